@@ -1,0 +1,150 @@
+//! Address handles and address vectors: where a packet goes.
+
+use std::fmt;
+
+use crate::bounded::ServiceLevel;
+use crate::error::Error;
+use crate::pd::ProtectionDomain;
+use crate::sys::handle;
+use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route};
+
+/// A GID, 16 bytes in network order; on RoCE an IPv6 address or a mapped IPv4 one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Gid(pub [u8; 16]);
+
+impl Gid {
+    /// Whether no bit is set.
+    pub fn is_zero(&self) -> bool {
+        self.0 == [0; 16]
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::net::Ipv6Addr::from(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gid({self})")
+    }
+}
+
+/// The global route of a path (the GRH that packets carry).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalRoute {
+    /// The destination.
+    pub dgid: Gid,
+    /// Index of the source in the port's GID table; the entry must be filled (R8.5).
+    pub sgid_index: u8,
+    /// Routers to cross at most, as IP counts them.
+    pub hop_limit: u8,
+    /// IP traffic class.
+    pub traffic_class: u8,
+    /// IPv6 flow label, 20 bits; what exceeds them is cut.
+    pub flow_label: u32,
+}
+
+impl GlobalRoute {
+    /// A route with hop limit 64 and no traffic class or flow label.
+    pub fn new(dgid: Gid, sgid_index: u8) -> Self {
+        GlobalRoute { dgid, sgid_index, hop_limit: 64, traffic_class: 0, flow_label: 0 }
+    }
+}
+
+/// An address vector. On RoCE the global route is required (R5.4); on InfiniBand a LID alone may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressVector {
+    /// The port to send from. In a transition of an RC or UC queue pair it is the queue pair's own,
+    /// whatever this says (R8.4).
+    pub port: u8,
+    /// The destination's LID (InfiniBand; 0 on RoCE).
+    pub dlid: u16,
+    /// The service level.
+    pub sl: ServiceLevel,
+    /// The global route.
+    pub global: Option<GlobalRoute>,
+}
+
+impl AddressVector {
+    /// The address vector of a RoCE path.
+    pub fn roce(port: u8, dgid: Gid, sgid_index: u8) -> Self {
+        let global = Some(GlobalRoute::new(dgid, sgid_index));
+        AddressVector { port, dlid: 0, sl: ServiceLevel::default(), global }
+    }
+
+    /// The address vector of a path within an InfiniBand subnet.
+    pub fn infiniband(port: u8, dlid: u16) -> Self {
+        AddressVector { port, dlid, sl: ServiceLevel::default(), global: None }
+    }
+
+    pub(crate) fn to_c(self) -> ibv_ah_attr {
+        let global = self.global.unwrap_or(GlobalRoute::new(Gid::default(), 0));
+        ibv_ah_attr {
+            grh: ibv_global_route {
+                dgid: ibv_gid { raw: global.dgid.0 },
+                flow_label: global.flow_label & 0xf_ffff,
+                sgid_index: global.sgid_index,
+                hop_limit: global.hop_limit,
+                traffic_class: global.traffic_class,
+            },
+            dlid: self.dlid,
+            sl: self.sl.get(),
+            src_path_bits: 0,
+            static_rate: 0,
+            is_global: self.global.is_some() as u8,
+            port_num: self.port,
+        }
+    }
+}
+
+impl fmt::Display for AddressVector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {}", self.port)?;
+        match self.global {
+            Some(g) => write!(f, ", dgid {}, sgid_index {}", g.dgid, g.sgid_index),
+            None => write!(f, ", dlid {}", self.dlid),
+        }
+    }
+}
+
+/// An address handle. To send with it, give it to a UD queue pair with
+/// [`add_address_handle`](crate::QueuePair::add_address_handle), which keeps it alive as long as a work
+/// request names it (R5.3).
+pub struct AddressHandle {
+    pub(crate) handle: handle::Ah,
+    pub(crate) pd: u32,
+}
+
+impl AddressHandle {
+    #[allow(unsafe_code)] // one verb
+    pub(crate) fn new(pd: &ProtectionDomain, vector: AddressVector) -> Result<Self, Error> {
+        let handle = pd.handle();
+        let control = handle.control();
+        let mut attr = vector.to_c();
+        // SAFETY: the protection domain is live, and `attr` is a local.
+        match unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) } {
+            Ok(ah) => {
+                // SAFETY: just created, and owned by nobody else.
+                let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
+                Ok(AddressHandle { handle, pd: pd.id() })
+            }
+            Err(errno) => Err(Error::os("ibv_create_ah", errno, vector.to_string())),
+        }
+    }
+
+    /// Destroys it; if the device refuses, it comes back.
+    pub fn destroy(mut self) -> Result<(), crate::Refused<Self>> {
+        match self.handle.close() {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(crate::Refused::new(self, Error::os("ibv_destroy_ah", errno, ""))),
+        }
+    }
+}
+
+impl fmt::Debug for AddressHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AddressHandle")
+    }
+}

@@ -1,0 +1,65 @@
+//! For the benchmarks of this repository (feature `bench`): the C objects behind the typed ones, so that C
+//! and Rust can be measured on the same queue pair. Not part of the API.
+
+#![allow(unsafe_code)] // reads C objects
+
+use std::ffi::c_void;
+
+use crate::buf::Buf;
+use crate::cq::CompletionQueue;
+use crate::entry::Entry;
+use crate::limits::Limit;
+use crate::mr::{Access, MemoryRegion};
+use crate::profile::Profile;
+use crate::qp::{AhIndex, QueuePair};
+use crate::remote::{OutOfBounds, RemoteAddr};
+use crate::rules::SharesReceives;
+use crate::srq::SharedReceiveQueue;
+use crate::state::State;
+use crate::transport::{Transport, Ud};
+
+/// The `ibv_qp`.
+pub fn qp<T: Transport, S: State, P: Profile>(qp: &QueuePair<T, S, P>) -> *mut c_void {
+    qp.core.qp.cast()
+}
+
+/// The `ibv_cq`.
+pub fn cq<E: Entry>(cq: &CompletionQueue<E>) -> *mut c_void {
+    cq.shared().handle().as_ptr().cast()
+}
+
+/// The `ibv_srq`.
+pub fn srq<T, E, M>(srq: &SharedReceiveQueue<T, E, M>) -> *mut c_void
+where
+    T: SharesReceives,
+    E: Entry,
+    M: Limit,
+{
+    srq.core().as_ptr().cast()
+}
+
+/// The `ibv_ah`; null if there is none of that name.
+pub fn ah<S: State, P: Profile>(qp: &QueuePair<Ud, S, P>, index: AhIndex) -> *mut c_void {
+    qp.core.ah.get(index).map_or(std::ptr::null_mut(), |ah| ah.cast())
+}
+
+/// Address, length and lkey of a buffer.
+pub fn buf<C>(buf: &Buf<C>) -> (u64, u32, u32) {
+    let header = buf.header();
+    (header.addr.expose_provenance() as u64, header.len.get(), header.lkey)
+}
+
+/// Address and lkey of `len` bytes of a region.
+pub fn piece<A: Access>(
+    region: &MemoryRegion<A>,
+    offset: usize,
+    len: usize,
+) -> Result<(u64, u32), OutOfBounds> {
+    let (addr, lkey) = region.locate(offset, len)?;
+    Ok((addr.expose_provenance() as u64, lkey))
+}
+
+/// Address and rkey.
+pub fn remote<U>(at: RemoteAddr<U>) -> (u64, u32) {
+    (at.addr, at.rkey)
+}

@@ -1,0 +1,268 @@
+//! Attribute values with fewer bits than the integers that C keeps them in.
+
+use std::fmt;
+
+use crate::sys::types::ibv_mtu;
+
+macro_rules! bounded {
+    ($(#[$doc:meta])* $name:ident($int:ty) <= $max:expr, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($int);
+
+        impl $name {
+            /// The largest value.
+            pub const MAX: $name = $name($max);
+
+            /// `None` if `value` has too many bits.
+            pub const fn new(value: $int) -> Option<Self> {
+                if value <= $max { Some($name(value)) } else { None }
+            }
+
+            /// The value as an integer.
+            pub const fn get(self) -> $int {
+                self.0
+            }
+        }
+
+        impl TryFrom<$int> for $name {
+            type Error = OutOfRange;
+            fn try_from(value: $int) -> Result<Self, OutOfRange> {
+                Self::new(value).ok_or(OutOfRange { what: $what, asked: value as u64, max: $max as u64 })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+/// A value that does not fit its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The attribute, in verbs terms.
+    pub what: &'static str,
+    /// What was asked.
+    pub asked: u64,
+    /// What is possible.
+    pub max: u64,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} exceeds {}", self.what, self.asked, self.max)
+    }
+}
+
+impl std::error::Error for OutOfRange {}
+
+bounded! {
+    /// A packet sequence number, 24 bits (rule R8.7).
+    Psn(u32) <= 0xff_ffff, "PSN"
+}
+bounded! {
+    /// A queue pair number, 24 bits.
+    Qpn(u32) <= 0xff_ffff, "queue pair number"
+}
+bounded! {
+    /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE takes 7 as "for ever" (R8.10).
+    RetryCount(u8) <= 7, "retry_cnt"
+}
+bounded! {
+    /// A service level, 4 bits.
+    #[derive(Default)]
+    ServiceLevel(u8) <= 15, "service level"
+}
+bounded! {
+    /// The RNR NAK timer code, 5 bits: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491 ms, 0 is 655 ms.
+    MinRnrTimer(u8) <= 31, "min_rnr_timer"
+}
+bounded! {
+    /// Reads and atomics that the peer may have outstanding here; 0 refuses them (R4.7, R4.8).
+    ResponderDepth(u8) <= 128, "max_dest_rd_atomic"
+}
+bounded! {
+    /// A Q_Key that any process may use: bit 31 clear (R5.6).
+    Qkey(u32) <= 0x7fff_ffff, "Q_Key"
+}
+
+impl RetryCount {
+    /// Six retries: the most that every provider counts.
+    pub const SIX: RetryCount = RetryCount(6);
+}
+
+impl MinRnrTimer {
+    /// 0.64 ms (code 12), as rdma-core's examples have it.
+    pub const MS_0_64: MinRnrTimer = MinRnrTimer(12);
+}
+
+impl ResponderDepth {
+    /// One read or atomic at a time.
+    pub const ONE: ResponderDepth = ResponderDepth(1);
+}
+
+/// Reads and atomics that this side may have outstanding: at least 1 (R4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadDepth(u8);
+
+impl ReadDepth {
+    /// One read or atomic at a time.
+    pub const ONE: ReadDepth = ReadDepth(1);
+
+    /// `None` unless `depth` is 1 to 128.
+    pub const fn new(depth: u8) -> Option<Self> {
+        if depth >= 1 && depth <= 128 { Some(ReadDepth(depth)) } else { None }
+    }
+
+    /// The value as an integer.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// RNR retries before `RNR_RETRY_EXC_ERR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RnrRetry {
+    /// Give up after so many, 0 to 6.
+    Times(RnrRetries),
+    /// Wait for a receive for ever (R8.11).
+    Infinite,
+}
+
+bounded! {
+    /// A finite number of RNR retries, 0 to 6.
+    RnrRetries(u8) <= 6, "rnr_retry"
+}
+
+impl RnrRetry {
+    pub(crate) fn to_c(self) -> u8 {
+        match self {
+            RnrRetry::Times(n) => n.get(),
+            RnrRetry::Infinite => 7,
+        }
+    }
+}
+
+/// The local ACK timeout of a reliable connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// 4.096 µs * 2^exponent, exponent 1 to 31.
+    Exponent(TimeoutExponent),
+    /// Never: a dead peer is never reported (R8.9).
+    Infinite,
+}
+
+/// The exponent of a finite timeout, 1 to 31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeoutExponent(u8);
+
+impl Timeout {
+    /// 67 ms (exponent 14), as rdma-core's examples have it.
+    pub const MS_67: Timeout = Timeout::Exponent(TimeoutExponent(14));
+
+    /// 4.096 µs * 2^`exponent`; `None` unless `exponent` is 1 to 31.
+    pub const fn exponent(exponent: u8) -> Option<Timeout> {
+        if exponent >= 1 && exponent <= 31 {
+            Some(Timeout::Exponent(TimeoutExponent(exponent)))
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn to_c(self) -> u8 {
+        match self {
+            Timeout::Exponent(e) => e.0,
+            Timeout::Infinite => 0,
+        }
+    }
+}
+
+/// A path MTU (R8.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Mtu {
+    Bytes256,
+    Bytes512,
+    Bytes1024,
+    Bytes2048,
+    Bytes4096,
+}
+
+impl Mtu {
+    /// From a number of bytes; `None` unless it is one of the five.
+    pub const fn from_bytes(bytes: u32) -> Option<Mtu> {
+        Some(match bytes {
+            256 => Mtu::Bytes256,
+            512 => Mtu::Bytes512,
+            1024 => Mtu::Bytes1024,
+            2048 => Mtu::Bytes2048,
+            4096 => Mtu::Bytes4096,
+            _ => return None,
+        })
+    }
+
+    /// The number of payload bytes in a packet.
+    pub const fn bytes(self) -> u32 {
+        256 << self as u32
+    }
+
+    pub(crate) fn to_c(self) -> u32 {
+        self as u32 + ibv_mtu::IBV_MTU_256
+    }
+
+    pub(crate) fn from_c(mtu: u32) -> Option<Mtu> {
+        Mtu::from_bytes(128u32.checked_shl(mtu)?)
+    }
+}
+
+/// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair (R5.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrivilegedQkey(u32);
+
+impl PrivilegedQkey {
+    /// `None` unless bit 31 is set.
+    pub const fn new(key: u32) -> Option<Self> {
+        if key & 0x8000_0000 != 0 { Some(PrivilegedQkey(key)) } else { None }
+    }
+
+    /// The value as an integer.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_those_of_the_wire() {
+        assert_eq!(Psn::new(0x100_0000), None);
+        assert_eq!(Psn::new(0xff_ffff).map(Psn::get), Some(0xff_ffff));
+        assert_eq!(RetryCount::new(8), None);
+        assert_eq!(ReadDepth::new(0), None);
+        assert_eq!(ReadDepth::new(129), None);
+        assert_eq!(Timeout::exponent(32), None);
+        assert_eq!(Timeout::exponent(0), None);
+        assert_eq!(Qkey::new(0x8000_0000), None);
+        assert_eq!(
+            Psn::try_from(0x100_0000).unwrap_err().to_string(),
+            "PSN 16777216 exceeds 16777215"
+        );
+    }
+
+    #[test]
+    fn mtu_maps_both_ways() {
+        for bytes in [256, 512, 1024, 2048, 4096] {
+            let mtu = Mtu::from_bytes(bytes).unwrap();
+            assert_eq!(mtu.bytes(), bytes);
+            assert_eq!(Mtu::from_c(mtu.to_c()), Some(mtu));
+        }
+        assert_eq!(Mtu::from_bytes(1500), None);
+        assert_eq!(Mtu::from_c(0), None);
+        assert_eq!(Mtu::from_c(6), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Pools: one registered region cut into equal buffers.
+
+#![allow(unsafe_code)] // owns the headers that handles point to
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex};
+
+use super::Buf;
+use super::header::{Header, word};
+use crate::cq::CompletionQueue;
+use crate::entry::Entry;
+use crate::error::{Error, Refused};
+use crate::mr::Registered;
+
+/// A header with the user's context behind it.
+#[repr(C)]
+pub(crate) struct Slot<C> {
+    header: Header,
+    pub context: UnsafeCell<C>,
+}
+
+/// A region registered for local access only, cut into `count` buffers of `size` bytes.
+///
+/// Taking and dropping buffers takes a lock and is meant for set-up; in the steady state buffers
+/// go from a completion straight to the next post. The region stays registered while a buffer of it
+/// exists, wherever it is (rules R6.9, R6.10).
+pub struct Pool<C: 'static = ()> {
+    shared: Arc<Shared<C>>,
+}
+
+/// # Invariants
+/// - `slots` are `count` initialised slots, freed when the last handle and the last `Pool` are gone.
+/// - `free` names exactly the slots whose handle is neither with the program nor in flight.
+/// - Each handle outside `free` counts as one strong reference.
+pub(crate) struct Shared<C> {
+    slots: NonNull<Slot<C>>,
+    count: usize,
+    free: Mutex<Vec<u32>>,
+    reclaiming: Mutex<()>,
+    region: Registered,
+}
+
+// SAFETY: contexts are reached through handles only, which are `Send` if `C` is; the rest is
+// immutable or behind the lock.
+unsafe impl<C: Send> Send for Shared<C> {}
+// SAFETY: as for Send: sharing a pool lets another thread take a buffer, and with it a context.
+unsafe impl<C: Send> Sync for Shared<C> {}
+
+impl<C> Pool<C> {
+    pub(crate) fn new(
+        region: Registered,
+        count: u32,
+        size: u32,
+        mut context: impl FnMut(usize) -> C,
+    ) -> Result<Self, Error> {
+        let no_memory = || Error::os("register", libc::ENOMEM, format!("{count} buffer headers"));
+        let layout = Layout::array::<Slot<C>>(count as usize).map_err(|_| no_memory())?;
+        // A context that panics must leave nothing half made: make them all first.
+        let contexts: Vec<C> = (0..count as usize).map(&mut context).collect();
+        // SAFETY: `Slot` is never zero-sized, and `count` is not 0 (checked by the caller).
+        let slots =
+            NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>()).ok_or_else(no_memory)?;
+        let shared = Arc::new(Shared {
+            slots,
+            count: count as usize,
+            free: Mutex::new((0..count).rev().collect()),
+            reclaiming: Mutex::new(()),
+            region,
+        });
+        let home = Arc::as_ptr(&shared).cast::<()>();
+        for (i, context) in contexts.into_iter().enumerate() {
+            let region = &shared.region;
+            let addr = region.at(i * size as usize);
+            let header = Header::new(addr, size, region.lkey(), region.pd(), home);
+            // SAFETY: slot `i` is inside the allocation.
+            let slot = unsafe { slots.as_ptr().add(i) };
+            // SAFETY: written once, before anybody has a handle to it.
+            unsafe { slot.write(Slot { header, context: UnsafeCell::new(context) }) };
+        }
+        Ok(Pool { shared })
+    }
+
+    /// A buffer, its length set to its capacity; `None` if all are in use.
+    ///
+    /// Its bytes are whatever its last use left.
+    pub fn take(&self) -> Option<Buf<C>> {
+        let index = self.shared.free().pop()?;
+        let slot = self.shared.slot(index as usize);
+        // The reference that the handle holds; `put_back` gives it up.
+        std::mem::forget(self.shared.clone());
+        // SAFETY: a slot taken out of `free` has no other handle.
+        let buf = unsafe { Buf::<C>::from_header(slot.cast()) };
+        buf.header().len.set(buf.header().capacity);
+        Some(buf)
+    }
+
+    /// How many buffers the pool has in all.
+    pub fn count(&self) -> usize {
+        self.shared.count
+    }
+
+    /// How many buffers can be taken now.
+    pub fn available(&self) -> usize {
+        self.shared.free().len()
+    }
+
+    /// Takes back the buffers that a destroyed or reset queue pair left stranded: posted, and
+    /// without a completion that could still come (rules R7.16, R8.18, R10.15).
+    ///
+    /// Only those whose queue completed into `cq` come back, and only once `cq` was polled empty
+    /// after the queue was gone. Gives their number.
+    pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
+        let quiet = cq.quiet_books();
+        // One at a time: while a stranded handle is looked at, nobody else may take it and post it.
+        let _one = self.shared.reclaiming.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut count = 0;
+        for i in 0..self.shared.count {
+            let first = self.shared.slot(i).cast::<Header>();
+            // SAFETY: headers are initialised and alive; the fields read here are atomics.
+            let header = unsafe { &*first };
+            if let Some(queue) = header.posted_to().filter(|&queue| quiet.has(queue)) {
+                header.mark(false);
+                quiet.took(queue);
+                count += 1;
+                // SAFETY: the handle was with a queue that is gone, and no completion can bring it
+                // back any more (`quiet`), so it is ours.
+                drop(unsafe { super::BufList::<C>::from_word(word::of(first, word::LIST)) });
+            }
+        }
+        count
+    }
+
+    /// Deregisters and frees. Its buffers, and other handles to the pool, must be gone, or it comes back.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_dereg_mr";
+        let error = match Arc::get_mut(&mut self.shared).map(|shared| shared.region.close()) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(errno)) => Error::os(VERB, errno, ""),
+            None => Error::os(VERB, libc::EBUSY, "buffers of the pool are in use"),
+        };
+        Err(Refused::new(self, error))
+    }
+
+    pub(crate) fn region(&self) -> &Registered {
+        &self.shared.region
+    }
+
+    /// What the headers of this pool have as their home.
+    pub(crate) fn home(&self) -> *const () {
+        Arc::as_ptr(&self.shared).cast()
+    }
+}
+
+impl<C> fmt::Debug for Pool<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} of {} buffers free)", self.available(), self.count())
+    }
+}
+
+impl<C> Clone for Pool<C> {
+    /// Another handle to the same buffers.
+    fn clone(&self) -> Self {
+        Pool { shared: self.shared.clone() }
+    }
+}
+
+impl<C> Shared<C> {
+    fn free(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
+        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn slot(&self, index: usize) -> *mut Slot<C> {
+        debug_assert!(index < self.count);
+        // SAFETY: callers give an index of this pool.
+        unsafe { self.slots.as_ptr().add(index) }
+    }
+}
+
+/// # Safety
+/// `slot` is the only handle to its slot, and is given up.
+pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
+    // SAFETY: the header is alive while its handle is.
+    let header = unsafe { slot.cast::<Header>().as_ref() };
+    let home = header.home.cast::<Shared<C>>();
+    // SAFETY: `take` left this reference behind for the handle (invariant of `Shared`).
+    let shared = unsafe { Arc::from_raw(home) };
+    // SAFETY: both are slots of this pool.
+    let index = unsafe { slot.as_ptr().offset_from(shared.slots.as_ptr()) };
+    shared.free().push(index as u32);
+    // The reference is given up last: dropping it may free the header.
+    drop(shared);
+}
+
+impl<C> Drop for Shared<C> {
+    fn drop(&mut self) {
+        for i in 0..self.count {
+            let slot = self.slot(i);
+            // SAFETY: initialised in `Pool::new`, dropped once; no handle is left.
+            unsafe { ptr::drop_in_place(slot) };
+        }
+        if let Ok(layout) = Layout::array::<Slot<C>>(self.count) {
+            // SAFETY: allocated in `Pool::new` with this layout.
+            unsafe { dealloc(self.slots.as_ptr().cast(), layout) };
+        }
+    }
+}

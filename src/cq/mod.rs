@@ -1,0 +1,169 @@
+//! Completion queues.
+
+#![allow(unsafe_code)] // polls
+
+mod booking;
+mod poll;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+pub(crate) use booking::CqShared;
+pub use poll::Completions;
+
+use crate::buf::{self, Buf};
+use crate::channel::CompletionChannel;
+use crate::context::Context;
+use crate::entry::Entry;
+use crate::error::{Error, Refused};
+use crate::in_flight::Quiet;
+use crate::sys::types::{ibv_cq, ibv_wc};
+use crate::sys::{data, handle};
+use crate::wc::OneThread;
+
+/// How many completions a poll asks for at most.
+const BATCH: usize = 16;
+
+/// A completion queue of queues whose entry type is `E`.
+///
+/// Its capacity is booked when a queue attaches, so it cannot overrun (R9.9). It belongs to one thread at
+/// a time, as polling takes `&mut`; that is why nothing locks.
+///
+/// # Invariants
+/// - The last `left` of the first `filled` completions of `batch` are polled and not handed out.
+/// - `shared` keeps the books of every queue that completes here, until none of its completions can
+///   come.
+pub struct CompletionQueue<E: Entry = Buf> {
+    shared: Arc<CqShared>,
+    /// The C object of `shared`, which lives as long as it.
+    raw: RawCq,
+    batch: Box<[MaybeUninit<ibv_wc>; BATCH]>,
+    filled: u32,
+    left: u32,
+    _entries: PhantomData<(E, OneThread)>,
+}
+
+/// A pointer that says nothing about threads: the queue itself does.
+struct RawCq(*mut ibv_cq);
+
+// SAFETY: the C object may be used from any thread (R17.1).
+unsafe impl Send for RawCq {}
+// SAFETY: as above.
+unsafe impl Sync for RawCq {}
+
+// SAFETY: the queue gives out entries, which are Send; completions borrow it and stay on its thread.
+unsafe impl<E: Entry + Send> Send for CompletionQueue<E> {}
+
+impl<E: Entry> CompletionQueue<E> {
+    pub(crate) fn new(
+        context: &Context,
+        cqe: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<Self, Error> {
+        const VERB: &str = "ibv_create_cq";
+        let max = context.query_device()?.max_cqe;
+        if cqe > max {
+            return Err(Error::limit(VERB, "cqe", cqe.into(), max.into()));
+        }
+        let control = context.handle.control();
+        let at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
+        // SAFETY: context and channel are live.
+        match unsafe { (control.create_cq)(context.handle.as_ptr(), cqe as i32, at, 0) } {
+            Ok(cq) => {
+                let channel = channel.map(|channel| channel.handle().clone());
+                let parents = handle::CqParents { context: context.handle.clone(), channel };
+                // SAFETY: just created.
+                let granted = unsafe { (*cq.as_ptr()).cqe }.max(0) as u32;
+                // SAFETY: just created, and owned by nobody else.
+                let handle = unsafe { handle::Cq::new(cq, control, parents) };
+                Ok(CompletionQueue {
+                    raw: RawCq(cq.as_ptr()),
+                    shared: Arc::new(CqShared::new(Arc::new(handle), granted)),
+                    batch: Box::new([const { MaybeUninit::uninit() }; BATCH]),
+                    filled: 0,
+                    left: 0,
+                    _entries: PhantomData,
+                })
+            }
+            Err(errno) => Err(Error::os(VERB, errno, format!("cqe {cqe}"))),
+        }
+    }
+
+    /// How many completions it can hold.
+    pub fn capacity(&self) -> u32 {
+        self.shared.capacity()
+    }
+
+    /// How many of them are not booked by a queue.
+    pub fn unbooked(&self) -> u32 {
+        self.shared.unbooked()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<CqShared> {
+        &self.shared
+    }
+
+    pub(crate) fn is_on(&self, channel: &Arc<handle::Channel>) -> bool {
+        let parents = self.shared.handle().parents();
+        parents.channel.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, channel))
+    }
+
+    /// Asks for an event at the next completion (`ibv_req_notify_cq`).
+    pub(crate) fn arm(&mut self) -> Result<(), Error> {
+        // SAFETY: the queue is live.
+        match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), 0) } {
+            0 => Ok(()),
+            errno => Err(Error::os("ibv_req_notify_cq", errno, "")),
+        }
+    }
+
+    pub(crate) fn quiet_books(&mut self) -> Quiet {
+        self.shared.quiet()
+    }
+
+    /// Takes back the [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::OpenBuf) handles that destroyed
+    /// or reset queue pairs left stranded, as [`Pool::reclaim`](crate::Pool::reclaim) does for buffers, and
+    /// under the same condition. Gives their number.
+    pub fn reclaim_lent(&mut self) -> usize {
+        buf::reclaim(&self.shared.quiet())
+    }
+
+    /// Destroys it. Queues that complete into it must be gone, or it comes back.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_destroy_cq";
+        self.discard();
+        let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
+        let error = match handle.map(handle::Cq::close) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(errno)) => Error::os(VERB, errno, ""),
+            None => Error::os(VERB, libc::EBUSY, "queue pairs complete into it"),
+        };
+        Err(Refused::new(self, error))
+    }
+
+    /// Sends the entries of all completions that are there home.
+    fn discard(&mut self) {
+        while !self.shared.handle().is_closed() && matches!(self.fetch(), Ok(true)) {
+            self.hand_out().for_each(drop);
+        }
+    }
+}
+
+impl<E: Entry> Drop for CompletionQueue<E> {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+impl<E: Entry> fmt::Debug for CompletionQueue<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CompletionQueue({} of {} booked)",
+            self.capacity() - self.unbooked(),
+            self.capacity()
+        )
+    }
+}

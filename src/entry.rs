@@ -1,0 +1,285 @@
+//! Entries: what moves to the device with a work request and comes back with its completion.
+
+#![allow(unsafe_code)] // turns handles into words and back
+
+use crate::buf::header::{Header, word};
+use crate::buf::{Buf, BufList, Lent, SharedBuf};
+use crate::mr::OpenBuf;
+
+/// The type of what a completion queue gives back: [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`],
+/// [`AnyBuf`] for a mixture of them, or [`Raw`] for the `unsafe` path that keeps no books.
+///
+/// A work request without a buffer (inline, or of zero length) has no entry, whatever the type.
+pub trait Entry: sealed::Sealed + Sized + 'static {
+    /// # Safety
+    /// `word` came from `into_word` of the same type, and is given up.
+    #[doc(hidden)]
+    unsafe fn from_word(word: usize) -> Self;
+
+    /// The handle as a word with its kind in the tag bits.
+    #[doc(hidden)]
+    fn into_word(self) -> usize;
+
+    /// The header of the handle, of the first one in a list.
+    ///
+    /// # Safety
+    /// It is not a list of no buffers. (Work requests without a buffer have no entry.)
+    #[doc(hidden)]
+    unsafe fn header(&self) -> &Header;
+
+    /// Every header of the entry.
+    #[doc(hidden)]
+    fn each_header(&self, see: &mut dyn FnMut(&Header)) {
+        // SAFETY: lists have a form of their own.
+        see(unsafe { self.header() });
+    }
+
+    /// Whether a completion brings an entry back; false for `Raw` only.
+    #[doc(hidden)]
+    const OWNED: bool = true;
+
+    /// Sets the lengths of the buffers to the `len` bytes that arrived.
+    #[doc(hidden)]
+    fn received(&mut self, _len: usize) {}
+
+    /// The bytes of the `i`th buffer, up to its length.
+    #[doc(hidden)]
+    fn segment(&self, _i: usize) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// An entry of the safe path: anything but [`Raw`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` keeps no books: this queue pair posts only with `unsafe`",
+    label = "this queue pair's entry is `{Self}`",
+    note = "use `post_send_unchecked` or `post_recv_unchecked`, or a profile whose entry is a buffer"
+)]
+pub trait Owned: Entry {}
+
+/// No entry: the caller chooses the wr_id and keeps the books (the `unsafe` path).
+pub enum Raw {}
+
+/// Any buffer: what a queue pair gives back that posts several kinds.
+#[derive(Debug)]
+pub enum AnyBuf<C: 'static = ()> {
+    /// An exclusive buffer.
+    Buf(Buf<C>),
+    /// The gather or scatter list of a work request.
+    List(BufList<C>),
+    /// A read-only buffer.
+    Shared(SharedBuf),
+    /// A piece of a region that is open to the fabric.
+    Open(OpenBuf),
+}
+
+impl<C> AnyBuf<C> {
+    /// The exclusive buffer, if it is one.
+    pub fn into_buf(self) -> Option<Buf<C>> {
+        match self {
+            AnyBuf::Buf(buf) => Some(buf),
+            _ => None,
+        }
+    }
+
+    /// The list, if it is one.
+    pub fn into_list(self) -> Option<BufList<C>> {
+        match self {
+            AnyBuf::List(list) => Some(list),
+            _ => None,
+        }
+    }
+}
+
+impl<C: 'static> Entry for Buf<C> {
+    #[inline(always)]
+    unsafe fn from_word(word: usize) -> Self {
+        // SAFETY: the word is that of a `Buf<C>`, given up by the caller.
+        unsafe { Buf::from_header(word::address(word)) }
+    }
+
+    #[inline(always)]
+    unsafe fn header(&self) -> &Header {
+        Buf::header(self)
+    }
+
+    #[inline(always)]
+    fn into_word(self) -> usize {
+        word::of(self.into_header(), word::EXCLUSIVE)
+    }
+
+    #[inline(always)]
+    fn received(&mut self, len: usize) {
+        self.set_len(len);
+    }
+
+    #[inline]
+    fn segment(&self, i: usize) -> Option<&[u8]> {
+        (i == 0).then_some(&**self)
+    }
+}
+
+impl<C: 'static> Entry for BufList<C> {
+    #[inline(always)]
+    unsafe fn from_word(word: usize) -> Self {
+        // SAFETY: the word is that of a list, given up by the caller.
+        unsafe { BufList::from_word(word) }
+    }
+
+    #[inline(always)]
+    unsafe fn header(&self) -> &Header {
+        // SAFETY: the caller's contract.
+        unsafe { BufList::first(self) }
+    }
+
+    fn each_header(&self, see: &mut dyn FnMut(&Header)) {
+        self.headers().for_each(see);
+    }
+
+    #[inline(always)]
+    fn into_word(self) -> usize {
+        BufList::into_word(self)
+    }
+
+    fn received(&mut self, mut len: usize) {
+        for header in self.headers() {
+            let here = len.min(header.capacity as usize);
+            header.len.set(here as u32);
+            len -= here;
+        }
+    }
+
+    fn segment(&self, i: usize) -> Option<&[u8]> {
+        self.segments().nth(i)
+    }
+}
+
+impl Entry for SharedBuf {
+    #[inline(always)]
+    unsafe fn from_word(word: usize) -> Self {
+        // SAFETY: the word is that of a `SharedBuf`, given up by the caller.
+        SharedBuf(unsafe { Lent::from_header(word::address::<Header>(word)) })
+    }
+
+    #[inline(always)]
+    unsafe fn header(&self) -> &Header {
+        self.0.header()
+    }
+
+    #[inline(always)]
+    fn into_word(self) -> usize {
+        word::of(self.0.into_header(), word::SHARED)
+    }
+}
+
+impl Entry for OpenBuf {
+    #[inline(always)]
+    unsafe fn from_word(word: usize) -> Self {
+        // SAFETY: the word is that of an `OpenBuf`, given up by the caller.
+        OpenBuf(unsafe { Lent::from_header(word::address::<Header>(word)) })
+    }
+
+    #[inline(always)]
+    unsafe fn header(&self) -> &Header {
+        self.0.header()
+    }
+
+    #[inline(always)]
+    fn into_word(self) -> usize {
+        word::of(self.0.into_header(), word::OPEN)
+    }
+}
+
+impl<C: 'static> Entry for AnyBuf<C> {
+    #[inline]
+    unsafe fn from_word(word: usize) -> Self {
+        match word::kind(word) {
+            // SAFETY: the kind says which type gave the word.
+            word::SHARED => AnyBuf::Shared(unsafe { SharedBuf::from_word(word) }),
+            // SAFETY: as above.
+            word::LIST => AnyBuf::List(unsafe { BufList::from_word(word) }),
+            // SAFETY: as above.
+            word::OPEN => AnyBuf::Open(unsafe { OpenBuf::from_word(word) }),
+            // SAFETY: as above; a word without buffer is no entry and does not come here.
+            _ => AnyBuf::Buf(unsafe { Buf::from_word(word) }),
+        }
+    }
+
+    #[inline]
+    unsafe fn header(&self) -> &Header {
+        match self {
+            AnyBuf::Buf(buf) => buf.header(),
+            // SAFETY: the caller's contract.
+            AnyBuf::List(list) => unsafe { list.first() },
+            AnyBuf::Shared(buf) => buf.0.header(),
+            AnyBuf::Open(buf) => buf.0.header(),
+        }
+    }
+
+    fn each_header(&self, see: &mut dyn FnMut(&Header)) {
+        match self {
+            AnyBuf::List(list) => list.each_header(see),
+            // SAFETY: it is no list.
+            _ => see(unsafe { self.header() }),
+        }
+    }
+
+    #[inline]
+    fn into_word(self) -> usize {
+        match self {
+            AnyBuf::Buf(buf) => buf.into_word(),
+            AnyBuf::List(list) => Entry::into_word(list),
+            AnyBuf::Shared(buf) => buf.into_word(),
+            AnyBuf::Open(buf) => buf.into_word(),
+        }
+    }
+
+    fn received(&mut self, len: usize) {
+        match self {
+            AnyBuf::Buf(buf) => buf.received(len),
+            AnyBuf::List(list) => list.received(len),
+            AnyBuf::Shared(_) | AnyBuf::Open(_) => {}
+        }
+    }
+
+    fn segment(&self, i: usize) -> Option<&[u8]> {
+        match self {
+            AnyBuf::Buf(buf) => buf.segment(i),
+            AnyBuf::List(list) => list.segment(i),
+            AnyBuf::Shared(_) | AnyBuf::Open(_) => None,
+        }
+    }
+}
+
+impl Entry for Raw {
+    const OWNED: bool = false;
+
+    unsafe fn from_word(_: usize) -> Self {
+        unreachable!("no value of `Raw` becomes a word")
+    }
+
+    unsafe fn header(&self) -> &Header {
+        match *self {}
+    }
+
+    fn into_word(self) -> usize {
+        match self {}
+    }
+}
+
+impl<C: 'static> Owned for Buf<C> {}
+impl<C: 'static> Owned for BufList<C> {}
+impl Owned for SharedBuf {}
+impl Owned for OpenBuf {}
+impl<C: 'static> Owned for AnyBuf<C> {}
+
+mod sealed {
+    use super::*;
+    pub trait Sealed {}
+    impl<C: 'static> Sealed for Buf<C> {}
+    impl<C: 'static> Sealed for BufList<C> {}
+    impl Sealed for SharedBuf {}
+    impl Sealed for OpenBuf {}
+    impl<C: 'static> Sealed for AnyBuf<C> {}
+    impl Sealed for Raw {}
+}

@@ -1,0 +1,204 @@
+//! What a device or this crate refuses, in the words of the verb.
+
+use std::ffi::c_int;
+use std::fmt;
+
+use crate::bounded::OutOfRange;
+use crate::state::QpState;
+
+/// A verb of the control path was refused; nothing changed.
+pub struct Error {
+    verb: &'static str,
+    kind: ErrorKind,
+}
+
+/// Why a verb was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A number exceeds what the device, or the object, can do.
+    Limit {
+        /// The attribute, in verbs terms.
+        what: &'static str,
+        /// What was asked.
+        asked: u64,
+        /// What is possible.
+        max: u64,
+    },
+    /// The objects belong to different protection domains (R5.2, R6.8, R7.4).
+    PdMismatch {
+        /// The two objects.
+        what: &'static str,
+    },
+    /// The completion queue has not enough room left for the queue that should attach (R9.9).
+    CqTooSmall {
+        /// Entries that the queue needs.
+        asked: u32,
+        /// Entries not yet booked.
+        free: u32,
+    },
+    /// No device, GID or other thing of that name or index.
+    NotFound(String),
+    /// The device gave back something that the manual does not allow.
+    Protocol(&'static str),
+    /// Any other refusal: the errno, and what was asked.
+    Os {
+        /// The errno.
+        errno: i32,
+        /// What was asked, in verbs terms (may be empty).
+        asked: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn new(verb: &'static str, kind: ErrorKind) -> Self {
+        Error { verb, kind }
+    }
+
+    pub(crate) fn os(verb: &'static str, errno: c_int, asked: impl Into<String>) -> Self {
+        Error::new(verb, ErrorKind::Os { errno, asked: asked.into() })
+    }
+
+    pub(crate) fn limit(verb: &'static str, what: &'static str, asked: u64, max: u64) -> Self {
+        Error::new(verb, ErrorKind::Limit { what, asked, max })
+    }
+
+    /// The verb, as C names it.
+    pub fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// Why.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// The errno, if the refusal came from the device or the system.
+    pub fn errno(&self) -> Option<i32> {
+        match self.kind {
+            ErrorKind::Os { errno, .. } => Some(errno),
+            _ => None,
+        }
+    }
+}
+
+/// The name and the meaning of an errno, as in "EINVAL: Invalid argument".
+pub(crate) struct Errno(pub c_int);
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            libc::EPERM => "EPERM",
+            libc::ENOENT => "ENOENT",
+            libc::EIO => "EIO",
+            libc::EAGAIN => "EAGAIN",
+            libc::ENOMEM => "ENOMEM",
+            libc::EACCES => "EACCES",
+            libc::EFAULT => "EFAULT",
+            libc::EBUSY => "EBUSY",
+            libc::ENODEV => "ENODEV",
+            libc::EINVAL => "EINVAL",
+            libc::EMFILE => "EMFILE",
+            libc::ENOSPC => "ENOSPC",
+            libc::ENOSYS => "ENOSYS",
+            libc::ENODATA => "ENODATA",
+            libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::ETIMEDOUT => "ETIMEDOUT",
+            other => return write!(f, "errno {other}"),
+        };
+        // The system's words, without the number that std puts behind them: the name says it.
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        let words = text.split(" (os error").next().unwrap_or(&text);
+        write!(f, "{name}: {words}")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.verb)?;
+        match &self.kind {
+            ErrorKind::Limit { what, asked, max } => write!(f, "{what} {asked} exceeds {max}"),
+            ErrorKind::PdMismatch { what } => {
+                write!(f, "{what} belong to different protection domains")
+            }
+            ErrorKind::CqTooSmall { asked, free } => write!(
+                f,
+                "completion queue too small: the queue needs {asked} entries, {free} are not booked"
+            ),
+            ErrorKind::NotFound(what) => f.write_str(what),
+            ErrorKind::Protocol(what) => f.write_str(what),
+            ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
+            ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
+        }
+    }
+}
+
+/// As Display: `main` and `unwrap` print this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<OutOfRange> for Error {
+    fn from(e: OutOfRange) -> Self {
+        Error::limit("attribute", e.what, e.asked, e.max)
+    }
+}
+
+/// A refused transition or destruction: the object as it was, and why.
+///
+/// `?` in a function that returns [`Error`] keeps the reason and drops the object.
+pub struct Refused<T> {
+    /// The object, in its old state.
+    pub object: T,
+    /// Why.
+    pub error: Error,
+}
+
+impl<T> Refused<T> {
+    pub(crate) fn new(object: T, error: Error) -> Self {
+        Refused { object, error }
+    }
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for Refused<T> {}
+
+impl<T> From<Refused<T>> for Error {
+    fn from(refused: Refused<T>) -> Error {
+        refused.error
+    }
+}
+
+pub(crate) fn transition(from: QpState, to: QpState, asked: &str, errno: c_int) -> Error {
+    Error::os("ibv_modify_qp", errno, format!("{from} -> {to}{asked}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_verb_the_errno_and_what_was_asked() {
+        let e = Error::limit("ibv_create_qp", "max_send_wr", 1048577, 1048576);
+        assert_eq!(e.to_string(), "ibv_create_qp: max_send_wr 1048577 exceeds 1048576");
+        let e = Error::os("ibv_create_ah", libc::EINVAL, "sgid_index 9");
+        let text = e.to_string();
+        assert!(text.starts_with("ibv_create_ah: EINVAL: "), "{text}");
+        assert!(text.ends_with(" (sgid_index 9)"), "{text}");
+    }
+}

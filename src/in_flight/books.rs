@@ -1,0 +1,131 @@
+//! The part of the books that a queue shares with its completion queues.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The shared part of the books of a queue pair, or of a shared receive queue.
+///
+/// Each counter of `completed` has one writer, the thread that polls the completion queue of that
+/// direction (`&mut CompletionQueue`), so loads and plain stores suffice; no read-modify-write is
+/// ever needed. A shared receive queue may complete into several completion queues, and does not
+/// use its counter.
+#[repr(C, align(64))]
+pub struct Books {
+    /// Completions polled: of sends, of receives.
+    completed: [AtomicU32; 2],
+    /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
+    posted_at_end: [AtomicU32; 2],
+    /// Attachments to completion queues that were not yet polled empty after the end.
+    pending: AtomicU32,
+    /// Entries taken back after the end.
+    taken: AtomicU32,
+    dead: AtomicU32,
+    /// The protection domain, as `Pd` numbers them.
+    pub pd: u32,
+    /// Unique in the process, never 0, below 2^31.
+    pub id: u32,
+    /// A shared receive queue's.
+    uncounted: bool,
+}
+
+/// Index of a direction.
+pub(crate) const SEND: usize = 0;
+pub(crate) const RECEIVE: usize = 1;
+
+impl Books {
+    /// New books with an id of their own; `None` when ids are exhausted.
+    pub fn new(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, false)
+    }
+
+    /// As `new`, for a shared receive queue.
+    pub fn shared(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, true)
+    }
+
+    fn with(pd: u32, uncounted: bool) -> Option<Arc<Self>> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = NEXT
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| (id < 1 << 31).then(|| id + 1))
+            .ok()?;
+        Some(Arc::new(Books {
+            completed: Default::default(),
+            posted_at_end: Default::default(),
+            pending: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
+            dead: AtomicU32::new(0),
+            pd,
+            id,
+            uncounted,
+        }))
+    }
+
+    /// A completion of this direction was polled. Called by its one poller only.
+    #[inline(always)]
+    pub fn complete(&self, direction: usize) {
+        let counter = &self.completed[direction & 1];
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
+    /// Completions polled so far, wrapping.
+    pub fn completed(&self, direction: usize) -> u32 {
+        self.completed[direction & 1].load(Ordering::Acquire)
+    }
+
+    /// The queue was attached to one more completion queue.
+    pub fn attached(&self) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The queue is gone (or reset): no completion will be added any more.
+    pub fn end(&self, posted: [u32; 2]) {
+        for (end, posted) in self.posted_at_end.iter().zip(posted) {
+            end.store(posted, Ordering::Relaxed);
+        }
+        self.dead.store(1, Ordering::Release);
+    }
+
+    /// Whether `end` was called; what happened before it is then visible.
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire) == 1
+    }
+
+    /// One completion queue was polled empty after the end.
+    pub fn settle(&self) {
+        self.pending.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether no completion can come any more: what is outstanding now is stranded.
+    pub fn is_quiet(&self) -> bool {
+        self.is_dead() && self.pending.load(Ordering::Acquire) == 0
+    }
+
+    /// Entries posted and neither completed nor taken back.
+    pub fn outstanding_at_end(&self) -> u32 {
+        if self.uncounted {
+            // Several completion queues, so no exact count: only the marks in the headers tell.
+            return u32::MAX;
+        }
+        (0..2)
+            .map(|d| self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d)))
+            .fold(0, u32::wrapping_add)
+            .wrapping_sub(self.taken.load(Ordering::Relaxed))
+    }
+}
+
+/// The queues whose completions can no longer come.
+pub(crate) struct Quiet(pub Vec<Arc<Books>>);
+
+impl Quiet {
+    /// Whether the queue with this id is one of them.
+    pub fn has(&self, id: u32) -> bool {
+        self.0.iter().any(|books| books.id == id)
+    }
+
+    /// One entry of the queue with this id was taken back.
+    pub fn took(&self, id: u32) {
+        if let Some(books) = self.0.iter().find(|books| books.id == id) {
+            books.taken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

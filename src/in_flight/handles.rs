@@ -1,0 +1,314 @@
+//! Books of a queue whose every work request completes: the handle is the `wr_id`.
+
+#![allow(unsafe_code)] // turns handles into wr_ids and back
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use super::books::{Books, SEND};
+use super::ring::Released;
+use super::{Rejected, SendBooks};
+use crate::buf::header::{Header, word};
+use crate::entry::Entry;
+use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
+use crate::wr::chain::{self, Link};
+
+/// Credits of one direction of a queue.
+///
+/// # Invariants
+/// - `books` outlives the value.
+/// - `credit` + work requests outstanding, by what was known at the last refill, = `depth`.
+pub struct Handles<E> {
+    credit: u32,
+    depth: u32,
+    /// Completions known at the last refill, wrapping.
+    seen: u32,
+    direction: u32,
+    poisoned: bool,
+    pub(crate) books: *const Books,
+    /// Room that completions of before a reset may still take.
+    withheld: Withheld,
+    _entries: PhantomData<E>,
+}
+
+impl<E: Entry> Handles<E> {
+    /// # Safety
+    /// `books` outlives the value.
+    pub(crate) unsafe fn with_direction(books: *const Books, depth: u32, direction: usize) -> Self {
+        let direction = direction as u32;
+        Handles {
+            credit: depth,
+            depth,
+            seen: 0,
+            direction,
+            poisoned: false,
+            books,
+            withheld: Withheld::default(),
+            _entries: PhantomData,
+        }
+    }
+
+    /// Opens new books after a reset. Completions of before it may still be in the completion queue,
+    /// so their room is given out only once they cannot come any more.
+    ///
+    /// # Safety
+    /// `books` outlives the value.
+    pub(crate) unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32) {
+        let direction = self.direction as usize;
+        let mut withheld = std::mem::take(&mut self.withheld);
+        withheld.add(old, self.count().wrapping_sub(old.completed(direction)));
+        // SAFETY: the caller's contract.
+        *self = unsafe { Handles::with_direction(books, depth, direction) };
+        self.credit = depth.saturating_sub(withheld.total());
+        self.depth = self.credit;
+        self.withheld = withheld;
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+    extern "C" fn refill(&mut self, n: u32) -> bool {
+        if self.poisoned {
+            return false;
+        }
+        // SAFETY: the books outlive the value.
+        let completed = unsafe { (*self.books).completed(self.direction as usize) };
+        self.credit += completed.wrapping_sub(self.seen);
+        self.seen = completed;
+        let back = self.withheld.recover();
+        self.credit += back;
+        self.depth += back;
+        n <= self.credit
+    }
+
+    /// Whether `n` more work requests fit by what is known already.
+    #[inline(always)]
+    pub(crate) fn has_credit(&self, n: u32) -> bool {
+        n <= self.credit
+    }
+
+    /// Whether `n` more work requests fit.
+    #[inline(always)]
+    pub(crate) fn has_room(&mut self, n: u32) -> bool {
+        n <= self.credit || self.refill(n)
+    }
+
+    /// How many work requests fit now.
+    pub(crate) fn free(&mut self) -> u32 {
+        self.refill(0);
+        if self.poisoned { 0 } else { self.credit }
+    }
+
+    /// `n` work requests are with the device, for which there was room.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self, n: u32) {
+        self.credit = self.credit.wrapping_sub(n);
+    }
+
+    /// `n` of them came back without having been posted.
+    pub(crate) fn unspend(&mut self, n: u32) {
+        self.credit += n;
+    }
+
+    /// No more posts until the queue is reset.
+    pub(crate) fn mark_poisoned(&mut self) {
+        self.poisoned = true;
+        // The credit is gone for good: only a reset, with new books, brings room back.
+        self.depth -= self.credit;
+        self.credit = 0;
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.poisoned
+    }
+
+    /// Work requests posted and not known to be complete.
+    pub(crate) fn outstanding(&self) -> u32 {
+        // SAFETY: the books outlive the value.
+        let completed = unsafe { (*self.books).completed(self.direction as usize) };
+        self.count().wrapping_sub(completed)
+    }
+
+    /// Work requests posted since the books were opened, wrapping.
+    pub(crate) fn count(&self) -> u32 {
+        self.seen.wrapping_add(self.depth).wrapping_sub(self.credit)
+    }
+}
+
+/// Room of a queue that completions of before a reset may still take.
+#[derive(Default)]
+pub(crate) struct Withheld(Vec<(Arc<Books>, u32)>);
+
+impl Withheld {
+    pub(crate) fn add(&mut self, old: &Arc<Books>, entries: u32) {
+        if entries != 0 {
+            self.0.push((old.clone(), entries));
+        }
+    }
+
+    pub(crate) fn total(&self) -> u32 {
+        self.0.iter().map(|(_, entries)| entries).sum()
+    }
+
+    /// The room that is free again.
+    pub(crate) fn recover(&mut self) -> u32 {
+        let before = self.total();
+        self.0.retain(|(books, _)| !books.is_quiet());
+        before - self.total()
+    }
+}
+
+/// Marks the entries of a list, which are in its wr_ids, as being with the device.
+///
+/// # Safety
+/// The list is emitted, and its entries are the caller's.
+#[inline(always)]
+pub(crate) unsafe fn mark_all<W: Link>(first: *mut W) {
+    // SAFETY: the caller's contract.
+    for wr in unsafe { chain::iter(first) } {
+        // SAFETY: as above.
+        let id = unsafe { W::wr_id(wr) } as usize;
+        if !word::is_none(id) {
+            // SAFETY: the handle in the wr_id is the caller's, so its header is alive.
+            unsafe { (*word::address::<Header>(id)).mark(true) };
+        }
+    }
+}
+
+impl<E: Entry> SendBooks<E> for Handles<E> {
+    unsafe fn new(books: *const Books, depth: u32) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { Handles::with_direction(books, depth, SEND) }
+    }
+
+    #[inline(always)]
+    fn books(&self) -> *const Books {
+        self.books
+    }
+
+    #[inline(always)]
+    fn fits(&self, n: u32) -> bool {
+        n <= self.credit
+    }
+
+    #[inline(always)]
+    fn reserve(&mut self, n: u32) -> bool {
+        self.has_room(n)
+    }
+
+    fn room(&mut self) -> u32 {
+        self.free()
+    }
+
+    #[inline(always)]
+    fn wr_id(&self, _: u32, word: usize) -> u64 {
+        let word = if word == 0 { word::of(self.books.cast_mut(), word::NONE) } else { word };
+        word as u64
+    }
+
+    #[inline(always)]
+    fn commit<const N: usize>(&mut self, entries: [Option<E>; N]) {
+        // The handles live on as wr_ids.
+        let entries = ManuallyDrop::new(entries);
+        for entry in entries.iter().flatten() {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.header() }.mark(true);
+        }
+        self.spend(N as u32);
+    }
+
+    fn commit_list(&mut self, n: u32, first: *mut ibv_send_wr) {
+        // SAFETY: a list that was emitted into live slots; its entries are ours until the post.
+        unsafe { mark_all(first) };
+        self.spend(n);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, _: u32, _: usize) {}
+
+    unsafe fn take_back(
+        &mut self,
+        n: u32,
+        accepted: u32,
+        rejected: *mut ibv_send_wr,
+    ) -> Rejected<E> {
+        self.unspend(n - accepted);
+        // SAFETY: the caller's contract.
+        unsafe { take_back_from(rejected) }
+    }
+
+    fn poison(&mut self) {
+        self.mark_poisoned();
+    }
+
+    fn needs_sentinel(&self) -> bool {
+        false
+    }
+
+    fn push_sentinel(&mut self) -> u64 {
+        self.wr_id(0, 0)
+    }
+
+    fn pop_sentinel(&mut self) {}
+
+    fn release_if_owned(&mut self, _: u64) -> Option<Released<'_, E>> {
+        None
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    fn posted(&self) -> u32 {
+        self.count()
+    }
+
+    fn completed(&self) -> u32 {
+        // SAFETY: the books outlive the value.
+        unsafe { (*self.books).completed(self.direction as usize) }
+    }
+
+    unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32) {
+        // SAFETY: the caller's contract.
+        unsafe { Handles::reopen(self, old, books, depth) };
+    }
+
+    fn release_all(&mut self) -> Vec<E> {
+        // What is outstanding is in wr_ids: it comes back by its completion, or by `reclaim`.
+        Vec::new()
+    }
+}
+
+/// Turns the wr_ids of a list that was not accepted back into entries.
+///
+/// # Safety
+/// The device has not accepted the list, whose wr_ids are words of entries of type `E`.
+pub(crate) unsafe fn take_back_from<W: Link, E: Entry>(first: *mut W) -> Rejected<E> {
+    let mut rejected = Rejected::new();
+    // SAFETY: the caller's contract.
+    for wr in unsafe { chain::iter(first) } {
+        // SAFETY: as above.
+        let id = unsafe { W::wr_id(wr) };
+        // SAFETY: as above.
+        unsafe { rejected.push(id as usize) };
+    }
+    rejected
+}
+
+impl<E: Entry> Handles<E> {
+    /// As `take_back`, for receives.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn take_back_receives(
+        &mut self,
+        n: u32,
+        accepted: u32,
+        rejected: *mut ibv_recv_wr,
+    ) -> Rejected<E> {
+        self.unspend(n - accepted);
+        // SAFETY: the caller's contract.
+        unsafe { take_back_from(rejected) }
+    }
+}

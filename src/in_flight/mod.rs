@@ -1,0 +1,122 @@
+//! What the device owns, and how it comes back.
+//!
+//! Two kinds of books. Where every work request completes, the handle is the `wr_id` and there is
+//! nothing to search: [`handles`]. Where only some complete, a ring holds the entries, and a completion
+//! releases all up to its own: [`ring`]. Both count what is outstanding, because devices free slots
+//! before their completions are polled (R9.7) and a completion queue must not overrun (R9.9).
+
+#![allow(unsafe_code)] // owns entries as words
+
+pub(crate) mod books;
+pub(crate) mod handles;
+mod rejected;
+pub(crate) mod ring;
+
+pub(crate) use books::{Books, Quiet};
+pub use rejected::{PostError, PostErrorKind, Rejected};
+
+use std::sync::Arc;
+
+use crate::entry::Entry;
+use crate::profile::{Selective, SignalAll};
+use crate::sys::types::{ibv_send_flags, ibv_send_wr};
+
+/// Chooses the books of a send queue by how it signals.
+#[doc(hidden)]
+pub trait SendMode {
+    type Books<E: Entry>: SendBooks<E>;
+    /// `sq_sig_all` of `ibv_qp_init_attr`.
+    const SIG_ALL: bool;
+    /// What the last work request of a list carries unless told otherwise.
+    const SIGNAL_LAST: u32;
+}
+
+impl SendMode for SignalAll {
+    type Books<E: Entry> = handles::Handles<E>;
+    const SIG_ALL: bool = true;
+    const SIGNAL_LAST: u32 = 0;
+}
+
+impl SendMode for Selective {
+    type Books<E: Entry> = ring::Ring<E>;
+    const SIG_ALL: bool = false;
+    const SIGNAL_LAST: u32 = ibv_send_flags::IBV_SEND_SIGNALED.0;
+}
+
+/// The books of a send queue.
+#[doc(hidden)]
+pub trait SendBooks<E: Entry> {
+    /// # Safety
+    /// `books` outlives the value.
+    unsafe fn new(books: *const Books, depth: u32) -> Self;
+
+    /// The address that stands in for a buffer where there is none, and to compare attachments.
+    fn books(&self) -> *const Books;
+
+    /// Whether `n` more work requests fit. May look at what was polled, but only when it must.
+    fn reserve(&mut self, n: u32) -> bool;
+
+    /// Whether `n` more work requests fit by what is known already.
+    fn fits(&self, n: u32) -> bool;
+
+    /// How many work requests fit now.
+    fn room(&mut self) -> u32;
+
+    /// The wr_id of the `i`th work request of a list whose entry is `word` (0 if none).
+    fn wr_id(&self, i: u32, word: usize) -> u64;
+
+    /// Moves the entries of a list of `N`, for which there is room, to the device.
+    fn commit<const N: usize>(&mut self, entries: [Option<E>; N]);
+
+    /// As `commit`, for `n` work requests whose entries are in their wr_ids (`wr_id`), or were put
+    /// aside with `put`.
+    fn commit_list(&mut self, n: u32, first: *mut ibv_send_wr);
+
+    /// Puts the entry of the `i`th work request of a list aside, before `commit_list`.
+    fn put(&mut self, i: u32, word: usize);
+
+    /// Takes back the entries of the last `n - accepted` of `n` committed work requests.
+    ///
+    /// # Safety
+    /// The device has not accepted them; `rejected` is the first of them, in a valid list.
+    unsafe fn take_back(
+        &mut self,
+        n: u32,
+        accepted: u32,
+        rejected: *mut ibv_send_wr,
+    ) -> Rejected<E>;
+
+    /// No more posts until the queue is reset: what was posted stays with the device.
+    fn poison(&mut self);
+
+    /// Whether only a sentinel can tell that all is done (some work requests do not complete).
+    fn needs_sentinel(&self) -> bool;
+
+    /// Enters a work request without a buffer beyond the capacity, and gives its wr_id.
+    fn push_sentinel(&mut self) -> u64;
+
+    /// Takes it back: it was not posted.
+    fn pop_sentinel(&mut self);
+
+    /// The entries that the completion with this wr_id releases; `None` if it is not of this queue, or
+    /// carries its entry itself.
+    fn release_if_owned(&mut self, wr_id: u64) -> Option<ring::Released<'_, E>>;
+
+    /// Whether `poison` was called.
+    fn is_poisoned(&self) -> bool;
+
+    /// Work requests posted since the queue was made, wrapping.
+    fn posted(&self) -> u32;
+
+    /// Work requests known to have completed since the queue was made, wrapping.
+    fn completed(&self) -> u32;
+
+    /// Opens new books after a reset; `release_all` has been called.
+    ///
+    /// # Safety
+    /// `books` outlives the value.
+    unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32);
+
+    /// Gives up all entries that are kept here, because the queue is gone or reset.
+    fn release_all(&mut self) -> Vec<E>;
+}

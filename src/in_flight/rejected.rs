@@ -1,0 +1,230 @@
+//! A refused post: why, how far it came, and the entries that stayed with the program.
+
+#![allow(unsafe_code)] // owns entries as linked words
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::buf::header::{Header, word};
+use crate::entry::Entry;
+use crate::error::Errno;
+
+/// The entries that the device did not take, in posting order.
+///
+/// They are linked through their headers, so that a refused post allocates nothing.
+///
+/// # Invariants
+/// `first` is 0 or the word of an entry of type `E` that this list owns, and so on along `link`.
+pub struct Rejected<E: Entry> {
+    first: usize,
+    last: usize,
+    _owns: PhantomData<E>,
+}
+
+impl<E: Entry> Rejected<E> {
+    pub(crate) fn new() -> Self {
+        Rejected { first: 0, last: 0, _owns: PhantomData }
+    }
+
+    /// Adds an entry at the end, given as a word; 0 and a word without a buffer add nothing.
+    ///
+    /// # Safety
+    /// A word with a buffer is that of an `E` that the caller gives up, and its header is alive.
+    pub(crate) unsafe fn push(&mut self, entry: usize) {
+        if entry == 0 || word::is_none(entry) {
+            return;
+        }
+        let entry = entry & !(word::RECEIVE | word::DATAGRAM);
+        let header = word::address::<Header>(entry);
+        // SAFETY: the entry is owned by this list from now on, so its header is alive.
+        unsafe { (*header).link.set(0) };
+        // SAFETY: as above.
+        unsafe { (*header).mark(false) };
+        if self.first == 0 {
+            self.first = entry;
+        } else {
+            let last = word::address::<Header>(self.last);
+            // SAFETY: the last entry is owned by this list.
+            unsafe { (*last).link.set(entry) };
+        }
+        self.last = entry;
+    }
+
+    /// Adds an entry at the end.
+    pub(crate) fn push_entry(&mut self, entry: Option<E>) {
+        if let Some(entry) = entry {
+            // SAFETY: the word is that of an `E`, given up.
+            unsafe { self.push(entry.into_word()) };
+        }
+    }
+}
+
+impl<E: Entry> Iterator for Rejected<E> {
+    type Item = E;
+
+    fn next(&mut self) -> Option<E> {
+        if self.first == 0 {
+            return None;
+        }
+        let entry = self.first;
+        let header = word::address::<Header>(entry);
+        // SAFETY: the list owns the entry, so its header is alive.
+        self.first = unsafe { (*header).link.replace(0) };
+        // SAFETY: the entry leaves the list here.
+        Some(unsafe { E::from_word(entry) })
+    }
+}
+
+impl<E: Entry> Drop for Rejected<E> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+// SAFETY: the list owns entries of type `E`.
+unsafe impl<E: Entry + Send> Send for Rejected<E> {}
+
+/// A post that was refused, wholly or from some work request on.
+///
+/// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of the
+/// others are here (rules R9.1, R11.6). Dropping the error drops them.
+pub struct PostError<E: Entry> {
+    verb: &'static str,
+    kind: PostErrorKind,
+    accepted: u32,
+    rejected: Rejected<E>,
+}
+
+/// Why a post was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PostErrorKind {
+    /// The queue has not enough room: poll, or post fewer (R9.6).
+    QueueFull {
+        /// Work requests in the list.
+        asked: u32,
+        /// Work requests that fit now.
+        room: u32,
+    },
+    /// A run-time inline payload exceeds the queue pair's inline capacity (R2.7).
+    InlineTooLong {
+        /// The most that fits, bytes.
+        max: u32,
+    },
+    /// A run-time list of buffers exceeds the queue's SGE limit (R3.1).
+    TooManySge {
+        /// The most that fits.
+        max: u32,
+    },
+    /// A buffer belongs to another protection domain than the queue (R6.8).
+    PdMismatch,
+    /// A buffer belongs to a pool that the shared receive queue was not made with.
+    ForeignPool,
+    /// A receive of a shared receive queue has no buffer, which alone bounds how many there are.
+    NoBuffer,
+    /// The address handle was removed, or belongs to another queue pair (R5.3).
+    UnknownAddressHandle,
+    /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown): reset or
+    /// destroy the queue.
+    Poisoned,
+    /// The device refused and did not say from where on: every entry stays with it, and the queue
+    /// takes no more until it is reset or destroyed (R8.20).
+    OutcomeUnknown {
+        /// The errno.
+        errno: i32,
+    },
+    /// The device refused the work request at index `accepted`.
+    Refused {
+        /// The errno; ENOMEM says that the device's queue is full.
+        errno: i32,
+    },
+}
+
+impl<E: Entry> PostError<E> {
+    #[cold]
+    pub(crate) fn new(
+        verb: &'static str,
+        kind: PostErrorKind,
+        accepted: u32,
+        rejected: Rejected<E>,
+    ) -> Self {
+        PostError { verb, kind, accepted, rejected }
+    }
+
+    /// Why.
+    pub fn kind(&self) -> PostErrorKind {
+        self.kind
+    }
+
+    /// The verb, as C names it.
+    pub fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// How many work requests of the list the device took: the index of C's `bad_wr`.
+    pub fn accepted(&self) -> usize {
+        self.accepted as usize
+    }
+
+    /// The entries of the work requests that the device did not take, in order.
+    pub fn into_rejected(self) -> Rejected<E> {
+        self.rejected
+    }
+
+    /// Whether the queue had no room, by our count or by the device's.
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self.kind,
+            PostErrorKind::QueueFull { .. } | PostErrorKind::Refused { errno: libc::ENOMEM }
+        )
+    }
+}
+
+impl fmt::Display for PostErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            PostErrorKind::QueueFull { asked, room } => {
+                write!(f, "queue full: {asked} work requests exceed the {room} that fit")
+            }
+            PostErrorKind::InlineTooLong { max } => {
+                write!(f, "inline payload exceeds the queue pair's {max} bytes")
+            }
+            PostErrorKind::TooManySge { max } => {
+                write!(f, "scatter/gather list exceeds the queue's {max} elements")
+            }
+            PostErrorKind::PdMismatch => {
+                f.write_str("a buffer belongs to another protection domain than the queue")
+            }
+            PostErrorKind::ForeignPool => {
+                f.write_str("a buffer belongs to a pool that the shared receive queue does not use")
+            }
+            PostErrorKind::NoBuffer => {
+                f.write_str("a receive of a shared receive queue needs a buffer")
+            }
+            PostErrorKind::UnknownAddressHandle => {
+                f.write_str("the address handle was removed, or belongs to another queue pair")
+            }
+            PostErrorKind::Poisoned => f.write_str(
+                "an earlier post had no known outcome: reset or destroy the queue pair first",
+            ),
+            PostErrorKind::OutcomeUnknown { errno } => {
+                write!(f, "{} (no bad_wr: every entry stays with the device)", Errno(errno))
+            }
+            PostErrorKind::Refused { errno } => Errno(errno).fmt(f),
+        }
+    }
+}
+
+impl<E: Entry> fmt::Display for PostError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: work request {}: {}", self.verb, self.accepted, self.kind)
+    }
+}
+
+impl<E: Entry> fmt::Debug for PostError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<E: Entry> std::error::Error for PostError<E> {}

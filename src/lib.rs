@@ -1,0 +1,145 @@
+//! RDMA verbs whose rules are types.
+//!
+//! What a verbs program may not do does not compile; what cannot be known before run time comes back as a
+//! typed error with every buffer accounted for; and what compiles costs no more than the C that it
+//! replaces. The library is libibverbs, with the names of its manual pages in Rust casing.
+//!
+//! 1. **Illegal is unwritable.** Transport, state, receive source, opcode, flags, immediate, inline size, SGE
+//!    count, access rights, parents' lifetimes: a wrong combination fails at `cargo check`.
+//! 2. **Safe means sound.** No safe code, `mem::forget` included, makes the device touch memory that Rust
+//!    believes to be free or exclusively its own. Posting moves a buffer to the device; its completion
+//!    gives it back. There is one `unsafe` way to post, for those who keep their own books.
+//! 3. **Zero overhead.** No allocation, no lock, no atomic read-modify-write and no dynamic dispatch on the post
+//!    and poll paths besides the provider's own call, which C makes too.
+//! 4. **Nothing lost.** After a failed or partial post, a flush or a destroyed queue pair, each buffer is either
+//!    back in the caller's hands or known to be still in flight.
+//!
+//! # A worked example
+//!
+//! Two queue pairs in this process, on the loopback device. With hardware, `Context::open("mlx5_0")` takes
+//! the place of the fabric, and the peer's numbers come from the peer.
+//!
+//! ```
+//! use proverbs::{loopback::Fabric, *};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = Fabric::new().open_device();
+//! let pd = context.alloc_pd()?;
+//! let mut cq = context.create_cq(64)?;
+//! let pool = pd.create_pool(8, 4096)?;
+//!
+//! // Transport and profile are types; depths are numbers.
+//! let depth = Depth { send: 8, recv: 8 };
+//! let a = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+//! let b = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+//!
+//! // RESET -> INIT -> RTR -> RTS: each step takes the queue pair and its transport's attributes.
+//! let gid = context.query_gid(1, 1)?;
+//! let connect = |qp: QueuePair<Rc, Reset>, peer: u32| -> Result<QueuePair<Rc, Rts>, VerbsError> {
+//!     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+//!     let address = AddressVector::roce(1, gid, 1);
+//!     let psn = Psn::try_from(0)?;
+//!     let qp = qp.modify(RcRtr::new(address, Qpn::try_from(peer)?, psn))?;
+//!     Ok(qp.modify(RcRts::new(psn, ReadDepth::ONE))?)
+//! };
+//! let (a_num, b_num) = (a.qp_num(), b.qp_num());
+//! let (mut a, mut b) = (connect(a, b_num)?, connect(b, a_num)?);
+//!
+//! // Buffers move in with the work request ...
+//! b.post_recv(Recv::new(pool.take().expect("8 buffers")))?;
+//! let mut message = pool.take().expect("7 buffers");
+//! message.fill(b"hello");
+//! post_send!(a, [Send::new(message)])?;
+//!
+//! // ... and come back with its completion.
+//! let mut received = None;
+//! while received.is_none() {
+//!     for completion in cq.poll()? {
+//!         match completion.outcome() {
+//!             Outcome::Sent(sent) => assert_eq!(sent.entry.as_deref(), Some(&b"hello"[..])),
+//!             Outcome::Received(message) => received = Some(message.data().to_vec()),
+//!             Outcome::Failed(failed) => return Err(failed.error.into()),
+//!             _ => unreachable!("RC queue pairs whose every send is signaled"),
+//!         }
+//!     }
+//! }
+//! assert_eq!(received.as_deref(), Some(&b"hello"[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The map of the rooms
+//!
+//! | for | see |
+//! |---|---|
+//! | devices, ports, GIDs | [`devices`], [`Context`] |
+//! | memory | [`Pool`] of [`Buf`]s; [`MemoryRegion`] open to the fabric, [`RemoteSlice`] at the peer |
+//! | queue pairs | [`QueuePair`], its [`Profile`], its [transitions](Transition) |
+//! | work requests | [`Send`], [`SendWithImm`], [`RdmaWrite`], [`RdmaWriteWithImm`], [`RdmaRead`], [`CmpAndSwp`], [`FetchAndAdd`], [`Recv`] |
+//! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives |
+//! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`] |
+//! | what may be posted where | [`rules`] |
+//! | without hardware | [`loopback`] |
+//!
+//! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.
+
+#![deny(unsafe_code)]
+// A refused transition gives the queue pair back, and a refused post its buffers, by value.
+#![allow(clippy::result_large_err)]
+
+extern crate self as proverbs;
+
+pub mod ah;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
+mod bounded;
+mod buf;
+mod channel;
+mod cold;
+mod context;
+mod cq;
+mod entry;
+mod error;
+mod in_flight;
+mod limits;
+#[cfg(feature = "loopback")]
+pub mod loopback;
+mod mr;
+mod pd;
+mod profile;
+mod qp;
+mod remote;
+pub mod rules;
+mod srq;
+mod state;
+mod sys;
+mod transport;
+mod wc;
+mod wr;
+
+pub use ah::{AddressHandle, AddressVector, Gid, GlobalRoute};
+pub use bounded::*;
+pub use buf::{Buf, BufList, Pool, SharedBuf};
+pub use channel::CompletionChannel;
+pub use context::{
+    AtomicCap, Context, DeviceAttr, ForkStatus, LinkLayer, PortAttr, devices, fork_status,
+};
+pub use cq::{CompletionQueue, Completions};
+pub use entry::{AnyBuf, Entry, Owned, Raw};
+pub use error::{Error as VerbsError, ErrorKind, Refused};
+pub use in_flight::ring::Released;
+pub use in_flight::{PostError, PostErrorKind, Rejected};
+pub use limits::{Limit, Max};
+pub use mr::*;
+pub use pd::ProtectionDomain;
+pub use profile::*;
+pub use proverbs_macros::{post_recv, post_send, post_srq_recv};
+pub use qp::attr::*;
+pub use qp::*;
+pub use remote::{OutOfBounds, RemoteAddr, RemoteCell, RemoteSlice, ToRead, ToWrite};
+pub use srq::{SharedReceiveQueue, SrqAttr, SrqPost};
+pub use state::*;
+pub use transport::{Rc, Transport, Uc, Ud};
+pub use wc::*;
+pub use wr::*;

@@ -1,0 +1,33 @@
+//! The control path's table.
+
+use super::entry::*;
+use crate::sys::control::Control;
+
+/// The loopback device.
+pub(crate) static LOOPBACK: Control = Control {
+    close_device,
+    query_device,
+    query_port,
+    query_gid,
+    query_pkey,
+    alloc_pd,
+    dealloc_pd,
+    reg_mr,
+    dereg_mr,
+    create_ah,
+    destroy_ah,
+    create_comp_channel,
+    destroy_comp_channel,
+    get_cq_event,
+    ack_cq_events,
+    create_cq,
+    destroy_cq,
+    create_srq,
+    modify_srq,
+    query_srq,
+    destroy_srq,
+    create_qp,
+    modify_qp,
+    query_qp,
+    destroy_qp,
+};

@@ -1,0 +1,161 @@
+//! Completion queues.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use super::Verb;
+use super::channel::Event;
+use super::fabric::State;
+use super::limits;
+use super::qp::Phase;
+use crate::sys::types::{ibv_cq, ibv_wc_status};
+
+pub(super) struct Cq {
+    pub(super) device: u32,
+    pub(super) channel: Option<u32>,
+    capacity: usize,
+    entries: VecDeque<Cqe>,
+    armed: Option<Arm>,
+    /// A completion did not fit. From then on nothing is known about this queue.
+    overrun: bool,
+    /// Events taken from the channel and not acknowledged yet.
+    unacked: u32,
+    /// What a channel hands out.
+    object: Option<Event>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arm {
+    Solicited,
+    Any,
+}
+
+#[derive(Default)]
+pub(super) struct Cqe {
+    pub(super) wr_id: u64,
+    pub(super) status: ibv_wc_status::Type,
+    pub(super) opcode: u32,
+    pub(super) byte_len: u32,
+    pub(super) imm: Option<u32>,
+    pub(super) qp_num: u32,
+    pub(super) src_qp: u32,
+    pub(super) grh: bool,
+    /// How many send queue slots the poll of this entry frees, and of which life of the QP.
+    pub(super) frees: u32,
+    pub(super) generation: u32,
+}
+
+impl State {
+    pub(super) fn create_cq(
+        &mut self,
+        device: u32,
+        capacity: i32,
+        channel: Option<u32>,
+        vector: i32,
+    ) -> Verb<u32> {
+        let capacity = u32::try_from(capacity).map_err(|_| libc::EINVAL)?;
+        let fits = (1..=limits::CQE).contains(&capacity);
+        let ours =
+            channel.is_none_or(|c| self.channels.get(&c).is_some_and(|c| c.device == device));
+        if !fits || !ours || !(0..limits::COMP_VECTORS).contains(&vector) {
+            return Err(libc::EINVAL);
+        }
+        let number = self.number()?;
+        let cq = Cq {
+            device,
+            channel,
+            capacity: capacity as usize,
+            entries: VecDeque::new(),
+            armed: None,
+            overrun: false,
+            unacked: 0,
+            object: None,
+        };
+        self.cqs.insert(number, cq);
+        Ok(number)
+    }
+
+    /// Tells what `get_cq_event` is to give for this queue.
+    pub(super) fn name_cq(&mut self, cq: u32, object: NonNull<ibv_cq>) {
+        if let Some(cq) = self.cqs.get_mut(&cq) {
+            cq.object = Some(Event(object));
+        }
+    }
+
+    pub(super) fn destroy_cq(&mut self, cq: u32) -> Verb {
+        let unacked = self.cqs.get(&cq).ok_or(libc::EINVAL)?.unacked;
+        if unacked > 0
+            || self.qps.values().any(|qp| qp.shape.send_cq == cq || qp.shape.recv_cq == cq)
+        {
+            // For unacknowledged events libibverbs blocks; a single thread would do so for ever.
+            return Err(libc::EBUSY);
+        }
+        if let Some(channel) = self.cqs.remove(&cq).and_then(|cq| cq.channel) {
+            self.forget_events(channel, cq);
+        }
+        Ok(())
+    }
+
+    /// Adds a completion, and an event when one was asked for.
+    pub(super) fn complete(&mut self, cq: u32, entry: Cqe, solicited: bool) {
+        let Some(queue) = self.cqs.get_mut(&cq) else {
+            return;
+        };
+        if queue.overrun || queue.entries.len() >= queue.capacity {
+            // The queue is of no use any more, nor is a QP whose completions are lost.
+            queue.overrun = true;
+            self.enter(entry.qp_num, Phase::Err);
+            return;
+        }
+        let error = entry.status != ibv_wc_status::IBV_WC_SUCCESS;
+        queue.entries.push_back(entry);
+        let fires = match queue.armed {
+            None => false,
+            Some(Arm::Any) => true,
+            Some(Arm::Solicited) => solicited || error,
+        };
+        if fires {
+            queue.armed = None;
+            if let Some(channel) = queue.channel {
+                self.raise_event(channel, cq);
+            }
+        }
+    }
+
+    /// The next completion, `None` when empty. Frees the send queue slots that it stands for.
+    pub(super) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
+        let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
+        if queue.overrun {
+            return Err(libc::EIO);
+        }
+        let Some(entry) = queue.entries.pop_front() else {
+            return Ok(None);
+        };
+        if let Some(qp) = self.qps.get_mut(&entry.qp_num) {
+            qp.free_sends(entry.generation, entry.frees);
+        }
+        Ok(Some(entry))
+    }
+
+    /// Arms for one event. What was armed for any completion stays so until it fires.
+    pub(super) fn arm(&mut self, cq: u32, arm: Arm) -> Verb {
+        let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
+        if queue.armed != Some(Arm::Any) {
+            queue.armed = Some(arm);
+        }
+        Ok(())
+    }
+
+    /// Counts an event as taken, and gives the queue's object.
+    pub(super) fn event_of(&mut self, cq: u32) -> Option<Event> {
+        let queue = self.cqs.get_mut(&cq)?;
+        queue.unacked += 1;
+        queue.object
+    }
+
+    pub(super) fn ack(&mut self, cq: u32, events: u32) {
+        if let Some(queue) = self.cqs.get_mut(&cq) {
+            queue.unacked = queue.unacked.saturating_sub(events);
+        }
+    }
+}

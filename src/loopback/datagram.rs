@@ -1,0 +1,121 @@
+//! UD: datagrams, and the 40 bytes in front of them.
+
+use super::address::{Address, Gid};
+use super::engine::{Fate, Outcome};
+use super::fabric::State;
+use super::limits;
+use super::qp::Transport;
+use super::requester::Message;
+use super::responder::Arrival;
+use super::wr::{Op, Send};
+use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
+
+const HEADER: usize = 40;
+
+/// This bit in a send's Q_Key means the sender's own key (R5.7).
+const OWN_KEY: u32 = 1 << 31;
+
+impl State {
+    /// Whether it arrives or not, a datagram that can be sent is sent with success (R5.10).
+    pub(super) fn send_datagram(&mut self, number: u32, wr: &Send) -> Outcome {
+        let Some(qp) = self.qps.get(&number) else {
+            return Outcome::Stuck;
+        };
+        let Op::Datagram { ah, qpn, qkey } = wr.op else {
+            return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
+        };
+        // The handle is looked up now, not when the send was posted (R5.3).
+        let address = match self.ahs.get(&ah) {
+            Some(ah) if ah.pd == qp.pd => ah.address,
+            _ => return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR),
+        };
+        let length = wr.payload.length();
+        if length > limits::MTU as u64 {
+            return Outcome::Failed(status::IBV_WC_LOC_LEN_ERR);
+        }
+        let Some(data) = self.payload(qp.pd, &wr.payload) else {
+            return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR);
+        };
+        let qkey = if qkey & OWN_KEY != 0 { qp.attributes.qkey } else { qkey };
+        if let Ok(sgid) = self.source(qp.device, &address) {
+            let message =
+                Message { op: wr.op, imm: wr.imm, solicited: wr.solicited, data, asks: 0 };
+            self.arrive(number, qpn, qkey, &address, sgid, &message);
+        }
+        Outcome::Done { length: length as u32 }
+    }
+
+    fn arrive(
+        &mut self,
+        from: u32,
+        to: u32,
+        qkey: u32,
+        address: &Address,
+        sgid: Gid,
+        message: &Message,
+    ) {
+        let device = self.device_at(&address.dgid);
+        let taken = self.qps.get(&to).is_some_and(|qp| {
+            Some(qp.device) == device
+                && qp.shape.transport == Transport::Ud
+                && qp.phase.receives()
+                && qp.attributes.qkey == qkey
+        });
+        if !taken || matches!(self.fate(from, to, message), Fate::Lost) {
+            return;
+        }
+        let mut data = header(address, sgid, message).to_vec();
+        data.extend_from_slice(&message.data);
+        let arrival = Arrival {
+            data: &data,
+            byte_len: data.len() as u32,
+            opcode: opcode::IBV_WC_RECV,
+            imm: message.imm,
+            solicited: message.solicited,
+            src_qp: from,
+            grh: true,
+        };
+        // Nobody is told of what could not be received.
+        let _ = self.receive(to, &arrival);
+    }
+}
+
+/// What RoCEv2 puts there: the IPv6 header, or 20 zeroes and the IPv4 header.
+fn header(address: &Address, sgid: Gid, message: &Message) -> [u8; HEADER] {
+    // UDP, BTH, DETH, the immediate, the payload padded to words, ICRC.
+    let imm = if message.imm.is_some() { 4 } else { 0 };
+    let length = (8 + 12 + 8 + imm + message.data.len().next_multiple_of(4) + 4) as u16;
+    let hops = if address.hop_limit == 0 { 64 } else { address.hop_limit };
+    let mut bytes = [0; HEADER];
+    const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    if sgid.starts_with(&V4) && address.dgid.starts_with(&V4) {
+        let ip = &mut bytes[20..];
+        ip[0] = 0x45;
+        ip[1] = address.traffic_class;
+        ip[2..4].copy_from_slice(&(20 + length).to_be_bytes());
+        ip[6] = 0x40; // do not fragment
+        ip[8] = hops;
+        ip[9] = 17; // UDP
+        ip[12..16].copy_from_slice(&sgid[12..]);
+        ip[16..20].copy_from_slice(&address.dgid[12..]);
+        let sum = checksum(ip);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        let class = u32::from(address.traffic_class) << 20;
+        let first = 6 << 28 | class | address.flow_label & 0xf_ffff;
+        bytes[..4].copy_from_slice(&first.to_be_bytes());
+        bytes[4..6].copy_from_slice(&length.to_be_bytes());
+        bytes[6] = 17;
+        bytes[7] = hops;
+        bytes[8..24].copy_from_slice(&sgid);
+        bytes[24..].copy_from_slice(&address.dgid);
+    }
+    bytes
+}
+
+fn checksum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16 + (sum >> 16) as u16)
+}

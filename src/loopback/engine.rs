@@ -1,0 +1,294 @@
+//! The engine: who works when, what becomes of a work request, and what becomes of a message.
+
+use super::cq::Cqe;
+use super::fabric::State;
+use super::qp::{Phase, Qp, Transport};
+use super::requester::Message;
+use super::wr::{Op, Send};
+use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
+
+/// How many runs of the engine in which nothing else happened one retry timer lasts.
+pub(super) const IDLE_RUNS: u32 = 100;
+
+/// The `rnr_retry` that never ends.
+const ENDLESS: u8 = 7;
+
+/// Why the first send of a queue is tried again and again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The peer had no receive.
+    NotReady,
+    /// Nobody answered.
+    Lost,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Wait {
+    cause: Cause,
+    /// Runs of the engine since the timer was started.
+    idle: u32,
+    /// Retries left, `None` if the timer never runs out.
+    left: Option<u8>,
+}
+
+impl Wait {
+    /// Without a timeout, nothing ever sends a lost message again.
+    fn is_hopeless(self) -> bool {
+        self.cause == Cause::Lost && self.left.is_none()
+    }
+}
+
+/// What became of the first send of a queue.
+pub(super) enum Outcome {
+    Done {
+        length: u32,
+    },
+    Failed(status::Type),
+    Wait(Cause),
+    /// It never starts, and nothing behind it does.
+    Stuck,
+}
+
+/// What becomes of a message on its way.
+pub(super) enum Fate {
+    Arrives,
+    #[allow(dead_code)] // For faults by script.
+    Lost,
+}
+
+impl State {
+    /// Works until nothing more can happen. Tells whether anything did.
+    ///
+    /// The order is fixed: round robin over the queue pairs by number, one work request a turn.
+    pub(super) fn run(&mut self) -> bool {
+        let mut worked = false;
+        while self.round() {
+            worked = true;
+        }
+        if !worked && self.tick() {
+            worked = true;
+            while self.round() {}
+        }
+        worked
+    }
+
+    /// The one place that decides whether a message arrives.
+    pub(super) fn fate(&mut self, _from: u32, _to: u32, _message: &Message) -> Fate {
+        Fate::Arrives
+    }
+
+    /// Whether a retry timer runs that will end some day.
+    pub(super) fn timers_run(&self) -> bool {
+        self.active.iter().filter_map(|qp| self.qps.get(qp)?.wait).any(|wait| wait.left.is_some())
+    }
+
+    fn round(&mut self) -> bool {
+        let mut worked = false;
+        let mut next = self.active.first().copied();
+        while let Some(qp) = next {
+            worked |= self.turn(qp);
+            next = self.active.range(qp + 1..).next().copied();
+        }
+        worked
+    }
+
+    fn turn(&mut self, number: u32) -> bool {
+        let Some(qp) = self.qps.get_mut(&number) else {
+            return self.rest(number);
+        };
+        match qp.phase {
+            Phase::Rts | Phase::Sqd if qp.wait.is_some_and(Wait::is_hopeless) => {
+                return self.rest(number);
+            }
+            Phase::Rts => {}
+            // What had begun before is finished, the rest is held.
+            Phase::Sqd if qp.wait.is_some() => {}
+            Phase::Err => {
+                return self.flush_sends(number) | self.flush_recvs(number) | self.rest(number);
+            }
+            Phase::Sqe => return self.flush_sends(number) | self.rest(number),
+            _ => return self.rest(number),
+        }
+        let Some(wr) = qp.sends.pop_front() else {
+            return self.rest(number);
+        };
+        let outcome = match qp.shape.transport {
+            Transport::Ud => self.send_datagram(number, &wr),
+            Transport::Rc | Transport::Uc => self.send_connected(number, &wr),
+        };
+        match outcome {
+            Outcome::Done { length } => {
+                if let Some(qp) = self.qps.get_mut(&number) {
+                    qp.wait = None;
+                }
+                self.complete_send(number, &wr, status::IBV_WC_SUCCESS, length);
+                true
+            }
+            Outcome::Failed(cause) => {
+                self.fail_send(number, &wr, cause);
+                true
+            }
+            Outcome::Stuck => {
+                self.put_back(number, wr);
+                self.rest(number)
+            }
+            Outcome::Wait(cause) => self.wait(number, wr, cause),
+        }
+    }
+
+    /// Nothing to do for a queue pair until something is posted or its state changes.
+    fn rest(&mut self, qp: u32) -> bool {
+        self.active.remove(&qp);
+        false
+    }
+
+    fn put_back(&mut self, qp: u32, wr: Send) {
+        if let Some(qp) = self.qps.get_mut(&qp) {
+            qp.sends.push_front(wr);
+        }
+    }
+
+    /// The send is tried again in every run, but only idle runs use up its retries.
+    fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
+        let Some(qp) = self.qps.get_mut(&number) else {
+            return false;
+        };
+        if qp.wait.is_some_and(|wait| wait.cause == cause) {
+            self.put_back(number, wr);
+            return false;
+        }
+        let left = match cause {
+            Cause::NotReady if qp.attributes.rnr_retry == ENDLESS => None,
+            Cause::NotReady => Some(qp.attributes.rnr_retry),
+            Cause::Lost if qp.attributes.timeout == 0 => None,
+            Cause::Lost => Some(qp.attributes.retry_cnt),
+        };
+        if cause == Cause::NotReady && left == Some(0) {
+            self.fail_send(number, &wr, status::IBV_WC_RNR_RETRY_EXC_ERR);
+            return true;
+        }
+        qp.wait = Some(Wait { cause, idle: 0, left });
+        self.put_back(number, wr);
+        false
+    }
+
+    /// An idle run. Gives up on the sends whose retries are used up, and tells whether any were.
+    fn tick(&mut self) -> bool {
+        let mut gave_up = false;
+        let mut next = self.active.first().copied();
+        while let Some(number) = next {
+            if let Some(cause) = self.qps.get_mut(&number).and_then(Qp::tick) {
+                let wr = self.qps.get_mut(&number).and_then(|qp| qp.sends.pop_front());
+                if let Some(wr) = wr {
+                    self.fail_send(number, &wr, cause);
+                    gave_up = true;
+                }
+            }
+            next = self.active.range(number + 1..).next().copied();
+        }
+        gave_up
+    }
+
+    fn fail_send(&mut self, number: u32, wr: &Send, cause: status::Type) {
+        self.complete_send(number, wr, cause, 0);
+        let Some(qp) = self.qps.get(&number) else {
+            return;
+        };
+        match qp.shape.transport {
+            // The receive side of UC and UD goes on (R8.16).
+            Transport::Uc | Transport::Ud if qp.phase != Phase::Err => {
+                self.enter(number, Phase::Sqe)
+            }
+            _ => self.enter(number, Phase::Err),
+        }
+    }
+
+    fn flush_sends(&mut self, number: u32) -> bool {
+        let mut worked = false;
+        while let Some(wr) = self.qps.get_mut(&number).and_then(|qp| qp.sends.pop_front()) {
+            self.complete_send(number, &wr, status::IBV_WC_WR_FLUSH_ERR, 0);
+            worked = true;
+        }
+        worked
+    }
+
+    /// The receives of an SRQ are not the queue pair's, and stay (R7.7).
+    fn flush_recvs(&mut self, number: u32) -> bool {
+        let mut worked = false;
+        while let Some(qp) = self.qps.get_mut(&number) {
+            let (cq, Some(wr)) = (qp.shape.recv_cq, qp.recvs.pop_front()) else {
+                break;
+            };
+            let status = status::IBV_WC_WR_FLUSH_ERR;
+            self.complete(
+                cq,
+                Cqe { wr_id: wr.wr_id, status, qp_num: number, ..Cqe::default() },
+                false,
+            );
+            worked = true;
+        }
+        worked
+    }
+
+    /// Signaled or failed, a send leaves a completion; polling it frees the slots of all it speaks for.
+    fn complete_send(&mut self, number: u32, wr: &Send, status: status::Type, byte_len: u32) {
+        let Some(qp) = self.qps.get_mut(&number) else {
+            return;
+        };
+        let success = status == status::IBV_WC_SUCCESS;
+        if success && !wr.signaled {
+            qp.silent += 1;
+            return;
+        }
+        let entry = Cqe {
+            wr_id: wr.wr_id,
+            status,
+            opcode: if success { completion_opcode(&wr.op) } else { 0 },
+            byte_len,
+            qp_num: number,
+            frees: std::mem::take(&mut qp.silent) + 1,
+            generation: qp.generation,
+            ..Cqe::default()
+        };
+        let cq = qp.shape.send_cq;
+        self.complete(cq, entry, false);
+    }
+}
+
+impl Qp {
+    /// The status of the first send if its last retry has now run out.
+    fn tick(&mut self) -> Option<status::Type> {
+        let wait = self.wait.as_mut()?;
+        let left = wait.left.as_mut()?;
+        wait.idle += 1;
+        if wait.idle < IDLE_RUNS {
+            return None;
+        }
+        wait.idle = 0;
+        match wait.cause {
+            // A receiver not ready was asked once, and once more a retry.
+            Cause::NotReady => {
+                *left = left.saturating_sub(1);
+                (*left == 0).then_some(status::IBV_WC_RNR_RETRY_EXC_ERR)
+            }
+            // A lost message was sent once, and each sending has its timeout.
+            Cause::Lost => match left.checked_sub(1) {
+                Some(less) => {
+                    *left = less;
+                    None
+                }
+                None => Some(status::IBV_WC_RETRY_EXC_ERR),
+            },
+        }
+    }
+}
+
+fn completion_opcode(op: &Op) -> opcode::Type {
+    match op {
+        Op::Send | Op::Datagram { .. } => opcode::IBV_WC_SEND,
+        Op::Write(_) => opcode::IBV_WC_RDMA_WRITE,
+        Op::Read(_) => opcode::IBV_WC_RDMA_READ,
+        Op::CompareSwap { .. } => opcode::IBV_WC_COMP_SWAP,
+        Op::FetchAdd { .. } => opcode::IBV_WC_FETCH_ADD,
+    }
+}

@@ -1,0 +1,89 @@
+//! `ibv_qp_attr`, read as far as a mask says and written whole.
+#![allow(unsafe_code)] // Fields that the mask does not name may be uninitialised.
+
+use super::super::attributes::{Attributes, Changes};
+use super::super::modify::*;
+use super::super::qp::{Phase, Qp};
+use super::memory::{address_of, address_to};
+use crate::sys::types::*;
+
+/// Reads the fields that `mask` names, and no others.
+///
+/// # Safety
+/// `attr` points to an `ibv_qp_attr` whose fields named by `mask` are initialised.
+pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
+    let mut changes = Changes { mask, ..Changes::default() };
+    let mut values = Attributes::default();
+    macro_rules! take {
+        ($bit:expr, $to:expr, $field:ident) => {
+            if mask & $bit != 0 {
+                // SAFETY: named by the mask, hence initialised.
+                $to = unsafe { (*attr).$field };
+            }
+        };
+    }
+    take!(STATE, changes.state, qp_state);
+    take!(CUR_STATE, changes.cur_state, cur_qp_state);
+    take!(MIG, changes.migration, path_mig_state);
+    take!(ACCESS, values.access, qp_access_flags);
+    take!(PKEY, values.pkey_index, pkey_index);
+    take!(PORT, values.port, port_num);
+    take!(QKEY, values.qkey, qkey);
+    take!(MTU, values.mtu, path_mtu);
+    take!(TIMEOUT, values.timeout, timeout);
+    take!(RETRY, values.retry_cnt, retry_cnt);
+    take!(RNR_RETRY, values.rnr_retry, rnr_retry);
+    take!(RQ_PSN, values.rq_psn, rq_psn);
+    take!(SQ_PSN, values.sq_psn, sq_psn);
+    take!(MAX_RD, values.max_rd_atomic, max_rd_atomic);
+    take!(MAX_DEST_RD, values.max_dest_rd_atomic, max_dest_rd_atomic);
+    take!(MIN_RNR, values.min_rnr_timer, min_rnr_timer);
+    take!(DEST_QPN, values.dest_qpn, dest_qp_num);
+    if mask & AV != 0 {
+        // SAFETY: named by the mask, hence initialised.
+        let path = unsafe { (*attr).ah_attr };
+        changes.path = address_of(&path);
+    }
+    changes.values = values;
+    changes
+}
+
+/// What `query_qp` says.
+pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
+    let now = &qp.attributes;
+    let path = address_to(&now.path.unwrap_or_default());
+    ibv_qp_attr {
+        qp_state: qp.phase.to_c(),
+        cur_qp_state: qp.phase.to_c(),
+        path_mtu: now.mtu,
+        path_mig_state: raw::ibv_mig_state::IBV_MIG_MIGRATED,
+        qkey: now.qkey,
+        rq_psn: now.rq_psn,
+        sq_psn: now.sq_psn,
+        dest_qp_num: now.dest_qpn,
+        qp_access_flags: now.access,
+        cap: ibv_qp_cap {
+            max_send_wr: qp.shape.max_send_wr,
+            max_recv_wr: qp.shape.max_recv_wr,
+            max_send_sge: qp.shape.max_send_sge,
+            max_recv_sge: qp.shape.max_recv_sge,
+            max_inline_data: qp.shape.max_inline,
+        },
+        ah_attr: path,
+        alt_ah_attr: address_to(&Default::default()),
+        pkey_index: now.pkey_index,
+        alt_pkey_index: 0,
+        en_sqd_async_notify: 0,
+        sq_draining: (qp.phase == Phase::Sqd && qp.wait.is_some()).into(),
+        max_rd_atomic: now.max_rd_atomic,
+        max_dest_rd_atomic: now.max_dest_rd_atomic,
+        min_rnr_timer: now.min_rnr_timer,
+        port_num: now.port,
+        timeout: now.timeout,
+        retry_cnt: now.retry_cnt,
+        rnr_retry: now.rnr_retry,
+        alt_port_num: 0,
+        alt_timeout: 0,
+        rate_limit: 0,
+    }
+}

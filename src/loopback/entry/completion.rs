@@ -1,0 +1,81 @@
+//! Completion channels and completion queues.
+#![allow(unsafe_code)] // C objects.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use super::super::fabric::State;
+use super::{Channel, Object, destroy, errno_of, hand_out, locate, same_context, verb};
+use crate::sys::control::Created;
+use crate::sys::types::*;
+
+pub(in super::super) unsafe fn create_comp_channel(
+    context: *mut ibv_context,
+) -> Created<ibv_comp_channel> {
+    // SAFETY: the caller's contract.
+    let (number, fd) = unsafe { verb(context, State::create_channel) }?;
+    let channel = ibv_comp_channel { context, fd, refcnt: 0 };
+    Ok(hand_out(Channel { channel, number }).cast())
+}
+
+pub(in super::super) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: the caller's contract.
+    let result = unsafe { verb(channel, State::destroy_channel) };
+    if result.is_ok() {
+        // SAFETY: made by `create_comp_channel` as a `Channel`, and destroyed only once.
+        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+    }
+    errno_of(result)
+}
+
+pub(in super::super) unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
+    // SAFETY: the caller's contract.
+    let (shared, number) = unsafe { locate(channel) };
+    shared.wait(|state| state.take_event(number)).map(|event| event.0)
+}
+
+pub(in super::super) unsafe fn ack_cq_events(cq: *mut ibv_cq, events: u32) {
+    // SAFETY: the caller's contract.
+    unsafe { verb(cq, |state, cq| state.ack(cq, events)) }
+}
+
+pub(in super::super) unsafe fn create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> Created<ibv_cq> {
+    let channel_number = if channel.is_null() {
+        None
+    } else {
+        // SAFETY: the caller gives live objects.
+        if !unsafe { same_context(context, channel) } {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: as above.
+        Some(unsafe { ibv_comp_channel::locate(channel) }.1)
+    };
+    // SAFETY: the caller's contract.
+    let handle = unsafe {
+        verb(context, |state, device| state.create_cq(device, cqe, channel_number, vector))
+    }?;
+    let cq = hand_out(ibv_cq {
+        context,
+        channel,
+        cq_context: ptr::null_mut(),
+        handle,
+        cqe,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        comp_events_completed: 0,
+        async_events_completed: 0,
+    });
+    // SAFETY: the caller's contract.
+    unsafe { verb(context, |state, _| state.name_cq(handle, cq)) };
+    Ok(cq)
+}
+
+pub(in super::super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { destroy(cq, State::destroy_cq) }
+}

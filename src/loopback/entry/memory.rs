@@ -1,0 +1,91 @@
+//! Protection domains, memory regions and address handles.
+#![allow(unsafe_code)] // C objects.
+
+use std::ffi::c_int;
+
+use super::super::address::Address;
+use super::super::fabric::State;
+use super::{destroy, hand_out, verb};
+use crate::sys::control::Created;
+use crate::sys::types::*;
+
+pub(in super::super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
+    // SAFETY: the caller's contract.
+    let handle = unsafe { verb(context, State::alloc_pd) }?;
+    Ok(hand_out(ibv_pd { context, handle }))
+}
+
+pub(in super::super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { destroy(pd, State::dealloc_pd) }
+}
+
+pub(in super::super) unsafe fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut u8,
+    length: usize,
+    access: u32,
+) -> Created<ibv_mr> {
+    // SAFETY: the caller's contract, which also vouches for the memory until `dereg_mr`.
+    let registered = unsafe { verb(pd, |state, pd| state.reg_mr(pd, addr, length, access)) };
+    let (handle, lkey, rkey) = registered?;
+    // SAFETY: a live PD.
+    let context = unsafe { (*pd).context };
+    Ok(hand_out(ibv_mr { context, pd, addr: addr.cast(), length, handle, lkey, rkey }))
+}
+
+pub(in super::super) unsafe fn dereg_mr(mr: *mut ibv_mr) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { destroy(mr, State::dereg_mr) }
+}
+
+pub(in super::super) unsafe fn create_ah(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_ah_attr,
+) -> Created<ibv_ah> {
+    // SAFETY: the caller gives a readable `ibv_ah_attr`.
+    let attr = unsafe { attr.read() };
+    let address = address_of(&attr);
+    // SAFETY: the caller's contract.
+    let handle = unsafe { verb(pd, |state, pd| state.create_ah(pd, address)) }?;
+    // SAFETY: a live PD.
+    let context = unsafe { (*pd).context };
+    Ok(hand_out(ibv_ah { context, pd, handle }))
+}
+
+pub(in super::super) unsafe fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { destroy(ah, State::destroy_ah) }
+}
+
+pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
+    Address {
+        // SAFETY: every view of a GID is 16 bytes, any of them a value.
+        dgid: unsafe { attr.grh.dgid.raw },
+        sgid_index: attr.grh.sgid_index,
+        flow_label: attr.grh.flow_label,
+        hop_limit: attr.grh.hop_limit,
+        traffic_class: attr.grh.traffic_class,
+        sl: attr.sl,
+        is_global: attr.is_global != 0,
+        port: attr.port_num,
+    }
+}
+
+pub(super) fn address_to(address: &Address) -> ibv_ah_attr {
+    ibv_ah_attr {
+        grh: ibv_global_route {
+            dgid: ibv_gid { raw: address.dgid },
+            flow_label: address.flow_label,
+            sgid_index: address.sgid_index,
+            hop_limit: address.hop_limit,
+            traffic_class: address.traffic_class,
+        },
+        dlid: 0,
+        sl: address.sl,
+        src_path_bits: 0,
+        static_rate: 0,
+        is_global: address.is_global.into(),
+        port_num: address.port,
+    }
+}

@@ -1,0 +1,255 @@
+//! The data path, as `ibv_context.ops` wants it.
+#![allow(unsafe_code)] // C functions on C objects.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use super::super::Verb;
+use super::super::cq::{Arm, Cqe};
+use super::super::fabric::State;
+use super::super::qp::Phase;
+use super::{errno_of, locate, read_wr};
+use crate::sys::types::*;
+
+/// Every entry is a function; those the device cannot do say so.
+pub(super) fn table() -> ibv_context_ops {
+    ibv_context_ops {
+        _compat_query_device: Some(no_query_device),
+        _compat_query_port: Some(no_query_port),
+        _compat_alloc_pd: Some(unsupported),
+        _compat_dealloc_pd: Some(unsupported),
+        _compat_reg_mr: Some(unsupported),
+        _compat_rereg_mr: Some(unsupported),
+        _compat_dereg_mr: Some(unsupported),
+        alloc_mw: Some(alloc_mw),
+        bind_mw: Some(bind_mw),
+        dealloc_mw: Some(dealloc_mw),
+        _compat_create_cq: Some(unsupported),
+        poll_cq: Some(poll_cq),
+        req_notify_cq: Some(req_notify_cq),
+        _compat_cq_event: Some(unsupported),
+        _compat_resize_cq: Some(unsupported),
+        _compat_destroy_cq: Some(unsupported),
+        _compat_create_srq: Some(unsupported),
+        _compat_modify_srq: Some(unsupported),
+        _compat_query_srq: Some(unsupported),
+        _compat_destroy_srq: Some(unsupported),
+        post_srq_recv: Some(post_srq_recv),
+        _compat_create_qp: Some(unsupported),
+        _compat_query_qp: Some(unsupported),
+        _compat_modify_qp: Some(unsupported),
+        _compat_destroy_qp: Some(unsupported),
+        post_send: Some(post_send),
+        post_recv: Some(post_recv),
+        _compat_create_ah: Some(unsupported),
+        _compat_destroy_ah: Some(unsupported),
+        _compat_attach_mcast: Some(unsupported),
+        _compat_detach_mcast: Some(unsupported),
+        _compat_async_event: Some(unsupported),
+    }
+}
+
+/// Posts a list: each request up to the first refused one is accepted, and that one is `*bad_wr`.
+///
+/// # Safety
+/// `wr` starts a list whose `next` finds its ends, and `bad_wr` is null or writable.
+unsafe fn post_list<W>(
+    mut wr: *mut W,
+    bad_wr: *mut *mut W,
+    next: unsafe fn(*mut W) -> *mut W,
+    mut accept: impl FnMut(*mut W) -> Verb,
+) -> c_int {
+    if bad_wr.is_null() {
+        return libc::EINVAL;
+    }
+    while !wr.is_null() {
+        if let Err(errno) = accept(wr) {
+            // SAFETY: not null, hence writable by the caller's contract.
+            unsafe { *bad_wr = wr };
+            return errno;
+        }
+        // SAFETY: not null, hence a request of the list.
+        wr = unsafe { next(wr) };
+    }
+    0
+}
+
+unsafe fn next_recv(wr: *mut ibv_recv_wr) -> *mut ibv_recv_wr {
+    // SAFETY: a request of a list (`post_list`).
+    unsafe { (*wr).next }
+}
+
+unsafe fn next_send(wr: *mut ibv_send_wr) -> *mut ibv_send_wr {
+    // SAFETY: a request of a list (`post_list`).
+    unsafe { (*wr).next }
+}
+
+unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the contract of `ibv_post_send`: a live QP.
+    let (shared, number) = unsafe { locate(qp) };
+    shared.post(|state| {
+        let accept = |wr: *mut ibv_send_wr| {
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
+                return Err(libc::EINVAL);
+            }
+            if queue.send_slots >= queue.shape.max_send_wr {
+                return Err(libc::ENOMEM);
+            }
+            // SAFETY: a request of the list, for this QP.
+            let send = unsafe { read_wr::send(wr, &queue.shape, qp) }?;
+            queue.sends.push_back(send);
+            queue.send_slots += 1;
+            state.active.insert(number);
+            Ok(())
+        };
+        // SAFETY: the contract of `ibv_post_send`.
+        unsafe { post_list(wr, bad_wr, next_send, accept) }
+    })
+}
+
+unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the contract of `ibv_post_recv`: a live QP.
+    let (shared, number) = unsafe { locate(qp) };
+    shared.post(|state| {
+        let accept = |wr: *mut ibv_recv_wr| {
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
+                return Err(libc::EINVAL);
+            }
+            if queue.recvs.len() as u64 >= u64::from(queue.shape.max_recv_wr) {
+                return Err(libc::ENOMEM);
+            }
+            // SAFETY: a request of the list.
+            queue.recvs.push_back(unsafe { read_wr::recv(wr, queue.shape.max_recv_sge) }?);
+            state.active.insert(number);
+            Ok(())
+        };
+        // SAFETY: the contract of `ibv_post_recv`.
+        unsafe { post_list(wr, bad_wr, next_recv, accept) }
+    })
+}
+
+unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the contract of `ibv_post_srq_recv`: a live SRQ.
+    let (shared, number) = unsafe { locate(srq) };
+    shared.post(|state| {
+        let accept = |wr: *mut ibv_recv_wr| {
+            let queue = state.srqs.get_mut(&number).ok_or(libc::EINVAL)?;
+            if !queue.has_room() {
+                return Err(libc::ENOMEM);
+            }
+            // SAFETY: a request of the list.
+            queue.push(unsafe { read_wr::recv(wr, queue.max_sge) }?);
+            Ok(())
+        };
+        // SAFETY: the contract of `ibv_post_srq_recv`.
+        unsafe { post_list(wr, bad_wr, next_recv, accept) }
+    })
+}
+
+unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the contract of `ibv_poll_cq`: a live CQ.
+    let (shared, number) = unsafe { locate(cq) };
+    shared.poll(|state| {
+        let mut polled = 0;
+        while polled < num_entries {
+            match state.poll(number) {
+                Ok(Some(entry)) => {
+                    // SAFETY: polled < num_entries, the length of the caller's array.
+                    let slot = unsafe { wc.add(polled as usize) };
+                    // SAFETY: as above; it need not be initialised.
+                    unsafe { slot.write(completion(&entry)) };
+                    polled += 1;
+                }
+                Ok(None) => break,
+                Err(_) => return -1,
+            }
+        }
+        polled
+    })
+}
+
+fn completion(entry: &Cqe) -> ibv_wc {
+    let imm = if entry.imm.is_some() { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 };
+    let grh = if entry.grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 };
+    ibv_wc {
+        wr_id: entry.wr_id,
+        status: entry.status,
+        opcode: entry.opcode,
+        vendor_err: 0,
+        byte_len: entry.byte_len,
+        imm_data_invalidated_rkey_union: imm_data_invalidated_rkey_union_t {
+            imm_data: entry.imm.unwrap_or(0),
+        },
+        qp_num: entry.qp_num,
+        src_qp: entry.src_qp,
+        wc_flags: imm | grh,
+        pkey_index: 0,
+        slid: 0,
+        sl: 0,
+        dlid_path_bits: 0,
+    }
+}
+
+unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
+    // SAFETY: the contract of `ibv_req_notify_cq`: a live CQ.
+    let (shared, number) = unsafe { locate(cq) };
+    errno_of(shared.poll(|state: &mut State| state.arm(number, arm)))
+}
+
+/// Sets `errno`, for the verbs that give a pointer.
+fn not_supported() -> c_int {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: this thread's own errno.
+    unsafe { *errno = libc::EOPNOTSUPP };
+    libc::EOPNOTSUPP
+}
+
+unsafe extern "C" fn unsupported() -> *mut c_void {
+    not_supported();
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn no_query_device(_: *mut ibv_context, _: *mut ibv_device_attr) -> c_int {
+    not_supported()
+}
+
+unsafe extern "C" fn no_query_port(
+    _: *mut ibv_context,
+    _: u8,
+    _: *mut raw::_compat_ibv_port_attr,
+) -> c_int {
+    not_supported()
+}
+
+unsafe extern "C" fn alloc_mw(_: *mut ibv_pd, _: raw::ibv_mw_type::Type) -> *mut raw::ibv_mw {
+    not_supported();
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn bind_mw(
+    _: *mut ibv_qp,
+    _: *mut raw::ibv_mw,
+    _: *mut raw::ibv_mw_bind,
+) -> c_int {
+    not_supported()
+}
+
+unsafe extern "C" fn dealloc_mw(_: *mut raw::ibv_mw) -> c_int {
+    not_supported()
+}

@@ -1,0 +1,142 @@
+//! Work requests, read field by field: only what the opcode and the flags give a meaning may be read,
+//! since the rest may be uninitialised.
+#![allow(unsafe_code)] // C structs behind raw pointers, and unions.
+
+use std::ffi::c_int;
+use std::{ptr, slice};
+
+use super::super::Verb;
+use super::super::qp::{Shape, Transport};
+use super::super::wr::{self, Op, Payload, Recv, Remote, Send, Sge};
+use super::{Object, same_context};
+use crate::sys::types::*;
+
+/// Reads a place behind a raw pointer.
+macro_rules! get {
+    ($place:expr) => {
+        // SAFETY: a field of a work request that its opcode and flags give a meaning, so the poster
+        // has initialised it.
+        unsafe { $place }
+    };
+}
+
+/// Reads a receive, and checks it as C does during the post.
+///
+/// # Safety
+/// `wr` is a receive work request as its man page asks for.
+pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32) -> Verb<Recv> {
+    let num_sge = get!((*wr).num_sge);
+    let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
+    // SAFETY: the caller's contract.
+    let list = unsafe { list(sg_list, num_sge, max_sge) }?;
+    Ok(Recv { wr_id: get!((*wr).wr_id), list })
+}
+
+/// Reads a send, and checks it as C does during the post. Inline data is copied.
+///
+/// # Safety
+/// `wr` is a send work request for the transport of `shape`, as its man page asks for.
+pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp) -> Verb<Send> {
+    use ibv_wr_opcode::*;
+    let opcode = get!((*wr).opcode);
+    let flags = get!((*wr).send_flags);
+    let has = |flag: ibv_send_flags| flags & flag.0 != 0;
+    let connected = shape.transport != Transport::Ud;
+    let reliable = shape.transport == Transport::Rc;
+
+    // SAFETY: every arm of the union starts where it does.
+    let arm = unsafe { &raw const (*wr).wr };
+    let rdma = arm.cast::<raw::rdma_t>();
+    let atomic = arm.cast::<raw::atomic_t>();
+    let op = match opcode {
+        IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if connected => Op::Send,
+        IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => {
+            let ud = arm.cast::<raw::ud_t>();
+            let ah = get!((*ud).ah);
+            // SAFETY: the caller's contract: the address handle is alive.
+            if ah.is_null() || !unsafe { same_context(qp, ah) } {
+                return Err(libc::EINVAL);
+            }
+            // SAFETY: as above.
+            let (_, ah) = unsafe { ibv_ah::locate(ah) };
+            Op::Datagram { ah, qpn: get!((*ud).remote_qpn), qkey: get!((*ud).remote_qkey) }
+        }
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM if connected => {
+            Op::Write(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
+        }
+        IBV_WR_RDMA_READ if reliable => {
+            Op::Read(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
+        }
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD if reliable => {
+            let at = Remote { addr: get!((*atomic).remote_addr), rkey: get!((*atomic).rkey) };
+            let operand = get!((*atomic).compare_add);
+            if opcode == IBV_WR_ATOMIC_CMP_AND_SWP {
+                Op::CompareSwap { at, expected: operand, new: get!((*atomic).swap) }
+            } else {
+                Op::FetchAdd { at, add: operand }
+            }
+        }
+        _ => return Err(libc::EINVAL),
+    };
+    let imm = if matches!(opcode, IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM) {
+        // SAFETY: the union is where its only two fields, both u32, are.
+        let imm = unsafe { &raw const (*wr).imm_data_invalidated_rkey_union };
+        Some(get!(*imm.cast::<u32>()))
+    } else {
+        None
+    };
+
+    let num_sge = get!((*wr).num_sge);
+    let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
+    // SAFETY: the caller's contract.
+    let list = unsafe { list(sg_list, num_sge, shape.max_send_sge) }?;
+    let payload = if has(ibv_send_flags::IBV_SEND_INLINE) {
+        if op.fetches() || wr::length(&list) > u64::from(shape.max_inline) {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: the caller's contract: what an inline send names is readable during the post.
+        Payload::Inline(unsafe { inline(&list) })
+    } else {
+        if let Op::CompareSwap { at, .. } | Op::FetchAdd { at, .. } = op {
+            if at.addr % 8 != 0 || wr::length(&list) < 8 {
+                return Err(libc::EINVAL);
+            }
+        }
+        Payload::List(list)
+    };
+    Ok(Send {
+        wr_id: get!((*wr).wr_id),
+        op,
+        imm,
+        signaled: shape.sig_all || has(ibv_send_flags::IBV_SEND_SIGNALED),
+        solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
+        payload,
+    })
+}
+
+/// # Safety
+/// `sg_list` points to `num_sge` elements, if that is positive.
+unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32) -> Verb<Vec<Sge>> {
+    let count = u32::try_from(num_sge).ok().filter(|&count| count <= max).ok_or(libc::EINVAL)?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the caller's contract; nobody writes to the list during the post.
+    let list = unsafe { slice::from_raw_parts(sg_list, count as usize) };
+    Ok(list.iter().map(|sge| Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey }).collect())
+}
+
+/// Copies inline data. There is no region that it could be found in, so here, and only here, an address
+/// is made into a pointer: the poster has exposed it by writing it into the element.
+///
+/// # Safety
+/// Each element names readable memory.
+unsafe fn inline(list: &[Sge]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for sge in list.iter().filter(|sge| sge.length > 0) {
+        let data = ptr::with_exposed_provenance::<u8>(sge.addr as usize);
+        // SAFETY: the caller's contract.
+        bytes.extend_from_slice(unsafe { slice::from_raw_parts(data, sge.length as usize) });
+    }
+    bytes
+}

@@ -1,0 +1,183 @@
+//! The fabric: every device's objects behind one lock.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::Verb;
+use super::address::{Ah, Gids};
+use super::channel::Channel;
+use super::cq::Cq;
+use super::memory::{Mr, Pd};
+use super::qp::Qp;
+use super::srq::Srq;
+use crate::sys::types::ibv_context;
+
+/// A software fabric: the devices opened on it reach each other.
+///
+/// A clone is another handle to the same fabric.
+#[derive(Clone, Default)]
+pub struct Fabric(Arc<Shared>);
+
+impl Fabric {
+    /// A fabric without devices.
+    pub fn new() -> Fabric {
+        Fabric::default()
+    }
+
+    /// Opens a new device on the fabric: "loop0", "loop1" and so on.
+    ///
+    /// The context lives until `LOOPBACK.close_device`.
+    pub(crate) fn open(&self) -> NonNull<ibv_context> {
+        super::entry::open(&self.0)
+    }
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    static AT_WORK: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread is inside a device, whose allocations are not those of a program that drives it.
+#[doc(hidden)]
+pub fn is_at_work() -> bool {
+    AT_WORK.get() != 0
+}
+
+/// This thread is inside a device.
+struct AtWork;
+
+impl AtWork {
+    fn begin() -> AtWork {
+        AT_WORK.set(AT_WORK.get() + 1);
+        AtWork
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.set(AT_WORK.get() - 1);
+    }
+}
+
+/// What the devices of a fabric share.
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Told whenever something was posted or done, for those blocked on a completion channel.
+    changed: Condvar,
+}
+
+impl Shared {
+    /// No verb leaves the state half changed, so the state behind a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A post: the devices do not work before it has returned.
+    pub(super) fn post<R>(&self, post: impl FnOnce(&mut State) -> R) -> R {
+        let _at_work = AtWork::begin();
+        let result = post(&mut self.lock());
+        self.changed.notify_all();
+        result
+    }
+
+    /// Any other verb: the devices work until nothing more can happen, then the verb is done.
+    pub(super) fn verb<R>(&self, verb: impl FnOnce(&mut State) -> R) -> R {
+        let _at_work = AtWork::begin();
+        let mut state = self.lock();
+        state.run();
+        let result = verb(&mut state);
+        drop(state);
+        self.changed.notify_all();
+        result
+    }
+
+    /// As `verb`, but one that others need not hear of, so that pollers do not wake each other.
+    pub(super) fn poll<R>(&self, poll: impl FnOnce(&mut State) -> R) -> R {
+        let _at_work = AtWork::begin();
+        let mut state = self.lock();
+        if state.run() {
+            self.changed.notify_all();
+        }
+        poll(&mut state)
+    }
+
+    /// Works until `ready` gives something, asleep while only another thread can bring that about.
+    pub(super) fn wait<R>(&self, mut ready: impl FnMut(&mut State) -> Option<R>) -> R {
+        let _at_work = AtWork::begin();
+        let mut state = self.lock();
+        loop {
+            if state.run() {
+                self.changed.notify_all();
+            }
+            if let Some(result) = ready(&mut state) {
+                return result;
+            }
+            if state.timers_run() {
+                // Retries are counted in idle runs, so somebody has to make them.
+                drop(state);
+                thread::yield_now();
+                state = self.lock();
+            } else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+/// Everything on the fabric, by number. Numbers are never used again, so a stale one finds nothing.
+#[derive(Default)]
+pub(super) struct State {
+    numbers: u32,
+    pub(super) devices: BTreeMap<u32, Gids>,
+    pub(super) pds: BTreeMap<u32, Pd>,
+    pub(super) mrs: BTreeMap<u32, Mr>,
+    pub(super) ahs: BTreeMap<u32, Ah>,
+    pub(super) channels: BTreeMap<u32, Channel>,
+    pub(super) cqs: BTreeMap<u32, Cq>,
+    pub(super) srqs: BTreeMap<u32, Srq>,
+    pub(super) qps: BTreeMap<u32, Qp>,
+    /// The QPs that the engine has to look at.
+    pub(super) active: BTreeSet<u32>,
+    devices_opened: u32,
+}
+
+impl State {
+    /// A number for a new object. 24 bits, so that it serves as QP number and in memory keys.
+    pub(super) fn number(&mut self) -> Verb<u32> {
+        // QP numbers 0 and 1 are not for everyone.
+        let number = self.numbers.max(0x10) + 1;
+        if number > super::limits::BITS_24 {
+            return Err(libc::ENOMEM);
+        }
+        self.numbers = number;
+        Ok(number)
+    }
+
+    pub(super) fn open_device(&mut self) -> u32 {
+        let number = self.devices_opened;
+        self.devices_opened = number.wrapping_add(1);
+        self.devices.insert(number, Gids::of_device(number));
+        number
+    }
+
+    /// Unlike libibverbs, which closes a context under its objects and leaves them dangling.
+    pub(super) fn close_device(&mut self, device: u32) -> Verb {
+        let used = self.pds.values().any(|pd| pd.device == device)
+            || self.cqs.values().any(|cq| cq.device == device)
+            || self.channels.values().any(|channel| channel.device == device);
+        if used {
+            return Err(libc::EBUSY);
+        }
+        self.devices.remove(&device).map(drop).ok_or(libc::EINVAL)
+    }
+}

@@ -1,0 +1,241 @@
+//! Protection domains and memory regions: keys resolve to the registered pointer and an offset.
+//!
+//! The device never makes a pointer from an address. Every access goes through a region that is
+//! registered at that moment, under the fabric's lock, so none can outlive `dereg_mr`.
+#![allow(unsafe_code)] // Registered memory is reached through raw pointers.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use super::Verb;
+use super::fabric::State;
+use super::wr::Sge;
+use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
+
+pub(super) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
+pub(super) const REMOTE_WRITE: u32 = right::IBV_ACCESS_REMOTE_WRITE.0;
+pub(super) const REMOTE_READ: u32 = right::IBV_ACCESS_REMOTE_READ.0;
+pub(super) const REMOTE_ATOMIC: u32 = right::IBV_ACCESS_REMOTE_ATOMIC.0;
+const REMOTE: u32 = REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
+const KNOWN: u32 = LOCAL_WRITE
+    | REMOTE
+    | right::IBV_ACCESS_MW_BIND.0
+    | right::IBV_ACCESS_HUGETLB.0
+    | OPTIONAL_ACCESS;
+
+pub(super) struct Pd {
+    pub(super) device: u32,
+}
+
+pub(super) struct Mr {
+    pd: u32,
+    base: Base,
+    length: usize,
+    access: u32,
+}
+
+/// The pointer that was registered, with its provenance.
+struct Base(NonNull<u8>);
+
+// SAFETY: a bare pointer. It is only used under the contract of `reg_mr`: the memory stays valid for
+// the device, whichever thread runs it, until `dereg_mr`.
+unsafe impl Send for Base {}
+
+/// Keys differ, so that one used in the other's place is found out.
+#[derive(Clone, Copy)]
+pub(super) enum Key {
+    Local(u32),
+    Remote(u32),
+}
+
+const LOCAL_TAG: u32 = 0x11;
+const REMOTE_TAG: u32 = 0x22;
+
+impl Key {
+    fn region(self) -> Option<u32> {
+        let (key, tag) = match self {
+            Key::Local(key) => (key, LOCAL_TAG),
+            Key::Remote(key) => (key, REMOTE_TAG),
+        };
+        (key & 0xff == tag).then_some(key >> 8)
+    }
+}
+
+/// A piece of a registered region, checked for range and rights, while the lock is held.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    at: NonNull<u8>,
+    length: usize,
+    /// Whether anything but the registering program could write there meanwhile.
+    shared: bool,
+}
+
+impl State {
+    pub(super) fn alloc_pd(&mut self, device: u32) -> Verb<u32> {
+        let number = self.number()?;
+        self.pds.insert(number, Pd { device });
+        Ok(number)
+    }
+
+    pub(super) fn dealloc_pd(&mut self, pd: u32) -> Verb {
+        let used = self.mrs.values().any(|mr| mr.pd == pd)
+            || self.ahs.values().any(|ah| ah.pd == pd)
+            || self.srqs.values().any(|srq| srq.pd == pd)
+            || self.qps.values().any(|qp| qp.pd == pd);
+        if used {
+            return Err(libc::EBUSY);
+        }
+        self.pds.remove(&pd).map(drop).ok_or(libc::EINVAL)
+    }
+
+    /// Gives the number of the region, its lkey and its rkey (0 without a remote right).
+    ///
+    /// The caller vouches, as `reg_mr` asks, for the memory until `dereg_mr`.
+    pub(super) fn reg_mr(
+        &mut self,
+        pd: u32,
+        base: *mut u8,
+        length: usize,
+        access: u32,
+    ) -> Verb<(u32, u32, u32)> {
+        let writes = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
+        if !self.pds.contains_key(&pd)
+            || length == 0
+            || access & !KNOWN != 0
+            || writes && access & LOCAL_WRITE == 0
+            || base.addr().checked_add(length).is_none()
+        {
+            return Err(libc::EINVAL);
+        }
+        let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
+        let number = self.number()?;
+        self.mrs.insert(number, Mr { pd, base, length, access });
+        let rkey = if access & REMOTE != 0 { number << 8 | REMOTE_TAG } else { 0 };
+        Ok((number, number << 8 | LOCAL_TAG, rkey))
+    }
+
+    pub(super) fn dereg_mr(&mut self, mr: u32) -> Verb {
+        self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
+    }
+
+    /// The memory that `key` opens at `addr`, if it does: same PD, every right of `rights`, in range.
+    pub(super) fn resolve(
+        &self,
+        pd: u32,
+        key: Key,
+        addr: u64,
+        length: usize,
+        rights: u32,
+    ) -> Option<Span> {
+        let mr = self.mrs.get(&key.region()?)?;
+        if mr.pd != pd || mr.access & rights != rights {
+            return None;
+        }
+        let base = mr.base.0;
+        let offset = usize::try_from(addr).ok()?.checked_sub(base.addr().get())?;
+        if offset.checked_add(length)? > mr.length {
+            return None;
+        }
+        // SAFETY: offset <= mr.length, the length of the registered region that `base` points to.
+        let at = unsafe { base.add(offset) };
+        Some(Span { at, length, shared: mr.access & LOCAL_WRITE != 0 })
+    }
+
+    /// The bytes that a gather list names, or `None` if a key, a range or a right is wrong.
+    pub(super) fn gather(&self, pd: u32, list: &[Sge]) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for sge in list.iter().filter(|sge| sge.length > 0) {
+            let length = sge.length as usize;
+            self.resolve(pd, Key::Local(sge.lkey), sge.addr, length, 0)?.load(&mut bytes);
+        }
+        Some(bytes)
+    }
+
+    /// Fills a scatter list in its order. Nothing is written unless all that would be touched is open.
+    /// The caller has seen that the list is long enough; what is left over is dropped.
+    pub(super) fn scatter(&self, pd: u32, list: &[Sge], mut bytes: &[u8]) -> Option<()> {
+        let mut spans = Vec::new();
+        for sge in list {
+            let (piece, rest) = bytes.split_at(bytes.len().min(sge.length as usize));
+            bytes = rest;
+            if !piece.is_empty() {
+                let key = Key::Local(sge.lkey);
+                spans.push((self.resolve(pd, key, sge.addr, piece.len(), LOCAL_WRITE)?, piece));
+            }
+        }
+        for (span, piece) in spans {
+            span.store(piece);
+        }
+        Some(())
+    }
+}
+
+/// Programs may look at memory that is open to the fabric while the device works on it, with relaxed
+/// atomics, so the device uses relaxed atomics too: `AtomicU64` for aligned words, `AtomicU8` for the
+/// rest. Everything else is ordered by the fabric's lock, which every verb takes.
+impl Span {
+    /// Appends the bytes to `out`.
+    pub(super) fn load(self, out: &mut Vec<u8>) {
+        out.reserve(self.length);
+        if !self.shared {
+            // Nothing but reads can happen to memory registered without LOCAL_WRITE, and it may be
+            // behind a shared reference, from which no atomic may be made.
+            for at in 0..self.length {
+                // SAFETY: at < length, inside the region (`resolve`).
+                let byte = unsafe { self.at.add(at) };
+                // SAFETY: readable while registered (the contract of `reg_mr`).
+                out.push(unsafe { byte.read() });
+            }
+            return;
+        }
+        let mut at = 0;
+        while at < self.length {
+            if let Some(word) = self.word(at) {
+                out.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+                at += 8;
+            } else {
+                out.push(self.byte(at).load(Ordering::Relaxed));
+                at += 1;
+            }
+        }
+    }
+
+    /// Writes `bytes`, which is no longer than the span.
+    pub(super) fn store(self, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len().min(self.length) {
+            let chunk = bytes.get(at..).and_then(<[u8]>::first_chunk);
+            if let (Some(word), Some(chunk)) = (self.word(at), chunk) {
+                word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+                at += 8;
+            } else {
+                self.byte(at).store(bytes[at], Ordering::Relaxed);
+                at += 1;
+            }
+        }
+    }
+
+    /// Runs `change` on the word at the start, if it is a whole aligned word.
+    pub(super) fn atomic(self, change: impl FnOnce(&AtomicU64) -> u64) -> Option<u64> {
+        self.word(0).map(change)
+    }
+
+    fn word(&self, at: usize) -> Option<&AtomicU64> {
+        if at + 8 > self.length {
+            return None;
+        }
+        // SAFETY: at < length, inside the region (`resolve`).
+        let word = unsafe { self.at.add(at) }.cast::<u64>();
+        // SAFETY: aligned (tested here), inside the region, and valid for writes while registered
+        // (`shared`: LOCAL_WRITE). Concurrent accesses to open memory are atomic (see above), and
+        // those to memory the device owns do not happen; the borrow ends under the lock.
+        word.is_aligned().then(|| unsafe { AtomicU64::from_ptr(word.as_ptr()) })
+    }
+
+    fn byte(&self, at: usize) -> &AtomicU8 {
+        // SAFETY: at < length, inside the region (`resolve`).
+        let byte = unsafe { self.at.add(at) };
+        // SAFETY: as in `word`; a byte is always aligned.
+        unsafe { AtomicU8::from_ptr(byte.as_ptr()) }
+    }
+}

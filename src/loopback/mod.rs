@@ -1,0 +1,76 @@
+//! A software RDMA device, in pure Rust, inside this process.
+//!
+//! Devices opened on one [`Fabric`] reach each other. As hardware does, a device works after a post has
+//! returned: a post checks what libibverbs providers check and copies the work request, and every
+//! other verb first lets the whole fabric work until nothing more can happen. There is no thread,
+//! no clock and no chance in it, so a program that makes the same calls sees the same completions.
+//!
+//! A program that sleeps on a completion channel's descriptor in an event loop of its own, instead of in
+//! `ibv_get_cq_event`, must call a verb after its last post: nobody else makes the fabric work.
+//!
+//! Where the kernel's rxe departs from the InfiniBand Architecture (IBA) the device follows IBA.
+//!
+//! | file | what |
+//! |---|---|
+//! | `fabric` | the one lock, and what is behind it |
+//! | `memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
+//! | `modify`, `attributes` | which transitions exist, and which values |
+//! | `engine`, `requester`, `responder`, `datagram` | the work |
+//! | `entry/` | the C boundary: pointers in, numbers on |
+//! | `control` | the control path's table |
+
+mod address;
+mod attributes;
+mod channel;
+mod control;
+mod cq;
+mod datagram;
+mod engine;
+mod entry;
+mod fabric;
+mod memory;
+mod modify;
+mod qp;
+mod requester;
+mod responder;
+mod srq;
+mod wr;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use control::LOOPBACK;
+pub use fabric::Fabric;
+#[doc(hidden)]
+pub use fabric::is_at_work;
+
+/// What the device offers; `query_device` and `query_port` report these.
+mod limits {
+    pub(super) const QP_WR: u32 = 16384;
+    pub(super) const SGE: u32 = 32;
+    pub(super) const INLINE: u32 = 1024;
+    pub(super) const CQE: u32 = 1 << 20;
+    pub(super) const SRQ_WR: u32 = 16384;
+    pub(super) const RD_ATOMIC: u8 = 16;
+    pub(super) const COMP_VECTORS: i32 = 1;
+    pub(super) const GIDS: usize = 16;
+    /// The port's MTU, in bytes and as `IBV_MTU_4096`.
+    pub(super) const MTU: usize = 4096;
+    pub(super) const MTU_CODE: u32 = 5;
+    pub(super) const MESSAGE: u64 = 1 << 31;
+    /// QP numbers and packet sequence numbers have 24 bits.
+    pub(super) const BITS_24: u32 = 0xff_ffff;
+}
+
+/// What a verb gives: its result, or the errno.
+type Verb<T = ()> = Result<T, std::ffi::c_int>;
+
+impl Fabric {
+    /// Opens a new device on the fabric ("loop0", "loop1" and so on).
+    #[allow(unsafe_code)] // takes ownership of the C object
+    pub fn open_device(&self) -> crate::Context {
+        // SAFETY: just opened, and owned by nobody else.
+        let handle = unsafe { crate::sys::handle::Context::new(self.open(), &LOOPBACK, ()) };
+        crate::Context::from_handle(handle)
+    }
+}

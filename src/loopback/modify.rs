@@ -1,0 +1,99 @@
+//! Which transitions exist, and which attributes each must and may have.
+
+use super::Verb;
+use super::attributes::Changes;
+use super::fabric::State;
+use super::qp::{Phase, Transport};
+use crate::sys::types::ibv_qp_attr_mask as attribute;
+
+pub(super) const STATE: u32 = attribute::IBV_QP_STATE.0;
+pub(super) const CUR_STATE: u32 = attribute::IBV_QP_CUR_STATE.0;
+pub(super) const SQD_NOTIFY: u32 = attribute::IBV_QP_EN_SQD_ASYNC_NOTIFY.0;
+pub(super) const ACCESS: u32 = attribute::IBV_QP_ACCESS_FLAGS.0;
+pub(super) const PKEY: u32 = attribute::IBV_QP_PKEY_INDEX.0;
+pub(super) const PORT: u32 = attribute::IBV_QP_PORT.0;
+pub(super) const QKEY: u32 = attribute::IBV_QP_QKEY.0;
+pub(super) const AV: u32 = attribute::IBV_QP_AV.0;
+pub(super) const MTU: u32 = attribute::IBV_QP_PATH_MTU.0;
+pub(super) const TIMEOUT: u32 = attribute::IBV_QP_TIMEOUT.0;
+pub(super) const RETRY: u32 = attribute::IBV_QP_RETRY_CNT.0;
+pub(super) const RNR_RETRY: u32 = attribute::IBV_QP_RNR_RETRY.0;
+pub(super) const RQ_PSN: u32 = attribute::IBV_QP_RQ_PSN.0;
+pub(super) const MAX_RD: u32 = attribute::IBV_QP_MAX_QP_RD_ATOMIC.0;
+pub(super) const ALT: u32 = attribute::IBV_QP_ALT_PATH.0;
+pub(super) const MIN_RNR: u32 = attribute::IBV_QP_MIN_RNR_TIMER.0;
+pub(super) const SQ_PSN: u32 = attribute::IBV_QP_SQ_PSN.0;
+pub(super) const MAX_DEST_RD: u32 = attribute::IBV_QP_MAX_DEST_RD_ATOMIC.0;
+pub(super) const MIG: u32 = attribute::IBV_QP_PATH_MIG_STATE.0;
+pub(super) const DEST_QPN: u32 = attribute::IBV_QP_DEST_QPN.0;
+
+/// The required and the optional attributes of a transition, besides the state itself.
+fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
+    use Phase::*;
+    use Transport::*;
+    Some(match (from, to, transport) {
+        (_, Reset, _) => (0, 0),
+        (Reset, Err, _) => return None,
+        (_, Err, _) => (0, 0),
+
+        (Reset, Init, Rc | Uc) => (PKEY | PORT | ACCESS, 0),
+        (Reset, Init, Ud) => (PKEY | PORT | QKEY, 0),
+        (Init, Init, Rc | Uc) => (0, PKEY | PORT | ACCESS),
+        (Init, Init, Ud) => (0, PKEY | PORT | QKEY),
+
+        (Init, Rtr, Rc) => {
+            (AV | MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD | MIN_RNR, ALT | ACCESS | PKEY)
+        }
+        (Init, Rtr, Uc) => (AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY),
+        (Init, Rtr, Ud) => (0, PKEY | QKEY),
+
+        (Rtr, Rts, Rc) => (
+            TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | MAX_RD,
+            CUR_STATE | ALT | ACCESS | MIN_RNR | MIG,
+        ),
+        (Rtr, Rts, Uc) => (SQ_PSN, CUR_STATE | ALT | ACCESS | MIG),
+        (Rtr, Rts, Ud) => (SQ_PSN, CUR_STATE | QKEY),
+
+        (Rts | Sqd, Rts, Rc) => (0, CUR_STATE | ACCESS | ALT | MIG | MIN_RNR),
+        (Rts | Sqd, Rts, Uc) => (0, CUR_STATE | ACCESS | ALT | MIG),
+        (Rts | Sqd | Sqe, Rts, Ud) => (0, CUR_STATE | QKEY),
+        (Sqe, Rts, Rc) => (0, 0),
+        (Sqe, Rts, Uc) => (0, CUR_STATE | ACCESS),
+
+        (Rts, Sqd, _) => (0, SQD_NOTIFY),
+        (Sqd, Sqd, Rc) => {
+            let retries = TIMEOUT | RETRY | RNR_RETRY | MIN_RNR;
+            (0, PORT | AV | retries | MAX_RD | MAX_DEST_RD | ALT | ACCESS | PKEY | MIG)
+        }
+        (Sqd, Sqd, Uc) => (0, AV | ALT | ACCESS | PKEY | MIG),
+        (Sqd, Sqd, Ud) => (0, PKEY | QKEY),
+
+        _ => return None,
+    })
+}
+
+impl State {
+    /// Does all of the change or nothing. Gives the state that the queue pair is in then.
+    pub(super) fn modify_qp(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
+        let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;
+        let has = |bit| changes.mask & bit != 0;
+        let from = qp.phase;
+        if has(CUR_STATE) && Phase::from_c(changes.cur_state)? != from {
+            return Err(libc::EINVAL);
+        }
+        let to = if has(STATE) { Phase::from_c(changes.state)? } else { from };
+        let (required, optional) = rule(qp.shape.transport, from, to).ok_or(libc::EINVAL)?;
+        let given = changes.mask & !STATE;
+        if given & required != required || given & !(required | optional) != 0 {
+            return Err(libc::EINVAL);
+        }
+        let attributes = self.changed(qp, changes)?;
+        if let Some(qp) = self.qps.get_mut(&number) {
+            qp.attributes = attributes;
+        }
+        if has(STATE) {
+            self.enter(number, to);
+        }
+        Ok(to)
+    }
+}

@@ -1,0 +1,164 @@
+//! Queue pairs.
+
+use std::collections::VecDeque;
+
+use super::Verb;
+use super::attributes::Attributes;
+use super::engine::Wait;
+use super::fabric::State;
+use super::limits;
+use super::wr::{Recv, Send};
+use crate::sys::types::{ibv_qp_state, ibv_qp_type};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Transport {
+    Rc,
+    Uc,
+    Ud,
+}
+
+impl Transport {
+    pub(super) fn from_c(qp_type: ibv_qp_type::Type) -> Verb<Transport> {
+        match qp_type {
+            ibv_qp_type::IBV_QPT_RC => Ok(Transport::Rc),
+            ibv_qp_type::IBV_QPT_UC => Ok(Transport::Uc),
+            ibv_qp_type::IBV_QPT_UD => Ok(Transport::Ud),
+            _ => Err(libc::EOPNOTSUPP),
+        }
+    }
+}
+
+/// The state of a queue pair, with the C values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Reset = ibv_qp_state::IBV_QPS_RESET as isize,
+    Init = ibv_qp_state::IBV_QPS_INIT as isize,
+    Rtr = ibv_qp_state::IBV_QPS_RTR as isize,
+    Rts = ibv_qp_state::IBV_QPS_RTS as isize,
+    Sqd = ibv_qp_state::IBV_QPS_SQD as isize,
+    Sqe = ibv_qp_state::IBV_QPS_SQE as isize,
+    Err = ibv_qp_state::IBV_QPS_ERR as isize,
+}
+
+impl Phase {
+    pub(super) fn from_c(state: ibv_qp_state::Type) -> Verb<Phase> {
+        use Phase::*;
+        let all = [Reset, Init, Rtr, Rts, Sqd, Sqe, Err];
+        all.get(state as usize).copied().ok_or(libc::EINVAL)
+    }
+
+    pub(super) fn to_c(self) -> ibv_qp_state::Type {
+        self as ibv_qp_state::Type
+    }
+
+    /// Whether messages from the fabric are taken.
+    pub(super) fn receives(self) -> bool {
+        matches!(self, Phase::Rtr | Phase::Rts | Phase::Sqd | Phase::Sqe)
+    }
+}
+
+/// What a queue pair is created with, and granted exactly.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) transport: Transport,
+    pub(super) send_cq: u32,
+    pub(super) recv_cq: u32,
+    pub(super) srq: Option<u32>,
+    pub(super) max_send_wr: u32,
+    pub(super) max_recv_wr: u32,
+    pub(super) max_send_sge: u32,
+    pub(super) max_recv_sge: u32,
+    pub(super) max_inline: u32,
+    pub(super) sig_all: bool,
+}
+
+pub(super) struct Qp {
+    pub(super) device: u32,
+    pub(super) pd: u32,
+    pub(super) shape: Shape,
+    pub(super) phase: Phase,
+    /// Which life since RESET: completions of an earlier one free nothing.
+    pub(super) generation: u32,
+    pub(super) attributes: Attributes,
+    pub(super) sends: VecDeque<Send>,
+    pub(super) recvs: VecDeque<Recv>,
+    /// Send slots in use: queued, or done but not released by a polled completion (R9.7).
+    pub(super) send_slots: u32,
+    /// Sends that are done and left no completion, since the last that did.
+    pub(super) silent: u32,
+    /// Set while the first send waits to be tried again.
+    pub(super) wait: Option<Wait>,
+}
+
+impl Qp {
+    pub(super) fn free_sends(&mut self, generation: u32, slots: u32) {
+        if self.generation == generation {
+            self.send_slots = self.send_slots.saturating_sub(slots);
+        }
+    }
+
+    fn reset(&mut self) {
+        self.attributes = Attributes::default();
+        self.sends.clear();
+        self.recvs.clear();
+        self.send_slots = 0;
+        self.silent = 0;
+        self.wait = None;
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
+impl State {
+    pub(super) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<u32> {
+        let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
+        let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
+        let srq_fits = shape.srq.is_none_or(|srq| {
+            // UC takes no SRQ (R7.3), and an SRQ has its queue pairs' domain (R7.4).
+            shape.transport != Transport::Uc && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd)
+        });
+        let fits = shape.max_send_wr <= limits::QP_WR
+            && shape.max_recv_wr <= limits::QP_WR
+            && shape.max_send_sge <= limits::SGE
+            && shape.max_recv_sge <= limits::SGE
+            && shape.max_inline <= limits::INLINE;
+        if !cq_fits(shape.send_cq) || !cq_fits(shape.recv_cq) || !srq_fits || !fits {
+            return Err(libc::EINVAL);
+        }
+        let number = self.number()?;
+        let qp = Qp {
+            device,
+            pd,
+            shape,
+            phase: Phase::Reset,
+            generation: 0,
+            attributes: Attributes::default(),
+            sends: VecDeque::new(),
+            recvs: VecDeque::new(),
+            send_slots: 0,
+            silent: 0,
+            wait: None,
+        };
+        self.qps.insert(number, qp);
+        Ok(number)
+    }
+
+    /// What was completed stays in the completion queues; what was not is dropped.
+    pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
+        self.active.remove(&qp);
+        self.qps.remove(&qp).map(drop).ok_or(libc::EINVAL)
+    }
+
+    /// Moves a queue pair to `phase`, with what that does to its queues.
+    pub(super) fn enter(&mut self, number: u32, phase: Phase) {
+        let Some(qp) = self.qps.get_mut(&number) else {
+            return;
+        };
+        qp.phase = phase;
+        match phase {
+            Phase::Reset => qp.reset(),
+            Phase::Err | Phase::Sqe => qp.wait = None,
+            _ => {}
+        }
+        self.active.insert(number);
+    }
+}

@@ -1,0 +1,124 @@
+//! The sending side of RC and UC.
+
+use super::engine::{Cause, Fate, Outcome};
+use super::fabric::State;
+use super::limits;
+use super::qp::{Phase, Transport};
+use super::responder::Reply;
+use super::wr::{Op, Payload, Send};
+use crate::sys::types::ibv_wc_status as status;
+
+/// A message on its way.
+pub(super) struct Message {
+    pub(super) op: Op,
+    pub(super) imm: Option<u32>,
+    pub(super) solicited: bool,
+    pub(super) data: Vec<u8>,
+    /// How much a READ asks for.
+    pub(super) asks: usize,
+}
+
+impl State {
+    pub(super) fn send_connected(&mut self, number: u32, wr: &Send) -> Outcome {
+        let Some(qp) = self.qps.get(&number) else {
+            return Outcome::Stuck;
+        };
+        let (transport, pd, depth) = (qp.shape.transport, qp.pd, qp.attributes.max_rd_atomic);
+        let length = wr.payload.length();
+        if length > limits::MESSAGE || wr.op.is_atomic() && length != 8 {
+            return Outcome::Failed(status::IBV_WC_LOC_LEN_ERR);
+        }
+        let data = if wr.op.fetches() {
+            if depth == 0 {
+                return Outcome::Stuck;
+            }
+            Vec::new()
+        } else {
+            match self.payload(pd, &wr.payload) {
+                Some(data) => data,
+                None => return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
+            }
+        };
+        let message = Message {
+            op: wr.op,
+            imm: wr.imm,
+            solicited: wr.solicited,
+            data,
+            asks: length as usize,
+        };
+        let reply = self.carry(number, &message);
+        let length = length as u32;
+        if transport == Transport::Uc {
+            // Success says that the message has left, and no more.
+            return Outcome::Done { length };
+        }
+        match reply {
+            Reply::Lost => Outcome::Wait(Cause::Lost),
+            Reply::NotReady => Outcome::Wait(Cause::NotReady),
+            Reply::Refused(cause) => Outcome::Failed(cause),
+            Reply::Done(data) => {
+                self.advance(number, length);
+                let Payload::List(list) = &wr.payload else {
+                    return Outcome::Done { length };
+                };
+                match self.scatter(pd, list, &data) {
+                    Some(()) => Outcome::Done { length },
+                    // The peer has done its part already, atomics too (R4.5).
+                    None => Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
+                }
+            }
+        }
+    }
+
+    /// What is to be sent, or `None` for a gather list that is not open to the domain.
+    pub(super) fn payload(&self, pd: u32, payload: &Payload) -> Option<Vec<u8>> {
+        match payload {
+            Payload::Inline(bytes) => Some(bytes.clone()),
+            Payload::List(list) => self.gather(pd, list),
+        }
+    }
+
+    fn carry(&mut self, from: u32, message: &Message) -> Reply {
+        let Some(to) = self.peer(from) else {
+            return Reply::Lost;
+        };
+        match self.fate(from, to, message) {
+            Fate::Arrives => self.respond(to, message),
+            Fate::Lost => Reply::Lost,
+        }
+    }
+
+    /// The queue pair that a connected one reaches, if it listens to this one.
+    fn peer(&self, from: u32) -> Option<u32> {
+        let qp = self.qps.get(&from)?;
+        let path = qp.attributes.path.as_ref()?;
+        let to = qp.attributes.dest_qpn;
+        let peer = self.qps.get(&to)?;
+        let back = peer.attributes.path.as_ref()?;
+        let reached = self.device_at(&path.dgid) == Some(peer.device)
+            && peer.shape.transport == qp.shape.transport
+            && peer.phase.receives()
+            // Packets of a stranger are dropped; so are acknowledgements that go elsewhere.
+            && self.source(qp.device, path).ok()? == back.dgid
+            && peer.attributes.dest_qpn == from
+            // UC takes up the numbers of any message's first packet; RC insists.
+            && (qp.shape.transport == Transport::Uc || qp.attributes.sq_psn == peer.attributes.rq_psn);
+        reached.then_some(to)
+    }
+
+    /// Both sides count the packets of a message.
+    fn advance(&mut self, from: u32, length: u32) {
+        let Some(qp) = self.qps.get_mut(&from) else {
+            return;
+        };
+        let mtu = 128 << qp.attributes.mtu;
+        let packets = length.div_ceil(mtu).max(1);
+        qp.attributes.sq_psn = (qp.attributes.sq_psn + packets) & limits::BITS_24;
+        let to = qp.attributes.dest_qpn;
+        if let Some(peer) = self.qps.get_mut(&to) {
+            if peer.phase != Phase::Reset {
+                peer.attributes.rq_psn = (peer.attributes.rq_psn + packets) & limits::BITS_24;
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The receiving side: what a message does to the peer, and what it answers.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::cq::Cqe;
+use super::fabric::State;
+use super::memory::{Key, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, Span};
+use super::qp::{Phase, Transport};
+use super::requester::Message;
+use super::wr::{self, Op, Remote};
+use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
+
+pub(super) enum Reply {
+    /// Acknowledged, with what a READ or an atomic brings back.
+    Done(Vec<u8>),
+    /// No receive was posted.
+    NotReady,
+    /// The status that the requester's completion gets.
+    Refused(status::Type),
+    Lost,
+}
+
+/// Why an arriving message was not received.
+pub(super) enum Refusal {
+    /// No receive was posted.
+    NoReceive,
+    /// The receive is too short.
+    TooLong,
+    /// The receive's memory is not open to its domain.
+    Protected,
+}
+
+/// What a receive's completion says besides the queue pair and the length.
+pub(super) struct Arrival<'a> {
+    pub(super) data: &'a [u8],
+    /// What the completion calls the length.
+    pub(super) byte_len: u32,
+    pub(super) opcode: opcode::Type,
+    pub(super) imm: Option<u32>,
+    pub(super) solicited: bool,
+    pub(super) src_qp: u32,
+    pub(super) grh: bool,
+}
+
+impl State {
+    /// Lets a connected queue pair take a message. UC drops what it cannot take, silently (class D).
+    pub(super) fn respond(&mut self, to: u32, message: &Message) -> Reply {
+        let reply = self.serve(to, message);
+        if let (Reply::Refused(_), Some(Transport::Rc)) =
+            (&reply, self.qps.get(&to).map(|q| q.shape.transport))
+        {
+            // Class C and A faults stop the responder too (R10.17).
+            self.enter(to, Phase::Err);
+        }
+        reply
+    }
+
+    fn serve(&mut self, to: u32, message: &Message) -> Reply {
+        let Some(qp) = self.qps.get(&to) else {
+            return Reply::Lost;
+        };
+        let granted = qp.attributes.access;
+        let refused = Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR);
+        let (at, length, right) = match message.op {
+            Op::Send | Op::Datagram { .. } => {
+                return self.deliver(to, message, opcode::IBV_WC_RECV, &message.data);
+            }
+            Op::Write(at) => (at, message.data.len(), REMOTE_WRITE),
+            Op::Read(at) => (at, message.asks, REMOTE_READ),
+            Op::CompareSwap { at, .. } | Op::FetchAdd { at, .. } => (at, 8, REMOTE_ATOMIC),
+        };
+        if granted & right == 0
+            || message.op.fetches() && qp.attributes.max_dest_rd_atomic == 0
+            || message.op.is_atomic() && at.addr % 8 != 0
+        {
+            return refused;
+        }
+        // A message of no bytes needs no key (R3.4).
+        let span = match length {
+            0 => None,
+            _ => match self.open(to, at, length, right) {
+                Some(span) => Some(span),
+                None => return Reply::Refused(status::IBV_WC_REM_ACCESS_ERR),
+            },
+        };
+        match message.op {
+            Op::Write(_) => {
+                // A write that nobody is told of has no receive to fail on.
+                let write = |span: Option<Span>| span.map_or((), |span| span.store(&message.data));
+                if message.imm.is_none() {
+                    write(span);
+                    return Reply::Done(Vec::new());
+                }
+                if !self.has_receive(to) {
+                    return Reply::NotReady;
+                }
+                write(span);
+                self.deliver(to, message, opcode::IBV_WC_RECV_RDMA_WITH_IMM, &[])
+            }
+            Op::Read(_) => {
+                let mut data = Vec::new();
+                if let Some(span) = span {
+                    span.load(&mut data);
+                }
+                Reply::Done(data)
+            }
+            Op::CompareSwap { expected, new, .. } => self.change(span, |cell| {
+                match cell.compare_exchange(expected, new, SeqCst, SeqCst) {
+                    Ok(old) | Err(old) => old,
+                }
+            }),
+            Op::FetchAdd { add, .. } => self.change(span, |cell| cell.fetch_add(add, SeqCst)),
+            Op::Send | Op::Datagram { .. } => refused,
+        }
+    }
+
+    fn change(
+        &self,
+        span: Option<Span>,
+        change: impl FnOnce(&std::sync::atomic::AtomicU64) -> u64,
+    ) -> Reply {
+        match span.and_then(|span| span.atomic(change)) {
+            Some(old) => Reply::Done(old.to_ne_bytes().to_vec()),
+            None => Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR),
+        }
+    }
+
+    fn open(&self, qp: u32, at: Remote, length: usize, right: u32) -> Option<Span> {
+        self.resolve(self.qps.get(&qp)?.pd, Key::Remote(at.rkey), at.addr, length, right)
+    }
+
+    fn deliver(&mut self, to: u32, message: &Message, opcode: opcode::Type, data: &[u8]) -> Reply {
+        let arrival = Arrival {
+            data,
+            byte_len: message.data.len() as u32,
+            opcode,
+            imm: message.imm,
+            solicited: message.solicited,
+            src_qp: 0,
+            grh: false,
+        };
+        match self.receive(to, &arrival) {
+            Ok(()) => Reply::Done(Vec::new()),
+            Err(Refusal::NoReceive) => Reply::NotReady,
+            Err(Refusal::TooLong) => Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR),
+            Err(Refusal::Protected) => Reply::Refused(status::IBV_WC_REM_OP_ERR),
+        }
+    }
+
+    fn has_receive(&self, to: u32) -> bool {
+        self.qps.get(&to).is_some_and(|qp| match qp.shape.srq {
+            Some(srq) => self.srqs.get(&srq).is_some_and(|srq| srq.front().is_some()),
+            None => !qp.recvs.is_empty(),
+        })
+    }
+
+    /// Puts a message into the next receive, of the queue pair's own queue or of its SRQ.
+    ///
+    /// A receive too short for an RC message fails with it. UC and UD drop such a message: the next one
+    /// gets the receive (class D); but an SRQ cannot take a receive back, so there it fails, and
+    /// the queue pair goes on (class E). Memory that is not open fails the receive and the queue
+    /// pair on every transport (class A).
+    pub(super) fn receive(&mut self, to: u32, arrival: &Arrival) -> Result<(), Refusal> {
+        let Some(qp) = self.qps.get(&to) else {
+            return Err(Refusal::NoReceive);
+        };
+        let (transport, srq, cq) = (qp.shape.transport, qp.shape.srq, qp.shape.recv_cq);
+        let (next, pd) = match srq {
+            Some(srq) => self.srqs.get(&srq).map_or((None, 0), |srq| (srq.front(), srq.pd)),
+            None => (qp.recvs.front(), qp.pd),
+        };
+        let Some(next) = next else {
+            return Err(Refusal::NoReceive);
+        };
+        let outcome = if wr::length(&next.list) < arrival.data.len() as u64 {
+            if transport != Transport::Rc && srq.is_none() {
+                return Err(Refusal::TooLong);
+            }
+            Err((Refusal::TooLong, status::IBV_WC_LOC_LEN_ERR))
+        } else {
+            let protected = (Refusal::Protected, status::IBV_WC_LOC_PROT_ERR);
+            self.scatter(pd, &next.list, arrival.data).ok_or(protected)
+        };
+        let Some(taken) = self.take_receive(to) else {
+            return Err(Refusal::NoReceive);
+        };
+        let entry = match &outcome {
+            Ok(()) => Cqe {
+                wr_id: taken,
+                opcode: arrival.opcode,
+                byte_len: arrival.byte_len,
+                imm: arrival.imm,
+                qp_num: to,
+                src_qp: arrival.src_qp,
+                grh: arrival.grh,
+                ..Cqe::default()
+            },
+            Err((_, status)) => Cqe { wr_id: taken, status: *status, qp_num: to, ..Cqe::default() },
+        };
+        self.complete(cq, entry, arrival.solicited);
+        outcome.map_err(|(refusal, _)| {
+            if matches!(refusal, Refusal::Protected) {
+                self.enter(to, Phase::Err);
+            }
+            refusal
+        })
+    }
+
+    /// Takes the next receive off its queue, and gives its wr_id.
+    fn take_receive(&mut self, to: u32) -> Option<u64> {
+        let qp = self.qps.get_mut(&to)?;
+        let wr = match qp.shape.srq {
+            Some(srq) => self.srqs.get_mut(&srq)?.pop(),
+            None => qp.recvs.pop_front(),
+        };
+        wr.map(|wr| wr.wr_id)
+    }
+}

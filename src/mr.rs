@@ -1,0 +1,389 @@
+//! Memory regions, with their rights in the type.
+
+#![allow(unsafe_code)] // owns registered memory
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use bitflags::bitflags;
+
+use crate::buf::{Lent, lend};
+use crate::error::Error;
+use crate::pd::ProtectionDomain;
+use crate::remote::{OutOfBounds, RemoteSlice};
+use crate::sys::handle;
+use crate::sys::types::ibv_access_flags;
+
+bitflags! {
+    /// `access` of ibv_reg_mr(3).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct AccessFlags: u32 {
+        const LOCAL_WRITE = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
+        const REMOTE_WRITE = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
+        const REMOTE_READ = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
+        const REMOTE_ATOMIC = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
+    }
+}
+
+/// Page size of what is registered; larger pages do no harm.
+const PAGE: usize = 4096;
+
+/// Memory that is registered and owned.
+///
+/// # Invariants
+/// `base` is `layout.size()` bytes, initialised, registered as `mr`, and freed only after
+/// `ibv_dereg_mr` returned 0 (R6.9); it does not move.
+pub(crate) struct Registered {
+    mr: handle::Mr,
+    base: NonNull<u8>,
+    layout: Layout,
+    pd: u32,
+}
+
+// SAFETY: the memory is owned; who may touch its bytes is decided by the handles to it.
+unsafe impl Send for Registered {}
+// SAFETY: as for Send; shared access gives addresses only.
+unsafe impl Sync for Registered {}
+
+impl Registered {
+    pub(crate) fn new(
+        pd: &ProtectionDomain,
+        len: usize,
+        access: AccessFlags,
+    ) -> Result<Self, Error> {
+        const VERB: &str = "ibv_reg_mr";
+        let asked = || format!("{len} bytes");
+        if len == 0 {
+            return Err(Error::os(VERB, libc::EINVAL, asked()));
+        }
+        let layout = Layout::from_size_align(len, PAGE)
+            .map_err(|_| Error::os(VERB, libc::ENOMEM, asked()))?;
+        // SAFETY: the size is not 0.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })
+            .ok_or_else(|| Error::os(VERB, libc::ENOMEM, asked()))?;
+        let handle = pd.handle();
+        let control = handle.control();
+        // SAFETY: the protection domain is live, and the memory is ours for the length.
+        let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base.as_ptr(), len, access.bits()) };
+        match mr {
+            Ok(mr) => {
+                // SAFETY: just created, and owned by nobody else.
+                let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
+                Ok(Registered { mr, base, layout, pd: pd.id() })
+            }
+            Err(errno) => {
+                // SAFETY: allocated above with this layout, and not registered.
+                unsafe { dealloc(base.as_ptr(), layout) };
+                let asked = format!("{len} bytes, {access:?}; see `ulimit -l` for locked memory");
+                Err(Error::os(VERB, errno, asked))
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// The address of byte `offset`, which is within the region.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < self.len());
+        // SAFETY: callers stay within the region.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    pub(crate) fn lkey(&self) -> u32 {
+        // SAFETY: the region is registered while `self` lives.
+        unsafe { (*self.mr.as_ptr()).lkey }
+    }
+
+    pub(crate) fn rkey(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self.mr.as_ptr()).rkey }
+    }
+
+    pub(crate) fn pd(&self) -> u32 {
+        self.pd
+    }
+
+    pub(crate) fn check(&self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len() => Ok(()),
+            _ => Err(OutOfBounds {
+                offset: offset as u64,
+                len: len as u64,
+                available: self.len() as u64,
+                misaligned: false,
+            }),
+        }
+    }
+
+    /// Deregisters now; if the device refuses, the memory stays, registered and leaked.
+    pub(crate) fn close(&mut self) -> Result<(), i32> {
+        self.mr.close()
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if self.close().is_ok() {
+            // SAFETY: allocated in `new` with this layout; deregistered, so no device uses it.
+            unsafe { dealloc(self.base.as_ptr(), self.layout) };
+        }
+    }
+}
+
+/// The rights of a region. LOCAL_WRITE goes with every one that writes (R6.1).
+pub trait Access: sealed::Sealed + 'static {
+    #[doc(hidden)]
+    const FLAGS: u32;
+    /// For messages.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
+/// Rights under which the peer may read (REMOTE_READ).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant RDMA READ",
+    label = "the peer exported this without REMOTE_READ",
+    note = "the region must be registered, and its key exported, with REMOTE_READ (R6.7)"
+)]
+pub trait GrantsRead: Access {}
+/// Rights under which the peer may write (REMOTE_WRITE).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant RDMA WRITE",
+    label = "the peer exported this without REMOTE_WRITE",
+    note = "the region must be registered, and its key exported, with REMOTE_WRITE (R6.7)"
+)]
+pub trait GrantsWrite: Access {}
+/// Rights under which the peer may do atomics (REMOTE_ATOMIC).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant atomics",
+    label = "the peer exported this without REMOTE_ATOMIC",
+    note = "the region must be registered, and its key exported, with REMOTE_ATOMIC (R4.3)"
+)]
+pub trait GrantsAtomic: Access {}
+/// Rights under which a peer may use a key at all (R6.6).
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` region grants a peer nothing, so it has no rkey",
+    label = "this region is for this program only",
+    note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)` (R6.6)"
+)]
+pub trait Remote: Access {}
+/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` region cannot export `{B}`",
+    label = "the region lacks rights of `{B}`",
+    note = "a key carries at most the rights of its region: register the region as `{B}`, or export less (R6.7)"
+)]
+pub trait Includes<B: Access>: Access {}
+
+/// LOCAL_WRITE: the device writes what this program posts; peers have no right.
+pub enum LocalWrite {}
+/// REMOTE_READ, and LOCAL_WRITE for what this program posts.
+pub enum RemoteRead {}
+/// REMOTE_WRITE.
+pub enum RemoteWrite {}
+/// REMOTE_READ and REMOTE_WRITE.
+pub enum RemoteReadWrite {}
+/// REMOTE_ATOMIC.
+pub enum RemoteAtomic {}
+/// REMOTE_READ, REMOTE_WRITE and REMOTE_ATOMIC.
+pub enum RemoteAll {}
+
+macro_rules! rights {
+    ($t:ident: $($flag:ident)* => $($grant:ident)*; includes $($sub:ident)*) => {
+        impl sealed::Sealed for $t {}
+        impl Access for $t {
+            const FLAGS: u32 =
+                AccessFlags::LOCAL_WRITE.bits() $(| AccessFlags::$flag.bits())*;
+            const NAME: &'static str = stringify!($t);
+        }
+        $(impl $grant for $t {})*
+        $(impl Includes<$sub> for $t {})*
+    };
+}
+
+rights!(LocalWrite: => ; includes);
+rights!(RemoteRead: REMOTE_READ => GrantsRead Remote; includes RemoteRead);
+rights!(RemoteWrite: REMOTE_WRITE => GrantsWrite Remote; includes RemoteWrite);
+rights!(RemoteReadWrite: REMOTE_READ REMOTE_WRITE => GrantsRead GrantsWrite Remote;
+    includes RemoteRead RemoteWrite RemoteReadWrite);
+rights!(RemoteAtomic: REMOTE_ATOMIC => GrantsAtomic Remote; includes RemoteAtomic);
+rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
+    => GrantsRead GrantsWrite GrantsAtomic Remote;
+    includes RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
+
+/// A registered region with the rights `A`, zeroed at first.
+///
+/// With a remote right, a peer that has the key may touch the bytes at any time, so there is no
+/// `&mut [u8]` to them, and where it may write no `&[u8]` either (R6.12): the region is read and written
+/// by copies and by atomic cells. Pieces of it ([`OpenBuf`]) may be posted as often as wanted.
+pub struct MemoryRegion<A: Access> {
+    region: Arc<Registered>,
+    _rights: PhantomData<A>,
+}
+
+impl<A: Access> MemoryRegion<A> {
+    pub(crate) fn new(pd: &ProtectionDomain, len: usize) -> Result<Self, Error> {
+        let access = AccessFlags::from_bits_retain(A::FLAGS);
+        let region = Arc::new(Registered::new(pd, len, access)?);
+        Ok(MemoryRegion { region, _rights: PhantomData })
+    }
+
+    /// The length, bytes.
+    pub fn len(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Never: regions of no bytes are refused (R6.4).
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
+        self.region.check(offset, len)?;
+        // A piece of no bytes at the end is fine, and has no address of its own.
+        let offset = offset.min(self.len() - 1);
+        Ok((self.region.at(offset), self.region.lkey()))
+    }
+
+    /// A handle to `len` bytes from `offset` on, to be posted.
+    pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
+    where
+        A: Remote,
+    {
+        let too_long = || OutOfBounds {
+            offset: offset as u64,
+            len: len as u64,
+            available: u32::MAX as u64,
+            misaligned: false,
+        };
+        let len = u32::try_from(len).map_err(|_| too_long())?;
+        let (addr, lkey) = self.locate(offset, len as usize)?;
+        Ok(OpenBuf(lend(self.region.clone(), addr, len, lkey, self.region.pd())))
+    }
+
+    /// What a peer needs to reach the whole region, with all its rights.
+    pub fn remote(&self) -> RemoteSlice<A>
+    where
+        A: Remote,
+    {
+        self.slice_with_rights()
+    }
+
+    /// What a peer needs to reach the whole region, with the rights `B` only.
+    ///
+    /// The type is for programs that keep to it: the key itself carries the region's rights.
+    pub fn export<B: Access>(&self) -> RemoteSlice<B>
+    where
+        A: Includes<B> + Remote,
+    {
+        self.slice_with_rights()
+    }
+
+    fn slice_with_rights<B: Access>(&self) -> RemoteSlice<B> {
+        RemoteSlice {
+            addr: self.region.at(0).expose_provenance() as u64,
+            len: self.len() as u64,
+            rkey: self.region.rkey(),
+            _rights: PhantomData,
+        }
+    }
+
+    /// Copies bytes out, from `offset` on. A peer may be writing them meanwhile: each byte is one that
+    /// was there, nothing more is promised.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.region.check(offset, out.len())?;
+        for (i, byte) in out.iter_mut().enumerate() {
+            *byte = self.byte(offset + i).load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn byte(&self, offset: usize) -> &AtomicU8 {
+        // SAFETY: inside the region (callers check), which lives as long as `self`; the program
+        // touches these bytes only through atomics while the region is shared.
+        unsafe { AtomicU8::from_ptr(self.region.at(offset)) }
+    }
+
+    /// The 8 bytes at `offset`, which must be a multiple of 8, as an atomic in this machine's byte order.
+    ///
+    /// Atomics of the device are atomic among themselves; against the processor's only if the device
+    /// says so (R4.9).
+    pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
+    where
+        A: Remote,
+    {
+        self.region.check(offset, 8)?;
+        if offset % 8 != 0 {
+            let (offset, available) = (offset as u64, self.len() as u64);
+            return Err(OutOfBounds { offset, len: 8, available, misaligned: true });
+        }
+        // SAFETY: inside the region and aligned (its base is a page); only atomics touch it.
+        Ok(unsafe { AtomicU64::from_ptr(self.region.at(offset).cast()) })
+    }
+
+    /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        self.region.check(offset, bytes.len())?;
+        for (i, &byte) in bytes.iter().enumerate() {
+            self.byte(offset + i).store(byte, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Deregisters and frees. Handles to pieces of it must be gone, or the region comes back.
+    pub fn destroy(self) -> Result<(), crate::Refused<Self>> {
+        match Arc::try_unwrap(self.region) {
+            Ok(mut region) => match region.close() {
+                Ok(()) => Ok(()),
+                Err(errno) => {
+                    let error = Error::os("ibv_dereg_mr", errno, "");
+                    let region = Arc::new(region);
+                    Err(crate::Refused::new(MemoryRegion { region, _rights: PhantomData }, error))
+                }
+            },
+            Err(region) => {
+                let error = Error::os("ibv_dereg_mr", libc::EBUSY, "pieces of the region exist");
+                Err(crate::Refused::new(MemoryRegion { region, _rights: PhantomData }, error))
+            }
+        }
+    }
+}
+
+impl<A: Access> fmt::Debug for MemoryRegion<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryRegion({} {} bytes)", A::NAME, self.len())
+    }
+}
+
+/// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of a
+/// READ. It keeps the region registered. Cloning allocates a small header.
+#[derive(Clone)]
+pub struct OpenBuf(pub(crate) Lent);
+
+impl OpenBuf {
+    /// The length, bytes.
+    pub fn len(&self) -> usize {
+        self.0.header().capacity as usize
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for OpenBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenBuf({} bytes)", self.len())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}

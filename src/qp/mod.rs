@@ -1,0 +1,256 @@
+//! Queue pairs.
+
+#![allow(unsafe_code)] // owns the C object
+
+pub(crate) mod ah_table;
+pub mod attr;
+mod create;
+mod drain;
+mod list;
+mod modify;
+mod query;
+mod raw;
+pub(crate) mod recv;
+pub(crate) mod send;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+pub use ah_table::AhIndex;
+pub use create::Depth;
+pub use drain::Drained;
+pub use list::{RecvList, RecvSlots, SendList, SendSlots};
+pub use modify::Transition;
+pub use query::QpAttr;
+pub use raw::RawPostError;
+pub use recv::RecvPost;
+pub use send::{SendPost, Unsettled};
+
+use crate::ah::AddressHandle;
+use crate::cq::CqShared;
+use crate::entry::Entry;
+use crate::error::{Error, ErrorKind, Refused};
+use crate::in_flight::handles::Handles;
+use crate::in_flight::ring::Released;
+use crate::in_flight::{Books, SendBooks, SendMode};
+use crate::profile::{DefaultProfile, Profile, Selective};
+use crate::rules::TakesDestinations;
+use crate::srq::SrqCore;
+use crate::state::State;
+use crate::sys::handle;
+use crate::sys::types::ibv_qp;
+use crate::transport::Transport;
+use crate::wc::{Completion, WcError};
+use ah_table::AhTable;
+
+/// A queue pair of transport `T` in state `S`, with all that was fixed at creation in `P`.
+///
+/// It is not Clone, and there is no safe way to its C handle, so the state cannot be forged: `Rts` means
+/// that this program moved it to RTS. **It is what we did, not what is:** the device may have moved it to
+/// the error state since; posts then succeed and are flushed (R8.15).
+///
+/// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a time.
+/// Dropping destroys it and does not drain: see [`drain`](Self::drain).
+pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
+    pub(crate) core: Core<P>,
+    _types: PhantomData<(T, S)>,
+}
+
+/// The books of a profile's send queue.
+pub(crate) type SendQueue<P> =
+    <<P as Profile>::Signaling as SendMode>::Books<<P as Profile>::Entry>;
+
+/// A queue pair without its types.
+///
+/// # Invariants
+/// - `handle` is the queue pair `qp`, alive until `close` succeeded.
+/// - `books` are those that `send` and `recv` point to, and attached to both completion queues.
+/// - What the device may use (`ah`, the entries of `send`) is given up only after the queue pair was
+///   destroyed or reset; if the device refuses to destroy it, it leaks.
+pub(crate) struct Core<P: Profile> {
+    pub qp: *mut ibv_qp,
+    pub send: SendQueue<P>,
+    pub recv: Handles<P::Entry>,
+    pub ah: AhTable,
+    pub books: Arc<Books>,
+    pub depth: Depth,
+    pub granted: Depth,
+    /// The port, from the transition that set it on; 0 before.
+    pub port: u8,
+    pub send_cq: Arc<CqShared>,
+    pub recv_cq: Arc<CqShared>,
+    pub srq: Option<Arc<SrqCore>>,
+    pub handle: handle::Qp,
+}
+
+// SAFETY: `qp` is owned, the books' pointers are to books that are owned too, and entries are Send.
+// The counters shared with completion queues on other threads are atomics.
+unsafe impl<P: Profile> Send for Core<P> where P::Entry: Send {}
+
+impl<P: Profile> Core<P> {
+    /// Destroys the queue pair, and only then gives up what the device may have used.
+    fn close(&mut self) -> Result<Vec<P::Entry>, i32> {
+        if self.handle.is_closed() {
+            return Ok(Vec::new());
+        }
+        self.handle.close()?;
+        self.books.end([self.send.posted(), self.recv.count()]);
+        self.send_cq.notice_dead();
+        self.recv_cq.notice_dead();
+        self.ah = AhTable::default();
+        Ok(self.send.release_all())
+    }
+}
+
+impl<P: Profile> Drop for Core<P> {
+    fn drop(&mut self) {
+        match self.close() {
+            Ok(entries) => drop(entries),
+            Err(_) => {
+                // The device still has it: everything that it may use must stay.
+                std::mem::forget(std::mem::take(&mut self.ah));
+                std::mem::forget(self.send_cq.clone());
+                std::mem::forget(self.recv_cq.clone());
+                std::mem::forget(self.srq.clone());
+                std::mem::forget(self.books.clone());
+            }
+        }
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
+    pub(crate) fn from_core(core: Core<P>) -> Self {
+        QueuePair { core, _types: PhantomData }
+    }
+
+    /// The queue pair number.
+    pub fn qp_num(&self) -> u32 {
+        // SAFETY: the queue pair is alive.
+        unsafe { (*self.core.qp).qp_num }
+    }
+
+    /// The depths that were asked for; the crate holds to these.
+    pub fn depth(&self) -> Depth {
+        self.core.depth
+    }
+
+    /// The depths that the device granted, which may be more.
+    pub fn granted_depth(&self) -> Depth {
+        self.core.granted
+    }
+
+    /// How many sends may be posted now.
+    pub fn send_room(&mut self) -> usize {
+        self.core.send.room() as usize
+    }
+
+    /// How many receives may be posted now.
+    pub fn recv_room(&mut self) -> usize {
+        self.core.recv.free() as usize
+    }
+
+    /// Sends posted and not known to be complete.
+    pub fn sends_outstanding(&self) -> usize {
+        self.core.send.posted().wrapping_sub(self.core.send.completed()) as usize
+    }
+
+    /// Receives posted and not known to be complete.
+    pub fn recvs_outstanding(&self) -> usize {
+        self.core.recv.outstanding() as usize
+    }
+
+    /// Destroys it (`ibv_destroy_qp`), and gives back what its ring still held (queue pairs with
+    /// selective signaling). If the device refuses, it comes back.
+    ///
+    /// Buffers that are the wr_id of an outstanding work request come back with their completions, if
+    /// those are already in the completion queue, and with [`Pool::reclaim`](crate::Pool::reclaim)
+    /// otherwise. To have them all back in order, [`drain`](Self::drain) first.
+    pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
+        match self.core.close() {
+            Ok(entries) => Ok(entries),
+            Err(errno) => Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, ""))),
+        }
+    }
+
+    /// For tests of this crate: lets it believe that more sends fit than were asked for, so that the
+    /// device itself refuses. Nothing depends on the crate's count for soundness but the completion
+    /// queue, whose room is checked here.
+    #[doc(hidden)]
+    pub fn believe_in_send_depth(self, depth: u32) -> Result<Self, Error> {
+        create::believe_in_send_depth(self.core, depth).map(Self::from_core)
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
+    /// Gives the queue pair an address handle to send with; the name that it gets is for
+    /// [`Destination`](crate::Destination). Both must be of one protection domain (R5.2).
+    pub fn add_address_handle(
+        &mut self,
+        ah: AddressHandle,
+    ) -> Result<AhIndex, Refused<AddressHandle>>
+    where
+        T: TakesDestinations,
+    {
+        const VERB: &str = "ibv_post_send";
+        if ah.pd != self.core.books.pd {
+            let what = "the address handle and the queue pair";
+            return Err(Refused::new(ah, Error::new(VERB, ErrorKind::PdMismatch { what })));
+        }
+        let pd = ah.pd;
+        self.core.ah.add(ah.handle).map_err(|handle| {
+            let error = Error::os(VERB, libc::ENOSPC, "names of address handles are used up");
+            Refused::new(AddressHandle { handle, pd }, error)
+        })
+    }
+
+    /// Takes an address handle away: no later post can name it, and it is destroyed once every send
+    /// posted before has completed (R5.3). Whether the name was known.
+    pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
+        let posted = self.core.send.posted();
+        let known = self.core.ah.remove(index, posted);
+        self.reap_address_handles();
+        known
+    }
+
+    /// Destroys the removed address handles that no outstanding send can name any more. Gives the number
+    /// of those that wait. (Removing does this too.)
+    pub fn reap_address_handles(&mut self) -> usize {
+        let completed = self.core.send.completed();
+        self.core.ah.reap(completed)
+    }
+}
+
+/// What a completion of a selectively signaled send queue says and releases.
+pub struct Completed<'q, E: Entry> {
+    /// Success, or why the work request that it names failed.
+    pub status: Result<(), WcError>,
+    /// The entries of that work request and of those before it, in posting order.
+    pub released: Released<'q, E>,
+}
+
+impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, P> {
+    /// Takes a completion of this queue pair's send queue, and releases every entry up to its own
+    /// (R10.7). A completion of another queue, or of before a reset, comes back.
+    #[inline(always)]
+    pub fn complete<'cq>(
+        &mut self,
+        completion: Completion<'cq, P::Entry>,
+    ) -> Result<Completed<'_, P::Entry>, Completion<'cq, P::Entry>> {
+        if !self.core.send.owns(completion.wr_id()) {
+            return Err(completion);
+        }
+        let (status, wr_id) = (completion.status(), completion.wr_id());
+        // A completion of a ring owns nothing.
+        std::mem::forget(completion);
+        Ok(Completed { status, released: self.core.send.release(wr_id) })
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> fmt::Debug for QueuePair<T, S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "QueuePair({} {:#08x}, {})", T::NAME, self.qp_num(), S::NAME)
+    }
+}

@@ -1,0 +1,351 @@
+//! Transitions: `ibv_modify_qp`.
+
+#![allow(unsafe_code)] // one verb
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use super::attr::*;
+use super::query::QpAttr;
+use super::{Core, QueuePair};
+use crate::ah::AddressVector;
+use crate::bounded::{Mtu, Psn, Qpn};
+use crate::error::{Error as VerbError, Refused, transition};
+use crate::in_flight::{Books, SendBooks};
+use crate::profile::{InitiatorDepth, Profile};
+use crate::state::{Error, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
+use crate::transport::{Rc, Transport, Uc, Ud};
+
+/// Attributes that take a queue pair of transport `T` and profile `P` from state `S` to
+/// [`To`](Transition::To): a row of the state table (R8.1).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
+    label = "no transition from `{S}` of `{T}` takes these attributes",
+    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts` (R8.1, R8.2)"
+)]
+pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<P> {
+    /// The state that it leads to.
+    type To: State;
+
+    #[doc(hidden)]
+    fn fill(&self, attr: &mut Attr);
+}
+
+/// `ibv_qp_attr` and its mask, filled together.
+#[doc(hidden)]
+pub struct Attr {
+    c: ibv_qp_attr,
+    mask: u32,
+    address: Option<AddressVector>,
+}
+
+impl Attr {
+    fn new(to: QpState) -> Self {
+        // SAFETY: all zeroes is a value of this struct of integers.
+        let mut c = unsafe { MaybeUninit::<ibv_qp_attr>::zeroed().assume_init() };
+        c.qp_state = to.to_c();
+        Attr { c, mask: Mask::IBV_QP_STATE.0, address: None }
+    }
+
+    fn asked(&self) -> String {
+        self.address.map(|address| format!(" by {address}")).unwrap_or_default()
+    }
+
+    /// The queue pair's port after the transition, given that of before; an address has the same (R8.4).
+    fn settle_port(&mut self, before: u8) -> u8 {
+        let is_set = self.mask & Mask::IBV_QP_PORT.0 != 0;
+        let port = if is_set { self.c.port_num } else { before };
+        self.c.ah_attr.port_num = port;
+        port
+    }
+
+    fn address(&mut self, address: Option<AddressVector>) {
+        if let Some(vector) = address {
+            self.c.ah_attr = vector.to_c();
+            self.mask |= Mask::IBV_QP_AV.0;
+            self.address = address;
+        }
+    }
+}
+
+macro_rules! setters {
+    ($($name:ident: $t:ty, $mask:ident, |$c:ident, $v:ident| $set:expr;)*) => {
+        impl Attr {
+            $(fn $name(&mut self, value: Option<$t>) {
+                if let Some($v) = value {
+                    let $c = &mut self.c;
+                    $set;
+                    self.mask |= Mask::$mask.0;
+                }
+            })*
+        }
+    };
+}
+
+setters! {
+    pkey_index: u16, IBV_QP_PKEY_INDEX, |c, v| c.pkey_index = v;
+    port: u8, IBV_QP_PORT, |c, v| c.port_num = v;
+    access: QpAccess, IBV_QP_ACCESS_FLAGS, |c, v| c.qp_access_flags = v.bits();
+    qkey: QpQkey, IBV_QP_QKEY, |c, v| c.qkey = v.get();
+    path_mtu: Mtu, IBV_QP_PATH_MTU, |c, v| c.path_mtu = v.to_c();
+    dest_qpn: Qpn, IBV_QP_DEST_QPN, |c, v| c.dest_qp_num = v.get();
+    rq_psn: Psn, IBV_QP_RQ_PSN, |c, v| c.rq_psn = v.get();
+    sq_psn: Psn, IBV_QP_SQ_PSN, |c, v| c.sq_psn = v.get();
+    max_dest_rd_atomic: crate::bounded::ResponderDepth, IBV_QP_MAX_DEST_RD_ATOMIC,
+        |c, v| c.max_dest_rd_atomic = v.get();
+    min_rnr_timer: crate::bounded::MinRnrTimer, IBV_QP_MIN_RNR_TIMER,
+        |c, v| c.min_rnr_timer = v.get();
+    timeout: crate::bounded::Timeout, IBV_QP_TIMEOUT, |c, v| c.timeout = v.to_c();
+    retry_cnt: crate::bounded::RetryCount, IBV_QP_RETRY_CNT, |c, v| c.retry_cnt = v.get();
+    rnr_retry: crate::bounded::RnrRetry, IBV_QP_RNR_RETRY, |c, v| c.rnr_retry = v.to_c();
+    max_rd_atomic: u8, IBV_QP_MAX_QP_RD_ATOMIC, |c, v| c.max_rd_atomic = v;
+    notify: bool, IBV_QP_EN_SQD_ASYNC_NOTIFY, |c, v| c.en_sqd_async_notify = v as u8;
+}
+
+/// One row of a state table: the struct, transport, states, and how it fills the attributes.
+macro_rules! rows {
+    ($($attr:ty [$($p:ident)?]: $($t:ident $from:ident -> $to:ident),+; |$a:ident, $s:ident| $fill:block)*) => {$(
+        $(impl<P: Profile> Transition<$t, $from, P> for $attr {
+            type To = $to;
+
+            fn fill(&self, $a: &mut Attr) {
+                let $s = self;
+                $fill
+            }
+        })+
+    )*};
+}
+
+rows! {
+    ConnectedInit []: Rc Reset -> Init, Uc Reset -> Init; |a, s| {
+        a.pkey_index(Some(s.pkey_index));
+        a.port(Some(s.port));
+        a.access(Some(s.access));
+    }
+    ConnectedReinit []: Rc Init -> Init, Uc Init -> Init; |a, s| {
+        a.pkey_index(s.pkey_index);
+        a.port(s.port);
+        a.access(s.access);
+    }
+    RcRtr []: Rc Init -> Rtr; |a, s| {
+        a.address(Some(s.address));
+        a.path_mtu(Some(s.path_mtu));
+        a.dest_qpn(Some(s.dest_qpn));
+        a.rq_psn(Some(s.rq_psn));
+        a.max_dest_rd_atomic(Some(s.max_dest_rd_atomic));
+        a.min_rnr_timer(Some(s.min_rnr_timer));
+        a.access(s.optional.access);
+        a.pkey_index(s.optional.pkey_index);
+    }
+    UcRtr []: Uc Init -> Rtr; |a, s| {
+        a.address(Some(s.address));
+        a.path_mtu(Some(s.path_mtu));
+        a.dest_qpn(Some(s.dest_qpn));
+        a.rq_psn(Some(s.rq_psn));
+        a.access(s.optional.access);
+        a.pkey_index(s.optional.pkey_index);
+    }
+    RcRts<P> [P]: Rc Rtr -> Rts; |a, s| {
+        a.timeout(Some(s.timeout));
+        a.retry_cnt(Some(s.retry_cnt));
+        a.rnr_retry(Some(s.rnr_retry));
+        a.sq_psn(Some(s.sq_psn));
+        a.max_rd_atomic(Some(s.max_rd_atomic.to_c()));
+        a.access(s.optional.access);
+        a.min_rnr_timer(s.optional.min_rnr_timer);
+    }
+    UcRts []: Uc Rtr -> Rts; |a, s| {
+        a.sq_psn(Some(s.sq_psn));
+        a.access(s.optional.access);
+    }
+    UdInit []: Ud Reset -> Init; |a, s| {
+        a.pkey_index(Some(s.pkey_index));
+        a.port(Some(s.port));
+        a.qkey(Some(s.qkey));
+    }
+    UdReinit []: Ud Init -> Init; |a, s| {
+        a.pkey_index(s.pkey_index);
+        a.port(s.port);
+        a.qkey(s.qkey);
+    }
+    UdRtr []: Ud Init -> Rtr; |a, s| {
+        a.pkey_index(s.pkey_index);
+        a.qkey(s.qkey);
+    }
+    UdRts []: Ud Rtr -> Rts; |a, s| {
+        a.sq_psn(Some(s.sq_psn));
+        a.qkey(s.qkey);
+    }
+    RcReturn []: Rc Rts -> Rts, Rc Sqd -> Rts; |a, s| {
+        a.access(s.0.access);
+        a.min_rnr_timer(s.0.min_rnr_timer);
+    }
+    UcReturn []: Uc Rts -> Rts, Uc Sqd -> Rts, Uc Sqe -> Rts; |a, s| {
+        a.access(s.0.access);
+    }
+    UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts; |a, s| {
+        a.qkey(s.qkey);
+    }
+    Drain []: Rc Rts -> Sqd, Uc Rts -> Sqd, Ud Rts -> Sqd; |a, s| {
+        a.notify(s.notify.then_some(true));
+    }
+    RcSqd<P> [P]: Rc Sqd -> Sqd; |a, s| {
+        a.port(s.port);
+        a.address(s.address);
+        a.timeout(s.timeout);
+        a.retry_cnt(s.retry_cnt);
+        a.rnr_retry(s.rnr_retry);
+        a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
+        a.max_dest_rd_atomic(s.max_dest_rd_atomic);
+        a.access(s.access);
+        a.pkey_index(s.pkey_index);
+        a.min_rnr_timer(s.min_rnr_timer);
+    }
+    UcSqd []: Uc Sqd -> Sqd; |a, s| {
+        a.address(s.address);
+        a.access(s.access);
+        a.pkey_index(s.pkey_index);
+    }
+    UdSqd []: Ud Sqd -> Sqd; |a, s| {
+        a.pkey_index(s.pkey_index);
+        a.qkey(s.qkey);
+    }
+}
+
+impl<P: Profile> Core<P> {
+    fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
+        let modify = self.handle.control().modify_qp;
+        // SAFETY: the queue pair is alive, and `attr` is filled where the mask says so.
+        match unsafe { modify(self.qp, &mut attr.c, attr.mask as i32) } {
+            0 => Ok(()),
+            errno => Err(errno),
+        }
+    }
+
+    fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), VerbError> {
+        self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
+    }
+
+    /// New books: completions of before match nothing any more (R8.18).
+    fn renew(&mut self, new: Arc<Books>) -> Vec<P::Entry> {
+        let old = std::mem::replace(&mut self.books, new);
+        let (sends, receives) = (self.send.posted(), self.recv.count());
+        let entries = self.send.release_all();
+        let books = Arc::as_ptr(&self.books);
+        // SAFETY: the core owns the books for as long as it has the queue.
+        unsafe { self.send.reopen(&old, books, self.depth.send) };
+        // SAFETY: as above.
+        unsafe { self.recv.reopen(&old, books, self.depth.recv) };
+        old.end([sends, receives]);
+        self.send_cq.renew(&old, &self.books);
+        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
+            self.recv_cq.renew(&old, &self.books);
+        }
+        entries
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
+    /// Moves the queue pair on by `attr` (`ibv_modify_qp`). If the device refuses, it comes back in its
+    /// old state.
+    pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
+    where
+        A: Transition<T, S, P>,
+    {
+        let mut filled = Attr::new(<A::To as State>::STATE);
+        attr.fill(&mut filled);
+        let port = filled.settle_port(self.core.port);
+        match self.core.modify(&mut filled) {
+            Ok(()) => {
+                self.core.port = port;
+                Ok(QueuePair::from_core(self.core))
+            }
+            Err(errno) => {
+                let asked = filled.asked();
+                let error = transition(S::STATE, <A::To as State>::STATE, &asked, errno);
+                Err(Refused::new(self, error))
+            }
+        }
+    }
+
+    /// Moves it to the error state, where everything posted is flushed. Not from RESET (R8.1).
+    pub fn to_error(mut self) -> Result<QueuePair<T, Error, P>, Refused<Self>>
+    where
+        S: CanFail,
+    {
+        match self.core.move_to(S::STATE, QpState::Error) {
+            Ok(()) => Ok(QueuePair::from_core(self.core)),
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+
+    /// Moves it to RESET: its queues are emptied without completions (R7.16, R8.18).
+    ///
+    /// What the ring of a selectively signaled send queue held comes back at once. Buffers that are
+    /// wr_ids come back with their completions, if those are already in the completion queue, and with
+    /// [`Pool::reclaim`](crate::Pool::reclaim) otherwise; until the completion queue was polled empty, the
+    /// room that such completions may take is not given out again.
+    #[allow(clippy::type_complexity)] // spelt out, it says what comes back
+    pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
+        let Some(books) = Books::new(self.core.books.pd) else {
+            let error = VerbError::os("ibv_modify_qp", libc::ENOSPC, "queue ids are used up");
+            return Err(Refused::new(self, error));
+        };
+        if let Err(error) = self.core.move_to(S::STATE, QpState::Reset) {
+            return Err(Refused::new(self, error));
+        }
+        let entries = self.core.renew(books);
+        Ok((QueuePair::from_core(self.core), entries))
+    }
+
+    /// Takes it for a queue pair in SQE, if the device says that it is (UC and UD; R8.16).
+    pub fn into_sqe(self) -> Result<QueuePair<T, Sqe, P>, Refused<Self>>
+    where
+        T: StopsSending,
+    {
+        match self.query() {
+            Ok(QpAttr { state: Some(QpState::Sqe), .. }) => Ok(QueuePair::from_core(self.core)),
+            Ok(QpAttr { state, .. }) => {
+                let is = state.map_or("an unknown state", QpState::name);
+                let error = VerbError::os("ibv_query_qp", libc::EINVAL, format!("it is in {is}"));
+                Err(Refused::new(self, error))
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+}
+
+/// States from which a queue pair can be moved to the error state: all but RESET.
+#[diagnostic::on_unimplemented(
+    message = "a queue pair in state `{Self}` cannot be moved to the error state",
+    label = "nothing leads from `{Self}` to ERR",
+    note = "RESET -> ERR is in no state table; nothing is posted in RESET, so drop the queue pair or `destroy` it (R8.1)"
+)]
+pub trait CanFail: State {}
+impl CanFail for Init {}
+impl CanFail for Rtr {}
+impl CanFail for Rts {}
+impl CanFail for Sqd {}
+impl CanFail for Sqe {}
+impl CanFail for Error {}
+
+/// Transports whose send queue can stop in SQE: UC and UD.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair is never in state SQE",
+    label = "only UC and UD queue pairs stop in SQE",
+    note = "a send error moves an RC queue pair to ERR: recover it with `reset` (R8.16)"
+)]
+pub trait StopsSending: Transport {}
+impl StopsSending for Uc {}
+impl StopsSending for Ud {}
+
+mod sealed {
+    use super::*;
+    pub trait Sealed<P> {}
+    macro_rules! seal {
+        ($($t:ty)*) => { $(impl<P: Profile> Sealed<P> for $t {})* };
+    }
+    seal!(ConnectedInit ConnectedReinit RcRtr UcRtr RcRts<P> UcRts UdInit UdReinit UdRtr UdRts);
+    seal!(RcReturn UcReturn UdReturn Drain RcSqd<P> UcSqd UdSqd);
+}

@@ -1,0 +1,181 @@
+//! The `unsafe` path: the caller chooses wr_ids and keeps the books.
+
+#![allow(unsafe_code)] // that is what it is for
+
+use std::fmt;
+use std::ptr;
+
+use super::QueuePair;
+use super::recv::RecvPost;
+use super::send::SendPost;
+use crate::cold::out_of_line;
+use crate::entry::Raw;
+use crate::error::Errno;
+use crate::profile::Profile;
+use crate::rules::{
+    Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, PostOn, SignaledOn,
+};
+use crate::state::State;
+use crate::sys::data;
+use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
+use crate::transport::Transport;
+use crate::wr::chain::{Link, index_of};
+use crate::wr::slot::{RecvSlot, SendSlot};
+use crate::wr::{Address, Data, Fits, Recv, WorkRequest};
+
+/// The device refused a post of the `unsafe` path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawPostError {
+    /// The errno.
+    pub errno: i32,
+    /// The index of C's `bad_wr`: those before it were accepted. `None` if the device did not say; then
+    /// all of them may have been (R8.20).
+    pub bad_wr: Option<usize>,
+}
+
+impl fmt::Display for RawPostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bad_wr {
+            Some(index) => write!(f, "post: work request {index}: {}", Errno(self.errno)),
+            None => write!(f, "post: {} (no bad_wr)", Errno(self.errno)),
+        }
+    }
+}
+
+impl std::error::Error for RawPostError {}
+
+impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
+    /// Posts one send work request and keeps no books (`ibv_post_send`). On a queue pair with selective
+    /// signaling it is signaled only if it says so.
+    ///
+    /// # Safety
+    /// Until the completion of this work request (or of a later signaled one of this queue pair), or until
+    /// the queue pair was destroyed or reset:
+    /// - the regions that its data names stay registered (R6.10), and nobody writes to the bytes that a
+    ///   SEND or WRITE sends, or touches those that a READ or atomic fills (R11.1, R11.2);
+    /// - an address handle that it names is not removed from the queue pair.
+    ///
+    /// The pieces of an inline work request are together at most the inline capacity: some providers sum
+    /// their lengths in 32 bits, and copy past their ring if the sum wraps (R2.8). Its bytes are free when
+    /// this returns. If the error has no `bad_wr`, all this
+    /// holds as if the post had succeeded. The caller sees to it that no completion queue overruns (R9.9).
+    #[inline(always)]
+    pub unsafe fn post_send_unchecked<O, D, A, F, G>(
+        &mut self,
+        wr: WorkRequest<O, D, A, F, G>,
+    ) -> Result<(), RawPostError>
+    where
+        S: CanPostSend,
+        O: PostOn<T> + IssuedBy<P::Initiator>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
+        D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        let mut post = self.begin_send();
+        let mut slot = SendSlot::<D::Sges>::new();
+        let at = &raw mut slot;
+        // SAFETY: the slot is a local that lives until the post.
+        unsafe { post.emit(0, wr, at, ptr::null_mut()) };
+        // SAFETY: one work request was emitted into the slot; the rest is the caller's contract.
+        unsafe { post.post_raw([], at.cast(), at.cast()) }
+    }
+
+    /// Posts one receive work request and keeps no books (`ibv_post_recv`).
+    ///
+    /// # Safety
+    /// Until the completion of this work request, or until the queue pair was destroyed or reset, the regions
+    /// that its data names stay registered, and nobody touches the bytes (R11.2). If the error has no
+    /// `bad_wr`, this holds as if the post had succeeded. The caller sees to it that no completion queue
+    /// overruns (R9.9).
+    #[inline(always)]
+    pub unsafe fn post_recv_unchecked<D>(&mut self, wr: Recv<D>) -> Result<(), RawPostError>
+    where
+        S: CanPostRecv,
+        P::Receive: HasRecvQueue,
+        D: Data<Raw> + Fits<P::MaxRecvSge, P::MaxInline>,
+    {
+        let mut post = self.begin_recv();
+        let mut slot = RecvSlot::<D::Sges>::new();
+        let at = &raw mut slot;
+        // SAFETY: the slot is a local that lives until the post.
+        unsafe { post.emit(wr, at, ptr::null_mut()) };
+        // SAFETY: one work request was emitted into the slot; the rest is the caller's contract.
+        unsafe { post.post_raw([], at.cast(), at.cast()) }
+    }
+}
+
+impl<T: Transport, P: Profile<Entry = Raw>> SendPost<'_, T, P> {
+    /// Posts the list `first..=last`.
+    ///
+    /// # Safety
+    /// The list was emitted by `emit`, in order; the rest as for `post_send_unchecked`.
+    #[inline(always)]
+    pub unsafe fn post_raw<const N: usize>(
+        self,
+        _: [Option<Raw>; N],
+        first: *mut ibv_send_wr,
+        last: *mut ibv_send_wr,
+    ) -> Result<(), RawPostError> {
+        if self.port.is_faulty() {
+            return Err(out_of_line(unknown_ah));
+        }
+        // SAFETY: `last` was emitted.
+        unsafe { (*last).next = ptr::null_mut() };
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair is alive and the list valid; the buffers are the caller's contract.
+        match unsafe { data::post_send(self.core.qp, first, &mut bad) } {
+            0 => Ok(()),
+            // SAFETY: a valid list.
+            errno => Err(out_of_line(|out| unsafe { raw_error(first, bad, errno, out) })),
+        }
+    }
+}
+
+impl<T: Transport, P: Profile<Entry = Raw>> RecvPost<'_, T, P> {
+    /// Posts the list `first..=last`.
+    ///
+    /// # Safety
+    /// The list was emitted by `emit`, in order; the rest as for `post_recv_unchecked`.
+    #[inline(always)]
+    pub unsafe fn post_raw<const N: usize>(
+        self,
+        _: [Option<Raw>; N],
+        first: *mut ibv_recv_wr,
+        last: *mut ibv_recv_wr,
+    ) -> Result<(), RawPostError> {
+        // SAFETY: `last` was emitted.
+        unsafe { (*last).next = ptr::null_mut() };
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair is alive and the list valid; the buffers are the caller's contract.
+        match unsafe { data::post_recv(self.core.qp, first, &mut bad) } {
+            0 => Ok(()),
+            // SAFETY: a valid list.
+            errno => Err(out_of_line(|out| unsafe { raw_error(first, bad, errno, out) })),
+        }
+    }
+}
+
+/// # Safety
+/// `first` is a valid list, `out` writable.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn raw_error<W: Link>(
+    first: *mut W,
+    bad: *mut W,
+    errno: i32,
+    out: *mut RawPostError,
+) {
+    // SAFETY: the caller's contract.
+    let bad_wr = unsafe { index_of(first, bad) }.map(|index| index as usize);
+    // SAFETY: as above.
+    unsafe { out.write(RawPostError { errno, bad_wr }) };
+}
+
+/// A destination named an address handle that is not there: nothing was posted.
+#[cold]
+#[inline(never)]
+fn unknown_ah(out: *mut RawPostError) {
+    // SAFETY: the caller's `out` is writable.
+    unsafe { out.write(RawPostError { errno: libc::EINVAL, bad_wr: Some(0) }) };
+}

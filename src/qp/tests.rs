@@ -1,0 +1,225 @@
+//! What no device here does by itself: refusals that say nothing, or something wrong, of where they begin.
+
+#![allow(unsafe_code)] // puts a provider's function in place
+
+use std::ffi::c_int;
+use std::ptr;
+
+use super::*;
+use crate::loopback::Fabric;
+use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
+use crate::*;
+
+crate::profile! { Chosen { signaling: Selective } }
+
+unsafe extern "C" fn send_silent(
+    _: *mut ibv_qp,
+    _: *mut ibv_send_wr,
+    _: *mut *mut ibv_send_wr,
+) -> c_int {
+    libc::EINVAL
+}
+
+unsafe extern "C" fn send_wrong(
+    _: *mut ibv_qp,
+    _: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the caller gives a writable pointer.
+    unsafe { *bad = ptr::dangling_mut() };
+    libc::EINVAL
+}
+
+unsafe extern "C" fn recv_silent(
+    _: *mut ibv_qp,
+    _: *mut ibv_recv_wr,
+    _: *mut *mut ibv_recv_wr,
+) -> c_int {
+    libc::EINVAL
+}
+
+thread_local! {
+    static SEEN: std::cell::Cell<i32> = const { std::cell::Cell::new(-1) };
+}
+
+/// Notes the number of elements, and refuses as if the queue were full.
+unsafe extern "C" fn send_counting(
+    _: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the caller gives a valid list.
+    SEEN.set(unsafe { (*wr).num_sge });
+    // SAFETY: the caller gives a writable pointer.
+    unsafe { *bad = wr };
+    libc::ENOMEM
+}
+
+unsafe extern "C" fn poll_dead(
+    _: *mut crate::sys::types::ibv_cq,
+    _: c_int,
+    _: *mut crate::sys::types::ibv_wc,
+) -> c_int {
+    -1
+}
+
+/// A queue pair that is said to be in RTS; nothing is sent here.
+struct Bench<P: Profile<Entry = Buf>> {
+    qp: QueuePair<Rc, Rts, P>,
+    cq: CompletionQueue,
+    pool: Pool,
+}
+
+impl<P: Profile<Entry = Buf>> Bench<P> {
+    fn new() -> Self
+    where
+        P::Receive: crate::rules::UsesOwnQueue,
+    {
+        let context = Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let cq = context.create_cq(32).unwrap();
+        let pool = pd.create_pool(8, 64).unwrap();
+        let depth = Depth { send: 4, recv: 4 };
+        let qp: QueuePair<Rc, Reset, P> = pd.create_qp(&cq, &cq, depth).unwrap();
+        Bench { qp: QueuePair::from_core(qp.core), cq, pool }
+    }
+
+    fn ops(&mut self) -> *mut crate::sys::types::ibv_context_ops {
+        // SAFETY: the queue pair and its context are alive.
+        let context = unsafe { (*self.qp.core.qp).context };
+        // SAFETY: as above; no reference is made.
+        unsafe { &raw mut (*context).ops }
+    }
+
+    fn buf(&self) -> Buf {
+        self.pool.take().unwrap()
+    }
+
+    /// Everything that was posted is back after the queue is gone, once.
+    fn end(self, stranded: usize) {
+        let Bench { qp, mut cq, pool } = self;
+        let released = qp.destroy().unwrap();
+        assert_eq!(pool.reclaim(&mut cq), 0, "not before the queue was polled empty");
+        assert_eq!(cq.poll().unwrap().count(), 0);
+        assert_eq!(released.len() + pool.reclaim(&mut cq), stranded);
+        drop(released);
+        assert_eq!(pool.available(), pool.count());
+        assert_eq!(cq.unbooked(), cq.capacity());
+    }
+}
+
+fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq>>(
+    op: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
+) where
+    crate::wr::Plain: crate::rules::SignaledOn<P::Signaling>,
+    P::MaxSendSge: crate::limits::Sges<1>,
+{
+    let mut bench = Bench::<P>::new();
+    // SAFETY: the context is alive, and nobody else uses it.
+    unsafe { (*bench.ops()).post_send = Some(op) };
+    let [a, b] = [bench.buf(), bench.buf()];
+    let error = post_send!(bench.qp, [Send::new(a), Send::new(b)]).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::OutcomeUnknown { errno: libc::EINVAL });
+    assert_eq!(error.accepted(), 0);
+    assert_eq!(error.into_rejected().count(), 0, "the device may have them");
+    assert_eq!(bench.pool.available(), 6);
+
+    let c = bench.buf();
+    let error = bench.qp.post_send(Send::new(c)).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::Poisoned);
+    assert_eq!(error.into_rejected().count(), 1);
+    assert_eq!(bench.qp.send_room(), 0);
+    bench.end(2);
+}
+
+#[test]
+fn a_send_of_unknown_outcome_stays_with_the_device() {
+    silent_send::<DefaultProfile>(send_silent);
+    silent_send::<Chosen>(send_silent);
+}
+
+#[test]
+fn a_bad_wr_that_is_not_in_the_list_tells_nothing() {
+    silent_send::<DefaultProfile>(send_wrong);
+    silent_send::<Chosen>(send_wrong);
+}
+
+#[test]
+fn a_receive_of_unknown_outcome_stays_with_the_device() {
+    let mut bench = Bench::<DefaultProfile>::new();
+    // SAFETY: the context is alive, and nobody else uses it.
+    unsafe { (*bench.ops()).post_recv = Some(recv_silent) };
+    let core = &mut bench.qp.core;
+    let buf = bench.pool.take().unwrap();
+    let mut slot = crate::wr::slot::RecvSlot::new();
+    let at = &raw mut slot;
+    let mut post = RecvPost::<Rc, DefaultProfile>::new(core);
+    // SAFETY: the slot is a local that lives until the post.
+    let pending = unsafe { post.emit(Recv::new(buf), at, ptr::null_mut()) };
+    // SAFETY: one work request was emitted into the slot.
+    let error = unsafe { post.post([pending.entry], at.cast(), at.cast()) }.unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::OutcomeUnknown { errno: libc::EINVAL });
+    assert_eq!(error.into_rejected().count(), 0);
+    assert_eq!(bench.qp.recv_room(), 0);
+    bench.end(1);
+}
+
+#[test]
+fn a_buffer_of_no_bytes_is_no_element() {
+    crate::profile! { Lists { max_send_sge: 4, entry: BufList } }
+
+    let mut bench = Bench::<DefaultProfile>::new();
+    // SAFETY: the context is alive, and nobody else uses it.
+    unsafe { (*bench.ops()).post_send = Some(send_counting) };
+    for (len, elements) in [(0, 0), (1, 1)] {
+        let mut buf = bench.buf();
+        buf.set_len(len);
+        let back = bench.qp.post_send(Send::new(buf)).unwrap_err().into_rejected();
+        assert_eq!((SEEN.get(), back.count()), (elements, 1));
+    }
+    let _ = bench.qp.post_send(Send::inline(&[])).unwrap_err();
+    assert_eq!(SEEN.get(), 0);
+
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(8).unwrap();
+    let pool = pd.create_pool(3, 8).unwrap();
+    let qp: QueuePair<Rc, Reset, Lists> =
+        pd.create_qp(&cq, &cq, Depth { send: 2, recv: 0 }).unwrap();
+    let mut qp: QueuePair<Rc, Rts, Lists> = QueuePair::from_core(qp.core);
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*qp.core.qp).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    unsafe { (*context).ops.post_send = Some(send_counting) };
+    let bufs = [0, 3, 0].map(|len| {
+        let mut buf = pool.take().unwrap();
+        buf.set_len(len);
+        buf
+    });
+    let mut back = qp.post_send(Send::new(bufs)).unwrap_err().into_rejected();
+    assert_eq!((SEEN.get(), back.next().unwrap().len()), (1, 3));
+    let list: BufList = (0..3).map(|_| pool.take()).map_while(|buf| buf).collect();
+    assert_eq!(list.len(), 3);
+}
+
+#[test]
+fn a_dead_completion_queue_is_an_error() {
+    let mut bench = Bench::<DefaultProfile>::new();
+    // SAFETY: the context is alive, and nobody else uses it.
+    unsafe { (*bench.ops()).poll_cq = Some(poll_dead) };
+    let error = bench.cq.poll().err().expect("the queue is dead");
+    assert_eq!(error.verb(), "ibv_poll_cq");
+    assert!(bench.cq.poll_one().is_err());
+}
+
+#[test]
+fn the_hook_for_depth_is_for_unused_queues() {
+    let mut bench = Bench::<Chosen>::new();
+    // SAFETY: the context is alive, and nobody else uses it.
+    unsafe { (*bench.ops()).post_send = Some(send_silent) };
+    let buf = bench.buf();
+    let _ = bench.qp.post_send(Send::new(buf)).unwrap_err();
+    // New books would take the completion of that send for one of their own.
+    let error = bench.qp.believe_in_send_depth(8).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EBUSY));
+}

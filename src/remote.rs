@@ -1,0 +1,206 @@
+//! Memory of the peer: what it told us about a region that it opened, with its rights in the type.
+
+use std::marker::PhantomData;
+
+use crate::mr::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
+
+/// A piece of a peer's region: address, length and rkey, as the peer exported them, with the rights
+/// `A` that it granted.
+///
+/// It is plain data and travels by whatever means two programs have: [`to_bytes`](Self::to_bytes) is one
+/// form. What the peer says is not checked here but by the peer's device, at each access.
+pub struct RemoteSlice<A: Access> {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) rkey: u32,
+    pub(crate) _rights: PhantomData<A>,
+}
+
+impl<A: Access> Clone for RemoteSlice<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Access> Copy for RemoteSlice<A> {}
+
+impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (addr, len, rkey) = (self.addr, self.len, self.rkey);
+        write!(f, "RemoteSlice({} {len} bytes at {addr:#x}, rkey {rkey:#x})", A::NAME)
+    }
+}
+
+/// Where an RDMA WRITE starts at the peer, or a READ (`RemoteAddr<ToRead>`): it exists only where the
+/// peer granted that (R6.7).
+pub struct RemoteAddr<U = ToWrite> {
+    pub(crate) addr: u64,
+    pub(crate) rkey: u32,
+    _use: PhantomData<U>,
+}
+
+/// For RDMA WRITE.
+pub enum ToWrite {}
+/// For RDMA READ.
+pub enum ToRead {}
+
+impl<U> Clone for RemoteAddr<U> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<U> Copy for RemoteAddr<U> {}
+
+impl<U> std::fmt::Debug for RemoteAddr<U> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.addr, self.rkey)
+    }
+}
+
+/// Eight aligned bytes of the peer's, the target of an atomic (R4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteCell {
+    pub(crate) addr: u64,
+    pub(crate) rkey: u32,
+}
+
+/// An access outside a remote slice, or to a cell that is not aligned to 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBounds {
+    /// The offset that was asked, bytes.
+    pub offset: u64,
+    /// The length that was asked, bytes.
+    pub len: u64,
+    /// The length of the slice, bytes.
+    pub available: u64,
+    /// Whether it is only the alignment that is wrong.
+    pub misaligned: bool,
+}
+
+impl std::fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let OutOfBounds { offset, len, available, misaligned } = self;
+        if *misaligned {
+            write!(f, "remote cell at offset {offset} is not aligned to 8 bytes")
+        } else {
+            write!(f, "{len} bytes at offset {offset} exceed the region of {available} bytes")
+        }
+    }
+}
+
+impl std::error::Error for OutOfBounds {}
+
+impl<A: Access> RemoteSlice<A> {
+    /// The bytes that [`from_bytes`](Self::from_bytes) reads.
+    pub const WIRE_LEN: usize = 24;
+
+    /// The length, bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of it: `len` bytes from `offset` on.
+    pub fn slice(&self, offset: u64, len: u64) -> Result<Self, OutOfBounds> {
+        self.check(offset, len)?;
+        Ok(RemoteSlice { addr: self.addr.wrapping_add(offset), len, ..*self })
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(OutOfBounds { offset, len, available: self.len, misaligned: false }),
+        }
+    }
+
+    fn start<U>(&self) -> RemoteAddr<U> {
+        RemoteAddr { addr: self.addr, rkey: self.rkey, _use: PhantomData }
+    }
+
+    /// Where an RDMA READ of this slice starts.
+    #[inline]
+    pub fn read(&self) -> RemoteAddr<ToRead>
+    where
+        A: GrantsRead,
+    {
+        self.start()
+    }
+
+    /// Where an RDMA WRITE to this slice starts.
+    #[inline]
+    pub fn write(&self) -> RemoteAddr
+    where
+        A: GrantsWrite,
+    {
+        self.start()
+    }
+
+    /// The 8 bytes at `offset`, for an atomic. The address must be a multiple of 8.
+    pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
+    where
+        A: GrantsAtomic,
+    {
+        self.check(offset, 8)?;
+        let addr = self.addr.wrapping_add(offset);
+        if addr % 8 != 0 {
+            return Err(OutOfBounds { offset, len: 8, available: self.len, misaligned: true });
+        }
+        Ok(RemoteCell { addr, rkey: self.rkey })
+    }
+
+    /// Address, length and rkey in network order, and a code for the rights: 24 bytes.
+    pub fn to_bytes(&self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.len.to_be_bytes());
+        bytes[16..20].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes[20..].copy_from_slice(&A::FLAGS.to_be_bytes());
+        bytes
+    }
+
+    /// What a peer's [`to_bytes`](Self::to_bytes) gave; `None` if it granted other rights than `A`.
+    pub fn from_bytes(bytes: &[u8; 24]) -> Option<Self> {
+        let [
+            a0,
+            a1,
+            a2,
+            a3,
+            a4,
+            a5,
+            a6,
+            a7,
+            l0,
+            l1,
+            l2,
+            l3,
+            l4,
+            l5,
+            l6,
+            l7,
+            k @ ..,
+            f0,
+            f1,
+            f2,
+            f3,
+        ] = *bytes;
+        if u32::from_be_bytes([f0, f1, f2, f3]) != A::FLAGS {
+            return None;
+        }
+        Some(RemoteSlice {
+            addr: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+            len: u64::from_be_bytes([l0, l1, l2, l3, l4, l5, l6, l7]),
+            rkey: u32::from_be_bytes(k),
+            _rights: PhantomData,
+        })
+    }
+
+    /// A slice from the numbers that a peer sent in a format of its own.
+    pub fn from_parts(addr: u64, len: u64, rkey: u32) -> Self {
+        RemoteSlice { addr, len, rkey, _rights: PhantomData }
+    }
+}

@@ -1,0 +1,307 @@
+//! Every legality rule that a trait holds, in the order of the manual pages' tables.
+//!
+//! The work request's part is the `Self` of each trait, so that an error names what the user wrote.
+//! `post_send!` and the methods share these bounds, and so obey the same rules.
+
+use std::convert::Infallible;
+
+use crate::entry::Owned;
+use crate::limits::Limit;
+use crate::profile::{Initiator, OwnRq, Reads, ReceiveSource, SharedRq, Signaling};
+use crate::profile::{Selective, SignalAll};
+use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::srq::{SharedReceiveQueue, SrqPost};
+use crate::state::{Error, Init, Rtr, Rts, Sqd, Sqe, State};
+use crate::transport::{Rc, Transport, Uc, Ud};
+use crate::wr::{
+    CmpAndSwp, CompareSwap, Connected, Datagram, Empty, Fenced, FetchAndAdd, Opcode, Plain,
+    RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, Signaled, Unfenced, WorkRequest,
+};
+
+/// The opcode table of ibv_post_send(3): which transport carries which opcode (R1.1).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a `{T}` queue pair",
+    label = "`{T}` does not carry `{Self}`",
+    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; RC carries all seven opcodes (R1.1)"
+)]
+pub trait PostOn<T: Transport>: Opcode {}
+
+impl PostOn<Rc> for Send {}
+impl PostOn<Uc> for Send {}
+impl PostOn<Ud> for Send {}
+impl PostOn<Rc> for SendWithImm {}
+impl PostOn<Uc> for SendWithImm {}
+impl PostOn<Ud> for SendWithImm {}
+impl PostOn<Rc> for RdmaWrite {}
+impl PostOn<Uc> for RdmaWrite {}
+impl PostOn<Rc> for RdmaWriteWithImm {}
+impl PostOn<Uc> for RdmaWriteWithImm {}
+impl PostOn<Rc> for RdmaRead {}
+impl PostOn<Rc> for CmpAndSwp {}
+impl PostOn<Rc> for FetchAndAdd {}
+
+/// UD work requests name a destination, connected ones do not (R1.2, R5.1).
+pub trait Addressed<T: Transport> {}
+
+impl<T: NamesPeer> Addressed<T> for Connected {}
+impl<T: TakesDestinations> Addressed<T> for Datagram {}
+
+/// Transports whose connection names the peer.
+#[diagnostic::on_unimplemented(
+    message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
+    label = "add `.to(destination)`",
+    note = "on UD every send names its address handle, QPN and Q_Key: `Send::new(buf).to(Destination {{ .. }})` (R5.1)"
+)]
+pub trait NamesPeer: Transport {}
+
+impl NamesPeer for Rc {}
+impl NamesPeer for Uc {}
+
+/// Transports whose sends each name their peer.
+#[diagnostic::on_unimplemented(
+    message = "a send on a `{Self}` queue pair cannot name a destination",
+    label = "destinations are for UD queue pairs only: leave `.to(..)` out",
+    note = "on RC and UC the destination is that of the connection (R1.2, R5.1)"
+)]
+pub trait TakesDestinations: Transport {}
+
+impl TakesDestinations for Ud {}
+
+/// FENCE is for RC only (R2.1).
+#[diagnostic::on_unimplemented(
+    message = "a work request on a `{T}` queue pair cannot be `{Self}`",
+    label = "leave `.fence()` out: it is for RC queue pairs only",
+    note = "IBV_SEND_FENCE waits for earlier RDMA READs and atomics, which only RC has (R2.1)"
+)]
+pub trait FenceOn<T: Transport> {}
+
+impl FenceOn<Rc> for Fenced {}
+impl<T: Transport> FenceOn<T> for Unfenced {}
+
+/// SIGNALED means something only where not every work request is signaled (R2.4).
+#[diagnostic::on_unimplemented(
+    message = "`.signaled()` has no meaning on a `{M}` queue pair",
+    label = "every work request of this queue pair is signaled",
+    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)"
+)]
+pub trait SignaledOn<M: Signaling> {}
+
+impl SignaledOn<Selective> for Signaled {}
+impl SignaledOn<Selective> for Plain {}
+impl SignaledOn<SignalAll> for Plain {}
+
+/// INLINE is for SEND and RDMA WRITE, with and without immediate (R2.6).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be inline",
+    label = "only SEND and RDMA WRITE carry inline data",
+    note = "the data of a READ or an atomic comes from the peer and needs a registered buffer (R2.6)"
+)]
+pub trait InlineOp: Opcode {}
+
+impl InlineOp for Send {}
+impl InlineOp for SendWithImm {}
+impl InlineOp for RdmaWrite {}
+impl InlineOp for RdmaWriteWithImm {}
+
+/// What an RDMA READ or an atomic would need to be inline: nothing has it (R2.6).
+///
+/// The constructors below exist so that who looks for them is told why there are none.
+#[diagnostic::on_unimplemented(
+    message = "`{O}` cannot be inline",
+    label = "inline data is for SEND and RDMA WRITE only",
+    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf` (R2.6)"
+)]
+pub trait InlineSink<O: Opcode> {
+    #[doc(hidden)]
+    fn never(self) -> WorkRequest<O, Empty>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<O: Opcode> InlineSink<O> for Infallible {
+    fn never(self) -> WorkRequest<O, Empty> {
+        match self {}
+    }
+}
+
+// One by one and not by a macro: an error shows the definition.
+impl RdmaRead {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    where
+        D: InlineSink<RdmaRead>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    where
+        D: InlineSink<RdmaRead>,
+    {
+        data.never()
+    }
+}
+
+impl CmpAndSwp {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        D: InlineSink<CmpAndSwp>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        D: InlineSink<CmpAndSwp>,
+    {
+        data.never()
+    }
+}
+
+impl FetchAndAdd {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        D: InlineSink<FetchAndAdd>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        D: InlineSink<FetchAndAdd>,
+    {
+        data.never()
+    }
+}
+
+/// SOLICITED is for what consumes a receive at the peer (R2.3).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be solicited",
+    label = "`{Self}` raises no completion at the peer",
+    note = "IBV_SEND_SOLICITED is for SEND, SEND_WITH_IMM and RDMA_WRITE_WITH_IMM (R2.3)"
+)]
+pub trait SolicitedOp: Opcode {}
+
+impl SolicitedOp for Send {}
+impl SolicitedOp for SendWithImm {}
+impl SolicitedOp for RdmaWriteWithImm {}
+
+/// READs and atomics need an initiator depth of at least 1 (R4.6).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a `{I}` queue pair",
+    label = "the profile gives this queue pair an initiator depth of 0",
+    note = "with max_rd_atomic 0 the work request would never start; use `Reads` as the profile's `Initiator` (R4.6)"
+)]
+pub trait IssuedBy<I: Initiator>: Opcode {}
+
+impl<I: Initiator> IssuedBy<I> for Send {}
+impl<I: Initiator> IssuedBy<I> for SendWithImm {}
+impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
+impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
+impl IssuedBy<Reads> for RdmaRead {}
+impl IssuedBy<Reads> for CmpAndSwp {}
+impl IssuedBy<Reads> for FetchAndAdd {}
+
+/// States in which sends may be posted (R8.19): in SQD they are held, in ERR flushed.
+#[diagnostic::on_unimplemented(
+    message = "cannot post send work requests in QP state `{Self}`",
+    label = "the queue pair is in state `{Self}`",
+    note = "move it to RTS with `modify` first (R8.19)"
+)]
+pub trait CanPostSend: State {}
+
+impl CanPostSend for Rts {}
+impl CanPostSend for Sqd {}
+impl CanPostSend for Error {}
+
+/// States in which receives may be posted: from INIT on, and not in ERR (R7.14, R7.15).
+#[diagnostic::on_unimplemented(
+    message = "cannot post receive work requests in QP state `{Self}`",
+    label = "the queue pair is in state `{Self}`",
+    note = "receives may be posted in INIT, RTR, RTS, SQD and SQE: move it on with `modify`, or out of ERR with `reset` (R7.14, R7.15)"
+)]
+pub trait CanPostRecv: State {}
+
+impl CanPostRecv for Init {}
+impl CanPostRecv for Rtr {}
+impl CanPostRecv for Rts {}
+impl CanPostRecv for Sqd {}
+impl CanPostRecv for Sqe {}
+
+/// Only a queue pair with a receive queue of its own has `post_recv` (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair with a shared receive queue has no `post_recv`",
+    label = "its receives come from the shared receive queue",
+    note = "post to the `SharedReceiveQueue` with `post_srq_recv` (R7.1)"
+)]
+pub trait HasRecvQueue: ReceiveSource {}
+
+impl HasRecvQueue for OwnRq {}
+
+/// A queue pair for a shared receive queue is created on one (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair for a shared receive queue cannot be created without it",
+    label = "the profile's `Receive` is `{Self}`",
+    note = "use `create_qp_on_srq`, or a profile with `receive: OwnRq` (R7.1)"
+)]
+pub trait UsesOwnQueue: ReceiveSource {}
+
+impl UsesOwnQueue for OwnRq {}
+
+/// Only a queue pair made for it attaches to a shared receive queue (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair with a receive queue of its own cannot be attached to a shared one",
+    label = "the profile's `Receive` is `{Self}`",
+    note = "use a profile with `receive: SharedRq`, or `create_qp` (R7.1)"
+)]
+pub trait UsesSharedQueue: ReceiveSource {}
+
+impl UsesSharedQueue for SharedRq {}
+
+/// Only with selective signaling a post may leave its last work request unsignaled (R2.4).
+#[diagnostic::on_unimplemented(
+    message = "an unsignaled post has no meaning on a `{Self}` queue pair",
+    label = "every work request of this queue pair is signaled",
+    note = "use a profile with `signaling: Selective`, or post as usual (R2.4)"
+)]
+pub trait LeavesUnsignaled: Signaling {}
+
+impl LeavesUnsignaled for Selective {}
+
+/// Queues that `post_recv!` posts to: those of queue pairs (R7.2).
+///
+/// `begin_recv` of a shared receive queue exists so that who takes the wrong macro is told the right one.
+#[diagnostic::on_unimplemented(
+    message = "a shared receive queue takes its receives by `post_srq_recv!`, not by `post_recv!`",
+    label = "this is a shared receive queue",
+    note = "`post_recv!` posts to the receive queue of a queue pair (R7.1, R7.2)"
+)]
+pub trait PostsReceives {}
+
+#[diagnostic::do_not_recommend]
+impl PostsReceives for Infallible {}
+
+impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
+    #[doc(hidden)]
+    pub fn begin_recv(&mut self) -> SrqPost<'_, T, E, M>
+    where
+        Self: PostsReceives,
+    {
+        self.begin_srq()
+    }
+}
+
+/// Shared receive queues are for RC and UD (R7.3).
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair cannot use a shared receive queue",
+    label = "`{Self}` has receive queues of its own only",
+    note = "shared receive queues are for RC and UD (R7.3)"
+)]
+pub trait SharesReceives: Transport {}
+
+impl SharesReceives for Rc {}
+impl SharesReceives for Ud {}

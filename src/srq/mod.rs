@@ -1,0 +1,185 @@
+//! Shared receive queues.
+
+#![allow(unsafe_code)] // creates and posts
+
+mod post;
+
+pub use post::SrqPost;
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::buf::{Buf, Pool};
+use crate::entry::{Entry, Owned};
+use crate::error::{Error, ErrorKind, Refused};
+use crate::in_flight::Books;
+use crate::limits::{Limit, Max};
+use crate::pd::ProtectionDomain;
+use crate::rules::SharesReceives;
+use crate::sys::handle;
+use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr};
+use crate::wr::Data;
+
+/// A shared receive queue for queue pairs of transport `T` (RC or UD; R7.3), with entries of type `E` and
+/// at most `M` scatter/gather elements a receive.
+///
+/// It is fed from one pool, whose buffers bound what can be outstanding: each completion queue that
+/// receives from it books room for all of them, once (R9.9). Receives posted here belong to the queue, not to a
+/// queue pair, and are not flushed when one dies (R7.7).
+pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<1>> {
+    core: Arc<SrqCore>,
+    /// After a post without a known outcome.
+    poisoned: bool,
+    _pool: Box<dyn Any>,
+    _types: PhantomData<(T, E, M, *mut ())>,
+}
+
+// SAFETY: the queue takes entries and its pool gives them, and they are Send.
+unsafe impl<T: SharesReceives, E: Entry + Send, M: Limit> Send for SharedReceiveQueue<T, E, M> {}
+
+/// # Invariants
+/// `home` is the home of the pool's headers; `buffers` is the number of its buffers.
+pub(crate) struct SrqCore {
+    handle: handle::Srq,
+    pub books: Arc<Books>,
+    pub home: *const (),
+    pub buffers: u32,
+    pub pd: u32,
+}
+
+// SAFETY: `home` is only compared.
+unsafe impl Send for SrqCore {}
+// SAFETY: as above.
+unsafe impl Sync for SrqCore {}
+
+impl SrqCore {
+    pub fn as_ptr(&self) -> *mut ibv_srq {
+        self.handle.as_ptr()
+    }
+
+    fn close(&mut self) -> Result<(), i32> {
+        self.handle.close()?;
+        // What is posted has no count here; the marks in the headers tell (see `Pool::reclaim`).
+        self.books.end([0, 0]);
+        Ok(())
+    }
+}
+
+impl Drop for SrqCore {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+/// The attributes of a shared receive queue (`ibv_query_srq`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SrqAttr {
+    /// Receives that it holds at most, as the device granted.
+    pub max_wr: u32,
+    /// Scatter/gather elements a receive, as the device granted.
+    pub max_sge: u32,
+    /// The limit that is armed; 0 if none, or if it fired.
+    pub srq_limit: u32,
+}
+
+impl ProtectionDomain {
+    /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its own
+    /// (`ibv_create_srq`).
+    pub fn create_srq<T, E, M, C>(
+        &self,
+        pool: &Pool<C>,
+    ) -> Result<SharedReceiveQueue<T, E, M>, Error>
+    where
+        T: SharesReceives,
+        E: Owned,
+        M: Limit,
+        C: 'static,
+        Buf<C>: Data<E>,
+    {
+        const VERB: &str = "ibv_create_srq";
+        if pool.region().pd() != self.id() {
+            let what = "the pool and the shared receive queue";
+            return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
+        }
+        let books = Books::shared(self.id())
+            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
+        let buffers = pool.count() as u32;
+        let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, srq_limit: 0 };
+        let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
+        let pd = self.handle();
+        let control = pd.control();
+        // SAFETY: the protection domain is live, and `init` is a local.
+        match unsafe { (control.create_srq)(pd.as_ptr(), &mut init) } {
+            Ok(srq) => {
+                // SAFETY: just created, and owned by nobody else.
+                let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
+                let home = pool.home();
+                let core = SrqCore { handle, books, home, buffers, pd: self.id() };
+                Ok(SharedReceiveQueue {
+                    core: Arc::new(core),
+                    poisoned: false,
+                    _pool: Box::new(pool.clone()),
+                    _types: PhantomData,
+                })
+            }
+            Err(errno) => {
+                let asked = format!("max_wr {buffers}, max_sge {}", M::VALUE);
+                Err(Error::os(VERB, errno, asked))
+            }
+        }
+    }
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
+    pub(crate) fn core(&self) -> &Arc<SrqCore> {
+        &self.core
+    }
+
+    /// Its attributes (`ibv_query_srq`).
+    pub fn query(&self) -> Result<SrqAttr, Error> {
+        let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: 0 };
+        let query = self.core.handle.control().query_srq;
+        // SAFETY: the queue is live, and `attr` is a local.
+        match unsafe { query(self.core.as_ptr(), &mut attr) } {
+            0 => {
+                let ibv_srq_attr { max_wr, max_sge, srq_limit } = attr;
+                Ok(SrqAttr { max_wr, max_sge, srq_limit })
+            }
+            errno => Err(Error::os("ibv_query_srq", errno, "")),
+        }
+    }
+
+    /// Arms the limit: one SRQ_LIMIT_REACHED event when fewer than `limit` receives are left; 0 disarms.
+    /// It must be re-armed after it fired (R7.6).
+    pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
+        let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: limit };
+        let mask = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0 as i32;
+        let modify = self.core.handle.control().modify_srq;
+        // SAFETY: the queue is live, and `attr` is a local.
+        match unsafe { modify(self.core.as_ptr(), &mut attr, mask) } {
+            0 => Ok(()),
+            errno => Err(Error::os("ibv_modify_srq", errno, format!("srq_limit {limit}"))),
+        }
+    }
+
+    /// Destroys it. Queue pairs attached to it must be gone, or it comes back. Receives still posted are
+    /// then stranded: [`Pool::reclaim`] takes them back.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_destroy_srq";
+        let error = match Arc::get_mut(&mut self.core).map(SrqCore::close) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(errno)) => Error::os(VERB, errno, ""),
+            None => Error::os(VERB, libc::EBUSY, "queue pairs are attached to it"),
+        };
+        Err(Refused::new(self, error))
+    }
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit> fmt::Debug for SharedReceiveQueue<T, E, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedReceiveQueue({}, {} buffers)", T::NAME, self.core.buffers)
+    }
+}

@@ -1,0 +1,174 @@
+//! The control path as a table of functions, libibverbs being the default one.
+//!
+//! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device. The
+//! control path of libibverbs has no such table that a second provider could fill, so this is ours:
+//! one function a verb, in the C signature less what C leaves to `errno`. The type is private to
+//! the crate, so safe code elsewhere cannot supply a table of its own.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use super::types::*;
+
+/// What a verb gives: the new object, or the errno.
+pub(crate) type Created<T> = Result<NonNull<T>, c_int>;
+
+/// One function for each control verb, each with the contract of its C namesake: the pointers are
+/// live objects of the provider whose table this is, the attribute pointers are readable (and
+/// writable where C writes them), and a destroyed object is not named again.
+///
+/// Functions that return `c_int` return 0 or a positive errno.
+pub(crate) struct Control {
+    pub close_device: unsafe fn(*mut ibv_context) -> c_int,
+    pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    pub query_port: unsafe fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
+    pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
+    pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
+
+    pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
+    pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
+    pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32) -> Created<ibv_mr>,
+    pub dereg_mr: unsafe fn(*mut ibv_mr) -> c_int,
+    pub create_ah: unsafe fn(*mut ibv_pd, *mut ibv_ah_attr) -> Created<ibv_ah>,
+    pub destroy_ah: unsafe fn(*mut ibv_ah) -> c_int,
+
+    pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
+    pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
+    /// Blocks until an event is there, unless the channel's fd is non-blocking (`EAGAIN`).
+    pub get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Created<ibv_cq>,
+    pub ack_cq_events: unsafe fn(*mut ibv_cq, u32),
+    pub create_cq:
+        unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
+    pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
+
+    pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
+    pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
+    pub query_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
+    pub destroy_srq: unsafe fn(*mut ibv_srq) -> c_int,
+
+    pub create_qp: unsafe fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> Created<ibv_qp>,
+    pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
+    pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
+    pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
+}
+
+/// The errno that the last failed C call of this thread left, never 0.
+fn errno() -> c_int {
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(code) if code != 0 => code,
+        _ => libc::EIO,
+    }
+}
+
+fn created<T>(object: *mut T) -> Created<T> {
+    NonNull::new(object).ok_or_else(errno)
+}
+
+/// C verbs say "0 or errno", and a few of them "0 or -1 with errno set": both become errno.
+fn status(code: c_int) -> c_int {
+    if code < 0 { errno() } else { code }
+}
+
+macro_rules! forward {
+    (status $f:path, $($arg:ident: $t:ty),*) => {{
+        unsafe fn verb($($arg: $t),*) -> c_int {
+            // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+            status(unsafe { $f($($arg),*) })
+        }
+        verb
+    }};
+    ($o:ty = $f:path, $($arg:ident: $t:ty),*) => {{
+        unsafe fn verb($($arg: $t),*) -> Created<$o> {
+            // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+            created(unsafe { $f($($arg),*) })
+        }
+        verb
+    }};
+}
+
+unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int {
+    // `ibv_query_port` fills only as much as its ABI knew of; the C inline clears the rest first.
+    // SAFETY: the caller gives a writable `ibv_port_attr`, for which all zeroes is a value.
+    unsafe { ptr::write_bytes(attr, 0, 1) };
+    // SAFETY: the caller's contract; the compat struct is a prefix of `ibv_port_attr`.
+    status(unsafe { super::types::raw_query_port(context, port, attr.cast()) })
+}
+
+unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
+    // SAFETY: the caller's contract.
+    let code = status(unsafe { raw::ibv_query_pkey(context, port, index, out) });
+    if code == 0 {
+        // SAFETY: the verb succeeded, so `out` holds a P_Key, in network order.
+        let pkey = unsafe { out.read() };
+        // SAFETY: as above.
+        unsafe { out.write(u16::from_be(pkey)) };
+    }
+    code
+}
+
+unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> Created<ibv_mr> {
+    // Optional access flags need the `_iova2` entry point; the C macro chooses it the same way.
+    if access & OPTIONAL_ACCESS != 0 {
+        // SAFETY: the caller's contract.
+        created(unsafe {
+            raw::ibv_reg_mr_iova2(pd, addr.cast(), length, addr.expose_provenance() as u64, access)
+        })
+    } else {
+        // SAFETY: the caller's contract.
+        created(unsafe { raw::ibv_reg_mr(pd, addr.cast(), length, access as c_int) })
+    }
+}
+
+unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
+    let mut cq = ptr::null_mut();
+    let mut context: *mut c_void = ptr::null_mut();
+    // SAFETY: the caller's contract; both out-pointers are locals.
+    match unsafe { raw::ibv_get_cq_event(channel, &mut cq, &mut context) } {
+        0 => created(cq),
+        _ => Err(errno()),
+    }
+}
+
+unsafe fn create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> Created<ibv_cq> {
+    // SAFETY: the caller's contract; the user context of the CQ is not used.
+    created(unsafe { raw::ibv_create_cq(context, cqe, ptr::null_mut(), channel, vector) })
+}
+
+/// libibverbs and librdmacm as the system has them.
+pub(crate) static LIBIBVERBS: Control = Control {
+    close_device: forward!(status raw::ibv_close_device, c: *mut ibv_context),
+    query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),
+    query_port,
+    query_gid: forward!(status raw::ibv_query_gid, c: *mut ibv_context, p: u8, i: c_int, g: *mut ibv_gid),
+    query_pkey,
+    alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
+    dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),
+    reg_mr,
+    dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
+    create_ah: forward!(ibv_ah = raw::ibv_create_ah, p: *mut ibv_pd, a: *mut ibv_ah_attr),
+    destroy_ah: forward!(status raw::ibv_destroy_ah, a: *mut ibv_ah),
+    create_comp_channel: forward!(ibv_comp_channel = raw::ibv_create_comp_channel, c: *mut ibv_context),
+    destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
+    get_cq_event,
+    ack_cq_events: raw_ack_cq_events,
+    create_cq,
+    destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
+    create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
+    modify_srq: forward!(status raw::ibv_modify_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr, m: c_int),
+    query_srq: forward!(status raw::ibv_query_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr),
+    destroy_srq: forward!(status raw::ibv_destroy_srq, s: *mut ibv_srq),
+    create_qp: forward!(ibv_qp = raw::ibv_create_qp, p: *mut ibv_pd, a: *mut ibv_qp_init_attr),
+    modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
+    query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
+    destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),
+};
+
+unsafe fn raw_ack_cq_events(cq: *mut ibv_cq, events: u32) {
+    // SAFETY: the caller's contract: a live CQ and no more events than were taken.
+    unsafe { raw::ibv_ack_cq_events(cq, events) }
+}

@@ -1,0 +1,61 @@
+//! The device list, which only libibverbs has.
+
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+
+use super::control::LIBIBVERBS;
+use super::handle::Context;
+use super::types::*;
+
+/// The names of the RDMA devices of this machine, or the errno.
+pub(crate) fn names() -> Result<Vec<String>, c_int> {
+    with_list(|devices| devices.iter().map(|&device| name(device)).collect())
+}
+
+/// Opens the device called `wanted`; `None` if there is none of that name.
+pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
+    with_list(|devices| {
+        let Some(&device) = devices.iter().find(|&&device| name(device) == wanted) else {
+            return Ok(None);
+        };
+        // SAFETY: the device is in a list that has not been freed yet.
+        let context = NonNull::new(unsafe { raw::ibv_open_device(device) })
+            .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
+        // SAFETY: just opened, and owned by nobody else.
+        Ok(Some(unsafe { Context::new(context, &LIBIBVERBS, ()) }))
+    })?
+}
+
+/// `ibv_is_fork_initialized`, as an integer.
+pub(crate) fn fork_status() -> u32 {
+    // SAFETY: the verb takes nothing and only looks.
+    unsafe { raw::ibv_is_fork_initialized() }
+}
+
+/// The name of the device behind an open context.
+pub(crate) fn name_of(context: &Context) -> String {
+    // SAFETY: the context is live, and its device with it.
+    name(unsafe { (*context.as_ptr()).device })
+}
+
+fn name(device: *mut ibv_device) -> String {
+    // SAFETY: the device is live; `name` is a NUL-terminated array inside it.
+    let name = unsafe { &(*device).name };
+    // SAFETY: the provider terminates the name within its 64 bytes.
+    unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+fn with_list<R>(f: impl FnOnce(&[*mut ibv_device]) -> R) -> Result<R, c_int> {
+    let mut count: c_int = 0;
+    // SAFETY: `count` is a writable local.
+    let list = unsafe { raw::ibv_get_device_list(&mut count) };
+    if list.is_null() {
+        return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+    }
+    // SAFETY: the verb gave an array of `count` devices.
+    let devices = unsafe { std::slice::from_raw_parts(list, count.max(0) as usize) };
+    let result = f(devices);
+    // SAFETY: freed once; opened devices hold their own references.
+    unsafe { raw::ibv_free_device_list(list) };
+    Ok(result)
+}

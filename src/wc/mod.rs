@@ -1,0 +1,301 @@
+//! Work completions.
+
+#![allow(unsafe_code)] // turns wr_ids back into entries
+
+mod datagram;
+mod status;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use crate::bounded::Qpn;
+pub use datagram::{GRH_LEN, Grh, UdReceived};
+pub use status::{WcError, WcOpcode, WcStatus};
+
+use crate::buf::Buf;
+use crate::buf::header::{Header, word};
+use crate::entry::Entry;
+use crate::in_flight::Books;
+use crate::in_flight::ring::RING;
+use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
+
+/// One completion. It borrows its completion queue, cannot be copied, and is consumed once.
+///
+/// Dropped, it sends its entry home to its pool; that of a selectively signaled send queue releases
+/// nothing then, but the next one does.
+///
+/// # Invariants
+/// If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
+pub struct Completion<'cq, E: Entry> {
+    wc: &'cq ibv_wc,
+    /// The word of the entry, 0 if there is none. Found once, while the completion was booked.
+    word: usize,
+    _entry: PhantomData<(E, OneThread)>,
+}
+
+/// A completion stays on the thread that polled it: counters that it moves have one writer.
+pub(crate) struct OneThread(#[allow(dead_code)] *mut ());
+
+/// Which queue a work request was on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The send queue.
+    Send,
+    /// A receive queue.
+    Receive,
+}
+
+/// What a completion is, sorted.
+pub enum Outcome<'cq, E: Entry> {
+    /// A send work request of a queue whose every work request completes is done.
+    ///
+    /// On RC the peer's device has acknowledged it; on UC and UD it has been handed to the wire (R10.10).
+    Sent(Sent<E>),
+    /// A message (or the notice of an RDMA WRITE) has arrived on RC or UC.
+    Received(Received<E>),
+    /// A message has arrived on UD.
+    Datagram(UdReceived<E>),
+    /// A work request failed or was flushed; its buffer is back, its content unspecified (R11.7).
+    Failed(Failed<E>),
+    /// A completion of a selectively signaled send queue: give it to its queue pair's
+    /// [`complete`](crate::QueuePair::complete).
+    Selective(Completion<'cq, E>),
+}
+
+/// A send that is done.
+#[derive(Debug)]
+pub struct Sent<E> {
+    /// The entry; `None` if the work request had no buffer.
+    pub entry: Option<E>,
+    /// What was done.
+    pub opcode: WcOpcode,
+    /// The queue pair that did it.
+    pub qp_num: u32,
+}
+
+/// A work request that failed.
+#[derive(Debug)]
+pub struct Failed<E> {
+    /// The entry; `None` if the work request had no buffer.
+    pub entry: Option<E>,
+    /// Which queue it was on (told by the crate: an error completion does not; R10.2).
+    pub direction: Direction,
+    /// Why.
+    pub error: WcError,
+}
+
+/// An arrival on RC or UC.
+#[derive(Debug)]
+pub struct Received<E> {
+    /// The entry, its length set to what arrived; `None` if the receive had no buffer.
+    pub entry: Option<E>,
+    /// Bytes that arrived; with [`WcOpcode::RecvRdmaWithImm`] they are in the region that the peer
+    /// wrote to, not in the entry (R1.5).
+    pub byte_len: u32,
+    /// The immediate, in host order.
+    pub imm_data: Option<u32>,
+    /// [`WcOpcode::Recv`] or [`WcOpcode::RecvRdmaWithImm`].
+    pub opcode: WcOpcode,
+    /// The queue pair that received it.
+    pub qp_num: u32,
+}
+
+impl<'cq, E: Entry> Completion<'cq, E> {
+    /// # Safety
+    /// `wc` is a completion of a queue with entries of type `E`, handed out once; `word` is that of its entry, or 0.
+    #[inline(always)]
+    pub(crate) unsafe fn new(wc: &'cq ibv_wc, word: usize) -> Self {
+        // INVARIANT: handed out once, so the entry in the wr_id is ours.
+        Completion { wc, word, _entry: PhantomData }
+    }
+
+    /// Success, or why not (R10.1).
+    #[inline]
+    pub fn status(&self) -> Result<(), WcError> {
+        if self.wc.status == ibv_wc_status::IBV_WC_SUCCESS {
+            Ok(())
+        } else {
+            Err(WcError {
+                status: WcStatus::from_c(self.wc.status),
+                vendor_err: self.wc.vendor_err,
+                qp_num: self.wc.qp_num,
+            })
+        }
+    }
+
+    /// The queue pair.
+    #[inline]
+    pub fn qp_num(&self) -> u32 {
+        self.wc.qp_num
+    }
+
+    /// What was done, if it was.
+    #[inline]
+    pub fn opcode(&self) -> Option<WcOpcode> {
+        self.status().ok().and_then(|()| WcOpcode::from_c(self.wc.opcode))
+    }
+
+    /// The immediate in host order, if one came (R10.3).
+    #[inline]
+    pub fn imm_data(&self) -> Option<u32> {
+        let with = self.wc.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
+        // SAFETY: both fields of the union are 32-bit integers.
+        let imm = unsafe { self.wc.imm_data_invalidated_rkey_union.imm_data };
+        (with && self.status().is_ok()).then_some(u32::from_be(imm))
+    }
+
+    /// Whether the work request was posted to the queue with these books, and carried its own handle.
+    pub(crate) fn belongs_to(&self, books: *const Books) -> bool {
+        let word = self.wc.wr_id as usize;
+        if !E::OWNED || self.is_ring() {
+            false
+        } else if word::is_none(word) {
+            word::address::<Books>(word).cast_const() == books
+        } else {
+            // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
+            let header = unsafe { &*word::address::<Header>(word) };
+            header.queue.load(std::sync::atomic::Ordering::Relaxed).cast_const() == books
+        }
+    }
+
+    #[inline(always)]
+    fn is_ring(&self) -> bool {
+        self.wc.wr_id & RING != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn wr_id(&self) -> u64 {
+        self.wc.wr_id
+    }
+}
+
+impl<E: crate::entry::Owned> Completion<'_, E> {
+    /// Which queue the work request was on.
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        if !self.is_ring() && self.wc.wr_id as usize & word::RECEIVE != 0 {
+            Direction::Receive
+        } else {
+            Direction::Send
+        }
+    }
+
+    /// Whether this is of a selectively signaled send queue, so that
+    /// [`complete`](crate::QueuePair::complete) releases its entries.
+    #[inline]
+    pub fn is_selective(&self) -> bool {
+        self.is_ring()
+    }
+}
+
+impl<'cq, E: crate::entry::Owned> Completion<'cq, E> {
+    /// The entry, whatever the status; `None` if the work request had no buffer, or is of a selectively
+    /// signaled send queue.
+    #[inline(always)]
+    pub fn into_entry(self) -> Option<E> {
+        ManuallyDrop::new(self).take_entry()
+    }
+
+    /// What it is.
+    #[inline]
+    pub fn outcome(self) -> Outcome<'cq, E> {
+        if self.is_ring() {
+            return Outcome::Selective(self);
+        }
+        let direction = self.direction();
+        let wc = self.wc;
+        if let Err(error) = self.status() {
+            return Outcome::Failed(Failed { entry: self.into_entry(), direction, error });
+        }
+        let imm_data = self.imm_data();
+        // Providers may name an opcode that this crate does not know; its direction is known.
+        let opcode = WcOpcode::from_c(wc.opcode);
+        let datagram = wc.wr_id as usize & word::DATAGRAM != 0;
+        let mut entry = self.into_entry();
+        let qp_num = wc.qp_num;
+        if direction == Direction::Send {
+            let opcode = opcode.unwrap_or(WcOpcode::Send);
+            return Outcome::Sent(Sent { entry, opcode, qp_num });
+        }
+        let opcode = opcode.unwrap_or(WcOpcode::Recv);
+        let byte_len = wc.byte_len;
+        if let Some(entry) = &mut entry {
+            entry.received(if opcode == WcOpcode::Recv { byte_len as usize } else { 0 });
+        }
+        if datagram {
+            Outcome::Datagram(UdReceived {
+                entry,
+                byte_len,
+                imm_data,
+                qp_num,
+                src_qp: Qpn::new(wc.src_qp & Qpn::MAX.get()).unwrap_or(Qpn::MAX),
+                grh: wc.wc_flags & ibv_wc_flags::IBV_WC_GRH.0 != 0,
+                sl: wc.sl,
+                slid: wc.slid,
+            })
+        } else {
+            Outcome::Received(Received { entry, byte_len, imm_data, opcode, qp_num })
+        }
+    }
+}
+
+impl Completion<'_, crate::entry::Raw> {
+    /// The wr_id that the work request was posted with.
+    pub fn raw_wr_id(&self) -> u64 {
+        self.wc.wr_id
+    }
+
+    /// Bytes received or read, if it succeeded (R10.5).
+    pub fn byte_len(&self) -> Option<u32> {
+        self.status().ok().map(|()| self.wc.byte_len)
+    }
+}
+
+impl<E: Entry> Completion<'_, E> {
+    /// The entry, once.
+    #[inline(always)]
+    fn take_entry(&self) -> Option<E> {
+        if !E::OWNED || self.word == 0 {
+            return None;
+        }
+        // SAFETY: by the type's invariant the entry is ours; callers take it once.
+        Some(unsafe { E::from_word(self.word) })
+    }
+}
+
+impl<E: Entry> Drop for Completion<'_, E> {
+    #[inline]
+    fn drop(&mut self) {
+        drop(self.take_entry());
+    }
+}
+
+impl<E: Entry> fmt::Debug for Completion<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Completion(QP {:#x}, {:?})", self.qp_num(), self.status())
+    }
+}
+
+impl<C> Received<Buf<C>> {
+    /// The message: empty if the receive had no buffer, or the data went elsewhere.
+    pub fn data(&self) -> &[u8] {
+        self.entry.as_deref().unwrap_or(&[])
+    }
+}
+
+impl<E: Entry> Received<E> {
+    /// The message, buffer by buffer.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        segments(&self.entry, 0)
+    }
+}
+
+fn segments<E: Entry>(entry: &Option<E>, mut skip: usize) -> impl Iterator<Item = &[u8]> {
+    let all = (0..).map_while(move |i| entry.as_ref()?.segment(i));
+    all.filter_map(move |segment| {
+        let here = skip.min(segment.len());
+        skip -= here;
+        (here < segment.len()).then(|| &segment[here..])
+    })
+}

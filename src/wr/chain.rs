@@ -1,0 +1,64 @@
+//! Lists of C work requests, linked by `next`, whatever their kind.
+
+#![allow(unsafe_code)] // follows C's links
+
+use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
+
+/// `ibv_send_wr` or `ibv_recv_wr`.
+pub(crate) trait Link: Sized {
+    /// # Safety
+    /// `this` is an emitted work request.
+    unsafe fn next(this: *mut Self) -> *mut Self;
+
+    /// # Safety
+    /// `this` is an emitted work request.
+    unsafe fn wr_id(this: *mut Self) -> u64;
+}
+
+macro_rules! link {
+    ($($wr:ty)*) => {$(
+        impl Link for $wr {
+            #[inline(always)]
+            unsafe fn next(this: *mut Self) -> *mut Self {
+                // SAFETY: the caller's contract.
+                unsafe { (*this).next }
+            }
+
+            #[inline(always)]
+            unsafe fn wr_id(this: *mut Self) -> u64 {
+                // SAFETY: the caller's contract.
+                unsafe { (*this).wr_id }
+            }
+        }
+    )*};
+}
+
+link!(ibv_send_wr ibv_recv_wr);
+
+/// Each work request of a list, in order.
+///
+/// # Safety
+/// `first` is null, or a list of emitted work requests ended by null, which stay as long as the
+/// iterator is used.
+#[inline(always)]
+pub(crate) unsafe fn iter<W: Link>(first: *mut W) -> impl Iterator<Item = *mut W> {
+    let mut at = first;
+    std::iter::from_fn(move || {
+        if at.is_null() {
+            return None;
+        }
+        let this = at;
+        // SAFETY: the caller's contract.
+        at = unsafe { W::next(this) };
+        Some(this)
+    })
+}
+
+/// Where `bad` is in the list; `None` if it is not (null, for one), which tells nothing.
+///
+/// # Safety
+/// As for `iter`.
+pub(crate) unsafe fn index_of<W: Link>(first: *mut W, bad: *mut W) -> Option<u32> {
+    // SAFETY: the caller's contract.
+    unsafe { iter(first) }.position(|wr| wr == bad).map(|index| index as u32)
+}

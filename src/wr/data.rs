@@ -1,0 +1,361 @@
+//! Where the bytes of a work request are: a buffer, several, or the work request itself.
+
+#![allow(unsafe_code)] // writes C scatter/gather elements
+
+use arrayvec::ArrayVec;
+
+use super::port::Port;
+use super::sge::Sge;
+use crate::buf::header::{Header, word};
+use crate::buf::{Buf, BufList, SharedBuf};
+use crate::entry::{AnyBuf, Entry, Raw};
+use crate::limits::{InlineBytes, Limit, Sges};
+use crate::mr::OpenBuf;
+use crate::sys::types::ibv_sge;
+
+/// Data of a work request, for a queue whose entry type is `E`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a queue that gives back `{E}`",
+    label = "this queue's completions give back `{E}`",
+    note = "choose the profile's `Entry` (and the completion queue's) to hold what is posted: `Buf`, `BufList`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
+)]
+pub trait Data<E: Entry>: sealed::Sealed {
+    /// An array of `ibv_sge`.
+    #[doc(hidden)]
+    type Sges;
+
+    /// Writes the scatter/gather elements and gives up the handles.
+    ///
+    /// # Safety
+    /// `sges` has room for `Self::Sges`.
+    #[doc(hidden)]
+    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<E>;
+}
+
+/// Whether a buffer is sent (its length counts), filled (its capacity), or an atomic's result.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Send,
+    Fill,
+    Atomic,
+}
+
+/// The elements written, the entry, and the address of the elements if it is not the slot.
+#[doc(hidden)]
+pub struct Emitted<E> {
+    pub count: i32,
+    pub entry: Option<E>,
+    pub flags: u32,
+    /// The wr_id of the `unsafe` path.
+    pub wr_id: u64,
+}
+
+impl<E> Emitted<E> {
+    #[inline(always)]
+    fn of(count: usize, entry: E) -> Self {
+        Emitted { count: count as i32, entry: Some(entry), flags: 0, wr_id: 0 }
+    }
+}
+
+/// Data that a SEND or an RDMA WRITE may send: the device reads it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no data for a SEND or an RDMA WRITE",
+    label = "not registered memory",
+    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `Empty`; bytes that are not registered go with `inline` or `inline_slice` (R2.10)"
+)]
+pub trait Source: sealed::Sealed {}
+
+/// Data that a receive or an RDMA READ may fill: the device writes it (R4.5, R6.7).
+#[diagnostic::on_unimplemented(
+    message = "the device cannot write to `{Self}`",
+    label = "not writable by the device",
+    note = "a receive, an RDMA READ and an atomic's result need exclusive memory with LOCAL_WRITE: a `Buf`, or several (R4.5)"
+)]
+pub trait Sink: sealed::Sealed {}
+
+/// Memory that a receive may fill: exclusive buffers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted as a receive",
+    label = "not exclusive memory with LOCAL_WRITE",
+    note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several (R4.5, R11.2)"
+)]
+pub trait RecvSink: Sink {}
+
+/// Memory that a receive of a shared receive queue may fill: at least one buffer, because the buffers of
+/// its pool are what bounds how many receives there are (R9.9).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a shared receive queue",
+    label = "no buffer of the queue's pool",
+    note = "post a `Buf` of the pool that the shared receive queue was made with, or several"
+)]
+pub trait SrqSink: RecvSink {}
+
+/// What an atomic may return its result in: one buffer, of which the first 8 bytes are used (R4.1).
+#[diagnostic::on_unimplemented(
+    message = "the result of an atomic cannot go to `{Self}`",
+    label = "not one exclusive buffer",
+    note = "an atomic returns 8 bytes: give it one `Buf` (R4.1)"
+)]
+pub trait AtomicSink: Sink {}
+
+/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no data of a work request",
+    label = "not registered memory",
+    note = "post a `Buf`, several of them, or another handle to registered memory (R7.10)"
+)]
+pub trait Fits<M: Limit, I: Limit>: sealed::Sealed {}
+
+/// No data: a message of zero length (R3.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Empty;
+
+/// `N` bytes copied into the work request while it is posted (R2.9).
+pub struct Inline<'a, const N: usize>(pub(super) &'a [u8; N]);
+
+/// Bytes copied into the work request while it is posted, their number checked against the inline
+/// capacity at that time (R2.7).
+pub struct InlineSlice<'a>(pub(super) &'a [u8]);
+
+/// Most elements of a run-time list of buffers, whatever the profile says.
+pub(crate) const MAX_LIST: usize = 32;
+
+/// Writes the element of a whole buffer, and gives how many elements that is: none for a buffer of no bytes,
+/// because some devices read length 0 as 2^31 (R3.3).
+///
+/// # Safety
+/// `sge` is writable, and the header belongs to a handle that the caller owns.
+#[inline(always)]
+unsafe fn emit_one(header: &Header, sge: *mut ibv_sge, use_: Use, port: &mut Port) -> usize {
+    port.attach(header);
+    let length = match use_ {
+        Use::Send => header.len.get(),
+        Use::Fill => header.capacity,
+        Use::Atomic => {
+            // Any buffer has room for the 8 bytes; they are what it holds afterwards.
+            header.len.set(8);
+            8
+        }
+    };
+    // The cast exposes the address: the device will use it as an integer.
+    let addr = header.addr.expose_provenance() as u64;
+    // SAFETY: the caller's contract.
+    unsafe { sge.write(ibv_sge { addr, length, lkey: header.lkey }) };
+    // A capacity is never 0, nor is an atomic's result: only a send has to look.
+    if use_ == Use::Send { (length != 0) as usize } else { 1 }
+}
+
+macro_rules! single {
+    ($t:ty as $e:ty, [$($generics:tt)*], $wrap:expr, $header:expr) => {
+        impl<$($generics)*> Data<$e> for $t {
+            type Sges = [ibv_sge; 1];
+
+            #[inline(always)]
+            unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<$e> {
+                let header: fn(&$t) -> &Header = $header;
+                // SAFETY: the caller's contract; the handle is ours.
+                let count = unsafe { emit_one(header(&self), sges, use_, port) };
+                let wrap: fn($t) -> $e = $wrap;
+                Emitted::of(count, wrap(self))
+            }
+        }
+    };
+}
+
+single!(Buf<C> as Buf<C>, [C: 'static], |buf| buf, |buf| buf.header());
+single!(Buf<C> as BufList<C>, [C: 'static], |buf| [buf].into(), |buf| buf.header());
+single!(Buf<C> as AnyBuf<C>, [C: 'static], AnyBuf::Buf, |buf| buf.header());
+single!(SharedBuf as SharedBuf, [], |buf| buf, |buf| buf.0.header());
+single!(SharedBuf as AnyBuf<C>, [C: 'static], AnyBuf::Shared, |buf| buf.0.header());
+single!(OpenBuf as OpenBuf, [], |buf| buf, |buf| buf.0.header());
+single!(OpenBuf as AnyBuf<C>, [C: 'static], AnyBuf::Open, |buf| buf.0.header());
+
+macro_rules! several {
+    ($t:ty as $e:ty, [$($generics:tt)*], $n:expr, $wrap:expr) => {
+        impl<$($generics)*> Data<$e> for $t {
+            type Sges = [ibv_sge; $n];
+
+            #[inline(always)]
+            unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<$e> {
+                let mut count = 0;
+                for buf in self.iter() {
+                    // SAFETY: there are at most as many buffers as elements.
+                    let sge = unsafe { sges.add(count) };
+                    // SAFETY: the element is writable, the handle is ours.
+                    count += unsafe { emit_one(buf.header(), sge, use_, port) };
+                }
+                let list: BufList<C> = self.into_iter().rev().fold(
+                    BufList::new(),
+                    |mut list, buf| { list.push_front(buf); list },
+                );
+                let entry = (!list.is_empty()).then(|| { let wrap: fn(BufList<C>) -> $e = $wrap; wrap(list) });
+                Emitted { count: count as i32, entry, flags: 0, wr_id: 0 }
+            }
+        }
+    };
+}
+
+several!([Buf<C>; N] as BufList<C>, [C: 'static, const N: usize], N, |list| list);
+several!([Buf<C>; N] as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
+several!(ArrayVec<Buf<C>, N> as BufList<C>, [C: 'static, const N: usize], N, |list| list);
+several!(ArrayVec<Buf<C>, N> as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
+
+impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
+    type Sges = [ibv_sge; MAX_LIST];
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<E> {
+        let limit = port.max_sge();
+        let mut count = 0;
+        for header in self.headers() {
+            if count == limit {
+                port.too_many_sge();
+                break;
+            }
+            // SAFETY: `count` is below the limit, which is at most MAX_LIST.
+            let sge = unsafe { sges.add(count) };
+            // SAFETY: the element is writable, the list owns the handle.
+            count += unsafe { emit_one(header, sge, use_, port) };
+        }
+        let entry = (!self.is_empty()).then(|| E::from(self));
+        Emitted { count: count as i32, entry, flags: 0, wr_id: 0 }
+    }
+}
+
+impl<C: 'static> From<BufList<C>> for AnyBuf<C> {
+    fn from(list: BufList<C>) -> Self {
+        AnyBuf::List(list)
+    }
+}
+
+/// # Safety
+/// `sge` is writable.
+#[inline(always)]
+unsafe fn emit_inline<E>(bytes: &[u8], sge: *mut ibv_sge) -> Emitted<E> {
+    let addr = bytes.as_ptr().expose_provenance() as u64;
+    // SAFETY: the caller's contract.
+    unsafe { sge.write(ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }) };
+    let flags = super::flags::SendFlags::INLINE.bits();
+    Emitted { count: !bytes.is_empty() as i32, entry: None, flags, wr_id: 0 }
+}
+
+impl<E: crate::entry::Owned, const N: usize> Data<E> for Inline<'_, N> {
+    type Sges = [ibv_sge; 1];
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: &mut Port) -> Emitted<E> {
+        // SAFETY: the caller's contract.
+        unsafe { emit_inline(self.0, sges) }
+    }
+}
+
+impl<E: crate::entry::Owned> Data<E> for InlineSlice<'_> {
+    type Sges = [ibv_sge; 1];
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, port: &mut Port) -> Emitted<E> {
+        if self.0.len() > port.max_inline() {
+            port.inline_too_long();
+        }
+        // SAFETY: the caller's contract.
+        unsafe { emit_inline(self.0, sges) }
+    }
+}
+
+impl<E: crate::entry::Owned> Data<E> for Empty {
+    type Sges = [ibv_sge; 0];
+
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_sge, _: Use, _: &mut Port) -> Emitted<E> {
+        Emitted { count: 0, entry: None, flags: 0, wr_id: 0 }
+    }
+}
+
+impl<const N: usize> Data<Raw> for Sge<'_, N> {
+    type Sges = [ibv_sge; N];
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: &mut Port) -> Emitted<Raw> {
+        for (i, piece) in self.pieces.iter().enumerate() {
+            // SAFETY: there are as many elements as pieces.
+            let sge = unsafe { sges.add(i) };
+            // SAFETY: the element is writable.
+            unsafe { sge.write(piece.sge) };
+        }
+        Emitted { count: N as i32, entry: None, flags: self.flags, wr_id: self.wr_id }
+    }
+}
+
+impl<C: 'static> Source for Buf<C> {}
+impl Source for SharedBuf {}
+impl Source for OpenBuf {}
+impl<C: 'static, const N: usize> Source for [Buf<C>; N] {}
+impl<C: 'static, const N: usize> Source for ArrayVec<Buf<C>, N> {}
+impl<C: 'static> Source for BufList<C> {}
+impl Source for Empty {}
+impl<const N: usize> Source for Sge<'_, N> {}
+
+impl<C: 'static> Sink for Buf<C> {}
+impl Sink for OpenBuf {}
+impl<C: 'static, const N: usize> Sink for [Buf<C>; N] {}
+impl<C: 'static, const N: usize> Sink for ArrayVec<Buf<C>, N> {}
+impl<C: 'static> Sink for BufList<C> {}
+impl Sink for Empty {}
+impl<const N: usize> Sink for Sge<'_, N> {}
+
+impl<C: 'static> RecvSink for Buf<C> {}
+impl<C: 'static, const N: usize> RecvSink for [Buf<C>; N] {}
+impl<C: 'static, const N: usize> RecvSink for ArrayVec<Buf<C>, N> {}
+impl<C: 'static> RecvSink for BufList<C> {}
+impl RecvSink for Empty {}
+impl<const N: usize> RecvSink for Sge<'_, N> {}
+
+impl<C: 'static> SrqSink for Buf<C> {}
+impl<C: 'static, const N: usize> SrqSink for [Buf<C>; N] {}
+impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
+impl<C: 'static> SrqSink for BufList<C> {}
+
+impl<C: 'static> AtomicSink for Buf<C> {}
+impl AtomicSink for Sge<'_, 1> {}
+
+impl<C: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Buf<C> {}
+impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for SharedBuf {}
+impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for OpenBuf {}
+impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [Buf<C>; N] {}
+impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
+impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
+impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
+impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
+impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
+impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
+
+/// The word of an entry, 0 without one, without giving it up.
+#[inline(always)]
+pub(crate) fn peek<E: Entry>(entry: Option<E>) -> (usize, Option<E>) {
+    match entry {
+        None => (0, None),
+        Some(entry) => {
+            let word = entry.into_word();
+            // SAFETY: the word was made from the entry just now, and is made into it again.
+            (word, Some(unsafe { E::from_word(word) }))
+        }
+    }
+}
+
+mod sealed {
+    use super::*;
+    pub trait Sealed {}
+    impl<C: 'static> Sealed for Buf<C> {}
+    impl Sealed for SharedBuf {}
+    impl Sealed for OpenBuf {}
+    impl<C: 'static, const N: usize> Sealed for [Buf<C>; N] {}
+    impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
+    impl<C: 'static> Sealed for BufList<C> {}
+    impl Sealed for Empty {}
+    impl<const N: usize> Sealed for Inline<'_, N> {}
+    impl Sealed for InlineSlice<'_> {}
+    impl<const N: usize> Sealed for Sge<'_, N> {}
+}
+
+const _: usize = word::NONE;

@@ -1,0 +1,364 @@
+//! Work requests: small movable descriptors, and how they become C's.
+//!
+//! Emitting one writes only the fields that its opcode reads. Which descriptor may be posted where is
+//! decided in [`rules`](crate::rules).
+
+#![allow(unsafe_code)] // writes C work requests
+
+pub(crate) mod chain;
+pub(crate) mod data;
+mod flags;
+mod op;
+pub(crate) mod port;
+mod recv;
+mod sge;
+pub(crate) mod slot;
+
+use std::marker::PhantomData;
+
+pub use data::{
+    AtomicSink, Data, Empty, Fits, Inline, InlineSlice, RecvSink, Sink, Source, SrqSink,
+};
+pub use flags::{Fenced, Plain, Signaled, Unfenced};
+pub use op::{
+    CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
+};
+pub use recv::Recv;
+pub use sge::{Piece, Sge};
+
+use crate::bounded::{Qkey, Qpn};
+use crate::entry::Entry;
+use crate::qp::ah_table::AhIndex;
+use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::rules::{InlineOp, SolicitedOp};
+use crate::sys::types::{ibv_send_wr, ibv_sge, ud_t};
+use data::Use;
+use flags::SendFlags;
+use port::Port;
+
+/// A send work request: an opcode `O` with its operands, data `D`, an address `A`, and whether it was
+/// told to be fenced (`F`) and signaled (`G`).
+///
+/// It is made by the opcode: `Send::new(buf)`, `RdmaWrite::inline(&bytes, remote)` and so on.
+#[must_use = "a work request does nothing until it is posted"]
+pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
+    op: O,
+    data: D,
+    address: A,
+    flags: u32,
+    use_: Use,
+    _marks: PhantomData<(F, G)>,
+}
+
+/// A work request whose destination is that of the connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Connected;
+
+/// A work request with a destination of its own (UD).
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram(Destination);
+
+/// Where a UD message goes (R5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// An address handle that the queue pair was given.
+    pub address_handle: AhIndex,
+    /// The queue pair number.
+    pub qpn: Qpn,
+    /// The Q_Key of the receiving queue pair (R5.5).
+    pub qkey: Qkey,
+}
+
+/// The operands of CMP_AND_SWP, by name (R4.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompareSwap {
+    /// The value that the cell must hold for the swap to happen.
+    pub compare: u64,
+    /// The value that it holds then.
+    pub swap: u64,
+}
+
+#[inline(always)]
+fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
+    WorkRequest { op, data, address: Connected, flags: 0, use_, _marks: PhantomData }
+}
+
+#[inline(always)]
+fn inline<O: InlineOp, const N: usize>(op: O, bytes: &[u8; N]) -> WorkRequest<O, Inline<'_, N>> {
+    request(op, Inline(bytes), Use::Send)
+}
+
+#[inline(always)]
+fn inline_slice<O: InlineOp>(op: O, bytes: &[u8]) -> WorkRequest<O, InlineSlice<'_>> {
+    request(op, InlineSlice(bytes), Use::Send)
+}
+
+impl Send {
+    /// Sends `data`: a buffer up to its length, several, or [`Empty`].
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(data: D) -> WorkRequest<Send, D> {
+        request(Send, data, Use::Send)
+    }
+
+    /// Sends a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
+        inline(Send, bytes)
+    }
+
+    /// As [`inline`](Send::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(bytes: &[u8]) -> WorkRequest<Send, InlineSlice<'_>> {
+        inline_slice(Send, bytes)
+    }
+}
+
+impl SendWithImm {
+    /// Sends `data` and `imm_data` (host order; the wire has network order).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(data: D, imm_data: u32) -> WorkRequest<SendWithImm, D> {
+        request(SendWithImm { imm_data }, data, Use::Send)
+    }
+
+    /// Sends a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(
+        bytes: &[u8; N],
+        imm_data: u32,
+    ) -> WorkRequest<SendWithImm, Inline<'_, N>> {
+        inline(SendWithImm { imm_data }, bytes)
+    }
+
+    /// As [`inline`](SendWithImm::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(bytes: &[u8], imm_data: u32) -> WorkRequest<SendWithImm, InlineSlice<'_>> {
+        inline_slice(SendWithImm { imm_data }, bytes)
+    }
+}
+
+impl RdmaWrite {
+    /// Writes `data` to the peer's memory at `remote`.
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(data: D, remote: RemoteAddr) -> WorkRequest<RdmaWrite, D> {
+        request(RdmaWrite { remote }, data, Use::Send)
+    }
+
+    /// Writes a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(
+        bytes: &[u8; N],
+        remote: RemoteAddr,
+    ) -> WorkRequest<RdmaWrite, Inline<'_, N>> {
+        inline(RdmaWrite { remote }, bytes)
+    }
+
+    /// As [`inline`](RdmaWrite::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(
+        bytes: &[u8],
+        remote: RemoteAddr,
+    ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
+        inline_slice(RdmaWrite { remote }, bytes)
+    }
+}
+
+impl RdmaWriteWithImm {
+    /// Writes `data` to the peer's memory at `remote`, and completes a receive of the peer's with
+    /// `imm_data` (host order; the wire has network order).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(
+        data: D,
+        remote: RemoteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, D> {
+        request(RdmaWriteWithImm { remote, imm_data }, data, Use::Send)
+    }
+
+    /// Writes a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(
+        bytes: &[u8; N],
+        remote: RemoteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>> {
+        inline(RdmaWriteWithImm { remote, imm_data }, bytes)
+    }
+
+    /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(
+        bytes: &[u8],
+        remote: RemoteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
+        inline_slice(RdmaWriteWithImm { remote, imm_data }, bytes)
+    }
+}
+
+impl RdmaRead {
+    /// Reads the peer's memory at `remote` into `data`, up to the length of each buffer.
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Sink>(data: D, remote: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, D> {
+        request(RdmaRead { remote }, data, Use::Send)
+    }
+}
+
+impl CmpAndSwp {
+    /// Swaps the peer's cell if it holds the expected value; its old value lands in the first 8 bytes
+    /// of `result`, in this machine's byte order (R4.11).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: AtomicSink>(
+        result: D,
+        remote: RemoteCell,
+        operands: CompareSwap,
+    ) -> WorkRequest<CmpAndSwp, D> {
+        let CompareSwap { compare, swap } = operands;
+        request(CmpAndSwp { remote, compare, swap }, result, Use::Atomic)
+    }
+}
+
+impl FetchAndAdd {
+    /// Adds to the peer's cell; its old value lands in the first 8 bytes of `result`, in this
+    /// machine's byte order (R4.11).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: AtomicSink>(
+        result: D,
+        remote: RemoteCell,
+        add: u64,
+    ) -> WorkRequest<FetchAndAdd, D> {
+        request(FetchAndAdd { remote, add }, result, Use::Atomic)
+    }
+}
+
+impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
+    #[inline(always)]
+    fn with<A2, F2, G2>(self, address: A2, flags: SendFlags) -> WorkRequest<O, D, A2, F2, G2> {
+        let WorkRequest { op, data, use_, .. } = self;
+        let flags = self.flags | flags.bits();
+        WorkRequest { op, data, address, flags, use_, _marks: PhantomData }
+    }
+
+    /// Names the destination (UD only, where every send needs one).
+    #[inline(always)]
+    pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
+        self.with(Datagram(destination), SendFlags::empty())
+    }
+
+    /// Waits for earlier RDMA READs and atomics of this queue pair (RC only; R2.1, R2.2).
+    #[inline(always)]
+    pub fn fence(self) -> WorkRequest<O, D, A, Fenced, G>
+    where
+        A: Copy,
+    {
+        let address = self.address;
+        self.with(address, SendFlags::FENCE)
+    }
+
+    /// Asks for a completion (queue pairs with selective signaling only; the last work request of a
+    /// list has one anyway).
+    #[inline(always)]
+    pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
+    where
+        A: Copy,
+    {
+        let address = self.address;
+        self.with(address, SendFlags::SIGNALED)
+    }
+
+    /// Raises a solicited event at the peer.
+    #[inline(always)]
+    pub fn solicited(mut self) -> Self
+    where
+        O: SolicitedOp,
+    {
+        self.flags |= SendFlags::SOLICITED.bits();
+        self
+    }
+}
+
+/// The address of a work request: [`Connected`] or [`Datagram`].
+pub trait Address: Copy + sealed::Sealed {
+    /// # Safety
+    /// `wr` is writable; a `Datagram` needs a port with a table of address handles.
+    #[doc(hidden)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr, port: &mut Port);
+}
+
+impl Address for Connected {
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_send_wr, _: &mut Port) {}
+}
+
+impl Address for Datagram {
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr, port: &mut Port) {
+        let Destination { address_handle, qpn, qkey } = self.0;
+        // SAFETY: the caller's contract.
+        let ah = match unsafe { port.ah_table() }.get(address_handle) {
+            Some(ah) => ah,
+            None => {
+                port.unknown_ah();
+                std::ptr::null_mut()
+            }
+        };
+        // SAFETY: the caller's contract.
+        let ud = unsafe { op::arm::<ud_t>(wr) };
+        // SAFETY: as above.
+        unsafe { ud.write(ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() }) };
+    }
+}
+
+/// What emission leaves for the post: the entry, the wr_id of the `unsafe` path, and the type of the
+/// data, whose borrows must last until the post.
+#[doc(hidden)]
+pub struct Pending<E, D> {
+    pub entry: Option<E>,
+    pub wr_id: u64,
+    _data: PhantomData<D>,
+}
+
+impl<O: Opcode, D, A: Address, F, G> WorkRequest<O, D, A, F, G> {
+    /// Writes the work request, all but `wr_id` and `next`.
+    ///
+    /// # Safety
+    /// `wr` is writable and `sges` has room for `D::Sges`; both stay until the post.
+    #[inline(always)]
+    pub(crate) unsafe fn emit<E: Entry>(
+        self,
+        wr: *mut ibv_send_wr,
+        sges: *mut ibv_sge,
+        port: &mut Port,
+    ) -> Pending<E, D>
+    where
+        D: Data<E>,
+    {
+        // SAFETY: the caller's contract.
+        let emitted = unsafe { self.data.emit(sges, self.use_, port) };
+        // SAFETY: `wr` is writable.
+        unsafe { (*wr).sg_list = sges };
+        // SAFETY: as above.
+        unsafe { (*wr).num_sge = emitted.count };
+        // SAFETY: as above.
+        unsafe { (*wr).opcode = O::CODE };
+        // SAFETY: as above.
+        unsafe { (*wr).send_flags = self.flags | emitted.flags };
+        // SAFETY: as above.
+        unsafe { self.op.emit(wr) };
+        // SAFETY: as above; `Addressed` lets a `Datagram` come to a UD port only.
+        unsafe { self.address.emit(wr, port) };
+        Pending { entry: emitted.entry, wr_id: emitted.wr_id, _data: PhantomData }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Connected {}
+    impl Sealed for super::Datagram {}
+}

@@ -1,0 +1,195 @@
+//! The opcodes, and the fields of `ibv_send_wr` that each of them reads.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode, rdma_t};
+
+/// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer (R1.3).
+pub trait Opcode: sealed::Sealed {
+    #[doc(hidden)]
+    const CODE: u32;
+
+    /// Writes what the opcode reads besides the gather list.
+    ///
+    /// # Safety
+    /// `wr` is writable, and no other pointer to it is used meanwhile.
+    #[doc(hidden)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr);
+}
+
+/// SEND: the data lands in a receive of the peer's.
+#[derive(Clone, Copy, Debug)]
+pub struct Send;
+
+/// SEND_WITH_IMM: a SEND whose completion at the peer carries 32 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct SendWithImm {
+    pub(super) imm_data: u32,
+}
+
+/// RDMA_WRITE: the data lands in the peer's memory, which gets no notice.
+#[derive(Clone, Copy, Debug)]
+pub struct RdmaWrite {
+    pub(super) remote: RemoteAddr,
+}
+
+/// RDMA_WRITE_WITH_IMM: a WRITE that also consumes a receive of the peer's (R1.5).
+#[derive(Clone, Copy, Debug)]
+pub struct RdmaWriteWithImm {
+    pub(super) remote: RemoteAddr,
+    pub(super) imm_data: u32,
+}
+
+/// RDMA_READ: the peer's memory lands in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct RdmaRead {
+    pub(super) remote: RemoteAddr<ToRead>,
+}
+
+/// ATOMIC_CMP_AND_SWP: the old value of the peer's 8 bytes lands in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct CmpAndSwp {
+    pub(super) remote: RemoteCell,
+    pub(super) compare: u64,
+    pub(super) swap: u64,
+}
+
+/// ATOMIC_FETCH_AND_ADD: the old value of the peer's 8 bytes lands in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchAndAdd {
+    pub(super) remote: RemoteCell,
+    pub(super) add: u64,
+}
+
+/// The arm `A` of the union behind `wr`: all arms begin where the union does.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub(super) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
+    // SAFETY: the caller's contract; no reference is made.
+    unsafe { &raw mut (*wr).wr }.cast()
+}
+
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn emit_imm(wr: *mut ibv_send_wr, imm_data: u32) {
+    // SAFETY: the caller's contract; no reference is made.
+    let imm = unsafe { &raw mut (*wr).imm_data_invalidated_rkey_union }.cast::<u32>();
+    // Network order on the wire and in the struct; host order everywhere in this crate (R1.4).
+    // SAFETY: the field is inside the work request.
+    unsafe { imm.write(imm_data.to_be()) };
+}
+
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteAddr<U>) {
+    // SAFETY: the caller's contract.
+    let rdma = unsafe { arm::<rdma_t>(wr) };
+    // SAFETY: as above.
+    unsafe { (*rdma).remote_addr = remote.addr };
+    // SAFETY: as above.
+    unsafe { (*rdma).rkey = remote.rkey };
+}
+
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn emit_atomic(wr: *mut ibv_send_wr, remote: RemoteCell, compare_add: u64) {
+    // SAFETY: the caller's contract.
+    let atomic = unsafe { arm::<atomic_t>(wr) };
+    // SAFETY: as above.
+    unsafe { (*atomic).remote_addr = remote.addr };
+    // SAFETY: as above.
+    unsafe { (*atomic).rkey = remote.rkey };
+    // SAFETY: as above.
+    unsafe { (*atomic).compare_add = compare_add };
+}
+
+impl Opcode for Send {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND;
+
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_send_wr) {}
+}
+
+impl Opcode for SendWithImm {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the caller's contract.
+        unsafe { emit_imm(wr, self.imm_data) };
+    }
+}
+
+impl Opcode for RdmaWrite {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the caller's contract.
+        unsafe { emit_remote(wr, self.remote) };
+    }
+}
+
+impl Opcode for RdmaWriteWithImm {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the caller's contract.
+        unsafe { emit_remote(wr, self.remote) };
+        // SAFETY: as above.
+        unsafe { emit_imm(wr, self.imm_data) };
+    }
+}
+
+impl Opcode for RdmaRead {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_READ;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the caller's contract.
+        unsafe { emit_remote(wr, self.remote) };
+    }
+}
+
+impl Opcode for CmpAndSwp {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the caller's contract.
+        unsafe { emit_atomic(wr, self.remote, self.compare) };
+        // SAFETY: as above.
+        let atomic = unsafe { arm::<atomic_t>(wr) };
+        // SAFETY: as above.
+        unsafe { (*atomic).swap = self.swap };
+    }
+}
+
+impl Opcode for FetchAndAdd {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the caller's contract.
+        unsafe { emit_atomic(wr, self.remote, self.add) };
+    }
+}
+
+mod sealed {
+    use super::*;
+    pub trait Sealed {}
+    impl Sealed for Send {}
+    impl Sealed for SendWithImm {}
+    impl Sealed for RdmaWrite {}
+    impl Sealed for RdmaWriteWithImm {}
+    impl Sealed for RdmaRead {}
+    impl Sealed for CmpAndSwp {}
+    impl Sealed for FetchAndAdd {}
+}

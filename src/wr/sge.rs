@@ -1,0 +1,62 @@
+//! The data of the `unsafe` path: pieces of regions, and a wr_id of the caller's choice.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::flags::SendFlags;
+use crate::mr::{Access, MemoryRegion};
+use crate::remote::OutOfBounds;
+use crate::sys::types::ibv_sge;
+
+/// A piece of a registered region.
+#[derive(Clone, Copy)]
+pub struct Piece<'mr> {
+    pub(super) sge: ibv_sge,
+    region: PhantomData<&'mr ()>,
+}
+
+impl<'mr> Piece<'mr> {
+    /// Bytes `range` of `region`.
+    pub fn new<A: Access>(
+        region: &'mr MemoryRegion<A>,
+        range: Range<usize>,
+    ) -> Result<Self, OutOfBounds> {
+        let len = range.end.saturating_sub(range.start);
+        let (addr, lkey) = region.locate(range.start, len)?;
+        let addr = addr.expose_provenance() as u64;
+        // An element's length has 32 bits (R3.8).
+        let length = u32::try_from(len).map_err(|_| OutOfBounds {
+            offset: range.start as u64,
+            len: len as u64,
+            available: u32::MAX as u64,
+            misaligned: false,
+        })?;
+        Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
+    }
+}
+
+/// `N` scatter/gather elements and the wr_id that their completion will carry.
+///
+/// It borrows the regions until it is posted; that they stay until the completion is part of the
+/// contract of the `unsafe` post.
+#[derive(Clone, Copy)]
+pub struct Sge<'mr, const N: usize> {
+    pub(super) pieces: [Piece<'mr>; N],
+    pub(super) wr_id: u64,
+    pub(super) flags: u32,
+}
+
+impl<'mr, const N: usize> Sge<'mr, N> {
+    /// A work request's list of elements.
+    pub fn new(wr_id: u64, pieces: [Piece<'mr>; N]) -> Self {
+        Sge { pieces, wr_id, flags: 0 }
+    }
+
+    /// Sends the bytes inline: they are copied while the work request is posted.
+    ///
+    /// Their total must be within the queue pair's inline capacity, or the device refuses the post.
+    pub fn inline(mut self) -> Self {
+        self.flags = SendFlags::INLINE.bits();
+        self
+    }
+}
