@@ -1,0 +1,110 @@
+//! The output: emit each work request into a slot of its own, link it, post once.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::Expr;
+use syn::spanned::Spanned;
+
+use crate::list::List;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Send,
+    Recv,
+    SrqRecv,
+}
+
+impl Kind {
+    fn begin(self) -> &'static str {
+        match self {
+            Kind::Send => "begin_send",
+            Kind::Recv => "begin_recv",
+            Kind::SrqRecv => "begin_srq",
+        }
+    }
+
+    /// The run-time builder that takes over from the macro.
+    pub fn builder(self) -> &'static str {
+        match self {
+            Kind::Send => "send_list",
+            Kind::Recv => "recv_list",
+            Kind::SrqRecv => "post_srq_recv",
+        }
+    }
+}
+
+/// Nested matches, so that temporaries in the user's expressions live until the post, and each work
+/// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site); locations are
+/// the user's, so that errors land on the element.
+pub fn expand(list: &List, kind: Kind) -> TokenStream {
+    let site = Span::mixed_site();
+    let name = |what: &str, i: usize| Ident::new(&format!("__{what}{i}"), site);
+    let post = Ident::new("__post", site);
+    let count = list.requests.len();
+    let entries = (0..count).map(|i| name("pending", i));
+    let (first, last) = (name("at", 0), name("at", count - 1));
+    // What the whole list asks of the queue is told at the word that asks it, or at the queue.
+    let finish = match &list.unsignaled {
+        Some(word) => format_ident!("post_unsignaled", span = site.located_at(word.span())),
+        None => format_ident!("post", span = site.located_at(list.queue.span())),
+    };
+    let mut body = quote_spanned! {site=>
+        // SAFETY: all work requests were emitted in order, into slots that are still there, and these
+        // are their entries.
+        unsafe { #post.#finish([#(#entries.entry),*], #first.cast(), #last.cast()) }
+    };
+    for (i, request) in list.requests.iter().enumerate().rev() {
+        body = emit(kind, &post, i, request, &name, body);
+    }
+    let queue = &list.queue;
+    let at_queue = site.located_at(queue.span());
+    let begin = Ident::new(kind.begin(), at_queue);
+    let begin = quote_spanned! {at_queue=> (#queue).#begin() };
+    quote_spanned! {site=> match #begin { mut #post => #body } }
+}
+
+fn emit(
+    kind: Kind,
+    post: &Ident,
+    i: usize,
+    request: &Expr,
+    name: &dyn Fn(&str, usize) -> Ident,
+    rest: TokenStream,
+) -> TokenStream {
+    let site = Span::mixed_site();
+    let here = site.located_at(request.span());
+    let (wr, slot, at, pending) =
+        (name("wr", i), name("slot", i), name("at", i), name("pending", i));
+    // Spans cannot be joined on stable Rust, but rustc joins those of an expression's ends: with `wr` at the
+    // first token and `.0` at the last, `wr.0` covers the whole element.
+    let last = request.to_token_stream().into_iter().last().map_or(here, |token| token.span());
+    let mut field = Literal::usize_unsuffixed(0);
+    field.set_span(site.located_at(last));
+    let first = Ident::new(&wr.to_string(), here);
+    let element = quote_spanned!(here=> #first.#field);
+    let previous = match i {
+        0 => quote_spanned! {site=> ::core::ptr::null_mut() },
+        _ => {
+            let previous = name("at", i - 1);
+            quote_spanned! {site=> #previous.cast() }
+        }
+    };
+    let index = match kind {
+        Kind::Send => {
+            let i = i as u32;
+            quote_spanned! {site=> #i, }
+        }
+        Kind::Recv | Kind::SrqRecv => quote!(),
+    };
+    quote_spanned! {here=>
+        match (#request,) {
+            #wr => {
+                let mut #slot = #post.slot(&#element);
+                let #at = &raw mut #slot;
+                // SAFETY: the slot is a local that stays until the post.
+                let #pending = unsafe { #post.emit(#index #element, #at, #previous) };
+                #rest
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The input: a queue, a list of work requests, and perhaps `unsignaled`.
+
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::token::Bracket;
+use syn::{Error, Expr, Ident, Result, Token, bracketed};
+
+use crate::expand::Kind;
+
+/// Most work requests of a chain; longer lists are for the run-time builders.
+const MOST: usize = 128;
+
+pub struct List {
+    pub queue: Expr,
+    bracket: Bracket,
+    pub requests: Punctuated<Expr, Token![,]>,
+    pub unsignaled: Option<Ident>,
+}
+
+impl Parse for List {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let queue = input.parse()?;
+        input.parse::<Token![,]>().map_err(|error| {
+            Error::new(
+                error.span(),
+                "expected a list of work requests: `queue, [first, second, ...]`",
+            )
+        })?;
+        if !input.peek(Bracket) {
+            return Err(
+                input.error("expected a list of work requests in brackets: `[first, second, ...]`")
+            );
+        }
+        let content;
+        let bracket = bracketed!(content in input);
+        let requests = Punctuated::parse_terminated(&content)?;
+        let mut unsignaled = None;
+        if input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
+            let word: Ident = input.parse()?;
+            if word != "unsignaled" {
+                let text = "expected `unsignaled`, which leaves the last work request unsignaled";
+                return Err(Error::new(word.span(), text));
+            }
+            unsignaled = Some(word);
+            input.parse::<Option<Token![,]>>()?;
+        }
+        Ok(List { queue, bracket, requests, unsignaled })
+    }
+}
+
+impl List {
+    /// What can be seen without types. All that is wrong is told at once.
+    pub fn check(&self, kind: Kind) -> Result<()> {
+        let mut errors: Vec<Error> = Vec::new();
+        if self.requests.is_empty() {
+            let text = "a list of work requests has at least one (R9.5)";
+            errors.push(Error::new(self.bracket.span.join(), text));
+        }
+        if let Some(first) = self.requests.iter().nth(MOST) {
+            let text = format!(
+                "a chain has at most {MOST} work requests; build longer lists at run time with `{}`",
+                kind.builder()
+            );
+            errors.push(Error::new_spanned(first, text));
+        }
+        if let (Some(word), Kind::Recv | Kind::SrqRecv) = (&self.unsignaled, kind) {
+            errors.push(Error::new(
+                word.span(),
+                "leave `unsignaled` out: every receive has a completion",
+            ));
+        }
+        let combine = |mut all: Error, error| {
+            all.combine(error);
+            all
+        };
+        errors.into_iter().reduce(combine).map_or(Ok(()), Err)
+    }
+}
