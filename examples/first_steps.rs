@@ -1,0 +1,87 @@
+//! First steps: connect two queue pairs, write with a chain, read back, fetch and add.
+//!
+//! Both ends are in this process: on the first RDMA device, or on the loopback device if there is none.
+
+#![forbid(unsafe_code)]
+
+use proverbs::{loopback::Fabric, *};
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let context = match devices()?.first() {
+        Some(name) => Context::open(name)?,
+        None => {
+            println!("no RDMA device here: on the loopback device");
+            Fabric::new().open_device()
+        }
+    };
+    println!("both ends are on {}", context.name());
+    let pd = context.alloc_pd()?;
+    let mut cq = context.create_cq(32)?;
+    let depth = Depth { send: 4, recv: 4 };
+    let here = pd.create_qp(&cq, &cq, depth)?;
+    let there = pd.create_qp(&cq, &cq, depth)?;
+    let (here_num, there_num) = (here.qp_num(), there.qp_num());
+    let mut here = connect(&context, here, there_num)?;
+    let _there = connect(&context, there, here_num)?;
+
+    // What `there` opens to its peer: 8 bytes to count in, and 16 of text.
+    let open = pd.register::<RemoteAll>(24)?;
+    let (counter, text) = (open.remote().atomic(0)?, open.remote().slice(8, 16)?);
+
+    // Four work requests, one doorbell. Buffers are the device's until their completions.
+    let pool = pd.create_pool(3, 16)?;
+    let buffer = || pool.take().ok_or("all buffers are in use");
+    let mut data = buffer()?;
+    data.fill(b"rules are types!");
+    post_send!(
+        here,
+        [
+            RdmaWrite::new(data, text.write()),
+            RdmaWrite::inline(&37u64.to_ne_bytes(), open.remote().write()),
+            RdmaRead::new(buffer()?, text.read()),
+            FetchAndAdd::new(buffer()?, counter, 5),
+        ]
+    )?;
+
+    while here.sends_outstanding() > 0 {
+        for completion in cq.poll()? {
+            match completion.outcome() {
+                Outcome::Sent(Sent { opcode: WcOpcode::RdmaRead, entry: Some(buf), .. }) => {
+                    println!("read back \"{}\"", buf.escape_ascii());
+                    assert_eq!(buf[..], *b"rules are types!");
+                }
+                Outcome::Sent(Sent { opcode: WcOpcode::FetchAdd, entry: Some(buf), .. }) => {
+                    let mut was = [0; 8];
+                    was.copy_from_slice(&buf[..8]);
+                    println!("the counter was {}", u64::from_ne_bytes(was));
+                    assert_eq!(u64::from_ne_bytes(was), 37);
+                }
+                Outcome::Failed(failed) => return Err(failed.error.into()),
+                _ => {} // the writes are done
+            }
+        }
+    }
+    let mut now = [0; 8];
+    open.read_at(0, &mut now)?;
+    println!("the counter is {}", u64::from_ne_bytes(now));
+    assert_eq!(u64::from_ne_bytes(now), 42);
+    Ok(())
+}
+
+/// Connects `qp` to `peer`, a queue pair of the same port. Over the network, the two would tell each other
+/// number, PSN, LID and GID first, as `rc_pingpong` does over TCP.
+fn connect(
+    context: &Context,
+    qp: QueuePair<Rc, Reset>,
+    peer: u32,
+) -> Result<QueuePair<Rc, Rts>, Box<dyn Error>> {
+    let index = std::env::var("PROVERBS_GID_INDEX").map_or(Ok(1), |index| index.parse())?;
+    let (port, gid) = (context.query_port(1)?, context.query_gid(1, index)?);
+    let address = AddressVector { dlid: port.lid, ..AddressVector::roce(1, gid, index) };
+    let psn = Psn::try_from(7)?;
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let rtr = RcRtr::new(address, Qpn::try_from(peer)?, psn);
+    let rts = RcRts::new(psn, ReadDepth::ONE);
+    Ok(qp.modify(init)?.modify(rtr)?.modify(rts)?)
+}
