@@ -1,0 +1,332 @@
+//! Posting, polling and completing allocate nothing: a million work requests of every kind, refused and
+//! flushed ones too.
+//!
+//! What the crate allocates is counted, not what the device does: the loopback device says when it is at
+//! work, and a real one does not allocate from Rust. (`PROVERBS_DEVICE` as in the conformance suite.)
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::env;
+
+use proverbs::loopback::{Fabric, is_at_work};
+use proverbs::*;
+
+thread_local! {
+    static COUNTING: Cell<bool> = const { Cell::new(false) };
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+impl Counting {
+    fn count() {
+        if COUNTING.get() && !is_at_work() {
+            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        }
+    }
+}
+
+// SAFETY: `System` does the work; counting touches only this thread's cells, which do not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        Self::count();
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller's contract.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+profile! { Ring { signaling: Selective } }
+profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: AnyBuf } }
+
+struct Device {
+    ctx: Context,
+    gid_index: u8,
+    posts: u64,
+}
+
+fn device() -> Device {
+    match env::var("PROVERBS_DEVICE") {
+        Err(_) => {
+            let posts = if cfg!(miri) { 200 } else { 1_000_000 };
+            Device { ctx: Fabric::new().open_device(), gid_index: 1, posts }
+        }
+        Ok(name) => {
+            let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
+            let ctx = Context::open(&name).unwrap();
+            // An emulated machine is slow, and a smaller number tells as much.
+            Device { ctx, gid_index: index.parse().unwrap(), posts: 20_000 }
+        }
+    }
+}
+
+/// Runs `round` until it has posted enough, the first rounds uncounted: queues of the device grow there.
+fn counted(what: &str, posts: u64, mut round: impl FnMut() -> u64) {
+    for _ in 0..4 {
+        round();
+    }
+    ALLOCATIONS.set(0);
+    let mut posted = 0;
+    while posted < posts {
+        COUNTING.set(true);
+        posted += round();
+        COUNTING.set(false);
+    }
+    assert_eq!(ALLOCATIONS.get(), 0, "{what}: {posted} work requests");
+    println!("{what}: {posted} work requests, no allocation");
+}
+
+fn connect<P: Profile<Initiator = Reads>>(
+    dev: &Device,
+    qp: QueuePair<Rc, Reset, P>,
+    peer: u32,
+) -> QueuePair<Rc, Rts, P> {
+    let gid = dev.ctx.query_gid(1, dev.gid_index).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let rtr = RcRtr {
+        address: AddressVector::roce(1, gid, dev.gid_index),
+        path_mtu: Mtu::Bytes1024,
+        dest_qpn: Qpn::new(peer).unwrap(),
+        rq_psn: Psn::new(0).unwrap(),
+        max_dest_rd_atomic: ResponderDepth::new(4).unwrap(),
+        min_rnr_timer: MinRnrTimer::new(1).unwrap(),
+        optional: RtrOptional::default(),
+    };
+    let rts = RcRts {
+        timeout: Timeout::Infinite,
+        retry_cnt: RetryCount::new(6).unwrap(),
+        rnr_retry: RnrRetry::Infinite,
+        sq_psn: Psn::new(0).unwrap(),
+        max_rd_atomic: ReadDepth::ONE,
+        optional: RcRtsOptional::default(),
+    };
+    qp.modify(init).unwrap().modify(rtr).unwrap().modify(rts).unwrap()
+}
+
+struct Ends<P: Profile<Receive = OwnRq>> {
+    a: QueuePair<Rc, Rts, P>,
+    b: QueuePair<Rc, Rts, P>,
+    ca: CompletionQueue<P::Entry>,
+    cb: CompletionQueue<P::Entry>,
+    pool: Pool,
+    pd: ProtectionDomain,
+}
+
+fn ends<P: Profile<Receive = OwnRq, Initiator = Reads>>(dev: &Device) -> Ends<P> {
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (ca, cb) = (dev.ctx.create_cq(80).unwrap(), dev.ctx.create_cq(80).unwrap());
+    let pool = pd.create_pool(64, 64).unwrap();
+    let depth = Depth { send: 16, recv: 16 };
+    let a = pd.create_qp::<Rc, P>(&ca, &ca, depth).unwrap();
+    let b = pd.create_qp::<Rc, P>(&cb, &cb, depth).unwrap();
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    Ends { a: connect(dev, a, nb), b: connect(dev, b, na), ca, cb, pool, pd }
+}
+
+/// Polls `n` completions, in batches, and drops them: their buffers go home.
+fn drain<E: Owned>(cq: &mut CompletionQueue<E>, n: usize) {
+    let mut seen = 0;
+    while seen < n {
+        seen += cq.poll().unwrap().count();
+    }
+}
+
+#[test]
+fn every_send_signaled() {
+    let dev = device();
+    let Ends { mut a, mut b, mut ca, mut cb, pool, pd } = ends::<DefaultProfile>(&dev);
+    let region = pd.register::<RemoteAll>(64).unwrap();
+    let remote = region.remote();
+    let cell = remote.atomic(8).unwrap();
+    let take = || pool.take().unwrap();
+    counted("chains, lists and single posts", dev.posts / 4, || {
+        post_recv!(b, [Recv::new(take()), Recv::new(take()), Recv::empty(), Recv::new(take())])
+            .unwrap();
+        post_send!(
+            a,
+            [
+                Send::new(take()),
+                SendWithImm::inline(b"inline", 7),
+                RdmaWriteWithImm::inline_slice(b"12345678", remote.write(), 8),
+                RdmaWrite::new(take(), remote.write()),
+                RdmaRead::new(take(), remote.read()),
+                FetchAndAdd::new(take(), cell, 1),
+                CmpAndSwp::new(take(), cell, CompareSwap { compare: 0, swap: 1 }),
+            ]
+        )
+        .unwrap();
+        a.post_send(Send::new(Empty)).unwrap();
+        drain(&mut ca, 8);
+        drain(&mut cb, 4);
+
+        let mut slots = RecvSlots::<8>::new();
+        let mut list = b.recv_list(&mut slots);
+        for _ in 0..8 {
+            list.push(Recv::new(take())).unwrap();
+        }
+        list.post().unwrap();
+        let mut slots = SendSlots::<8>::new();
+        let mut list = a.send_list(&mut slots);
+        for _ in 0..8 {
+            list.push(Send::new(take())).unwrap();
+        }
+        list.post().unwrap();
+        drain(&mut ca, 8);
+        // A buffer goes from its completion straight to the next post.
+        for _ in 0..8 {
+            let received = loop {
+                if let Some(completion) = cb.poll_one().unwrap() {
+                    break completion;
+                }
+            };
+            let Outcome::Received(received) = received.outcome() else { panic!() };
+            a.post_send(RdmaWrite::new(received.entry.unwrap(), remote.write())).unwrap();
+        }
+        drain(&mut ca, 8);
+        12 + 16 + 8
+    });
+}
+
+#[test]
+fn selective_signaling() {
+    let dev = device();
+    let Ends { mut a, b: _b, mut ca, pool, pd, .. } = ends::<Ring>(&dev);
+    let region = pd.register::<RemoteWrite>(64).unwrap();
+    let to = region.remote().write();
+    let take = || pool.take().unwrap();
+    counted("a ring", dev.posts / 4, || {
+        for _ in 0..5 {
+            let _ = a.post_send_unsignaled(RdmaWrite::new(take(), to)).unwrap();
+        }
+        let chain = [(); 4].map(|()| RdmaWrite::new(take(), to));
+        let [one, two, three, four] = chain;
+        post_send!(a, [one, two.signaled(), three, four]).unwrap();
+        let mut released = 0;
+        while released < 9 {
+            for completion in ca.poll().unwrap() {
+                released += a.complete(completion).ok().unwrap().released.count();
+            }
+        }
+        9
+    });
+}
+
+#[test]
+fn lists_and_shared_receive_queues() {
+    profile! { Shared { receive: SharedRq, entry: AnyBuf, max_send_sge: 2 } }
+    let dev = device();
+    let Ends { a, ca: mut cq, pool, pd, .. } = ends::<Lists>(&dev);
+    let (a, _) = a.reset().unwrap();
+    let receives = pd.create_pool(16, 64).unwrap();
+    let mut srq: SharedReceiveQueue<Rc, AnyBuf, Max<2>> = pd.create_srq(&receives).unwrap();
+    let mut on = dev.ctx.create_cq(80).unwrap();
+    let b = pd.create_qp_on_srq::<Rc, Shared, _>(&on, &on, &srq, 4).unwrap();
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (mut a, _b) = (connect(&dev, a, nb), connect(&dev, b, na));
+    let take = || pool.take().unwrap();
+    let recv = || Recv::new([receives.take().unwrap(), receives.take().unwrap()]);
+    counted("gather lists and a shared receive queue", dev.posts / 8, || {
+        post_srq_recv!(srq, [recv(), recv(), recv()]).unwrap();
+        srq.post_srq_recv(Recv::new(receives.take().unwrap())).unwrap();
+        post_send!(
+            a,
+            [Send::new([take(), take()]), Send::new(take()), Send::new(BufList::from([take()]))]
+        )
+        .unwrap();
+        a.post_send(Send::inline(b"last")).unwrap();
+        drain(&mut cq, 4);
+        drain(&mut on, 4);
+        8
+    });
+}
+
+#[test]
+fn refused_posts() {
+    let dev = device();
+    let Ends { mut a, b: _b, pool, .. } = ends::<DefaultProfile>(&dev);
+    let other = dev.ctx.alloc_pd().unwrap();
+    let foreign = other.create_pool(4, 8).unwrap();
+    let take = || pool.take().unwrap();
+    counted("refused by the crate", dev.posts / 8, || {
+        let long = [0; 65];
+        let error = post_send!(a, [Send::new(take()), Send::inline_slice(&long)]).unwrap_err();
+        assert_eq!(error.into_rejected().count(), 1);
+        assert!(a.post_send(Send::new(foreign.take().unwrap())).is_err());
+        let mut slots = SendSlots::<2>::new();
+        let mut list = a.send_list(&mut slots);
+        list.push(Send::new(take())).unwrap();
+        assert!(list.push(Send::inline_slice(&long)).is_err());
+        drop(list);
+        5
+    });
+    // Nobody receives these, and the queue is full from then on.
+    while a.send_room() > 0 {
+        a.post_send(Send::new(take())).unwrap();
+    }
+    counted("refused because the queue is full", dev.posts / 8, || {
+        let error = post_send!(a, [Send::new(take()), Send::new(take())]).unwrap_err();
+        assert!(error.is_full());
+        drop(error);
+        assert!(a.post_send(Send::new(take())).is_err());
+        3
+    });
+}
+
+#[test]
+fn refused_by_the_device() {
+    let dev = device();
+    let Ends { a, b: _b, pool, .. } = ends::<DefaultProfile>(&dev);
+    let mut a = a.believe_in_send_depth(60).unwrap();
+    let take = || pool.take().unwrap();
+    while a.post_send(Send::new(take())).is_ok() {}
+    counted("refused by the device", dev.posts / 8, || {
+        let error = post_send!(a, [Send::new(take()), Send::new(take())]).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::Refused { errno: 12 });
+        assert_eq!((error.accepted(), error.into_rejected().count()), (0, 2));
+        2
+    });
+}
+
+#[test]
+fn flushed_work_requests() {
+    let dev = device();
+    let Ends { a, b, mut ca, mut cb, pool, .. } = ends::<DefaultProfile>(&dev);
+    drop(b);
+    drain(&mut cb, 0);
+    let mut a = a.to_error().unwrap();
+    counted("flushed", dev.posts / 8, || {
+        let [one, two] = [(); 2].map(|()| Send::new(pool.take().unwrap()));
+        post_send!(a, [one, two, Send::new(Empty)]).unwrap();
+        let mut flushed = 0;
+        while flushed < 3 {
+            for completion in ca.poll().unwrap() {
+                assert!(completion.status().unwrap_err().status.is_flush());
+                flushed += 1;
+            }
+        }
+        3
+    });
+}
+
+#[test]
+fn the_counter_counts() {
+    ALLOCATIONS.set(0);
+    COUNTING.set(true);
+    drop(std::hint::black_box(Box::new(1)));
+    COUNTING.set(false);
+    assert_eq!(ALLOCATIONS.get(), 2, "one allocation, and one that frees it");
+}

@@ -1,0 +1,99 @@
+//! Atomics: eight bytes, old value back.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use proverbs::*;
+
+use crate::support::*;
+
+/// Posts one atomic and gives the old value that it brought back.
+fn old_value(p: &mut Pair<Rc>, opcode: WcOpcode) -> u64 {
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    assert_eq!(sent.opcode, opcode);
+    let mut buf = sent.entry.unwrap();
+    buf.set_len(8);
+    u64::from_ne_bytes(buf[..].try_into().unwrap())
+}
+
+#[test]
+fn compare_and_swap_swaps_only_what_it_expects() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAtomic>(24).unwrap();
+    let cell = region.cell(8).unwrap();
+    cell.store(5, SeqCst);
+    let there = region.remote().atomic(8).unwrap();
+    let mut swap = |compare, swap| {
+        let operands = CompareSwap { compare, swap };
+        p.a.post_send(CmpAndSwp::new(poisoned(&p.pool), there, operands)).unwrap();
+        old_value(&mut p, WcOpcode::CompSwap)
+    };
+    assert_eq!(swap(6, 7), 5);
+    assert_eq!(cell.load(SeqCst), 5);
+    assert_eq!(swap(5, u64::MAX), 5);
+    assert_eq!(cell.load(SeqCst), u64::MAX);
+    assert_eq!(swap(u64::MAX, 0), u64::MAX);
+    assert_eq!(cell.load(SeqCst), 0);
+    // The neighbours are as they were.
+    assert_eq!(region.cell(0).unwrap().load(SeqCst), 0);
+    assert_eq!(region.cell(16).unwrap().load(SeqCst), 0);
+}
+
+#[test]
+fn fetch_and_add_wraps_and_counts_in_order() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAll>(8).unwrap();
+    let cell = region.cell(0).unwrap();
+    cell.store(u64::MAX, SeqCst);
+    let there = region.remote().atomic(0).unwrap();
+    let mut add = |n| {
+        p.a.post_send(FetchAndAdd::new(poisoned(&p.pool), there, n)).unwrap();
+        old_value(&mut p, WcOpcode::FetchAdd)
+    };
+    assert_eq!([add(2), add(3), add(u64::MAX)], [u64::MAX, 1, 4]);
+    assert_eq!(cell.load(SeqCst), 3);
+}
+
+#[test]
+fn atomics_from_both_ends_lose_no_count() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAtomic>(8).unwrap();
+    let there = region.remote().atomic(0).unwrap();
+    let rounds = if cfg!(miri) { 2 } else { 20 };
+    for _ in 0..rounds {
+        for _ in 0..4 {
+            p.a.post_send(FetchAndAdd::new(p.pool.take().unwrap(), there, 1)).unwrap();
+            p.b.post_send(FetchAndAdd::new(p.pool.take().unwrap(), there, 1)).unwrap();
+        }
+        poll(&p.dev, &mut p.ca, 4);
+        poll(&p.dev, &mut p.cb, 4);
+    }
+    assert_eq!(region.cell(0).unwrap().load(SeqCst), rounds * 8);
+}
+
+#[test]
+fn the_result_takes_eight_bytes_and_no_more() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAtomic>(8).unwrap();
+    region.cell(0).unwrap().store(77, SeqCst);
+    let mut sink = poisoned(&p.pool);
+    sink.set_len(3);
+    p.a.post_send(FetchAndAdd::new(sink, region.remote().atomic(0).unwrap(), 0)).unwrap();
+    let mut buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    buf.set_len(8);
+    holds(buf, &77u64.to_ne_bytes());
+}
+
+#[test]
+fn cells_are_aligned_and_inside() {
+    let p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAtomic>(16).unwrap();
+    let remote = region.remote();
+    let error = remote.atomic(4).unwrap_err();
+    assert!(error.misaligned);
+    assert_eq!(error.to_string(), "remote cell at offset 4 is not aligned to 8 bytes");
+    let error = remote.atomic(16).unwrap_err();
+    assert_eq!(error.to_string(), "8 bytes at offset 16 exceed the region of 16 bytes");
+    assert!(remote.atomic(8).is_ok());
+    assert!(remote.atomic(u64::MAX - 7).is_err());
+    assert!(region.cell(12).is_err());
+}

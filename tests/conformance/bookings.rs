@@ -1,0 +1,112 @@
+//! Completion queues cannot overrun: what may complete is booked when a queue attaches.
+
+use proverbs::*;
+
+use crate::support::*;
+
+fn device() -> (Device, ProtectionDomain) {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    (dev, pd)
+}
+
+#[test]
+fn each_direction_books_its_depth() {
+    let (dev, pd) = device();
+    let (sends, receives) = (dev.ctx.create_cq::<Buf>(40).unwrap(), dev.ctx.create_cq(40).unwrap());
+    let (free_s, free_r) = (sends.unbooked(), receives.unbooked());
+    assert_eq!((free_s, free_r), (sends.capacity(), receives.capacity()));
+    assert!(free_s >= 40);
+    let depth = Depth { send: 5, recv: 9 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&sends, &receives, depth).unwrap();
+    assert_eq!((qp.depth(), qp.granted_depth().recv >= 9), (depth, true));
+    // One more send than asked: the sentinel of a drain.
+    assert_eq!((sends.unbooked(), receives.unbooked()), (free_s - 6, free_r - 9));
+    let both = pd.create_qp::<Uc, DefaultProfile>(&sends, &sends, depth).unwrap();
+    assert_eq!(sends.unbooked(), free_s - 6 - 15);
+    drop((qp, both));
+    assert_eq!(sends.unbooked(), free_s - 21, "completions may still be in it");
+    let (mut sends, mut receives) = (sends, receives);
+    assert_eq!(poll_empty(&mut sends), 0);
+    assert_eq!((sends.unbooked(), receives.unbooked()), (free_s, free_r - 9));
+    assert_eq!(poll_empty(&mut receives), 0);
+    assert_eq!(receives.unbooked(), free_r);
+}
+
+#[test]
+fn a_queue_without_room_refuses_and_books_nothing() {
+    let (dev, pd) = device();
+    let cq = dev.ctx.create_cq::<Buf>(10).unwrap();
+    let free = cq.unbooked();
+    for depth in [Depth { send: free, recv: 0 }, Depth { send: 1, recv: free - 1 }] {
+        let error = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap_err();
+        let all = [depth.send + 1, depth.recv];
+        let free = if depth.recv == 0 { free } else { free - 2 };
+        let asked = all[(depth.recv != 0) as usize];
+        assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free });
+        assert_eq!(error.verb(), "ibv_create_qp");
+        let text = error.to_string();
+        assert!(text.contains(&asked.to_string()) && text.contains(&free.to_string()), "{text}");
+        assert_eq!(cq.unbooked(), cq.capacity());
+    }
+    // To the last entry.
+    let depth = Depth { send: free - 4, recv: 3 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    assert_eq!(cq.unbooked(), 0);
+    drop(qp);
+}
+
+#[test]
+fn a_full_booking_never_overruns() {
+    let wish = Wish { depth: Depth { send: 6, recv: 6 }, cqe: 13, ..Wish::new() };
+    let mut p = Pair::<Rc>::with(&wish);
+    for round in 0..if cfg!(miri) { 1 } else { 3 } {
+        for _ in 0..6 {
+            p.a.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        }
+        for _ in 0..6 {
+            p.a.post_send(Send::new(filled(&p.pool, &[round]))).unwrap();
+            p.b.post_send(Send::new(filled(&p.pool, &[round]))).unwrap();
+        }
+        // Both queues fill up before the first poll of either.
+        assert!(p.a.post_send(Send::new(Empty)).unwrap_err().is_full());
+        assert_eq!(poll(&p.dev, &mut p.ca, 12).len(), 12);
+        assert_eq!(poll(&p.dev, &mut p.cb, 12).len(), 12);
+    }
+    assert_eq!(p.pool.available(), 40);
+}
+
+#[test]
+fn a_shared_receive_queue_books_once_a_completion_queue() {
+    profile! { Shared { receive: SharedRq } }
+    let (dev, pd) = device();
+    let pool = pd.create_pool(7, 64).unwrap();
+    let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    let sends = dev.ctx.create_cq(40).unwrap();
+    let mut receives = dev.ctx.create_cq(40).unwrap();
+    let free = receives.unbooked();
+    let make = |receives: &CompletionQueue| {
+        pd.create_qp_on_srq::<Rc, Shared, _>(&sends, receives, &srq, 2).unwrap()
+    };
+    let one = make(&receives);
+    assert_eq!(receives.unbooked(), free - 7);
+    let two = make(&receives);
+    assert_eq!(receives.unbooked(), free - 7);
+    drop((one, two));
+    assert_eq!((poll_empty(&mut receives), receives.unbooked()), (0, free - 7));
+    drop(srq);
+    assert_eq!(poll_empty(&mut receives), 0);
+    println!("{receives:?}");
+}
+
+#[test]
+fn a_reset_keeps_its_booking() {
+    let Pair { a, mut ca, .. } = Pair::<Rc>::new();
+    let left = ca.unbooked();
+    let (a, _) = a.reset().unwrap();
+    assert_eq!(ca.unbooked(), left);
+    assert_eq!((poll_empty(&mut ca), ca.unbooked()), (0, left));
+    drop(a);
+    assert_eq!((poll_empty(&mut ca), ca.unbooked()), (0, ca.capacity()));
+}

@@ -1,0 +1,185 @@
+//! What RC and UC have in common: SEND and WRITE, with and without immediate.
+
+use proverbs::*;
+
+use crate::support::*;
+
+macro_rules! connected {
+    ($module:ident, $transport:ident) => {
+        mod $module {
+            use super::*;
+
+            type T = $transport;
+
+            #[test]
+            fn send_arrives_whatever_its_length() {
+                let mut lengths = vec![1, 7, 8, 255, 1024];
+                if !cfg!(miri) {
+                    lengths.extend([1025, 2048, 4095, 4096]);
+                }
+                let wish = Wish { size: 4096, buffers: 4, ..Wish::new() };
+                let mut p = Pair::<T>::with(&wish);
+                for len in lengths {
+                    let message = numbered(len, len);
+                    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                    p.a.post_send(Send::new(filled(&p.pool, &message))).unwrap();
+                    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+                    assert_eq!((sent.opcode, sent.qp_num), (WcOpcode::Send, p.a.qp_num()));
+                    holds(sent.entry.unwrap(), &message);
+                    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                    assert_eq!((got.opcode, got.imm_data), (WcOpcode::Recv, None));
+                    assert_eq!((got.byte_len as usize, got.qp_num), (len, p.b.qp_num()));
+                    holds(got.entry.unwrap(), &message);
+                }
+                assert_eq!(p.pool.available(), 4);
+            }
+
+            #[test]
+            fn sends_arrive_in_order() {
+                let mut p = Pair::<T>::new();
+                for round in 0..if cfg!(miri) { 1 } else { 3 } {
+                    for _ in 0..8 {
+                        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                    }
+                    for i in 0..8 {
+                        p.a.post_send(Send::new(filled(&p.pool, &[round, i]))).unwrap();
+                    }
+                    let sent = poll(&p.dev, &mut p.ca, 8).into_iter().zip(0..);
+                    sent.for_each(|(s, i)| drop(holds(s.sent().entry.unwrap(), &[round, i])));
+                    let got = poll(&p.dev, &mut p.cb, 8).into_iter().zip(0..);
+                    got.for_each(|(g, i)| drop(holds(g.received().entry.unwrap(), &[round, i])));
+                }
+            }
+
+            #[test]
+            fn send_with_immediate() {
+                let mut p = Pair::<T>::new();
+                p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                p.a.post_send(SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).solicited())
+                    .unwrap();
+                assert_eq!(poll(&p.dev, &mut p.ca, 1).remove(0).sent().opcode, WcOpcode::Send);
+                let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                assert_eq!((got.opcode, got.imm_data), (WcOpcode::Recv, Some(0x0102_0304)));
+                assert_eq!(got.data(), b"imm");
+            }
+
+            #[test]
+            fn write_lands_in_the_region_without_notice() {
+                let mut p = Pair::<T>::new();
+                let region = p.pd.register::<RemoteWrite>(64).unwrap();
+                let at = region.remote().slice(8, 16).unwrap();
+                let bytes = numbered(1, 16);
+                p.a.post_send(RdmaWrite::new(filled(&p.pool, &bytes), at.write())).unwrap();
+                // A later SEND of the same queue pair tells that it is there (R10.11).
+                p.b.post_recv(Recv::empty()).unwrap();
+                p.a.post_send(Send::new(Empty)).unwrap();
+                let sent = poll(&p.dev, &mut p.ca, 2).remove(0).sent();
+                assert_eq!(sent.opcode, WcOpcode::RdmaWrite);
+                holds(sent.entry.unwrap(), &bytes);
+                let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                assert_eq!((got.byte_len, got.entry.is_none()), (0, true));
+                let mut all = [0; 64];
+                region.read_at(0, &mut all).unwrap();
+                assert_eq!(all[8..24], bytes[..]);
+                assert!(all[..8].iter().chain(&all[24..]).all(|&byte| byte == 0));
+            }
+
+            #[test]
+            fn write_with_immediate_consumes_a_receive_and_lands_in_the_region() {
+                let mut p = Pair::<T>::new();
+                let region = p.pd.register::<RemoteWrite>(64).unwrap();
+                p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                let source = filled(&p.pool, &numbered(2, 24));
+                p.a.post_send(RdmaWriteWithImm::new(source, region.remote().write(), 0xdead_beef))
+                    .unwrap();
+                let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+                assert_eq!(sent.opcode, WcOpcode::RdmaWrite);
+                let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                assert_eq!(got.opcode, WcOpcode::RecvRdmaWithImm);
+                assert_eq!((got.imm_data, got.byte_len), (Some(0xdead_beef), 24));
+                // The data is not in the receive's buffer (R1.5).
+                assert!(got.data().is_empty());
+                untouched(got.entry.unwrap());
+                let mut bytes = [0; 24];
+                region.read_at(0, &mut bytes).unwrap();
+                assert_eq!(bytes[..], numbered(2, 24)[..]);
+                assert_eq!(p.b.recvs_outstanding(), 0);
+            }
+
+            #[test]
+            fn messages_of_no_bytes() {
+                let mut p = Pair::<T>::new();
+                let region = p.pd.register::<RemoteWrite>(8).unwrap();
+                let remote = region.remote().write();
+                post_recv!(
+                    p.b,
+                    [Recv::empty(), Recv::new(poisoned(&p.pool)), Recv::empty(), Recv::empty()]
+                )
+                .unwrap();
+                post_send!(
+                    p.a,
+                    [
+                        Send::new(Empty),
+                        SendWithImm::new(Empty, 1),
+                        RdmaWrite::new(Empty, remote),
+                        RdmaWriteWithImm::new(Empty, remote, 2),
+                        SendWithImm::inline(&[], 3),
+                    ]
+                )
+                .unwrap();
+                let sent = poll(&p.dev, &mut p.ca, 5);
+                assert!(sent.into_iter().all(|sent| sent.sent().entry.is_none()));
+                let got = poll(&p.dev, &mut p.cb, 4).into_iter().map(Done::received);
+                let got: Vec<_> = got.map(|g| (g.byte_len, g.imm_data, g.entry)).collect();
+                let imm: Vec<_> = got.iter().map(|(_, imm, _)| *imm).collect();
+                assert_eq!(imm, [None, Some(1), Some(2), Some(3)]);
+                assert!(got.iter().all(|(len, ..)| *len == 0));
+                for (i, (.., entry)) in got.into_iter().enumerate() {
+                    assert_eq!(entry.is_some(), i == 1);
+                    entry.map(|buf| holds(buf, &[]));
+                }
+            }
+
+            #[test]
+            fn a_buffer_sends_up_to_its_length_and_receives_up_to_its_capacity() {
+                let mut p = Pair::<T>::new();
+                let mut short = poisoned(&p.pool);
+                short.set_len(3);
+                p.b.post_recv(Recv::new(short)).unwrap();
+                let mut buf = filled(&p.pool, &numbered(3, 100));
+                buf.set_len(60);
+                p.a.post_send(Send::new(buf)).unwrap();
+                let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                holds(got.entry.unwrap(), &numbered(3, 100)[..60]);
+                poll(&p.dev, &mut p.ca, 1);
+            }
+
+            #[test]
+            fn a_context_of_the_users_comes_back_with_the_buffer() {
+                let wish = Wish::new();
+                let mut dev_pair = super::with_context::<T>(&wish);
+                let (p, pool) = &mut dev_pair;
+                let mut buf = filled(pool, b"context");
+                buf.context_mut().push_str(" of the sender");
+                p.b.post_recv(Recv::new(poisoned(pool))).unwrap();
+                p.a.post_send(Send::new(buf)).unwrap();
+                let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+                assert_eq!(sent.entry.unwrap().context(), "buffer 0 of the sender");
+                let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                assert_eq!(got.entry.as_ref().unwrap().context(), "buffer 1");
+                assert_eq!(got.data(), b"context");
+            }
+        }
+    };
+}
+
+connected!(rc, Rc);
+connected!(uc, Uc);
+
+profile! { WithContext { entry: Buf<String> } }
+
+fn with_context<T: Bring<WithContext>>(wish: &Wish) -> (Pair<T, WithContext>, Pool<String>) {
+    let pair = Pair::<T, WithContext>::with(wish);
+    let pool = pair.pd.create_pool_with(4, 64, |i| format!("buffer {i}")).unwrap();
+    (pair, pool)
+}

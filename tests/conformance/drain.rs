@@ -1,0 +1,176 @@
+//! Draining: everything home before the queue pair goes.
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+
+/// Drains and gives the first bytes of what came, and the number of foreign completions.
+fn drain<T: Transport, P: Profile<Entry = Buf>>(
+    qp: &mut QueuePair<T, Error, P>,
+    cq: &mut CompletionQueue,
+) -> (Vec<u8>, usize) {
+    let (mut found, mut other) = (Vec::new(), 0);
+    qp.drain(cq, |drained| match drained {
+        Drained::Entry(mut buf) => {
+            buf.set_len(1);
+            found.push(buf[0]);
+        }
+        Drained::Other(completion) => {
+            drop(completion);
+            other += 1;
+        }
+    })
+    .unwrap();
+    found.sort_unstable();
+    (found, other)
+}
+
+macro_rules! drains {
+    ($($name:ident: $profile:ty;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn rc_with_sends_that_wait_and_receives() {
+                let mut p = Pair::<Rc, $profile>::new();
+                for i in 0..3 {
+                    p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+                    p.a.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                }
+                let mut a = p.a.to_error().unwrap();
+                assert_eq!(drain(&mut a, &mut p.ca), (vec![0, 1, 2, 10, 11, 12], 0));
+                assert_eq!((a.sends_outstanding(), a.recvs_outstanding()), (0, 0));
+                assert_eq!(drain(&mut a, &mut p.ca), (vec![], 0));
+                assert_eq!(a.destroy().unwrap().len(), 0);
+                assert_eq!((p.pool.available(), poll_empty(&mut p.ca)), (40, 0));
+            }
+
+            #[test]
+            fn uc_with_receives() {
+                let mut p = Pair::<Uc, $profile>::new();
+                let region = p.pd.register::<RemoteWrite>(8).unwrap();
+                let to = region.remote().write();
+                for i in 0..3 {
+                    p.a.post_send(RdmaWrite::new(filled(&p.pool, &[i]), to)).unwrap();
+                    p.a.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                }
+                // Success or flush, the buffers come.
+                let mut a = p.a.to_error().unwrap();
+                assert_eq!(drain(&mut a, &mut p.ca), (vec![0, 1, 2, 10, 11, 12], 0));
+                assert_eq!(p.pool.available(), 40);
+            }
+
+            #[test]
+            fn ud_with_receives() {
+                let mut p = Pair::<Ud, $profile>::new();
+                let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+                for i in 0..3 {
+                    p.a.post_send(Send::new(filled(&p.pool, &[i])).to(to)).unwrap();
+                    p.a.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                }
+                p.a.remove_address_handle(to.address_handle);
+                let mut a = p.a.to_error().unwrap();
+                assert_eq!(drain(&mut a, &mut p.ca), (vec![0, 1, 2, 10, 11, 12], 0));
+                assert_eq!(a.reap_address_handles(), 0);
+            }
+
+            #[test]
+            fn two_completion_queues_take_two_calls() {
+                let p = Pair::<Rc, $profile>::new();
+                let (mut sends, mut receives) =
+                    (p.dev.ctx.create_cq(30).unwrap(), p.dev.ctx.create_cq(30).unwrap());
+                let wish = Wish::new();
+                let qp = p.pd.create_qp::<Rc, $profile>(&sends, &receives, wish.depth).unwrap();
+                // Its peer has no receive, and takes no notice.
+                let mut qp = Rc::up(qp, &p.dev, p.b.qp_num(), &wish);
+                for i in 0..2 {
+                    qp.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+                    qp.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                }
+                let mut qp = qp.to_error().unwrap();
+                assert_eq!(drain(&mut qp, &mut sends), (vec![0, 1], 0));
+                assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding()), (0, 2));
+                assert_eq!(drain(&mut qp, &mut receives), (vec![10, 11], 0));
+                let mut ca = p.ca;
+                let error = qp.drain(&mut ca, |_| ()).unwrap_err();
+                let text = "drain: EINVAL: Invalid argument (the queue pair does not \
+                            complete into this completion queue)";
+                assert_eq!(said(&error), text);
+            }
+
+            #[test]
+            fn completions_of_others_are_handed_on() {
+                let p = Pair::<Rc, $profile>::new();
+                let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
+                let mut cq = dev.ctx.create_cq(60).unwrap();
+                let a = pd.create_qp::<Rc, $profile>(&cq, &cq, wish.depth).unwrap();
+                let b = pd.create_qp::<Rc, $profile>(&cq, &cq, wish.depth).unwrap();
+                let (na, nb) = (a.qp_num(), b.qp_num());
+                let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+                // A message for `b` is there when `a` drains, and one of `b` waits.
+                b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+                a.post_recv(Recv::new(filled(&pool, &[10]))).unwrap();
+                a.post_send(Send::new(filled(&pool, &[0]))).unwrap();
+                let mut a = match poll_one_receive(&dev, &mut cq, nb) {
+                    true => a.to_error().unwrap(),
+                    false => unreachable!(),
+                };
+                let (found, other) = drain(&mut a, &mut cq);
+                // Its send was polled above if it came before the receive.
+                assert!(found.ends_with(&[10]), "{found:?}");
+                assert_eq!(other, 0);
+                drop(a);
+                let mut b = b.to_error().unwrap();
+                drain(&mut b, &mut cq);
+                assert_eq!(pool.available(), 40);
+            }
+        }
+    )*};
+}
+
+drains! {
+    handles: DefaultProfile;
+    ring: Ring;
+}
+
+/// Polls up to and with the receive of the queue pair `number`, dropping what comes before.
+fn poll_one_receive(dev: &Device, cq: &mut CompletionQueue, number: u32) -> bool {
+    until(dev, "a receive", || {
+        let Some(completion) = cq.poll_one().unwrap() else { return false };
+        completion.qp_num() == number && completion.direction() == Direction::Receive
+    });
+    true
+}
+
+#[test]
+fn foreign_completions_are_handed_on_whole() {
+    let p = Pair::<Rc>::new();
+    let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
+    let mut cq = dev.ctx.create_cq(60).unwrap();
+    let make = || {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+        Rc::init(qp, &wish)
+    };
+    let (mut one, mut two) = (make(), make());
+    one.post_recv(Recv::new(filled(&pool, &[1]))).unwrap();
+    two.post_recv(Recv::new(filled(&pool, &[2]))).unwrap();
+    let (mut one, two) = (one.to_error().unwrap(), two.to_error().unwrap());
+    let (mut mine, mut others) = (0, Vec::new());
+    until(&dev, "both receives are flushed", || {
+        one.drain(&mut cq, |drained| match drained {
+            Drained::Entry(buf) => mine += (buf[0] == 1) as u32,
+            Drained::Other(completion) => {
+                assert_eq!(completion.qp_num(), two.qp_num());
+                others.push(completion.into_entry().unwrap());
+            }
+        })
+        .unwrap();
+        for completion in cq.poll().unwrap() {
+            others.push(completion.into_entry().unwrap());
+        }
+        others.len() == 1
+    });
+    assert_eq!((mine, others[0][0]), (1, 2));
+}

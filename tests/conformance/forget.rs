@@ -1,0 +1,141 @@
+//! `mem::forget` leaks: nothing dangles, and nothing is handed out twice.
+
+use std::mem::forget;
+
+use proverbs::*;
+
+use crate::support::*;
+
+/// Messages 0, 1 and so on from `a` to `b`, all of them received.
+fn arrived(p: &mut Pair<Rc>, n: u8) {
+    for i in 0..n {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+    }
+    // On RC the sender's completions say that the receiver's are there.
+    poll(&p.dev, &mut p.ca, n as usize);
+}
+
+#[test]
+fn a_completion() {
+    let mut p = Pair::<Rc>::new();
+    arrived(&mut p, 3);
+    forget(p.cb.poll_one().unwrap().unwrap());
+    let rest = poll(&p.dev, &mut p.cb, 2).into_iter();
+    let rest: Vec<u8> = rest.map(|done| done.received().data()[0]).collect();
+    assert_eq!(rest, [1, 2]);
+    assert_eq!((p.pool.available(), poll_empty(&mut p.cb)), (39, 0), "one buffer is lost");
+    assert_eq!(p.b.recvs_outstanding(), 0);
+    drop(p.b);
+    assert_eq!((poll_empty(&mut p.cb), p.pool.reclaim(&mut p.cb)), (0, 0));
+}
+
+#[test]
+fn the_iterator_of_a_poll() {
+    let mut p = Pair::<Rc>::new();
+    arrived(&mut p, 4);
+    let mut completions = p.cb.poll().unwrap();
+    assert_eq!(completions.len(), 4);
+    let first = completions.next().unwrap().into_entry().unwrap();
+    forget(completions);
+    assert_eq!((first[0], poll_empty(&mut p.cb)), (0, 0));
+    assert_eq!(p.pool.available(), 36);
+    arrived(&mut p, 2);
+    let next = poll(&p.dev, &mut p.cb, 2).into_iter();
+    assert_eq!(next.map(|done| done.received().data()[0]).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn what_an_iterator_did_not_hand_out_comes_with_the_next_poll() {
+    let mut p = Pair::<Rc>::new();
+    arrived(&mut p, 4);
+    let mut seen = Vec::new();
+    for take in [1, 2, 1] {
+        for completion in p.cb.poll().unwrap().take(take) {
+            seen.push(completion.into_entry().unwrap());
+        }
+    }
+    assert_eq!(seen.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(poll_empty(&mut p.cb), 0);
+}
+
+#[test]
+fn a_dropped_completion_sends_its_buffer_home() {
+    let mut p = Pair::<Rc>::new();
+    arrived(&mut p, 3);
+    drop(p.cb.poll().unwrap());
+    assert_eq!(poll_empty(&mut p.cb), 3);
+    assert_eq!(p.pool.available(), 40);
+    arrived(&mut p, 1);
+    // A queue that goes takes home what is in it.
+    drop(p.cb);
+    assert_eq!(p.pool.available(), 40);
+}
+
+#[test]
+fn a_queue_pair() {
+    let mut p = Pair::<Rc>::new();
+    for _ in 0..3 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    forget(p.b);
+    // It is still there, and receives.
+    p.a.post_send(Send::inline(b"leaked")).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"leaked");
+    poll(&p.dev, &mut p.ca, 1);
+    assert_eq!((p.pool.reclaim(&mut p.cb), p.pool.available()), (0, 38));
+    assert!(p.cb.destroy().is_err());
+    assert!(p.pd.destroy().is_err());
+}
+
+#[test]
+fn a_refused_post() {
+    let mut p = Pair::<Rc>::new();
+    let buf = filled(&p.pool, b"lost");
+    let error = post_send!(p.a, [Send::new(buf), Send::inline_slice(&[0; 65])]).unwrap_err();
+    forget(error);
+    assert_eq!((p.pool.available(), p.a.sends_outstanding()), (39, 0));
+    let error = post_send!(p.a, [Send::new(poisoned(&p.pool)), Send::inline_slice(&[0; 65])]);
+    let mut rejected = error.unwrap_err().into_rejected();
+    let first = rejected.next().unwrap();
+    forget(rejected);
+    drop(first);
+    assert_eq!(p.pool.available(), 39);
+    arrived(&mut p, 1);
+}
+
+#[test]
+fn lists_and_released_entries() {
+    profile! { Ring { signaling: Selective } }
+    let mut p = Pair::<Rc, Ring>::new();
+    for _ in 0..3 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let mut slots = SendSlots::<4>::new();
+    let mut list = p.a.send_list(&mut slots);
+    list.push(Send::new(filled(&p.pool, b"never posted"))).unwrap();
+    forget(list);
+    // The slot of the ring is used again: what was in it is lost, and nothing else.
+    let send = |i| Send::new(filled(&p.pool, &[i]));
+    post_send!(p.a, [send(0), send(1)]).unwrap();
+    poll(&p.dev, &mut p.cb, 2);
+    until(&p.dev, "the completion", || {
+        let Some(completion) = p.ca.poll_one().unwrap() else { return false };
+        let mut released = p.a.complete(completion).unwrap().released;
+        assert_eq!(released.next().unwrap()[0], 0);
+        forget(released);
+        true
+    });
+    // What it did not hand out comes with the next completion.
+    p.a.post_send(Send::new(filled(&p.pool, &[2]))).unwrap();
+    let (_, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
+    assert_eq!(released.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [1, 2]);
+    poll(&p.dev, &mut p.cb, 1);
+
+    let mut slots = RecvSlots::<4>::new();
+    let mut list = p.b.recv_list(&mut slots);
+    list.push(Recv::new(poisoned(&p.pool))).unwrap();
+    forget(list);
+    drop(released);
+    assert_eq!((p.pool.available(), p.b.recvs_outstanding()), (38, 0));
+}

@@ -1,0 +1,31 @@
+//! One suite for every device: what the crate promises, held against the loopback device, under Miri,
+//! and against a real device when `PROVERBS_DEVICE` names one (`PROVERBS_GID_INDEX`: its GID, 0 if
+//! unset).
+//!
+//! Where devices differ, `by_rule!` names the rule and one exact value for each (rules R10.16 and others).
+#![forbid(unsafe_code)]
+
+mod support;
+
+mod atomics;
+mod bad_wr;
+mod bookings;
+mod connected;
+mod drain;
+mod errors;
+mod events;
+mod forget;
+mod inline;
+mod lists;
+mod query;
+mod reads;
+mod refusals;
+mod reset;
+mod selective;
+mod sge;
+mod shared;
+mod srq;
+mod states;
+mod teardown;
+mod ud;
+mod ud_addresses;

@@ -1,0 +1,92 @@
+//! What devices and queue pairs tell of themselves.
+
+use proverbs::*;
+
+use crate::support::*;
+
+#[test]
+fn the_device_tells_its_limits() {
+    let dev = Device::open();
+    let attr = dev.ctx.query_device().unwrap();
+    assert!(attr.phys_port_cnt >= 1);
+    for limit in [attr.max_qp, attr.max_qp_wr, attr.max_sge, attr.max_cqe, attr.max_srq_wr] {
+        assert!(limit > 0, "{attr:?}");
+    }
+    assert!(attr.max_qp_rd_atom >= 4 && attr.max_qp_init_rd_atom >= 4);
+    assert_ne!(attr.atomic_cap, AtomicCap::None);
+    let name = dev.ctx.name();
+    assert_eq!(format!("{:?}", dev.ctx), format!("Context({name})"));
+    match dev.kind {
+        Kind::Loopback => assert_eq!(name, "loop0"),
+        _ => assert!(devices().unwrap().contains(&name)),
+    }
+}
+
+#[test]
+fn the_port_tells_its_state() {
+    let dev = Device::open();
+    let port = dev.ctx.query_port(1).unwrap();
+    assert!(port.is_active);
+    assert_eq!(port.link_layer, LinkLayer::Ethernet);
+    assert!(port.active_mtu.unwrap() <= port.max_mtu.unwrap());
+    assert!(u32::from(dev.gid_index) < port.gid_tbl_len);
+    assert!(!dev.gid().is_zero());
+    assert_eq!(dev.ctx.query_pkey(1, 0).unwrap(), 0xffff);
+    let error = dev.ctx.query_port(9).unwrap_err();
+    assert_eq!(said(&error), "ibv_query_port: EINVAL: Invalid argument (port 9)");
+}
+
+#[test]
+fn a_queue_pair_tells_what_it_was_given() {
+    let p = Pair::<Rc>::new();
+    let attr = p.a.query().unwrap();
+    assert_eq!(attr.state, Some(QpState::Rts));
+    assert_eq!(attr.path_mtu, Some(Mtu::Bytes1024));
+    assert_eq!(attr.dest_qpn, p.b.qp_num());
+    assert_eq!((attr.port, attr.access), (1, QpAccess::all()));
+    assert_eq!((attr.rq_psn, attr.sq_psn), (Wish::new().psn, Wish::new().psn));
+    assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (4, 4));
+    assert!(!attr.sq_draining);
+    assert_ne!(p.a.qp_num(), p.b.qp_num());
+    assert_eq!(format!("{:?}", p.a), format!("QueuePair(RC {:#08x}, Rts)", p.a.qp_num()));
+
+    let p = Pair::<Ud>::new();
+    let attr = p.a.query().unwrap();
+    assert_eq!((attr.state, attr.qkey), (Some(QpState::Rts), QKEY));
+}
+
+#[test]
+fn depths_of_reads_and_atomics() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq(20).unwrap();
+    let wish = Wish::new();
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+    let number = qp.qp_num();
+    let qp = <Rc as Bring<DefaultProfile>>::init(qp, &wish);
+    let qp = qp
+        .modify(RcRtr {
+            address: dev.vector(),
+            path_mtu: Mtu::Bytes256,
+            dest_qpn: Qpn::new(number).unwrap(),
+            rq_psn: Psn::MAX,
+            max_dest_rd_atomic: ResponderDepth::new(5).unwrap(),
+            min_rnr_timer: MinRnrTimer::MAX,
+            optional: RtrOptional::default(),
+        })
+        .unwrap();
+    let depth = by_rule!(dev, "R4.8", loopback: 5, rxe: 8);
+    let attr = qp.query().unwrap();
+    assert_eq!((attr.max_dest_rd_atomic, attr.path_mtu), (depth, Some(Mtu::Bytes256)));
+    assert_eq!((attr.rq_psn, attr.dest_qpn), (0xff_ffff, number));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "asks libibverbs, which Miri cannot call")]
+fn a_fork_and_registered_memory() {
+    let dev = Device::open();
+    by_rule!(dev, "R17.4",
+        // No RDMA in this kernel, so it does not say that it copies pinned pages; nobody asked the library to.
+        loopback: assert_ne!(fork_status(), ForkStatus::Enabled),
+        rxe: assert_eq!(fork_status(), ForkStatus::Unneeded));
+}

@@ -1,0 +1,95 @@
+//! RDMA READ.
+
+use proverbs::*;
+
+use crate::support::*;
+
+#[test]
+fn read_fills_the_buffer_up_to_its_length() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteRead>(64).unwrap();
+    region.write_at(0, &numbered(1, 64)).unwrap();
+    let mut sink = poisoned(&p.pool);
+    sink.set_len(20);
+    let from = region.remote().slice(8, 20).unwrap().read();
+    p.a.post_send(RdmaRead::new(sink, from)).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    assert_eq!(sent.opcode, WcOpcode::RdmaRead);
+    holds(sent.entry.unwrap(), &numbered(1, 64)[8..28]);
+}
+
+#[test]
+fn reads_of_several_packets() {
+    let wish = Wish { size: if cfg!(miri) { 1100 } else { 4096 }, buffers: 3, ..Wish::new() };
+    let mut p = Pair::<Rc>::with(&wish);
+    let len = p.pool.take().unwrap().capacity();
+    let region = p.pd.register::<RemoteRead>(len).unwrap();
+    region.write_at(0, &numbered(4, len)).unwrap();
+    let from = region.remote().read();
+    let sink = || poisoned(&p.pool);
+    post_send!(
+        p.a,
+        [RdmaRead::new(sink(), from), RdmaRead::new(sink(), from), RdmaRead::new(sink(), from)]
+    )
+    .unwrap();
+    for sent in poll(&p.dev, &mut p.ca, 3) {
+        holds(sent.sent().entry.unwrap(), &numbered(4, len));
+    }
+}
+
+#[test]
+fn a_fenced_send_waits_for_the_read_before_it() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteRead>(8).unwrap();
+    region.write_at(0, b"original").unwrap();
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    let sink = poisoned(&p.pool);
+    let mut sink = sink;
+    sink.set_len(8);
+    let read = RdmaRead::new(sink, region.remote().read());
+    post_send!(p.a, [read, Send::inline(b"overwrite").fence()]).unwrap();
+    let read = poll(&p.dev, &mut p.ca, 2).remove(0).sent();
+    holds(read.entry.unwrap(), b"original");
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"overwrite");
+}
+
+#[test]
+fn a_read_of_no_bytes_needs_no_key() {
+    let mut p = Pair::<Rc>::new();
+    // R3.4: so it tells nothing about rights.
+    let nowhere = RemoteSlice::<RemoteRead>::from_parts(0, 0, 0);
+    p.a.post_send(RdmaRead::new(Empty, nowhere.read())).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    assert_eq!((sent.opcode, sent.entry.is_none()), (WcOpcode::RdmaRead, true));
+}
+
+profile! { Writer { initiator: NoReads } }
+
+#[test]
+fn a_queue_pair_without_reads_still_sends_and_writes() {
+    let mut p = Pair::<Rc, Writer>::new();
+    assert_eq!(p.a.query().unwrap().max_rd_atomic, 0);
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    post_send!(p.a, [RdmaWrite::inline(&[9; 8], region.remote().write()), Send::inline(b"x")])
+        .unwrap();
+    poll(&p.dev, &mut p.ca, 2);
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"x");
+    let mut bytes = [0; 8];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [9; 8]);
+}
+
+#[test]
+fn a_remote_slice_travels_as_bytes_with_its_rights() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteReadWrite>(32).unwrap();
+    region.write_at(16, b"here").unwrap();
+    let wire = region.export::<RemoteRead>().to_bytes();
+    assert!(RemoteSlice::<RemoteWrite>::from_bytes(&wire).is_none());
+    let there = RemoteSlice::<RemoteRead>::from_bytes(&wire).unwrap();
+    let mut sink = poisoned(&p.pool);
+    sink.set_len(4);
+    p.a.post_send(RdmaRead::new(sink, there.slice(16, 4).unwrap().read())).unwrap();
+    holds(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap(), b"here");
+}

@@ -1,0 +1,106 @@
+//! Every refusal names the verb, the errno, and what was asked.
+
+use proverbs::*;
+
+use crate::support::*;
+
+fn says<T>(result: Result<T, VerbsError>, text: &str) -> VerbsError {
+    let error = result.err().expect("it is refused");
+    assert_eq!(said(&error), text);
+    error
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "asks libibverbs, which Miri cannot call")]
+fn a_device_that_is_not_there() {
+    let error = Context::open("no_such_device").unwrap_err();
+    assert_eq!(error.verb(), "ibv_open_device");
+    let ErrorKind::NotFound(what) = error.kind() else { panic!("{error}") };
+    assert!(what.starts_with("no device is called no_such_device; devices here: "), "{what}");
+    assert!(error.to_string().starts_with("ibv_open_device: no device is called "), "{error}");
+    assert_eq!(error.errno(), None);
+}
+
+#[test]
+fn numbers_beyond_the_device() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq::<Buf>(10).unwrap();
+    let most = dev.ctx.query_device().unwrap();
+    let (wr, cqe, sge) = (most.max_qp_wr, most.max_cqe, most.max_sge);
+    let error = dev.ctx.create_cq::<Buf>(cqe + 1);
+    says(error, &format!("ibv_create_cq: cqe {} exceeds {cqe}", cqe + 1));
+    let error = dev.ctx.create_cq::<Buf>(0);
+    let error = says(error, "ibv_create_cq: EINVAL: Invalid argument (cqe 0)");
+    assert_eq!(error.errno(), Some(22));
+    let create = |send, recv| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send, recv });
+    let text = format!("ibv_create_qp: max_send_wr {} exceeds {wr}", wr + 1);
+    let error = says(create(wr + 1, 1), &text);
+    let kind = ErrorKind::Limit { what: "max_send_wr", asked: wr as u64 + 1, max: wr.into() };
+    assert_eq!(*error.kind(), kind);
+    let text = format!("ibv_create_qp: max_recv_wr {} exceeds {wr}", wr + 1);
+    says(create(1, wr + 1), &text);
+    profile! { ManyPieces { max_send_sge: 33 } }
+    let error = pd.create_qp::<Rc, ManyPieces>(&cq, &cq, Depth { send: 1, recv: 1 });
+    says(error, &format!("ibv_create_qp: max_send_sge 33 exceeds {sge}"));
+    profile! { Scattered { max_recv_sge: 40 } }
+    let error = pd.create_qp::<Uc, Scattered>(&cq, &cq, Depth { send: 1, recv: 1 });
+    says(error, &format!("ibv_create_qp: max_recv_sge 40 exceeds {sge}"));
+    profile! { Inlined { max_inline: 1025 } }
+    let error = pd.create_qp::<Ud, Inlined>(&cq, &cq, Depth { send: 2, recv: 1 }).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("ibv_create_qp", Some(22)));
+    assert!(error.to_string().contains("UD with max_send_wr 3, max_recv_wr 1"), "{error}");
+    assert!(error.to_string().contains("max_inline_data 1025"), "{error}");
+    // None of them booked anything.
+    assert_eq!(cq.unbooked(), cq.capacity());
+}
+
+#[test]
+fn memory_of_no_size_and_of_too_much() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let none = "ibv_reg_mr: EINVAL: Invalid argument (0 bytes)";
+    says(pd.register::<RemoteRead>(0), none);
+    says(pd.create_pool(0, 64), none);
+    let long = "ibv_reg_mr: buffer size 2147483648 exceeds 2147483647";
+    says(pd.create_pool(1, 1 << 31), long);
+    let error = pd.register::<RemoteRead>(usize::MAX).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("ibv_reg_mr", Some(12)));
+}
+
+#[test]
+fn indices_beyond_a_table() {
+    let dev = Device::open();
+    // rxe has 1024 entries, and answers for any of them; 16 on loopback.
+    let error = dev.ctx.query_gid(9, 0).unwrap_err();
+    assert_eq!(error.verb(), "ibv_query_gid");
+    assert!(error.to_string().ends_with("(port 9, GID index 0)"), "{error}");
+    assert!(error.errno().is_some());
+    let error = dev.ctx.query_pkey(9, 0).unwrap_err();
+    assert_eq!(error.verb(), "ibv_query_pkey");
+    assert!(error.to_string().ends_with("(port 9, P_Key index 0)"), "{error}");
+}
+
+#[test]
+fn a_gid_index_that_is_not_filled() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let empty = 13;
+    assert!(dev.ctx.query_gid(1, empty).map_or(true, |gid| gid.is_zero()));
+    let error = pd.create_ah(AddressVector::roce(1, dev.gid(), empty)).unwrap_err();
+    assert_eq!(error.verb(), "ibv_create_ah");
+    // R5.4: ENODATA.
+    assert_eq!(error.errno(), Some(61));
+    let text = format!("(port 1, dgid {}, sgid_index 13)", dev.gid());
+    assert!(error.to_string().ends_with(&text), "{error}");
+}
+
+#[test]
+fn values_beyond_their_bits() {
+    assert_eq!(Psn::try_from(1 << 24).unwrap_err().to_string(), "PSN 16777216 exceeds 16777215");
+    let error: VerbsError = Qpn::try_from(u32::MAX).unwrap_err().into();
+    assert_eq!(error.to_string(), "attribute: queue pair number 4294967295 exceeds 16777215");
+    assert!(Qkey::new(1 << 31).is_none());
+    assert!(PrivilegedQkey::new(1).is_none());
+    assert!(ReadDepth::new(0).is_none());
+}

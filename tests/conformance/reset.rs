@@ -1,0 +1,155 @@
+//! RESET, destruction, and what they leave behind in completion queues.
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+
+/// Connects two queue pairs that are in RESET.
+fn reconnect<P>(
+    dev: &Device,
+    a: QueuePair<Rc, Reset, P>,
+    b: QueuePair<Rc, Reset, P>,
+) -> (QueuePair<Rc, Rts, P>, QueuePair<Rc, Rts, P>)
+where
+    P: Profile,
+    Rc: Bring<P>,
+{
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let wish = Wish { psn: 99, ..Wish::new() };
+    (Rc::up(a, dev, nb, &wish), Rc::up(b, dev, na, &wish))
+}
+
+#[test]
+fn handles_come_back_by_their_completion_or_by_reclaim() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
+    for i in 0..4 {
+        b.post_recv(Recv::new(filled(&pool, &[i]))).unwrap();
+    }
+    a.post_send(Send::inline(b"before")).unwrap();
+    // On RC the sender's completion says that the receiver's is there.
+    poll(&dev, &mut ca, 1);
+    let (b, entries) = b.reset().unwrap();
+    let (a, none) = a.reset().unwrap();
+    assert!(entries.is_empty() && none.is_empty());
+    assert_eq!(pool.reclaim(&mut cb), 0, "completions may still come");
+    let (mut a, mut b) = reconnect(&dev, a, b);
+    // The room of what may still come is not given out again.
+    assert_eq!(b.recv_room(), 4);
+    let got = poll(&dev, &mut cb, 1).remove(0).received();
+    assert_eq!(got.data(), b"before");
+    drop(got);
+    assert_eq!(b.recvs_outstanding(), 0);
+    // Reclaim waits for a poll that found nothing.
+    assert_eq!((pool.reclaim(&mut cb), poll_empty(&mut cb)), (0, 0));
+    assert_eq!((pool.reclaim(&mut cb), pool.available()), (3, 40));
+    assert_eq!(b.recv_room(), 8);
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::new(filled(&pool, b"after"))).unwrap();
+    assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().data(), b"after");
+    poll(&dev, &mut ca, 1);
+    assert_eq!((pool.available(), b.recvs_outstanding(), a.sends_outstanding()), (40, 0, 0));
+}
+
+#[test]
+fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Ring>::new();
+    for _ in 0..2 {
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    }
+    a.post_send(Send::new(filled(&pool, &[0]))).unwrap();
+    a.post_send(Send::new(filled(&pool, &[1]))).unwrap();
+    poll(&dev, &mut cb, 2);
+    // The first completion is there for sure when the second has been asked for.
+    let mut stale = 0;
+    until(&dev, "one completion", || {
+        stale += a.sends_outstanding();
+        ca.poll_one().unwrap().is_some()
+    });
+    let (a, entries) = a.reset().unwrap();
+    assert_eq!(entries.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1]);
+    drop(entries);
+    let (b, _) = b.reset().unwrap();
+    let (mut a, mut b) = reconnect(&dev, a, b);
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::new(filled(&pool, &[2]))).unwrap();
+    let mut released = Vec::new();
+    until(&dev, "the new completion", || {
+        let Some(completion) = ca.poll_one().unwrap() else { return false };
+        match a.complete(completion) {
+            Ok(completed) => released.extend(completed.released.map(|buf| buf[0])),
+            Err(stale) => assert!(stale.is_selective()),
+        }
+        !released.is_empty()
+    });
+    assert_eq!(released, [2]);
+    poll(&dev, &mut cb, 1);
+    assert_eq!((a.sends_outstanding(), pool.available()), (0, 40));
+}
+
+#[test]
+fn resets_again_and_again() {
+    let Pair { a, b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
+    let (mut a, mut b) = (a, b);
+    for round in 0..if cfg!(miri) { 3 } else { 10 } {
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+        a.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        let got = poll(&dev, &mut cb, 1).remove(0).received();
+        assert_eq!(got.data(), [round]);
+        poll(&dev, &mut ca, 1);
+        let (ra, rb) = (a.reset().unwrap().0, b.reset().unwrap().0);
+        assert_eq!((poll_empty(&mut ca), poll_empty(&mut cb)), (0, 0));
+        assert_eq!(pool.reclaim(&mut ca), 1);
+        (a, b) = reconnect(&dev, ra, rb);
+        assert_eq!((a.send_room(), a.recv_room()), (8, 8));
+    }
+    drop((a, b));
+    assert_eq!(pool.available(), 40);
+}
+
+#[test]
+fn completions_of_a_destroyed_queue_pair_are_polled_later() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
+    for i in 0..3 {
+        b.post_recv(Recv::new(filled(&pool, &[i]))).unwrap();
+    }
+    a.post_send(Send::inline(b"x")).unwrap();
+    poll(&dev, &mut ca, 1);
+    let number = b.qp_num();
+    assert!(b.destroy().unwrap().is_empty());
+    assert_eq!(pool.reclaim(&mut cb), 0);
+    let completion = cb.poll_one().unwrap().unwrap();
+    assert_eq!((completion.qp_num(), completion.opcode()), (number, Some(WcOpcode::Recv)));
+    assert_eq!(completion.into_entry().unwrap().len(), 1);
+    assert_eq!(pool.reclaim(&mut cb), 0, "not polled empty");
+    assert_eq!(poll_empty(&mut cb), 0);
+    assert_eq!(pool.reclaim(&mut ca), 0, "another queue's");
+    assert_eq!((pool.reclaim(&mut cb), pool.available()), (2, 40));
+    drop(a);
+}
+
+#[test]
+fn a_destroyed_ring_gives_back_what_it_held() {
+    let Pair { mut a, ca, pool, .. } = Pair::<Rc, Ring>::new();
+    for i in 0..3 {
+        // Nobody receives them.
+        a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+    }
+    let back: Vec<u8> = a.destroy().unwrap().iter().map(|buf| buf[0]).collect();
+    assert_eq!((back, pool.available()), (vec![0, 1, 2], 40));
+    drop(ca);
+}
+
+#[test]
+fn a_list_is_reclaimed_whole() {
+    profile! { Lists { max_recv_sge: 3, entry: BufList } }
+    let Pair { mut b, mut cb, pool, .. } = Pair::<Rc, Lists>::new();
+    b.post_recv(Recv::new([(); 3].map(|()| poisoned(&pool)))).unwrap();
+    b.post_recv(Recv::new([(); 2].map(|()| poisoned(&pool)))).unwrap();
+    assert_eq!(pool.available(), 35);
+    drop(b);
+    assert_eq!(poll_empty(&mut cb), 0);
+    assert_eq!((pool.reclaim(&mut cb), pool.available()), (2, 40));
+}

@@ -1,0 +1,189 @@
+//! Selective signaling: a completion speaks for all sends before it.
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+
+fn labels(released: &[Buf]) -> Vec<u8> {
+    released.iter().map(|buf| buf[0]).collect()
+}
+
+/// Receives for `n` messages.
+fn receives(p: &mut Pair<Rc, Ring>, n: usize) {
+    for _ in 0..n {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+}
+
+#[test]
+fn a_completion_releases_all_up_to_its_own_in_order() {
+    let mut p = Pair::<Rc, Ring>::new();
+    for _ in 0..3 {
+        receives(&mut p, 6);
+        let send = |i| Send::new(filled(&p.pool, &[i]));
+        let _ = p.a.post_send_unsignaled(send(0)).unwrap();
+        let _ = p.a.post_send_unsignaled(send(1)).unwrap();
+        post_send!(p.a, [send(2), send(3).signaled(), Send::inline(&[4]), send(5)]).unwrap();
+        let done = complete(&p.dev, &mut p.ca, &mut p.a, 2);
+        assert!(done.iter().all(|(status, _)| status.is_ok()));
+        assert_eq!((labels(&done[0].1), labels(&done[1].1)), (vec![0, 1, 2, 3], vec![5]));
+        let got = poll(&p.dev, &mut p.cb, 6).into_iter();
+        let got: Vec<u8> = got.map(|g| g.received().data()[0]).collect();
+        assert_eq!(got, [0, 1, 2, 3, 4, 5]);
+    }
+    assert_eq!((p.a.sends_outstanding(), p.pool.available()), (0, 40));
+}
+
+#[test]
+fn what_is_not_taken_from_a_release_is_dropped() {
+    let mut p = Pair::<Rc, Ring>::new();
+    receives(&mut p, 3);
+    let send = |i| Send::new(filled(&p.pool, &[i]));
+    post_send!(p.a, [send(0), send(1), send(2)]).unwrap();
+    poll(&p.dev, &mut p.cb, 3);
+    let mut first = None;
+    until(&p.dev, "the completion", || {
+        let Some(completion) = p.ca.poll_one().unwrap() else { return false };
+        assert!(completion.is_selective());
+        assert_eq!(completion.direction(), Direction::Send);
+        let mut completed = p.a.complete(completion).unwrap();
+        first = completed.released.next();
+        true
+    });
+    assert_eq!((first.unwrap()[0], p.pool.available()), (0, 39));
+}
+
+#[test]
+fn a_completion_of_another_queue_pair_comes_back() {
+    let mut p = Pair::<Rc, Ring>::new();
+    receives(&mut p, 1);
+    p.a.post_send(Send::new(filled(&p.pool, b"a"))).unwrap();
+    poll(&p.dev, &mut p.cb, 1);
+    until(&p.dev, "the completion", || {
+        let Some(completion) = p.ca.poll_one().unwrap() else { return false };
+        let completion = p.b.complete(completion).err().expect("not of this queue pair");
+        let completed = p.a.complete(completion).map_err(drop).expect("of this one");
+        assert_eq!(labels(&completed.released.collect::<Vec<_>>()), [b'a']);
+        true
+    });
+}
+
+#[test]
+fn a_dropped_completion_is_made_up_for_by_the_next() {
+    let mut p = Pair::<Rc, Ring>::new();
+    receives(&mut p, 2);
+    p.a.post_send(Send::new(filled(&p.pool, &[0]))).unwrap();
+    poll(&p.dev, &mut p.cb, 1);
+    until(&p.dev, "the completion", || p.ca.poll_one().unwrap().is_some());
+    assert_eq!(p.a.sends_outstanding(), 1);
+    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(labels(&done[0].1), [0, 1]);
+    poll(&p.dev, &mut p.cb, 1);
+}
+
+#[test]
+fn the_send_that_fills_the_queue_is_signaled() {
+    let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Ring>::with(&wish);
+    for round in 0..3 {
+        receives(&mut p, 4);
+        for i in 0..4 {
+            let wr = Send::new(filled(&p.pool, &[round * 4 + i]));
+            let _ = p.a.post_send_unsignaled(wr).unwrap();
+        }
+        let error = p.a.post_send_unsignaled(Send::new(Empty)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
+        // R9.8: otherwise nothing would ever make room again.
+        let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+        let expected: Vec<u8> = (0..4).map(|i| round * 4 + i).collect();
+        assert_eq!(labels(&done[0].1), expected);
+        poll(&p.dev, &mut p.cb, 4);
+    }
+}
+
+#[test]
+fn an_unsignaled_chain_leaves_a_debt() {
+    let mut p = Pair::<Rc, Ring>::new();
+    receives(&mut p, 4);
+    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let debt: Unsettled = post_send!(p.a, [send(0), send(1)], unsignaled).unwrap();
+    assert_eq!(format!("{debt:?}"), "Unsettled(())");
+    let _ = post_send!(p.a, [send(2).signaled(), Send::new(Empty)], unsignaled).unwrap();
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(labels(&done[0].1), [0, 1, 2]);
+    assert_eq!(p.a.sends_outstanding(), 1);
+    poll(&p.dev, &mut p.cb, 4);
+    assert_eq!(p.a.destroy().unwrap().len(), 0);
+}
+
+#[test]
+fn lists_of_any_length_signal_their_last() {
+    let mut p = Pair::<Rc, Ring>::new();
+    for n in [1, 3, 8] {
+        receives(&mut p, n);
+        let mut slots = SendSlots::<8>::new();
+        let mut list = p.a.send_list(&mut slots);
+        for i in 0..n {
+            list.push(Send::new(filled(&p.pool, &[i as u8]))).unwrap();
+        }
+        list.post().unwrap();
+        let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+        assert_eq!(labels(&done[0].1), (0..n as u8).collect::<Vec<_>>());
+        poll(&p.dev, &mut p.cb, n);
+    }
+    // A list that is dropped leaves the ring as it was.
+    let mut slots = SendSlots::<8>::new();
+    let mut list = p.a.send_list(&mut slots);
+    for i in 0..8 {
+        list.push(Send::new(filled(&p.pool, &[i]))).unwrap();
+    }
+    let error = list.push(Send::new(filled(&p.pool, &[8]))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 9, room: 8 });
+    drop(error);
+    drop(list);
+    assert_eq!((p.pool.available(), p.a.send_room()), (40, 8));
+}
+
+#[test]
+fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
+    let mut p = Pair::<Rc, Ring>::new();
+    let nowhere = RemoteSlice::<RemoteWrite>::from_parts(8, 8, 0xdead_0000);
+    let buf = |i| filled(&p.pool, &[i]);
+    // All of them in one post, so that the third cannot come too late.
+    let chain = [
+        RdmaWrite::new(buf(0), nowhere.write()),
+        RdmaWrite::new(buf(1), nowhere.write()),
+        RdmaWrite::new(buf(2), nowhere.write()),
+    ];
+    let [first, second, third] = chain;
+    let _ = post_send!(p.a, [first, second, third], unsignaled).unwrap();
+    // R10.8: each of them has a completion, signaled or not.
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 3);
+    let status: Vec<_> = done.iter().map(|(status, _)| status.unwrap_err()).collect();
+    assert_eq!(status, [WcStatus::RemAccess, WcStatus::WrFlush, WcStatus::WrFlush]);
+    let released: Vec<u8> = done.iter().flat_map(|(_, released)| labels(released)).collect();
+    assert_eq!(released, [0, 1, 2]);
+    assert_eq!(p.a.sends_outstanding(), 0);
+}
+
+#[test]
+fn a_ring_goes_round() {
+    let wish = Wish { depth: Depth { send: 3, recv: 3 }, buffers: 8, ..Wish::new() };
+    let mut p = Pair::<Uc, Ring>::with(&wish);
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    let rounds = if cfg!(miri) { 20 } else { 1000 };
+    for i in 0..rounds {
+        let remote = region.remote().write();
+        let one = RdmaWrite::new(filled(&p.pool, &[i as u8]), remote);
+        match i % 3 {
+            0 => p.a.post_send(one).unwrap(),
+            _ => post_send!(p.a, [one, RdmaWrite::inline(&[1], remote)]).unwrap(),
+        }
+        let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+        assert_eq!(labels(&done[0].1), [i as u8]);
+    }
+    assert_eq!(p.pool.available(), 8);
+}

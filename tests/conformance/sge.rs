@@ -1,0 +1,143 @@
+//! Gather and scatter lists.
+
+use arrayvec::ArrayVec;
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Lists { max_send_sge: 4, max_recv_sge: 4, entry: BufList } }
+
+/// Three pieces, of unequal length.
+const PIECES: [&[u8]; 3] = [b"one", b"twenty-two", b"3"];
+
+fn pieces(pool: &Pool) -> [Buf; 3] {
+    PIECES.map(|piece| filled(pool, piece))
+}
+
+/// Buffers of 8 bytes each.
+fn small() -> (Pair<Rc, Lists>, Pool) {
+    let p = Pair::<Rc, Lists>::new();
+    let pool = p.pd.create_pool(8, 8).unwrap();
+    (p, pool)
+}
+
+fn contents(list: BufList) -> Vec<Vec<u8>> {
+    list.segments().map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn arrays_gather_and_scatter() {
+    let (mut p, pool) = small();
+    let receive = [poisoned(&pool), poisoned(&pool), poisoned(&pool)];
+    p.b.post_recv(Recv::new(receive)).unwrap();
+    p.a.post_send(Send::new(pieces(&p.pool))).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    assert_eq!(contents(sent), PIECES);
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    let all: Vec<u8> = got.segments().flatten().copied().collect();
+    assert_eq!(all, PIECES.concat());
+    // Each buffer is full before the next is touched, and its length says how much is in it.
+    let got: Vec<Buf> = got.entry.unwrap().collect();
+    assert_eq!(got.iter().map(|buf| buf.len()).collect::<Vec<_>>(), [8, 6, 0]);
+    got.into_iter().zip(all.chunks(8).chain([&[][..]])).for_each(|(buf, bytes)| {
+        holds(buf, bytes);
+    });
+}
+
+#[test]
+fn lists_known_at_run_time() {
+    let (mut p, pool) = small();
+    let receive: BufList = (0..4).map(|_| poisoned(&pool)).collect();
+    p.b.post_recv(Recv::new(receive)).unwrap();
+    let list: BufList = pieces(&p.pool).into_iter().collect();
+    p.a.post_send(Send::new(list)).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    assert_eq!(contents(sent), PIECES);
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+    assert_eq!((got.len(), contents(got).concat()), (4, PIECES.concat()));
+}
+
+#[test]
+fn array_vectors_that_are_not_full_or_empty() {
+    let (mut p, pool) = small();
+    let none = ArrayVec::<Buf, 4>::new();
+    let some: ArrayVec<Buf, 4> = [poisoned(&pool), poisoned(&pool)].into_iter().collect();
+    post_recv!(p.b, [Recv::new(none), Recv::new(some)]).unwrap();
+    let one: ArrayVec<Buf, 4> = [filled(&p.pool, b"elevenbytes")].into_iter().collect();
+    post_send!(p.a, [Send::new(ArrayVec::<Buf, 2>::new()), Send::new(one)]).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 2).into_iter().map(|s| s.sent().entry.map(contents));
+    assert_eq!(sent.collect::<Vec<_>>(), [None, Some(vec![b"elevenbytes".to_vec()])]);
+    let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(|g| g.received().entry.map(contents));
+    let halves = vec![b"elevenby".to_vec(), b"tes".to_vec()];
+    assert_eq!(got.collect::<Vec<_>>(), [None, Some(halves)]);
+}
+
+#[test]
+fn exactly_the_typed_limit_and_one_more_at_run_time() {
+    let (mut p, pool) = small();
+    p.b.post_recv(Recv::new([(); 4].map(|()| poisoned(&pool)))).unwrap();
+    p.a.post_send(Send::new([b"a", b"b", b"c", b"d"].map(|b| filled(&p.pool, b)))).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    assert_eq!(got.segments().flatten().copied().collect::<Vec<_>>(), b"abcd");
+    drop(got);
+
+    let five = |pool: &Pool| -> BufList { (0..5).map(|i| filled(pool, &[i])).collect() };
+    let error = p.a.post_send(Send::new(five(&pool))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 4 });
+    let expected =
+        "ibv_post_send: work request 0: scatter/gather list exceeds the queue's 4 elements";
+    assert_eq!(error.to_string(), expected);
+    let back: Vec<BufList> = error.into_rejected().collect();
+    let back: Vec<_> = back.into_iter().map(contents).collect();
+    assert_eq!(back, [(0..5).map(|i| vec![i]).collect::<Vec<_>>()]);
+    let error = p.b.post_recv(Recv::new(five(&pool))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 4 });
+    drop(error);
+    assert_eq!((pool.available(), p.pool.available()), (8, 40));
+}
+
+#[test]
+fn a_write_gathers_and_a_read_scatters() {
+    let (mut p, pool) = small();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    p.a.post_send(RdmaWrite::new(pieces(&p.pool), region.remote().write())).unwrap();
+    let len = PIECES.concat().len();
+    let mut sinks = [poisoned(&pool), poisoned(&pool)];
+    sinks[0].set_len(6);
+    let from = region.remote().slice(0, len as u64).unwrap().read();
+    p.a.post_send(RdmaRead::new(sinks, from)).unwrap();
+    let mut bytes = vec![0; len];
+    let read = poll(&p.dev, &mut p.ca, 2).remove(1).sent().entry.unwrap();
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, PIECES.concat());
+    let read: Vec<Buf> = read.collect();
+    for (buf, bytes) in read.into_iter().zip([&bytes[..6], &bytes[6..]]) {
+        holds(buf, bytes);
+    }
+}
+
+#[test]
+fn buffers_of_no_length_within_a_list() {
+    let (mut p, pool) = small();
+    p.b.post_recv(Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
+    p.a.post_send(Send::new([filled(&p.pool, b"x"), filled(&p.pool, b""), filled(&p.pool, b"y")]))
+        .unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+    assert_eq!(contents(got), [b"xy".to_vec(), b"".to_vec()]);
+}
+
+#[test]
+fn a_list_is_a_queue_of_its_buffers() {
+    let p = Pair::<Rc, Lists>::new();
+    let mut list = BufList::new();
+    assert!(list.is_empty());
+    for byte in [3, 2, 1] {
+        list.push_front(filled(&p.pool, &[byte]));
+    }
+    assert_eq!((list.len(), format!("{list:?}").as_str()), (3, "BufList(3 buffers)"));
+    assert_eq!(list.pop_front().unwrap()[..], [1]);
+    assert_eq!(list.map(|buf| buf[0]).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(p.pool.available(), 40);
+}

@@ -1,0 +1,161 @@
+//! Entries other than exclusive buffers: shared ones, pieces of open regions, and mixtures.
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Any { max_send_sge: 2, max_recv_sge: 2, entry: AnyBuf } }
+
+#[test]
+fn one_shared_buffer_goes_to_three_queue_pairs() {
+    let mut followers: Vec<_> = (0..3).map(|_| Pair::<Rc, Any>::new()).collect();
+    // All of one device and domain, so that one buffer will do.
+    let leader = followers.remove(0);
+    let (dev, pd, pool) = (leader.dev.clone(), leader.pd.clone(), leader.pool.clone());
+    let wish = Wish::new();
+    let mut pairs: Vec<_> = (0..3)
+        .map(|_| {
+            let ca = dev.ctx.create_cq::<AnyBuf>(60).unwrap();
+            let cb = dev.ctx.create_cq::<AnyBuf>(60).unwrap();
+            let a = pd.create_qp::<Rc, Any>(&ca, &ca, wish.depth).unwrap();
+            let b = pd.create_qp::<Rc, Any>(&cb, &cb, wish.depth).unwrap();
+            let (na, nb) = (a.qp_num(), b.qp_num());
+            (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish), ca, cb)
+        })
+        .collect();
+    let entry = filled(&pool, b"log entry").freeze();
+    for (a, b, ..) in &mut pairs {
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(Send::new(entry.clone())).unwrap();
+    }
+    // It is read while it is with three devices.
+    assert_eq!(&entry[..], b"log entry");
+    drop(entry);
+    let mut back = Vec::new();
+    for (_, _, ca, cb) in &mut pairs {
+        back.push(poll(&dev, ca, 1).remove(0).sent().entry.unwrap());
+        let got = poll(&dev, cb, 1).remove(0).received().entry.unwrap().into_buf().unwrap();
+        holds(got, b"log entry");
+    }
+    assert_eq!(pool.available(), 39);
+    assert!(back.iter().all(|entry| matches!(entry, AnyBuf::Shared(_))));
+    drop(back);
+    assert_eq!(pool.available(), 40, "the last clone brings the buffer home");
+}
+
+#[test]
+fn pieces_of_an_open_region_are_sent_and_filled() {
+    let mut p = Pair::<Rc, Any>::new();
+    let here = p.pd.register::<RemoteAll>(64).unwrap();
+    let there = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    here.write_at(10, b"open piece").unwrap();
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    let remote = there.remote();
+    post_send!(
+        p.a,
+        [
+            Send::new(here.piece(10, 10).unwrap()),
+            RdmaWrite::new(here.piece(10, 4).unwrap(), remote.write()),
+            RdmaRead::new(here.piece(40, 4).unwrap(), remote.read()).fence(),
+        ]
+    )
+    .unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 3).into_iter().map(|s| s.sent().entry.unwrap());
+    let lengths: Vec<_> = sent
+        .map(|entry| match entry {
+            AnyBuf::Open(piece) => piece.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(lengths, [10, 4, 4]);
+    let mut bytes = [0; 6];
+    here.read_at(39, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"\0open\0");
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    assert_eq!(got.segments().flatten().copied().collect::<Vec<_>>(), b"open piece");
+    assert!(here.piece(60, 5).is_err());
+    assert!(here.piece(64, 0).unwrap().is_empty());
+}
+
+#[test]
+fn a_region_stays_registered_while_a_piece_is_with_the_device() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<RemoteRead>(16).unwrap();
+    region.write_at(0, b"still registered").unwrap();
+    p.a.post_send(Send::new(region.piece(0, 16).unwrap())).unwrap();
+    let refused = region.destroy().unwrap_err();
+    assert_eq!(
+        said(&refused),
+        "ibv_dereg_mr: EBUSY: Device or resource busy (pieces of the region exist)"
+    );
+    drop(refused);
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+    holds(got.into_buf().unwrap(), b"still registered");
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+#[test]
+fn every_kind_of_entry_on_one_queue_comes_back_as_what_it_was() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<RemoteRead>(8).unwrap();
+    for _ in 0..5 {
+        p.b.post_recv(Recv::new([poisoned(&p.pool), poisoned(&p.pool)])).unwrap();
+    }
+    post_send!(
+        p.a,
+        [
+            Send::new(filled(&p.pool, b"buf")),
+            Send::new([filled(&p.pool, b"li"), filled(&p.pool, b"st")]),
+            Send::new(filled(&p.pool, b"shared").freeze()),
+            Send::new(region.piece(0, 8).unwrap()),
+            Send::new(Empty),
+        ]
+    )
+    .unwrap();
+    let kinds = poll(&p.dev, &mut p.ca, 5).into_iter().map(|sent| match sent.sent().entry {
+        Some(AnyBuf::Buf(_)) => "buf",
+        Some(AnyBuf::List(list)) if list.len() == 2 => "list",
+        Some(AnyBuf::Shared(_)) => "shared",
+        Some(AnyBuf::Open(_)) => "open",
+        None => "none",
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["buf", "list", "shared", "open", "none"]);
+    let got = poll(&p.dev, &mut p.cb, 5).into_iter().map(Done::received);
+    let got: Vec<Vec<u8>> = got.map(|g| g.segments().flatten().copied().collect()).collect();
+    assert_eq!(got, [&b"buf"[..], b"list", b"shared", &[0; 8], b""]);
+    assert_eq!(p.pool.available(), 40);
+}
+
+profile! { OnlyShared { entry: SharedBuf } }
+profile! { OnlyOpen { entry: OpenBuf } }
+
+#[test]
+fn queues_of_shared_buffers_or_of_open_pieces_only() {
+    let mut p = Pair::<Uc, OnlyShared>::new();
+    let buf = filled(&p.pool, b"again and again").freeze();
+    for _ in 0..3 {
+        p.b.post_recv(Recv::empty()).unwrap();
+        let region = p.pd.register::<RemoteWrite>(16).unwrap();
+        let wr = RdmaWriteWithImm::new(buf.clone(), region.remote().write(), 1);
+        p.a.post_send(wr).unwrap();
+        poll(&p.dev, &mut p.cb, 1);
+        let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+        assert_eq!(&back[..], b"again and again");
+        let mut bytes = [0; 15];
+        region.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, back[..]);
+    }
+
+    let mut p = Pair::<Rc, OnlyOpen>::new();
+    let region = p.pd.register::<RemoteReadWrite>(16).unwrap();
+    region.write_at(0, b"12345678").unwrap();
+    let to = region.remote().slice(8, 8).unwrap().write();
+    p.a.post_send(RdmaWrite::new(region.piece(0, 8).unwrap(), to)).unwrap();
+    let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    assert_eq!(back.len(), 8);
+    let mut bytes = [0; 16];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"1234567812345678");
+}

@@ -1,0 +1,225 @@
+//! The state tables: every transition, and refusals that leave everything as it was.
+
+use proverbs::*;
+
+use crate::support::*;
+
+fn state<T: Transport, S: State, P: Profile>(qp: &QueuePair<T, S, P>) -> QpState {
+    qp.query().unwrap().state.unwrap()
+}
+
+fn fresh<T: Transport>(dev: &Device) -> (QueuePair<T, Reset>, CompletionQueue) {
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq(20).unwrap();
+    (pd.create_qp(&cq, &cq, Wish::new().depth).unwrap(), cq)
+}
+
+#[test]
+fn rc_goes_all_the_way_and_back() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, _cq) = fresh::<Rc>(&dev);
+    let number = qp.qp_num();
+    assert_eq!(state(&qp), QpState::Reset);
+    let qp = Rc::init(qp, &wish);
+    assert_eq!(state(&qp), QpState::Init);
+    let access = QpAccess::REMOTE_READ;
+    let qp = qp.modify(ConnectedReinit { access: Some(access), ..Default::default() }).unwrap();
+    assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Init, access));
+    let qp = Rc::rtr(qp, &dev, number, &wish);
+    assert_eq!(state(&qp), QpState::Rtr);
+    let qp = Rc::rts(qp, &wish);
+    assert_eq!(state(&qp), QpState::Rts);
+    let access = QpAccess::REMOTE_WRITE;
+    let options = RcRtsOptional { access: Some(access), min_rnr_timer: MinRnrTimer::new(3) };
+    let qp = qp.modify(RcReturn(options)).unwrap();
+    assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Rts, access));
+    let qp = stop(&dev, qp);
+    assert_eq!(state(&qp), QpState::Sqd);
+    let changes = RcSqd {
+        retry_cnt: RetryCount::new(1),
+        timeout: Timeout::exponent(9),
+        access: Some(QpAccess::all()),
+        ..RcSqd::default()
+    };
+    let qp = qp.modify(changes).unwrap();
+    assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Sqd, QpAccess::all()));
+    let qp = qp.modify(RcReturn::default()).unwrap();
+    assert_eq!(state(&qp), QpState::Rts);
+    let qp = qp.to_error().unwrap();
+    assert_eq!(state(&qp), QpState::Error);
+    let (qp, _) = qp.reset().unwrap();
+    assert_eq!((state(&qp), qp.qp_num()), (QpState::Reset, number));
+}
+
+#[test]
+fn an_address_takes_its_port_from_the_queue_pair() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, _cq) = fresh::<Uc>(&dev);
+    let number = Qpn::try_from(qp.qp_num()).unwrap();
+    let address = AddressVector { port: 9, ..dev.vector() };
+    let rtr = UcRtr::new(address, number, Psn::new(wish.psn).unwrap());
+    let qp = Uc::init(qp, &wish).modify(rtr).unwrap();
+    assert_eq!((state(&qp), qp.query().unwrap().port), (QpState::Rtr, 1));
+}
+
+#[test]
+fn uc_goes_all_the_way_and_back() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, _cq) = fresh::<Uc>(&dev);
+    let number = qp.qp_num();
+    let qp = Uc::init(qp, &wish).modify(ConnectedReinit::default()).unwrap();
+    let qp = Uc::rtr(qp, &dev, number, &wish);
+    assert_eq!(state(&qp), QpState::Rtr);
+    let qp = Uc::rts(qp, &wish).modify(UcReturn::default()).unwrap();
+    assert_eq!(state(&qp), QpState::Rts);
+    let qp = stop(&dev, qp);
+    let access = QpAccess::REMOTE_WRITE;
+    let qp = qp.modify(UcSqd { access: Some(access), ..Default::default() }).unwrap();
+    assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Sqd, access));
+    let qp = qp.modify(UcReturn::default()).unwrap();
+    let refused = qp.into_sqe().unwrap_err();
+    let text = "ibv_query_qp: EINVAL: Invalid argument (it is in RTS)";
+    assert_eq!(said(&refused), text);
+    let (qp, _) = refused.object.reset().unwrap();
+    assert_eq!(state(&qp), QpState::Reset);
+}
+
+#[test]
+fn ud_goes_all_the_way_and_back() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, _cq) = fresh::<Ud>(&dev);
+    let key = |key| Some(QpQkey::Ordinary(Qkey::new(key).unwrap()));
+    let qkey = |qp: QpAttr| (qp.state.unwrap(), qp.qkey);
+    let qp = Ud::init(qp, &wish);
+    assert_eq!(qkey(qp.query().unwrap()), (QpState::Init, QKEY));
+    let qp = qp.modify(UdReinit { qkey: key(1), ..Default::default() }).unwrap();
+    assert_eq!(qkey(qp.query().unwrap()), (QpState::Init, 1));
+    let qp = qp.modify(UdRtr { qkey: key(2), ..Default::default() }).unwrap();
+    assert_eq!(qkey(qp.query().unwrap()), (QpState::Rtr, 2));
+    let qp = qp.modify(UdRts { sq_psn: Psn::new(5).unwrap(), qkey: key(3) }).unwrap();
+    assert_eq!(qkey(qp.query().unwrap()), (QpState::Rts, 3));
+    let qp = stop(&dev, qp);
+    let qp = qp.modify(UdSqd { qkey: key(4), ..Default::default() }).unwrap();
+    assert_eq!(qkey(qp.query().unwrap()), (QpState::Sqd, 4));
+    let qp = qp.modify(UdReturn { qkey: key(5) }).unwrap();
+    assert_eq!(qkey(qp.query().unwrap()), (QpState::Rts, 5));
+    let qp = qp.to_error().unwrap();
+    assert_eq!(state(&qp.reset().unwrap().0), QpState::Reset);
+}
+
+#[test]
+fn every_state_but_reset_leads_to_error_and_every_state_to_reset() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, _cq) = fresh::<Rc>(&dev);
+    let number = qp.qp_num();
+    let again = |qp: QueuePair<Rc, Error>| {
+        assert_eq!(state(&qp), QpState::Error);
+        qp.reset().unwrap().0
+    };
+    let qp = again(Rc::init(qp.reset().unwrap().0, &wish).to_error().unwrap());
+    let qp = again(Rc::rtr(Rc::init(qp, &wish), &dev, number, &wish).to_error().unwrap());
+    let qp = again(Rc::up(qp, &dev, number, &wish).to_error().unwrap());
+    let sqd = stop(&dev, Rc::up(qp, &dev, number, &wish));
+    let qp = again(sqd.to_error().unwrap());
+    let qp = Rc::init(qp, &wish).reset().unwrap().0;
+    let qp = Rc::rtr(Rc::init(qp, &wish), &dev, number, &wish).reset().unwrap().0;
+    let sqd = stop(&dev, Rc::up(qp, &dev, number, &wish));
+    assert_eq!(state(&sqd.reset().unwrap().0), QpState::Reset);
+}
+
+#[test]
+fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, _cq) = fresh::<Rc>(&dev);
+    let number = qp.qp_num();
+    let all = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let refused = qp.modify(ConnectedInit { port: 9, ..all }).unwrap_err();
+    let text = "ibv_modify_qp: EINVAL: Invalid argument (RESET -> INIT)";
+    assert_eq!((said(&refused).as_str(), state(&refused.object)), (text, QpState::Reset));
+    let qp = refused.object.modify(all).unwrap();
+    let refused = qp.modify(ConnectedReinit { port: Some(9), ..Default::default() }).unwrap_err();
+    assert_eq!(state(&refused.object), QpState::Init);
+    let rtr = RcRtr {
+        address: dev.vector(),
+        path_mtu: Mtu::Bytes1024,
+        dest_qpn: Qpn::new(number).unwrap(),
+        rq_psn: Psn::new(1).unwrap(),
+        max_dest_rd_atomic: ResponderDepth::new(1).unwrap(),
+        min_rnr_timer: MinRnrTimer::new(1).unwrap(),
+        optional: RtrOptional::default(),
+    };
+    // On RoCE there is no way by LID alone (R8.5).
+    let address = AddressVector::infiniband(1, 3);
+    let refused = refused.object.modify(RcRtr { address, ..rtr }).unwrap_err();
+    let text = "ibv_modify_qp: EINVAL: Invalid argument (INIT -> RTR by port 1, dlid 3)";
+    assert_eq!((said(&refused).as_str(), state(&refused.object)), (text, QpState::Init));
+    // It is usable.
+    let mut qp = refused.object;
+    qp.post_recv(Recv::empty()).unwrap();
+    let mut qp = Rc::rts(qp.modify(rtr).unwrap(), &wish);
+    qp.post_recv(Recv::empty()).unwrap();
+    let qp = stop(&dev, qp);
+    let refused = qp.modify(RcSqd { port: Some(9), ..RcSqd::default() }).unwrap_err();
+    assert_eq!(state(&refused.object), QpState::Sqd);
+    let qp = refused.object.modify(RcReturn::default()).unwrap();
+    assert_eq!((state(&qp), qp.recvs_outstanding()), (QpState::Rts, 2));
+}
+
+#[test]
+fn a_key_index_that_the_table_does_not_have() {
+    let dev = Device::open();
+    let (qp, _cq) = fresh::<Ud>(&dev);
+    let qkey = Qkey::new(QKEY).unwrap().into();
+    let result = qp.modify(UdInit { pkey_index: 5, port: 1, qkey });
+    by_rule!(dev, "R8.12",
+        loopback: assert_eq!(state(&result.unwrap_err().object), QpState::Reset),
+        rxe: assert_eq!(state(&result.unwrap()), QpState::Init));
+}
+
+#[test]
+fn sends_are_held_while_the_send_queue_stands_still() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
+    for _ in 0..4 {
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    }
+    a.post_send(Send::new(filled(&pool, b"0"))).unwrap();
+    poll(&dev, &mut ca, 1);
+    let mut a = stop(&dev, a);
+    post_send!(a, [Send::new(filled(&pool, b"1")), Send::new(filled(&pool, b"2"))]).unwrap();
+    // Receiving goes on, and what comes back says that `b` is alive.
+    a.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    b.post_send(Send::inline(b"back")).unwrap();
+    assert_eq!(poll(&dev, &mut ca, 1).remove(0).received().data(), b"back");
+    assert_eq!(a.sends_outstanding(), 2);
+    let mut a = a.modify(RcReturn::default()).unwrap();
+    // Soft-RoCE starts what it held with the next post only (rules, 8.2).
+    a.post_send(Send::new(filled(&pool, b"3"))).unwrap();
+    poll(&dev, &mut ca, 3).into_iter().for_each(|done| drop(done.sent()));
+    let mut got = Vec::new();
+    for done in poll(&dev, &mut cb, 5) {
+        if let Done::Received(received) = done {
+            got.extend_from_slice(received.data());
+        }
+    }
+    assert_eq!(got, b"0123");
+}
+
+#[test]
+fn receives_may_be_posted_from_init_on() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let (qp, mut cq) = fresh::<Rc>(&dev);
+    let number = qp.qp_num();
+    let mut qp = Rc::init(qp, &wish);
+    qp.post_recv(Recv::empty()).unwrap();
+    let mut qp = Rc::rtr(qp, &dev, number, &wish);
+    qp.post_recv(Recv::empty()).unwrap();
+    let mut qp = Rc::rts(qp, &wish);
+    qp.post_recv(Recv::empty()).unwrap();
+    // It is its own peer.
+    for _ in 0..3 {
+        qp.post_send(Send::new(Empty)).unwrap();
+    }
+    let done = poll(&dev, &mut cq, 6).into_iter();
+    let receives = done.filter(|done| matches!(done, Done::Received(_)));
+    assert_eq!(receives.count(), 3);
+}

@@ -1,0 +1,55 @@
+//! Buffers whose every byte is known.
+
+use proverbs::{Buf, Pool};
+
+const POISON: u8 = 0xa5;
+
+/// A buffer of poison, for what a device is to fill.
+#[track_caller]
+pub fn poisoned<C>(pool: &Pool<C>) -> Buf<C> {
+    let mut buf = pool.take().expect("the pool has a buffer left");
+    buf.fill(&[]);
+    buf.set_len(usize::MAX);
+    buf[..].fill(POISON);
+    buf
+}
+
+/// A buffer that holds `bytes` and is as long as they are, with poison behind.
+#[track_caller]
+pub fn filled<C>(pool: &Pool<C>, bytes: &[u8]) -> Buf<C> {
+    let mut buf = poisoned(pool);
+    assert_eq!(buf.fill(bytes), bytes.len(), "a buffer of the pool holds the bytes");
+    buf
+}
+
+/// `len` bytes that tell their place, and `seed`.
+pub fn numbered(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + seed * 31 + i / 256) as u8).collect()
+}
+
+/// The buffer's length is that of `bytes`, it holds them, and poison behind them.
+#[track_caller]
+pub fn holds<C>(buf: Buf<C>, bytes: &[u8]) -> Buf<C> {
+    assert_eq!(buf.len(), bytes.len(), "length");
+    assert!(buf[..] == *bytes, "content: {:x?} is not {bytes:x?}", &buf[..]);
+    tail_is_poison(buf, bytes.len())
+}
+
+/// Nothing was written to the buffer.
+#[track_caller]
+pub fn untouched<C>(buf: Buf<C>) -> Buf<C> {
+    tail_is_poison(buf, 0)
+}
+
+#[track_caller]
+fn tail_is_poison<C>(mut buf: Buf<C>, from: usize) -> Buf<C> {
+    let len = buf.len();
+    buf.set_len(usize::MAX);
+    // Compared as a whole, which is fast under Miri; the place is for the message.
+    if buf[from..] != vec![POISON; buf.len() - from] {
+        let at = buf[from..].iter().position(|&byte| byte != POISON);
+        panic!("byte {at:?} behind the message of {from} bytes was written");
+    }
+    buf.set_len(len);
+    buf
+}

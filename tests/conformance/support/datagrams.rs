@@ -1,0 +1,38 @@
+//! UD queue pairs that know each other.
+
+use proverbs::*;
+
+use super::device::Device;
+use super::pair::{Bring, Wish};
+
+pub const QKEY: u32 = 0x1111_2222;
+
+impl<P: Profile> Bring<P> for Ud {
+    fn init(qp: QueuePair<Self, Reset, P>, _: &Wish) -> QueuePair<Self, Init, P> {
+        let qkey = Qkey::new(QKEY).unwrap().into();
+        qp.modify(UdInit { pkey_index: 0, port: 1, qkey }).unwrap()
+    }
+
+    fn rtr(qp: QueuePair<Self, Init, P>, _: &Device, _: u32, _: &Wish) -> QueuePair<Self, Rtr, P> {
+        qp.modify(UdRtr::default()).unwrap()
+    }
+
+    fn rts(qp: QueuePair<Self, Rtr, P>, wish: &Wish) -> QueuePair<Self, Rts, P> {
+        qp.modify(UdRts { sq_psn: Psn::new(wish.psn).unwrap(), qkey: None }).unwrap()
+    }
+}
+
+/// What a UD queue pair needs to send to others of its device.
+pub trait Datagrams {
+    /// Gives it an address handle for its own device, and names `qpn` behind it.
+    fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> Destination;
+}
+
+impl<S: State, P: Profile> Datagrams for QueuePair<Ud, S, P> {
+    fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> Destination {
+        let ah = pd.create_ah(dev.vector()).unwrap();
+        let address_handle = self.add_address_handle(ah).unwrap();
+        let qpn = Qpn::new(qpn).unwrap();
+        Destination { address_handle, qpn, qkey: Qkey::new(QKEY).unwrap() }
+    }
+}

@@ -1,0 +1,124 @@
+//! The device under test.
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use proverbs::loopback::Fabric;
+use proverbs::{AddressVector, Context, Gid};
+
+/// Which device a test expects the behaviour of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// This crate's software device, which follows IBA.
+    Loopback,
+    /// Soft-RoCE, as Linux 6.1 has it.
+    Rxe,
+    /// Any other, which is taken to follow IBA.
+    Hardware,
+}
+
+/// An open device, its port 1, and one entry of its GID table.
+#[derive(Clone)]
+pub struct Device {
+    pub ctx: Context,
+    pub gid_index: u8,
+    pub kind: Kind,
+}
+
+/// One exact value for each device, by the rule that they differ in.
+macro_rules! by_rule {
+    ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe: $rxe:expr $(,)?) => {
+        match $dev.kind {
+            $crate::support::Kind::Rxe => {
+                println!("{}: this device differs: {}", $rule, stringify!($rxe));
+                $rxe
+            }
+            _ => $loopback,
+        }
+    };
+}
+pub(crate) use by_rule;
+
+impl Device {
+    pub fn open() -> Device {
+        // Miri shows no environment, and so takes the loopback device.
+        let Ok(name) = env::var("PROVERBS_DEVICE") else {
+            let ctx = Fabric::new().open_device();
+            return Device { ctx, gid_index: 1, kind: Kind::Loopback };
+        };
+        let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
+        let gid_index = index.parse().expect("PROVERBS_GID_INDEX is a number");
+        let ctx = Context::open(&name).expect("PROVERBS_DEVICE names a device");
+        let kind = if name.starts_with("rxe") { Kind::Rxe } else { Kind::Hardware };
+        Device { ctx, gid_index, kind }
+    }
+
+    pub fn gid(&self) -> Gid {
+        self.ctx.query_gid(1, self.gid_index).unwrap()
+    }
+
+    /// The way to this device itself.
+    pub fn vector(&self) -> AddressVector {
+        AddressVector::roce(1, self.gid(), self.gid_index)
+    }
+
+    /// The largest UD message.
+    pub fn mtu(&self) -> usize {
+        self.ctx.query_port(1).unwrap().active_mtu.unwrap().bytes() as usize
+    }
+
+    pub fn deadline(&self, what: &str) -> Deadline {
+        Deadline {
+            what: what.to_owned(),
+            polls: 0,
+            started: (self.kind != Kind::Loopback).then(Instant::now),
+        }
+    }
+}
+
+/// The text of an error. Miri has words of its own for an errno; they become the C library's.
+pub fn said(error: &dyn std::fmt::Display) -> String {
+    let mut text = error.to_string();
+    if cfg!(miri) {
+        let words = [
+            (12, "Cannot allocate memory"),
+            (16, "Device or resource busy"),
+            (22, "Invalid argument"),
+        ];
+        for (errno, words) in words {
+            let here = std::io::Error::from_raw_os_error(errno).to_string();
+            if let Some(here) = here.split(" (os error").next() {
+                text = text.replace(here, words);
+            }
+        }
+    }
+    text
+}
+
+/// How long a test polls for what must come.
+pub struct Deadline {
+    what: String,
+    polls: u64,
+    started: Option<Instant>,
+}
+
+/// The loopback device works in polls, so they measure it: retries of a lost message take hundreds.
+const LOOPBACK_POLLS: u64 = 20_000;
+/// A real device takes its time, and says nothing by it: this only ends what would hang.
+const REAL_TIME: Duration = Duration::from_secs(60);
+
+impl Deadline {
+    /// One poll found nothing new.
+    pub fn tick(&mut self, so_far: &dyn std::fmt::Debug) {
+        self.polls += 1;
+        let over = match self.started {
+            None => self.polls > LOOPBACK_POLLS,
+            Some(started) => {
+                // Others share the processors of the guest.
+                std::thread::yield_now();
+                started.elapsed() > REAL_TIME
+            }
+        };
+        assert!(!over, "after {} polls: {}; so far: {so_far:?}", self.polls, self.what);
+    }
+}

@@ -1,0 +1,14 @@
+//! What the tests share: a device, connected pairs, polling with an end, buffers whose bytes are known.
+
+mod bufs;
+mod datagrams;
+mod device;
+mod pair;
+mod poll;
+
+pub use bufs::{filled, holds, numbered, poisoned, untouched};
+pub use datagrams::{Datagrams, QKEY};
+pub(crate) use device::by_rule;
+pub use device::{Device, Kind, said};
+pub use pair::{AnyDepth, Bring, Pair, Wish};
+pub use poll::{Done, complete, poll, poll_empty, stop, until};

@@ -1,0 +1,169 @@
+//! Connected pairs of queue pairs, for each transport and profile.
+
+use proverbs::*;
+
+use super::device::Device;
+
+/// What a test may want otherwise.
+#[derive(Clone, Copy)]
+pub struct Wish {
+    pub depth: Depth,
+    pub cqe: u32,
+    pub buffers: usize,
+    pub size: usize,
+    pub access: QpAccess,
+    pub rnr_retry: RnrRetry,
+    pub timeout: Timeout,
+    pub retry_cnt: u8,
+    pub psn: u32,
+}
+
+impl Wish {
+    pub fn new() -> Wish {
+        Wish {
+            depth: Depth { send: 8, recv: 8 },
+            cqe: 60,
+            buffers: 40,
+            size: 256,
+            access: QpAccess::all(),
+            rnr_retry: RnrRetry::Infinite,
+            timeout: Timeout::Infinite,
+            retry_cnt: 6,
+            psn: 0xff_fffe,
+        }
+    }
+}
+
+/// An initiator depth, if the profile has one.
+pub trait AnyDepth: Initiator {
+    fn depth() -> Self::Depth;
+}
+
+impl AnyDepth for Reads {
+    fn depth() -> ReadDepth {
+        ReadDepth::new(4).unwrap()
+    }
+}
+
+impl AnyDepth for NoReads {
+    fn depth() -> NoDepth {
+        NoDepth
+    }
+}
+
+/// How a transport gets from RESET to RTS.
+pub trait Bring<P: Profile>: Transport + Sized {
+    fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P>;
+    fn rtr(
+        qp: QueuePair<Self, Init, P>,
+        dev: &Device,
+        peer: u32,
+        wish: &Wish,
+    ) -> QueuePair<Self, Rtr, P>;
+    fn rts(qp: QueuePair<Self, Rtr, P>, wish: &Wish) -> QueuePair<Self, Rts, P>;
+
+    fn up(
+        qp: QueuePair<Self, Reset, P>,
+        dev: &Device,
+        peer: u32,
+        wish: &Wish,
+    ) -> QueuePair<Self, Rts, P> {
+        Self::rts(Self::rtr(Self::init(qp, wish), dev, peer, wish), wish)
+    }
+}
+
+impl<P: Profile> Bring<P> for Rc
+where
+    P::Initiator: AnyDepth,
+{
+    fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P> {
+        qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: wish.access }).unwrap()
+    }
+
+    fn rtr(
+        qp: QueuePair<Self, Init, P>,
+        dev: &Device,
+        peer: u32,
+        wish: &Wish,
+    ) -> QueuePair<Self, Rtr, P> {
+        qp.modify(RcRtr {
+            address: dev.vector(),
+            path_mtu: Mtu::Bytes1024,
+            dest_qpn: Qpn::new(peer).unwrap(),
+            rq_psn: Psn::new(wish.psn).unwrap(),
+            max_dest_rd_atomic: ResponderDepth::new(4).unwrap(),
+            min_rnr_timer: MinRnrTimer::new(1).unwrap(),
+            optional: RtrOptional::default(),
+        })
+        .unwrap()
+    }
+
+    fn rts(qp: QueuePair<Self, Rtr, P>, wish: &Wish) -> QueuePair<Self, Rts, P> {
+        qp.modify(RcRts {
+            timeout: wish.timeout,
+            retry_cnt: RetryCount::new(wish.retry_cnt).unwrap(),
+            rnr_retry: wish.rnr_retry,
+            sq_psn: Psn::new(wish.psn).unwrap(),
+            max_rd_atomic: <P::Initiator as AnyDepth>::depth(),
+            optional: RcRtsOptional::default(),
+        })
+        .unwrap()
+    }
+}
+
+impl<P: Profile> Bring<P> for Uc {
+    fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P> {
+        qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: wish.access }).unwrap()
+    }
+
+    fn rtr(
+        qp: QueuePair<Self, Init, P>,
+        dev: &Device,
+        peer: u32,
+        wish: &Wish,
+    ) -> QueuePair<Self, Rtr, P> {
+        qp.modify(UcRtr {
+            address: dev.vector(),
+            path_mtu: Mtu::Bytes1024,
+            dest_qpn: Qpn::new(peer).unwrap(),
+            rq_psn: Psn::new(wish.psn).unwrap(),
+            optional: RtrOptional::default(),
+        })
+        .unwrap()
+    }
+
+    fn rts(qp: QueuePair<Self, Rtr, P>, wish: &Wish) -> QueuePair<Self, Rts, P> {
+        let sq_psn = Psn::new(wish.psn).unwrap();
+        qp.modify(UcRts { sq_psn, optional: UcRtsOptional::default() }).unwrap()
+    }
+}
+
+/// Two queue pairs of one device, connected to each other, and what they work with.
+pub struct Pair<T: Transport, P: Profile = DefaultProfile> {
+    pub a: QueuePair<T, Rts, P>,
+    pub b: QueuePair<T, Rts, P>,
+    pub ca: CompletionQueue<P::Entry>,
+    pub cb: CompletionQueue<P::Entry>,
+    pub pool: Pool,
+    pub pd: ProtectionDomain,
+    pub dev: Device,
+}
+
+impl<T: Bring<P>, P: Profile<Receive = OwnRq>> Pair<T, P> {
+    pub fn new() -> Self {
+        Self::with(&Wish::new())
+    }
+
+    pub fn with(wish: &Wish) -> Self {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
+        let ca = dev.ctx.create_cq(wish.cqe).unwrap();
+        let cb = dev.ctx.create_cq(wish.cqe).unwrap();
+        let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
+        let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
+        let (na, nb) = (a.qp_num(), b.qp_num());
+        let (a, b) = (T::up(a, &dev, nb, wish), T::up(b, &dev, na, wish));
+        Pair { a, b, ca, cb, pool, pd, dev }
+    }
+}

@@ -1,0 +1,144 @@
+//! Polling until what must come has come.
+
+use std::fmt::Debug;
+
+use proverbs::*;
+
+use super::device::Device;
+
+/// A completion that no longer borrows its queue.
+#[derive(Debug)]
+pub enum Done<E> {
+    Sent(Sent<E>),
+    Received(Received<E>),
+    Datagram(UdReceived<E>),
+    Failed(Failed<E>),
+}
+
+impl<E: Debug> Done<E> {
+    #[track_caller]
+    pub fn sent(self) -> Sent<E> {
+        match self {
+            Done::Sent(sent) => sent,
+            other => panic!("{other:?} is no sent work request"),
+        }
+    }
+
+    #[track_caller]
+    pub fn received(self) -> Received<E> {
+        match self {
+            Done::Received(received) => received,
+            other => panic!("{other:?} is no arrival on RC or UC"),
+        }
+    }
+
+    #[track_caller]
+    pub fn datagram(self) -> UdReceived<E> {
+        match self {
+            Done::Datagram(received) => received,
+            other => panic!("{other:?} is no arrival on UD"),
+        }
+    }
+
+    /// The failure, which has this direction and status.
+    #[track_caller]
+    pub fn failed(self, direction: Direction, status: WcStatus) -> Failed<E> {
+        match self {
+            Done::Failed(failed) => {
+                assert_eq!((failed.direction, failed.error.status), (direction, status));
+                failed
+            }
+            other => panic!("{other:?} is no failure"),
+        }
+    }
+
+    /// The entry of a flushed work request.
+    #[track_caller]
+    pub fn flushed(self, direction: Direction) -> Option<E> {
+        self.failed(direction, WcStatus::WrFlush).entry
+    }
+}
+
+/// The next `n` completions, none of them selectively signaled.
+#[track_caller]
+pub fn poll<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>, n: usize) -> Vec<Done<E>> {
+    let mut done = Vec::new();
+    let mut deadline = dev.deadline(&format!("{n} completions must come"));
+    while done.len() < n {
+        match cq.poll_one().unwrap().map(Completion::outcome) {
+            None => deadline.tick(&done),
+            Some(Outcome::Sent(sent)) => done.push(Done::Sent(sent)),
+            Some(Outcome::Received(received)) => done.push(Done::Received(received)),
+            Some(Outcome::Datagram(received)) => done.push(Done::Datagram(received)),
+            Some(Outcome::Failed(failed)) => done.push(Done::Failed(failed)),
+            Some(Outcome::Selective(_)) => panic!("a completion of a ring; so far: {done:?}"),
+        }
+    }
+    done
+}
+
+/// A completion of a ring: its status, and what it released.
+pub type Ringed<E> = (Result<(), WcStatus>, Vec<E>);
+
+/// The next `n` completions, all of `qp`'s ring: status, and what each released.
+#[track_caller]
+pub fn complete<T, S, P>(
+    dev: &Device,
+    cq: &mut CompletionQueue<P::Entry>,
+    qp: &mut QueuePair<T, S, P>,
+    n: usize,
+) -> Vec<Ringed<P::Entry>>
+where
+    T: Transport,
+    S: State,
+    P: Profile<Signaling = Selective>,
+    P::Entry: Owned + Debug,
+{
+    let mut done = Vec::new();
+    let mut deadline = dev.deadline(&format!("{n} completions of the ring must come"));
+    while done.len() < n {
+        match cq.poll_one().unwrap().map(Completion::outcome) {
+            None => deadline.tick(&done),
+            Some(Outcome::Selective(completion)) => {
+                let completed = qp.complete(completion).expect("a completion of this queue pair");
+                let status = completed.status.map_err(|error| error.status);
+                done.push((status, completed.released.collect()));
+            }
+            Some(_) => panic!("a completion of no ring; so far: {done:?}"),
+        }
+    }
+    done
+}
+
+/// Polls until a poll finds nothing, dropping what comes. Gives the number.
+pub fn poll_empty<E: Owned>(cq: &mut CompletionQueue<E>) -> usize {
+    let mut count = 0;
+    while let Some(completion) = cq.poll_one().unwrap() {
+        drop(completion);
+        count += 1;
+    }
+    count
+}
+
+/// Stops the send queue, and waits until it stands still: before, no other transition is legal.
+#[track_caller]
+pub fn stop<T, P, S>(dev: &Device, qp: QueuePair<T, Rts, P>) -> QueuePair<T, S, P>
+where
+    T: Transport,
+    P: Profile,
+    S: State,
+    Drain: Transition<T, Rts, P, To = S>,
+{
+    let qp = qp.modify(Drain { notify: false }).unwrap();
+    until(dev, "the send queue has drained", || !qp.query().unwrap().sq_draining);
+    qp
+}
+
+/// Waits for a state that a device comes to by itself.
+#[track_caller]
+pub fn until(dev: &Device, what: &str, mut is: impl FnMut() -> bool) {
+    let mut deadline = dev.deadline(what);
+    while !is() {
+        deadline.tick(&());
+    }
+}

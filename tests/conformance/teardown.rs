@@ -1,0 +1,138 @@
+//! Objects may go in any order: parents live as long as what needs them.
+
+use proverbs::*;
+
+use crate::support::*;
+
+#[test]
+fn parents_first() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, pd, dev } = Pair::<Rc>::new();
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    let buf = filled(&pool, b"still works");
+    let keep = dev.clone();
+    drop((pd, pool, dev));
+    a.post_send(Send::new(buf)).unwrap();
+    let sent = poll(&keep, &mut ca, 1).remove(0).sent().entry.unwrap();
+    let got = poll(&keep, &mut cb, 1).remove(0).received();
+    drop(keep);
+    drop((ca, cb));
+    assert_eq!(got.data(), b"still works");
+    drop((a, b));
+    assert_eq!(&sent[..], b"still works");
+}
+
+#[test]
+fn with_work_outstanding() {
+    profile! { Ring { signaling: Selective } }
+    for order in 0..4 {
+        let Pair { mut a, mut b, ca, cb, pool, pd, dev } = Pair::<Rc, Ring>::new();
+        for i in 0..3 {
+            a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+            a.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        }
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        match order {
+            0 => drop((a, b, ca, cb, pool, pd, dev)),
+            1 => drop((dev, pd, pool, cb, ca, b, a)),
+            2 => drop((ca, a, pool, b, cb, dev, pd)),
+            _ => drop((pool, cb, b, pd, a, dev, ca)),
+        }
+    }
+}
+
+#[test]
+fn a_queue_pair_moves_to_another_thread() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    let sender = {
+        let (dev, pool) = (dev.clone(), pool.clone());
+        std::thread::spawn(move || {
+            a.post_send(Send::new(filled(&pool, b"from there"))).unwrap();
+            poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap()
+        })
+    };
+    let got = poll(&dev, &mut cb, 1).remove(0).received();
+    assert_eq!(got.data(), b"from there");
+    // The buffer comes from there, too.
+    assert_eq!(&sender.join().unwrap()[..], b"from there");
+}
+
+/// What `destroy` says of an object that others need.
+fn busy<T>(refused: Result<(), Refused<T>>, verb: &str, why: &str) -> T {
+    let Err(refused) = refused else { panic!("others need it") };
+    let text = format!("{verb}: EBUSY: Device or resource busy ({why})");
+    assert_eq!(said(&refused), text);
+    refused.object
+}
+
+#[test]
+fn destroy_refuses_what_others_need_and_gives_it_back() {
+    let Pair { a, b, ca, cb, pool, pd, dev } = Pair::<Rc>::new();
+    drop((b, cb));
+    let ca = busy(ca.destroy(), "ibv_destroy_cq", "queue pairs complete into it");
+    let pd = busy(pd.destroy(), "ibv_dealloc_pd", "objects of it exist");
+    let ctx = dev.ctx.clone();
+    drop(dev);
+    let ctx = busy(ctx.destroy(), "ibv_close_device", "objects of it exist");
+    let channel = ctx.create_comp_channel().unwrap();
+    let on = ctx.create_cq_on::<Buf>(1, &channel).unwrap();
+    let what = "completion queues on it exist";
+    let channel = busy(channel.destroy(), "ibv_destroy_comp_channel", what);
+    on.destroy().unwrap();
+    channel.destroy().unwrap();
+    // In the order of the manual, everything goes.
+    assert!(a.destroy().unwrap().is_empty());
+    ca.destroy().unwrap();
+    let region = pd.register::<RemoteRead>(8).unwrap();
+    region.destroy().unwrap();
+    drop(pool);
+    pd.destroy().unwrap();
+    ctx.destroy().unwrap();
+}
+
+#[test]
+fn a_buffer_keeps_its_region_registered() {
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
+    let (sink, source) = (poisoned(&pool), filled(&pool, b"late"));
+    drop(pool);
+    b.post_recv(Recv::new(sink)).unwrap();
+    a.post_send(Send::new(source)).unwrap();
+    poll(&dev, &mut ca, 1);
+    holds(poll(&dev, &mut cb, 1).remove(0).received().entry.unwrap(), b"late");
+}
+
+#[test]
+fn a_context_that_posts_or_panics_in_drop_harms_nothing() {
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+        }
+    }
+    profile! { WithLoud { signaling: Selective, entry: Buf<Option<Box<Loud>>> } }
+    let Pair { mut a, ca, pd, .. } = Pair::<Rc, WithLoud>::new();
+    let pool = pd.create_pool_with(2, 8, |_| None::<Box<Loud>>).unwrap();
+    a.post_send(Send::new(pool.take().unwrap())).unwrap();
+    let entries = a.destroy().unwrap();
+    assert_eq!((entries.len(), pool.available()), (1, 1));
+    let mut entries = entries;
+    *entries[0].context_mut() = Some(Box::new(Loud));
+    let taken = std::panic::AssertUnwindSafe(|| drop(entries[0].context_mut().take()));
+    assert!(std::panic::catch_unwind(taken).is_err());
+    drop(entries);
+    assert_eq!(pool.available(), 2);
+    drop(ca);
+}
+
+#[test]
+fn a_pool_is_destroyed_when_its_buffers_are_home() {
+    let dev = Device::open();
+    let pool = dev.ctx.alloc_pd().unwrap().create_pool(2, 64).unwrap();
+    let buf = pool.take().unwrap();
+    let why = "buffers of the pool are in use";
+    let pool = busy(pool.destroy(), "ibv_dereg_mr", why);
+    drop(buf);
+    pool.destroy().unwrap();
+}

@@ -1,0 +1,200 @@
+//! UD: what arrives, with its 40 bytes in front, and what does not.
+
+use proverbs::*;
+
+use crate::support::*;
+
+fn checks_route<E: Entry>(dev: &Device, got: &UdReceived<E>, from: u32) {
+    let grh = got.grh().expect("a GRH on RoCE");
+    assert_eq!((grh.source(), grh.destination()), (Some(dev.gid()), Some(dev.gid())));
+    assert_eq!(got.src_qp.get(), from);
+    assert_eq!(got.reply_vector(1, dev.gid_index), Some(dev.vector()));
+}
+
+#[test]
+fn datagrams_arrive_behind_their_grh() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    for len in [0, 1, 64, 200] {
+        let message = numbered(len, len);
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(Send::new(filled(&p.pool, &message)).to(to)).unwrap();
+        let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        assert_eq!((sent.opcode, sent.qp_num), (WcOpcode::Send, p.a.qp_num()));
+        let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+        assert_eq!((got.byte_len as usize, got.payload_len()), (GRH_LEN + len, len));
+        assert_eq!((got.payload(), got.imm_data), (&message[..], None));
+        assert_eq!(got.qp_num, p.b.qp_num());
+        checks_route(&p.dev, &got, p.a.qp_num());
+        let bytes = got.entry.as_ref().unwrap().to_vec();
+        holds(got.entry.unwrap(), &bytes);
+    }
+}
+
+#[test]
+fn immediates_inline_data_and_nothing() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    for _ in 0..3 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    post_send!(
+        p.a,
+        [
+            SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).to(to).solicited(),
+            Send::inline(b"inline").to(to),
+            SendWithImm::new(Empty, u32::MAX).to(to),
+        ]
+    )
+    .unwrap();
+    poll(&p.dev, &mut p.ca, 3);
+    let got = poll(&p.dev, &mut p.cb, 3).into_iter().map(Done::datagram);
+    let got: Vec<_> = got.map(|g| (g.imm_data, g.payload().to_vec())).collect();
+    let expected = [
+        (Some(0x0102_0304), b"imm".to_vec()),
+        (None, b"inline".to_vec()),
+        (Some(u32::MAX), vec![]),
+    ];
+    assert_eq!(got, expected);
+}
+
+profile! { Lists { max_recv_sge: 4, entry: BufList } }
+
+#[test]
+fn a_grh_spans_as_many_buffers_as_it_must() {
+    let mut p = Pair::<Ud, Lists>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let tiny = p.pd.create_pool(4, 16).unwrap();
+    // 16 + 16 + 8 bytes of GRH, so that the payload begins within the third buffer.
+    p.b.post_recv(Recv::new([(); 4].map(|()| poisoned(&tiny)))).unwrap();
+    let message = numbered(3, 20);
+    p.a.post_send(Send::new(filled(&p.pool, &message)).to(to)).unwrap();
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+    checks_route(&p.dev, &got, p.a.qp_num());
+    let segments: Vec<_> = got.payload_segments().map(<[u8]>::to_vec).collect();
+    assert_eq!(segments, [&message[..8], &message[8..]]);
+    let buffers: Vec<Buf> = got.entry.unwrap().collect();
+    assert_eq!(buffers.iter().map(|buf| buf.len()).collect::<Vec<_>>(), [16, 16, 16, 12]);
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+#[test]
+fn a_grh_has_a_buffer_of_its_own() {
+    let mut p = Pair::<Ud, Lists>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let headers = p.pd.create_pool(2, GRH_LEN).unwrap();
+    for message in [b"payload alone".to_vec(), vec![]] {
+        p.b.post_recv(Recv::new([poisoned(&headers), poisoned(&p.pool)])).unwrap();
+        p.a.post_send(Send::new(filled(&p.pool, &message)).to(to)).unwrap();
+        let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+        checks_route(&p.dev, &got, p.a.qp_num());
+        assert_eq!(got.payload_segments().flatten().copied().collect::<Vec<_>>(), message);
+        let [header, payload] =
+            <[Buf; 2]>::try_from(got.entry.unwrap().collect::<Vec<_>>()).unwrap();
+        assert_eq!(header.len(), GRH_LEN);
+        holds(payload, &message);
+        poll(&p.dev, &mut p.ca, 1);
+    }
+}
+
+#[test]
+fn a_receiver_answers_by_the_reply_vector() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.a.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::inline(b"question").to(to)).unwrap();
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+    let vector = got.reply_vector(1, p.dev.gid_index).unwrap();
+    let address_handle = p.b.add_address_handle(p.pd.create_ah(vector).unwrap()).unwrap();
+    let back = Destination { address_handle, qpn: got.src_qp, qkey: to.qkey };
+    p.b.post_send(Send::inline(b"answer").to(back)).unwrap();
+    let mut done = poll(&p.dev, &mut p.ca, 2);
+    done.sort_by_key(|done| matches!(done, Done::Datagram(_)));
+    assert_eq!(done.remove(1).datagram().payload(), b"answer");
+    poll(&p.dev, &mut p.cb, 1);
+}
+
+#[test]
+fn a_message_with_the_wrong_key_does_not_arrive() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    let wrong = Destination { qkey: Qkey::new(QKEY + 1).unwrap(), ..to };
+    // R5.5: to the sender both are sent; the second overtakes nothing.
+    post_send!(p.a, [Send::inline(b"wrong key").to(wrong), Send::inline(b"right key").to(to)])
+        .unwrap();
+    poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+    assert_eq!(got.payload(), b"right key");
+    drop(got);
+    assert_eq!((p.b.recvs_outstanding(), poll_empty(&mut p.cb)), (0, 0));
+}
+
+#[test]
+fn a_key_can_be_changed_on_the_way() {
+    let p = Pair::<Ud>::new();
+    let Pair { mut a, b, mut ca, mut cb, pool, pd, dev } = p;
+    let new = Qkey::new(7).unwrap();
+    let mut b = b.modify(UdReturn { qkey: Some(new.into()) }).unwrap();
+    assert_eq!(b.query().unwrap().qkey, 7);
+    let to = Destination { qkey: new, ..a.way_to(&dev, &pd, b.qp_num()) };
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::inline(b"new key").to(to)).unwrap();
+    assert_eq!(poll(&dev, &mut cb, 1).remove(0).datagram().payload(), b"new key");
+    poll(&dev, &mut ca, 1);
+}
+
+#[test]
+fn a_receive_too_short_for_a_datagram() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let short = p.pd.create_pool(1, GRH_LEN + 8).unwrap();
+    p.b.post_recv(Recv::new(poisoned(&short))).unwrap();
+    post_send!(p.a, [Send::inline(&[1; 9]).to(to), Send::inline(&[2; 8]).to(to)]).unwrap();
+    poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
+    let done = poll(&p.dev, &mut p.cb, 1).remove(0);
+    by_rule!(p.dev, "R3.7",
+        // The message is dropped, and the receive takes the next (IBA, class D).
+        loopback: assert_eq!(done.datagram().payload(), [2; 8]),
+        // The receiving queue pair is killed.
+        rxe: drop(done.failed(Direction::Receive, WcStatus::LocQpOp)));
+    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe: QpState::Error);
+    until(&p.dev, "the receiver's state", || p.b.query().unwrap().state == Some(state));
+}
+
+#[test]
+fn a_message_beyond_the_mtu() {
+    let wish = Wish { size: 4200, buffers: 4, ..Wish::new() };
+    let Pair { mut a, mut b, mut ca, mut cb, pool, pd, dev } = Pair::<Ud>::with(&wish);
+    let to = a.way_to(&dev, &pd, b.qp_num());
+    let message = numbered(1, dev.mtu());
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::new(filled(&pool, &message)).to(to)).unwrap();
+    poll(&dev, &mut ca, 1);
+    assert_eq!(poll(&dev, &mut cb, 1).remove(0).datagram().payload(), message);
+
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::new(filled(&pool, &vec![0; dev.mtu() + 1])).to(to)).unwrap();
+    let done = poll(&dev, &mut ca, 1).remove(0);
+    let mut a = by_rule!(dev, "R3.6",
+    loopback: {
+        drop(done.failed(Direction::Send, WcStatus::LocLen));
+        // R8.16: the send queue stops, and what it is given is flushed, until it is moved on.
+        let mut stopped = a.into_sqe().unwrap();
+        assert_eq!(stopped.query().unwrap().state, Some(QpState::Sqe));
+        stopped.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+        stopped.modify(UdReturn::default()).unwrap()
+    },
+    rxe: {
+        // Lost, and nobody is told; the queue pair goes on.
+        drop(done.sent());
+        let refused = a.into_sqe().unwrap_err();
+        let expected = "ibv_query_qp: EINVAL: Invalid argument (it is in RTS)";
+        assert_eq!(said(&refused), expected);
+        refused.object
+    });
+    a.post_send(Send::inline(b"goes on").to(to)).unwrap();
+    assert_eq!(poll(&dev, &mut cb, 1).remove(0).datagram().payload(), b"goes on");
+    poll(&dev, &mut ca, 1);
+}

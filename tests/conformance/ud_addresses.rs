@@ -1,0 +1,108 @@
+//! Address handles: named by index, and gone only when no send can name them.
+
+use proverbs::*;
+
+use crate::support::*;
+
+#[test]
+fn one_removed_in_flight_still_serves_its_send() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::new(filled(&p.pool, b"on its way")).to(to)).unwrap();
+    assert!(p.a.remove_address_handle(to.address_handle));
+    assert!(!p.a.remove_address_handle(to.address_handle), "it has no name any more");
+    // Until the completion was polled, the device may still need it (R5.3).
+    assert_eq!(p.a.reap_address_handles(), 1);
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"on its way");
+    assert_eq!(p.a.reap_address_handles(), 1);
+    poll(&p.dev, &mut p.ca, 1);
+    assert_eq!(p.a.reap_address_handles(), 0);
+}
+
+profile! { Ring { signaling: Selective } }
+
+#[test]
+fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
+    let mut p = Pair::<Ud, Ring>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let other = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    for _ in 0..3 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let _ = p.a.post_send_unsignaled(Send::inline(b"1").to(to)).unwrap();
+    let _ = p.a.post_send_unsignaled(Send::inline(b"2").to(to)).unwrap();
+    assert!(p.a.remove_address_handle(to.address_handle));
+    assert_eq!(poll(&p.dev, &mut p.cb, 2).len(), 2);
+    assert_eq!(p.a.reap_address_handles(), 1);
+    p.a.post_send(Send::inline(b"3").to(other)).unwrap();
+    let (status, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
+    assert_eq!((status, released.len()), (Ok(()), 0));
+    assert_eq!(p.a.reap_address_handles(), 0);
+    poll(&p.dev, &mut p.cb, 1);
+}
+
+#[test]
+fn a_name_that_is_gone_or_not_ours_posts_nothing() {
+    let mut p = Pair::<Ud>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.a.remove_address_handle(to.address_handle);
+    // The slot is taken again, by another name.
+    let new = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    assert_ne!(to.address_handle, new.address_handle);
+    let foreign = p.b.way_to(&p.dev, &p.pd, p.a.qp_num());
+    for unknown in [to, foreign] {
+        let buf = filled(&p.pool, b"nobody's");
+        let error = p.a.post_send(Send::new(buf).to(unknown)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle);
+        let text = "ibv_post_send: work request 0: the address handle was removed, or belongs to another \
+                    queue pair";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(error.into_rejected().next().unwrap()[..], *b"nobody's");
+    }
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::inline(b"known").to(new)).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"known");
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+#[test]
+fn one_of_another_domain_is_refused() {
+    let mut p = Pair::<Ud>::new();
+    let pd = p.dev.ctx.alloc_pd().unwrap();
+    let refused = p.a.add_address_handle(pd.create_ah(p.dev.vector()).unwrap()).unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }));
+    assert!(refused.to_string().contains("the address handle and the queue pair"), "{refused}");
+    refused.object.destroy().unwrap();
+    pd.destroy().unwrap();
+}
+
+#[test]
+fn a_vector_that_leads_nowhere_is_refused_with_its_words() {
+    let p = Pair::<Ud>::new();
+    let error = p.pd.create_ah(AddressVector::infiniband(1, 0)).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("ibv_create_ah", Some(22)));
+    assert!(error.to_string().ends_with("(port 1, dlid 0)"), "{error}");
+    let vector = AddressVector { port: 9, ..p.dev.vector() };
+    let error = p.pd.create_ah(vector).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("ibv_create_ah", Some(22)));
+    assert!(error.to_string().contains("port 9, dgid "), "{error}");
+}
+
+#[test]
+fn many_names_come_and_go() {
+    let mut p = Pair::<Ud>::new();
+    let mut names: Vec<AhIndex> = Vec::new();
+    for i in 0..6 {
+        let ah = p.pd.create_ah(p.dev.vector()).unwrap();
+        let name = p.a.add_address_handle(ah).unwrap();
+        assert!(!names.contains(&name));
+        names.push(name);
+        if i % 2 == 1 {
+            assert!(p.a.remove_address_handle(names[i / 2]));
+        }
+    }
+    assert_eq!(p.a.reap_address_handles(), 0);
+    assert!(!p.a.remove_address_handle(names[0]));
+    assert!(p.a.remove_address_handle(names[5]));
+}

@@ -1,0 +1,398 @@
+//! What may be posted where, and every transition: all that is legal is accepted, all else refused.
+//!
+//! Made from rules/table.toml by `cargo xtask rules --write`: change it there.
+//!
+//! The compiler checks all of it. `Posts` has the bounds of `QueuePair::post_send`; that they are enough is
+//! checked by `accepted`, and that the method has them all by the ui-tests and the mutants.
+
+use std::marker::PhantomData;
+
+use proverbs::rules::*;
+use proverbs::*;
+use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all, const_assert};
+
+/// A row of a table: for which traits it holds, and for which it does not.
+macro_rules! cells {
+    ($row:ty: yes $($yes:path),*; no $($no:path),*) => {
+        $(assert_impl_all!($row: $yes);)*
+        $(assert_not_impl_any!($row: $no);)*
+    };
+}
+
+/// An attribute struct leads from a state to another on a transport, and on some transports never.
+macro_rules! leads {
+    ($attr:ident: $($t:ident $from:ident => $to:ident),+; never $($n:ident),*) => {
+        $(assert_type_eq_all!(<$attr as Transition<$t, $from, DefaultProfile>>::To, $to);)+
+        $(leads_nowhere!($attr: $n Reset, $n Init, $n Rtr, $n Rts, $n Sqd, $n Sqe, $n Error);)*
+    };
+}
+
+/// An attribute struct leads nowhere from any of these.
+macro_rules! leads_nowhere {
+    ($attr:ident: $($t:ident $from:ident),+) => {
+        assert_not_impl_any!($attr: $(Transition<$t, $from, DefaultProfile>),+);
+    };
+}
+
+/// LOCAL_WRITE, and nothing but it and the three remote rights.
+const fn known_rights<A: Access>() -> bool {
+    A::FLAGS & 1 == 1 && A::FLAGS & !0xf == 0
+}
+
+/// A work request without its data.
+struct Wr<O, A, F, G>(PhantomData<(O, A, F, G)>);
+
+/// `Wr` may be posted to a queue pair of this transport, state and profile.
+trait Posts<T, S, P> {}
+
+impl<O, A, F, G, T, S, P> Posts<T, S, P> for Wr<O, A, F, G>
+where
+    T: Transport,
+    S: CanPostSend,
+    P: Profile,
+    O: PostOn<T> + IssuedBy<P::Initiator>,
+    A: Addressed<T> + Address,
+    F: FenceOn<T>,
+    G: SignaledOn<P::Signaling>,
+{
+}
+
+/// The bounds of `Posts` are enough for the method.
+#[allow(dead_code)] // compiled, never called
+fn accepted<O, A, F, G, T, S, P>(
+    qp: &mut QueuePair<T, S, P>,
+    wr: WorkRequest<O, Empty, A, F, G>,
+) -> Result<(), PostError<Buf>>
+where
+    T: Transport,
+    S: CanPostSend,
+    P: Profile<Entry = Buf>,
+    O: PostOn<T> + IssuedBy<P::Initiator>,
+    A: Addressed<T> + Address,
+    F: FenceOn<T>,
+    G: SignaledOn<P::Signaling>,
+{
+    qp.post_send(wr)
+}
+
+/// Receives may be posted to a queue pair of this transport, state and profile.
+trait Receives<T, S, P> {}
+
+impl<T: Transport, S: CanPostRecv, P: Profile> Receives<T, S, P> for Recv<Empty> where
+    P::Receive: HasRecvQueue
+{
+}
+
+/// The bounds of `Receives` are enough for the method.
+#[allow(dead_code)] // compiled, never called
+fn received<T: Transport, S: CanPostRecv, P>(qp: &mut QueuePair<T, S, P>)
+where
+    P: Profile<Entry = Buf>,
+    P::Receive: HasRecvQueue,
+{
+    qp.post_recv(Recv::empty()).unwrap();
+}
+
+profile! { OnSrq { receive: SharedRq } }
+profile! { AllReads { } }
+profile! { AllNoReads { initiator: NoReads } }
+profile! { AskedReads { signaling: Selective } }
+profile! { AskedNoReads { signaling: Selective, initiator: NoReads } }
+
+/// Whether a type has a trait, as a constant.
+macro_rules! has {
+    ($t:ty: $bound:path) => {{
+        #[allow(dead_code)] // one of the two is
+        trait Not {
+            const IS: bool = false;
+        }
+        impl<T> Not for T {}
+        struct Is<T>(PhantomData<T>);
+        #[allow(dead_code)] // one of the two is
+        impl<T: $bound> Is<T> {
+            const IS: bool = true;
+        }
+        <Is<$t>>::IS
+    }};
+}
+
+/// One bit a state, from RESET to ERR.
+macro_rules! states {
+    ($wr:ty: $posts:ident, $t:ident, $p:ident) => {
+        (has!($wr: $posts<$t, Reset, $p>) as u32) << 6
+            | (has!($wr: $posts<$t, Init, $p>) as u32) << 5
+            | (has!($wr: $posts<$t, Rtr, $p>) as u32) << 4
+            | (has!($wr: $posts<$t, Rts, $p>) as u32) << 3
+            | (has!($wr: $posts<$t, Sqd, $p>) as u32) << 2
+            | (has!($wr: $posts<$t, Sqe, $p>) as u32) << 1
+            | has!($wr: $posts<$t, Error, $p>) as u32
+    };
+}
+
+/// Receives of a queue of its own, and of a shared one.
+macro_rules! receives {
+    ($t:ident: $own:literal, $shared:literal) => {
+const _: () = assert!(states!(Recv<Empty>: Receives, $t, AllReads) == $own);
+const _: () = assert!(states!(Recv<Empty>: Receives, $t, OnSrq) == $shared);
+    };
+}
+
+/// One bit each: addresses, fences, signalings, marks.
+macro_rules! sends {
+    ($o:ident $a:ident on $t:ident: $reads:literal, $no_reads:literal, $states:literal) => {
+        sends!($o $t AllReads AskedReads $reads);
+        sends!($o $t AllNoReads AskedNoReads $no_reads);
+        const _: () = assert!(states!(Wr<$o, $a, Unfenced, Plain>: Posts, $t, AllReads) == $states);
+    };
+    ($o:ident $t:ident $all:ident $asked:ident $legal:literal) => {
+        const _: () = {
+            let bits = [
+                sends!($o $t $all $asked Connected Unfenced),
+                sends!($o $t $all $asked Connected Fenced),
+                sends!($o $t $all $asked Datagram Unfenced),
+                sends!($o $t $all $asked Datagram Fenced),
+            ];
+            assert!(bits[0] << 12 | bits[1] << 8 | bits[2] << 4 | bits[3] == $legal);
+        };
+    };
+    ($o:ident $t:ident $all:ident $asked:ident $a:ident $f:ident) => {
+        (has!(Wr<$o, $a, $f, Plain>: Posts<$t, Rts, $all>) as u32) << 3
+            | (has!(Wr<$o, $a, $f, Signaled>: Posts<$t, Rts, $all>) as u32) << 2
+            | (has!(Wr<$o, $a, $f, Plain>: Posts<$t, Rts, $asked>) as u32) << 1
+            | has!(Wr<$o, $a, $f, Signaled>: Posts<$t, Rts, $asked>) as u32
+    };
+}
+
+// Opcodes by transport (R1.1, R1.3).
+cells!(Send: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>; no);
+cells!(SendWithImm: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>; no);
+cells!(RdmaWrite: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
+cells!(RdmaWriteWithImm: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
+cells!(RdmaRead: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(CmpAndSwp: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(FetchAndAdd: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+// Opcodes by initiator depth (R4.6).
+cells!(Send: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
+cells!(SendWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
+cells!(RdmaWrite: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
+cells!(RdmaWriteWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
+cells!(RdmaRead: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
+cells!(CmpAndSwp: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
+cells!(FetchAndAdd: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
+// Opcodes that may be solicited (R2.3).
+cells!(Send: yes SolicitedOp; no);
+cells!(SendWithImm: yes SolicitedOp; no);
+cells!(RdmaWrite: yes; no SolicitedOp);
+cells!(RdmaWriteWithImm: yes SolicitedOp; no);
+cells!(RdmaRead: yes; no SolicitedOp);
+cells!(CmpAndSwp: yes; no SolicitedOp);
+cells!(FetchAndAdd: yes; no SolicitedOp);
+// Opcodes that may be inline (R2.6).
+cells!(Send: yes InlineOp; no);
+cells!(SendWithImm: yes InlineOp; no);
+cells!(RdmaWrite: yes InlineOp; no);
+cells!(RdmaWriteWithImm: yes InlineOp; no);
+cells!(RdmaRead: yes; no InlineOp);
+cells!(CmpAndSwp: yes; no InlineOp);
+cells!(FetchAndAdd: yes; no InlineOp);
+// Bytes that a READ or an atomic could be inline with (R2.6).
+cells!(&'static [u8; 8]: yes; no);
+cells!(&'static [u8; 8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
+cells!(&'static [u8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
+cells!(&'static mut [u8; 8]: yes; no);
+cells!(&'static mut [u8; 8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
+cells!(Buf: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
+// Destinations by transport (R1.2, R5.1).
+cells!(Connected: yes Addressed<Rc>, Addressed<Uc>; no Addressed<Ud>);
+cells!(Datagram: yes Addressed<Ud>; no Addressed<Rc>, Addressed<Uc>);
+// FENCE by transport (R2.1).
+cells!(Unfenced: yes FenceOn<Rc>, FenceOn<Uc>, FenceOn<Ud>; no);
+cells!(Fenced: yes FenceOn<Rc>; no FenceOn<Uc>, FenceOn<Ud>);
+// SIGNALED by signaling of the queue pair (R2.4).
+cells!(Plain: yes SignaledOn<SignalAll>, SignaledOn<Selective>; no);
+cells!(Signaled: yes SignaledOn<Selective>; no SignaledOn<SignalAll>);
+// Lists whose last work request is not signaled (R2.4).
+cells!(SignalAll: yes; no LeavesUnsignaled);
+cells!(Selective: yes LeavesUnsignaled; no);
+// Posting by state (R7.14, R7.15, R8.19, R8.20).
+cells!(Reset: yes; no CanPostSend, CanPostRecv);
+cells!(Init: yes CanPostRecv; no CanPostSend);
+cells!(Rtr: yes CanPostRecv; no CanPostSend);
+cells!(Rts: yes CanPostSend, CanPostRecv; no);
+cells!(Sqd: yes CanPostSend, CanPostRecv; no);
+cells!(Sqe: yes CanPostRecv; no CanPostSend);
+cells!(Error: yes CanPostSend; no CanPostRecv);
+// Receive queues by receive source (R7.1).
+cells!(OwnRq: yes HasRecvQueue, UsesOwnQueue; no UsesSharedQueue);
+cells!(SharedRq: yes UsesSharedQueue; no HasRecvQueue, UsesOwnQueue);
+// Queues that `post_recv!` posts to besides queue pairs (R7.2).
+cells!(SharedReceiveQueue<Rc>: yes; no PostsReceives);
+cells!(SharedReceiveQueue<Ud, BufList, Max<4>>: yes; no PostsReceives);
+// Transports (R7.3, R5.1).
+cells!(Rc: yes SharesReceives, NamesPeer; no TakesDestinations);
+cells!(Uc: yes NamesPeer; no SharesReceives, TakesDestinations);
+cells!(Ud: yes SharesReceives, TakesDestinations; no NamesPeer);
+// What data may be used for (R2.10, R4.1, R4.5, R6.7, R7.10, R11.2).
+cells!(Buf: yes Source, Sink, RecvSink, SrqSink, AtomicSink; no);
+cells!([Buf; 2]: yes Source, Sink, RecvSink, SrqSink; no AtomicSink);
+cells!(BufList: yes Source, Sink, RecvSink, SrqSink; no AtomicSink);
+cells!(SharedBuf: yes Source; no Sink, RecvSink, SrqSink, AtomicSink);
+cells!(OpenBuf: yes Source, Sink; no RecvSink, SrqSink, AtomicSink);
+cells!(Empty: yes Source, Sink, RecvSink; no SrqSink, AtomicSink);
+cells!(Inline<'static, 8>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
+cells!(InlineSlice<'static>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
+cells!(&'static [u8]: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
+cells!(&'static mut [u8]: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
+cells!(Vec<u8>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
+cells!(Sge<'static, 1>: yes Source, Sink, RecvSink, AtomicSink; no SrqSink);
+cells!(Sge<'static, 2>: yes Source, Sink, RecvSink; no SrqSink, AtomicSink);
+// Data by what the queue gives back (R11.1).
+cells!(Buf: yes Data<Buf>, Data<BufList>, Data<AnyBuf>; no);
+cells!(Buf: yes; no Data<SharedBuf>, Data<OpenBuf>, Data<Raw>);
+cells!([Buf; 2]: yes Data<BufList>, Data<AnyBuf>; no);
+cells!([Buf; 2]: yes; no Data<Buf>, Data<SharedBuf>, Data<OpenBuf>, Data<Raw>);
+cells!(BufList: yes Data<BufList>, Data<AnyBuf>; no);
+cells!(BufList: yes; no Data<Buf>, Data<SharedBuf>, Data<OpenBuf>, Data<Raw>);
+cells!(SharedBuf: yes Data<SharedBuf>, Data<AnyBuf>; no);
+cells!(SharedBuf: yes; no Data<Buf>, Data<BufList>, Data<OpenBuf>, Data<Raw>);
+cells!(OpenBuf: yes Data<OpenBuf>, Data<AnyBuf>; no);
+cells!(OpenBuf: yes; no Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<Raw>);
+cells!(Empty: yes Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>; no);
+cells!(Empty: yes; no Data<Raw>);
+cells!(Inline<'static, 8>: yes Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>; no);
+cells!(Inline<'static, 8>: yes; no Data<Raw>);
+cells!(InlineSlice<'static>: yes Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>; no);
+cells!(InlineSlice<'static>: yes; no Data<Raw>);
+cells!(Sge<'static, 1>: yes Data<Raw>; no);
+cells!(Sge<'static, 1>: yes; no Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>);
+// Data by most scatter/gather elements (R3.1, R3.2).
+cells!(Empty: yes Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(Empty: yes; no);
+cells!(Buf: yes Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(Buf: yes; no Fits<Max<0>, Max<0>>);
+cells!(SharedBuf: yes Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(SharedBuf: yes; no Fits<Max<0>, Max<0>>);
+cells!(OpenBuf: yes Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(OpenBuf: yes; no Fits<Max<0>, Max<0>>);
+cells!([Buf; 1]: yes Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!([Buf; 1]: yes; no Fits<Max<0>, Max<0>>);
+cells!([Buf; 2]: yes Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!([Buf; 2]: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>);
+cells!([Buf; 3]: yes Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!([Buf; 3]: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>);
+cells!([Buf; 33]: yes; no);
+cells!([Buf; 33]: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>);
+cells!(Sge<'static, 2>: yes Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(Sge<'static, 2>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>);
+cells!(BufList: yes Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(BufList: yes; no);
+// Inline data by inline capacity (R2.7, R2.8).
+cells!(Inline<'static, 0>: yes Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(Inline<'static, 0>: yes; no);
+cells!(Inline<'static, 1>: yes Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(Inline<'static, 1>: yes; no Fits<Max<0>, Max<0>>);
+cells!(Inline<'static, 8>: yes Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(Inline<'static, 8>: yes; no Fits<Max<0>, Max<0>>);
+cells!(Inline<'static, 9>: yes Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(Inline<'static, 9>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>);
+cells!(Inline<'static, 64>: yes Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(Inline<'static, 64>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>);
+cells!(Inline<'static, 65>: yes Fits<Max<0>, Max<256>>; no);
+cells!(Inline<'static, 65>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>);
+cells!(Inline<'static, 257>: yes; no);
+cells!(Inline<'static, 257>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>);
+cells!(InlineSlice<'static>: yes Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(InlineSlice<'static>: yes; no);
+// Rights of regions (R4.3, R6.1, R6.5, R6.6, R6.7).
+cells!(LocalWrite: yes; no Remote, GrantsRead, GrantsWrite, GrantsAtomic);
+cells!(RemoteRead: yes Remote, GrantsRead; no GrantsWrite, GrantsAtomic);
+cells!(RemoteWrite: yes Remote, GrantsWrite; no GrantsRead, GrantsAtomic);
+cells!(RemoteReadWrite: yes Remote, GrantsRead, GrantsWrite; no GrantsAtomic);
+cells!(RemoteAtomic: yes Remote, GrantsAtomic; no GrantsRead, GrantsWrite);
+cells!(RemoteAll: yes Remote, GrantsRead, GrantsWrite, GrantsAtomic; no);
+const_assert!(known_rights::<LocalWrite>());
+const_assert!(known_rights::<RemoteRead>());
+const_assert!(known_rights::<RemoteWrite>());
+const_assert!(known_rights::<RemoteReadWrite>());
+const_assert!(known_rights::<RemoteAtomic>());
+const_assert!(known_rights::<RemoteAll>());
+// Keys by the region's rights (R6.7).
+cells!(LocalWrite: yes; no);
+cells!(LocalWrite: yes; no Includes<LocalWrite>, Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>);
+cells!(RemoteRead: yes Includes<RemoteRead>; no);
+cells!(RemoteRead: yes; no Includes<LocalWrite>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>);
+cells!(RemoteWrite: yes Includes<RemoteWrite>; no);
+cells!(RemoteWrite: yes; no Includes<LocalWrite>, Includes<RemoteRead>, Includes<RemoteReadWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>);
+cells!(RemoteReadWrite: yes Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>; no);
+cells!(RemoteReadWrite: yes; no Includes<LocalWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>);
+cells!(RemoteAtomic: yes Includes<RemoteAtomic>; no);
+cells!(RemoteAtomic: yes; no Includes<LocalWrite>, Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAll>);
+cells!(RemoteAll: yes Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>; no);
+cells!(RemoteAll: yes; no Includes<LocalWrite>);
+// Every attribute struct, transport and state (R8.1, R8.2, R8.3, R8.17).
+leads!(ConnectedInit: Rc Reset => Init, Uc Reset => Init; never Ud);
+leads_nowhere!(ConnectedInit: Rc Init, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Error, Uc Init);
+leads_nowhere!(ConnectedInit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads!(ConnectedReinit: Rc Init => Init, Uc Init => Init; never Ud);
+leads_nowhere!(ConnectedReinit: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Error, Uc Reset);
+leads_nowhere!(ConnectedReinit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads!(RcRtr: Rc Init => Rtr; never Uc, Ud);
+leads_nowhere!(RcRtr: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Error);
+leads!(UcRtr: Uc Init => Rtr; never Rc, Ud);
+leads_nowhere!(UcRtr: Uc Reset, Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads!(RcRts: Rc Rtr => Rts; never Uc, Ud);
+leads_nowhere!(RcRts: Rc Reset, Rc Init, Rc Rts, Rc Sqd, Rc Sqe, Rc Error);
+leads!(UcRts: Uc Rtr => Rts; never Rc, Ud);
+leads_nowhere!(UcRts: Uc Reset, Uc Init, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads!(UdInit: Ud Reset => Init; never Rc, Uc);
+leads_nowhere!(UdInit: Ud Init, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads!(UdReinit: Ud Init => Init; never Rc, Uc);
+leads_nowhere!(UdReinit: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads!(UdRtr: Ud Init => Rtr; never Rc, Uc);
+leads_nowhere!(UdRtr: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads!(UdRts: Ud Rtr => Rts; never Rc, Uc);
+leads_nowhere!(UdRts: Ud Reset, Ud Init, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads!(RcReturn: Rc Rts => Rts, Rc Sqd => Rts; never Uc, Ud);
+leads_nowhere!(RcReturn: Rc Reset, Rc Init, Rc Rtr, Rc Sqe, Rc Error);
+leads!(UcReturn: Uc Rts => Rts, Uc Sqd => Rts, Uc Sqe => Rts; never Rc, Ud);
+leads_nowhere!(UcReturn: Uc Reset, Uc Init, Uc Rtr, Uc Error);
+leads!(UdReturn: Ud Rts => Rts, Ud Sqd => Rts, Ud Sqe => Rts; never Rc, Uc);
+leads_nowhere!(UdReturn: Ud Reset, Ud Init, Ud Rtr, Ud Error);
+leads!(Drain: Rc Rts => Sqd, Uc Rts => Sqd, Ud Rts => Sqd; never);
+leads_nowhere!(Drain: Rc Reset, Rc Init, Rc Rtr, Rc Sqd, Rc Sqe, Rc Error, Uc Reset);
+leads_nowhere!(Drain: Uc Init, Uc Rtr, Uc Sqd, Uc Sqe, Uc Error, Ud Reset, Ud Init);
+leads_nowhere!(Drain: Ud Rtr, Ud Sqd, Ud Sqe, Ud Error);
+leads!(RcSqd: Rc Sqd => Sqd; never Uc, Ud);
+leads_nowhere!(RcSqd: Rc Reset, Rc Init, Rc Rtr, Rc Rts, Rc Sqe, Rc Error);
+leads!(UcSqd: Uc Sqd => Sqd; never Rc, Ud);
+leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Sqe, Uc Error);
+leads!(UdSqd: Ud Sqd => Sqd; never Rc, Uc);
+leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Sqe, Ud Error);
+// What `post_send` takes. First in RTS, with `Reads` and with `NoReads`, in groups of four bits: connected,
+// connected fenced, datagram, datagram fenced. In each group: plain and signaled under `SignalAll`, then under
+// `Selective`. Then by state, from RESET to ERR, to the right destination.
+sends!(Send Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
+sends!(Send Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b0001101);
+sends!(Send Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b0001101);
+sends!(SendWithImm Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
+sends!(SendWithImm Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b0001101);
+sends!(SendWithImm Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b0001101);
+sends!(RdmaWrite Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
+sends!(RdmaWrite Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b0001101);
+sends!(RdmaWrite Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(RdmaWriteWithImm Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
+sends!(RdmaWriteWithImm Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b0001101);
+sends!(RdmaWriteWithImm Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(RdmaRead Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b0001101);
+sends!(RdmaRead Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(RdmaRead Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(CmpAndSwp Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b0001101);
+sends!(CmpAndSwp Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(CmpAndSwp Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(FetchAndAdd Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b0001101);
+sends!(FetchAndAdd Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(FetchAndAdd Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+// What `post_recv` takes, by state: from a queue of its own, and from a shared one.
+receives!(Rc: 0b0111110, 0b0000000);
+receives!(Uc: 0b0111110, 0b0000000);
+receives!(Ud: 0b0111110, 0b0000000);

@@ -1,0 +1,66 @@
+/* What the programs share: a device, a connected pair in one process, and waiting with an end. */
+#ifndef WHAT_C_DOES_H
+#define WHAT_C_DOES_H
+
+#define _DEFAULT_SOURCE /* POSIX beside -std=c11 */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#define QKEY 0x1234
+
+/* One queue pair, and the completion queue of both its queues. */
+struct end {
+    struct ibv_qp *qp;
+    struct ibv_cq *cq;
+};
+
+/* What differs between the programs; zero is what most of them want. */
+struct want {
+    enum ibv_qp_type type;
+    int cqe;               /* 0: 16 */
+    uint32_t inline_bytes;
+    int no_reads;          /* max_rd_atomic 0 */
+    uint64_t ops;          /* not 0: made by ibv_create_qp_ex, for ibv_wr_* */
+    struct ibv_srq *srq;
+    struct ibv_comp_channel *channel;
+};
+
+extern struct ibv_context *device;
+extern struct ibv_pd *pd;
+
+void open_device(void);
+struct ibv_mr *region(void *memory, size_t length, int access);
+struct end new_end(const struct want *want);
+void to_init(struct end *end);
+void to_rtr(struct end *end, const struct end *peer);
+void to_rts(struct end *end, const struct want *want);
+void to_state(struct end *end, enum ibv_qp_state state);
+/* Two ends in RTS: connected to each other, or UD. */
+void make_pair(const struct want *want, struct end pair[2]);
+struct ibv_ah *address(void);
+
+/* The next completion, which must come within 5 s. */
+struct ibv_wc next(struct end *end);
+/* Whether the completion queue stays empty for so long. */
+int nothing_for(struct end *end, int milliseconds);
+/* The state of the device's queue pair, now. */
+const char *state(struct end *end);
+/* The same of one that should be about to fail, which is given 1 s to do so. */
+const char *state_at_last(struct end *end);
+
+struct ibv_sge sge_of(struct ibv_mr *mr, uint32_t length);
+void post_recv(struct end *end, struct ibv_mr *mr, uint32_t length);
+
+/* The program's last line is what it saw. */
+__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+/* What has nothing to do with the rule must work. */
+void must(int worked, const char *what);
+
+#endif
