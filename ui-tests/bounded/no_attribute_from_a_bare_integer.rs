@@ -1,0 +1,29 @@
+// R8.7, R8.8, R8.9, R4.8, ibv_modify_qp(3): no attribute from a bare integer.
+// Enforced by the types of bounded.rs.
+use proverbs::*;
+
+fn psn() -> Psn {
+    7
+}
+
+fn retry_cnt() -> RetryCount {
+    6
+}
+
+fn rnr_retry() -> RnrRetry {
+    7
+}
+
+fn timeout() -> Timeout {
+    14
+}
+
+fn mtu() -> Mtu {
+    1024
+}
+
+fn depth() -> ReadDepth {
+    1
+}
+
+fn main() {}

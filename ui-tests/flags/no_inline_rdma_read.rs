@@ -1,0 +1,17 @@
+// R2.6, ibv_post_send(3): no inline rdma read.
+// Enforced by `InlineOp`.
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::inline(&bytes, at)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteAddr<ToRead>) {
+    post_send!(qp, [RdmaRead::inline(&bytes, at)]).unwrap();
+}
+
+fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::inline_slice(bytes, at)).unwrap();
+}
+
+fn main() {}

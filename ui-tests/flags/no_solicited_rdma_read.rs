@@ -1,0 +1,13 @@
+// R2.3, ibv_post_send(3): no solicited rdma read.
+// Enforced by `SolicitedOp`.
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::new(buf, at).solicited()).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+    post_send!(qp, [RdmaRead::new(buf, at).solicited()]).unwrap();
+}
+
+fn main() {}

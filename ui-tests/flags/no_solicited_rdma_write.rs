@@ -1,0 +1,13 @@
+// R2.3, ibv_post_send(3): no solicited rdma write.
+// Enforced by `SolicitedOp`.
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) {
+    qp.post_send(RdmaWrite::new(buf, at).solicited()).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) {
+    post_send!(qp, [RdmaWrite::new(buf, at).solicited()]).unwrap();
+}
+
+fn main() {}

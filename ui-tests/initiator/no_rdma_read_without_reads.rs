@@ -1,0 +1,15 @@
+// R4.6, ibv_post_send(3): no rdma read without reads.
+// Enforced by `IssuedBy<I>`.
+use proverbs::*;
+
+profile! { Quiet { initiator: NoReads } }
+
+fn method(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::new(buf, at)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, at: RemoteAddr<ToRead>) {
+    post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+// R3.1, ibv_post_recv(3): a receive has at most max recv sge buffers.
+// Enforced by `Sges<N>`.
+use proverbs::*;
+
+profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }
+
+fn method(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 3]) {
+    qp.post_recv(Recv::new(bufs)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 3]) {
+    post_recv!(qp, [Recv::new(bufs)]).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+// R3.1, ibv_post_srq_recv(3): a shared receive has at most its queues buffers.
+// Enforced by `Sges<N>`.
+use proverbs::*;
+
+fn method(srq: &mut SharedReceiveQueue<Rc, BufList, Max<2>>, bufs: [Buf; 3]) {
+    srq.post_srq_recv(Recv::new(bufs)).unwrap();
+}
+
+fn in_a_list(srq: &mut SharedReceiveQueue<Rc, BufList, Max<2>>, bufs: [Buf; 3]) {
+    post_srq_recv!(srq, [Recv::new(bufs)]).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+// R2.4, ibv_post_send(3): no list is unsignaled where all are signaled.
+// Enforced by `Signaling = Selective`.
+use proverbs::*;
+
+fn list(qp: &mut QueuePair<Rc, Rts, DefaultProfile>, buf: Buf) {
+    let _unsettled = post_send!(qp, [Send::new(buf)], unsignaled).unwrap();
+}
+
+fn method(qp: &mut QueuePair<Rc, Rts, DefaultProfile>, buf: Buf) {
+    let _unsettled = qp.post_send_unsignaled(Send::new(buf)).unwrap();
+}
+
+fn main() {}

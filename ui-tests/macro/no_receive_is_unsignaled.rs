@@ -1,0 +1,9 @@
+// R9.9, ibv_post_recv(3): no receive is unsignaled.
+// Enforced by `post_recv!`.
+use proverbs::*;
+
+fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    let _ = post_recv!(qp, [Recv::new(buf)], unsignaled);
+}
+
+fn main() {}

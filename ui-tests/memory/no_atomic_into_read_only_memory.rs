@@ -1,0 +1,8 @@
+// R4.5, ibv_post_send(3): the result of an atomic needs LOCAL_WRITE (`AtomicSink`).
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Rc, Rts>, shared: SharedBuf, cell: RemoteCell) {
+    qp.post_send(FetchAndAdd::new(shared, cell, 1)).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+// R6.7, ibv_post_send(3): an RDMA READ starts where the peer granted REMOTE_READ (`RemoteAddr<ToRead>`).
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSlice<RemoteAll>) {
+    qp.post_send(RdmaRead::new(buf, at.write())).unwrap();
+}
+
+fn main() {}

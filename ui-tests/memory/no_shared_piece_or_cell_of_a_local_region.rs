@@ -1,0 +1,9 @@
+// R6.7, ibv_reg_mr(3): pieces and cells are of regions that are open to the fabric (`Remote`).
+use proverbs::*;
+
+fn local(region: &MemoryRegion<LocalWrite>) {
+    let _ = region.piece(0, 8);
+    let _ = region.cell(0);
+}
+
+fn main() {}

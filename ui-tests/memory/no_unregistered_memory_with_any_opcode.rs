@@ -1,0 +1,10 @@
+// R2.10, ibv_post_send(3): what is not inline is registered (`Source`).
+use proverbs::*;
+
+fn constructors(bytes: &[u8], at: RemoteAddr) {
+    let _ = SendWithImm::new(bytes, 1);
+    let _ = RdmaWrite::new(bytes, at);
+    let _ = RdmaWriteWithImm::new(bytes, at, 1);
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+// R1.1, ibv_post_send(3): uc carries no rdma read.
+// Enforced by `PostOn<T>`.
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::new(buf, at)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+    post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
+}
+
+fn main() {}

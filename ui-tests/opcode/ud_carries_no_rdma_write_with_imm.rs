@@ -1,0 +1,13 @@
+// R1.1, ibv_post_send(3): ud carries no rdma write with imm.
+// Enforced by `PostOn<T>`.
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteAddr, to: Destination) {
+    qp.post_send(RdmaWriteWithImm::new(buf, at, 7).to(to)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteAddr, to: Destination) {
+    post_send!(qp, [RdmaWriteWithImm::new(buf, at, 7).to(to)]).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+// R10.1, ibv_poll_cq(3): of a failed completion only status, vendor_err and qp_num are valid (`Failed`).
+use proverbs::*;
+
+fn sort(completion: Completion<'_, Buf>) -> Option<WcOpcode> {
+    match completion.outcome() {
+        Outcome::Failed(failed) => Some(failed.opcode),
+        _ => None,
+    }
+}
+
+fn main() {}

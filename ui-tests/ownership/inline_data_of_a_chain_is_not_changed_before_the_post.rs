@@ -1,0 +1,15 @@
+// R2.9, ibv_post_send(3): inline data is copied by the post, not before (`Pending` keeps its borrow).
+use proverbs::*;
+
+fn chain(qp: &mut QueuePair<Rc, Rts>, mut bytes: [u8; 8]) {
+    post_send!(qp, [
+        Send::inline(&bytes),
+        {
+            bytes[0] = 1;
+            Send::inline(&[0; 8])
+        },
+    ])
+    .unwrap();
+}
+
+fn main() {}

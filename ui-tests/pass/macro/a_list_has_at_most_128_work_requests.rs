@@ -1,0 +1,20 @@
+// R9.10, ibv_post_send(3): the legal twin of ui-tests/macro/a_list_has_at_most_128_work_requests.rs.
+use proverbs::*;
+
+fn e() -> WorkRequest<Send, Empty> {
+    Send::new(Empty)
+}
+
+#[rustfmt::skip]
+fn list(qp: &mut QueuePair<Rc, Rts>) {
+    post_send!(qp, [
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(), e(),
+        e(), e()
+    ]).unwrap();
+}

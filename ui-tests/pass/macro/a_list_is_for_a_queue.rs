@@ -1,0 +1,6 @@
+// R9.1, ibv_post_send(3): the legal twin of ui-tests/macro/a_list_is_for_a_queue.rs.
+use proverbs::*;
+
+fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    post_send!(qp, [Send::new(buf)]).unwrap();
+}

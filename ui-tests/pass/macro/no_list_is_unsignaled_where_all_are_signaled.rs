@@ -1,0 +1,12 @@
+// R2.4, ibv_post_send(3): the legal twin of ui-tests/macro/no_list_is_unsignaled_where_all_are_signaled.rs.
+use proverbs::*;
+
+profile! { Asked { signaling: Selective } }
+
+fn list(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
+    let _unsettled = post_send!(qp, [Send::new(buf)], unsignaled).unwrap();
+}
+
+fn method(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
+    let _unsettled = qp.post_send_unsignaled(Send::new(buf)).unwrap();
+}

@@ -1,0 +1,6 @@
+// R9.9, ibv_post_recv(3): the legal twin of ui-tests/macro/no_receive_is_unsignaled.rs.
+use proverbs::*;
+
+fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    let _ = post_recv!(qp, [Recv::new(buf)]);
+}

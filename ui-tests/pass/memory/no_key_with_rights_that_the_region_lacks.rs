@@ -1,0 +1,6 @@
+// R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_key_with_rights_that_the_region_lacks.rs.
+use proverbs::*;
+
+fn export(region: &MemoryRegion<RemoteReadWrite>) -> RemoteSlice<RemoteRead> {
+    region.export::<RemoteRead>()
+}

@@ -1,0 +1,8 @@
+// R6.12, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_slice_of_an_open_region.rs.
+use proverbs::*;
+
+fn look(region: &MemoryRegion<RemoteWrite>) -> u8 {
+    let mut bytes = [0];
+    region.read_at(0, &mut bytes).unwrap();
+    bytes[0]
+}

@@ -1,0 +1,149 @@
+//! What is legal: a twin of each test in `ui-tests`, as near to it as the rule allows.
+
+#![allow(dead_code)] // compiled, never called
+
+mod bounded {
+    mod no_attribute_from_a_bare_integer;
+    mod no_unchecked_constructor;
+}
+
+mod flags {
+    mod no_fence_on_uc;
+    mod no_fence_on_ud;
+    mod no_inline_cmp_and_swp;
+    mod no_inline_fetch_and_add;
+    mod no_inline_rdma_read;
+    mod no_signaled_where_all_are;
+    mod no_solicited_cmp_and_swp;
+    mod no_solicited_fetch_and_add;
+    mod no_solicited_rdma_read;
+    mod no_solicited_rdma_write;
+}
+
+mod initiator {
+    mod no_cmp_and_swp_without_reads;
+    mod no_fetch_and_add_without_reads;
+    mod no_rdma_read_without_reads;
+}
+
+mod limits {
+    mod a_list_has_room_for_its_buffers;
+    mod a_list_of_receives_has_room_for_its_buffers;
+    mod a_receive_has_at_most_max_recv_sge_buffers;
+    mod a_send_has_at_most_max_send_sge_buffers;
+    mod a_shared_receive_has_at_most_its_queues_buffers;
+    mod inline_data_fits_the_capacity;
+    mod no_buffer_where_the_profile_allows_none;
+}
+
+mod r#macro {
+    mod a_list_has_at_most_128_work_requests;
+    mod a_list_is_for_a_queue;
+    mod a_list_is_in_brackets;
+    mod a_queue_comes_before_the_list;
+    mod a_receive_is_no_send;
+    mod an_unsettled_list_is_noticed;
+    mod no_list_is_empty;
+    mod no_list_is_unsignaled_where_all_are_signaled;
+    mod no_receive_is_unsignaled;
+    mod the_error_is_at_its_element;
+    mod unsafe_code_may_be_forbidden;
+}
+
+mod memory {
+    mod a_cell_ends_before_its_region;
+    mod a_piece_ends_before_its_region;
+    mod a_queue_gives_back_what_it_was_made_for;
+    mod an_atomic_needs_an_aligned_cell;
+    mod an_atomic_returns_into_one_buffer;
+    mod no_atomic_into_read_only_memory;
+    mod no_atomic_without_remote_atomic;
+    mod no_key_with_rights_that_the_region_lacks;
+    mod no_rdma_read_from_a_write_address;
+    mod no_rdma_read_without_remote_read;
+    mod no_rdma_write_without_remote_write;
+    mod no_rkey_for_a_local_region;
+    mod no_send_of_unregistered_memory;
+    mod no_shared_piece_or_cell_of_a_local_region;
+    mod no_slice_of_an_open_region;
+    mod no_unregistered_memory_with_any_opcode;
+}
+
+mod opcode {
+    mod uc_carries_no_cmp_and_swp;
+    mod uc_carries_no_fetch_and_add;
+    mod uc_carries_no_rdma_read;
+    mod ud_carries_no_cmp_and_swp;
+    mod ud_carries_no_fetch_and_add;
+    mod ud_carries_no_rdma_read;
+    mod ud_carries_no_rdma_write;
+    mod ud_carries_no_rdma_write_with_imm;
+}
+
+mod ownership {
+    mod a_completion_is_used_once;
+    mod a_completion_queue_is_polled_by_one_thread;
+    mod a_completion_stays_on_its_thread;
+    mod a_failed_completion_has_no_opcode;
+    mod a_posted_buffer_is_gone;
+    mod a_queue_pair_is_destroyed_once;
+    mod a_queue_pair_is_not_cloned;
+    mod inline_data_lives_until_the_post;
+    mod inline_data_of_a_chain_is_not_changed_before_the_post;
+    mod no_bare_wait_for_an_event;
+    mod no_buffer_is_copied;
+    mod no_buffer_is_posted_twice;
+    mod no_completion_across_the_next_poll;
+    mod no_completion_beyond_its_queue;
+    mod no_completion_is_copied;
+    mod no_post_inside_a_list;
+    mod no_post_while_a_list_is_open;
+    mod no_post_while_released_buffers_are_read;
+}
+
+mod raw {
+    mod no_owned_buffer_on_a_raw_queue_pair;
+    mod no_raw_completion_queue_for_a_safe_queue_pair;
+    mod no_safe_list_of_receives_on_a_raw_queue_pair;
+    mod no_safe_post_on_a_raw_queue_pair;
+    mod no_safe_unsignaled_list_on_a_raw_queue_pair;
+    mod no_unchecked_post_without_unsafe;
+}
+
+mod receive {
+    mod a_shared_receive_queue_is_posted_to_by_its_own_call;
+    mod a_shared_receive_queue_serves_one_transport;
+    mod no_empty_receive_on_a_shared_receive_queue;
+    mod no_post_recv_with_a_shared_receive_queue;
+    mod no_rdma_read_into_read_only_memory;
+    mod no_receive_into_an_open_region;
+    mod no_receive_into_read_only_memory;
+    mod no_receive_into_unregistered_memory;
+    mod no_shared_receive_queue_for_uc;
+    mod the_profile_says_where_receives_come_from;
+}
+
+mod state {
+    mod a_moved_queue_pair_is_gone;
+    mod attributes_are_those_of_the_transport;
+    mod no_error_from_reset;
+    mod no_path_mtu_on_ud;
+    mod no_qkey_on_rc;
+    mod no_read_depth_without_reads;
+    mod no_reads_without_a_read_depth;
+    mod no_receive_in_error;
+    mod no_receive_in_reset;
+    mod no_required_attribute_is_left_out;
+    mod no_send_before_rts;
+    mod no_sqe_on_rc;
+    mod no_state_is_forged;
+    mod no_transition_skips_a_state;
+}
+
+mod ud {
+    mod an_address_handle_given_away_is_not_destroyed;
+    mod every_send_names_a_destination;
+    mod no_address_handle_on_rc;
+    mod no_destination_on_rc;
+    mod no_destination_on_uc;
+}

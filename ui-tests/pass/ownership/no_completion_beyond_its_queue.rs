@@ -1,0 +1,8 @@
+// R11.8, ibv_poll_cq(3): the legal twin of ui-tests/ownership/no_completion_beyond_its_queue.rs.
+use proverbs::*;
+
+fn kept(mut cq: CompletionQueue) {
+    let completion = cq.poll_one().unwrap();
+    drop(completion);
+    cq.destroy().unwrap();
+}

@@ -1,0 +1,11 @@
+// R10.7, ibv_post_send(3): the legal twin of ui-tests/ownership/no_post_while_released_buffers_are_read.rs.
+use proverbs::*;
+
+profile! { Asked { signaling: Selective } }
+
+fn between(qp: &mut QueuePair<Rc, Rts, Asked>, done: Completion<'_, Buf>, buf: Buf) {
+    if let Ok(completed) = qp.complete(done) {
+        completed.released.for_each(drop);
+    }
+    qp.post_send(Send::new(buf)).unwrap();
+}

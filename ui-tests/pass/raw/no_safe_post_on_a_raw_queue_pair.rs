@@ -1,0 +1,9 @@
+// R11.1, ibv_post_send(3): the legal twin of ui-tests/raw/no_safe_post_on_a_raw_queue_pair.rs.
+use proverbs::*;
+
+profile! { Mine { entry: Raw } }
+
+fn method(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Sge<'_, 1>) {
+    // SAFETY: never called.
+    unsafe { qp.post_send_unchecked(Send::new(sge)) }.unwrap();
+}

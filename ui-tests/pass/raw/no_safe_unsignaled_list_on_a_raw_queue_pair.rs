@@ -1,0 +1,8 @@
+// R11.1, ibv_post_send(3): the legal twin of ui-tests/raw/no_safe_unsignaled_list_on_a_raw_queue_pair.rs.
+use proverbs::*;
+
+profile! { Booked { signaling: Selective } }
+
+fn list(qp: &mut QueuePair<Rc, Rts, Booked>, data: Buf) {
+    let _ = post_send!(qp, [Send::new(data)], unsignaled).unwrap();
+}

@@ -1,0 +1,12 @@
+// R4.5, R6.7, ibv_post_send(3): the legal twin of ui-tests/receive/no_rdma_read_into_read_only_memory.rs.
+use proverbs::*;
+
+profile! { Mixed { entry: AnyBuf } }
+
+fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::new(buf, at)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteAddr<ToRead>) {
+    post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
+}

@@ -1,0 +1,12 @@
+// R7.1, ibv_create_qp(3): the legal twin of ui-tests/receive/the_profile_says_where_receives_come_from.rs.
+use proverbs::*;
+
+profile! { Shared { receive: SharedRq } }
+
+fn own(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
+    pd.create_qp::<Rc, DefaultProfile>(cq, cq, depth).unwrap();
+}
+
+fn shared(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Rc>) {
+    pd.create_qp_on_srq::<Rc, Shared, _>(cq, cq, srq, 16).unwrap();
+}

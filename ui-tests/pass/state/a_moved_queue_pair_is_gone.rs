@@ -1,0 +1,7 @@
+// R8.1, ibv_modify_qp(3): the legal twin of ui-tests/state/a_moved_queue_pair_is_gone.rs.
+use proverbs::*;
+
+fn twice(qp: QueuePair<Uc, Rts>) {
+    let held = qp.modify(Drain { notify: false }).unwrap();
+    println!("{} {}", held.qp_num(), held.qp_num());
+}

@@ -1,0 +1,10 @@
+// R4.6, ibv_modify_qp(3): the legal twin of ui-tests/state/no_read_depth_without_reads.rs.
+use proverbs::*;
+
+profile! { Quiet { initiator: NoReads } }
+
+fn to_rts(qp: QueuePair<Rc, Rtr, Quiet>, timeout: Timeout, retry_cnt: RetryCount, sq_psn: Psn) {
+    let (rnr_retry, optional) = (RnrRetry::Infinite, Default::default());
+    let max_rd_atomic = NoDepth;
+    qp.modify(RcRts { timeout, retry_cnt, rnr_retry, sq_psn, max_rd_atomic, optional }).unwrap();
+}

@@ -1,0 +1,22 @@
+// R8.19, ibv_post_send(3): the legal twin of ui-tests/state/no_send_before_rts.rs.
+use proverbs::*;
+
+fn rts(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    qp.post_send(Send::new(buf)).unwrap();
+}
+
+fn sqd(qp: &mut QueuePair<Rc, Sqd>, buf: Buf) {
+    qp.post_send(Send::new(buf)).unwrap();
+}
+
+fn error(qp: &mut QueuePair<Rc, Error>, buf: Buf) {
+    qp.post_send(Send::new(buf)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    post_send!(qp, [Send::new(buf)]).unwrap();
+}
+
+fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
+    qp.send_list(slots);
+}

@@ -1,0 +1,6 @@
+// R8.16, ibv_modify_qp(3): the legal twin of ui-tests/state/no_sqe_on_rc.rs.
+use proverbs::*;
+
+fn stopped(qp: QueuePair<Ud, Rts>) {
+    qp.into_sqe().unwrap();
+}

@@ -1,0 +1,10 @@
+// R11.2, ibv_post_recv(3): without books only `unsafe` posts receives (`Owned`).
+use proverbs::*;
+
+profile! { Unbooked { entry: Raw } }
+
+fn list(qp: &mut QueuePair<Rc, Rts, Unbooked>, data: Sge<'_, 1>) {
+    post_recv!(qp, [Recv::new(data)]).unwrap();
+}
+
+fn main() {}

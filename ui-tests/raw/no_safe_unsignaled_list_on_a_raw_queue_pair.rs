@@ -1,0 +1,10 @@
+// R11.1, ibv_post_send(3): without books only `unsafe` posts, unsignaled lists too (`Owned`).
+use proverbs::*;
+
+profile! { Unbooked { signaling: Selective, entry: Raw } }
+
+fn list(qp: &mut QueuePair<Rc, Rts, Unbooked>, data: Sge<'_, 1>) {
+    let _ = post_send!(qp, [Send::new(data)], unsignaled).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+// R4.5, R6.7, ibv_post_send(3): no rdma read into read only memory.
+// Enforced by `Sink`.
+use proverbs::*;
+
+profile! { Mixed { entry: AnyBuf } }
+
+fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf, at: RemoteAddr<ToRead>) {
+    qp.post_send(RdmaRead::new(buf, at)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf, at: RemoteAddr<ToRead>) {
+    post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
+}
+
+fn main() {}

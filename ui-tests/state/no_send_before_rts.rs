@@ -1,0 +1,25 @@
+// R8.19, ibv_post_send(3): no send before rts.
+// Enforced by `CanPostSend`.
+use proverbs::*;
+
+fn reset(qp: &mut QueuePair<Rc, Reset>, buf: Buf) {
+    qp.post_send(Send::new(buf)).unwrap();
+}
+
+fn init(qp: &mut QueuePair<Rc, Init>, buf: Buf) {
+    qp.post_send(Send::new(buf)).unwrap();
+}
+
+fn rtr(qp: &mut QueuePair<Rc, Rtr>, buf: Buf) {
+    qp.post_send(Send::new(buf)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rtr>, buf: Buf) {
+    post_send!(qp, [Send::new(buf)]).unwrap();
+}
+
+fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rtr>, slots: &mut SendSlots<4>) {
+    qp.send_list(slots);
+}
+
+fn main() {}

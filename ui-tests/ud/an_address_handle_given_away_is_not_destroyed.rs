@@ -1,0 +1,10 @@
+// R5.3, ibv_post_send(3): an address handle lives as long as a send names it (`add_address_handle`).
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Ud, Rts>, ah: AddressHandle) {
+    let name = qp.add_address_handle(ah).unwrap();
+    ah.destroy().unwrap();
+    qp.remove_address_handle(name);
+}
+
+fn main() {}

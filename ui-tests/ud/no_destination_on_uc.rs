@@ -1,0 +1,13 @@
+// R1.2, R5.1, ibv_post_send(3): no destination on uc.
+// Enforced by `Addressed<T>`.
+use proverbs::*;
+
+fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, to: Destination) {
+    qp.post_send(Send::new(buf).to(to)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, to: Destination) {
+    post_send!(qp, [Send::new(buf).to(to)]).unwrap();
+}
+
+fn main() {}
