@@ -1,0 +1,62 @@
+/* What the C twins work on: the same objects and buffers as the Rust forms, as a C program would hold them. */
+#ifndef ENV_H
+#define ENV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define INLINE static inline __attribute__((always_inline))
+#define COLD __attribute__((cold, noinline))
+
+enum { MOST = 32, PAYLOAD = 16, BATCH = 16, SEND = 0, RECEIVE = 1 };
+
+struct queue;
+
+/* A buffer, as the handle in a wr_id names it. C0 uses the first field only. */
+struct buf {
+	struct ibv_sge sge;
+	uint32_t capacity;
+	uint32_t pd;
+	struct queue *queue;
+	struct buf *next;
+	uint32_t in_flight;
+} __attribute__((aligned(64)));
+
+/* The books of one direction of a queue pair: C1 uses the ring, C2 all of it. */
+struct queue {
+	struct buf **slots;
+	uint32_t mask, head, tail, cap;
+	uint64_t id;
+	uint32_t credit, seen, completed[2];
+	uint32_t pd;
+	uint32_t poisoned;
+};
+
+struct env {
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_ah *ah;
+	/* Where to write, where to read, and the cell of an atomic. */
+	struct { uint64_t addr; uint32_t rkey; } to, from, cell;
+	uint32_t imm_data;
+	uint64_t compare, swap, add;
+	uint32_t remote_qpn, remote_qkey;
+	uint64_t wr_id;
+	uint32_t n;
+	uint8_t payload[PAYLOAD];
+	struct ibv_sge pieces[MOST];
+	uint64_t ids[MOST];
+	struct buf *bufs[MOST];
+	struct queue send, recv;
+};
+
+/* What a program does with a refused post: not on the path that is measured. */
+COLD int failed(const void *wr, const void *bad, int err);
+
+#endif

@@ -1,0 +1,78 @@
+//! The post paths as functions of their own, for `cargo xtask machine-code` to look at.
+
+#![allow(unsafe_code)] // unmangled names
+
+use std::hint::black_box;
+
+use proverbs::*;
+
+profile! { pub Chosen { signaling: Selective } }
+
+type Posted = Result<(), PostError<Buf>>;
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_one(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) -> Posted {
+    qp.post_send(RdmaWrite::new(buf, at))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_chain(
+    qp: &mut QueuePair<Rc, Rts>,
+    bufs: [Buf; 4],
+    at: RemoteAddr,
+    from: RemoteAddr<ToRead>,
+) -> Posted {
+    let [a, b, c, d] = bufs;
+    let [a, b] = [RdmaWrite::new(a, at), RdmaWrite::new(b, at)];
+    post_send!(qp, [a, b, Send::new(c), RdmaRead::new(d, from)])
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_chain_selective(
+    qp: &mut QueuePair<Rc, Rts, Chosen>,
+    bufs: [Buf; 4],
+    at: RemoteAddr,
+    from: RemoteAddr<ToRead>,
+) -> Posted {
+    let [a, b, c, d] = bufs;
+    let [a, b] = [RdmaWrite::new(a, at), RdmaWrite::new(b, at)];
+    post_send!(qp, [a, b, Send::new(c), RdmaRead::new(d, from)])
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_inline(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8; 16]) -> Posted {
+    qp.post_send(Send::inline(bytes))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_datagram(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: Destination) -> Posted {
+    qp.post_send(Send::new(buf).to(to))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_receives(qp: &mut QueuePair<Rc, Rts>, bufs: [Buf; 4]) -> Posted {
+    let [a, b, c, d] = bufs;
+    post_recv!(qp, [Recv::new(a), Recv::new(b), Recv::new(c), Recv::new(d)])
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn post_shared_receive(srq: &mut SharedReceiveQueue<Rc>, buf: Buf) -> Posted {
+    srq.post_srq_recv(Recv::new(buf))
+}
+
+fn main() {
+    black_box(post_one as *const ());
+    black_box(post_chain as *const ());
+    black_box(post_chain_selective as *const ());
+    black_box(post_inline as *const ());
+    black_box(post_datagram as *const ());
+    black_box(post_receives as *const ());
+    black_box(post_shared_receive as *const ());
+}

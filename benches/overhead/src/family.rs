@@ -1,0 +1,276 @@
+//! Families of rows: those that work on the same objects.
+
+use std::ffi::c_void;
+use std::mem;
+use std::ptr;
+
+use proverbs::*;
+
+use crate::stub::{Form, Stub};
+use crate::twin::Twin;
+use crate::world::*;
+use crate::{raw, safe, selective, typed};
+
+/// What is compared: one thing to do, in several forms.
+pub struct Row {
+    /// As the functions of all forms are called.
+    pub name: &'static str,
+    /// Typed or safe Rust.
+    pub rust: Form,
+    /// Raw Rust, which works on the twins' environment.
+    pub raw: Option<Form>,
+    /// What must be posted first: the name of another row.
+    pub after: Option<&'static str>,
+    /// Calls that are counted together.
+    pub calls: u32,
+}
+
+/// Rows on the same objects.
+pub struct Family {
+    pub name: &'static str,
+    /// The forms of C: what their functions' names begin with.
+    pub twins: &'static [&'static str],
+    pub signal_all: bool,
+    pub world: *mut c_void,
+    /// Takes back what is outstanding, between two calls.
+    pub restore: unsafe fn(*mut c_void),
+    pub twin: *mut Twin,
+    pub rows: Vec<Row>,
+}
+
+const CALLS: u32 = 8;
+
+fn row(name: &'static str, rust: Form) -> Row {
+    Row { name, rust, raw: None, after: None, calls: CALLS }
+}
+
+/// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
+macro_rules! rows {
+    ($module:ident: $($name:ident)*) => { vec![$(row(stringify!($name), $module::$name)),*] };
+    ($module:ident raw: $($name:ident)*) => {
+        vec![$(Row { raw: Some(raw::$name), ..row(stringify!($name), $module::$name) }),*]
+    };
+}
+
+fn leak<W>(world: W) -> *mut c_void {
+    ptr::from_mut(Box::leak(Box::new(world))).cast()
+}
+
+/// Every family, on devices whose data path is the stub's.
+pub fn all(stub: &Stub) -> Vec<Family> {
+    vec![
+        caller(stub),
+        caller_datagram(stub),
+        all_signaled("signal-all", stub, DEPTH, signal_all_rows()),
+        datagram_signaled(stub),
+        gather(stub),
+        shared(stub),
+        selective(stub),
+        all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
+    ]
+}
+
+fn caller(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<Caller>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let mut rows = rows![typed raw: send write read cas faa inline_send inline_write
+        chain2 chain4 chain8 chain16 chain32 recv1 recv16];
+    rows.extend(rows![typed: send_imm write_imm sge2 sge4 mixed4]);
+    rows.push(Row { after: Some("write"), raw: Some(raw::poll1), ..row("poll1", typed::poll1) });
+    rows.push(Row {
+        after: Some("chain16"),
+        raw: Some(raw::poll16),
+        ..row("poll16", typed::poll16)
+    });
+    rows.push(Row { raw: Some(raw::cycle), ..row("cycle", typed::cycle) });
+    Family {
+        name: "caller",
+        twins: &["idiom", "fast"],
+        signal_all: true,
+        world: leak(world),
+        restore: |_| {},
+        twin,
+        rows,
+    }
+}
+
+fn caller_datagram(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let (qp, to, ah) = datagram::<Caller>(&ground, &cq);
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.ah = ah.cast();
+    Family {
+        name: "caller",
+        twins: &["idiom", "fast"],
+        signal_all: true,
+        world: leak(with(world, to)),
+        restore: |_| {},
+        twin,
+        rows: rows![typed raw: ud_send],
+    }
+}
+
+fn with<T: Transport, P: Profile, X>(world: World<P, T>, extra: X) -> World<P, T, X> {
+    let World {
+        qp,
+        cq,
+        at,
+        from,
+        cell,
+        imm_data,
+        operands,
+        add,
+        n,
+        payload,
+        pieces,
+        ids,
+        bufs,
+        ..
+    } = world;
+    World { qp, cq, at, from, cell, imm_data, operands, add, n, payload, pieces, ids, bufs, extra }
+}
+
+const BOOKS: &[&str] = &["c0", "c1", "c2"];
+
+fn signal_all_rows() -> Vec<Row> {
+    let mut rows = rows![safe: send send_imm write write_imm read cas faa inline_send inline_write
+        chain2 chain4 chain8 chain16 chain32 mixed4 list4of16 recv1 recv16 cycle cycle4];
+    rows.push(Row { after: Some("write"), ..row("poll1", safe::poll1) });
+    rows.push(Row { after: Some("chain16"), ..row("poll16", safe::poll16) });
+    rows
+}
+
+fn all_signaled(name: &'static str, stub: &Stub, depth: u32, rows: Vec<Row>) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<DefaultProfile>(&ground, &cq, depth);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let restore = if depth == DEPTH { restore::<DefaultProfile, Rc, ()> } else { |_| {} };
+    Family { name, twins: BOOKS, signal_all: true, world: leak(world), restore, twin, rows }
+}
+
+fn datagram_signaled(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let (qp, to, ah) = datagram::<DefaultProfile>(&ground, &cq);
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.ah = ah.cast();
+    Family {
+        name: "signal-all",
+        twins: BOOKS,
+        signal_all: true,
+        world: leak(with(world, to)),
+        restore: restore::<DefaultProfile, Ud, Destination>,
+        twin,
+        rows: rows![safe: ud_send],
+    }
+}
+
+fn gather(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<Gather>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    Family {
+        name: "signal-all",
+        twins: BOOKS,
+        signal_all: true,
+        world: leak(world),
+        restore: restore::<Gather, Rc, ()>,
+        twin,
+        rows: rows![safe: sge2 sge4],
+    }
+}
+
+profile! { Fed { receive: SharedRq } }
+
+fn shared(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let srq = ground.pd.create_srq::<Rc, Buf, Max<1>, ()>(&ground.pool).expect("a shared queue");
+    let qp = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
+    let qp = bring_up(&ground, qp.expect("a queue pair"));
+    // SAFETY: the queue pair is kept.
+    unsafe { stub.install(bench::qp(&qp)) };
+    mem::forget(qp);
+    let bufs = ground.bufs();
+    let twin =
+        Twin::new([rdma_sys::ibv_sge { addr: 0, length: 0, lkey: 0 }; 32], addresses(&bufs), DEPTH);
+    twin.srq = bench::srq(&srq).cast();
+    mem::forget(ground);
+    Family {
+        name: "signal-all",
+        twins: BOOKS,
+        signal_all: true,
+        world: leak(safe::Shared { srq, cq, bufs }),
+        restore: |world| {
+            // SAFETY: the world of this family.
+            let world = unsafe { &mut *world.cast::<safe::Shared>() };
+            take_back(&mut world.cq);
+        },
+        twin,
+        rows: rows![safe: srq1 srq16],
+    }
+}
+
+fn selective(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<Chosen>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let mut rows = rows![selective: send write inline_send chain2 chain4 chain8 chain16 chain32
+        mixed4 list4of16 cycle cycle4];
+    rows.push(Row { after: Some("write"), ..row("poll1", selective::poll1) });
+    Family {
+        name: "selective",
+        twins: &["c0s", "c1s", "c2s"],
+        signal_all: false,
+        world: leak(world),
+        restore: |world| {
+            // SAFETY: the world of this family.
+            let world = unsafe { &mut *world.cast::<selective::Some_>() };
+            while let Ok(Some(completion)) = world.cq.poll_one() {
+                // The slots still have the handles.
+                if let Ok(done) = world.qp.complete(completion) {
+                    done.released.for_each(mem::forget);
+                }
+            }
+            for buf in &mut world.bufs {
+                let capacity = buf.capacity();
+                buf.set_len(capacity);
+            }
+        },
+        twin,
+        rows,
+    }
+}
+
+/// # Safety
+/// `world` is one of these types.
+unsafe fn restore<P, T: Transport, X>(world: *mut c_void)
+where
+    P: Profile,
+    P::Entry: Owned,
+{
+    // SAFETY: the caller's contract.
+    let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
+    take_back(&mut world.cq);
+    for buf in &mut world.bufs {
+        // An atomic's result has 8 bytes, and its buffer that length.
+        let capacity = buf.capacity();
+        buf.set_len(capacity);
+    }
+    // Asking for the room brings the credits up to date, so that no count has that in it by chance.
+    world.qp.send_room();
+    world.qp.recv_room();
+}
+
+fn take_back<E: Owned>(cq: &mut CompletionQueue<E>) {
+    while let Ok(Some(completion)) = cq.poll_one() {
+        // The slots still have the handle.
+        mem::forget(completion.into_entry());
+    }
+}

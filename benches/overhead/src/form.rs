@@ -1,0 +1,97 @@
+//! How a form is written, and what it does with a failure.
+
+use std::ffi::c_int;
+use std::hint::black_box;
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use proverbs::{Buf, Entry, PostError, RawPostError, VerbsError, WcError};
+
+/// `form!(name(world: Type) { body })`: a function that the stub can call. The body gives 0, or not.
+macro_rules! form {
+    ($name:ident($world:ident: $type:ty) $body:expr) => {
+        pub unsafe extern "C" fn $name(world: *mut std::ffi::c_void) -> std::ffi::c_int {
+            // SAFETY: a form is called with the world of its family only.
+            let $world = unsafe { &mut *world.cast::<$type>() };
+            $body
+        }
+    };
+}
+pub(crate) use form;
+
+/// The outcome of a post, checked.
+pub trait Checked {
+    fn code(self) -> c_int;
+}
+
+impl Checked for Result<(), RawPostError> {
+    #[inline(always)]
+    fn code(self) -> c_int {
+        match self {
+            Ok(()) => 0,
+            Err(error) => raw_failed(error),
+        }
+    }
+}
+
+impl<E: Entry> Checked for Result<(), PostError<E>> {
+    #[inline(always)]
+    fn code(self) -> c_int {
+        match self {
+            Ok(()) => 0,
+            Err(error) => post_failed(error),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn raw_failed(error: RawPostError) -> c_int {
+    black_box(error.errno)
+}
+
+#[cold]
+#[inline(never)]
+fn post_failed<E: Entry>(error: PostError<E>) -> c_int {
+    drop(error);
+    black_box(-1)
+}
+
+#[cold]
+#[inline(never)]
+pub fn poll_failed(error: VerbsError) -> c_int {
+    drop(error);
+    black_box(-2)
+}
+
+#[cold]
+#[inline(never)]
+pub fn completed_badly(_: WcError) -> c_int {
+    black_box(-3)
+}
+
+/// The buffer of a slot, as a C program reads a pointer.
+#[inline(always)]
+pub fn take(slot: &ManuallyDrop<Buf>) -> Buf {
+    // SAFETY: the slots hold handles that are not in use while a form runs; the form posts this one, and
+    // its completion puts it back.
+    unsafe { ptr::read(&**slot) }
+}
+
+/// Where completions put buffers: the slots, from the first on.
+pub struct Slots(*mut ManuallyDrop<Buf>);
+
+impl Slots {
+    #[inline(always)]
+    pub fn of(bufs: &mut [ManuallyDrop<Buf>]) -> Self {
+        Slots(bufs.as_mut_ptr())
+    }
+
+    #[inline(always)]
+    pub fn put(&mut self, buf: Buf) {
+        // SAFETY: a form gets no more buffers back than there are slots.
+        unsafe { self.0.write(ManuallyDrop::new(buf)) };
+        // SAFETY: at most one past the last.
+        self.0 = unsafe { self.0.add(1) };
+    }
+}

@@ -1,0 +1,184 @@
+//! Raw Rust: rdma-sys alone, an `ibv_send_wr` on the stack, field by field, on the C twins' environment.
+
+use std::ffi::c_int;
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use rdma_sys::{
+    ibv_poll_cq, ibv_post_recv, ibv_post_send, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge,
+    ibv_wc, ibv_wc_status, ibv_wr_opcode,
+};
+
+use crate::form::form;
+use crate::twin::Twin;
+
+#[cold]
+#[inline(never)]
+fn failed(_: *const ibv_send_wr, code: c_int) -> c_int {
+    // Not seen through, as the twins' is in a file of its own.
+    black_box(code)
+}
+
+/// # Safety
+/// `wr` is an `ibv_send_wr`, all fields that its opcode reads set.
+#[inline(always)]
+unsafe fn post(twin: &Twin, wr: *mut ibv_send_wr) -> c_int {
+    let mut bad = MaybeUninit::uninit();
+    // SAFETY: the queue pair is live, the list valid.
+    match unsafe { ibv_post_send(twin.qp, wr, bad.as_mut_ptr()) } {
+        0 => 0,
+        code => failed(wr, code),
+    }
+}
+
+/// A work request of one element, all but its operands.
+///
+/// # Safety
+/// `wr` and `sge` are writable.
+#[inline(always)]
+unsafe fn head(
+    wr: *mut ibv_send_wr,
+    sge: *mut ibv_sge,
+    (wr_id, piece): (u64, ibv_sge),
+    next: *mut ibv_send_wr,
+    (opcode, flags): (u32, u32),
+) {
+    macro_rules! set {
+        ($($field:ident = $value:expr;)*) => {
+            $(
+                // SAFETY: the caller's contract.
+                unsafe { (*wr).$field = $value };
+            )*
+        };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { sge.write(piece) };
+    set! { wr_id = wr_id; next = next; sg_list = sge; num_sge = 1; opcode = opcode; send_flags = flags; }
+}
+
+/// `one! { name, OPCODE, flags; field = argument; ... }`
+macro_rules! one {
+    ($name:ident, $opcode:ident, $flags:expr; $($($field:ident).* = $($from:ident).*;)*) => {
+        form! { $name(twin: Twin) {
+            let mut wr = MaybeUninit::<ibv_send_wr>::uninit();
+            let mut sge = MaybeUninit::<ibv_sge>::uninit();
+            let (at, sge) = (wr.as_mut_ptr(), sge.as_mut_ptr());
+            let operation = (ibv_wr_opcode::$opcode, $flags);
+            // SAFETY: both are locals.
+            unsafe { head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation) };
+            $(
+                // SAFETY: a field of a local.
+                unsafe { (*at).wr.$($field).* = twin.$($from).* };
+            )*
+            // SAFETY: all fields that the opcode reads are set.
+            unsafe { post(twin, at) }
+        }}
+    };
+}
+
+const INLINE: u32 = ibv_send_flags::IBV_SEND_INLINE.0;
+
+one! { send, IBV_WR_SEND, 0; }
+one! { write, IBV_WR_RDMA_WRITE, 0; rdma.remote_addr = to.addr; rdma.rkey = to.rkey; }
+one! { read, IBV_WR_RDMA_READ, 0; rdma.remote_addr = from.addr; rdma.rkey = from.rkey; }
+one! { cas, IBV_WR_ATOMIC_CMP_AND_SWP, 0;
+    atomic.remote_addr = cell.addr; atomic.rkey = cell.rkey;
+    atomic.compare_add = compare; atomic.swap = swap;
+}
+one! { faa, IBV_WR_ATOMIC_FETCH_AND_ADD, 0;
+    atomic.remote_addr = cell.addr; atomic.rkey = cell.rkey; atomic.compare_add = add;
+}
+one! { inline_send, IBV_WR_SEND, INLINE; }
+one! { inline_write, IBV_WR_RDMA_WRITE, INLINE; rdma.remote_addr = to.addr; rdma.rkey = to.rkey; }
+one! { ud_send, IBV_WR_SEND, 0; ud.ah = ah; ud.remote_qpn = remote_qpn; ud.remote_qkey = remote_qkey; }
+
+/// A chain of `N` WRITEs.
+#[inline(always)]
+fn chain<const N: usize>(twin: &Twin) -> c_int {
+    let mut wrs = [const { MaybeUninit::<ibv_send_wr>::uninit() }; N];
+    let mut sges = [const { MaybeUninit::<ibv_sge>::uninit() }; N];
+    let (first, sge) =
+        (wrs.as_mut_ptr().cast::<ibv_send_wr>(), sges.as_mut_ptr().cast::<ibv_sge>());
+    for i in 0..N {
+        let at = first.wrapping_add(i);
+        let next = if i + 1 < N { at.wrapping_add(1) } else { ptr::null_mut() };
+        let what = (twin.ids[i], twin.pieces[i]);
+        let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0);
+        // SAFETY: elements of local arrays.
+        unsafe { head(at, sge.wrapping_add(i), what, next, operation) };
+        let (addr, rkey) = (twin.to.addr, twin.to.rkey);
+        // SAFETY: as above.
+        let rdma = unsafe { &raw mut (*at).wr.rdma };
+        // SAFETY: as above.
+        unsafe { (*rdma).remote_addr = addr };
+        // SAFETY: as above.
+        unsafe { (*rdma).rkey = rkey };
+    }
+    // SAFETY: all fields that the opcode reads are set.
+    unsafe { post(twin, first) }
+}
+
+form! { chain2(twin: Twin) chain::<2>(twin) }
+form! { chain4(twin: Twin) chain::<4>(twin) }
+form! { chain8(twin: Twin) chain::<8>(twin) }
+form! { chain16(twin: Twin) chain::<16>(twin) }
+form! { chain32(twin: Twin) chain::<32>(twin) }
+
+/// A list of `N` receives.
+#[inline(always)]
+fn receives<const N: usize>(twin: &Twin) -> c_int {
+    let mut wrs = [const { MaybeUninit::<ibv_recv_wr>::uninit() }; N];
+    let mut sges = twin.pieces;
+    let first = wrs.as_mut_ptr().cast::<ibv_recv_wr>();
+    let sge = sges.as_mut_ptr();
+    for i in 0..N {
+        let at = first.wrapping_add(i);
+        let next = if i + 1 < N { at.wrapping_add(1) } else { ptr::null_mut() };
+        let (wr_id, sg_list) = (twin.ids[i], sge.wrapping_add(i));
+        // SAFETY: an element of a local array.
+        unsafe { at.write(ibv_recv_wr { wr_id, next, sg_list, num_sge: 1 }) };
+    }
+    let mut bad = MaybeUninit::uninit();
+    // SAFETY: the queue pair is live, the list valid.
+    match unsafe { ibv_post_recv(twin.qp, first, bad.as_mut_ptr()) } {
+        0 => 0,
+        code => failed(ptr::null(), code),
+    }
+}
+
+form! { recv1(twin: Twin) receives::<1>(twin) }
+form! { recv16(twin: Twin) receives::<16>(twin) }
+
+#[inline(always)]
+fn poll<const N: usize>(twin: &mut Twin) -> c_int {
+    let mut wcs = [const { MaybeUninit::<ibv_wc>::uninit() }; N];
+    let first = wcs.as_mut_ptr().cast::<ibv_wc>();
+    // SAFETY: the completion queue is live, and there is room for `N`.
+    let count = unsafe { ibv_poll_cq(twin.cq, N as c_int, first) };
+    if count <= 0 {
+        return if count == 0 { 0 } else { failed(ptr::null(), count) };
+    }
+    for i in 0..count as usize {
+        // SAFETY: the provider wrote `count` completions.
+        let wc = unsafe { first.add(i) };
+        // SAFETY: as above.
+        let wc = unsafe { &*wc };
+        if wc.status != ibv_wc_status::IBV_WC_SUCCESS {
+            return failed(ptr::null(), 1);
+        }
+        // SAFETY: there is room for 32, and `N` is 16 at most.
+        unsafe { *twin.ids.get_unchecked_mut(i) = wc.wr_id };
+    }
+    0
+}
+
+form! { poll1(twin: Twin) poll::<1>(twin) }
+form! { poll16(twin: Twin) poll::<16>(twin) }
+
+form! { cycle(twin: Twin) {
+    match chain::<1>(twin) {
+        0 => poll::<1>(twin),
+        code => code,
+    }
+}}

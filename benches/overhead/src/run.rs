@@ -1,0 +1,142 @@
+//! One form after the other: warmed up, compared, counted.
+
+use std::ffi::c_void;
+
+use crate::family::{Family, Row, all as families};
+use crate::stub::{Form, Library, Stub};
+
+/// One way to do a row's work.
+struct Contender {
+    /// "typed", "fast@gcc -O2" and so on.
+    name: String,
+    form: Form,
+    /// What must be posted first.
+    before: Option<Form>,
+    env: *mut c_void,
+    restore: Restore,
+}
+
+/// How what is outstanding is forgotten: completions belong to those who posted.
+#[derive(Clone, Copy)]
+enum Restore {
+    Twin(Form),
+    World(unsafe fn(*mut c_void)),
+    Nothing,
+}
+
+/// Calls before the first that is counted.
+const WARM: u32 = 3;
+
+/// Runs everything. Each line on stdout is `count FAMILY/ROW/FORM CALLS`; a different image is an error.
+pub fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
+    let mut errors = Vec::new();
+    for family in families(stub) {
+        for row in &family.rows {
+            let mut expected: Option<(String, Vec<u8>)> = None;
+            for contender in contenders(&family, row, libraries)? {
+                let label = format!("{}/{}/{}", family.name, row.name, contender.name);
+                let image = compare_and_count(stub, &family, row, &contender, &label)?;
+                match &expected {
+                    None => expected = Some((label, image)),
+                    Some((first, wanted)) if *wanted != image => {
+                        errors.push(format!("{label} posts something else than {first}"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+}
+
+fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<Contender>, String> {
+    let mut all = Vec::new();
+    let after = row.after.map(|name| {
+        let before = family.rows.iter().find(|row| row.name == name);
+        before.ok_or_else(|| format!("{} comes after {name}, which is no row", row.name))
+    });
+    let after = after.transpose()?;
+    for library in libraries {
+        let find = |name: &str| {
+            library.form(name).ok_or_else(|| format!("{} has no `{name}`", library.name))
+        };
+        for books in family.twins {
+            all.push(Contender {
+                name: format!("{books}@{}", library.name),
+                form: find(&format!("{books}_{}", row.name))?,
+                before: match after {
+                    Some(before) => Some(find(&format!("{books}_{}", before.name))?),
+                    None => None,
+                },
+                env: family.twin.cast(),
+                restore: Restore::Twin(find("restore")?),
+            });
+        }
+    }
+    let rust = if family.twins[0] == "idiom" { "typed" } else { "safe" };
+    all.push(Contender {
+        name: rust.into(),
+        form: row.rust,
+        before: after.map(|row| row.rust),
+        env: family.world,
+        restore: Restore::World(family.restore),
+    });
+    if let Some(form) = row.raw {
+        all.push(Contender {
+            name: "raw".into(),
+            form,
+            before: after.and_then(|row| row.raw),
+            env: family.twin.cast(),
+            restore: Restore::Nothing,
+        });
+    }
+    Ok(all)
+}
+
+fn compare_and_count(
+    stub: &Stub,
+    family: &Family,
+    row: &Row,
+    contender: &Contender,
+    label: &str,
+) -> Result<Vec<u8>, String> {
+    let mut image = Vec::new();
+    for i in 0..WARM + row.calls {
+        stub.reset(family.signal_all);
+        if let Some(before) = contender.before {
+            // SAFETY: the form's own environment.
+            check(label, unsafe { before(contender.env) })?;
+        }
+        let counted = i >= WARM;
+        let code = if counted {
+            // SAFETY: as above.
+            unsafe { stub.measure(contender.form, contender.env) }
+        } else {
+            // SAFETY: as above.
+            unsafe { (contender.form)(contender.env) }
+        };
+        check(label, code)?;
+        image = stub.image();
+        if row.after.is_some() && stub.pending() != 0 {
+            return Err(format!("{label} left {} completions", stub.pending()));
+        }
+        match contender.restore {
+            Restore::Twin(restore) => {
+                // SAFETY: the twin's own environment.
+                unsafe { restore(contender.env) };
+            }
+            // SAFETY: the family's own world.
+            Restore::World(restore) => unsafe { restore(contender.env) },
+            Restore::Nothing => {}
+        }
+    }
+    if stub.is_counting() {
+        stub.dump(label);
+    }
+    println!("count {label} {}", row.calls);
+    Ok(image)
+}
+
+fn check(label: &str, code: i32) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{label} failed with {code}")) }
+}

@@ -1,0 +1,189 @@
+//! What the Rust forms work on: typed objects, made through the loopback device's control path.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+
+use proverbs::loopback::Fabric;
+use proverbs::*;
+use rdma_sys::ibv_sge;
+
+use crate::stub::Stub;
+use crate::twin::{MOST, PAYLOAD, Twin, TwinRemote};
+
+pub const IMM: u32 = 0x1234_5678;
+pub const COMPARE: u64 = 11;
+pub const SWAP: u64 = 12;
+pub const ADD: u64 = 13;
+pub const QPN: u32 = 0x77;
+pub const QKEY: u32 = 0x1111_2222;
+pub const BYTES: [u8; PAYLOAD] = *b"sixteen bytes!!!";
+
+/// Work requests that a queue holds, but where a row says otherwise.
+pub const DEPTH: u32 = 4096;
+/// Bytes of a buffer.
+const SIZE: usize = 64;
+
+profile! { pub Caller { entry: Raw, max_send_sge: 4, max_recv_sge: 4 } }
+profile! { pub Chosen { signaling: Selective } }
+profile! { pub Gather { entry: BufList, max_send_sge: 4 } }
+
+/// The arguments of the forms, as a program would hold them.
+pub struct World<P: Profile, T: Transport = Rc, X = ()> {
+    pub qp: QueuePair<T, Rts, P>,
+    pub cq: CompletionQueue<P::Entry>,
+    pub at: RemoteAddr<ToWrite>,
+    pub from: RemoteAddr<ToRead>,
+    pub cell: RemoteCell,
+    pub imm_data: u32,
+    pub operands: CompareSwap,
+    pub add: u64,
+    pub n: usize,
+    pub payload: [u8; PAYLOAD],
+    pub pieces: [Piece<'static>; MOST],
+    pub ids: [u64; MOST],
+    pub bufs: [ManuallyDrop<Buf>; MOST],
+    pub extra: X,
+}
+
+/// A device, and what is made on it before the queue pair.
+pub struct Ground {
+    context: Context,
+    pub pd: ProtectionDomain,
+    pub pool: Pool,
+    region: &'static MemoryRegion<RemoteAll>,
+}
+
+impl Ground {
+    pub fn new() -> Self {
+        let context = Fabric::new().open_device();
+        let pd = context.alloc_pd().expect("a protection domain");
+        let pool = pd.create_pool(2 * MOST, SIZE).expect("a pool");
+        let region = pd.register(MOST * SIZE).expect("a region");
+        Ground { context, pd, pool, region: Box::leak(Box::new(region)) }
+    }
+
+    pub fn cq<E: Entry>(&self) -> CompletionQueue<E> {
+        self.context.create_cq(4 * DEPTH).expect("a completion queue")
+    }
+
+    pub fn bufs(&self) -> [ManuallyDrop<Buf>; MOST] {
+        std::array::from_fn(|_| ManuallyDrop::new(self.pool.take().expect("a buffer")))
+    }
+
+    pub fn vector(&self) -> AddressVector {
+        let gid = self.context.query_gid(1, 1).expect("a GID");
+        AddressVector::roce(1, gid, 1)
+    }
+
+    /// The world of a queue pair, and the same in C.
+    pub fn world<T: Transport, P: Profile>(
+        self,
+        stub: &Stub,
+        qp: QueuePair<T, Rts, P>,
+        cq: CompletionQueue<P::Entry>,
+    ) -> (World<P, T>, &'static mut Twin) {
+        let depth = qp.depth().send;
+        let bufs = self.bufs();
+        let piece = |i: usize| Piece::new(self.region, i * SIZE..(i + 1) * SIZE);
+        let remote = self.region.remote();
+        let world = World {
+            at: remote.write(),
+            from: remote.read(),
+            cell: remote.atomic(0).expect("a cell"),
+            imm_data: IMM,
+            operands: CompareSwap { compare: COMPARE, swap: SWAP },
+            add: ADD,
+            n: 4,
+            payload: BYTES,
+            pieces: std::array::from_fn(|i| piece(i).expect("a piece")),
+            ids: std::array::from_fn(|i| i as u64 + 100),
+            bufs,
+            qp,
+            cq,
+            extra: (),
+        };
+        let twin = Twin::new(self.pieces(), addresses(&world.bufs), depth);
+        twin.qp = bench::qp(&world.qp).cast();
+        twin.cq = bench::cq(&world.cq).cast();
+        let (addr, rkey) = bench::remote(world.at);
+        let remote = TwinRemote { addr, rkey };
+        (twin.to, twin.from, twin.cell) = (remote, remote, remote);
+        // SAFETY: the queue pair is in the world, which is kept as long as the process runs.
+        unsafe { stub.install(bench::qp(&world.qp)) };
+        // Device, protection domain and pool stay.
+        std::mem::forget(self);
+        (world, twin)
+    }
+
+    fn pieces(&self) -> [ibv_sge; MOST] {
+        std::array::from_fn(|i| {
+            let (addr, lkey) = bench::piece(self.region, i * SIZE, SIZE).expect("a piece");
+            ibv_sge { addr, length: SIZE as u32, lkey }
+        })
+    }
+}
+
+pub fn addresses(bufs: &[ManuallyDrop<Buf>; MOST]) -> [ibv_sge; MOST] {
+    std::array::from_fn(|i| {
+        let (addr, length, lkey) = bench::buf(&bufs[i]);
+        ibv_sge { addr, length, lkey }
+    })
+}
+
+/// A connected queue pair whose peer is itself: the stub has no wire.
+pub fn connected<P: Profile<Receive = OwnRq, Initiator = Reads>>(
+    ground: &Ground,
+    cq: &CompletionQueue<P::Entry>,
+    depth: u32,
+) -> QueuePair<Rc, Rts, P> {
+    let depth = Depth { send: depth, recv: depth };
+    bring_up(ground, ground.pd.create_qp::<Rc, P>(cq, cq, depth).expect("a queue pair"))
+}
+
+pub fn bring_up<P: Profile<Initiator = Reads>>(
+    ground: &Ground,
+    qp: QueuePair<Rc, Reset, P>,
+) -> QueuePair<Rc, Rts, P> {
+    let dest_qpn = Qpn::new(qp.qp_num()).expect("a queue pair number");
+    let access = QpAccess::all();
+    let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access }).expect("INIT");
+    let rtr = RcRtr {
+        address: ground.vector(),
+        path_mtu: Mtu::Bytes1024,
+        dest_qpn,
+        rq_psn: Psn::new(7).expect("24 bits"),
+        max_dest_rd_atomic: ResponderDepth::new(1).expect("a depth"),
+        min_rnr_timer: MinRnrTimer::new(12).expect("5 bits"),
+        optional: Default::default(),
+    };
+    let qp = qp.modify(rtr).expect("RTR");
+    let rts = RcRts {
+        timeout: Timeout::exponent(14).expect("5 bits"),
+        retry_cnt: RetryCount::new(6).expect("3 bits"),
+        rnr_retry: RnrRetry::Infinite,
+        sq_psn: Psn::new(7).expect("24 bits"),
+        max_rd_atomic: ReadDepth::ONE,
+        optional: Default::default(),
+    };
+    qp.modify(rts).expect("RTS")
+}
+
+/// A datagram queue pair, with a destination.
+pub fn datagram<P: Profile<Receive = OwnRq>>(
+    ground: &Ground,
+    cq: &CompletionQueue<P::Entry>,
+) -> (QueuePair<Ud, Rts, P>, Destination, *mut c_void) {
+    let depth = Depth { send: DEPTH, recv: DEPTH };
+    let qp = ground.pd.create_qp::<Ud, P>(cq, cq, depth).expect("a queue pair");
+    let qkey = Qkey::new(QKEY).expect("a Q_Key");
+    let init = UdInit { pkey_index: 0, port: 1, qkey: qkey.into() };
+    let qp = qp.modify(init).expect("INIT");
+    let qp = qp.modify(UdRtr::default()).expect("RTR");
+    let rts = UdRts { sq_psn: Psn::new(7).expect("24 bits"), qkey: None };
+    let mut qp = qp.modify(rts).expect("RTS");
+    let ah = ground.pd.create_ah(ground.vector()).expect("an address handle");
+    let address_handle = qp.add_address_handle(ah).expect("a name for it");
+    let ah = bench::ah(&qp, address_handle);
+    let qpn = Qpn::new(QPN).expect("24 bits");
+    (qp, Destination { address_handle, qpn, qkey }, ah)
+}

@@ -1,0 +1,211 @@
+/* A provider that notes what is posted and completes it: what every form is measured against.
+ *
+ * It writes each posted work request to a ring in one fixed form, with only the fields that the opcode
+ * reads, so that two rings are equal byte for byte exactly when a device would have seen the same.
+ * wr_ids, which legitimately differ, go to a ring of their own.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+#include <valgrind/callgrind.h>
+
+enum { IMAGE = 1 << 16, PENDING = 1 << 12, MASK = PENDING - 1 };
+
+static unsigned char image[IMAGE];
+static size_t image_len;
+static struct {
+	uint64_t wr_id;
+	uint32_t qp_num;
+	uint32_t opcode;
+	uint32_t byte_len;
+} pending[PENDING];
+static uint32_t first, end, signal_all;
+
+/* Loops of our own (and built with -fno-builtin): the C library's instructions are counted, the stub's are not. */
+static void put(const void *bytes, size_t len)
+{
+	const unsigned char *from = bytes;
+
+	if (image_len + len > IMAGE)
+		abort();
+	while (len--)
+		image[image_len++] = *from++;
+}
+
+static void put_u64(uint64_t value)
+{
+	put(&value, sizeof(value));
+}
+
+static uint32_t put_sges(const struct ibv_sge *sge, int n, int is_inline)
+{
+	uint32_t total = 0;
+	int i;
+
+	put_u64(n);
+	for (i = 0; i < n; i++) {
+		total += sge[i].length;
+		put_u64(sge[i].length);
+		if (is_inline) {
+			put((const void *)(uintptr_t)sge[i].addr, sge[i].length);
+		} else {
+			put_u64(sge[i].addr);
+			put_u64(sge[i].lkey);
+		}
+	}
+	return total;
+}
+
+static void complete(uint64_t wr_id, uint32_t qp_num, uint32_t opcode, uint32_t byte_len)
+{
+	if (end - first == PENDING)
+		abort();
+	pending[end & MASK].wr_id = wr_id;
+	pending[end & MASK].qp_num = qp_num;
+	pending[end & MASK].opcode = opcode;
+	pending[end & MASK].byte_len = byte_len;
+	end++;
+}
+
+static uint32_t put_operands(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IBV_WR_SEND_WITH_IMM:
+		put_u64(wr->imm_data);
+		/* fallthrough */
+	case IBV_WR_SEND:
+		if (qp->qp_type == IBV_QPT_UD) {
+			put_u64((uintptr_t)wr->wr.ud.ah);
+			put_u64(wr->wr.ud.remote_qpn);
+			put_u64(wr->wr.ud.remote_qkey);
+		}
+		return IBV_WC_SEND;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		put_u64(wr->imm_data);
+		/* fallthrough */
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_READ:
+		put_u64(wr->wr.rdma.remote_addr);
+		put_u64(wr->wr.rdma.rkey);
+		return wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		put_u64(wr->wr.atomic.swap);
+		/* fallthrough */
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		put_u64(wr->wr.atomic.remote_addr);
+		put_u64(wr->wr.atomic.rkey);
+		put_u64(wr->wr.atomic.compare_add);
+		return wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? IBV_WC_COMP_SWAP : IBV_WC_FETCH_ADD;
+	default:
+		abort();
+	}
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)bad;
+	put_u64(1);
+	for (; wr; wr = wr->next) {
+		uint32_t opcode;
+
+		put_u64(wr->opcode);
+		put_u64(wr->send_flags);
+		opcode = put_operands(qp, wr);
+		put_sges(wr->sg_list, wr->num_sge, wr->send_flags & IBV_SEND_INLINE);
+		if (signal_all || wr->send_flags & IBV_SEND_SIGNALED)
+			complete(wr->wr_id, qp->qp_num, opcode, 0);
+	}
+	return 0;
+}
+
+static int receive(uint32_t qp_num, struct ibv_recv_wr *wr)
+{
+	put_u64(2);
+	for (; wr; wr = wr->next) {
+		uint32_t len = put_sges(wr->sg_list, wr->num_sge, 0);
+
+		complete(wr->wr_id, qp_num, IBV_WC_RECV, len);
+	}
+	return 0;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)bad;
+	return receive(qp->qp_num, wr);
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)srq;
+	(void)bad;
+	return receive(0, wr);
+}
+
+static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int i;
+
+	(void)cq;
+	for (i = 0; i < n && first != end; i++, first++) {
+		wc[i].vendor_err = 0;
+		wc[i].wc_flags = 0;
+		wc[i].wr_id = pending[first & MASK].wr_id;
+		wc[i].status = IBV_WC_SUCCESS;
+		wc[i].opcode = pending[first & MASK].opcode;
+		wc[i].byte_len = pending[first & MASK].byte_len;
+		wc[i].qp_num = pending[first & MASK].qp_num;
+	}
+	return i;
+}
+
+/* Takes over the data path of a device. */
+void stub_install(struct ibv_context *context)
+{
+	context->ops.post_send = post_send;
+	context->ops.post_recv = post_recv;
+	context->ops.post_srq_recv = post_srq_recv;
+	context->ops.poll_cq = poll_cq;
+}
+
+/* Nothing is posted or noted; whether every send completes from now on. */
+void stub_reset(uint32_t all)
+{
+	image_len = 0;
+	first = end;
+	signal_all = all;
+}
+
+size_t stub_image(const unsigned char **at)
+{
+	*at = image;
+	return image_len;
+}
+
+/* Completions not polled yet. */
+uint32_t stub_pending(void)
+{
+	return end - first;
+}
+
+/* One call, counted. All that is counted here is the stub's, and left out of the sum. */
+int stub_measure(int (*form)(void *), void *env)
+{
+	int ret;
+
+	CALLGRIND_TOGGLE_COLLECT;
+	ret = form(env);
+	CALLGRIND_TOGGLE_COLLECT;
+	return ret;
+}
+
+void stub_dump(const char *label)
+{
+	CALLGRIND_DUMP_STATS_AT(label);
+}
+
+int stub_is_counting(void)
+{
+	return RUNNING_ON_VALGRIND != 0;
+}
