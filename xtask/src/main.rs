@@ -1,0 +1,81 @@
+//! The commands a person types: `cargo xtask <command>`.
+//!
+//! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is a
+//! module with an `Args` and a `main(Args) -> Result<ExitCode>`, and one line in each `Command` here.
+
+mod cargo;
+mod demo;
+mod machine_code;
+mod miri;
+mod overhead;
+mod paths;
+mod progress;
+mod rules;
+mod setup;
+mod sh;
+mod soft_roce;
+mod test;
+mod ui;
+mod what_c_does;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
+/// Build, test and measure proverbs.
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// See the main job work, in this process, on the loopback device.
+    Demo(demo::Args),
+    /// Run everything that must pass, or parts of it.
+    Test(test::Args),
+    /// Run the conformance suite under Miri.
+    Miri(miri::Args),
+    /// Run the ui-tests: what must not compile, and what it says.
+    Ui(ui::Args),
+    /// Look at what the post paths are compiled to.
+    MachineCode(machine_code::Args),
+    /// Hold the rule book against its proofs.
+    Rules(rules::Args),
+    /// See what happens in C when a dangerous rule is broken.
+    WhatCDoes(what_c_does::Args),
+    /// Count instructions of Rust and C through a stub provider; fail if Rust has more.
+    Overhead(overhead::Args),
+    /// Install everything that is missing for the other commands.
+    Setup(setup::Args),
+    /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
+    SoftRoce(soft_roce::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Demo(args) => demo::main(args),
+        Command::Test(args) => test::main(args),
+        Command::Miri(args) => miri::main(args),
+        Command::Ui(args) => ui::main(args),
+        Command::MachineCode(args) => machine_code::main(args),
+        Command::Rules(args) => rules::main(args),
+        Command::WhatCDoes(args) => what_c_does::main(args),
+        Command::Overhead(args) => overhead::main(args),
+        Command::Setup(args) => setup::main(args),
+        Command::SoftRoce(args) => soft_roce::main(args),
+    };
+    result.unwrap_or_else(report)
+}
+
+/// 125, as env(1) and docker(1) have it: the failure is ours, not that of the command we ran.
+fn report(error: anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::from(125)
+}
+
+/// What `main` of a subcommand returns.
+type Outcome = Result<ExitCode>;

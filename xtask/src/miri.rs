@@ -1,0 +1,76 @@
+//! `cargo xtask miri`: the conformance suite and the loopback device under Miri, in both borrow models.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::{Outcome, cargo, setup};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// One borrow model only.
+    #[arg(long)]
+    model: Option<Model>,
+    /// Only tests whose names contain this.
+    filter: Option<String>,
+}
+
+/// What Miri takes a reference to promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Model {
+    StackedBorrows,
+    TreeBorrows,
+}
+
+impl Model {
+    /// SGE addresses are integers, as the hardware takes them: hence the permissive provenance. Memory
+    /// that is open to the fabric is touched by words and by bytes, always atomically, which Miri's store
+    /// buffers cannot follow: hence no weak memory. Tests forget things on purpose, and what is stranded
+    /// with a queue that was not drained stays in flight: hence leaks are let pass.
+    fn flags(self) -> String {
+        let mut flags = "-Zmiri-permissive-provenance -Zmiri-disable-weak-memory-emulation \
+             -Zmiri-ignore-leaks"
+            .to_owned();
+        if self == Model::TreeBorrows {
+            flags.push_str(" -Zmiri-tree-borrows");
+        }
+        flags
+    }
+}
+
+pub fn main(args: Args) -> Outcome {
+    let models = match args.model {
+        Some(model) => vec![model],
+        None => vec![Model::StackedBorrows, Model::TreeBorrows],
+    };
+    for model in models {
+        run(model, args.filter.as_deref())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The suite in one model, and the unit tests of the books.
+pub fn run(model: Model, filter: Option<&str>) -> Result<()> {
+    setup::ensure(&[setup::Group::Build])?;
+    setup::nightly()?;
+    let mut suite = vec!["+nightly", "miri", "test", "--test", "conformance"];
+    suite.extend(filter);
+    miri(model, &suite)?;
+    if filter.is_none() {
+        miri(model, &["+nightly", "miri", "test", "--lib", "qp::"])?;
+    }
+    Ok(())
+}
+
+fn miri(model: Model, args: &[&str]) -> Result<()> {
+    // With `cargo xtask`, cargo names its own toolchain to us; Miri needs the other.
+    let cmd = cargo::cargo(args)?
+        .env("MIRIFLAGS", model.flags())
+        .without("RUSTUP_TOOLCHAIN")
+        .without("CARGO")
+        .hint("rustup component add --toolchain nightly miri rust-src");
+    match cmd.stream()? {
+        0 => Ok(()),
+        code => bail!("Miri found something, or did not run: code {code} ({model:?})"),
+    }
+}

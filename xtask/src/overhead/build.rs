@@ -1,0 +1,142 @@
+//! What is measured: the stub provider, the C twins with each compiler, the Rust forms in each profile.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::sh::Cmd;
+use crate::{cargo, paths};
+
+/// One way to build the Rust forms.
+#[derive(Clone, Copy)]
+pub struct Profile {
+    pub name: &'static str,
+    env: &'static [(&'static str, &'static str)],
+}
+
+const UNITS: (&str, &str) = ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
+
+/// The first gates; the others are printed.
+pub const PROFILES: [Profile; 6] = [
+    Profile { name: "opt-level 3, codegen-units 1", env: &[UNITS] },
+    Profile { name: "opt-level 2", env: &[UNITS, ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2")] },
+    Profile { name: "default codegen units", env: &[] },
+    Profile { name: "thin LTO", env: &[UNITS, ("CARGO_PROFILE_RELEASE_LTO", "thin")] },
+    Profile { name: "fat LTO", env: &[UNITS, ("CARGO_PROFILE_RELEASE_LTO", "fat")] },
+    Profile { name: "panic=abort", env: &[UNITS, ("CARGO_PROFILE_RELEASE_PANIC", "abort")] },
+];
+
+/// What both compilers get. No frame pointers, no hardening of the distribution's, and position
+/// independence costs nothing here: the twins name no global.
+const FLAGS: [&str; 10] = [
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-fPIC",
+    "-shared",
+    "-fomit-frame-pointer",
+    "-fno-stack-protector",
+    "-fcf-protection=none",
+    "-U_FORTIFY_SOURCE",
+    "-fno-plt",
+];
+
+/// For gcc: identical functions stay apart, and clearing is stores, not a `rep stosq` that callgrind counts by iteration.
+const GCC: [&str; 2] = ["-fno-ipa-icf", "-mstringop-strategy=unrolled_loop"];
+
+/// For the stub: its instructions are left out by its file, so it must not use the C library's.
+const STUB: [&str; 3] = ["-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"];
+
+const LEVELS: [&str; 2] = ["-O2", "-O3"];
+
+/// clang, the version that the distribution calls so, or the newest that it has.
+const CLANGS: [&str; 6] = ["clang-14", "clang", "clang-19", "clang-16", "clang-15", "clang-13"];
+
+/// The shared objects.
+pub struct Twins {
+    pub stub: PathBuf,
+    /// Name (`gcc -O2`) and file.
+    pub objects: Vec<(String, PathBuf)>,
+    clang: Option<&'static str>,
+}
+
+impl Twins {
+    /// The tools that made the numbers.
+    pub fn versions(&self) -> Result<Vec<String>> {
+        let mut all = vec![
+            version("rustc")?,
+            version("gcc")?,
+            version("valgrind")?,
+            // Not run, but its optimiser is what rustc and clang share.
+            llvm_of_rustc()?,
+        ];
+        if let Some(clang) = self.clang {
+            all.push(version(clang)?);
+        }
+        Ok(all)
+    }
+}
+
+fn version(program: &str) -> Result<String> {
+    let text = Cmd::new(program).arg("--version").read_text()?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn llvm_of_rustc() -> Result<String> {
+    let text = Cmd::new("rustc").arg("-vV").read_text()?;
+    let line = text.lines().find(|line| line.starts_with("LLVM")).unwrap_or("LLVM unknown");
+    Ok(format!("rustc's {line}"))
+}
+
+/// Builds the stub and the twins.
+pub fn twins() -> Result<Twins> {
+    let out = paths::below_target("overhead")?;
+    let benches = paths::workspace().join("benches");
+    let stub = out.join("stub.so");
+    Cmd::new("gcc")
+        .args(FLAGS)
+        .args(STUB)
+        .arg(benches.join("stub/stub.c"))
+        .arg("-o")
+        .arg(&stub)
+        .run("Compiling the stub provider")?;
+    let clang = CLANGS.into_iter().find(|name| Cmd::new(name).arg("--version").succeeds());
+    if clang.is_none() {
+        eprintln!("warning: there is no clang here; C is measured with gcc alone");
+    }
+    let mut objects = Vec::new();
+    for compiler in [Some("gcc"), clang].into_iter().flatten() {
+        for level in LEVELS {
+            let name = format!("{} {level}", compiler.split('-').next().unwrap_or(compiler));
+            let file = out.join(format!("twins-{compiler}{level}.so"));
+            compile(compiler, level, &benches.join("c"), &file)?;
+            objects.push((name, file));
+        }
+    }
+    Ok(Twins { stub, objects, clang })
+}
+
+fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()> {
+    let names = ["idiom", "fast", "c0", "c1", "c2", "c0_selective", "c1_selective", "c2_selective"];
+    let files =
+        names.iter().chain(["failed"].iter()).map(|name| sources.join(name).with_extension("c"));
+    let mut cmd = Cmd::new(compiler).args(FLAGS).arg(level);
+    if compiler == "gcc" {
+        cmd = cmd.args(GCC);
+    }
+    let what = format!("Compiling the C twins with {compiler} {level}");
+    cmd.args(files).arg("-o").arg(out).run(what)
+}
+
+/// Builds the Rust forms.
+pub fn forms(profile: &Profile) -> Result<PathBuf> {
+    let target = paths::below_target("overhead")?;
+    let target = target.to_str().context("the target directory is not UTF-8")?;
+    let args = ["build", "--release", "--package", "proverbs-overhead", "--target-dir", target];
+    let cmd = cargo::cargo(&args)?;
+    // Warnings and settings of the user's environment stay out of the numbers.
+    let cmd = cmd.without("RUSTFLAGS").without("CARGO_ENCODED_RUSTFLAGS");
+    let cmd = profile.env.iter().fold(cmd, |cmd, (name, value)| cmd.env(name, value));
+    cmd.run(format!("Compiling the Rust forms, {}", profile.name))?;
+    Ok(Path::new(target).join("release/proverbs-overhead"))
+}

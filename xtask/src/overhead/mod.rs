@@ -1,0 +1,86 @@
+//! `cargo xtask overhead`: instructions of C and of Rust, through the same stub provider, and the gate.
+//!
+//! | file | what |
+//! |---|---|
+//! | `build` | the stub, the C twins with each compiler, the Rust forms |
+//! | `count` | callgrind, and what it says |
+//! | `row` | the counts, row by row |
+//! | `table` | the table in Markdown |
+//! | `gate` | what must hold |
+
+mod build;
+mod count;
+mod gate;
+mod row;
+mod table;
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::setup::Group;
+use crate::{Outcome, paths, setup};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Record what was measured: the table in benches/RESULTS.md, the counts in benches/recorded.toml,
+    /// which only ever go down.
+    #[arg(long)]
+    record: bool,
+    /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort.
+    #[arg(long)]
+    profiles: bool,
+    /// Count only, and let no failure of the gate fail the command.
+    #[arg(long)]
+    no_gate: bool,
+}
+
+pub fn main(args: Args) -> Outcome {
+    check(&args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(args: &Args) -> Result<()> {
+    if !cfg!(target_arch = "x86_64") {
+        bail!("instructions are counted on x86-64 only: the recorded counts are its");
+    }
+    setup::ensure(&[Group::Build, Group::Valgrind])?;
+    let twins = build::twins()?;
+    let gating = build::PROFILES[0];
+    let rows = row::from_counts(count::run(&twins, &build::forms(&gating)?, gating.name)?);
+    let failures = gate::failures(&rows)?;
+    let mut text = table::render(&rows, &failures, &twins.versions()?)?;
+    if args.profiles {
+        text.push_str(&other_profiles(&twins, &rows)?);
+    }
+    println!("{text}");
+    let file = paths::target()?.join("overhead.md");
+    fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    if args.record {
+        record(&rows, &text)?;
+    }
+    if failures.is_empty() || args.no_gate {
+        return Ok(());
+    }
+    bail!("the gate does not hold:\n{}", failures.join("\n"))
+}
+
+fn other_profiles(twins: &build::Twins, rows: &[row::Row]) -> Result<String> {
+    let mut all = Vec::new();
+    for profile in &build::PROFILES[1..] {
+        let counts = count::run(twins, &build::forms(profile)?, profile.name)?;
+        all.push((profile.name, row::from_counts(counts)));
+    }
+    Ok(table::profiles(rows, &all))
+}
+
+fn record(rows: &[row::Row], text: &str) -> Result<()> {
+    let benches = paths::workspace().join("benches");
+    let write = |name: &str, text: &str| {
+        let file = benches.join(name);
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    };
+    write("RESULTS.md", text)?;
+    write("recorded.toml", &gate::lowered(rows)?)
+}

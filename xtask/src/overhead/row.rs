@@ -1,0 +1,82 @@
+//! The counts, row by row.
+
+use super::count::Count;
+
+/// One thing to do, in all its forms.
+pub struct Row {
+    pub family: String,
+    pub name: String,
+    /// Form (`fast`, `c0`, `typed`), compiler (empty for Rust) and instructions.
+    pub forms: Vec<(String, String, f64)>,
+}
+
+/// Groups counts by row, in the order in which they were made, families together.
+pub fn from_counts(counts: Vec<Count>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for Count { label, instructions } in counts {
+        let mut parts = label.splitn(3, '/');
+        let mut next = || parts.next().unwrap_or_default().to_owned();
+        let (family, name, form) = (next(), next(), next());
+        let (form, compiler) = match form.split_once('@') {
+            Some((form, compiler)) => (form.to_owned(), compiler.to_owned()),
+            None => (form, String::new()),
+        };
+        let at = rows.iter().position(|row| row.family == family && row.name == name);
+        let at = at.unwrap_or_else(|| {
+            let after = rows.iter().rposition(|row| row.family == family);
+            let at = after.map_or(rows.len(), |last| last + 1);
+            rows.insert(at, Row { family, name, forms: Vec::new() });
+            at
+        });
+        rows[at].forms.push((form, compiler, instructions));
+    }
+    rows
+}
+
+impl Row {
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.family, self.name)
+    }
+
+    /// The forms that Rust has, best known first: typed or safe, then raw.
+    pub fn rust(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.forms.iter().filter(|form| form.1.is_empty()).map(|form| (form.0.as_str(), form.2))
+    }
+
+    /// Typed or safe Rust.
+    pub fn ours(&self) -> Option<(&str, f64)> {
+        self.rust().find(|(form, _)| *form != "raw")
+    }
+
+    /// The least of a form of C, with one compiler or (`""`) with any.
+    pub fn best(&self, form: &str, compiler: &str) -> Option<f64> {
+        let of_form = |f: &&(String, String, f64)| {
+            // Selective rows have forms of their own: `c0s` is C0.
+            !f.1.is_empty() && f.0.trim_end_matches('s') == form && f.1.starts_with(compiler)
+        };
+        self.forms.iter().filter(of_form).map(|f| f.2).min_by(f64::total_cmp)
+    }
+
+    /// What the gate compares with: the fastest C, or C with all our checks. (Where idiomatic C turns out
+    /// faster than what was meant to be the fastest, it is the fastest.)
+    pub fn limit(&self) -> Option<f64> {
+        if self.keeps_books() {
+            return self.best("c2", "");
+        }
+        let both = [self.best("fast", ""), self.best("idiom", "")];
+        both.into_iter().flatten().min_by(f64::total_cmp)
+    }
+
+    /// What is aimed at: the fastest C, C without books, or (selective) C with a ring.
+    pub fn target(&self) -> Option<f64> {
+        match self.family.as_str() {
+            "caller" => self.limit(),
+            "selective" => self.best("c1", ""),
+            _ => self.best("c0", ""),
+        }
+    }
+
+    pub fn keeps_books(&self) -> bool {
+        self.family != "caller"
+    }
+}

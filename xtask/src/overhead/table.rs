@@ -1,0 +1,114 @@
+//! The table, in Markdown.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use super::gate;
+use super::row::Row;
+
+const HEAD: &str = "\
+# Instructions a call
+
+What each form executes outside the provider, counted by callgrind, whose counts repeat exactly. All forms post
+through the same stub provider, and what it was given is equal byte for byte (wr_ids aside). Best of -O2 and
+-O3. Made by `cargo xtask overhead`; do not edit.
+
+";
+
+const CALLER: &str = "\
+## Caller's books
+
+*idiomatic*: designated initialisers. *fastest*: field by field, unrolled. *raw*: rdma-sys alone. *typed*:
+`post_send_unchecked`. The ratio is typed to the best C of the row; the gate wants it at most 1.
+
+| row | idiomatic gcc / clang | fastest gcc / clang | raw | typed | ratio |
+|---|---|---|---|---|---|
+";
+
+const SAFE: &str = "\
+*C0*: no books, the wr_id is the buffer's address. *C1*: a ring of buffers that refuses to overflow. *C2*: every
+check that the crate makes. The gate wants safe at most C2; the target is C0 where every work request completes,
+C1 with selective signaling.
+
+| row | C0 gcc / clang | C1 gcc / clang | C2 gcc / clang | safe | to C0 | to C1 | to C2 |
+|---|---|---|---|---|---|---|---|
+";
+
+/// Everything that was measured in the profile that gates.
+pub fn render(rows: &[Row], failures: &[String], versions: &[String]) -> Result<String> {
+    let mut text = HEAD.to_owned();
+    for version in versions {
+        let _ = writeln!(text, "- {version}");
+    }
+    text.push('\n');
+    let mut family = "";
+    for row in rows {
+        if row.family != family {
+            family = &row.family;
+            match family {
+                "caller" => text.push_str(CALLER),
+                _ => {
+                    let _ = write!(text, "\n## Buffers owned, {family}\n\n{SAFE}");
+                }
+            }
+        }
+        text.push_str(&line(row));
+    }
+    let _ = write!(text, "\n## Gate\n\n");
+    if failures.is_empty() {
+        text.push_str("Everything holds.\n");
+    }
+    for failure in failures {
+        let _ = writeln!(text, "- {failure}");
+    }
+    let _ = write!(text, "\n{}", gate::notes()?);
+    Ok(text)
+}
+
+fn line(row: &Row) -> String {
+    let ours = row.ours().map(|(_, count)| count);
+    let pair =
+        |form| format!("{} / {}", show(row.best(form, "gcc")), show(row.best(form, "clang")));
+    let to = |form| ratio(ours, row.best(form, ""));
+    if row.keeps_books() {
+        let cells = [pair("c0"), pair("c1"), pair("c2"), show(ours), to("c0"), to("c1"), to("c2")];
+        format!("| {} | {} |\n", row.name, cells.join(" | "))
+    } else {
+        let raw = row.rust().find(|(form, _)| *form == "raw").map(|(_, count)| count);
+        let cells = [pair("idiom"), pair("fast"), show(raw), show(ours), ratio(ours, row.limit())];
+        format!("| {} | {} |\n", row.name, cells.join(" | "))
+    }
+}
+
+fn show(count: Option<f64>) -> String {
+    match count {
+        None => "-".into(),
+        Some(count) if count.fract() == 0.0 => format!("{count}"),
+        Some(count) => format!("{count:.1}"),
+    }
+}
+
+fn ratio(ours: Option<f64>, theirs: Option<f64>) -> String {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => format!("{:.2}", ours / theirs),
+        _ => "-".into(),
+    }
+}
+
+/// The Rust forms in other profiles, which do not gate.
+pub fn profiles(gating: &[Row], others: &[(&str, Vec<Row>)]) -> String {
+    let mut text = "\n## Other profiles, typed and safe Rust\n\n| row | gating |".to_owned();
+    others.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
+    let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(others.len()));
+    for row in gating {
+        let _ = write!(text, "| {} | {} |", row.id(), show(row.ours().map(|ours| ours.1)));
+        for (_, rows) in others {
+            let other = rows.iter().find(|other| other.id() == row.id());
+            let count = other.and_then(Row::ours).map(|ours| ours.1);
+            let _ = write!(text, " {} |", show(count));
+        }
+        text.push('\n');
+    }
+    text
+}

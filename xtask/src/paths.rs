@@ -1,0 +1,34 @@
+//! Where things are.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+
+/// The root of the workspace.
+pub fn workspace() -> PathBuf {
+    // Cargo sets the variable when it runs us; the constant serves a copied binary.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().map_or(manifest.clone(), Path::to_owned)
+}
+
+/// Cargo's target directory: everything we make is below it, so that `cargo clean` removes it.
+pub fn target() -> Result<PathBuf> {
+    let target = match env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => env::current_dir()?.join(dir),
+        None => workspace().join("target"),
+    };
+    directory(target)
+}
+
+/// `target/NAME`, made if it is not there.
+pub fn below_target(name: &str) -> Result<PathBuf> {
+    directory(target()?.join(name))
+}
+
+/// Makes a directory and returns its path.
+pub fn directory(path: PathBuf) -> Result<PathBuf> {
+    fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}

@@ -1,0 +1,90 @@
+//! `cargo xtask rules`: the book of rules against its proofs.
+//!
+//! `rules/catalogue.txt` lists the rules, `rules/NN-*.toml` says how each is held and what proves it,
+//! `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for people and
+//! `tests/truth_table.rs` for the compiler; without it, they must be up to date.
+
+mod book;
+mod mutants;
+mod mutate;
+mod page;
+mod pairs;
+mod proof;
+mod table;
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{Outcome, paths};
+use book::Book;
+use table::Tables;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write RULES.md and tests/truth_table.rs anew.
+    #[arg(long)]
+    write: bool,
+    /// Break the crate's rules one by one, see that something notices, and write rules/mutants.md.
+    #[arg(long)]
+    mutate: bool,
+    /// With --mutate, only mutants whose description contains this; nothing is written.
+    #[arg(long, value_name = "TEXT", requires = "mutate")]
+    only: Option<String>,
+}
+
+pub fn main(args: Args) -> Outcome {
+    if args.mutate {
+        mutate::run(args.only.as_deref())?;
+    } else {
+        run(args.write)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The part `rules` of `cargo xtask test`.
+pub fn check() -> Result<()> {
+    run(false)
+}
+
+fn run(write: bool) -> Result<()> {
+    let root = paths::workspace();
+    let (book, tables) = (Book::read(&root)?, Tables::read(&root)?);
+    let mut problems = book.problems();
+    problems.extend(proof::problems(&root, &book, &tables)?);
+    let pairs = pairs::read(&root)?;
+    for id in pairs.keys() {
+        let program = format!("c:r{}_{}.c", id.0, id.1);
+        if !book.entries.get(id).is_some_and(|entry| entry.proofs.contains(&program)) {
+            problems.push(format!("{id} has a C program, and its entry does not name {program}"));
+        }
+    }
+    let page = page::page(&book, &tables, &pairs)?;
+    for (file, text) in [("tests/truth_table.rs", tables.test()?), ("RULES.md", page)] {
+        let path = root.join(file);
+        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            continue;
+        }
+        if write {
+            fs::write(&path, text).with_context(|| format!("cannot write {file}"))?;
+            eprintln!("Wrote {file}");
+        } else {
+            problems.push(format!("{file} is not what rules/ says: `cargo xtask rules --write`"));
+        }
+    }
+    for (id, entry) in &book.entries {
+        let id = id.to_string();
+        println!(
+            "{id:<7} {:<15} {:>2} proofs  {}",
+            entry.held.name(),
+            entry.proofs.len(),
+            entry.rule
+        );
+    }
+    if problems.is_empty() {
+        println!("{}", book.summary());
+        return Ok(());
+    }
+    bail!("{} problems with the rules:\n{}", problems.len(), problems.join("\n"))
+}

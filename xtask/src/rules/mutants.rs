@@ -1,0 +1,207 @@
+//! The mutants: a rule of the crate taken away, or something illegal made legal.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::table::{STATES, TRANSPORTS, Tables};
+
+pub struct Mutant {
+    pub kind: Kind,
+    /// What it does.
+    pub what: String,
+    pub file: &'static str,
+    /// The file with the change.
+    pub text: String,
+    /// Names in the messages that should go.
+    pub names: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    IllegalImpl,
+    LostImpl,
+    LostBound,
+}
+
+/// Where posting, exporting and moving on are bounded.
+const BOUNDED: [&str; 11] = [
+    "src/rules.rs",
+    "src/qp/send.rs",
+    "src/qp/recv.rs",
+    "src/qp/list.rs",
+    "src/qp/raw.rs",
+    "src/qp/create.rs",
+    "src/qp/modify.rs",
+    "src/srq/post.rs",
+    "src/wr/mod.rs",
+    "src/remote.rs",
+    "src/mr.rs",
+];
+
+/// Changes that change nothing, and why.
+const EQUIVALENT: [(&str, &str); 4] = [
+    (
+        "impl PostsReceives for Infallible {}",
+        "it only keeps the compiler from taking the trait for empty",
+    ),
+    ("`emit`: without `O: Opcode`", "`PostOn` has it as a supertrait"),
+    ("`inline`: without `O: InlineOp`", "a private function, called for such opcodes only"),
+    ("`inline_slice`: without `O: InlineOp`", "a private function, called for such opcodes only"),
+];
+
+impl Mutant {
+    /// Why nobody can notice, if so.
+    pub fn equivalent(&self) -> Option<&'static str> {
+        let found = EQUIVALENT.iter().find(|(what, _)| self.what.ends_with(what));
+        found.map(|(_, why)| *why)
+    }
+}
+
+pub fn all(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
+    let mut all = illegal(root, tables)?;
+    all.extend(lost_impls(root)?);
+    for file in BOUNDED {
+        all.extend(lost_bounds(root, file)?);
+    }
+    Ok(all)
+}
+
+fn read(root: &Path, file: &str) -> Result<String> {
+    fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
+}
+
+/// Every cell of the tables that does not hold, as an impl.
+fn illegal(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
+    let mut all = Vec::new();
+    for table in tables.all() {
+        let file = match table.name.as_str() {
+            "opcode" | "initiator" | "solicited" | "inline" | "fence" | "signaled" | "state"
+            | "receive" | "shared" | "unsignaled" | "macros" => "src/rules.rs",
+            "rights" | "export" => "src/mr.rs",
+            "data" => "src/wr/data.rs",
+            // Those of the others are made from these, or from numbers.
+            _ => continue,
+        };
+        let text = read(root, file)?;
+        for row in table.rows().filter(|row| !row.contains("u8")) {
+            let columns = table.columns.iter().filter(|column| !table.holds(row, column));
+            all.extend(columns.map(|column| {
+                let line = format!("impl {} for {row} {{}}", table.bound(column));
+                Mutant {
+                    kind: Kind::IllegalImpl,
+                    text: format!("{text}\n{line}\n"),
+                    file,
+                    names: vec![table.bound(column)],
+                    what: line,
+                }
+            }));
+        }
+    }
+    all.extend(illegal_transitions(root, tables)?);
+    Ok(all)
+}
+
+/// One transition more of each attribute struct, on each transport.
+fn illegal_transitions(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
+    let file = "src/qp/modify.rs";
+    let text = read(root, file)?;
+    let mut all = Vec::new();
+    for row in &tables.transition.rows {
+        let attr = &row[0];
+        for transport in TRANSPORTS {
+            let leads = |from: &&str| tables.transition.leads(attr, transport, from).is_none();
+            let from =
+                STATES.into_iter().find(leads).context("no struct leads from every state")?;
+            let of = if matches!(attr.as_str(), "RcRts" | "RcSqd") { "<P>" } else { "" };
+            let head = format!("Transition<{transport}, {from}, P> for {attr}{of}");
+            let body = "{ type To = Rts; fn fill(&self, _: &mut Attr) {} }";
+            all.push(Mutant {
+                kind: Kind::IllegalImpl,
+                what: format!("impl<P: Profile> {head}"),
+                file,
+                text: format!("{text}\nimpl<P: Profile> {head} {body}\n"),
+                names: vec!["Transition".into()],
+            });
+        }
+    }
+    for (name, state) in [("CanFail", "Reset"), ("StopsSending", "Rc")] {
+        let line = format!("impl {name} for {state} {{}}");
+        all.push(Mutant {
+            kind: Kind::IllegalImpl,
+            text: format!("{text}\n{line}\n"),
+            what: line,
+            file,
+            names: vec![name.into()],
+        });
+    }
+    Ok(all)
+}
+
+/// Every impl of `src/rules.rs` that is a cell of a table.
+fn lost_impls(root: &Path) -> Result<Vec<Mutant>> {
+    let file = "src/rules.rs";
+    let text = read(root, file)?;
+    let lines = text.lines().filter(|line| line.starts_with("impl") && line.ends_with("{}"));
+    let mutant = |line: &str| Mutant {
+        kind: Kind::LostImpl,
+        what: line.to_owned(),
+        file,
+        text: text.replacen(&format!("{line}\n"), "", 1),
+        names: Vec::new(),
+    };
+    Ok(lines.map(mutant).collect())
+}
+
+/// Every bound in a where-clause, and the bounds of the constructors' data.
+fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
+    let text = read(root, file)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let mut all = Vec::new();
+    let (mut in_where, mut function) = (false, "");
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim();
+        if code.starts_with("//") {
+            continue;
+        }
+        if let Some(name) = code.split_once("fn ").map(|(_, name)| name) {
+            function = name.split(['(', '<']).next().unwrap_or(name);
+        }
+        let mut push = |new: String, lost: &str| {
+            let mut changed: Vec<&str> = lines.clone();
+            changed[at] = &new;
+            let ident = |c: char| !c.is_alphanumeric() && c != '_';
+            all.push(Mutant {
+                kind: Kind::LostBound,
+                what: format!("{file}:{}, `{function}`: without `{lost}`", at + 1),
+                file,
+                text: changed.join("\n") + "\n",
+                names: lost.split(ident).filter(|w| w.len() > 2).map(str::to_owned).collect(),
+            });
+        };
+        if code == "where" {
+            in_where = true;
+        } else if code.ends_with('{') || code == "}" || code.ends_with(';') {
+            in_where = false;
+        } else if in_where && let Some((subject, bounds)) = code.split_once(": ") {
+            let bounds: Vec<&str> = bounds.trim_end_matches(',').split(" + ").collect();
+            for lost in &bounds {
+                let rest: Vec<_> = bounds.iter().filter(|b| *b != lost).copied().collect();
+                let gap = if rest.is_empty() { "" } else { " " };
+                let new = format!("        {subject}:{gap}{},", rest.join(" + "));
+                push(new, &format!("{subject}: {lost}"));
+            }
+        }
+        // `pub fn new<D: Source>(`, `fn inline<O: InlineOp, ..>`.
+        for bound in ["D: Source", "D: Sink", "D: AtomicSink", "O: InlineOp"] {
+            if code.contains("fn ") && code.contains(bound) {
+                push(line.replacen(bound, &bound[..1], 1), bound);
+            }
+        }
+        if code.starts_with("impl<D: RecvSink>") {
+            push(line.replacen("D: RecvSink", "D", 1), "D: RecvSink");
+        }
+    }
+    Ok(all)
+}

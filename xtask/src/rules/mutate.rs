@@ -1,0 +1,200 @@
+//! `cargo xtask rules --mutate`: does something notice when a rule is broken?
+//!
+//! Each mutant is a change of one file in a copy of the crate. It is noticed if the crate itself no longer
+//! compiles, or the truth table, or if a ui-test has another number of errors than before.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::mutants::{self, Kind, Mutant};
+use super::proof::ui_tests;
+use super::table::Tables;
+use crate::sh::Cmd;
+use crate::{cargo, paths, setup};
+
+/// Who noticed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum By {
+    Crate,
+    TruthTable,
+    Ui(String),
+    Nobody,
+    /// Nothing changed.
+    Equivalent(&'static str),
+}
+
+pub fn run(only: Option<&str>) -> Result<()> {
+    setup::ensure(&[setup::Group::Build])?;
+    let root = paths::workspace();
+    let tables = Tables::read(&root)?;
+    // From the copy on: the project may be edited meanwhile.
+    let copy = Copy::new(&root)?;
+    let mut mutants = mutants::all(&copy.dir, &tables)?;
+    mutants.retain(|mutant| only.is_none_or(|text| mutant.what.contains(text)));
+    let (lib, table) = (copy.check(&["--lib"])?, copy.check(&["--test", "truth_table"])?);
+    ensure!(lib && table, "the crate does not compile as it is; mutants would tell nothing");
+    eprintln!("{} mutants; counting the errors of the ui-tests as they are", mutants.len());
+    let mut before = BTreeMap::new();
+    for name in ui_tests(&copy.dir)? {
+        before.insert(name.clone(), copy.errors(&name)?);
+    }
+    let (start, mut seen) = (Instant::now(), Vec::new());
+    for (i, mutant) in mutants.iter().enumerate() {
+        if let Some(why) = mutant.equivalent() {
+            seen.push((mutant, By::Equivalent(why)));
+            continue;
+        }
+        let original = fs::read_to_string(copy.dir.join(mutant.file))?;
+        fs::write(copy.dir.join(mutant.file), &mutant.text)?;
+        let by = copy.noticed(mutant, &before);
+        fs::write(copy.dir.join(mutant.file), original)?;
+        let by = by?;
+        println!("{}/{} {by:?} | {}", i + 1, mutants.len(), mutant.what);
+        seen.push((mutant, by));
+        if only.is_none() {
+            fs::write(root.join("rules/mutants.md"), report(&seen, mutants.len())?)?;
+        }
+    }
+    let survivors = seen.iter().filter(|(_, by)| *by == By::Nobody).count();
+    println!("{} mutants in {} s, {survivors} unnoticed", seen.len(), start.elapsed().as_secs());
+    if survivors != 0 {
+        bail!("{survivors} mutants were not noticed");
+    }
+    Ok(())
+}
+
+/// The crate without the rest of the workspace, below the target directory.
+struct Copy {
+    dir: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn new(root: &Path) -> Result<Copy> {
+        let dir = paths::below_target("mutants")?.join("tree");
+        let _ = fs::remove_dir_all(&dir);
+        paths::directory(dir.clone())?;
+        for name in ["src", "macros", "tests", "ui-tests", "benches", "examples", "README.md"] {
+            if root.join(name).exists() {
+                Cmd::new("cp").arg("-r").arg(root.join(name)).arg(&dir).read()?;
+            }
+        }
+        Cmd::new("cp").arg(root.join("Cargo.lock")).arg(&dir).read()?;
+        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+        let line = manifest.lines().find(|line| line.starts_with("members = "));
+        let line = line.context("the workspace lists its members in a line")?;
+        let manifest = manifest.replace(line, "members = [\".\", \"macros\"]");
+        fs::write(dir.join("Cargo.toml"), manifest)?;
+        Ok(Copy { dir, target: paths::below_target("mutants")?.join("target") })
+    }
+
+    /// Whether `cargo check ARGS` accepts the copy.
+    fn check(&self, args: &[&str]) -> Result<bool> {
+        let all: Vec<&str> = ["check", "--quiet"].iter().chain(args).copied().collect();
+        let cmd = cargo::cargo(&all)?.current_dir(&self.dir).env("CARGO_TARGET_DIR", &self.target);
+        Ok(cmd.succeeds())
+    }
+
+    fn noticed(&self, mutant: &Mutant, before: &BTreeMap<String, usize>) -> Result<By> {
+        if !self.check(&["--lib"])? {
+            return Ok(By::Crate);
+        }
+        if !self.check(&["--test", "truth_table"])? {
+            return Ok(By::TruthTable);
+        }
+        // Those first whose message names what was lost.
+        let mut names: Vec<&String> = before.keys().collect();
+        names.sort_by_key(|name| {
+            let message = self.dir.join("ui-tests").join(name).with_extension("stderr");
+            let message = fs::read_to_string(message).unwrap_or_default();
+            let hits = mutant.names.iter().filter(|name| message.contains(*name)).count();
+            std::cmp::Reverse(hits)
+        });
+        for name in names {
+            if self.errors(name)? != before[name] {
+                return Ok(By::Ui(name.clone()));
+            }
+        }
+        Ok(By::Nobody)
+    }
+
+    /// How many errors a ui-test has.
+    fn errors(&self, name: &str) -> Result<usize> {
+        let deps = self.target.join("debug/deps");
+        let mut newest = None;
+        for file in fs::read_dir(&deps)? {
+            let file = file?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            if name.starts_with("libproverbs-") && name.ends_with(".rmeta") {
+                newest = newest.max(Some((file.metadata()?.modified()?, file.path())));
+            }
+        }
+        let (_, library) = newest.context("the crate was checked")?;
+        // rustc tells on stderr, and its failure is what is expected.
+        let text = Cmd::new("sh")
+            .args(["-c", "rustc \"$@\" 2>&1 || true", "sh"])
+            .args(["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Awarnings", "-o"])
+            .arg(self.target.join("ui.rmeta"))
+            .arg("-L")
+            .arg(format!("dependency={}", deps.display()))
+            .arg("--extern")
+            .arg(format!("proverbs={}", library.display()))
+            .arg(format!("ui-tests/{name}.rs"))
+            .current_dir(&self.dir)
+            .read_text()?;
+        let errors = text.lines().filter(|line| line.starts_with("error"));
+        Ok(errors.filter(|line| !line.starts_with("error: aborting")).count())
+    }
+}
+
+fn report(seen: &[(&Mutant, By)], total: usize) -> Result<String> {
+    let mut out = String::from(include_str!("mutants.in"));
+    let unnoticed: Vec<_> = seen.iter().filter(|(_, by)| *by == By::Nobody).collect();
+    writeln!(out, "\n**{} of {total} mutants run, {} unnoticed.**\n", seen.len(), unnoticed.len())?;
+    writeln!(
+        out,
+        "| mutants | run | the crate | the truth table | a ui-test | nothing changes | nobody |"
+    )?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|")?;
+    for (kind, name) in [
+        (Kind::IllegalImpl, "an illegal impl added"),
+        (Kind::LostImpl, "an impl of `src/rules.rs` removed"),
+        (Kind::LostBound, "a bound removed"),
+    ] {
+        let of = || seen.iter().filter(|(mutant, _)| mutant.kind == kind);
+        let by = |is: fn(&By) -> bool| of().filter(|(_, by)| is(by)).count();
+        let (own, table) = (by(|by| *by == By::Crate), by(|by| *by == By::TruthTable));
+        let (ui, nobody) = (by(|by| matches!(by, By::Ui(_))), by(|by| *by == By::Nobody));
+        let same = by(|by| matches!(by, By::Equivalent(_)));
+        let count = of().count();
+        writeln!(out, "| {name} | {count} | {own} | {table} | {ui} | {same} | {nobody} |")?;
+    }
+    if !unnoticed.is_empty() {
+        writeln!(out, "\n## Unnoticed\n")?;
+        for (mutant, _) in &unnoticed {
+            writeln!(out, "- {}", mutant.what)?;
+        }
+    }
+    writeln!(out, "\n## All\n\n| mutant | noticed by |\n|---|---|")?;
+    for (mutant, by) in seen {
+        let by = match by {
+            By::Crate => "the crate does not compile".to_owned(),
+            By::TruthTable => "the truth table".to_owned(),
+            By::Ui(name) => format!("[{name}](../ui-tests/{name}.rs)"),
+            By::Nobody => "**nobody**".to_owned(),
+            By::Equivalent(why) => format!("nothing changes: {why}"),
+        };
+        let what = mutant.what.replace('|', "\\|");
+        writeln!(
+            out,
+            "| {} | {by} |",
+            if what.contains('`') { what } else { format!("`{what}`") }
+        )?;
+    }
+    Ok(out)
+}

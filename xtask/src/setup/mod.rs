@@ -1,0 +1,109 @@
+//! `cargo xtask setup`, and the parts of it that other commands do for themselves.
+
+mod apt;
+mod libclang;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::progress::Step;
+use crate::sh::Cmd;
+use crate::{Outcome, soft_roce};
+
+pub use apt::has_candidate as has_package;
+pub use apt::refresh as refresh_package_lists;
+pub use libclang::Libclang;
+
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// What a command needs; it names the groups, `ensure` installs what is missing of them.
+#[derive(Clone, Copy, Debug)]
+pub enum Group {
+    /// To build the crate and its C twins.
+    Build,
+    /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
+    /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
+    Guest,
+    /// To count instructions.
+    Valgrind,
+}
+
+impl Group {
+    const ALL: [Self; 3] = [Self::Build, Self::Guest, Self::Valgrind];
+
+    fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Build => &["gcc", "libc6-dev", "pkg-config", "libibverbs-dev", "librdmacm-dev"],
+            Self::Guest => &[
+                "qemu-system-x86",
+                "busybox-static",
+                "kmod",
+                "xz-utils",
+                "zstd",
+                "iproute2",
+                "ibverbs-providers",
+                "ibverbs-utils",
+                "rdmacm-utils",
+                "perftest",
+            ],
+            Self::Valgrind => &["valgrind"],
+        }
+    }
+}
+
+/// Installs what is missing of the groups. Costs one dpkg-query when nothing is.
+pub fn ensure(groups: &[Group]) -> Result<()> {
+    let packages: Vec<&str> = groups.iter().flat_map(|group| group.packages()).copied().collect();
+    apt::install_missing(&packages)
+}
+
+/// The libclang that the bindings are generated with. Its `env()` goes to every `cargo` we start.
+pub fn libclang() -> Result<Libclang> {
+    libclang::ensure()
+}
+
+/// Components of the nightly toolchain, for Miri.
+const NIGHTLY_COMPONENTS: [&str; 2] = ["miri", "rust-src"];
+
+/// Adds Miri to the nightly toolchain. The toolchain itself is the user's to choose.
+pub fn nightly() -> Result<()> {
+    const INSTALL: &str = "rustup toolchain install nightly";
+    let toolchains = Cmd::new("rustup")
+        .args(["toolchain", "list"])
+        .hint("install Rust with rustup, then: rustup toolchain install nightly")
+        .read_text()?;
+    if !toolchains.lines().any(|line| line.starts_with("nightly-")) {
+        anyhow::bail!("Miri needs a nightly toolchain and there is none.\nNext: {INSTALL}");
+    }
+    let installed = Cmd::new("rustup")
+        .args(["component", "list", "--toolchain", "nightly", "--installed"])
+        .hint(INSTALL)
+        .read_text()?;
+    let is_missing = |name: &&str| !installed.lines().any(|line| line.starts_with(*name));
+    let missing: Vec<&str> =
+        NIGHTLY_COMPONENTS.into_iter().filter(|name| is_missing(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Cmd::new("rustup")
+        .args(["component", "add", "--toolchain", "nightly"])
+        .args(missing)
+        .hint("take a nightly that has Miri: rustup update nightly")
+        .run("Adding nightly components")
+}
+
+pub fn main(_: Args) -> Outcome {
+    let step = Step::start("Looking at what is installed");
+    ensure(&Group::ALL)?;
+    step.done("Packages are installed");
+    let libclang = libclang().context("libclang, which rdma-sys needs to read verbs.h")?;
+    println!("To build without xtask:\n  {}", libclang.exports());
+    nightly()?;
+    println!("Nightly has {}", NIGHTLY_COMPONENTS.join(" and "));
+    let kernel = soft_roce::kernel()?;
+    println!("Guest kernel {}", kernel.release);
+    println!("Everything is there. Next: cargo xtask soft-roce -- ibv_devinfo");
+    Ok(ExitCode::SUCCESS)
+}

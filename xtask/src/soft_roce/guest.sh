@@ -1,0 +1,86 @@
+# The guest's process 1, on the host's files: bring the device up, run the command, power off.
+share=/run/soft-roce
+. "$share/env.sh"
+
+stage() { echo "soft-roce: $*" >/dev/console; }
+
+# Written aside and renamed, so that the host never reads half of it.
+result() {
+    echo "$2" >"$share/$1.new" && mv "$share/$1.new" "$share/$1"
+}
+
+power_off() {
+    sync
+    cd /
+    umount "$PROVERBS_GUEST_OUT" 2>/dev/null
+    echo o >/proc/sysrq-trigger
+    while :; do sleep 60; done
+}
+
+fail() {
+    result error "$*"
+    power_off
+}
+
+# try WHAT COMMAND...: the command must work, or WHAT and its output are the error.
+try() {
+    what=$1
+    shift
+    output=$("$@" 2>&1) || fail "$what: $* said: $output"
+}
+
+# For what the kernel loads on demand, such as veth and sch_netem.
+mkdir -p /lib/modules
+try "modules" mount --bind "$soft_roce_kernel/lib/modules" /lib/modules
+mkdir -p "$PROVERBS_GUEST_OUT"
+# Written through, but with mmap, which cache=none has not.
+try "results" mount -t 9p -o trans=virtio,version=9p2000.L,cache=mmap,msize=512000 \
+    out "$PROVERBS_GUEST_OUT"
+echo soft-roce >/proc/sys/kernel/hostname
+
+try "network" ip link set lo up
+try "network" ip link add dummy0 type dummy
+try "network" ip addr add 10.77.0.1/24 dev dummy0
+try "network" ip link set dummy0 up
+try "Soft-RoCE" rdma link add rxe0 type rxe netdev dummy0
+
+# The kernel fills the GID table in its own time; before that, INIT to RTR fails.
+port=/sys/class/infiniband/rxe0/ports/1
+tries=0
+until [ "$(cat $port/gids/1 2>&1)" = 0000:0000:0000:0000:0000:ffff:0a4d:0001 ] &&
+    [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ] &&
+    [ "$(cat $port/state)" = "4: ACTIVE" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "GID 1 of rxe0 is $(cat $port/gids/1), port $(cat $port/state)"
+    sleep 0.05
+done
+[ -e /dev/infiniband/uverbs0 ] || fail "there is no /dev/infiniband/uverbs0"
+ulimit -l unlimited
+export PROVERBS_DEVICE=rxe0 PROVERBS_GID_INDEX=1
+
+if [ -n "$soft_roce_terminal" ]; then
+    stage running
+    # A session of its own, so that ^C and job control work.
+    setsid -c sh "$share/command.sh" <>/dev/hvc0 >&0 2>&1
+    result code $?
+    power_off
+fi
+
+# The ports can be opened once only and pipes as often as one likes (/dev/stderr), hence cat.
+for port in /sys/class/virtio-ports/*; do
+    name=$(cat "$port/name")
+    mkfifo "/run/$name"
+    { cat "/run/$name" >"/dev/${port##*/}"; : >"/run/$name.done"; } &
+done
+[ -p /run/stdout ] && [ -p /run/stderr ] || fail "the ports for the output are not there"
+stage running
+sh "$share/command.sh" </dev/null >/run/stdout 2>/run/stderr
+code=$?
+# Let the rest of the output out, but do not wait for a daemon that keeps the pipes open.
+tries=0
+until [ -e /run/stdout.done ] && [ -e /run/stderr.done ] || [ $tries -ge 40 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+done
+result code $code
+power_off

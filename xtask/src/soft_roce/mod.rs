@@ -1,0 +1,152 @@
+//! A real RDMA device on a machine that has none: Soft-RoCE (rdma_rxe) in a guest.
+//!
+//! The guest's root is the host's, read only, with a tmpfs over it: it runs what was just built here,
+//! against the host's own libibverbs, and whatever it writes is gone afterwards, except below
+//! $PROVERBS_GUEST_OUT, which is one directory in both.
+
+mod accel;
+mod console;
+mod cpio;
+mod device;
+mod guest;
+mod initramfs;
+mod kernel;
+mod qemu;
+mod run_dir;
+mod vmlinux;
+mod watch;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, stdin};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::progress::Step;
+use crate::setup::{self, Group};
+use crate::{Outcome, paths};
+use accel::Accel;
+use guest::Job;
+use qemu::Machine;
+use run_dir::RunDir;
+
+pub use kernel::Kernel;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run the command on this machine, with this RDMA device, instead of in a guest.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// The guest's memory.
+    #[arg(long, value_name = "MB", default_value_t = Guest::default().memory_mb)]
+    memory: u32,
+    /// When to give the guest up; 900 for a command, never for a shell.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// How to run the guest, instead of finding out.
+    #[arg(long)]
+    accel: Option<Accel>,
+    /// What to run, and its arguments; without, a shell.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The guest to run a command in.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    pub memory_mb: u32,
+    /// From its start to its power-off.
+    pub timeout: Duration,
+    /// None: whatever works here.
+    pub accel: Option<Accel>,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self { memory_mb: 2048, timeout: Duration::from_secs(900), accel: None }
+    }
+}
+
+pub fn main(args: Args) -> Outcome {
+    let code = match &args.device {
+        Some(device) => device::run(device, &args.command)?,
+        None => {
+            let mut guest = Guest { memory_mb: args.memory, accel: args.accel, ..Guest::default() };
+            if let Some(seconds) = args.timeout {
+                guest.timeout = Duration::from_secs(seconds);
+            } else if args.command.is_empty() {
+                guest.timeout = Duration::MAX;
+            }
+            run(&guest, &args.command)?
+        }
+    };
+    // An exit code has eight bits everywhere.
+    Ok(ExitCode::from(u8::try_from(code & 0xff)?))
+}
+
+/// Boots a guest, runs the command there in the caller's directory with its output on ours, powers
+/// off, and returns the command's exit code. An error means that the guest failed, not the command.
+///
+/// Without a command, a shell on our terminal. Several commands in one boot: `["sh", "-c", script]`.
+/// Call it from the main thread: QEMU dies with the thread that started it.
+///
+/// A guest that fails before it runs the command is booted once more: on a busy host the emulated timers
+/// sometimes come too late for the kernel.
+pub fn run<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
+    match run_once(guest, command) {
+        Err(error) if error.is::<watch::NotBooted>() => {
+            eprintln!("{error:#}\nBooting once more.");
+            run_once(guest, command)
+        }
+        result => result,
+    }
+}
+
+fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
+    let job = match command {
+        [] if stdin().is_terminal() => Job::Shell,
+        [] => bail!("{}", guest::NO_COMMAND),
+        words => Job::Command(words.iter().map(AsRef::as_ref).collect()),
+    };
+    setup::ensure(&[Group::Guest])?;
+    let kernel = kernel::ensure()?;
+    let out = guest::out_dir()?;
+    let dir = RunDir::new(&paths::below_target("soft-roce")?)?;
+    guest::write(&dir.share(), &kernel, &out, &job)?;
+    initramfs::write(&kernel, &dir.initramfs())?;
+    let accel = match guest.accel {
+        Some(accel) => accel,
+        None => Accel::best(&kernel.image, &dir.initramfs(), dir.parent())?,
+    };
+
+    let mut machine = Machine::new(accel, guest.memory_mb, &kernel.image, &dir.initramfs())?;
+    machine.share("host", "/".as_ref(), false);
+    machine.share("share", &dir.share(), true);
+    machine.share("out", &out, true);
+    let streams = match job {
+        Job::Shell => {
+            machine.terminal();
+            None
+        }
+        Job::Command(_) => Some((machine.port("stdout")?, machine.port("stderr")?)),
+    };
+    let boot = Step::start(format!("Booting Linux {} ({})", kernel.release, accel.name()));
+    let code = watch::to_the_end(machine, &dir, guest.timeout, streams, boot)?;
+    if code == 127 {
+        eprintln!(
+            "note: the guest runs the host's programs; what is not installed here it has not"
+        );
+    }
+    Ok(code)
+}
+
+/// Runs a command on this machine, with an RDMA device of its own.
+pub fn on_device<S: AsRef<OsStr>>(device: &str, command: &[S]) -> Result<i32> {
+    device::run(device, command)
+}
+
+/// The kernel the guest runs, fetched if need be.
+pub fn kernel() -> Result<Kernel> {
+    kernel::ensure()
+}

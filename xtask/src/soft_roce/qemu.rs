@@ -1,0 +1,171 @@
+//! QEMU's command line, and a QEMU that never outlives us.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::accel::Accel;
+use crate::sh::quote;
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// panic=-1 with -no-reboot makes QEMU exit when the kernel gives up, and an oops is no better: the
+/// stack under test is in an unknown state. The guest is its own and only user, so mitigations
+/// would only cost time.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 no_timer_check loglevel=5 panic=-1 oops=panic random.trust_cpu=on \
+                                mitigations=off cryptomgr.notests";
+
+/// A machine while its command line is put together.
+pub struct Machine {
+    command: Command,
+    /// Our child's ends of the sockets, by the number they have in both processes.
+    inherited: Vec<OwnedFd>,
+    console: UnixStream,
+}
+
+impl Machine {
+    /// Two processors, a serial console, and nothing else that QEMU makes unasked.
+    pub fn new(accel: Accel, memory_mb: u32, image: &Path, initramfs: &Path) -> Result<Self> {
+        let (console, theirs) = UnixStream::pair()?;
+        let mut machine = Self { command: Command::new(QEMU), inherited: Vec::new(), console };
+        machine.args("-nodefaults -no-user-config -display none -no-reboot -machine pc -smp 2");
+        machine.args(accel.arguments());
+        machine.command.args(["-m", &memory_mb.to_string()]);
+        machine.command.arg("-kernel").arg(image).arg("-initrd").arg(initramfs);
+        machine.socket("console", theirs);
+        machine.args("-serial chardev:console -device virtio-rng-pci -device virtio-serial-pci");
+        machine.command.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(machine)
+    }
+
+    /// Shares a directory of the host over virtio-9p, as `tag`.
+    pub fn share(&mut self, tag: &str, path: &Path, writable: bool) {
+        // The modes and owners are the host's; whoever runs QEMU is all that the guest can be.
+        let mut share = OsString::from("local,path=");
+        share.push(escaped(path.as_os_str()));
+        share.push(format!(",mount_tag={tag},security_model=none,multidevs=remap"));
+        share.push(if writable { "" } else { ",readonly=on" });
+        self.command.arg("-virtfs").arg(share);
+    }
+
+    /// A stream out of the guest, untouched by any terminal: /sys/class/virtio-ports/*/name.
+    pub fn port(&mut self, name: &str) -> Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        self.socket(name, theirs);
+        self.args("-device");
+        self.command.arg(format!("virtserialport,chardev={name},name={name}"));
+        Ok(ours)
+    }
+
+    /// Our terminal as the guest's /dev/hvc0. QEMU makes it raw, so that ^C reaches the guest.
+    pub fn terminal(&mut self) {
+        self.args("-chardev stdio,id=terminal,signal=off -device virtconsole,chardev=terminal");
+        self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit());
+    }
+
+    /// Starts it; what QEMU itself complains about goes to `log`. Call this from the main thread:
+    /// QEMU dies with the thread that started it.
+    pub fn start(mut self, more_arguments: &str, log: &Path) -> Result<Running> {
+        let arguments = format!("{KERNEL_ARGUMENTS} {more_arguments}");
+        self.command.arg("-append").arg(arguments.trim_end());
+        let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        self.command.stderr(log);
+        let fds: Vec<RawFd> = self.inherited.iter().map(AsRawFd::as_raw_fd).collect();
+        let parent = std::process::id();
+        // SAFETY: between fork and exec, `in_child` makes system calls and reads `fds`; it neither
+        // allocates nor takes a lock.
+        unsafe { self.command.pre_exec(move || in_child(parent, &fds)) };
+        let child = self.command.spawn().with_context(|| {
+            format!("cannot run {QEMU}.\nNext: apt-get install qemu-system-x86")
+        })?;
+        Ok(Running { child, console: Some(self.console) })
+    }
+
+    /// The command line, for a log.
+    pub fn line(&self) -> String {
+        let words = [self.command.get_program()].into_iter().chain(self.command.get_args());
+        words.map(|word| quote(word).to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn args(&mut self, words: &str) {
+        self.command.args(words.split_whitespace());
+    }
+
+    fn socket(&mut self, id: &str, end: UnixStream) {
+        let fd = OwnedFd::from(end);
+        self.command.arg("-chardev").arg(format!("socket,id={id},fd={}", fd.as_raw_fd()));
+        self.inherited.push(fd);
+    }
+}
+
+/// In the child, before it becomes QEMU: die with the parent, and keep the sockets over exec.
+fn in_child(parent: u32, fds: &[RawFd]) -> io::Result<()> {
+    // SAFETY: prctl with PR_SET_PDEATHSIG takes a signal number and touches no memory.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    checked(result)?;
+    // The parent may have died before the call above.
+    if parent_id() != parent {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    for &fd in fds {
+        // SAFETY: F_SETFD takes an integer and touches no memory; it clears close-on-exec.
+        let result = unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+        checked(result)?;
+    }
+    Ok(())
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// In QEMU's option lists, a comma in a value is written twice.
+fn escaped(value: &OsStr) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let bytes = value.as_bytes().iter();
+    OsString::from_vec(
+        bytes.flat_map(|&b| std::iter::repeat_n(b, if b == b',' { 2 } else { 1 })).collect(),
+    )
+}
+
+/// A running QEMU, killed when dropped.
+pub struct Running {
+    child: Child,
+    console: Option<UnixStream>,
+}
+
+impl Running {
+    /// The console; there is one.
+    pub fn console(&mut self) -> Result<UnixStream> {
+        self.console.take().context("the console was taken before")
+    }
+
+    pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().context("waiting for QEMU")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails when QEMU is gone already, and then there is nothing left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn commas_are_doubled() {
+        assert_eq!(escaped("/a,b/c".as_ref()), "/a,,b/c");
+    }
+}

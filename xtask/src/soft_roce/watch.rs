@@ -1,0 +1,159 @@
+//! A guest from its start to its end: its output on ours, its limits, and what became of it.
+
+use std::fs;
+use std::io::{Read, Write, stderr, stdout};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::console::{Console, State};
+use super::qemu::{Machine, Running};
+use super::run_dir::RunDir;
+use crate::progress::Step;
+use crate::sh::tail;
+
+/// For this long a guest that boots may say nothing. Emulated on a busy machine, whole seconds pass.
+const SILENCE: Duration = Duration::from_secs(120);
+const RUNNING: &str = "running";
+
+/// Starts the machine and sees it through; the command's exit code.
+pub fn to_the_end(
+    machine: Machine,
+    dir: &RunDir,
+    timeout: Duration,
+    streams: Option<(UnixStream, UnixStream)>,
+    boot: Step,
+) -> Result<i32> {
+    let boot = Boot(Arc::new(Mutex::new(Some(boot))));
+    let line = machine.line();
+    let mut running = machine.start("", &dir.qemu_log())?;
+    let console = Console::follow(running.console()?, &dir.live_console())?;
+    let copies = streams.map(|(out, err)| [copy(out, stdout(), &boot), copy(err, stderr(), &boot)]);
+
+    let verdict = wait(&mut running, &console, timeout, &boot);
+    drop(running);
+    // QEMU is gone, so these end with what is left in the sockets.
+    for thread in copies.into_iter().flatten() {
+        let _ = thread.join();
+    }
+    boot.give_up();
+    let (state, end_of_console) = console.finish();
+    let result = verdict.and_then(|()| outcome(dir, &state));
+    if result.is_err() {
+        // Before the error, so that the error is what is seen last.
+        explain(dir, &line, &end_of_console);
+    }
+    result.map_err(|error| match state.stage == RUNNING {
+        true => error,
+        false => error.context(NotBooted),
+    })
+}
+
+/// The guest failed before it ran the command.
+#[derive(Debug)]
+pub struct NotBooted;
+
+impl std::fmt::Display for NotBooted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the guest did not boot")
+    }
+}
+
+fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
+    let qemu = fs::read_to_string(dir.qemu_log()).unwrap_or_default();
+    if !qemu.trim().is_empty() {
+        eprintln!("QEMU said:\n{}\nto: {command_line}", tail(qemu.trim_end(), 10));
+    }
+    if !end_of_console.is_empty() {
+        eprintln!("The guest's console ({}):\n{end_of_console}", dir.console().display());
+    }
+}
+
+/// Returns when QEMU has exited, or with the limit it has passed.
+fn wait(running: &mut Running, console: &Console, timeout: Duration, boot: &Boot) -> Result<()> {
+    let start = Instant::now();
+    let mut shown = String::new();
+    while running.exited()?.is_none() {
+        let state = console.state();
+        let is_running = state.stage == RUNNING;
+        if is_running {
+            boot.done();
+        } else if state.stage != shown {
+            boot.update(&state.stage);
+            shown.clone_from(&state.stage);
+        }
+        if start.elapsed() > timeout {
+            let seconds = timeout.as_secs();
+            bail!(
+                "{} took more than {seconds} s, so the guest was stopped.\nNext: --timeout SECONDS",
+                if is_running { "the command" } else { "booting" }
+            );
+        }
+        if !is_running && state.last_output.elapsed() > SILENCE {
+            let (seconds, stage) = (SILENCE.as_secs(), &state.stage);
+            bail!(
+                "booting stood still for {seconds} s after stage '{stage}'.\n\
+                 Next: see the console above; if this was KVM, try --accel tcg"
+            );
+        }
+        sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// What became of a guest that ended by itself. A crash outweighs the command's exit code.
+fn outcome(dir: &RunDir, state: &State) -> Result<i32> {
+    if let Some(crash) = &state.crash {
+        bail!("the guest's kernel crashed: {crash}");
+    }
+    let error = fs::read_to_string(dir.share().join("error")).ok();
+    if let Some(error) = error.as_deref().or(state.failure.as_deref()) {
+        bail!("the guest could not be set up: {}", error.trim_end());
+    }
+    let Ok(code) = fs::read_to_string(dir.share().join("code")) else {
+        bail!(
+            "the guest ended without a result.\n\
+             Next: see its console above; perhaps it needs more memory: --memory MB"
+        );
+    };
+    code.trim().parse().with_context(|| format!("the guest's exit code is '{}'", code.trim()))
+}
+
+/// Brings a stream of the guest to one of ours as it comes.
+fn copy(mut from: UnixStream, mut to: impl Write + Send + 'static, boot: &Boot) -> JoinHandle<()> {
+    let boot = boot.clone();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            boot.done();
+            // If nobody reads our output, the guest's command shall still end as it would.
+            let _ = to.write_all(&buffer[..count]).and_then(|()| to.flush());
+        }
+    })
+}
+
+/// The boot's progress, which must be off the screen before the first byte of output is on it.
+#[derive(Clone)]
+struct Boot(Arc<Mutex<Option<Step>>>);
+
+impl Boot {
+    fn update(&self, stage: &str) {
+        if let Some(step) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            step.update(format!("Booting: {stage}"));
+        }
+    }
+
+    fn done(&self) {
+        let mut step = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(step) = step.take() {
+            step.done("The guest is up, with Soft-RoCE");
+        }
+    }
+
+    fn give_up(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask test`: everything that must pass.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::miri::{self, Model};
+use crate::setup::{self, Group};
+use crate::sh::Cmd;
+use crate::soft_roce::{self, Guest};
+use crate::{Outcome, cargo, machine_code, paths, rules, ui, what_c_does};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run these parts only, in this order; without, all of them.
+    parts: Vec<Part>,
+    /// Run the part `guest` on this machine's RDMA device instead of in a guest.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+}
+
+/// The parts, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// rustfmt, on every member.
+    Format,
+    /// clippy, warnings denied.
+    Clippy,
+    /// Unit tests of the crate, the macros and xtask.
+    Unit,
+    /// The conformance suite on the loopback device, and the allocation test.
+    Loopback,
+    /// Examples in the documentation, and the examples on the loopback device.
+    Doc,
+    /// What must not compile, and what it says.
+    Ui,
+    /// The rule book against its proofs, and the truth tables.
+    Rules,
+    /// What the post paths are compiled to.
+    MachineCode,
+    /// The suite under Miri, Stacked Borrows.
+    MiriStacked,
+    /// The suite under Miri, Tree Borrows.
+    MiriTree,
+    /// On Soft-RoCE: the suite, every example against its C namesake, and what C does.
+    Guest,
+}
+
+const ALL: [Part; 11] = [
+    Part::Format,
+    Part::Clippy,
+    Part::Unit,
+    Part::Loopback,
+    Part::Doc,
+    Part::Ui,
+    Part::Rules,
+    Part::MachineCode,
+    Part::MiriStacked,
+    Part::MiriTree,
+    Part::Guest,
+];
+
+pub fn main(args: Args) -> Outcome {
+    let parts = if args.parts.is_empty() { ALL.to_vec() } else { args.parts.clone() };
+    let mut times = Vec::new();
+    for part in parts {
+        let start = Instant::now();
+        eprintln!("\n=== {part:?}");
+        run(part, &args).with_context(|| {
+            let name = clap::ValueEnum::to_possible_value(&part);
+            let name = name.as_ref().map_or("", |value| value.get_name()).to_owned();
+            format!("part `{name}` failed; run it alone with `cargo xtask test {name}`")
+        })?;
+        times.push((part, start.elapsed()));
+    }
+    eprintln!();
+    for (part, time) in &times {
+        eprintln!("passed {:>6.1} s  {part:?}", time.as_secs_f64());
+    }
+    println!("{} passed, 0 failed", times.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(part: Part, args: &Args) -> Result<()> {
+    setup::ensure(&[Group::Build])?;
+    match part {
+        Part::Format => cargo::run(&["fmt", "--all", "--check"]),
+        Part::Clippy => {
+            const ARGS: [&str; 6] =
+                ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+            cargo::run(&ARGS)
+        }
+        Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins"]),
+        Part::Loopback => {
+            let tests = ["--test", "conformance", "--test", "allocation", "--test", "raw"];
+            cargo::run(&[&["test"][..], &tests].concat())
+        }
+        Part::Doc => doc(),
+        Part::Ui => ui::run(false),
+        Part::Rules => {
+            rules::check()?;
+            cargo::run(&["test", "--test", "truth_table"])
+        }
+        Part::MachineCode => machine_code::check(),
+        Part::MiriStacked => miri::run(Model::StackedBorrows, None),
+        Part::MiriTree => miri::run(Model::TreeBorrows, None),
+        Part::Guest => guest(args.device.as_deref()),
+    }
+}
+
+fn doc() -> Result<()> {
+    cargo::run(&["test", "--doc"])?;
+    cargo::run_with(&["doc", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    cargo::run(&["run", "--quiet", "--release", "--example", "first_steps"])?;
+    for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong"] {
+        let args = ["run", "--quiet", "--release", "--example", name, "--", "-d", "loopback", "-c"];
+        cargo::run(&args)?;
+    }
+    Ok(())
+}
+
+/// One boot for everything that needs a real device.
+fn guest(device: Option<&str>) -> Result<()> {
+    setup::ensure(&[Group::Guest])?;
+    let tests = cargo::executables(
+        "Building the conformance suite",
+        &["test", "--no-run", "--test", "conformance", "--test", "imm_interop"],
+    )?;
+    let examples =
+        cargo::executables("Building the examples", &["build", "--release", "--examples"])?;
+    let conformance = named(&tests, "conformance")?;
+    let imm = named(&tests, "imm_interop")?;
+    let examples = named(&examples, "rc_pingpong")?;
+    let examples = examples.parent().context("the examples are in a directory")?;
+    let peer = imm_peer()?;
+    let script = format!(
+        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\nsh {pingpong} {examples}\n",
+        conformance = conformance.display(),
+        peer = peer.display(),
+        imm = imm.display(),
+        pingpong = paths::workspace().join("tests/interop/pingpong.sh").display(),
+        examples = examples.display(),
+    );
+    let command = ["sh", "-c", &script];
+    let code = match device {
+        Some(device) => soft_roce::on_device(device, &command)?,
+        None => {
+            let guest = Guest { timeout: Duration::from_secs(1200), ..Guest::default() };
+            soft_roce::run(&guest, &command)?
+        }
+    };
+    if code != 0 {
+        bail!("the tests on a real device failed with code {code}");
+    }
+    // What C does is recorded for Soft-RoCE only.
+    if device.is_none() { what_c_does::check() } else { Ok(()) }
+}
+
+/// Builds the C peer that looks at the byte order of immediates.
+fn imm_peer() -> Result<PathBuf> {
+    let peer = paths::below_target("interop")?.join("imm_peer");
+    Cmd::new("gcc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&peer)
+        .arg(paths::workspace().join("tests/interop/imm/imm_peer.c"))
+        .arg("-libverbs")
+        .run("Building the C peer for immediates")?;
+    Ok(peer)
+}
+
+fn named(found: &[(String, PathBuf)], name: &str) -> Result<PathBuf> {
+    let found = found.iter().find(|(target, _)| target == name);
+    Ok(found.with_context(|| format!("cargo built no `{name}`"))?.1.clone())
+}
