@@ -49,8 +49,8 @@ const STUB: [&str; 3] = ["-O2", "-fno-builtin", "-fno-tree-loop-distribute-patte
 
 const LEVELS: [&str; 2] = ["-O2", "-O3"];
 
-/// clang, the version that the distribution calls so, or the newest that it has.
-const CLANGS: [&str; 6] = ["clang-14", "clang", "clang-19", "clang-16", "clang-15", "clang-13"];
+/// clang: what the distribution calls so, or another that is there.
+const CLANGS: [&str; 6] = ["clang", "clang-14", "clang-19", "clang-16", "clang-15", "clang-13"];
 
 /// The shared objects.
 pub struct Twins {

@@ -6,11 +6,13 @@
 //! | `count` | callgrind, and what it says |
 //! | `row` | the counts, row by row |
 //! | `table` | the table in Markdown |
+//! | `results` | the counts for other programs |
 //! | `gate` | what must hold |
 
 mod build;
 mod count;
 mod gate;
+mod results;
 mod row;
 mod table;
 
@@ -25,7 +27,7 @@ use crate::{Outcome, paths, setup};
 #[derive(clap::Args)]
 pub struct Args {
     /// Record what was measured: the table in benches/RESULTS.md, the counts in benches/recorded.toml,
-    /// which only ever go down.
+    /// which only ever go down, and all of it in benches/results.json.
     #[arg(long)]
     record: bool,
     /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort.
@@ -50,7 +52,8 @@ fn check(args: &Args) -> Result<()> {
     let gating = build::PROFILES[0];
     let rows = row::from_counts(count::run(&twins, &build::forms(&gating)?, gating.name)?);
     let failures = gate::failures(&rows)?;
-    let mut text = table::render(&rows, &failures, &twins.versions()?)?;
+    let versions = twins.versions()?;
+    let mut text = table::render(&rows, &failures, &versions)?;
     if args.profiles {
         text.push_str(&other_profiles(&twins, &rows)?);
     }
@@ -59,6 +62,7 @@ fn check(args: &Args) -> Result<()> {
     fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     if args.record {
         record(&rows, &text)?;
+        write_to_benches("results.json", &results::json(gating.name, &versions, &rows)?)?;
     }
     if failures.is_empty() || args.no_gate {
         return Ok(());
@@ -76,11 +80,11 @@ fn other_profiles(twins: &build::Twins, rows: &[row::Row]) -> Result<String> {
 }
 
 fn record(rows: &[row::Row], text: &str) -> Result<()> {
-    let benches = paths::workspace().join("benches");
-    let write = |name: &str, text: &str| {
-        let file = benches.join(name);
-        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
-    };
-    write("RESULTS.md", text)?;
-    write("recorded.toml", &gate::lowered(rows)?)
+    write_to_benches("RESULTS.md", text)?;
+    write_to_benches("recorded.toml", &gate::lowered(rows)?)
+}
+
+fn write_to_benches(name: &str, text: &str) -> Result<()> {
+    let file = paths::workspace().join("benches").join(name);
+    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
 }

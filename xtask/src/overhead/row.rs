@@ -76,6 +76,11 @@ impl Row {
         }
     }
 
+    /// The least that any program can do, once it is known.
+    pub fn floor(&self) -> Option<f64> {
+        None
+    }
+
     pub fn keeps_books(&self) -> bool {
         self.family != "caller"
     }

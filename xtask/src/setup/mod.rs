@@ -26,7 +26,7 @@ pub enum Group {
     /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
     /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
     Guest,
-    /// To count instructions.
+    /// To count instructions, of what both C compilers make, and to read machine code.
     Valgrind,
 }
 
@@ -48,7 +48,7 @@ impl Group {
                 "rdmacm-utils",
                 "perftest",
             ],
-            Self::Valgrind => &["valgrind"],
+            Self::Valgrind => &["valgrind", "clang", "binutils"],
         }
     }
 }
