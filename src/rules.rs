@@ -232,6 +232,32 @@ impl CanPostRecv for Rts {}
 impl CanPostRecv for Sqd {}
 impl CanPostRecv for Sqe {}
 
+/// States from which a queue pair can be moved to the error state: all but RESET (R8.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair in state `{Self}` cannot be moved to the error state",
+    label = "nothing leads from `{Self}` to ERR",
+    note = "RESET -> ERR is in no state table; nothing is posted in RESET, so drop the queue pair or `destroy` it (R8.1)"
+)]
+pub trait CanFail: State {}
+
+impl CanFail for Init {}
+impl CanFail for Rtr {}
+impl CanFail for Rts {}
+impl CanFail for Sqd {}
+impl CanFail for Sqe {}
+impl CanFail for Error {}
+
+/// Transports whose send queue can stop in SQE: UC and UD (R8.16).
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair is never in state SQE",
+    label = "only UC and UD queue pairs stop in SQE",
+    note = "a send error moves an RC queue pair to ERR: recover it with `reset` (R8.16)"
+)]
+pub trait StopsSending: Transport {}
+
+impl StopsSending for Uc {}
+impl StopsSending for Ud {}
+
 /// Only a queue pair with a receive queue of its own has `post_recv` (R7.1).
 #[diagnostic::on_unimplemented(
     message = "a queue pair with a shared receive queue has no `post_recv`",

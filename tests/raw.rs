@@ -86,3 +86,47 @@ fn a_refusal_names_its_work_request() {
     assert_eq!(error, RawPostError { errno: 12, bad_wr: Some(0) });
     drop(a);
 }
+
+profile! { Overlong { entry: Raw } }
+
+/// The only way to a message that is too long, and so to SQE on a device that follows IBA (R3.6, R8.16).
+#[test]
+fn a_message_beyond_the_mtu_stops_the_send_queue() {
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let mtu = context.query_port(1).unwrap().active_mtu.unwrap().bytes() as usize;
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq(32).unwrap();
+    let qp = pd.create_qp::<Ud, Overlong>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let qkey = Qkey::new(7).unwrap();
+    let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() }).unwrap();
+    let qp = qp.modify(UdRtr::default()).unwrap();
+    let mut qp = qp.modify(UdRts { sq_psn: Psn::new(0).unwrap(), qkey: None }).unwrap();
+    let ah = pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap();
+    let address_handle = qp.add_address_handle(ah).unwrap();
+    let to = Destination { address_handle, qpn: Qpn::new(qp.qp_num()).unwrap(), qkey };
+    let region = pd.register::<LocalWrite>(2 * mtu).unwrap();
+    let send =
+        |wr_id, len| Send::new(Sge::new(wr_id, [Piece::new(&region, 0..len).unwrap()])).to(to);
+    let statuses = |cq: &mut CompletionQueue<Raw>| -> Vec<_> {
+        let status = |wc: Completion<'_, Raw>| wc.status().map_err(|error| error.status);
+        cq.poll().unwrap().map(status).collect()
+    };
+    for wr in [send(1, mtu + 1), send(2, 8)] {
+        // SAFETY: the region outlives the queue pair, and nobody touches its bytes.
+        unsafe { qp.post_send_unchecked(wr) }.unwrap();
+    }
+    let flushed = Err(WcStatus::WrFlush);
+    assert_eq!(statuses(&mut cq), [Err(WcStatus::LocLen), flushed]);
+    // The receive side goes on, and so does the send queue once it is moved on.
+    let mut stopped = qp.into_sqe().unwrap();
+    assert_eq!(stopped.query().unwrap().state, Some(QpState::Sqe));
+    let into = Sge::new(3, [Piece::new(&region, mtu..mtu + 64).unwrap()]);
+    // SAFETY: as above.
+    unsafe { stopped.post_recv_unchecked(Recv::new(into)) }.unwrap();
+    let mut qp = stopped.modify(UdReturn::default()).unwrap();
+    // SAFETY: as above.
+    unsafe { qp.post_send_unchecked(send(4, 8)) }.unwrap();
+    assert_eq!(statuses(&mut cq), [Ok(()), Ok(())]);
+    drop(qp);
+}

@@ -222,6 +222,18 @@ cells!(Rts: yes CanPostSend, CanPostRecv; no);
 cells!(Sqd: yes CanPostSend, CanPostRecv; no);
 cells!(Sqe: yes CanPostRecv; no CanPostSend);
 cells!(Error: yes CanPostSend; no CanPostRecv);
+// The way to the error state (R8.1).
+cells!(Reset: yes; no CanFail);
+cells!(Init: yes CanFail; no);
+cells!(Rtr: yes CanFail; no);
+cells!(Rts: yes CanFail; no);
+cells!(Sqd: yes CanFail; no);
+cells!(Sqe: yes CanFail; no);
+cells!(Error: yes CanFail; no);
+// Transports whose send queue can stop in SQE (R8.16).
+cells!(Rc: yes; no StopsSending);
+cells!(Uc: yes StopsSending; no);
+cells!(Ud: yes StopsSending; no);
 // Receive queues by receive source (R7.1).
 cells!(OwnRq: yes HasRecvQueue, UsesOwnQueue; no UsesSharedQueue);
 cells!(SharedRq: yes UsesSharedQueue; no HasRecvQueue, UsesOwnQueue);

@@ -28,7 +28,7 @@ pub struct Header {
     pub(crate) capacity: u32,
     /// The protection domain of the region, as `Pd` numbers them.
     pub(crate) pd: u32,
-    /// The queue it was last posted to: protection domains are compared when it changes.
+    /// The queue it was last posted to: protection domains and sizes are compared when it changes.
     pub(crate) queue: AtomicPtr<Books>,
     /// The next buffer of the same work request, as a word.
     pub(crate) next: Cell<usize>,
@@ -37,9 +37,13 @@ pub struct Header {
     /// What keeps header and memory alive; its type follows from the kind of handle.
     pub(crate) home: *const (),
     pub(crate) in_flight: AtomicU32,
-    /// The id of that queue's books, which no other queue ever has; 0 for none.
+    /// The id of that queue's books, which no other queue ever has, and perhaps [`LARGE`]; 0 for none.
     pub(crate) queue_id: AtomicU32,
 }
+
+/// Set in `queue_id` if a send of that queue with such a buffer may be longer than a message may be, so
+/// that each is looked at (R3.5, R3.6). Ids have it clear.
+pub(crate) const LARGE: u32 = 1 << 31;
 
 const_assert!(size_of::<Header>() == 64);
 
@@ -71,7 +75,8 @@ impl Header {
     pub(crate) fn posted_to(&self) -> Option<u32> {
         // Acquire, and the queue after it: a handle that is being posted to another queue right now
         // shows either no mark, or that queue.
-        (self.in_flight.load(Ordering::Acquire) == 1).then(|| self.queue_id.load(Ordering::Relaxed))
+        let queue = || self.queue_id.load(Ordering::Relaxed) & !LARGE;
+        (self.in_flight.load(Ordering::Acquire) == 1).then(queue)
     }
 }
 

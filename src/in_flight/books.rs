@@ -24,6 +24,13 @@ pub struct Books {
     pub pd: u32,
     /// Unique in the process, never 0, below 2^31.
     pub id: u32,
+    /// What buffers of the receive posted last are marked with: the id, with or without `LARGE`.
+    pub receives: AtomicU32,
+    /// The longest message, bytes (R3.5), and whether the MTU limits it (UD, R3.6).
+    longest: AtomicU32,
+    by_mtu: AtomicU32,
+    /// The largest buffer of which as many as fit a work request fit a message.
+    pub small: AtomicU32,
     /// A shared receive queue's.
     uncounted: bool,
 }
@@ -56,8 +63,25 @@ impl Books {
             dead: AtomicU32::new(0),
             pd,
             id,
+            receives: AtomicU32::new(id),
+            longest: AtomicU32::new(u32::MAX),
+            by_mtu: AtomicU32::new(0),
+            // Until the limit is known every buffer is looked at, so that none is marked in vain.
+            small: AtomicU32::new(0),
             uncounted,
         }))
+    }
+
+    /// The queue pair sends messages of at most `longest` bytes, in at most `sges` elements.
+    pub fn limit_messages(&self, longest: u32, by_mtu: bool, sges: u32) {
+        self.longest.store(longest, Ordering::Relaxed);
+        self.by_mtu.store(by_mtu as u32, Ordering::Relaxed);
+        self.small.store(longest / sges.max(1), Ordering::Relaxed);
+    }
+
+    /// The longest message, bytes, and whether the MTU limits it.
+    pub fn longest_message(&self) -> (u32, bool) {
+        (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed) == 1)
     }
 
     /// A completion of this direction was polled. Called by its one poller only.

@@ -116,6 +116,20 @@ pub enum PostErrorKind {
         /// The most that fits.
         max: u32,
     },
+    /// A message is longer than the port takes (R3.5).
+    ExceedsMessage {
+        /// Its length, bytes.
+        asked: u64,
+        /// The port's `max_msg_sz`, bytes.
+        max: u32,
+    },
+    /// A UD message is longer than a packet's payload (R3.6).
+    ExceedsMtu {
+        /// Its length, bytes.
+        asked: u64,
+        /// The port's active MTU, bytes, as the queue pair came to RTS.
+        max: u32,
+    },
     /// A buffer belongs to another protection domain than the queue (R6.8).
     PdMismatch,
     /// A buffer belongs to a pool that the shared receive queue was not made with.
@@ -191,6 +205,12 @@ impl fmt::Display for PostErrorKind {
             }
             PostErrorKind::TooManySge { max } => {
                 write!(f, "scatter/gather list exceeds the queue's {max} elements")
+            }
+            PostErrorKind::ExceedsMessage { asked, max } => {
+                write!(f, "a message of {asked} bytes exceeds the port's max_msg_sz of {max}")
+            }
+            PostErrorKind::ExceedsMtu { asked, max } => {
+                write!(f, "a UD message of {asked} bytes exceeds the active MTU of {max}")
             }
             PostErrorKind::PdMismatch => {
                 f.write_str("a buffer belongs to another protection domain than the queue")

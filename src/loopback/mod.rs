@@ -57,7 +57,8 @@ mod limits {
     /// The port's MTU, in bytes and as `IBV_MTU_4096`.
     pub(super) const MTU: usize = 4096;
     pub(super) const MTU_CODE: u32 = 5;
-    pub(super) const MESSAGE: u64 = 1 << 31;
+    /// As Soft-RoCE's.
+    pub(super) const MESSAGE: u64 = 8 << 20;
     /// QP numbers and packet sequence numbers have 24 bits.
     pub(super) const BITS_24: u32 = 0xff_ffff;
 }

@@ -185,7 +185,7 @@ where
         let pending = unsafe { post.emit(at, wr, slot.cast(), prev) };
         let limits = (P::MaxSendSge::VALUE.min(G as u32), P::MaxInline::VALUE);
         if !post.port.is_clear() {
-            let faults = post.port.findings().settle(std::slice::from_ref(&pending.entry));
+            let faults = post.port.findings().settle_sends(std::slice::from_ref(&pending.entry));
             post.port.clear();
             if let Some(kind) = faults.first(limits.0, limits.1) {
                 return Err(not_pushed(SEND, at, kind, pending.entry));
@@ -297,7 +297,7 @@ where
         // SAFETY: the slot stays where it is: the list borrows the array until it is posted.
         let pending = unsafe { post.emit(wr, slot.cast(), prev) };
         if !post.port.is_clear() {
-            let faults = post.port.findings().settle(std::slice::from_ref(&pending.entry));
+            let faults = post.port.findings().settle_receives(std::slice::from_ref(&pending.entry));
             post.port.clear();
             if let Some(kind) = faults.first(P::MaxRecvSge::VALUE.min(G as u32), 0) {
                 return Err(not_pushed(RECV, at, kind, pending.entry));

@@ -6,6 +6,7 @@ pub(crate) mod ah_table;
 pub mod attr;
 mod create;
 mod drain;
+mod limit;
 mod list;
 mod modify;
 mod query;

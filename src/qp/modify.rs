@@ -12,7 +12,9 @@ use crate::ah::AddressVector;
 use crate::bounded::{Mtu, Psn, Qpn};
 use crate::error::{Error as VerbError, Refused, transition};
 use crate::in_flight::{Books, SendBooks};
+use crate::limits::Limit;
 use crate::profile::{InitiatorDepth, Profile};
+use crate::rules::{CanFail, StopsSending};
 use crate::state::{Error, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::transport::{Rc, Transport, Uc, Ud};
@@ -256,9 +258,17 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
         let port = filled.settle_port(self.core.port);
+        let way = (S::STATE, <A::To as State>::STATE);
+        let limit = match self.core.message_limit::<T>(way, port) {
+            Ok(limit) => limit,
+            Err(error) => return Err(Refused::new(self, error)),
+        };
         match self.core.modify(&mut filled) {
             Ok(()) => {
                 self.core.port = port;
+                if let Some(limit) = limit {
+                    self.core.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
+                }
                 Ok(QueuePair::from_core(self.core))
             }
             Err(errno) => {
@@ -315,30 +325,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 }
-
-/// States from which a queue pair can be moved to the error state: all but RESET.
-#[diagnostic::on_unimplemented(
-    message = "a queue pair in state `{Self}` cannot be moved to the error state",
-    label = "nothing leads from `{Self}` to ERR",
-    note = "RESET -> ERR is in no state table; nothing is posted in RESET, so drop the queue pair or `destroy` it (R8.1)"
-)]
-pub trait CanFail: State {}
-impl CanFail for Init {}
-impl CanFail for Rtr {}
-impl CanFail for Rts {}
-impl CanFail for Sqd {}
-impl CanFail for Sqe {}
-impl CanFail for Error {}
-
-/// Transports whose send queue can stop in SQE: UC and UD.
-#[diagnostic::on_unimplemented(
-    message = "a `{Self}` queue pair is never in state SQE",
-    label = "only UC and UD queue pairs stop in SQE",
-    note = "a send error moves an RC queue pair to ERR: recover it with `reset` (R8.16)"
-)]
-pub trait StopsSending: Transport {}
-impl StopsSending for Uc {}
-impl StopsSending for Ud {}
 
 mod sealed {
     use super::*;

@@ -55,6 +55,9 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ///   SEND or WRITE sends, or touches those that a READ or atomic fills (R11.1, R11.2);
     /// - an address handle that it names is not removed from the queue pair.
     ///
+    /// Nothing compares lengths here: what becomes of a message longer than the port's `max_msg_sz`, or on UD
+    /// than its active MTU, is the device's affair, from an error completion to silence (R3.5, R3.6).
+    ///
     /// The pieces of an inline work request are together at most the inline capacity: some providers sum
     /// their lengths in 32 bits, and copy past their ring if the sum wraps (R2.8). Its bytes are free when
     /// this returns. If the error has no `bad_wr`, all this

@@ -278,7 +278,7 @@ unsafe extern "C" fn slow<P: Profile, const N: usize>(
     first: *mut ibv_send_wr,
     out: *mut Result<(), PostError<P::Entry>>,
 ) {
-    let faults = findings.settle(&entries);
+    let faults = findings.settle_sends(&entries);
     let result = if !faults.is_none() || !core.send.reserve(N as u32) {
         Err(out_of_line(|out| refuse(core, faults, entries, out)))
     } else {

@@ -51,7 +51,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     pub fn begin_srq(&mut self) -> SrqPost<'_, T, E, M> {
         let books = Arc::as_ptr(&self.core.books);
         // SAFETY: the books belong to the queue, which is borrowed as long as the port lives.
-        let port = unsafe { Port::new(books, M::VALUE, 0) };
+        let port = unsafe { Port::of_receives(books, M::VALUE) };
         let port = port.only_from(self.core.home);
         SrqPost { srq: self, port }
     }
@@ -134,7 +134,7 @@ unsafe extern "C" fn slow<T: SharesReceives, E: Entry, M: Limit, const N: usize>
     first: *mut ibv_recv_wr,
     out: *mut Result<(), PostError<E>>,
 ) {
-    let faults = findings.settle(&entries);
+    let faults = findings.settle_receives(&entries);
     let result = if !faults.is_none() || srq.poisoned {
         Err(out_of_line(|out| refuse(faults, M::VALUE, entries, out)))
     } else {

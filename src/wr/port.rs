@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::buf::header::Header;
+use crate::buf::header::{Header, LARGE};
 use crate::entry::Entry;
 use crate::in_flight::{Books, PostErrorKind};
 use crate::qp::ah_table::AhTable;
@@ -13,7 +13,7 @@ use crate::qp::ah_table::AhTable;
 #[doc(hidden)]
 pub struct Port {
     books: *const Books,
-    /// The id of the books.
+    /// What the header of a buffer shows that needs no look.
     id: u32,
     ah: *const AhTable,
     /// The only pool that buffers may come from; null if any may.
@@ -31,8 +31,12 @@ const SGE: u32 = 4;
 const AH: u32 = 8;
 const POOL: u32 = 16;
 const EMPTY: u32 = 32;
+const LENGTH: u32 = 64;
+const MTU: u32 = 128;
 
 impl Port {
+    /// For sends.
+    ///
     /// # Safety
     /// `books` outlives the value.
     #[inline(always)]
@@ -41,6 +45,18 @@ impl Port {
         let id = unsafe { (*books).id };
         let (ah, home) = (std::ptr::null(), std::ptr::null());
         Port { books, id, ah, home, max_sge, max_inline, faults: 0, strange: 0 }
+    }
+
+    /// For receives, which may be larger than a message that is sent.
+    ///
+    /// # Safety
+    /// As for `new`.
+    #[inline(always)]
+    pub(crate) unsafe fn of_receives(books: *const Books, max_sge: u32) -> Self {
+        // SAFETY: the caller's contract.
+        let id = unsafe { (*books).receives.load(Ordering::Relaxed) };
+        let (ah, home) = (std::ptr::null(), std::ptr::null());
+        Port { books, id, ah, home, max_sge, max_inline: 0, faults: 0, strange: 0 }
     }
 
     /// Lets buffers come from one pool only, that whose headers have this home.
@@ -54,8 +70,9 @@ impl Port {
         self.faults |= EMPTY;
     }
 
-    /// Compares protection domains, once for each buffer and queue: a buffer that was posted here
-    /// last needs no second look. Ids are never used again, so that no later queue is taken for this one.
+    /// Compares protection domains and sizes, once for each buffer and queue: a buffer that was posted
+    /// here last, and is too small to exceed a message, needs no second look. Ids are never used again, so
+    /// that no later queue is taken for this one.
     #[inline(always)]
     pub(crate) fn attach(&mut self, header: &Header) {
         // Only noted here: a call before the post would cost the hot path its registers.
@@ -143,32 +160,72 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Looks at the buffers that were posted elsewhere last, and says what is wrong in all.
+    /// Looks at the buffers of sends that were posted elsewhere last, or are large, and says what is
+    /// wrong in all.
     #[cold]
-    pub(crate) fn settle<E: Entry>(self, entries: &[Option<E>]) -> Faults {
+    pub(crate) fn settle_sends<E: Entry>(self, entries: &[Option<E>]) -> Faults {
+        let mut faults = Faults { bits: self.faults, longest: 0, asked: 0 };
+        if self.strange != 0 {
+            // SAFETY: the books outlive the port that found this.
+            let books = unsafe { &*self.books };
+            let (longest, by_mtu) = books.longest_message();
+            faults.longest = longest;
+            for entry in entries.iter().flatten() {
+                // 64 bits: the lengths of a list can exceed 32 (R2.8).
+                let mut asked = 0;
+                entry.each_header(&mut |header| {
+                    faults.bits |= attach(self.books, self.home, header);
+                    asked += header.len.get() as u64;
+                });
+                if asked > longest.into() && faults.asked == 0 {
+                    faults.bits |= if by_mtu { MTU } else { LENGTH };
+                    faults.asked = asked;
+                }
+            }
+        }
+        faults
+    }
+
+    /// As `settle_sends`, for receives.
+    #[cold]
+    pub(crate) fn settle_receives<E: Entry>(self, entries: &[Option<E>]) -> Faults {
         let mut faults = self.faults;
         if self.strange != 0 {
             for entry in entries.iter().flatten() {
-                entry.each_header(&mut |header| faults |= attach(self.books, self.home, header));
+                entry.each_header(&mut |header| {
+                    faults |= attach(self.books, self.home, header);
+                    // The next receive is probably as large.
+                    let mark = header.queue_id.load(Ordering::Relaxed);
+                    // SAFETY: the books outlive the port that found this.
+                    let books = unsafe { &*self.books };
+                    if mark & !LARGE == books.id {
+                        books.receives.store(mark, Ordering::Relaxed);
+                    }
+                });
             }
         }
-        Faults(faults)
+        Faults { bits: faults, longest: 0, asked: 0 }
     }
 }
 
 /// What emission found wrong.
 #[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct Faults(u32);
+pub(crate) struct Faults {
+    bits: u32,
+    longest: u32,
+    /// The first message that is too long, bytes.
+    asked: u64,
+}
 
 impl Faults {
     pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
+        self.bits == 0
     }
 
     /// The first of it, `None` if all is well; the limits are those of the queue.
     pub(crate) fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
-        Some(match self.0 {
+        let (asked, max) = (self.asked, self.longest);
+        Some(match self.bits {
             0 => return None,
             f if f & PD != 0 => PostErrorKind::PdMismatch,
             f if f & INLINE != 0 => PostErrorKind::InlineTooLong { max: max_inline },
@@ -177,6 +234,8 @@ impl Faults {
             }
             f if f & POOL != 0 => PostErrorKind::ForeignPool,
             f if f & EMPTY != 0 => PostErrorKind::NoBuffer,
+            f if f & LENGTH != 0 => PostErrorKind::ExceedsMessage { asked, max },
+            f if f & MTU != 0 => PostErrorKind::ExceedsMtu { asked, max },
             _ => PostErrorKind::UnknownAddressHandle,
         })
     }
@@ -191,7 +250,9 @@ fn attach(books: *const Books, home: *const (), header: &Header) -> u32 {
     if header.pd != books_here.pd {
         return PD;
     }
+    let is_large = header.capacity > books_here.small.load(Ordering::Relaxed);
+    let mark = if is_large { books_here.id | LARGE } else { books_here.id };
     header.queue.store(books.cast_mut(), Ordering::Relaxed);
-    header.queue_id.store(books_here.id, Ordering::Relaxed);
+    header.queue_id.store(mark, Ordering::Relaxed);
     0
 }

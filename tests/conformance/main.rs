@@ -16,6 +16,7 @@ mod errors;
 mod events;
 mod forget;
 mod inline;
+mod lengths;
 mod lists;
 mod query;
 mod reads;

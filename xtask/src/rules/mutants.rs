@@ -78,7 +78,7 @@ fn illegal(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
     for table in tables.all() {
         let file = match table.name.as_str() {
             "opcode" | "initiator" | "solicited" | "inline" | "fence" | "signaled" | "state"
-            | "receive" | "shared" | "unsignaled" | "macros" => "src/rules.rs",
+            | "fail" | "sqe" | "receive" | "shared" | "unsignaled" | "macros" => "src/rules.rs",
             "rights" | "export" => "src/mr.rs",
             "data" => "src/wr/data.rs",
             // Those of the others are made from these, or from numbers.
@@ -125,16 +125,6 @@ fn illegal_transitions(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
                 names: vec!["Transition".into()],
             });
         }
-    }
-    for (name, state) in [("CanFail", "Reset"), ("StopsSending", "Rc")] {
-        let line = format!("impl {name} for {state} {{}}");
-        all.push(Mutant {
-            kind: Kind::IllegalImpl,
-            text: format!("{text}\n{line}\n"),
-            what: line,
-            file,
-            names: vec![name.into()],
-        });
     }
     Ok(all)
 }

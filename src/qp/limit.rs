@@ -1,0 +1,56 @@
+//! How long a message may be: what the port says on the way to RTS.
+
+use super::Core;
+use crate::context::Context;
+use crate::error::Error;
+use crate::limits::Limit;
+use crate::profile::Profile;
+use crate::state::QpState;
+use crate::transport::Transport;
+
+const VERB: &str = "ibv_modify_qp";
+
+impl<P: Profile> Core<P> {
+    /// The longest message after a transition, if it may change by it: the port's `max_msg_sz` (R3.5), on UD
+    /// its active MTU (R3.6). An inline payload of any size that the profile has must fit.
+    pub(super) fn message_limit<T: Transport>(
+        &self,
+        way: (QpState, QpState),
+        port: u8,
+    ) -> Result<Option<u32>, Error> {
+        let is_set = way == (QpState::Reset, QpState::Init);
+        let is_moved = way == (QpState::Sqd, QpState::Sqd) && port != self.port;
+        if !is_set && !is_moved && way != (QpState::Rtr, QpState::Rts) {
+            return Ok(None);
+        }
+        let longest = match self.ask_port::<T>(port) {
+            // The transition itself says what is wrong with the port.
+            Err(_) if is_set => return Ok(None),
+            answer => answer?,
+        };
+        let inline = P::MaxInline::VALUE;
+        if inline > longest {
+            let what = "max_inline_data against the port's longest message:";
+            return Err(Error::limit(VERB, what, inline.into(), longest.into()));
+        }
+        // Buffers were measured by the old limit.
+        let (before, _) = self.books.longest_message();
+        if is_moved && longest < before {
+            let what = "the longest message of the port before, on a port with another:";
+            return Err(Error::limit(VERB, what, before.into(), longest.into()));
+        }
+        // Nothing is sent before RTS, so that every buffer is measured by the limit of then.
+        Ok((!is_set).then_some(longest))
+    }
+
+    /// The longest message that the port takes, bytes; any if it does not say.
+    fn ask_port<T: Transport>(&self, port: u8) -> Result<u32, Error> {
+        let context = Context { handle: self.handle.parents().pd.parents().clone() };
+        let attr = context.query_port(port)?;
+        let longest = match T::DATAGRAM {
+            true => attr.active_mtu.map(|mtu| mtu.bytes()),
+            false => Some(attr.max_msg_sz).filter(|&longest| longest != 0),
+        };
+        Ok(longest.unwrap_or(u32::MAX))
+    }
+}
