@@ -124,7 +124,9 @@ impl State {
 
     /// The next completion, `None` when empty. Frees the send queue slots that it stands for.
     pub(super) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
+        let breaks = self.breaks_cq();
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
+        queue.overrun |= breaks;
         if queue.overrun {
             return Err(libc::EIO);
         }
@@ -142,6 +144,14 @@ impl State {
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
         if queue.armed != Some(Arm::Any) {
             queue.armed = Some(arm);
+        }
+        if let Some(channel) = queue.channel {
+            if self.is_spurious() {
+                if let Some(queue) = self.cqs.get_mut(&cq) {
+                    queue.armed = None;
+                }
+                self.raise_event(channel, cq);
+            }
         }
         Ok(())
     }

@@ -38,14 +38,32 @@ impl State {
         };
         let qkey = if qkey & OWN_KEY != 0 { qp.attributes.qkey } else { qkey };
         if let Ok(sgid) = self.source(qp.device, &address) {
-            let message =
-                Message { op: wr.op, imm: wr.imm, solicited: wr.solicited, data, asks: 0 };
-            self.arrive(number, qpn, qkey, &address, sgid, &message);
+            let message = Message {
+                op: wr.op,
+                imm: wr.imm,
+                solicited: wr.solicited,
+                data,
+                asks: 0,
+                doom: wr.doom,
+            };
+            match self.fate(&message) {
+                Fate::Late(due) => {
+                    self.delay(due, number, qpn, &message, Some((qkey, address, sgid)));
+                }
+                Fate::Lost => {}
+                Fate::Twice => {
+                    self.arrive(number, qpn, qkey, &address, sgid, &message);
+                    self.arrive(number, qpn, qkey, &address, sgid, &message);
+                }
+                Fate::Arrives | Fate::NotReady => {
+                    self.arrive(number, qpn, qkey, &address, sgid, &message);
+                }
+            }
         }
         Outcome::Done { length: length as u32 }
     }
 
-    fn arrive(
+    pub(super) fn arrive(
         &mut self,
         from: u32,
         to: u32,
@@ -61,7 +79,7 @@ impl State {
                 && qp.phase.receives()
                 && qp.attributes.qkey == qkey
         });
-        if !taken || matches!(self.fate(from, to, message), Fate::Lost) {
+        if !taken {
             return;
         }
         let mut data = header(address, sgid, message).to_vec();

@@ -2,6 +2,7 @@
 
 use super::cq::Cqe;
 use super::fabric::State;
+use super::faults::Doom;
 use super::qp::{Phase, Qp, Transport};
 use super::requester::Message;
 use super::wr::{Op, Send};
@@ -20,6 +21,8 @@ pub(super) enum Cause {
     NotReady,
     /// Nobody answered.
     Lost,
+    /// It is still on its way.
+    Late,
 }
 
 #[derive(Clone, Copy)]
@@ -52,8 +55,11 @@ pub(super) enum Outcome {
 /// What becomes of a message on its way.
 pub(super) enum Fate {
     Arrives,
-    #[allow(dead_code)] // For faults by script.
     Lost,
+    Twice,
+    /// Not before this run.
+    Late(u64),
+    NotReady,
 }
 
 impl State {
@@ -61,7 +67,7 @@ impl State {
     ///
     /// The order is fixed: round robin over the queue pairs by number, one work request a turn.
     pub(super) fn run(&mut self) -> bool {
-        let mut worked = false;
+        let mut worked = self.deliver_late();
         while self.round() {
             worked = true;
         }
@@ -73,13 +79,20 @@ impl State {
     }
 
     /// The one place that decides whether a message arrives.
-    pub(super) fn fate(&mut self, _from: u32, _to: u32, _message: &Message) -> Fate {
-        Fate::Arrives
+    pub(super) fn fate(&self, message: &Message) -> Fate {
+        match message.doom {
+            Doom::Lost | Doom::NoAnswer => Fate::Lost,
+            Doom::Twice => Fate::Twice,
+            Doom::Late(due) if due > self.faults.runs => Fate::Late(due),
+            Doom::NotReady | Doom::NeverReady => Fate::NotReady,
+            Doom::Late(_) | Doom::Undecided | Doom::None | Doom::Fails(_) => Fate::Arrives,
+        }
     }
 
     /// Whether a retry timer runs that will end some day.
     pub(super) fn timers_run(&self) -> bool {
-        self.active.iter().filter_map(|qp| self.qps.get(qp)?.wait).any(|wait| wait.left.is_some())
+        let ends = |wait: Wait| wait.left.is_some() || wait.cause == Cause::Late;
+        self.has_late() || self.active.iter().filter_map(|qp| self.qps.get(qp)?.wait).any(ends)
     }
 
     fn round(&mut self) -> bool {
@@ -109,13 +122,23 @@ impl State {
             Phase::Sqe => return self.flush_sends(number) | self.rest(number),
             _ => return self.rest(number),
         }
-        let Some(wr) = qp.sends.pop_front() else {
+        let Some(mut wr) = qp.sends.pop_front() else {
             return self.rest(number);
         };
-        let outcome = match qp.shape.transport {
-            Transport::Ud => self.send_datagram(number, &wr),
-            Transport::Rc | Transport::Uc => self.send_connected(number, &wr),
+        let transport = qp.shape.transport;
+        let outcome = match (self.begin(number, &mut wr), transport) {
+            (Err(()), _) => {
+                self.put_back(number, wr);
+                return true;
+            }
+            (Ok(Some(outcome)), _) => outcome,
+            (Ok(None), Transport::Ud) => self.send_datagram(number, &wr),
+            (Ok(None), Transport::Rc | Transport::Uc) => self.send_connected(number, &wr),
         };
+        if matches!(wr.doom, Doom::Lost | Doom::NotReady) {
+            // The next sending goes well.
+            wr.doom = Doom::None;
+        }
         match outcome {
             Outcome::Done { length } => {
                 if let Some(qp) = self.qps.get_mut(&number) {
@@ -162,6 +185,7 @@ impl State {
             Cause::NotReady => Some(qp.attributes.rnr_retry),
             Cause::Lost if qp.attributes.timeout == 0 => None,
             Cause::Lost => Some(qp.attributes.retry_cnt),
+            Cause::Late => None,
         };
         if cause == Cause::NotReady && left == Some(0) {
             self.fail_send(number, &wr, status::IBV_WC_RNR_RETRY_EXC_ERR);
@@ -272,6 +296,7 @@ impl Qp {
                 (*left == 0).then_some(status::IBV_WC_RNR_RETRY_EXC_ERR)
             }
             // A lost message was sent once, and each sending has its timeout.
+            Cause::Late => None,
             Cause::Lost => match left.checked_sub(1) {
                 Some(less) => {
                     *left = less;

@@ -11,8 +11,10 @@ use super::Verb;
 use super::address::{Ah, Gids};
 use super::channel::Channel;
 use super::cq::Cq;
+use super::faults::Faults;
 use super::memory::{Mr, Pd};
-use super::qp::Qp;
+use super::qp::{Phase, Qp};
+use super::script::{Injected, Script};
 use super::srq::Srq;
 use crate::sys::types::ibv_context;
 
@@ -33,6 +35,29 @@ impl Fabric {
     /// The context lives until `LOOPBACK.close_device`.
     pub(crate) fn open(&self) -> NonNull<ibv_context> {
         super::entry::open(&self.0)
+    }
+
+    /// From now on, what the script says goes wrong; `Script::default()` ends all faults but those that have
+    /// begun. Work requests that were begun already, and messages on their way, keep what was decided.
+    pub fn inject(&self, script: Script) {
+        self.0.post(|state| state.inject(script));
+    }
+
+    /// The faults injected since the fabric was made.
+    pub fn injected(&self) -> Injected {
+        self.0.post(|state| state.faults.injected)
+    }
+
+    /// Moves the queue pair with this number to ERR, as a device does by itself (R8.15). What was posted is
+    /// flushed. Whether there is such a queue pair, and not in RESET.
+    pub fn fail(&self, qp_num: u32) -> bool {
+        self.0.post(|state| {
+            let there = state.qps.get(&qp_num).is_some_and(|qp| qp.phase != Phase::Reset);
+            if there {
+                state.enter(qp_num, Phase::Err);
+            }
+            there
+        })
     }
 }
 
@@ -148,6 +173,7 @@ pub(super) struct State {
     pub(super) qps: BTreeMap<u32, Qp>,
     /// The QPs that the engine has to look at.
     pub(super) active: BTreeSet<u32>,
+    pub(super) faults: Faults,
     devices_opened: u32,
 }
 

@@ -8,6 +8,9 @@
 //! A program that sleeps on a completion channel's descriptor in an event loop of its own, instead of in
 //! `ibv_get_cq_event`, must call a verb after its last post: nobody else makes the fabric work.
 //!
+//! What goes wrong on real fabrics and devices can be made to go wrong here, by a seeded [`Script`] of
+//! [`Fault`]s, so that a program can test what it does then; see `examples/faults.rs`.
+//!
 //! Where the kernel's rxe departs from the InfiniBand Architecture (IBA) the device follows IBA.
 //!
 //! | file | what |
@@ -15,6 +18,7 @@
 //! | `fabric` | the one lock, and what is behind it |
 //! | `memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
 //! | `modify`, `attributes` | which transitions exist, and which values |
+//! | `script`, `faults` | what goes wrong, and what that does |
 //! | `engine`, `requester`, `responder`, `datagram` | the work |
 //! | `entry/` | the C boundary: pointers in, numbers on |
 //! | `control` | the control path's table |
@@ -28,11 +32,13 @@ mod datagram;
 mod engine;
 mod entry;
 mod fabric;
+mod faults;
 mod memory;
 mod modify;
 mod qp;
 mod requester;
 mod responder;
+mod script;
 mod srq;
 mod wr;
 
@@ -43,6 +49,7 @@ pub(crate) use control::LOOPBACK;
 pub use fabric::Fabric;
 #[doc(hidden)]
 pub use fabric::is_at_work;
+pub use script::{Fault, Injected, Rule, Script};
 
 /// What the device offers; `query_device` and `query_port` report these.
 mod limits {

@@ -26,6 +26,14 @@ impl Transport {
             _ => Err(libc::EOPNOTSUPP),
         }
     }
+
+    pub(super) fn to_c(self) -> ibv_qp_type::Type {
+        match self {
+            Transport::Rc => ibv_qp_type::IBV_QPT_RC,
+            Transport::Uc => ibv_qp_type::IBV_QPT_UC,
+            Transport::Ud => ibv_qp_type::IBV_QPT_UD,
+        }
+    }
 }
 
 /// The state of a queue pair, with the C values.

@@ -2,6 +2,7 @@
 
 use super::engine::{Cause, Fate, Outcome};
 use super::fabric::State;
+use super::faults::Doom;
 use super::limits;
 use super::qp::{Phase, Transport};
 use super::responder::Reply;
@@ -9,6 +10,7 @@ use super::wr::{Op, Payload, Send};
 use crate::sys::types::ibv_wc_status as status;
 
 /// A message on its way.
+#[derive(Clone)]
 pub(super) struct Message {
     pub(super) op: Op,
     pub(super) imm: Option<u32>,
@@ -16,6 +18,7 @@ pub(super) struct Message {
     pub(super) data: Vec<u8>,
     /// How much a READ asks for.
     pub(super) asks: usize,
+    pub(super) doom: Doom,
 }
 
 impl State {
@@ -45,6 +48,7 @@ impl State {
             solicited: wr.solicited,
             data,
             asks: length as usize,
+            doom: wr.doom,
         };
         let reply = self.carry(number, &message);
         let length = length as u32;
@@ -55,6 +59,7 @@ impl State {
         match reply {
             Reply::Lost => Outcome::Wait(Cause::Lost),
             Reply::NotReady => Outcome::Wait(Cause::NotReady),
+            Reply::Late => Outcome::Wait(Cause::Late),
             Reply::Refused(cause) => Outcome::Failed(cause),
             Reply::Done(data) => {
                 self.advance(number, length);
@@ -82,9 +87,21 @@ impl State {
         let Some(to) = self.peer(from) else {
             return Reply::Lost;
         };
-        match self.fate(from, to, message) {
+        let is_rc = self.qps.get(&from).is_some_and(|qp| qp.shape.transport == Transport::Rc);
+        match self.fate(message) {
             Fate::Arrives => self.respond(to, message),
             Fate::Lost => Reply::Lost,
+            Fate::NotReady => Reply::NotReady,
+            Fate::Twice => {
+                let first = self.respond(to, message);
+                let _ = self.respond(to, message);
+                first
+            }
+            Fate::Late(_) if is_rc => Reply::Late,
+            Fate::Late(due) => {
+                self.delay(due, from, to, message, None);
+                Reply::Lost
+            }
         }
     }
 

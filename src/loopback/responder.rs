@@ -18,6 +18,8 @@ pub(super) enum Reply {
     /// The status that the requester's completion gets.
     Refused(status::Type),
     Lost,
+    /// It is still on its way (RC).
+    Late,
 }
 
 /// Why an arriving message was not received.

@@ -1,5 +1,7 @@
 //! Work requests, as the device keeps them.
 
+use super::faults::Doom;
+
 #[derive(Clone, Copy)]
 pub(super) struct Sge {
     pub(super) addr: u64,
@@ -25,6 +27,7 @@ pub(super) struct Send {
     pub(super) signaled: bool,
     pub(super) solicited: bool,
     pub(super) payload: Payload,
+    pub(super) doom: Doom,
 }
 
 pub(super) enum Payload {

@@ -71,6 +71,15 @@ macro_rules! statuses {
                     other => WcStatus::Unknown(other),
                 }
             }
+
+            /// For the loopback device.
+            #[cfg(feature = "loopback")]
+            pub(crate) fn to_c(self) -> u32 {
+                match self {
+                    $(WcStatus::$name => ibv_wc_status::$c,)*
+                    WcStatus::Unknown(status) => status,
+                }
+            }
         }
 
         impl fmt::Display for WcStatus {

@@ -30,7 +30,7 @@ enum Part {
     Clippy,
     /// Unit tests of the crate, the macros and xtask.
     Unit,
-    /// The conformance suite on the loopback device, and the allocation test.
+    /// The conformance suite on the loopback device, its faults, and the allocation test.
     Loopback,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
@@ -94,8 +94,11 @@ fn run(part: Part, args: &Args) -> Result<()> {
         }
         Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins"]),
         Part::Loopback => {
-            let tests = ["--test", "conformance", "--test", "allocation", "--test", "raw"];
-            cargo::run(&[&["test"][..], &tests].concat())
+            let mut args = vec!["test"];
+            for name in ["conformance", "faults", "allocation", "raw"] {
+                args.extend(["--test", name]);
+            }
+            cargo::run(&args)
         }
         Part::Doc => doc(),
         Part::Ui => ui::run(false),
@@ -113,7 +116,9 @@ fn run(part: Part, args: &Args) -> Result<()> {
 fn doc() -> Result<()> {
     cargo::run(&["test", "--doc"])?;
     cargo::run_with(&["doc", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
-    cargo::run(&["run", "--quiet", "--release", "--example", "first_steps"])?;
+    for name in ["first_steps", "faults"] {
+        cargo::run(&["run", "--quiet", "--release", "--example", name])?;
+    }
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong"] {
         let args = ["run", "--quiet", "--release", "--example", name, "--", "-d", "loopback", "-c"];
         cargo::run(&args)?;

@@ -4,12 +4,13 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::super::Verb;
 use super::super::cq::{Arm, Cqe};
 use super::super::fabric::State;
+use super::super::faults::Stop;
 use super::super::qp::Phase;
 use super::{errno_of, locate, read_wr};
 use crate::sys::types::*;
+use crate::wc::Direction;
 
 /// Every entry is a function; those the device cannot do say so.
 pub(super) fn table() -> ibv_context_ops {
@@ -49,7 +50,8 @@ pub(super) fn table() -> ibv_context_ops {
     }
 }
 
-/// Posts a list: each request up to the first refused one is accepted, and that one is `*bad_wr`.
+/// Posts a list: each request up to the first refused one is accepted, and that one is `*bad_wr`; or
+/// an error without one.
 ///
 /// # Safety
 /// `wr` starts a list whose `next` finds its ends, and `bad_wr` is null or writable.
@@ -57,19 +59,36 @@ unsafe fn post_list<W>(
     mut wr: *mut W,
     bad_wr: *mut *mut W,
     next: unsafe fn(*mut W) -> *mut W,
-    mut accept: impl FnMut(*mut W) -> Verb,
+    mut accept: impl FnMut(*mut W, bool) -> Result<(), Stop>,
 ) -> c_int {
     if bad_wr.is_null() {
         return libc::EINVAL;
     }
+    let mut unknown = None;
     while !wr.is_null() {
-        if let Err(errno) = accept(wr) {
-            // SAFETY: not null, hence writable by the caller's contract.
-            unsafe { *bad_wr = wr };
-            return errno;
+        match accept(wr, unknown.is_none()) {
+            Ok(()) => {}
+            Err(Stop::Refused(errno)) if unknown.is_none() => {
+                // SAFETY: not null, hence writable by the caller's contract.
+                unsafe { *bad_wr = wr };
+                return errno;
+            }
+            Err(Stop::Refused(_)) => break,
+            Err(Stop::Unknown { errno, taken }) => {
+                unknown = Some(errno);
+                if taken {
+                    continue;
+                }
+                break;
+            }
         }
         // SAFETY: not null, hence a request of the list.
         wr = unsafe { next(wr) };
+    }
+    if let Some(errno) = unknown {
+        // SAFETY: as above.
+        unsafe { *bad_wr = ptr::null_mut() };
+        return errno;
     }
     0
 }
@@ -92,16 +111,20 @@ unsafe extern "C" fn post_send(
     // SAFETY: the contract of `ibv_post_send`: a live QP.
     let (shared, number) = unsafe { locate(qp) };
     shared.post(|state| {
-        let accept = |wr: *mut ibv_send_wr| {
+        let accept = |wr: *mut ibv_send_wr, may_fail: bool| {
             let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
             if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
-                return Err(libc::EINVAL);
+                return Err(libc::EINVAL.into());
             }
             if queue.send_slots >= queue.shape.max_send_wr {
-                return Err(libc::ENOMEM);
+                return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list, for this QP.
             let send = unsafe { read_wr::send(wr, &queue.shape, qp) }?;
+            if may_fail {
+                state.post_fault(Some(number), Direction::Send)?;
+            }
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
             queue.sends.push_back(send);
             queue.send_slots += 1;
             state.active.insert(number);
@@ -120,16 +143,20 @@ unsafe extern "C" fn post_recv(
     // SAFETY: the contract of `ibv_post_recv`: a live QP.
     let (shared, number) = unsafe { locate(qp) };
     shared.post(|state| {
-        let accept = |wr: *mut ibv_recv_wr| {
-            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+        let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
+            let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
             if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
-                return Err(libc::EINVAL);
+                return Err(libc::EINVAL.into());
             }
             if queue.recvs.len() as u64 >= u64::from(queue.shape.max_recv_wr) {
-                return Err(libc::ENOMEM);
+                return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list.
-            queue.recvs.push_back(unsafe { read_wr::recv(wr, queue.shape.max_recv_sge) }?);
+            let recv = unsafe { read_wr::recv(wr, queue.shape.max_recv_sge) }?;
+            if may_fail {
+                state.post_fault(Some(number), Direction::Receive)?;
+            }
+            state.qps.get_mut(&number).ok_or(libc::EINVAL)?.recvs.push_back(recv);
             state.active.insert(number);
             Ok(())
         };
@@ -146,13 +173,17 @@ unsafe extern "C" fn post_srq_recv(
     // SAFETY: the contract of `ibv_post_srq_recv`: a live SRQ.
     let (shared, number) = unsafe { locate(srq) };
     shared.post(|state| {
-        let accept = |wr: *mut ibv_recv_wr| {
-            let queue = state.srqs.get_mut(&number).ok_or(libc::EINVAL)?;
+        let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
+            let queue = state.srqs.get(&number).ok_or(libc::EINVAL)?;
             if !queue.has_room() {
-                return Err(libc::ENOMEM);
+                return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list.
-            queue.push(unsafe { read_wr::recv(wr, queue.max_sge) }?);
+            let recv = unsafe { read_wr::recv(wr, queue.max_sge) }?;
+            if may_fail {
+                state.post_fault(None, Direction::Receive)?;
+            }
+            state.srqs.get_mut(&number).ok_or(libc::EINVAL)?.push(recv);
             Ok(())
         };
         // SAFETY: the contract of `ibv_post_srq_recv`.

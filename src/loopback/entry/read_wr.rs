@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::{ptr, slice};
 
 use super::super::Verb;
+use super::super::faults::Doom;
 use super::super::qp::{Shape, Transport};
 use super::super::wr::{self, Op, Payload, Recv, Remote, Send, Sge};
 use super::{Object, same_context};
@@ -111,6 +112,7 @@ pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp
         signaled: shape.sig_all || has(ibv_send_flags::IBV_SEND_SIGNALED),
         solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
         payload,
+        doom: Doom::Undecided,
     })
 }
 

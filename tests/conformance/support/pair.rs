@@ -155,7 +155,10 @@ impl<T: Bring<P>, P: Profile<Receive = OwnRq>> Pair<T, P> {
     }
 
     pub fn with(wish: &Wish) -> Self {
-        let dev = Device::open();
+        Self::on(Device::open(), wish)
+    }
+
+    pub fn on(dev: Device, wish: &Wish) -> Self {
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
         let ca = dev.ctx.create_cq(wish.cqe).unwrap();

@@ -1,0 +1,131 @@
+//! A program that tests itself: reliable messages over UD, on a device that loses, doubles and delays.
+//!
+//! The sender numbers its messages, waits for each to be acknowledged, and sends it again when that takes too
+//! long; the receiver acknowledges everything and takes each number once. Whether that is right is
+//! seen on a loopback device whose faults come from a seed:
+//!
+//! ```text
+//! cargo run --example faults            # seed 1
+//! cargo run --example faults -- 42      # the same faults at every run
+//! ```
+
+#![forbid(unsafe_code)]
+
+use proverbs::loopback::{Fabric, Fault, Script};
+use proverbs::*;
+use std::error::Error;
+
+const MESSAGES: u32 = 1000;
+/// How many polls without an answer are too long.
+const PATIENCE: u32 = 4;
+const QKEY: u32 = 0x1111;
+const BUFFER: usize = GRH_LEN + 4;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let seed = std::env::args().nth(1).map_or(Ok(1), |seed| seed.parse())?;
+    let fabric = Fabric::new();
+    fabric.inject(
+        Script::seeded(seed)
+            .with(Fault::Lose.one_in(5))
+            .with(Fault::Duplicate.one_in(10))
+            .with(Fault::Delay { runs: 6 }.one_in(10))
+            // The device's own queue is full now and then.
+            .with(Fault::Refuse { errno: 12 }.one_in(20).posting(Direction::Send)),
+    );
+    let (mut here, mut there) = (End::new(&fabric)?, End::new(&fabric)?);
+    let (to_there, to_here) = (here.destination(&there)?, there.destination(&here)?);
+
+    let mut sent = 0;
+    let mut taken: Vec<u32> = Vec::new();
+    for number in 0..MESSAGES {
+        let mut patience = 0;
+        loop {
+            if patience == 0 {
+                here.say(number, to_there)?;
+                sent += 1;
+                patience = PATIENCE;
+            }
+            patience -= 1;
+            for heard in there.hear()? {
+                if heard as usize == taken.len() {
+                    taken.push(heard);
+                }
+                there.say(heard, to_here)?;
+            }
+            if here.hear()?.contains(&number) {
+                break;
+            }
+        }
+    }
+
+    assert!(taken.iter().copied().eq(0..MESSAGES), "every message once, in order");
+    println!("{MESSAGES} messages arrived once and in order, sent {sent} times (seed {seed})");
+    for (fault, times) in fabric.injected().by_kind() {
+        if times > 0 {
+            println!("{times:>6} x {fault}");
+        }
+    }
+    Ok(())
+}
+
+/// A device with a UD queue pair.
+struct End {
+    context: Context,
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+    qp: QueuePair<Ud, Rts>,
+    pool: Pool,
+}
+
+impl End {
+    fn new(fabric: &Fabric) -> Result<End, Box<dyn Error>> {
+        let context = fabric.open_device();
+        let pd = context.alloc_pd()?;
+        let cq = context.create_cq(64)?;
+        let depth = Depth { send: 16, recv: 16 };
+        let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?;
+        let qkey = Qkey::try_from(QKEY)?.into();
+        let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?.modify(UdRtr::default())?;
+        let mut qp = qp.modify(UdRts { sq_psn: Psn::try_from(0)?, qkey: None })?;
+        let pool = pd.create_pool(16, BUFFER)?;
+        for _ in 0..16 {
+            qp.post_recv(Recv::new(pool.take().ok_or("16 buffers")?))?;
+        }
+        Ok(End { context, pd, cq, qp, pool })
+    }
+
+    fn destination(&mut self, peer: &End) -> Result<Destination, Box<dyn Error>> {
+        let vector = AddressVector::roce(1, peer.context.query_gid(1, 1)?, 1);
+        let address_handle = self.qp.add_address_handle(self.pd.create_ah(vector)?)?;
+        let qpn = Qpn::try_from(peer.qp.qp_num())?;
+        Ok(Destination { address_handle, qpn, qkey: Qkey::try_from(QKEY)? })
+    }
+
+    /// Sends a number. If the device is full, that is one more way to lose a message.
+    fn say(&mut self, number: u32, to: Destination) -> Result<(), Box<dyn Error>> {
+        match self.qp.post_send(Send::inline(&number.to_be_bytes()).to(to)) {
+            Err(error) if !error.is_full() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The numbers that have arrived. Their buffers are posted again.
+    fn hear(&mut self) -> Result<Vec<u32>, Box<dyn Error>> {
+        let mut heard = Vec::new();
+        for completion in self.cq.poll()? {
+            match completion.outcome() {
+                Outcome::Datagram(datagram) => {
+                    let bytes = datagram.payload().try_into()?;
+                    heard.push(u32::from_be_bytes(bytes));
+                }
+                Outcome::Failed(failed) => return Err(failed.error.into()),
+                _ => {}
+            }
+        }
+        // What was dropped went home to the pool.
+        while let Some(buf) = self.pool.take() {
+            self.qp.post_recv(Recv::new(buf))?;
+        }
+        Ok(heard)
+    }
+}

@@ -1,0 +1,319 @@
+//! Fault scripts: what goes wrong on a fabric, when, and to whom.
+
+use std::ffi::c_int;
+
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg32;
+
+use super::qp::Transport;
+use crate::wc::{Direction, WcStatus};
+
+/// Something that goes wrong, once.
+///
+/// Which one of a kind's occasions it happens on is said by [`nth`](Fault::nth), [`one_in`](Fault::one_in)
+/// or [`always`](Fault::always), which make it a [`Rule`] of a [`Script`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The message is lost: for good on UC and UD, where the sender is told of success (R10.10). On RC
+    /// its first sending is, and it is sent again; without a timeout (`Timeout::Infinite`) never, so
+    /// that the queue stands still.
+    Lose,
+    /// The message arrives twice (UC and UD; on RC the receiver would know the second by its number).
+    Duplicate,
+    /// The message arrives `runs` runs later, so that later ones may overtake it (UC and UD). On RC those
+    /// behind it wait. A run is any verb that is not a post.
+    Delay {
+        /// How many runs of the device later.
+        runs: u32,
+    },
+    /// The receiver is not ready (RNR) at the first sending, whatever it has posted; it is at the second.
+    /// Sends that use up a receive on RC, whose `rnr_retry` of 0 makes it an error at once.
+    NotReady,
+    /// The receiver is never ready: `RnrRetryExc` after the retries (RC, sends that use up a receive).
+    NeverReady,
+    /// Nobody answers: `RetryExc` after the retries, or never with `Timeout::Infinite` (RC).
+    NoAnswer,
+    /// The work request fails with this status, and has done nothing. The queue pair stops, as
+    /// at any failure: RC in ERR, UC and UD in SQE (R8.16).
+    Fail(WcStatus),
+    /// The device moves the queue pair to ERR when it comes to the work request, which is flushed with all
+    /// behind it.
+    ToError,
+    /// The post is refused with this errno at this work request, which is `*bad_wr` (R9.1).
+    Refuse {
+        /// For example `libc::ENOMEM` or `libc::EINVAL`.
+        errno: c_int,
+    },
+    /// The post ends with this errno and a NULL `bad_wr` (R8.20, R9.4).
+    OutcomeUnknown {
+        /// For example `libc::EINVAL`.
+        errno: c_int,
+        /// Whether the device has taken this work request, and what is behind it in the list, all the
+        /// same, or nothing from it on.
+        taken: bool,
+    },
+    /// A completion queue that is armed has its event at once, with or without a completion (R13.4).
+    SpuriousEvent,
+    /// The completion queue dies: this poll and all later ones are errors (R10.12).
+    BreakCq,
+}
+
+/// What a fault can happen to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// The device begins with a work request.
+    Begin {
+        qp: u32,
+        transport: Transport,
+        uses_receive: bool,
+    },
+    /// A work request is posted, to a queue pair or to a shared receive queue.
+    Post {
+        qp: Option<u32>,
+        transport: Option<Transport>,
+        direction: Direction,
+    },
+    Arm,
+    Poll,
+}
+
+impl Fault {
+    /// This fault on the `n`th occasion, counted from 0, and on no other.
+    pub fn nth(self, n: u64) -> Rule {
+        Rule::new(self, When::Nth(n))
+    }
+
+    /// This fault on one occasion in `n`, by the script's seed; never if `n` is 0.
+    pub fn one_in(self, n: u32) -> Rule {
+        Rule::new(self, When::OneIn(n))
+    }
+
+    /// This fault on every occasion.
+    pub fn always(self) -> Rule {
+        Rule::new(self, When::OneIn(1))
+    }
+
+    fn fits(self, occasion: Occasion) -> bool {
+        use Transport::Rc;
+        match (self, occasion) {
+            (
+                Fault::Lose | Fault::Delay { .. } | Fault::Fail(_) | Fault::ToError,
+                Occasion::Begin { .. },
+            ) => true,
+            (Fault::Duplicate, Occasion::Begin { transport, .. }) => transport != Rc,
+            (Fault::NoAnswer, Occasion::Begin { transport, .. }) => transport == Rc,
+            (
+                Fault::NotReady | Fault::NeverReady,
+                Occasion::Begin { transport, uses_receive, .. },
+            ) => transport == Rc && uses_receive,
+            (Fault::Refuse { .. } | Fault::OutcomeUnknown { .. }, Occasion::Post { .. }) => true,
+            (Fault::SpuriousEvent, Occasion::Arm) | (Fault::BreakCq, Occasion::Poll) => true,
+            _ => false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Nth(u64),
+    OneIn(u32),
+}
+
+/// A fault, when it happens, and to whom.
+///
+/// The occasions of a rule are those that its fault is for and its filters let through: work requests
+/// that the device begins with, work requests that are posted, armings, polls.
+#[derive(Clone, Debug)]
+#[must_use = "a rule does nothing until it is part of a script"]
+pub struct Rule {
+    fault: Fault,
+    when: When,
+    qp: Option<u32>,
+    qp_type: Option<u32>,
+    direction: Option<Direction>,
+    /// How many times more it happens.
+    left: u64,
+    seen: u64,
+}
+
+impl Rule {
+    fn new(fault: Fault, when: When) -> Rule {
+        Rule { fault, when, qp: None, qp_type: None, direction: None, left: u64::MAX, seen: 0 }
+    }
+
+    /// Only to work requests of the queue pair with this number (none of a shared receive queue).
+    pub fn on_qp(mut self, qp_num: u32) -> Rule {
+        self.qp = Some(qp_num);
+        self
+    }
+
+    /// Only to work requests of queue pairs of transport `T` (none of a shared receive queue).
+    pub fn on_transport<T: crate::Transport>(mut self) -> Rule {
+        self.qp_type = Some(T::QP_TYPE);
+        self
+    }
+
+    /// Only to posts of sends, or of receives.
+    pub fn posting(mut self, direction: Direction) -> Rule {
+        self.direction = Some(direction);
+        self
+    }
+
+    /// At most `n` times.
+    pub fn times(mut self, n: u64) -> Rule {
+        self.left = n;
+        self
+    }
+
+    fn lets_through(&self, occasion: Occasion) -> bool {
+        let is = |qp: Option<u32>, transport: Option<Transport>| {
+            self.qp.is_none_or(|only| qp == Some(only))
+                && self.qp_type.is_none_or(|only| transport.map(Transport::to_c) == Some(only))
+        };
+        self.fault.fits(occasion)
+            && match occasion {
+                Occasion::Begin { qp, transport, .. } => is(Some(qp), Some(transport)),
+                Occasion::Post { qp, transport, direction } => {
+                    is(qp, transport) && self.direction.is_none_or(|only| only == direction)
+                }
+                Occasion::Arm | Occasion::Poll => true,
+            }
+    }
+
+    /// Whether the fault happens on this occasion, of which there has been one more now.
+    fn strikes(&mut self, rng: &mut Pcg32) -> bool {
+        let number = self.seen;
+        self.seen += 1;
+        let strikes = match self.when {
+            When::Nth(n) => n == number,
+            When::OneIn(0) => false,
+            When::OneIn(1) => true,
+            When::OneIn(n) => below(rng, n) == 0,
+        };
+        let strikes = strikes && self.left > 0;
+        self.left -= strikes as u64;
+        strikes
+    }
+}
+
+/// A number below `n`, which is not 0. (Lemire's reduction; what it is biased by does not matter here.)
+fn below(rng: &mut Pcg32, n: u32) -> u32 {
+    ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
+}
+
+/// What goes wrong on a [`Fabric`](super::Fabric): rules, and the seed of those that go by chance.
+///
+/// On each occasion the rules are asked in order, and the first that strikes decides. The same script
+/// under the same program does the same: the generator (PCG-32) is part of the interface.
+///
+/// ```
+/// use proverbs::{loopback::{Fabric, Fault, Script}, Direction, Uc, WcStatus};
+///
+/// let fabric = Fabric::new();
+/// fabric.inject(
+///     Script::seeded(7)
+///         .with(Fault::Lose.one_in(10).on_transport::<Uc>())
+///         .with(Fault::Fail(WcStatus::RemOp).nth(1000))
+///         .with(Fault::Refuse { errno: 12 }.one_in(50).posting(Direction::Send).times(3)),
+/// );
+/// # let _ = fabric;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Script {
+    rules: Vec<Rule>,
+    rng: Pcg32,
+}
+
+impl Default for Script {
+    /// Nothing goes wrong.
+    fn default() -> Script {
+        Script::seeded(0)
+    }
+}
+
+impl Script {
+    /// A script without rules; the seed is for those with [`one_in`](Fault::one_in).
+    pub fn seeded(seed: u64) -> Script {
+        Script { rules: Vec::new(), rng: Pcg32::seed_from_u64(seed) }
+    }
+
+    /// With one rule more, behind the others.
+    #[must_use]
+    pub fn with(mut self, rule: Rule) -> Script {
+        self.rules.push(rule);
+        self
+    }
+
+    /// What happens on this occasion. Every rule that the occasion is for has seen it then.
+    pub(super) fn decide(&mut self, occasion: Occasion) -> Option<Fault> {
+        let mut decided = None;
+        for rule in &mut self.rules {
+            if rule.lets_through(occasion) && rule.strikes(&mut self.rng) {
+                // One that is struck already is an occasion missed, not a fault to count.
+                match decided {
+                    None => decided = Some(rule.fault),
+                    Some(_) => rule.left = rule.left.saturating_add(1),
+                }
+            }
+        }
+        decided
+    }
+}
+
+/// How often each fault was injected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs)] // named as the faults
+pub struct Injected {
+    pub lose: u64,
+    pub duplicate: u64,
+    pub delay: u64,
+    pub not_ready: u64,
+    pub never_ready: u64,
+    pub no_answer: u64,
+    pub fail: u64,
+    pub to_error: u64,
+    pub refuse: u64,
+    pub outcome_unknown: u64,
+    pub spurious_event: u64,
+    pub break_cq: u64,
+}
+
+impl Injected {
+    pub(super) fn count(&mut self, fault: Fault) {
+        let counter = match fault {
+            Fault::Lose => &mut self.lose,
+            Fault::Duplicate => &mut self.duplicate,
+            Fault::Delay { .. } => &mut self.delay,
+            Fault::NotReady => &mut self.not_ready,
+            Fault::NeverReady => &mut self.never_ready,
+            Fault::NoAnswer => &mut self.no_answer,
+            Fault::Fail(_) => &mut self.fail,
+            Fault::ToError => &mut self.to_error,
+            Fault::Refuse { .. } => &mut self.refuse,
+            Fault::OutcomeUnknown { .. } => &mut self.outcome_unknown,
+            Fault::SpuriousEvent => &mut self.spurious_event,
+            Fault::BreakCq => &mut self.break_cq,
+        };
+        *counter += 1;
+    }
+
+    /// Name and number of each kind.
+    pub fn by_kind(&self) -> [(&'static str, u64); 12] {
+        [
+            ("Lose", self.lose),
+            ("Duplicate", self.duplicate),
+            ("Delay", self.delay),
+            ("NotReady", self.not_ready),
+            ("NeverReady", self.never_ready),
+            ("NoAnswer", self.no_answer),
+            ("Fail", self.fail),
+            ("ToError", self.to_error),
+            ("Refuse", self.refuse),
+            ("OutcomeUnknown", self.outcome_unknown),
+            ("SpuriousEvent", self.spurious_event),
+            ("BreakCq", self.break_cq),
+        ]
+    }
+}
