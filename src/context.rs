@@ -75,6 +75,7 @@ impl Context {
         }
     }
 
+    #[cfg(feature = "loopback")]
     pub(crate) fn from_handle(handle: handle::Context) -> Self {
         Context { handle: Arc::new(handle) }
     }

@@ -78,6 +78,7 @@
 //! | work requests | [`Send`], [`SendWithImm`], [`RdmaWrite`], [`RdmaWriteWithImm`], [`RdmaRead`], [`CmpAndSwp`], [`FetchAndAdd`], [`Recv`] |
 //! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives |
 //! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`] |
+//! | telling the peer, connecting | [`endpoint`] |
 //! | what may be posted where | [`rules`] |
 //! | without hardware | [`loopback`] |
 //!
@@ -99,6 +100,7 @@ mod channel;
 mod cold;
 mod context;
 mod cq;
+pub mod endpoint;
 mod entry;
 mod error;
 mod in_flight;

@@ -132,15 +132,26 @@ pub struct NoDepth;
 pub trait InitiatorDepth: Copy + std::fmt::Debug + sealed::Sealed {
     #[doc(hidden)]
     fn to_c(self) -> u8;
+    /// From the number that both sides agreed on; `None` if it is too small for this profile.
+    #[doc(hidden)]
+    fn from_agreed(depth: u8) -> Option<Self>;
 }
 impl InitiatorDepth for ReadDepth {
     fn to_c(self) -> u8 {
         self.get()
     }
+
+    fn from_agreed(depth: u8) -> Option<Self> {
+        ReadDepth::new(depth)
+    }
 }
 impl InitiatorDepth for NoDepth {
     fn to_c(self) -> u8 {
         0
+    }
+
+    fn from_agreed(_: u8) -> Option<Self> {
+        Some(NoDepth)
     }
 }
 

@@ -10,7 +10,8 @@ use crate::bounded::{
 use crate::profile::{Initiator, Profile};
 
 bitflags::bitflags! {
-    /// What peers may do through this queue pair (`qp_access_flags`), within the rights of the regions.
+    /// What peers may do: through a queue pair (`qp_access_flags`), within the rights of the regions; or with an
+    /// [exported region](crate::endpoint::ExportedRegion).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct QpAccess: u32 {
         /// RDMA WRITE.

@@ -31,6 +31,7 @@ pub use recv::RecvPost;
 pub use send::{SendPost, Unsettled};
 
 use crate::ah::AddressHandle;
+use crate::context::Context;
 use crate::cq::CqShared;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Refused};
@@ -125,6 +126,10 @@ impl<P: Profile> Drop for Core<P> {
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub(crate) fn from_core(core: Core<P>) -> Self {
         QueuePair { core, _types: PhantomData }
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context { handle: self.core.handle.parents().pd.parents().clone() }
     }
 
     /// The queue pair number.

@@ -12,6 +12,7 @@ mod bad_wr;
 mod bookings;
 mod connected;
 mod drain;
+mod endpoint;
 mod errors;
 mod events;
 mod forget;

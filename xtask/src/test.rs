@@ -48,6 +48,9 @@ enum Part {
     Guest,
 }
 
+/// What users may turn on.
+const FEATURES: &str = "tokio,serde";
+
 const ALL: [Part; 11] = [
     Part::Format,
     Part::Clippy,
@@ -88,14 +91,22 @@ fn run(part: Part, args: &Args) -> Result<()> {
     match part {
         Part::Format => cargo::run(&["fmt", "--all", "--check"]),
         Part::Clippy => {
-            const ARGS: [&str; 6] =
-                ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+            const ARGS: [&str; 8] = [
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--features",
+                FEATURES,
+                "--",
+                "-D",
+                "warnings",
+            ];
             cargo::run(&ARGS)
         }
         Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins"]),
         Part::Loopback => {
-            let mut args = vec!["test"];
-            for name in ["conformance", "faults", "allocation", "raw"] {
+            let mut args = vec!["test", "--features", FEATURES];
+            for name in ["conformance", "faults", "allocation", "raw", "endpoint"] {
                 args.extend(["--test", name]);
             }
             cargo::run(&args)

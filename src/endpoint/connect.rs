@@ -1,0 +1,337 @@
+//! Connecting an RC queue pair to the endpoint of its peer.
+
+use std::fmt;
+use std::io::{Read, Write};
+
+use super::exchange::{Exchange, ExchangeError, agree, refuse};
+use super::{Endpoint, Service, WireError};
+use crate::bounded::{
+    MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
+};
+use crate::error::{Error, Refused};
+use crate::mr::Access;
+use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
+use crate::qp::QueuePair;
+use crate::qp::attr::{RcRtr, RcRts};
+use crate::remote::RemoteSlice;
+use crate::state::{Init, Rtr, Rts};
+use crate::transport::Rc;
+
+/// An RC queue pair on its way to its peer.
+///
+/// Post receives before [`connect`](Self::connect): the peer may send as soon as it returns there.
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+///
+/// use proverbs::{endpoint::RcConnector, loopback::Fabric, *};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let fabric = Fabric::new();
+/// let (here, there) = UnixStream::pair()?;
+/// // Both sides are the same program text; here they are threads of one process.
+/// let side = |context: Context, mut stream: UnixStream| -> Result<u64, VerbsError> {
+///     let pd = context.alloc_pd()?;
+///     let cq: CompletionQueue = context.create_cq(16)?;
+///     let region = pd.register::<RemoteRead>(4096)?;
+///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+///     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+///
+///     let mut connector = RcConnector::new(qp, Some(1))?; // GID index 1
+///     connector.export(region.remote()).expect("few regions");
+///     let (_qp, peer) = connector.connect(&mut stream).expect("the peer does the same");
+///     Ok(peer.region::<RemoteRead>(0).expect("the peer exports one").len())
+/// };
+/// let (a, b) = (fabric.open_device(), fabric.open_device());
+/// let other = std::thread::spawn(move || side(a, there));
+/// assert_eq!(side(b, here)?, 4096);
+/// assert_eq!(other.join().unwrap()?, 4096);
+/// # Ok(())
+/// # }
+/// ```
+pub struct RcConnector<P: Profile = DefaultProfile> {
+    qp: QueuePair<Rc, Init, P>,
+    mine: Endpoint,
+    gid_index: Option<u8>,
+    /// How long to wait for an acknowledgement; 67 ms at first.
+    pub timeout: Timeout,
+    /// Transport retries; six at first (R8.10).
+    pub retry_cnt: RetryCount,
+    /// RNR retries; infinite at first (R8.11).
+    pub rnr_retry: RnrRetry,
+    /// How long the peer waits when there is no receive; 0.64 ms at first.
+    pub min_rnr_timer: MinRnrTimer,
+    /// The service level; 0 at first.
+    pub sl: ServiceLevel,
+    /// Routers to cross at most; 64 at first.
+    pub hop_limit: u8,
+}
+
+/// A queue pair that did not get connected, as far as it came, and why.
+///
+/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair.
+pub struct Unconnected<P: Profile> {
+    /// The queue pair.
+    pub stage: Stage<P>,
+    /// Why.
+    pub error: ConnectError,
+}
+
+/// How far a queue pair came.
+pub enum Stage<P: Profile> {
+    /// It is as it was.
+    Init(QueuePair<Rc, Init, P>),
+    /// It can receive from the peer.
+    Rtr(QueuePair<Rc, Rtr, P>),
+    /// It is connected, but the peer may not be.
+    Rts(QueuePair<Rc, Rts, P>),
+}
+
+/// Why two sides did not connect.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The peer's endpoint did not come.
+    Exchange(ExchangeError),
+    /// The peer is of another transport.
+    NotRc(Service),
+    /// This side's profile has reads, and the peer serves none at all (R4.6, R4.8).
+    NoReads,
+    /// The device refused.
+    Verbs(Error),
+    /// The peer has this side's endpoint, and will not connect to it.
+    PeerRefused,
+    /// The peer said something else than whether it is ready.
+    NoVerdict([u8; 4]),
+}
+
+impl<P: Profile> RcConnector<P> {
+    /// Asks the device what the peer must know of `qp`. `gid_index` is that of this side's GID, which RoCE
+    /// needs. If the device refuses, the queue pair comes back.
+    pub fn new(
+        qp: QueuePair<Rc, Init, P>,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Refused<QueuePair<Rc, Init, P>>> {
+        match Endpoint::of_rc(&qp, gid_index) {
+            Ok(mut mine) => {
+                let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
+                mine.service = Service::Rc { initiator, responder: ResponderDepth::ONE };
+                Ok(RcConnector {
+                    qp,
+                    mine,
+                    gid_index,
+                    timeout: Timeout::MS_67,
+                    retry_cnt: RetryCount::SIX,
+                    rnr_retry: RnrRetry::Infinite,
+                    min_rnr_timer: MinRnrTimer::MS_0_64,
+                    sl: ServiceLevel::default(),
+                    hop_limit: 64,
+                })
+            }
+            Err(error) => Err(Refused::new(qp, error)),
+        }
+    }
+
+    /// What the peer is told.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.mine
+    }
+
+    /// The queue pair, to post receives to.
+    pub fn qp(&mut self) -> &mut QueuePair<Rc, Init, P> {
+        &mut self.qp
+    }
+
+    /// The queue pair, unconnected.
+    pub fn into_qp(self) -> QueuePair<Rc, Init, P> {
+        self.qp
+    }
+
+    /// Tells the peer of a region that it may reach.
+    pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
+        self.mine.export(region)
+    }
+
+    /// Reads and atomics of the peer's that this side serves at once; one at first (R4.7).
+    pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
+        if let Service::Rc { responder, .. } = &mut self.mine.service {
+            *responder = depth;
+        }
+    }
+
+    /// Reads and atomics that this side wants outstanding; one at first. It gets no more than the peer
+    /// serves (R4.8).
+    pub fn set_initiator_depth(&mut self, depth: ReadDepth)
+    where
+        P: Profile<Initiator = crate::profile::Reads>,
+    {
+        if let Service::Rc { initiator, .. } = &mut self.mine.service {
+            *initiator = Some(depth);
+        }
+    }
+
+    /// The largest path MTU; the port's at first. The smaller of both sides' is used (R8.6).
+    pub fn set_mtu(&mut self, mtu: Mtu) {
+        self.mine.mtu = mtu;
+    }
+
+    /// The number of the first packet; random at first.
+    pub fn set_psn(&mut self, psn: Psn) {
+        self.mine.psn = psn;
+    }
+
+    /// Exchanges endpoints over `stream` and connects, as the peer does at the same time; gives the queue pair
+    /// in RTS, and the peer's endpoint.
+    ///
+    /// When it returns the peer is ready to receive too. Nothing is read from the stream behind the peer's
+    /// last word, so it can be used on. It waits as long as the stream does: set a time-out on it.
+    #[allow(clippy::type_complexity)] // spelt out, it says what comes back
+    pub fn connect<S: Read + Write + ?Sized>(
+        self,
+        stream: &mut S,
+    ) -> Result<(QueuePair<Rc, Rts, P>, Endpoint), Unconnected<P>> {
+        let mut exchange = Exchange::new(&self.mine);
+        let peer = match exchange.run(stream) {
+            Ok(peer) => peer,
+            Err(error) => {
+                if exchange.is_sent() {
+                    refuse(stream);
+                }
+                return Err(Unconnected { stage: Stage::Init(self.qp), error: error.into() });
+            }
+        };
+        let qp = self.connect_to(&peer).inspect_err(|_| refuse(stream))?;
+        match agree(stream) {
+            Ok(()) => Ok((qp, peer)),
+            Err(error) => Err(Unconnected { stage: Stage::Rts(qp), error }),
+        }
+    }
+
+    /// Connects to an endpoint that came by other means. The peer must do so too before it is sent to.
+    pub fn connect_to(self, peer: &Endpoint) -> Result<QueuePair<Rc, Rts, P>, Unconnected<P>> {
+        let (rtr, rts) = match self.plan(peer) {
+            Ok(plan) => plan,
+            Err(error) => return Err(Unconnected { stage: Stage::Init(self.qp), error }),
+        };
+        let qp = self.qp.modify(rtr).map_err(|Refused { object, error }| Unconnected {
+            stage: Stage::Init(object),
+            error: error.into(),
+        })?;
+        qp.modify(rts).map_err(|Refused { object, error }| Unconnected {
+            stage: Stage::Rtr(object),
+            error: error.into(),
+        })
+    }
+
+    /// The attributes, before anything is changed.
+    fn plan(&self, peer: &Endpoint) -> Result<(RcRtr, RcRts<P>), ConnectError> {
+        let Service::Rc { responder: serves, .. } = peer.service else {
+            return Err(ConnectError::NotRc(peer.service));
+        };
+        let Service::Rc { initiator, responder } = self.mine.service else {
+            return Err(ConnectError::NotRc(self.mine.service));
+        };
+        let wants = initiator.map_or(0, ReadDepth::get);
+        let depth = <Depth<P>>::from_agreed(wants.min(serves.get()));
+        let depth = depth.ok_or(ConnectError::NoReads)?;
+        let mut address = peer.address(&self.qp.context(), self.qp.core.port, self.gid_index)?;
+        address.sl = self.sl;
+        if let Some(global) = &mut address.global {
+            global.hop_limit = self.hop_limit;
+        }
+        let rtr = RcRtr {
+            path_mtu: self.mine.mtu.min(peer.mtu),
+            max_dest_rd_atomic: responder,
+            min_rnr_timer: self.min_rnr_timer,
+            ..RcRtr::new(address, peer.qpn, peer.psn)
+        };
+        let rts = RcRts {
+            timeout: self.timeout,
+            retry_cnt: self.retry_cnt,
+            rnr_retry: self.rnr_retry,
+            ..RcRts::new(self.mine.psn, depth)
+        };
+        Ok((rtr, rts))
+    }
+}
+
+type Depth<P> = <<P as Profile>::Initiator as Initiator>::Depth;
+
+impl From<ExchangeError> for ConnectError {
+    fn from(error: ExchangeError) -> Self {
+        ConnectError::Exchange(error)
+    }
+}
+
+impl From<Error> for ConnectError {
+    fn from(error: Error) -> Self {
+        ConnectError::Verbs(error)
+    }
+}
+
+impl<P: Profile> From<Unconnected<P>> for ConnectError {
+    fn from(unconnected: Unconnected<P>) -> Self {
+        unconnected.error
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Exchange(error) => error.fmt(f),
+            ConnectError::NotRc(service) => {
+                write!(f, "an RC queue pair connects to another, not to {service:?}")
+            }
+            ConnectError::NoReads => f.write_str(
+                "the peer serves no reads or atomics (its responder depth is 0): \
+                 use a profile with `initiator: NoReads`",
+            ),
+            ConnectError::Verbs(error) => error.fmt(f),
+            ConnectError::PeerRefused => f.write_str("the peer refused to connect"),
+            ConnectError::NoVerdict(word) => {
+                let word = word.escape_ascii();
+                write!(f, "the peer said \"{word}\" instead of whether it is ready")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConnectError::Exchange(error) => Some(error),
+            ConnectError::Verbs(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl<P: Profile> fmt::Debug for Stage<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::Init(qp) => qp.fmt(f),
+            Stage::Rtr(qp) => qp.fmt(f),
+            Stage::Rts(qp) => qp.fmt(f),
+        }
+    }
+}
+
+impl<P: Profile> fmt::Debug for Unconnected<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl<P: Profile> fmt::Display for Unconnected<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl<P: Profile> std::error::Error for Unconnected<P> {}
+
+impl<P: Profile> fmt::Debug for RcConnector<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RcConnector({:?})", self.mine)
+    }
+}

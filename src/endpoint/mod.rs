@@ -1,0 +1,295 @@
+//! Endpoint exchange: the few numbers that a peer needs, checked on the way in.
+//!
+//! An [`Endpoint`] says who a queue pair is and which regions the peer may reach. It travels by whatever two
+//! programs have: [`exchange`] sends it over any `Read + Write`, [`RcConnector::connect`] connects an RC pair
+//! on top of that, and with the feature `serde` it goes into any format of yours.
+//!
+//! Nothing here is secret and nothing authenticates the peer: who can talk on the stream can send numbers.
+//!
+//! # The wire format, version 1
+//!
+//! Integers are in network order. The first 12 bytes mean the same in every version.
+//!
+//! | offset | bytes | what |
+//! |---|---|---|
+//! | 0 | 4 | `pvep` |
+//! | 4 | 2 | version: 1 |
+//! | 6 | 2 | regions, at most 1024 |
+//! | 8 | 4 | length of the whole, bytes: 56 + 24 a region |
+//! | 12 | 1 | service: 1 RC, 2 UC, 3 UD |
+//! | 13 | 1 | largest path MTU, as `enum ibv_mtu`: 1 (256 bytes) to 5 (4096) |
+//! | 14 | 2 | LID; 0 on RoCE |
+//! | 16 | 4 | queue pair number, 2 to 2^24 - 2 |
+//! | 20 | 4 | PSN of the first packet that it sends, 24 bits |
+//! | 24 | 16 | GID; zeroes if there is none |
+//! | 40 | 1 | RC: reads and atomics that it wants outstanding, 0 to 128; others 0 |
+//! | 41 | 1 | RC: reads and atomics that it serves at once, 0 to 128; others 0 |
+//! | 42 | 2 | 0 |
+//! | 44 | 4 | UD: Q_Key, 31 bits; others 0 |
+//! | 48 | 4 | depth of its send queue, work requests |
+//! | 52 | 4 | depth of its own receive queue, work requests; 0 with a shared one |
+//! | 56 | 24 each | regions |
+//!
+//! A region: address (8 bytes), length (8, at least 1, not past the end of the address space), rkey (4),
+//! rights (4: 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC, or a sum, not 0).
+//!
+//! ```
+//! use proverbs::{endpoint::*, *};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let service = Service::Rc { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::ONE };
+//! let mut mine = Endpoint::new(service, Qpn::try_from(0x1c)?, Psn::try_from(7)?, Mtu::Bytes1024)?;
+//! mine.export(RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000_0000, 4096, 0x1234))?;
+//!
+//! let peer = Endpoint::from_bytes(&mine.to_bytes())?;
+//! assert_eq!(peer, mine);
+//! let region: RemoteSlice<RemoteRead> = peer.region(0)?;
+//! assert_eq!(region.len(), 4096);
+//! let error = peer.region::<RemoteWrite>(0).unwrap_err();
+//! assert_eq!(error.to_string(), "region 0 grants REMOTE_READ, not REMOTE_WRITE");
+//! # Ok(())
+//! # }
+//! ```
+
+mod connect;
+mod exchange;
+mod region;
+#[cfg(feature = "serde")]
+mod serde;
+mod wire;
+
+use std::hash::{BuildHasher, RandomState};
+
+pub use connect::{ConnectError, RcConnector, Stage, Unconnected};
+pub use exchange::{CHUNK, ExchangeError, exchange};
+pub use region::{ExportedRegion, NoSuchRegion, RegionError};
+pub use wire::WireError;
+
+use crate::ah::{AddressVector, Gid, GlobalRoute};
+use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::context::{Context, LinkLayer, PortAttr};
+use crate::error::{Error, ErrorKind};
+use crate::mr::Access;
+use crate::profile::Profile;
+use crate::qp::{Depth, QueuePair};
+use crate::remote::RemoteSlice;
+use crate::state::Init;
+use crate::transport::{Rc, Transport, Uc, Ud};
+
+/// The transport of an endpoint, with the numbers that only it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Reliable connected.
+    Rc {
+        /// Reads and atomics that it wants outstanding; `None` if it issues none.
+        initiator: Option<ReadDepth>,
+        /// Reads and atomics of the peer's that it serves at once.
+        responder: ResponderDepth,
+    },
+    /// Unreliable connected.
+    Uc,
+    /// Unreliable datagram.
+    Ud {
+        /// The key that messages to it must carry.
+        qkey: Qkey,
+    },
+}
+
+/// What a peer needs to know of a queue pair, and of the regions that it may reach.
+///
+/// Whatever way one was made, it is one that [`to_bytes`](Self::to_bytes) and
+/// [`from_bytes`](Self::from_bytes) carry unchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    service: Service,
+    qpn: Qpn,
+    psn: Psn,
+    mtu: Mtu,
+    gid: Gid,
+    lid: u16,
+    depth: Depth,
+    regions: Vec<ExportedRegion>,
+}
+
+impl Endpoint {
+    /// Most regions that one endpoint exports.
+    pub const MAX_REGIONS: usize = 1024;
+
+    /// An endpoint from its numbers, with no GID or LID, depths of 0 and no region. Queue pair numbers
+    /// 0, 1 and 2^24 - 1 belong to management and multicast, and are refused.
+    pub fn new(service: Service, qpn: Qpn, psn: Psn, mtu: Mtu) -> Result<Self, WireError> {
+        if !(2..Qpn::MAX.get()).contains(&qpn.get()) {
+            return Err(WireError::ReservedQpn(qpn));
+        }
+        let (gid, lid, depth) = (Gid::default(), 0, Depth { send: 0, recv: 0 });
+        Ok(Endpoint { service, qpn, psn, mtu, gid, lid, depth, regions: Vec::new() })
+    }
+
+    /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and one read or
+    /// atomic at a time each way. [`RcConnector`] makes one like it.
+    pub fn of_rc<P: Profile>(
+        qp: &QueuePair<Rc, Init, P>,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
+        let initiator = Some(ReadDepth::ONE);
+        Self::of(qp, Service::Rc { initiator, responder: ResponderDepth::ONE }, gid_index)
+    }
+
+    /// The endpoint of a UC queue pair, with the LID, MTU and GID of its port, and a random PSN.
+    pub fn of_uc<P: Profile>(
+        qp: &QueuePair<Uc, Init, P>,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
+        Self::of(qp, Service::Uc, gid_index)
+    }
+
+    /// The endpoint of a UD queue pair with this Q_Key, with the LID, MTU and GID of its port, and a
+    /// random PSN.
+    pub fn of_ud<P: Profile>(
+        qp: &QueuePair<Ud, Init, P>,
+        qkey: Qkey,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
+        Self::of(qp, Service::Ud { qkey }, gid_index)
+    }
+
+    fn of<T: Transport, P: Profile>(
+        qp: &QueuePair<T, Init, P>,
+        service: Service,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
+        const DEVICE: &str = "the device gave a queue pair a number that no peer may name";
+        let context = qp.context();
+        let port = context.query_port(qp.core.port)?;
+        let gid = source(&context, qp.core.port, &port, gid_index)?;
+        let qpn = Qpn::try_from(qp.qp_num())?;
+        // Packets of an earlier connection cannot pass for this one's.
+        let random = RandomState::new().hash_one(qp.qp_num()) as u32;
+        let psn = Psn::try_from(random & Psn::MAX.get())?;
+        let mtu = port.active_mtu.unwrap_or(Mtu::Bytes1024);
+        let endpoint = Self::new(service, qpn, psn, mtu)
+            .map_err(|_| Error::new("ibv_create_qp", ErrorKind::Protocol(DEVICE)))?;
+        Ok(endpoint.with_gid(gid).with_lid(port.lid).with_depth(qp.depth()))
+    }
+
+    /// As it is, with this GID.
+    pub fn with_gid(mut self, gid: Gid) -> Self {
+        self.gid = gid;
+        self
+    }
+
+    /// As it is, with this LID.
+    pub fn with_lid(mut self, lid: u16) -> Self {
+        self.lid = lid;
+        self
+    }
+
+    /// As it is, with these depths.
+    pub fn with_depth(mut self, depth: Depth) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// Adds a region; the peer knows it by the number of regions before it.
+    pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
+        let index = self.regions.len();
+        let region = ExportedRegion::new(region);
+        self.push(region.map_err(|why| WireError::Region { index, why })?)
+    }
+
+    fn push(&mut self, region: ExportedRegion) -> Result<(), WireError> {
+        if self.regions.len() == Self::MAX_REGIONS {
+            return Err(WireError::TooManyRegions { count: Self::MAX_REGIONS + 1 });
+        }
+        self.regions.push(region);
+        Ok(())
+    }
+
+    /// The transport, and what only it has.
+    pub fn service(&self) -> Service {
+        self.service
+    }
+
+    /// The queue pair number.
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// The number of the first packet that it sends (R8.7).
+    pub fn psn(&self) -> Psn {
+        self.psn
+    }
+
+    /// The largest path MTU that its port carries.
+    pub fn mtu(&self) -> Mtu {
+        self.mtu
+    }
+
+    /// Its GID; zeroes if it has none.
+    pub fn gid(&self) -> Gid {
+        self.gid
+    }
+
+    /// Its LID; 0 on RoCE.
+    pub fn lid(&self) -> u16 {
+        self.lid
+    }
+
+    /// Its depths, work requests: how many receives it can hold posted, among others.
+    pub fn depth(&self) -> Depth {
+        self.depth
+    }
+
+    /// The regions that it exports.
+    pub fn regions(&self) -> &[ExportedRegion] {
+        &self.regions
+    }
+
+    /// The region with this index, if the peer granted all the rights of `A` to it.
+    pub fn region<A: Access>(&self, index: usize) -> Result<RemoteSlice<A>, NoSuchRegion> {
+        let count = self.regions.len();
+        let region = self.regions.get(index).ok_or(NoSuchRegion::Index { index, count })?;
+        region.slice().ok_or(NoSuchRegion::rights::<A>(index, region.rights()))
+    }
+
+    /// The way to this endpoint from `port` of `context`, whose GID table has `gid_index`: by GID if both have
+    /// one, else by LID. An error says which number lacks.
+    pub fn address(
+        &self,
+        context: &Context,
+        port: u8,
+        gid_index: Option<u8>,
+    ) -> Result<AddressVector, Error> {
+        let lacks = |what: &str| Err(Error::os("ibv_modify_qp", libc::EINVAL, what));
+        let is_ethernet = context.query_port(port)?.link_layer == LinkLayer::Ethernet;
+        match gid_index {
+            // A GID without an interface id names nobody.
+            Some(index) if self.gid.0[8..] != [0; 8] => {
+                let global = Some(GlobalRoute::new(self.gid, index));
+                Ok(AddressVector { global, ..AddressVector::infiniband(port, self.lid) })
+            }
+            Some(_) if is_ethernet => lacks("the peer sent no GID, which RoCE needs"),
+            None if is_ethernet => lacks("RoCE needs a GID index"),
+            _ if self.lid == 0 => lacks("the peer sent neither a GID nor a LID"),
+            _ => Ok(AddressVector::infiniband(port, self.lid)),
+        }
+    }
+}
+
+/// The GID that packets leave with.
+fn source(context: &Context, port: u8, attr: &PortAttr, index: Option<u8>) -> Result<Gid, Error> {
+    match index {
+        Some(index) => match context.query_gid(port, index)? {
+            gid if gid.is_zero() => {
+                let what = format!("port {port} has no GID at index {index}");
+                Err(Error::new("ibv_query_gid", ErrorKind::NotFound(what)))
+            }
+            gid => Ok(gid),
+        },
+        None if attr.link_layer == LinkLayer::Ethernet => {
+            let asked = format!("port {port} is Ethernet (RoCE), which needs a GID index");
+            Err(Error::os("ibv_query_gid", libc::EINVAL, asked))
+        }
+        None => Ok(Gid::default()),
+    }
+}

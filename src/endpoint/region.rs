@@ -1,0 +1,161 @@
+//! Regions as they travel: address, length, rkey and rights, the rights a value.
+
+use std::fmt;
+
+use crate::mr::Access;
+use crate::qp::attr::QpAccess;
+use crate::remote::RemoteSlice;
+
+/// A region that a peer may reach. [`slice`](Self::slice) brings its rights back into the type.
+///
+/// # Invariants
+/// At least one byte, none past the end of the address space, at least one right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportedRegion {
+    addr: u64,
+    len: u64,
+    rkey: u32,
+    rights: QpAccess,
+}
+
+/// Why a region cannot be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionError {
+    /// It has no bytes (R6.4).
+    Empty,
+    /// It ends past the end of the address space.
+    Wraps {
+        /// Its address.
+        addr: u64,
+        /// Its length, bytes.
+        len: u64,
+    },
+    /// The rights are none, or have bits besides 2, 4 and 8.
+    Rights {
+        /// The bits.
+        bits: u32,
+    },
+}
+
+/// What a program asked of its peer's regions, and they do not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSuchRegion {
+    /// The peer exported fewer regions.
+    Index {
+        /// The index that was asked.
+        index: usize,
+        /// The number of regions.
+        count: usize,
+    },
+    /// The peer granted other rights.
+    Rights {
+        /// The region.
+        index: usize,
+        /// What it grants.
+        granted: QpAccess,
+        /// What was asked.
+        asked: QpAccess,
+    },
+}
+
+impl ExportedRegion {
+    /// A region as an endpoint carries it.
+    pub fn new<A: Access>(slice: RemoteSlice<A>) -> Result<Self, RegionError> {
+        let RemoteSlice { addr, len, rkey, .. } = slice;
+        Self::checked(addr, len, rkey, rights_of::<A>().bits())
+    }
+
+    pub(super) fn checked(addr: u64, len: u64, rkey: u32, bits: u32) -> Result<Self, RegionError> {
+        let last = len.checked_sub(1).ok_or(RegionError::Empty)?;
+        addr.checked_add(last).ok_or(RegionError::Wraps { addr, len })?;
+        match QpAccess::from_bits(bits) {
+            Some(rights) if !rights.is_empty() => Ok(ExportedRegion { addr, len, rkey, rights }),
+            _ => Err(RegionError::Rights { bits }),
+        }
+    }
+
+    /// The address at the peer.
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// The length, bytes; at least 1.
+    #[allow(clippy::len_without_is_empty)] // it never is
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The remote key.
+    pub fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// What the peer may do.
+    pub fn rights(&self) -> QpAccess {
+        self.rights
+    }
+
+    /// The region with the rights `A` in its type; `None` if it grants fewer.
+    pub fn slice<A: Access>(&self) -> Option<RemoteSlice<A>> {
+        let granted = self.rights.contains(rights_of::<A>());
+        granted.then(|| RemoteSlice::from_parts(self.addr, self.len, self.rkey))
+    }
+}
+
+/// The remote rights in `A`: LOCAL_WRITE is no matter of the peer's.
+fn rights_of<A: Access>() -> QpAccess {
+    QpAccess::from_bits_truncate(A::FLAGS)
+}
+
+impl NoSuchRegion {
+    pub(super) fn rights<A: Access>(index: usize, granted: QpAccess) -> Self {
+        NoSuchRegion::Rights { index, granted, asked: rights_of::<A>() }
+    }
+}
+
+/// Rights by their names in the manual page.
+struct Names(QpAccess);
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no remote right");
+        }
+        for (i, (name, _)) in self.0.iter_names().enumerate() {
+            let between = if i == 0 { "" } else { " | " };
+            write!(f, "{between}{name}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegionError::Empty => f.write_str("it has no bytes"),
+            RegionError::Wraps { addr, len } => {
+                write!(f, "{len} bytes at {addr:#x} end past the end of the address space")
+            }
+            RegionError::Rights { bits: 0 } => f.write_str("it grants no remote right"),
+            RegionError::Rights { bits } => {
+                write!(f, "rights {bits:#x} are not a sum of 2 (write), 4 (read) and 8 (atomic)")
+            }
+        }
+    }
+}
+
+impl fmt::Display for NoSuchRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            NoSuchRegion::Index { index, count } => {
+                write!(f, "no region {index}: the peer exported {count}")
+            }
+            NoSuchRegion::Rights { index, granted, asked } => {
+                write!(f, "region {index} grants {}, not {}", Names(granted), Names(asked))
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegionError {}
+impl std::error::Error for NoSuchRegion {}

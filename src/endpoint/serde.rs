@@ -1,0 +1,118 @@
+//! `Serialize` and `Deserialize` for endpoints, as strict as the wire format.
+
+use std::net::Ipv6Addr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::wire::too_deep;
+use super::{Endpoint, ExportedRegion, Service, WireError};
+use crate::ah::Gid;
+use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::qp::Depth;
+use crate::qp::attr::QpAccess;
+
+/// An endpoint of numbers, not looked at yet.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    service: UncheckedService,
+    qpn: u32,
+    psn: u32,
+    /// Bytes.
+    mtu: u32,
+    gid: Ipv6Addr,
+    lid: u16,
+    send_depth: u32,
+    recv_depth: u32,
+    regions: Vec<UncheckedRegion>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum UncheckedService {
+    Rc { initiator: u8, responder: u8 },
+    Uc,
+    Ud { qkey: u32 },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UncheckedRegion {
+    addr: u64,
+    len: u64,
+    rkey: u32,
+    read: bool,
+    write: bool,
+    atomic: bool,
+}
+
+impl Serialize for Endpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let service = match self.service {
+            Service::Rc { initiator, responder } => UncheckedService::Rc {
+                initiator: initiator.map_or(0, ReadDepth::get),
+                responder: responder.get(),
+            },
+            Service::Uc => UncheckedService::Uc,
+            Service::Ud { qkey } => UncheckedService::Ud { qkey: qkey.get() },
+        };
+        let regions = self.regions.iter().map(|region| UncheckedRegion {
+            addr: region.addr(),
+            len: region.len(),
+            rkey: region.rkey(),
+            read: region.rights().contains(QpAccess::REMOTE_READ),
+            write: region.rights().contains(QpAccess::REMOTE_WRITE),
+            atomic: region.rights().contains(QpAccess::REMOTE_ATOMIC),
+        });
+        let unchecked = Unchecked {
+            service,
+            qpn: self.qpn.get(),
+            psn: self.psn.get(),
+            mtu: self.mtu.bytes(),
+            gid: Ipv6Addr::from(self.gid.0),
+            lid: self.lid,
+            send_depth: self.depth.send,
+            recv_depth: self.depth.recv,
+            regions: regions.collect(),
+        };
+        unchecked.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Unchecked::deserialize(deserializer)?.check().map_err(de::Error::custom)
+    }
+}
+
+impl Unchecked {
+    fn check(self) -> Result<Endpoint, WireError> {
+        let service = match self.service {
+            UncheckedService::Rc { initiator, responder } => {
+                let initiator = match initiator {
+                    0 => None,
+                    some => Some(ReadDepth::new(some).ok_or_else(|| too_deep(some))?),
+                };
+                Service::Rc { initiator, responder: ResponderDepth::try_from(responder)? }
+            }
+            UncheckedService::Uc => Service::Uc,
+            UncheckedService::Ud { qkey } => Service::Ud { qkey: Qkey::try_from(qkey)? },
+        };
+        let mtu = Mtu::from_bytes(self.mtu).ok_or(WireError::Mtu(self.mtu))?;
+        let (qpn, psn) = (Qpn::try_from(self.qpn)?, Psn::try_from(self.psn)?);
+        let mut endpoint = Endpoint::new(service, qpn, psn, mtu)?
+            .with_gid(Gid(self.gid.octets()))
+            .with_lid(self.lid)
+            .with_depth(Depth { send: self.send_depth, recv: self.recv_depth });
+        for (index, region) in self.regions.into_iter().enumerate() {
+            let mut rights = QpAccess::empty();
+            rights.set(QpAccess::REMOTE_READ, region.read);
+            rights.set(QpAccess::REMOTE_WRITE, region.write);
+            rights.set(QpAccess::REMOTE_ATOMIC, region.atomic);
+            let region =
+                ExportedRegion::checked(region.addr, region.len, region.rkey, rights.bits());
+            endpoint.push(region.map_err(|why| WireError::Region { index, why })?)?;
+        }
+        Ok(endpoint)
+    }
+}

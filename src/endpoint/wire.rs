@@ -1,0 +1,297 @@
+//! The wire format: bytes out, and bytes in, each of them looked at.
+
+use std::fmt;
+
+use super::{Endpoint, ExportedRegion, RegionError, Service};
+use crate::ah::Gid;
+use crate::bounded::{Mtu, OutOfRange, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::qp::Depth;
+
+const MAGIC: [u8; 4] = *b"pvep";
+const VERSION: u16 = 1;
+/// What every version starts with.
+pub(super) const PREFIX: usize = 12;
+const REGION: usize = 24;
+
+/// Why bytes are no endpoint, or numbers make none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WireError {
+    /// They end too early.
+    Truncated {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes that are there.
+        got: usize,
+    },
+    /// They go on behind the end.
+    Trailing {
+        /// Bytes too many.
+        extra: usize,
+    },
+    /// They do not start with `pvep`.
+    Magic([u8; 4]),
+    /// They are of another version of the format.
+    Version {
+        /// The version.
+        theirs: u16,
+        /// The one that this crate speaks.
+        ours: u16,
+    },
+    /// The length and the number of regions contradict each other.
+    Length {
+        /// The length that they claim, bytes.
+        length: u32,
+        /// The number of regions.
+        regions: u16,
+    },
+    /// More regions than [`Endpoint::MAX_REGIONS`].
+    TooManyRegions {
+        /// The number of regions.
+        count: usize,
+    },
+    /// There is no service with this code.
+    Service(u8),
+    /// There is no MTU with this code.
+    Mtu(u32),
+    /// A number has too many bits.
+    OutOfRange(OutOfRange),
+    /// A queue pair number that belongs to management or multicast.
+    ReservedQpn(Qpn),
+    /// A field that this service does not have is not 0.
+    Foreign {
+        /// The field.
+        what: &'static str,
+        /// What it holds.
+        value: u32,
+    },
+    /// A region cannot be one.
+    Region {
+        /// Its index.
+        index: usize,
+        /// Why.
+        why: RegionError,
+    },
+}
+
+impl Endpoint {
+    /// Bytes of an endpoint without regions; each region adds 24.
+    pub const MIN_WIRE_LEN: usize = 56;
+    /// Bytes of an endpoint with as many regions as can be.
+    pub const MAX_WIRE_LEN: usize = Self::MIN_WIRE_LEN + Self::MAX_REGIONS * REGION;
+
+    /// The endpoint in the [wire format](crate::endpoint).
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (code, initiator, responder, qkey) = match self.service {
+            Service::Rc { initiator, responder } => {
+                (1, initiator.map_or(0, ReadDepth::get), responder.get(), 0)
+            }
+            Service::Uc => (2, 0, 0, 0),
+            Service::Ud { qkey } => (3, 0, 0, qkey.get()),
+        };
+        let length = Self::MIN_WIRE_LEN + self.regions.len() * REGION;
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        bytes.extend_from_slice(&(self.regions.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(&(length as u32).to_be_bytes());
+        bytes.extend_from_slice(&[code, self.mtu.to_c() as u8]);
+        bytes.extend_from_slice(&self.lid.to_be_bytes());
+        bytes.extend_from_slice(&self.qpn.get().to_be_bytes());
+        bytes.extend_from_slice(&self.psn.get().to_be_bytes());
+        bytes.extend_from_slice(&self.gid.0);
+        bytes.extend_from_slice(&[initiator, responder, 0, 0]);
+        bytes.extend_from_slice(&qkey.to_be_bytes());
+        bytes.extend_from_slice(&self.depth.send.to_be_bytes());
+        bytes.extend_from_slice(&self.depth.recv.to_be_bytes());
+        for region in &self.regions {
+            bytes.extend_from_slice(&region.addr().to_be_bytes());
+            bytes.extend_from_slice(&region.len().to_be_bytes());
+            bytes.extend_from_slice(&region.rkey().to_be_bytes());
+            bytes.extend_from_slice(&region.rights().bits().to_be_bytes());
+        }
+        bytes
+    }
+
+    /// The endpoint that all of `bytes` is, every field checked. Never panics, whatever they are.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, WireError> {
+        match Self::split_bytes(bytes)? {
+            (endpoint, []) => Ok(endpoint),
+            (_, rest) => Err(WireError::Trailing { extra: rest.len() }),
+        }
+    }
+
+    /// The endpoint that `bytes` start with, and what is behind it.
+    pub fn split_bytes(bytes: &[u8]) -> Result<(Self, &[u8]), WireError> {
+        let length = announced(bytes)?;
+        let Some((bytes, rest)) = bytes.split_at_checked(length) else {
+            return Err(WireError::Truncated { needed: length, got: bytes.len() });
+        };
+        let mut fields = Fields { all: length, left: bytes };
+        // The prefix, which has been looked at.
+        let _: [u8; PREFIX] = fields.take()?;
+        let ([code], mtu, lid) = (fields.take()?, fields.u8()?, fields.u16()?);
+        let mtu = Mtu::from_c(mtu.into()).ok_or(WireError::Mtu(mtu.into()))?;
+        let (qpn, psn) = (Qpn::try_from(fields.u32()?)?, Psn::try_from(fields.u32()?)?);
+        let gid = Gid(fields.take()?);
+        let (initiator, responder) = (fields.u8()?, fields.u8()?);
+        none("the field at 42", fields.u16()?.into())?;
+        let qkey = fields.u32()?;
+        let service = match code {
+            1 => {
+                none("Q_Key", qkey)?;
+                let initiator = match initiator {
+                    0 => None,
+                    some => Some(ReadDepth::new(some).ok_or_else(|| too_deep(some))?),
+                };
+                Service::Rc { initiator, responder: ResponderDepth::try_from(responder)? }
+            }
+            2 | 3 => {
+                none("initiator depth", initiator.into())?;
+                none("responder depth", responder.into())?;
+                if code == 2 {
+                    none("Q_Key", qkey)?;
+                    Service::Uc
+                } else {
+                    Service::Ud { qkey: Qkey::try_from(qkey)? }
+                }
+            }
+            _ => return Err(WireError::Service(code)),
+        };
+        let depth = Depth { send: fields.u32()?, recv: fields.u32()? };
+        let endpoint = Endpoint::new(service, qpn, psn, mtu)?;
+        let mut endpoint = endpoint.with_gid(gid).with_lid(lid).with_depth(depth);
+        endpoint.regions.reserve_exact(fields.left.len() / REGION);
+        while !fields.left.is_empty() {
+            let (addr, len) = (fields.u64()?, fields.u64()?);
+            let region = ExportedRegion::checked(addr, len, fields.u32()?, fields.u32()?);
+            let index = endpoint.regions.len();
+            endpoint.push(region.map_err(|why| WireError::Region { index, why })?)?;
+        }
+        Ok((endpoint, rest))
+    }
+}
+
+/// The length of the endpoint that `bytes` start with, which its first 12 bytes tell.
+pub(super) fn announced(bytes: &[u8]) -> Result<usize, WireError> {
+    let mut fields = Fields { all: PREFIX, left: bytes };
+    // What is wrong from the first byte on is said at once.
+    let start = bytes.len().min(MAGIC.len());
+    if bytes[..start] != MAGIC[..start] {
+        let mut found = [0; 4];
+        found[..start].copy_from_slice(&bytes[..start]);
+        return Err(WireError::Magic(found));
+    }
+    if bytes.len() < PREFIX {
+        return Err(WireError::Truncated { needed: PREFIX, got: bytes.len() });
+    }
+    let _: [u8; 4] = fields.take()?;
+    let theirs = fields.u16()?;
+    if theirs != VERSION {
+        return Err(WireError::Version { theirs, ours: VERSION });
+    }
+    let (regions, length) = (fields.u16()?, fields.u32()?);
+    let count = usize::from(regions);
+    if count > Endpoint::MAX_REGIONS {
+        return Err(WireError::TooManyRegions { count });
+    }
+    let needed = Endpoint::MIN_WIRE_LEN + count * REGION;
+    if length as usize != needed {
+        return Err(WireError::Length { length, regions });
+    }
+    Ok(needed)
+}
+
+fn none(what: &'static str, value: u32) -> Result<(), WireError> {
+    if value == 0 { Ok(()) } else { Err(WireError::Foreign { what, value }) }
+}
+
+pub(super) fn too_deep(depth: u8) -> OutOfRange {
+    OutOfRange { what: "max_rd_atomic", asked: depth.into(), max: 128 }
+}
+
+/// Bytes, field by field.
+struct Fields<'a> {
+    all: usize,
+    left: &'a [u8],
+}
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        match self.left.split_first_chunk() {
+            Some((field, left)) => {
+                self.left = left;
+                Ok(*field)
+            }
+            None => {
+                let got = self.left.len();
+                Err(WireError::Truncated { needed: self.all, got })
+            }
+        }
+    }
+
+    fn u8(&mut self) -> Result<u8, WireError> {
+        self.take().map(u8::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, WireError> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, WireError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, WireError> {
+        self.take().map(u64::from_be_bytes)
+    }
+}
+
+impl From<OutOfRange> for WireError {
+    fn from(error: OutOfRange) -> Self {
+        WireError::OutOfRange(error)
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            WireError::Truncated { needed, got } => {
+                write!(f, "an endpoint of at least {needed} bytes ends after {got}")
+            }
+            WireError::Trailing { extra } => {
+                write!(f, "{extra} bytes are left behind the endpoint")
+            }
+            WireError::Magic(found) => {
+                let found = found.escape_ascii();
+                write!(f, "an endpoint starts with \"pvep\", these bytes with \"{found}\"")
+            }
+            WireError::Version { theirs, ours } => {
+                write!(f, "the endpoint is of version {theirs} of the format, not {ours}")
+            }
+            WireError::Length { length, regions } => {
+                let needed = Endpoint::MIN_WIRE_LEN + usize::from(regions) * REGION;
+                write!(f, "an endpoint with {regions} regions has {needed} bytes, not {length}")
+            }
+            WireError::TooManyRegions { count } => {
+                write!(f, "{count} regions exceed {}", Endpoint::MAX_REGIONS)
+            }
+            WireError::Service(code) => {
+                write!(f, "service {code} is none of 1 (RC), 2 (UC) and 3 (UD)")
+            }
+            WireError::Mtu(code) => {
+                write!(f, "path MTU {code} is none of 1 to 5, or of 256 to 4096 bytes")
+            }
+            WireError::OutOfRange(error) => error.fmt(f),
+            WireError::ReservedQpn(qpn) => {
+                write!(f, "queue pair number {:#x} belongs to management or multicast", qpn.get())
+            }
+            WireError::Foreign { what, value } => {
+                write!(f, "{what} is {value}, but this service has none: it must be 0")
+            }
+            WireError::Region { index, why } => write!(f, "region {index}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}

@@ -1,0 +1,353 @@
+//! Endpoints on the wire: whatever can be one travels unchanged, and nothing else comes in.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Cursor, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proverbs::endpoint::*;
+use proverbs::*;
+
+/// A sum of REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC that some type of region has.
+fn export(endpoint: &mut Endpoint, rights: usize, addr: u64, len: u64, rkey: u32) {
+    let result = match rights % 5 {
+        0 => endpoint.export(RemoteSlice::<RemoteRead>::from_parts(addr, len, rkey)),
+        1 => endpoint.export(RemoteSlice::<RemoteWrite>::from_parts(addr, len, rkey)),
+        2 => endpoint.export(RemoteSlice::<RemoteReadWrite>::from_parts(addr, len, rkey)),
+        3 => endpoint.export(RemoteSlice::<RemoteAtomic>::from_parts(addr, len, rkey)),
+        _ => endpoint.export(RemoteSlice::<RemoteAll>::from_parts(addr, len, rkey)),
+    };
+    result.expect("a region");
+}
+
+fn service() -> impl Strategy<Value = Service> {
+    prop_oneof![
+        (0..=128u8, 0..=128u8).prop_map(|(initiator, responder)| Service::Rc {
+            initiator: ReadDepth::new(initiator),
+            responder: ResponderDepth::new(responder).unwrap(),
+        }),
+        Just(Service::Uc),
+        (0..=Qkey::MAX.get()).prop_map(|key| Service::Ud { qkey: Qkey::new(key).unwrap() }),
+    ]
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let numbers = (2..0xff_ffffu32, 0..=Psn::MAX.get(), 0..5u32, any::<u16>());
+    let depth = (any::<u32>(), any::<u32>());
+    let region = (any::<usize>(), any::<u64>(), 1..=u64::MAX, any::<u32>());
+    let regions = proptest::collection::vec(region, 0..40);
+    let all = (service(), numbers, any::<[u8; 16]>(), depth, regions);
+    all.prop_map(|(service, (qpn, psn, mtu, lid), gid, (send, recv), regions)| {
+        let mtu = Mtu::from_bytes(256 << mtu).unwrap();
+        let (qpn, psn) = (Qpn::new(qpn).unwrap(), Psn::new(psn).unwrap());
+        let mut endpoint = Endpoint::new(service, qpn, psn, mtu)
+            .unwrap()
+            .with_gid(Gid(gid))
+            .with_lid(lid)
+            .with_depth(Depth { send, recv });
+        for (rights, addr, len, rkey) in regions {
+            let len = len.min((u64::MAX - addr).max(1));
+            export(&mut endpoint, rights, addr, len, rkey);
+        }
+        endpoint
+    })
+}
+
+/// The same cases in every run, so that a failure is one for everybody.
+fn check<S: Strategy>(strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>)
+where
+    S::Value: std::fmt::Debug,
+{
+    let config = Config { cases: 512, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, b"endpoints: the same in every run");
+    TestRunner::new_with_rng(config, rng).run(&strategy, test).unwrap();
+}
+
+fn plain() -> Endpoint {
+    let (qpn, psn) = (Qpn::new(0x1c).unwrap(), Psn::new(0x11_4bab).unwrap());
+    let service =
+        Service::Rc { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::new(4).unwrap() };
+    Endpoint::new(service, qpn, psn, Mtu::Bytes1024).unwrap()
+}
+
+#[test]
+fn every_endpoint_travels_unchanged() {
+    check(endpoint(), |endpoint| {
+        let mut bytes = endpoint.to_bytes();
+        prop_assert_eq!(&Endpoint::from_bytes(&bytes), &Ok(endpoint.clone()));
+        bytes.extend_from_slice(b"more");
+        let (again, rest) = Endpoint::split_bytes(&bytes).unwrap();
+        prop_assert_eq!((&again, rest), (&endpoint, &b"more"[..]));
+        prop_assert_eq!(Endpoint::from_bytes(&bytes), Err(WireError::Trailing { extra: 4 }));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_comes_in_goes_out_as_the_same_bytes() {
+    // Any byte changed: either it is no endpoint any more, or it is the one that these bytes say.
+    check((endpoint(), any::<prop::sample::Index>(), 1..=255u8), |(endpoint, at, flip)| {
+        let mut bytes = endpoint.to_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        if let Ok(read) = Endpoint::from_bytes(&bytes) {
+            prop_assert_eq!(read.to_bytes(), bytes);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn every_beginning_is_told_from_the_whole() {
+    check((endpoint(), any::<prop::sample::Index>()), |(endpoint, at)| {
+        let bytes = endpoint.to_bytes();
+        let got = at.index(bytes.len());
+        let needed = if got < 12 { 12 } else { bytes.len() };
+        let truncated = WireError::Truncated { needed, got };
+        prop_assert_eq!(Endpoint::from_bytes(&bytes[..got]), Err(truncated));
+        Ok(())
+    });
+}
+
+#[test]
+fn no_bytes_break_it() {
+    check(proptest::collection::vec(any::<u8>(), 0..200), |bytes| {
+        prop_assert!(Endpoint::from_bytes(&bytes).is_err());
+        Ok(())
+    });
+}
+
+#[test]
+fn the_format_is_the_documented_one() {
+    let mut endpoint = plain().with_gid(Gid([9; 16])).with_lid(0x0102);
+    endpoint = endpoint.with_depth(Depth { send: 3, recv: 500 });
+    export(&mut endpoint, 2, 0x0011_2233_4455_6677, 0x1000, 0xaabb_ccdd);
+    let expected = b"pvep\0\x01\0\x01\0\0\0\x50\x01\x03\x01\x02\0\0\0\x1c\0\x11\x4b\xab\
+        \x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x01\x04\0\0\0\0\0\0\
+        \0\0\0\x03\0\0\x01\xf4\
+        \0\x11\x22\x33\x44\x55\x66\x77\0\0\0\0\0\0\x10\0\xaa\xbb\xcc\xdd\0\0\0\x06";
+    assert_eq!(endpoint.to_bytes().escape_ascii().to_string(), expected.escape_ascii().to_string());
+}
+
+/// The error of `plain()` with one region and the bytes at `at` changed.
+#[track_caller]
+fn wrong(at: usize, bytes: &[u8]) -> String {
+    let mut endpoint = plain();
+    export(&mut endpoint, 0, 0x1000, 16, 1);
+    let mut wire = endpoint.to_bytes();
+    wire[at..at + bytes.len()].copy_from_slice(bytes);
+    Endpoint::from_bytes(&wire).expect_err("no endpoint").to_string()
+}
+
+#[test]
+fn every_field_is_checked_and_says_so() {
+    assert_eq!(wrong(0, b"GET "), "an endpoint starts with \"pvep\", these bytes with \"GET \"");
+    assert_eq!(wrong(4, &[0, 2]), "the endpoint is of version 2 of the format, not 1");
+    assert_eq!(wrong(6, &[4, 1]), "1025 regions exceed 1024");
+    assert_eq!(wrong(6, &[0, 2]), "an endpoint with 2 regions has 104 bytes, not 80");
+    assert_eq!(wrong(8, &[255; 4]), "an endpoint with 1 regions has 80 bytes, not 4294967295");
+    assert_eq!(wrong(12, &[4]), "service 4 is none of 1 (RC), 2 (UC) and 3 (UD)");
+    assert_eq!(wrong(13, &[0]), "path MTU 0 is none of 1 to 5, or of 256 to 4096 bytes");
+    assert_eq!(wrong(13, &[6]), "path MTU 6 is none of 1 to 5, or of 256 to 4096 bytes");
+    assert_eq!(wrong(16, &[1]), "queue pair number 16777244 exceeds 16777215");
+    let reserved = "belongs to management or multicast";
+    assert_eq!(wrong(19, &[1]), format!("queue pair number 0x1 {reserved}"));
+    assert_eq!(wrong(17, &[255; 3]), format!("queue pair number 0xffffff {reserved}"));
+    assert_eq!(wrong(20, &[1]), "PSN 17910699 exceeds 16777215");
+    assert_eq!(wrong(40, &[129]), "max_rd_atomic 129 exceeds 128");
+    assert_eq!(wrong(41, &[255]), "max_dest_rd_atomic 255 exceeds 128");
+    let foreign = "but this service has none: it must be 0";
+    assert_eq!(wrong(43, &[1]), format!("the field at 42 is 1, {foreign}"));
+    assert_eq!(wrong(47, &[1]), format!("Q_Key is 1, {foreign}"));
+    assert_eq!(wrong(12, &[2]), format!("initiator depth is 1, {foreign}"));
+    assert_eq!(
+        wrong(56, &[255; 8]),
+        "region 0: 16 bytes at 0xffffffffffffffff end past the end of the address space"
+    );
+    assert_eq!(wrong(71, &[0]), "region 0: it has no bytes");
+    assert_eq!(wrong(79, &[0]), "region 0: it grants no remote right");
+    let sum = "are not a sum of 2 (write), 4 (read) and 8 (atomic)";
+    assert_eq!(wrong(79, &[5]), format!("region 0: rights 0x5 {sum}"));
+}
+
+#[test]
+fn regions_keep_their_rights() {
+    let mut endpoint = plain();
+    export(&mut endpoint, 4, 0x1000, 16, 1);
+    export(&mut endpoint, 0, 0x2000, 16, 2);
+    let peer = Endpoint::from_bytes(&endpoint.to_bytes()).unwrap();
+    assert!(peer.region::<RemoteWrite>(0).is_ok() && peer.region::<RemoteAll>(0).is_ok());
+    assert_eq!(peer.region::<RemoteRead>(1).unwrap().len(), 16);
+    let error = peer.region::<RemoteReadWrite>(1).unwrap_err().to_string();
+    assert_eq!(error, "region 1 grants REMOTE_READ, not REMOTE_WRITE | REMOTE_READ");
+    let error = peer.region::<RemoteRead>(2).unwrap_err().to_string();
+    assert_eq!(error, "no region 2: the peer exported 2");
+    let nothing = RemoteSlice::<LocalWrite>::from_parts(1, 1, 1);
+    let error = endpoint.export(nothing).unwrap_err().to_string();
+    assert_eq!(error, "region 2: it grants no remote right");
+    for _ in 2..Endpoint::MAX_REGIONS {
+        export(&mut endpoint, 0, 0x1000, 16, 1);
+    }
+    let one_more = RemoteSlice::<RemoteRead>::from_parts(1, 1, 1);
+    assert_eq!(endpoint.export(one_more), Err(WireError::TooManyRegions { count: 1025 }));
+    assert_eq!(endpoint.to_bytes().len(), Endpoint::MAX_WIRE_LEN);
+    assert_eq!(Endpoint::from_bytes(&endpoint.to_bytes()), Ok(endpoint));
+}
+
+fn long(seed: u32) -> Endpoint {
+    let mut endpoint = plain();
+    for i in 0..Endpoint::MAX_REGIONS as u32 {
+        export(&mut endpoint, i as usize, 0x1000, 16, seed ^ i);
+    }
+    endpoint
+}
+
+/// A stream that holds `room` bytes, and then blocks until they are read.
+fn narrow(room: usize) -> (Narrow, Narrow) {
+    let end = || {
+        let (to, from) = std::sync::mpsc::sync_channel(room);
+        (to, from)
+    };
+    let ((to_a, from_a), (to_b, from_b)) = (end(), end());
+    (Narrow { to: to_a, from: from_b }, Narrow { to: to_b, from: from_a })
+}
+
+struct Narrow {
+    to: std::sync::mpsc::SyncSender<u8>,
+    from: std::sync::mpsc::Receiver<u8>,
+}
+
+impl Read for Narrow {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Ok(byte) = self.from.recv() else { return Ok(0) };
+        buf[0] = byte;
+        Ok(1)
+    }
+}
+
+impl Write for Narrow {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.to.send(buf[0]).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(1)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn long_endpoints_do_not_block_each_other() {
+    for (a, b) in [(long(1), long(2)), (long(3), plain()), (plain(), long(4))] {
+        let (mut here, mut there) = narrow(2 * CHUNK);
+        let sent = b.clone();
+        let other = thread::spawn(move || exchange(&mut there, &sent).unwrap());
+        assert_eq!(exchange(&mut here, &a).unwrap(), b);
+        assert_eq!(other.join().unwrap(), a);
+    }
+}
+
+/// What the peer says, whatever it is told.
+struct Says(Cursor<Vec<u8>>);
+
+impl Read for Says {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl Write for Says {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
+    let mut says = plain().to_bytes();
+    says.extend_from_slice(b"and on");
+    let mut stream = Says(Cursor::new(says));
+    assert_eq!(exchange(&mut stream, &long(5)).unwrap(), plain());
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "and on");
+
+    let mut stream = Says(Cursor::new(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()));
+    let error = exchange(&mut stream, &plain()).unwrap_err();
+    let (mut all, at) = (error.received().to_vec(), stream.0.position());
+    stream.0.read_to_end(&mut all).unwrap();
+    assert!(all.starts_with(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "after {at}: {all:?}");
+    let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", \
+                these bytes with \"HTTP\"";
+    assert_eq!(error.to_string(), text);
+
+    let mut stream = Says(Cursor::new(plain().to_bytes()[..30].to_vec()));
+    let error = exchange(&mut stream, &plain()).unwrap_err();
+    assert_eq!(error.to_string(), "the peer hung up after 30 of 56 bytes");
+    assert_eq!(error.received(), &plain().to_bytes()[..30]);
+}
+
+#[test]
+fn a_claim_is_not_memory() {
+    let mut wire = plain().to_bytes();
+    wire[6..12].copy_from_slice(&[255, 255, 0, 0xff, 0xff, 0xff]);
+    let error = exchange(&mut Says(Cursor::new(wire)), &plain()).unwrap_err();
+    assert!(error.to_string().ends_with("65535 regions exceed 1024"), "{error}");
+}
+
+#[test]
+fn a_silent_peer_is_an_error_of_the_stream() {
+    let (mut here, _there) = UnixStream::pair().unwrap();
+    here.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
+    let error = exchange(&mut here, &plain()).unwrap_err();
+    assert!(error.to_string().starts_with("the stream to the peer failed after 0 bytes: "));
+}
+
+#[cfg(feature = "serde")]
+mod serde {
+    use super::*;
+
+    #[test]
+    fn every_endpoint_survives_json() {
+        check(endpoint(), |endpoint| {
+            let text = serde_json::to_string(&endpoint).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Endpoint>(&text).unwrap(), endpoint);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn json_is_checked_like_bytes() {
+        let mut endpoint =
+            plain().with_gid(Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 9, 0, 1]));
+        export(&mut endpoint, 0, 0x1000, 16, 1);
+        let text = serde_json::to_string(&endpoint).unwrap();
+        assert_eq!(
+            text,
+            r#"{"service":{"rc":{"initiator":1,"responder":4}},"qpn":28,"psn":1133483,"mtu":1024,"gid":"::ffff:10.9.0.1","lid":0,"send_depth":0,"recv_depth":0,"regions":[{"addr":4096,"len":16,"rkey":1,"read":true,"write":false,"atomic":false}]}"#
+        );
+        for (from, to, why) in [
+            ("\"qpn\":28", "\"qpn\":1", "queue pair number 0x1 belongs to management or multicast"),
+            ("\"psn\":1133483", "\"psn\":16777216", "PSN 16777216 exceeds 16777215"),
+            (
+                "\"mtu\":1024",
+                "\"mtu\":1500",
+                "path MTU 1500 is none of 1 to 5, or of 256 to 4096 bytes",
+            ),
+            ("\"initiator\":1", "\"initiator\":129", "max_rd_atomic 129 exceeds 128"),
+            ("\"len\":16", "\"len\":0", "region 0: it has no bytes"),
+            ("\"read\":true", "\"read\":false", "region 0: it grants no remote right"),
+            ("\"lid\":0", "\"lid\":0,\"port\":1", "unknown field `port`"),
+        ] {
+            assert!(text.contains(from));
+            let error = serde_json::from_str::<Endpoint>(&text.replace(from, to)).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+}
