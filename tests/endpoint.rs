@@ -24,12 +24,13 @@ fn export(endpoint: &mut Endpoint, rights: usize, addr: u64, len: u64, rkey: u32
 
 fn service() -> impl Strategy<Value = Service> {
     prop_oneof![
-        (0..=128u8, 0..=128u8).prop_map(|(initiator, responder)| Service::Rc {
+        (0..=128u8, 0..=128u8).prop_map(|(initiator, responder)| Service::ReliableConnection {
             initiator: ReadDepth::new(initiator),
             responder: ResponderDepth::new(responder).unwrap(),
         }),
-        Just(Service::Uc),
-        (0..=Qkey::MAX.get()).prop_map(|key| Service::Ud { qkey: Qkey::new(key).unwrap() }),
+        Just(Service::UnreliableConnection),
+        (0..=Qkey::MAX.get())
+            .prop_map(|key| Service::UnreliableDatagram { qkey: Qkey::new(key).unwrap() }),
     ]
 }
 
@@ -67,8 +68,10 @@ where
 
 fn plain() -> Endpoint {
     let (qpn, psn) = (Qpn::new(0x1c).unwrap(), Psn::new(0x11_4bab).unwrap());
-    let service =
-        Service::Rc { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::new(4).unwrap() };
+    let service = Service::ReliableConnection {
+        initiator: Some(ReadDepth::ONE),
+        responder: ResponderDepth::new(4).unwrap(),
+    };
     Endpoint::new(service, qpn, psn, Mtu::Bytes1024).unwrap()
 }
 

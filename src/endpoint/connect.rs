@@ -115,7 +115,8 @@ impl<P: Profile> RcConnector<P> {
         match Endpoint::of_rc(&qp, gid_index) {
             Ok(mut mine) => {
                 let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
-                mine.service = Service::Rc { initiator, responder: ResponderDepth::ONE };
+                mine.service =
+                    Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
                 Ok(RcConnector {
                     qp,
                     mine,
@@ -154,7 +155,7 @@ impl<P: Profile> RcConnector<P> {
 
     /// Reads and atomics of the peer's that this side serves at once; one at first (R4.7).
     pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
-        if let Service::Rc { responder, .. } = &mut self.mine.service {
+        if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
             *responder = depth;
         }
     }
@@ -165,7 +166,7 @@ impl<P: Profile> RcConnector<P> {
     where
         P: Profile<Initiator = crate::profile::Reads>,
     {
-        if let Service::Rc { initiator, .. } = &mut self.mine.service {
+        if let Service::ReliableConnection { initiator, .. } = &mut self.mine.service {
             *initiator = Some(depth);
         }
     }
@@ -225,10 +226,10 @@ impl<P: Profile> RcConnector<P> {
 
     /// The attributes, before anything is changed.
     fn plan(&self, peer: &Endpoint) -> Result<(RcRtr, RcRts<P>), ConnectError> {
-        let Service::Rc { responder: serves, .. } = peer.service else {
+        let Service::ReliableConnection { responder: serves, .. } = peer.service else {
             return Err(ConnectError::NotRc(peer.service));
         };
-        let Service::Rc { initiator, responder } = self.mine.service else {
+        let Service::ReliableConnection { initiator, responder } = self.mine.service else {
             return Err(ConnectError::NotRc(self.mine.service));
         };
         let wants = initiator.map_or(0, ReadDepth::get);
@@ -280,7 +281,7 @@ impl fmt::Display for ConnectError {
         match self {
             ConnectError::Exchange(error) => error.fmt(f),
             ConnectError::NotRc(service) => {
-                write!(f, "an RC queue pair connects to another, not to {service:?}")
+                write!(f, "an RC queue pair connects to another, the peer's is a {service:?}")
             }
             ConnectError::NoReads => f.write_str(
                 "the peer serves no reads or atomics (its responder depth is 0): \

@@ -57,7 +57,7 @@ pub enum ExchangeError {
 /// let (mut here, mut there) = UnixStream::pair()?;
 /// let endpoint = |number| {
 ///     let (qpn, psn) = (Qpn::new(number).unwrap(), Psn::new(0).unwrap());
-///     Endpoint::new(Service::Uc, qpn, psn, Mtu::Bytes1024).unwrap()
+///     Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap()
 /// };
 /// let other = std::thread::spawn(move || exchange(&mut there, &endpoint(17)));
 /// assert_eq!(exchange(&mut here, &endpoint(18))?, endpoint(17));

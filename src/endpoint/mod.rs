@@ -37,7 +37,7 @@
 //! use proverbs::{endpoint::*, *};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let service = Service::Rc { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::ONE };
+//! let service = Service::ReliableConnection { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::ONE };
 //! let mut mine = Endpoint::new(service, Qpn::try_from(0x1c)?, Psn::try_from(7)?, Mtu::Bytes1024)?;
 //! mine.export(RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000_0000, 4096, 0x1234))?;
 //!
@@ -79,17 +79,17 @@ use crate::transport::{Rc, Transport, Uc, Ud};
 /// The transport of an endpoint, with the numbers that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Reliable connected.
-    Rc {
+    /// RC.
+    ReliableConnection {
         /// Reads and atomics that it wants outstanding; `None` if it issues none.
         initiator: Option<ReadDepth>,
         /// Reads and atomics of the peer's that it serves at once.
         responder: ResponderDepth,
     },
-    /// Unreliable connected.
-    Uc,
-    /// Unreliable datagram.
-    Ud {
+    /// UC.
+    UnreliableConnection,
+    /// UD.
+    UnreliableDatagram {
         /// The key that messages to it must carry.
         qkey: Qkey,
     },
@@ -132,7 +132,11 @@ impl Endpoint {
         gid_index: Option<u8>,
     ) -> Result<Self, Error> {
         let initiator = Some(ReadDepth::ONE);
-        Self::of(qp, Service::Rc { initiator, responder: ResponderDepth::ONE }, gid_index)
+        Self::of(
+            qp,
+            Service::ReliableConnection { initiator, responder: ResponderDepth::ONE },
+            gid_index,
+        )
     }
 
     /// The endpoint of a UC queue pair, with the LID, MTU and GID of its port, and a random PSN.
@@ -140,7 +144,7 @@ impl Endpoint {
         qp: &QueuePair<Uc, Init, P>,
         gid_index: Option<u8>,
     ) -> Result<Self, Error> {
-        Self::of(qp, Service::Uc, gid_index)
+        Self::of(qp, Service::UnreliableConnection, gid_index)
     }
 
     /// The endpoint of a UD queue pair with this Q_Key, with the LID, MTU and GID of its port, and a
@@ -150,7 +154,7 @@ impl Endpoint {
         qkey: Qkey,
         gid_index: Option<u8>,
     ) -> Result<Self, Error> {
-        Self::of(qp, Service::Ud { qkey }, gid_index)
+        Self::of(qp, Service::UnreliableDatagram { qkey }, gid_index)
     }
 
     fn of<T: Transport, P: Profile>(

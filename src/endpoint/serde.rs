@@ -49,12 +49,12 @@ struct UncheckedRegion {
 impl Serialize for Endpoint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let service = match self.service {
-            Service::Rc { initiator, responder } => UncheckedService::Rc {
+            Service::ReliableConnection { initiator, responder } => UncheckedService::Rc {
                 initiator: initiator.map_or(0, ReadDepth::get),
                 responder: responder.get(),
             },
-            Service::Uc => UncheckedService::Uc,
-            Service::Ud { qkey } => UncheckedService::Ud { qkey: qkey.get() },
+            Service::UnreliableConnection => UncheckedService::Uc,
+            Service::UnreliableDatagram { qkey } => UncheckedService::Ud { qkey: qkey.get() },
         };
         let regions = self.regions.iter().map(|region| UncheckedRegion {
             addr: region.addr(),
@@ -93,10 +93,15 @@ impl Unchecked {
                     0 => None,
                     some => Some(ReadDepth::new(some).ok_or_else(|| too_deep(some))?),
                 };
-                Service::Rc { initiator, responder: ResponderDepth::try_from(responder)? }
+                Service::ReliableConnection {
+                    initiator,
+                    responder: ResponderDepth::try_from(responder)?,
+                }
             }
-            UncheckedService::Uc => Service::Uc,
-            UncheckedService::Ud { qkey } => Service::Ud { qkey: Qkey::try_from(qkey)? },
+            UncheckedService::Uc => Service::UnreliableConnection,
+            UncheckedService::Ud { qkey } => {
+                Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }
+            }
         };
         let mtu = Mtu::from_bytes(self.mtu).ok_or(WireError::Mtu(self.mtu))?;
         let (qpn, psn) = (Qpn::try_from(self.qpn)?, Psn::try_from(self.psn)?);

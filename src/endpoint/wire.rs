@@ -83,11 +83,11 @@ impl Endpoint {
     /// The endpoint in the [wire format](crate::endpoint).
     pub fn to_bytes(&self) -> Vec<u8> {
         let (code, initiator, responder, qkey) = match self.service {
-            Service::Rc { initiator, responder } => {
+            Service::ReliableConnection { initiator, responder } => {
                 (1, initiator.map_or(0, ReadDepth::get), responder.get(), 0)
             }
-            Service::Uc => (2, 0, 0, 0),
-            Service::Ud { qkey } => (3, 0, 0, qkey.get()),
+            Service::UnreliableConnection => (2, 0, 0, 0),
+            Service::UnreliableDatagram { qkey } => (3, 0, 0, qkey.get()),
         };
         let length = Self::MIN_WIRE_LEN + self.regions.len() * REGION;
         let mut bytes = Vec::with_capacity(length);
@@ -144,16 +144,19 @@ impl Endpoint {
                     0 => None,
                     some => Some(ReadDepth::new(some).ok_or_else(|| too_deep(some))?),
                 };
-                Service::Rc { initiator, responder: ResponderDepth::try_from(responder)? }
+                Service::ReliableConnection {
+                    initiator,
+                    responder: ResponderDepth::try_from(responder)?,
+                }
             }
             2 | 3 => {
                 none("initiator depth", initiator.into())?;
                 none("responder depth", responder.into())?;
                 if code == 2 {
                     none("Q_Key", qkey)?;
-                    Service::Uc
+                    Service::UnreliableConnection
                 } else {
-                    Service::Ud { qkey: Qkey::try_from(qkey)? }
+                    Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }
                 }
             }
             _ => return Err(WireError::Service(code)),

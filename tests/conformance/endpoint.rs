@@ -53,7 +53,10 @@ fn an_endpoint_says_what_the_port_and_the_queue_pair_are() {
     assert_eq!((mine.gid(), mine.lid()), (a.dev.gid(), port.lid));
     assert_eq!(Some(mine.mtu()), port.active_mtu);
     assert_eq!(mine.depth(), Depth { send: 4, recv: 4 });
-    let one = Service::Rc { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::ONE };
+    let one = Service::ReliableConnection {
+        initiator: Some(ReadDepth::ONE),
+        responder: ResponderDepth::ONE,
+    };
     assert_eq!(mine.service(), one);
     assert_eq!(
         mine.regions()[0].rkey(),
@@ -107,7 +110,8 @@ fn two_sides_connect_send_and_read() {
 fn a_peer_that_serves_no_reads_is_for_profiles_without() {
     let (a, mut b) = sides::<DefaultProfile, Modest>();
     b.connector.set_responder_depth(ResponderDepth::new(0).unwrap());
-    let service = Service::Rc { initiator: None, responder: ResponderDepth::new(0).unwrap() };
+    let service =
+        Service::ReliableConnection { initiator: None, responder: ResponderDepth::new(0).unwrap() };
     assert_eq!(b.connector.endpoint().service(), service);
     let other = thread::spawn(move || {
         let mut stream = b.stream;
@@ -161,10 +165,16 @@ fn another_transport_is_refused_and_other_transports_tell_of_themselves() {
     let init = UdInit { pkey_index: 0, port: 1, qkey: qkey.into() };
     let ud = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap().modify(init).unwrap();
     let ud = Endpoint::of_ud(&ud, qkey, Some(dev.gid_index)).unwrap();
-    assert_eq!((uc.service(), ud.service()), (Service::Uc, Service::Ud { qkey }));
+    assert_eq!(
+        (uc.service(), ud.service()),
+        (Service::UnreliableConnection, Service::UnreliableDatagram { qkey })
+    );
     assert_eq!(ud.address(&dev.ctx, 1, Some(dev.gid_index)).unwrap(), dev.vector());
     let refused = a.connector.connect_to(&uc).unwrap_err();
-    assert_eq!(refused.to_string(), "an RC queue pair connects to another, not to Uc");
+    assert_eq!(
+        refused.to_string(),
+        "an RC queue pair connects to another, the peer's is a UnreliableConnection"
+    );
     let nowhere = b.connector.endpoint().clone().with_gid(Gid::default());
     let refused = b.connector.connect_to(&nowhere).unwrap_err();
     assert!(refused.to_string().contains("the peer sent no GID, which RoCE needs"), "{refused}");
