@@ -7,16 +7,13 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use crate::ah::Gid;
-use crate::bounded::Mtu;
 use crate::channel::CompletionChannel;
 use crate::cq::CompletionQueue;
+use crate::device_attr::{DeviceAttr, PortAttr};
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Refused};
 use crate::pd::ProtectionDomain;
-use crate::sys::types::{
-    LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_atomic_cap, ibv_device_attr, ibv_gid,
-    ibv_port_attr, ibv_port_state,
-};
+use crate::sys::types::{ibv_device_attr, ibv_gid, ibv_port_attr};
 use crate::sys::{device, handle};
 
 /// The names of this machine's RDMA devices (`ibv_get_device_list`). Empty where there is none.
@@ -184,130 +181,5 @@ impl Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Context({})", self.name())
-    }
-}
-
-/// What a device can do.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct DeviceAttr {
-    pub fw_ver: String,
-    pub vendor_id: u32,
-    pub vendor_part_id: u32,
-    pub phys_port_cnt: u8,
-    pub max_mr_size: u64,
-    pub max_qp: u32,
-    /// Most work requests of a queue.
-    pub max_qp_wr: u32,
-    /// Most scatter/gather elements of a work request.
-    pub max_sge: u32,
-    pub max_cq: u32,
-    /// Most entries of a completion queue.
-    pub max_cqe: u32,
-    pub max_mr: u32,
-    pub max_pd: u32,
-    /// Most reads and atomics that a queue pair may serve at once.
-    pub max_qp_rd_atom: u32,
-    /// Most reads and atomics that a queue pair may have outstanding.
-    pub max_qp_init_rd_atom: u32,
-    pub max_ah: u32,
-    pub max_srq: u32,
-    pub max_srq_wr: u32,
-    pub max_srq_sge: u32,
-    pub max_pkeys: u16,
-    /// What the device's atomics are atomic with (R4.9).
-    pub atomic_cap: AtomicCap,
-}
-
-/// What a device's atomics are atomic with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtomicCap {
-    /// There are none.
-    None,
-    /// With each other, on this device.
-    Hca,
-    /// With the processor's too.
-    Global,
-}
-
-impl DeviceAttr {
-    fn from_c(c: &ibv_device_attr) -> Self {
-        let n = |value: i32| value.max(0) as u32;
-        let fw_ver = c.fw_ver.iter().take_while(|&&b| b != 0).map(|&b| b as u8 as char).collect();
-        DeviceAttr {
-            fw_ver,
-            vendor_id: c.vendor_id,
-            vendor_part_id: c.vendor_part_id,
-            phys_port_cnt: c.phys_port_cnt,
-            max_mr_size: c.max_mr_size,
-            max_qp: n(c.max_qp),
-            max_qp_wr: n(c.max_qp_wr),
-            max_sge: n(c.max_sge),
-            max_cq: n(c.max_cq),
-            max_cqe: n(c.max_cqe),
-            max_mr: n(c.max_mr),
-            max_pd: n(c.max_pd),
-            max_qp_rd_atom: n(c.max_qp_rd_atom),
-            max_qp_init_rd_atom: n(c.max_qp_init_rd_atom),
-            max_ah: n(c.max_ah),
-            max_srq: n(c.max_srq),
-            max_srq_wr: n(c.max_srq_wr),
-            max_srq_sge: n(c.max_srq_sge),
-            max_pkeys: c.max_pkeys,
-            atomic_cap: match c.atomic_cap {
-                ibv_atomic_cap::IBV_ATOMIC_HCA => AtomicCap::Hca,
-                ibv_atomic_cap::IBV_ATOMIC_GLOB => AtomicCap::Global,
-                _ => AtomicCap::None,
-            },
-        }
-    }
-}
-
-/// The state of a port.
-#[derive(Clone, Debug)]
-pub struct PortAttr {
-    /// Whether the port can send and receive.
-    pub is_active: bool,
-    /// InfiniBand or Ethernet (RoCE).
-    pub link_layer: LinkLayer,
-    /// The port's largest MTU.
-    pub max_mtu: Option<Mtu>,
-    /// The MTU in use.
-    pub active_mtu: Option<Mtu>,
-    /// Entries of the GID table.
-    pub gid_tbl_len: u32,
-    /// Entries of the P_Key table.
-    pub pkey_tbl_len: u16,
-    /// Longest message, bytes.
-    pub max_msg_sz: u32,
-    /// The LID (0 on RoCE).
-    pub lid: u16,
-}
-
-/// What a port is plugged into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum LinkLayer {
-    InfiniBand,
-    Ethernet,
-    Unknown,
-}
-
-impl PortAttr {
-    fn from_c(c: &ibv_port_attr) -> Self {
-        PortAttr {
-            is_active: c.state == ibv_port_state::IBV_PORT_ACTIVE,
-            link_layer: match c.link_layer {
-                LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
-                LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
-                _ => LinkLayer::Unknown,
-            },
-            max_mtu: Mtu::from_c(c.max_mtu),
-            active_mtu: Mtu::from_c(c.active_mtu),
-            gid_tbl_len: c.gid_tbl_len.max(0) as u32,
-            pkey_tbl_len: c.pkey_tbl_len,
-            max_msg_sz: c.max_msg_sz,
-            lid: c.lid,
-        }
     }
 }

@@ -100,6 +100,7 @@ mod channel;
 mod cold;
 mod context;
 mod cq;
+mod device_attr;
 pub mod endpoint;
 mod entry;
 mod error;
@@ -124,10 +125,9 @@ pub use ah::{AddressHandle, AddressVector, Gid, GlobalRoute};
 pub use bounded::*;
 pub use buf::{Buf, BufList, Pool, SharedBuf};
 pub use channel::CompletionChannel;
-pub use context::{
-    AtomicCap, Context, DeviceAttr, ForkStatus, LinkLayer, PortAttr, devices, fork_status,
-};
+pub use context::{Context, ForkStatus, devices, fork_status};
 pub use cq::{CompletionQueue, Completions};
+pub use device_attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use error::{Error as VerbsError, ErrorKind, Refused};
 pub use in_flight::ring::Released;

@@ -67,7 +67,8 @@ pub use wire::WireError;
 
 use crate::ah::{AddressVector, Gid, GlobalRoute};
 use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
-use crate::context::{Context, LinkLayer, PortAttr};
+use crate::context::Context;
+use crate::device_attr::{LinkLayer, PortAttr};
 use crate::error::{Error, ErrorKind};
 use crate::mr::Access;
 use crate::profile::Profile;

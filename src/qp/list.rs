@@ -8,17 +8,18 @@ use std::ptr;
 
 use super::QueuePair;
 use super::recv::RecvPost;
-use super::send::SendPost;
+use super::send::{SendPost, Unsettled};
 use crate::entry::Owned;
 use crate::in_flight::handles::{self, take_back_from};
 use crate::in_flight::{PostError, PostErrorKind, Rejected, SendBooks, SendMode};
 use crate::limits::{Limit, Max};
 use crate::profile::Profile;
 use crate::rules::{
-    Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, PostOn, SignaledOn,
+    Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, LeavesUnsignaled, PostOn,
+    SignaledOn,
 };
 use crate::state::State;
-use crate::sys::types::{ibv_recv_wr, ibv_send_wr, ibv_sge};
+use crate::sys::types::{ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge};
 use crate::transport::Transport;
 use crate::wr::slot::{RecvSlot, SendSlot};
 use crate::wr::{Address, Data, Fits, Recv, WorkRequest};
@@ -200,7 +201,30 @@ where
     /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty list
     /// is Ok and posts nothing (R9.5).
     #[inline]
-    pub fn post(mut self) -> Result<(), PostError<P::Entry>> {
+    pub fn post(self) -> Result<(), PostError<P::Entry>> {
+        self.finish(<P::Signaling as SendMode>::SIGNAL_LAST)
+    }
+
+    /// As [`post`](Self::post), the last one signaled only if it asks for it: the entries behind the last
+    /// signaled one come back with the completion of a later work request. A list that fills the queue is signaled
+    /// at its end all the same (R9.8).
+    #[inline]
+    pub fn post_unsignaled(mut self) -> Result<Unsettled, PostError<P::Entry>>
+    where
+        P::Signaling: LeavesUnsignaled,
+    {
+        let count = self.count;
+        let room = |post: &mut SendPost<'d, T, P>| post.core.send.reserve(count + 1);
+        let flags = match self.post.as_mut().is_none_or(room) {
+            true => 0,
+            false => ibv_send_flags::IBV_SEND_SIGNALED.0,
+        };
+        self.finish(flags).map(|()| Unsettled::new())
+    }
+
+    /// Posts the list, its last work request with `flags` besides its own.
+    #[inline(always)]
+    fn finish(mut self, flags: u32) -> Result<(), PostError<P::Entry>> {
         let Some(post) = self.post.take() else { return Ok(()) };
         let n = self.count;
         if n == 0 {
@@ -212,7 +236,7 @@ where
         // SAFETY: as above.
         unsafe { (*last).next = ptr::null_mut() };
         // SAFETY: as above.
-        unsafe { (*last).send_flags |= <P::Signaling as SendMode>::SIGNAL_LAST };
+        unsafe { (*last).send_flags |= flags };
         post.core.send.commit_list(n, first);
         // SAFETY: the entries are committed and the list is linked.
         unsafe { post.ring_doorbell(n, first) }

@@ -32,6 +32,12 @@ const VERB: &str = "ibv_post_send";
 #[derive(Debug)]
 pub struct Unsettled(());
 
+impl Unsettled {
+    pub(super) fn new() -> Self {
+        Unsettled(())
+    }
+}
+
 /// A list of sends on its way to a queue pair. The posting macros use it.
 #[doc(hidden)]
 pub struct SendPost<'q, T: Transport, P: Profile> {

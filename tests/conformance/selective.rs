@@ -187,3 +187,34 @@ fn a_ring_goes_round() {
     }
     assert_eq!(p.pool.available(), 8);
 }
+
+#[test]
+fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
+    let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Ring>::with(&wish);
+    receives(&mut p, 5);
+    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let mut slots = SendSlots::<4>::new();
+    let mut list = p.a.send_list(&mut slots);
+    list.push(send(0)).unwrap();
+    list.push(send(1)).unwrap();
+    let _: Unsettled = list.post_unsignaled().unwrap();
+    let mut list = p.a.send_list(&mut slots);
+    list.push(send(2).signaled()).unwrap();
+    let _ = list.post_unsignaled().unwrap();
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(labels(&done[0].1), [0, 1, 2], "the first list asked for no completion");
+    let _ = p.a.send_list(&mut slots).post_unsignaled().unwrap();
+    poll(&p.dev, &mut p.cb, 3);
+
+    receives(&mut p, 2);
+    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let mut list = p.a.send_list(&mut slots);
+    for i in 3..7 {
+        list.push(send(i)).unwrap();
+    }
+    let _ = list.post_unsignaled().unwrap();
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(labels(&done[0].1), [3, 4, 5, 6], "R9.8");
+    poll(&p.dev, &mut p.cb, 4);
+}

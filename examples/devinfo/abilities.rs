@@ -1,0 +1,74 @@
+//! What this crate can do on a device: seen by doing it.
+
+use proverbs::*;
+
+use crate::Result;
+
+const DEPTH: Depth = Depth { send: 1, recv: 1 };
+
+/// Profiles that differ in their inline capacity only.
+macro_rules! inline_profiles {
+    ($($name:ident = $bytes:literal),* $(,)?) => {
+        $(profile! { $name { max_inline: $bytes } })*
+
+        /// The most of these that a `T` queue pair is granted; an error if there is no such queue pair at all.
+        fn most_inline<T: Transport>(context: &Context, pd: &ProtectionDomain) -> Result<u32> {
+            let mut most = 0;
+            create::<T, Inline0>(context, pd)?;
+            $(if create::<T, $name>(context, pd).is_ok() {
+                most = most.max($bytes);
+            })*
+            Ok(most)
+        }
+    };
+}
+
+inline_profiles! {
+    Inline0 = 0, Inline32 = 32, Inline64 = 64, Inline128 = 128, Inline220 = 220, Inline256 = 256,
+    Inline512 = 512, Inline1024 = 1024,
+}
+
+/// Creates a queue pair and destroys it.
+fn create<T: Transport, P: Profile<Receive = OwnRq, Entry = Buf>>(
+    context: &Context,
+    pd: &ProtectionDomain,
+) -> Result<()> {
+    let cq = context.create_cq(DEPTH.send + 1 + DEPTH.recv)?;
+    pd.create_qp::<T, P>(&cq, &cq, DEPTH)?;
+    Ok(())
+}
+
+pub fn show(context: &Context, attr: &DeviceAttr) -> Result<()> {
+    println!("    with this crate:");
+    let pd = context.alloc_pd()?;
+    let atomics = attr.atomic_cap != AtomicCap::None;
+    let rc = if atomics {
+        "SEND, RDMA WRITE, RDMA READ, CMP_AND_SWP, FETCH_AND_ADD"
+    } else {
+        "SEND, RDMA WRITE, RDMA READ"
+    };
+    transport("RC", most_inline::<Rc>(context, &pd), rc);
+    transport("UC", most_inline::<Uc>(context, &pd), "SEND, RDMA WRITE");
+    transport("UD", most_inline::<Ud>(context, &pd), "SEND to any peer, one packet each");
+
+    let pool = pd.create_pool(1, 64)?;
+    able("shared receive queue, RC", pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool));
+    able("shared receive queue, UD", pd.create_srq::<Ud, Buf, Max<1>, ()>(&pool));
+    able("completion channel", context.create_comp_channel());
+    able("region open to READ, WRITE, atomics", pd.register::<RemoteAll>(64));
+    Ok(())
+}
+
+fn transport(name: &str, inline: Result<u32>, opcodes: &str) {
+    match inline {
+        Ok(inline) => println!("        {name}  {opcodes}; inline up to {inline} bytes or more"),
+        Err(error) => println!("        {name}  no: {error}"),
+    }
+}
+
+fn able<T>(what: &str, result: std::result::Result<T, VerbsError>) {
+    match result {
+        Ok(_) => println!("        {what}: yes"),
+        Err(error) => println!("        {what}: no: {error}"),
+    }
+}

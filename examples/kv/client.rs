@@ -1,0 +1,115 @@
+//! A client: reads by itself, asks the server to write.
+
+use proverbs::*;
+
+use crate::Result;
+use crate::server::REFUSED;
+use crate::table::{BUCKET, Request, SLOT, Slot, bucket};
+
+pub struct Client {
+    pub qp: QueuePair<Rc, Rts>,
+    pub cq: CompletionQueue,
+    /// The server's table.
+    pub table: RemoteSlice<RemoteRead>,
+    pub buckets: usize,
+    /// The buffer that READs land in and requests leave from.
+    pub buf: Option<Buf>,
+    /// RDMA READs so far, those that met the writer among them.
+    pub reads: u64,
+    /// Requests to the server so far.
+    pub requests: u64,
+}
+
+impl Client {
+    /// The value of a key, by one RDMA READ; more only while the server writes to the same bucket.
+    pub fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
+        let key = key.as_bytes();
+        let at = bucket(key, self.buckets) * BUCKET;
+        let from = self.table.slice(at as u64, BUCKET as u64)?;
+        loop {
+            let mut buf = self.buf.take().ok_or("the buffer is lost")?;
+            buf.set_len(BUCKET);
+            self.qp.post_send(RdmaRead::new(buf, from.read()))?;
+            self.reads += 1;
+            let read = self.wait(WcOpcode::RdmaRead)?;
+            let buf = self.buf.insert(read);
+            let slots =
+                buf.chunks_exact(SLOT).map(|bytes| Slot::from_bytes(bytes.try_into().ok()?));
+            // A torn slot may be the one: look again.
+            if let Some(slots) = slots.collect::<Option<Vec<Slot>>>() {
+                let mine = slots.into_iter().find(|slot| slot.key == key && !key.is_empty());
+                return Ok(mine.map(|slot| slot.value));
+            }
+        }
+    }
+
+    /// Has the server write the value of a key, and waits until it has.
+    pub fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        let (key, value) = (key.as_bytes().to_vec(), value.to_vec());
+        // Refused here if it would be there.
+        let slot = Slot { version: 0, key, value };
+        slot.to_bytes()?;
+        self.ask(&Request::Put { key: slot.key, value: slot.value })
+    }
+
+    /// Has the server forget a key; an error if it does not know it.
+    pub fn remove(&mut self, key: &str) -> Result<()> {
+        let key = key.as_bytes().to_vec();
+        Slot { version: 0, key: key.clone(), value: Vec::new() }.to_bytes()?;
+        self.ask(&Request::Remove { key })
+    }
+
+    /// Has the server stop.
+    pub fn stop(&mut self) -> Result<()> {
+        self.ask(&Request::Stop)
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<()> {
+        let mut buf = self.buf.take().ok_or("the buffer is lost")?;
+        buf.fill(&request.to_bytes());
+        self.requests += 1;
+        self.qp.post_send(Send::new(buf))?;
+        let answer = self.answer()?;
+        let result = match answer.split_first() {
+            Some((&REFUSED, why)) => Err(String::from_utf8_lossy(why).into_owned().into()),
+            _ => Ok(()),
+        };
+        // The receive that the answer came in waits for the next one.
+        self.qp.post_recv(Recv::new(answer))?;
+        result
+    }
+
+    /// The answer, once the request's own completion is there too.
+    fn answer(&mut self) -> Result<Buf> {
+        let mut answer = None;
+        while answer.is_none() || self.buf.is_none() {
+            for completion in self.cq.poll()? {
+                match completion.outcome() {
+                    Outcome::Received(message) => answer = message.entry,
+                    Outcome::Sent(sent) => self.buf = sent.entry,
+                    Outcome::Failed(failed) => return Err(failed.error.into()),
+                    _ => {}
+                }
+            }
+            std::thread::yield_now();
+        }
+        answer.ok_or_else(|| "an answer without a buffer".into())
+    }
+
+    /// Waits for the one send that is outstanding.
+    fn wait(&mut self, opcode: WcOpcode) -> Result<Buf> {
+        loop {
+            for completion in self.cq.poll()? {
+                match completion.outcome() {
+                    Outcome::Sent(Sent { opcode: done, entry: Some(buf), .. })
+                        if done == opcode =>
+                    {
+                        return Ok(buf);
+                    }
+                    Outcome::Failed(failed) => return Err(failed.error.into()),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A small key-value store over one-sided reads.
+//!
+//! The server keeps its table in memory that peers may read. A client finds a value with one RDMA READ of one
+//! bucket: the server's processor has no part in it. Changes go through the server, by SEND, so the table has one
+//! writer and needs no locks; a checksum in each slot tells a reader that it read while the writer wrote.
+//!
+//! ```text
+//! kv            both ends in this process, on the first RDMA device or the loopback device
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `table` | what the bytes of the table mean |
+//! | `server` | the writer |
+//! | `client` | the readers |
+//! | `connect` | two queue pairs in one process |
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod connect;
+mod server;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+
+use proverbs::{Context, devices, loopback::Fabric};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    let context = match devices()?.first() {
+        Some(name) => Context::open(name)?,
+        None => {
+            println!("no RDMA device here: on the loopback device");
+            Fabric::new().open_device()
+        }
+    };
+    let (mut server, mut client) = connect::both_ends(&context, 64)?;
+    let serving = std::thread::spawn(move || server.serve().map_err(|error| error.to_string()));
+
+    for (key, value) in [("rule", "types"), ("overhead", "none"), ("bytes", "accounted for")] {
+        client.put(key, value.as_bytes())?;
+    }
+    client.remove("overhead")?;
+    for key in ["rule", "overhead", "bytes"] {
+        match client.get(key)? {
+            Some(value) => println!("{key} = {}", value.escape_ascii()),
+            None => println!("{key} is not there"),
+        }
+    }
+    println!("{} READs, {} requests", client.reads, client.requests);
+    client.stop()?;
+    let served = serving.join().map_err(|_| "the server panicked")??;
+    println!("the server saw {served} requests, and none of the READs");
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The server: the only one that writes the table.
+
+use proverbs::*;
+
+use crate::Result;
+use crate::table::{BUCKET, Request, SLOT, SLOTS, Slot, bucket};
+
+pub struct Server {
+    pub qp: QueuePair<Rc, Rts>,
+    pub cq: CompletionQueue,
+    /// The table, which clients may read.
+    pub table: MemoryRegion<RemoteRead>,
+    pub buckets: usize,
+}
+
+/// The answer to a request.
+pub const DONE: u8 = b'+';
+/// The answer with a reason behind it.
+pub const REFUSED: u8 = b'-';
+
+impl Server {
+    /// Serves requests until a client says stop; gives their number.
+    pub fn serve(&mut self) -> Result<u64> {
+        let mut served = 0;
+        loop {
+            let mut requests = Vec::new();
+            for completion in self.cq.poll()? {
+                match completion.outcome() {
+                    Outcome::Received(message) => requests.push(message.entry),
+                    Outcome::Failed(failed) => return Err(failed.error.into()),
+                    _ => {} // an answer is out
+                }
+            }
+            if requests.is_empty() {
+                std::thread::yield_now();
+            }
+            for buf in requests.into_iter().flatten() {
+                served += 1;
+                let request = Request::from_bytes(&buf);
+                // Before the answer: the client may ask again at once.
+                self.qp.post_recv(Recv::new(buf))?;
+                let stop = matches!(request, Some(Request::Stop));
+                let answer = match self.apply(request) {
+                    Ok(()) => vec![DONE],
+                    Err(error) => format!("{}{error}", char::from(REFUSED)).into_bytes(),
+                };
+                // Answers are short: they go inline, and need no buffer.
+                let end = answer.len().min(64);
+                self.qp.post_send(Send::inline_slice(&answer[..end]))?;
+                if stop {
+                    self.settle()?;
+                    return Ok(served);
+                }
+            }
+        }
+    }
+
+    /// Waits until the answers are out.
+    fn settle(&mut self) -> Result<()> {
+        while self.qp.sends_outstanding() > 0 {
+            for completion in self.cq.poll()? {
+                completion.status()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, request: Option<Request>) -> Result<()> {
+        match request.ok_or("that is no request")? {
+            Request::Put { key, .. } if key.is_empty() => Err("a key has at least one byte".into()),
+            Request::Put { key, value } => self.put(key, value),
+            Request::Remove { key } => self.remove(&key),
+            Request::Stop => Ok(()),
+        }
+    }
+
+    /// Writes the slot of the key, or an empty one.
+    pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<()> {
+        let slots = self.slots(&key)?;
+        let mine = slots.iter().find(|(_, slot)| slot.key == key);
+        let empty = || slots.iter().find(|(_, slot)| slot.key.is_empty());
+        let (at, old) = mine.or_else(empty).ok_or("the bucket of this key is full")?;
+        let version = old.version.wrapping_add(1);
+        let bytes = Slot { version, key, value }.to_bytes()?;
+        // A reader may see any mixture of old and new bytes meanwhile; the checksum tells it so.
+        Ok(self.table.write_at(*at, &bytes)?)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<()> {
+        let slots = self.slots(key)?;
+        let mine = slots.iter().find(|(_, slot)| slot.key == key && !key.is_empty());
+        let (at, old) = mine.ok_or("there is no such key")?;
+        let version = old.version.wrapping_add(1);
+        let empty = Slot { version, key: Vec::new(), value: Vec::new() };
+        Ok(self.table.write_at(*at, &empty.to_bytes()?)?)
+    }
+
+    /// The slots of the key's bucket, and where they are.
+    fn slots(&self, key: &[u8]) -> Result<Vec<(usize, Slot)>> {
+        let first = bucket(key, self.buckets) * BUCKET;
+        let mut slots = Vec::with_capacity(SLOTS);
+        for at in (first..first + BUCKET).step_by(SLOT) {
+            let mut bytes = [0; SLOT];
+            self.table.read_at(at, &mut bytes)?;
+            let slot = Slot::from_bytes(&bytes).ok_or("the table is damaged")?;
+            slots.push((at, slot));
+        }
+        Ok(slots)
+    }
+}

@@ -1,0 +1,104 @@
+//! How the two ends talk beside the queue pairs: JSON, a line a message, over TCP or a pair of sockets.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::Result;
+
+/// A peer that says nothing for so long, where it has something to say, is gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Lines of a peer longer than this are no messages of ours.
+const LONGEST: usize = 4096;
+
+pub struct Link {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+}
+
+impl Link {
+    pub fn pair() -> Result<(Link, Link)> {
+        let (one, other) = UnixStream::pair()?;
+        Ok((Link::new(one)?, Link::new(other)?))
+    }
+
+    pub fn connect(server: &str, port: u16) -> Result<Link> {
+        let stream = TcpStream::connect((server, port))
+            .map_err(|error| format!("cannot connect to {server}, TCP port {port}: {error}"))?;
+        Link::tcp(stream)
+    }
+
+    /// Listens, says so by `listening`, and takes one connection; then nobody listens any more.
+    pub fn accept(port: u16, listening: impl FnOnce()) -> Result<Link> {
+        // IPv6's wildcard takes IPv4 too, where there is IPv6.
+        let any: [SocketAddr; 2] =
+            [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
+        let listener = TcpListener::bind(&any[..])
+            .map_err(|error| format!("cannot listen on TCP port {port}: {error}"))?;
+        listening();
+        Link::tcp(listener.accept()?.0)
+    }
+
+    fn tcp(stream: TcpStream) -> Result<Link> {
+        stream.set_nodelay(true)?;
+        // From here on any stream socket is as good as another.
+        Link::new(UnixStream::from(OwnedFd::from(stream)))
+    }
+
+    fn new(stream: UnixStream) -> Result<Link> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Link { reader: BufReader::new(stream.try_clone()?), writer: stream })
+    }
+
+    pub fn send(&mut self, message: &Value) -> Result<()> {
+        let line = format!("{message}\n");
+        let sent = self.writer.write_all(line.as_bytes());
+        sent.map_err(|error| format!("cannot write to the peer: {error}").into())
+    }
+
+    pub fn recv(&mut self) -> Result<Value> {
+        Ok(read(&mut self.reader)?)
+    }
+
+    /// Both ends have come this far.
+    pub fn barrier(&mut self, at: &str) -> Result<()> {
+        self.send(&Value::from(at))?;
+        match self.recv()? {
+            Value::String(theirs) if theirs == at => Ok(()),
+            other => Err(format!("the peer is at {other}, this end at \"{at}\"").into()),
+        }
+    }
+
+    /// The peer's next message, for who has other things to do meanwhile.
+    pub fn watch(&self) -> Result<mpsc::Receiver<std::result::Result<Value, String>>> {
+        let stream = self.writer.try_clone()?;
+        // It speaks when its work is done, which may take long. Nothing of it is in our buffer: the ends
+        // take turns.
+        stream.set_read_timeout(None)?;
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || tell.send(read(&mut BufReader::new(stream))));
+        Ok(told)
+    }
+}
+
+fn read(reader: &mut impl BufRead) -> std::result::Result<Value, String> {
+    let mut line = Vec::new();
+    let mut limited = std::io::Read::take(reader, LONGEST as u64);
+    limited
+        .read_until(b'\n', &mut line)
+        .map_err(|error| format!("no word from the peer: {error}"))?;
+    if line.is_empty() {
+        return Err("the peer hung up: see what it said".into());
+    }
+    serde_json::from_slice(&line).map_err(|error| {
+        let text = line.escape_ascii();
+        format!("the peer is not this program: \"{text}\" is not JSON ({error})")
+    })
+}

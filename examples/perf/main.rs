@@ -1,0 +1,134 @@
+//! Bandwidth, latency and message rate, as perftest measures them, without a line of `unsafe`.
+//!
+//! ```text
+//! perf                                    no RDMA device: both ends here, on the loopback device
+//! perf -d mlx5_0 -x 3                     server
+//! perf -d mlx5_0 -x 3 -V write -s 4096 -t 128 -l 16 -Q 64 SERVER      client
+//! perf -V send --lat -s 64 -I 64 --svg latency.svg SERVER             latency, and its histogram
+//! ```
+//!
+//! The flags are perftest's. What differs: each work request in flight has a buffer of its own, where perftest
+//! sends the same bytes again and again, so large sizes leave the processor's caches here; latency is what one
+//! exchange took and not the time between two posts; and UC and UD report what did not arrive.
+
+#![forbid(unsafe_code)]
+
+mod bandwidth;
+mod chart;
+mod connect;
+#[path = "../common/device.rs"]
+mod device;
+mod end;
+mod latency;
+mod link;
+mod options;
+mod report;
+mod run;
+mod stats;
+mod work;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+
+use clap::Parser;
+use proverbs::Context;
+use proverbs::loopback::Fabric;
+
+use device::Device;
+use link::Link;
+use options::Options;
+use report::Report;
+
+/// Whatever goes wrong, as one line.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Which end this is. The client measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Client,
+    Server,
+}
+
+fn main() -> ExitCode {
+    match measure(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("perf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<()> {
+    options.check()?;
+    let report = match device::choose(options)? {
+        Device::Loopback => {
+            if let Some(server) = &options.server {
+                let why = format!("the loopback device reaches only this process, not {server}");
+                return Err(why.into());
+            }
+            options.say(
+                "both ends run in this process, on the loopback device: what is measured is \
+                         software, not a network",
+            );
+            let fabric = Fabric::new();
+            both_ends(options, || fabric.open_device())?
+        }
+        Device::Real(context) if options.local => {
+            options.say(&format!("both ends run in this process, on {}", context.name()));
+            both_ends(options, || context.clone())?
+        }
+        Device::Real(context) => match &options.server {
+            Some(server) => {
+                let link = Link::connect(server, options.port)?;
+                run::run(options, &context, link, Role::Client)?
+            }
+            None => {
+                let port = options.port;
+                let listening = || options.say(&format!("waiting for a client on TCP port {port}"));
+                let link = Link::accept(port, listening)?;
+                run::run(options, &context, link, Role::Server)?
+            }
+        },
+    };
+    match report {
+        Some(report) => show(options, &report),
+        None => Ok(()),
+    }
+}
+
+fn show(options: &Options, report: &Report) -> Result<()> {
+    if options.json {
+        println!("{:#}", report.json());
+    } else {
+        print!("{report}");
+    }
+    if let Some(path) = &options.svg {
+        chart::draw(path, report)?;
+        options.say(&format!("histogram in {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Client and server in a thread each. The first failure counts; the report is the client's.
+fn both_ends(options: &Options, open: impl Fn() -> Context) -> Result<Option<Report>> {
+    let (one, other) = Link::pair()?;
+    let (done, results) = mpsc::channel();
+    for (role, link) in [(Role::Server, one), (Role::Client, other)] {
+        let (context, done) = (open(), done.clone());
+        let options = Options { local: true, ..options.clone() };
+        thread::spawn(move || {
+            let result = run::run(&options, &context, link, role);
+            // Nobody listens once the other end has failed.
+            let _ = done.send(result.map_err(|error| format!("{role:?}: {error}")));
+        });
+    }
+    drop(done);
+    let mut report = None;
+    for _ in 0..2 {
+        report = results.recv().map_err(|_| "one end is gone without a word")??.or(report);
+    }
+    Ok(report)
+}

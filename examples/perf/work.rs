@@ -1,0 +1,126 @@
+//! The work requests of each verb.
+
+use proverbs::*;
+
+use crate::Result;
+use crate::connect::Perf;
+
+/// Work requests of one post at most (-l).
+pub const MAX_LIST: usize = 64;
+
+/// Where a work request's bytes are.
+pub enum Payload<'d> {
+    Buf(Buf),
+    Inline(&'d [u8]),
+}
+
+/// A verb on a transport: how it becomes a work request.
+pub trait Work<T: Transport> {
+    /// Adds one to the list.
+    fn push<'d>(
+        &self,
+        list: &mut SendList<'d, T, Perf, 1>,
+        payload: Payload<'d>,
+        signaled: bool,
+    ) -> Result<()>;
+
+    /// Posts one alone.
+    fn post(
+        &self,
+        qp: &mut QueuePair<T, Rts, Perf>,
+        payload: Payload<'_>,
+        signaled: bool,
+    ) -> Result<()>;
+}
+
+/// `Work` for a verb that may be inline.
+macro_rules! carries {
+    ($work:ident on $($transport:ident)*: $self:ident, $data:ident => $new:expr, $inline:expr) => {$(
+        impl Work<$transport> for $work {
+            fn push<'d>(
+                &$self,
+                list: &mut SendList<'d, $transport, Perf, 1>,
+                payload: Payload<'d>,
+                signaled: bool,
+            ) -> Result<()> {
+                match payload {
+                    Payload::Buf($data) if signaled => list.push($new.signaled())?,
+                    Payload::Buf($data) => list.push($new)?,
+                    Payload::Inline($data) if signaled => list.push($inline.signaled())?,
+                    Payload::Inline($data) => list.push($inline)?,
+                }
+                Ok(())
+            }
+
+            fn post(
+                &$self,
+                qp: &mut QueuePair<$transport, Rts, Perf>,
+                payload: Payload<'_>,
+                signaled: bool,
+            ) -> Result<()> {
+                match payload {
+                    Payload::Buf($data) if signaled => qp.post_send($new)?,
+                    Payload::Inline($data) if signaled => qp.post_send($inline)?,
+                    // A later one is signaled, and releases this one.
+                    Payload::Buf($data) => drop(qp.post_send_unsignaled($new)?),
+                    Payload::Inline($data) => drop(qp.post_send_unsignaled($inline)?),
+                }
+                Ok(())
+            }
+        }
+    )*};
+}
+
+/// `Work` for a verb whose data comes from the peer.
+macro_rules! fetches {
+    ($work:ident: $self:ident, $data:ident => $new:expr) => {
+        impl Work<Rc> for $work {
+            fn push<'d>(
+                &$self,
+                list: &mut SendList<'d, Rc, Perf, 1>,
+                payload: Payload<'d>,
+                signaled: bool,
+            ) -> Result<()> {
+                match payload {
+                    Payload::Buf($data) if signaled => list.push($new.signaled())?,
+                    Payload::Buf($data) => list.push($new)?,
+                    Payload::Inline(_) => return Err(NOT_INLINE.into()),
+                }
+                Ok(())
+            }
+
+            fn post(
+                &$self,
+                qp: &mut QueuePair<Rc, Rts, Perf>,
+                payload: Payload<'_>,
+                signaled: bool,
+            ) -> Result<()> {
+                match payload {
+                    Payload::Buf($data) if signaled => qp.post_send($new)?,
+                    Payload::Buf($data) => drop(qp.post_send_unsignaled($new)?),
+                    Payload::Inline(_) => return Err(NOT_INLINE.into()),
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+pub const NOT_INLINE: &str =
+    "the data of a READ or an atomic comes from the peer: leave -I out (R2.6)";
+
+pub struct Sends;
+pub struct Datagrams(pub Destination);
+pub struct Writes(pub RemoteSlice<RemoteAll>);
+pub struct ReadsOf(pub RemoteSlice<RemoteAll>);
+pub struct Adds(pub RemoteCell);
+pub struct Swaps(pub RemoteCell);
+
+carries!(Sends on Rc Uc: self, data => Send::new(data), Send::inline_slice(data));
+carries!(Datagrams on Ud: self, data =>
+    Send::new(data).to(self.0), Send::inline_slice(data).to(self.0));
+carries!(Writes on Rc Uc: self, data =>
+    RdmaWrite::new(data, self.0.write()), RdmaWrite::inline_slice(data, self.0.write()));
+fetches!(ReadsOf: self, data => RdmaRead::new(data, self.0.read()));
+fetches!(Adds: self, data => FetchAndAdd::new(data, self.0, 1));
+fetches!(Swaps: self, data => CmpAndSwp::new(data, self.0, CompareSwap { compare: 0, swap: 0 }));
