@@ -3,7 +3,7 @@
 //! typenum decides (it can compare in a bound), const generics explain (they print as numbers).
 //! typenum's constants are complete up to 1024, which is beyond what any device grants here.
 
-use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U};
+use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U, U1};
 
 /// A limit of `N` (scatter/gather elements, or bytes of inline data).
 pub enum Max<const N: usize> {}
@@ -43,6 +43,17 @@ where
 {
 }
 
+/// `Max<N>: AtLeastOne`: an array of `N` has an element.
+pub trait AtLeastOne {}
+
+impl<const N: usize> AtLeastOne for Max<N>
+where
+    Const<N>: ToUInt,
+    U1: IsLessOrEqual<U<N>>,
+    LeEq<U1, U<N>>: Answer<Is: SomeBuffer>,
+{
+}
+
 /// What typenum answers, in types whose names read well in an error.
 pub trait Answer {
     /// [`Within`] or [`Beyond`].
@@ -78,6 +89,15 @@ impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}
 )]
 pub trait InlineWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}
+
+/// The answer, with words.
+#[diagnostic::on_unimplemented(
+    message = "a receive of a shared receive queue needs a buffer, and this array has none",
+    label = "no buffer of the queue's pool",
+    note = "the buffers of its pool are what bounds how many receives a shared receive queue has: post at least one `Buf` (R9.9)"
+)]
+pub trait SomeBuffer {}
+impl SomeBuffer for Within {}
 
 mod sealed {
     pub trait Sealed {}

@@ -3,19 +3,17 @@
 //! The work request's part is the `Self` of each trait, so that an error names what the user wrote.
 //! `post_send!` and the methods share these bounds, and so obey the same rules.
 
-use std::convert::Infallible;
+mod never;
 
-use crate::entry::Owned;
-use crate::limits::Limit;
+pub use never::*;
+
 use crate::profile::{Initiator, OwnRq, Reads, ReceiveSource, SharedRq, Signaling};
 use crate::profile::{Selective, SignalAll};
-use crate::remote::{RemoteAddr, RemoteCell, ToRead};
-use crate::srq::{SharedReceiveQueue, SrqPost};
 use crate::state::{Error, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::transport::{Rc, Transport, Uc, Ud};
 use crate::wr::{
-    CmpAndSwp, CompareSwap, Connected, Datagram, Empty, Fenced, FetchAndAdd, Opcode, Plain,
-    RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, Signaled, Unfenced, WorkRequest,
+    CmpAndSwp, Connected, Datagram, Fenced, FetchAndAdd, Opcode, Plain, RdmaRead, RdmaWrite,
+    RdmaWriteWithImm, Send, SendWithImm, Signaled, Unfenced,
 };
 
 /// The opcode table of ibv_post_send(3): which transport carries which opcode (R1.1).
@@ -59,8 +57,8 @@ impl NamesPeer for Uc {}
 
 /// Transports whose sends each name their peer.
 #[diagnostic::on_unimplemented(
-    message = "a send on a `{Self}` queue pair cannot name a destination",
-    label = "destinations are for UD queue pairs only: leave `.to(..)` out",
+    message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
+    label = "leave `.to(..)` and address handles out: they are for UD queue pairs only",
     note = "on RC and UC the destination is that of the connection (R1.2, R5.1)"
 )]
 pub trait TakesDestinations: Transport {}
@@ -102,81 +100,6 @@ impl InlineOp for Send {}
 impl InlineOp for SendWithImm {}
 impl InlineOp for RdmaWrite {}
 impl InlineOp for RdmaWriteWithImm {}
-
-/// What an RDMA READ or an atomic would need to be inline: nothing has it (R2.6).
-///
-/// The constructors below exist so that who looks for them is told why there are none.
-#[diagnostic::on_unimplemented(
-    message = "`{O}` cannot be inline",
-    label = "inline data is for SEND and RDMA WRITE only",
-    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf` (R2.6)"
-)]
-pub trait InlineSink<O: Opcode> {
-    #[doc(hidden)]
-    fn never(self) -> WorkRequest<O, Empty>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<O: Opcode> InlineSink<O> for Infallible {
-    fn never(self) -> WorkRequest<O, Empty> {
-        match self {}
-    }
-}
-
-// One by one and not by a macro: an error shows the definition.
-impl RdmaRead {
-    #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
-    where
-        D: InlineSink<RdmaRead>,
-    {
-        data.never()
-    }
-
-    #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
-    where
-        D: InlineSink<RdmaRead>,
-    {
-        data.never()
-    }
-}
-
-impl CmpAndSwp {
-    #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
-    where
-        D: InlineSink<CmpAndSwp>,
-    {
-        data.never()
-    }
-
-    #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
-    where
-        D: InlineSink<CmpAndSwp>,
-    {
-        data.never()
-    }
-}
-
-impl FetchAndAdd {
-    #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
-    where
-        D: InlineSink<FetchAndAdd>,
-    {
-        data.never()
-    }
-
-    #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
-    where
-        D: InlineSink<FetchAndAdd>,
-    {
-        data.never()
-    }
-}
 
 /// SOLICITED is for what consumes a receive at the peer (R2.3).
 #[diagnostic::on_unimplemented(
@@ -297,29 +220,6 @@ impl UsesSharedQueue for SharedRq {}
 pub trait LeavesUnsignaled: Signaling {}
 
 impl LeavesUnsignaled for Selective {}
-
-/// Queues that `post_recv!` posts to: those of queue pairs (R7.2).
-///
-/// `begin_recv` of a shared receive queue exists so that who takes the wrong macro is told the right one.
-#[diagnostic::on_unimplemented(
-    message = "a shared receive queue takes its receives by `post_srq_recv!`, not by `post_recv!`",
-    label = "this is a shared receive queue",
-    note = "`post_recv!` posts to the receive queue of a queue pair (R7.1, R7.2)"
-)]
-pub trait PostsReceives {}
-
-#[diagnostic::do_not_recommend]
-impl PostsReceives for Infallible {}
-
-impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
-    #[doc(hidden)]
-    pub fn begin_recv(&mut self) -> SrqPost<'_, T, E, M>
-    where
-        Self: PostsReceives,
-    {
-        self.begin_srq()
-    }
-}
 
 /// Shared receive queues are for RC and UD (R7.3).
 #[diagnostic::on_unimplemented(

@@ -237,16 +237,24 @@ cells!(Ud: yes StopsSending; no);
 // Receive queues by receive source (R7.1).
 cells!(OwnRq: yes HasRecvQueue, UsesOwnQueue; no UsesSharedQueue);
 cells!(SharedRq: yes UsesSharedQueue; no HasRecvQueue, UsesOwnQueue);
-// Queues that `post_recv!` posts to besides queue pairs (R7.2).
-cells!(SharedReceiveQueue<Rc>: yes; no PostsReceives);
-cells!(SharedReceiveQueue<Ud, BufList, Max<4>>: yes; no PostsReceives);
+// What a posting macro posts to besides the queue that it is for (R7.2, R8.19).
+cells!(CompletionQueue: yes; no PostsSends, PostsReceives, PostsSharedReceives);
+cells!(SharedReceiveQueue<Rc>: yes; no PostsSends, PostsReceives, PostsSharedReceives);
+cells!(SharedReceiveQueue<Ud, BufList, Max<4>>: yes; no);
+cells!(SharedReceiveQueue<Ud, BufList, Max<4>>: yes; no PostsSends, PostsReceives, PostsSharedReceives);
+cells!(QueuePair<Rc, Rts>: yes; no PostsSends, PostsReceives, PostsSharedReceives);
+// Slices that a registered region gives out (R6.12).
+cells!(usize: yes; no SliceOfRegion);
+cells!(std::ops::Range<usize>: yes; no SliceOfRegion);
+cells!(std::ops::RangeFull: yes; no SliceOfRegion);
 // Transports (R7.3, R5.1).
 cells!(Rc: yes SharesReceives, NamesPeer; no TakesDestinations);
 cells!(Uc: yes NamesPeer; no SharesReceives, TakesDestinations);
 cells!(Ud: yes SharesReceives, TakesDestinations; no NamesPeer);
-// What data may be used for (R2.10, R4.1, R4.5, R6.7, R7.10, R11.2).
+// What data may be used for (R2.10, R4.1, R4.5, R6.7, R7.10, R9.9, R11.2).
 cells!(Buf: yes Source, Sink, RecvSink, SrqSink, AtomicSink; no);
 cells!([Buf; 2]: yes Source, Sink, RecvSink, SrqSink; no AtomicSink);
+cells!([Buf; 0]: yes Source, Sink, RecvSink; no SrqSink, AtomicSink);
 cells!(BufList: yes Source, Sink, RecvSink, SrqSink; no AtomicSink);
 cells!(SharedBuf: yes Source; no Sink, RecvSink, SrqSink, AtomicSink);
 cells!(OpenBuf: yes Source, Sink; no RecvSink, SrqSink, AtomicSink);

@@ -24,8 +24,6 @@ pub struct Books {
     pub pd: u32,
     /// Unique in the process, never 0, below 2^31.
     pub id: u32,
-    /// What buffers of the receive posted last are marked with: the id, with or without `LARGE`.
-    pub receives: AtomicU32,
     /// The longest message, bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
     by_mtu: AtomicU32,
@@ -63,11 +61,11 @@ impl Books {
             dead: AtomicU32::new(0),
             pd,
             id,
-            receives: AtomicU32::new(id),
             longest: AtomicU32::new(u32::MAX),
             by_mtu: AtomicU32::new(0),
-            // Until the limit is known every buffer is looked at, so that none is marked in vain.
-            small: AtomicU32::new(0),
+            // Until the limit is known every buffer is looked at, so that none is marked in vain. A shared
+            // receive queue sends nothing.
+            small: AtomicU32::new(if uncounted { u32::MAX } else { 0 }),
             uncounted,
         }))
     }

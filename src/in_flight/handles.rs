@@ -27,6 +27,8 @@ pub struct Handles<E> {
     direction: u32,
     poisoned: bool,
     pub(crate) books: *const Books,
+    /// What the buffers of the last work request were marked with: the id of the books, with or without `LARGE`.
+    pub(crate) mark: u32,
     /// Room that completions of before a reset may still take.
     withheld: Withheld,
     _entries: PhantomData<E>,
@@ -44,6 +46,8 @@ impl<E: Entry> Handles<E> {
             direction,
             poisoned: false,
             books,
+            // SAFETY: the caller's contract.
+            mark: unsafe { (*books).id },
             withheld: Withheld::default(),
             _entries: PhantomData,
         }

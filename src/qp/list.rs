@@ -321,7 +321,8 @@ where
         // SAFETY: the slot stays where it is: the list borrows the array until it is posted.
         let pending = unsafe { post.emit(wr, slot.cast(), prev) };
         if !post.port.is_clear() {
-            let faults = post.port.findings().settle_receives(std::slice::from_ref(&pending.entry));
+            let entries = std::slice::from_ref(&pending.entry);
+            let faults = post.port.findings().settle_receives(entries, &mut post.core.recv.mark);
             post.port.clear();
             if let Some(kind) = faults.first(P::MaxRecvSge::VALUE.min(G as u32), 0) {
                 return Err(not_pushed(RECV, at, kind, pending.entry));

@@ -117,7 +117,8 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     #[inline(always)]
     pub(super) fn new(core: &'q mut Core<P>) -> Self {
         // SAFETY: the books belong to the core, which is borrowed as long as the port lives.
-        let port = unsafe { Port::of_receives(core.recv.books, P::MaxRecvSge::VALUE) };
+        let port =
+            unsafe { Port::of_receives(core.recv.books, core.recv.mark, P::MaxRecvSge::VALUE) };
         RecvPost { core, port, _transport: PhantomData }
     }
 
@@ -219,7 +220,7 @@ unsafe extern "C" fn slow<P: Profile, const N: usize>(
     first: *mut ibv_recv_wr,
     out: *mut Result<(), PostError<P::Entry>>,
 ) {
-    let faults = findings.settle_receives(&entries);
+    let faults = findings.settle_receives(&entries, &mut core.recv.mark);
     let result = if !faults.is_none() || !core.recv.has_room(N as u32) {
         let most = P::MaxRecvSge::VALUE;
         Err(out_of_line(|out| refuse_recv(&mut core.recv, faults, most, entries, out)))

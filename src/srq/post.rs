@@ -49,9 +49,9 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     #[doc(hidden)]
     #[inline(always)]
     pub fn begin_srq(&mut self) -> SrqPost<'_, T, E, M> {
-        let books = Arc::as_ptr(&self.core.books);
+        let books = &self.core.books;
         // SAFETY: the books belong to the queue, which is borrowed as long as the port lives.
-        let port = unsafe { Port::of_receives(books, M::VALUE) };
+        let port = unsafe { Port::of_receives(Arc::as_ptr(books), books.id, M::VALUE) };
         let port = port.only_from(self.core.home);
         SrqPost { srq: self, port }
     }
@@ -134,7 +134,9 @@ unsafe extern "C" fn slow<T: SharesReceives, E: Entry, M: Limit, const N: usize>
     first: *mut ibv_recv_wr,
     out: *mut Result<(), PostError<E>>,
 ) {
-    let faults = findings.settle_receives(&entries);
+    // Nothing is large for a queue that sends nothing.
+    let mut mark = srq.core.books.id;
+    let faults = findings.settle_receives(&entries, &mut mark);
     let result = if !faults.is_none() || srq.poisoned {
         Err(out_of_line(|out| refuse(faults, M::VALUE, entries, out)))
     } else {

@@ -35,7 +35,12 @@ pub struct Completion<'cq, E: Entry> {
 }
 
 /// A completion stays on the thread that polled it: counters that it moves have one writer.
-pub(crate) struct OneThread(#[allow(dead_code)] *mut ());
+///
+/// Neither `Send` nor `Sync`, with a name that an error can show.
+pub(crate) type OneThread = dyn UsedByOneThreadAtATime;
+
+/// Only a name.
+pub(crate) trait UsedByOneThreadAtATime {}
 
 /// Which queue a work request was on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::sge::Sge;
 use crate::buf::header::{Header, word};
 use crate::buf::{Buf, BufList, SharedBuf};
 use crate::entry::{AnyBuf, Entry, Raw};
-use crate::limits::{InlineBytes, Limit, Sges};
+use crate::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::mr::OpenBuf;
 use crate::sys::types::ibv_sge;
 
@@ -312,7 +312,7 @@ impl RecvSink for Empty {}
 impl<const N: usize> RecvSink for Sge<'_, N> {}
 
 impl<C: 'static> SrqSink for Buf<C> {}
-impl<C: 'static, const N: usize> SrqSink for [Buf<C>; N] {}
+impl<C: 'static, const N: usize> SrqSink for [Buf<C>; N] where Max<N>: AtLeastOne {}
 impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
 

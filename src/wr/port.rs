@@ -47,14 +47,13 @@ impl Port {
         Port { books, id, ah, home, max_sge, max_inline, faults: 0, strange: 0 }
     }
 
-    /// For receives, which may be larger than a message that is sent.
+    /// For receives, whose buffers may be larger than a message that is sent: `id` is what those posted
+    /// last were marked with.
     ///
     /// # Safety
     /// As for `new`.
     #[inline(always)]
-    pub(crate) unsafe fn of_receives(books: *const Books, max_sge: u32) -> Self {
-        // SAFETY: the caller's contract.
-        let id = unsafe { (*books).receives.load(Ordering::Relaxed) };
+    pub(crate) unsafe fn of_receives(books: *const Books, id: u32, max_sge: u32) -> Self {
         let (ah, home) = (std::ptr::null(), std::ptr::null());
         Port { books, id, ah, home, max_sge, max_inline: 0, faults: 0, strange: 0 }
     }
@@ -186,20 +185,18 @@ impl Findings {
         faults
     }
 
-    /// As `settle_sends`, for receives.
+    /// As `settle_sends`, for receives. Gives what the last buffer is marked with: the next receive is
+    /// probably as large.
     #[cold]
-    pub(crate) fn settle_receives<E: Entry>(self, entries: &[Option<E>]) -> Faults {
+    pub(crate) fn settle_receives<E: Entry>(self, entries: &[Option<E>], last: &mut u32) -> Faults {
         let mut faults = self.faults;
         if self.strange != 0 {
             for entry in entries.iter().flatten() {
                 entry.each_header(&mut |header| {
                     faults |= attach(self.books, self.home, header);
-                    // The next receive is probably as large.
                     let mark = header.queue_id.load(Ordering::Relaxed);
-                    // SAFETY: the books outlive the port that found this.
-                    let books = unsafe { &*self.books };
-                    if mark & !LARGE == books.id {
-                        books.receives.store(mark, Ordering::Relaxed);
+                    if (mark ^ *last) & !LARGE == 0 {
+                        *last = mark;
                     }
                 });
             }

@@ -1,4 +1,5 @@
 // R4.5, ibv_post_send(3): the result of an atomic needs LOCAL_WRITE (`AtomicSink`).
+// Enforced by `AtomicSink`.
 use proverbs::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, shared: SharedBuf, cell: RemoteCell) {

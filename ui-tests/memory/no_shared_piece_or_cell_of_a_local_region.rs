@@ -1,4 +1,5 @@
 // R6.7, ibv_reg_mr(3): pieces and cells are of regions that are open to the fabric (`Remote`).
+// Enforced by `Remote`.
 use proverbs::*;
 
 fn local(region: &MemoryRegion<LocalWrite>) {

@@ -1,4 +1,5 @@
 // R2.10, ibv_post_send(3): what is not inline is registered (`Source`).
+// Enforced by `Source`.
 use proverbs::*;
 
 fn constructors(bytes: &[u8], at: RemoteAddr) {

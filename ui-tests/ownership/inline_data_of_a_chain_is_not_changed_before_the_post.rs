@@ -1,4 +1,5 @@
 // R2.9, ibv_post_send(3): inline data is copied by the post, not before (`Pending` keeps its borrow).
+// Enforced by the borrow of `Inline`, which lasts until the post.
 use proverbs::*;
 
 fn chain(qp: &mut QueuePair<Rc, Rts>, mut bytes: [u8; 8]) {

@@ -1,4 +1,5 @@
 // R11.2, ibv_post_recv(3): without books only `unsafe` posts receives (`Owned`).
+// Enforced by `Owned`.
 use proverbs::*;
 
 profile! { Unbooked { entry: Raw } }

@@ -1,4 +1,5 @@
 // R11.1, ibv_post_send(3): without books only `unsafe` posts, unsignaled lists too (`Owned`).
+// Enforced by `Owned`.
 use proverbs::*;
 
 profile! { Unbooked { signaling: Selective, entry: Raw } }

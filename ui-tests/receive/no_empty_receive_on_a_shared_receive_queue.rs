@@ -1,15 +1,17 @@
-// R9.9, ibv_post_srq_recv(3): no empty receive on a shared receive queue.
+// R9.9, ibv_post_srq_recv(3): every receive of a shared receive queue has a buffer of its pool.
 // Enforced by `SrqSink`.
 use proverbs::*;
 
-fn method(srq: &mut SharedReceiveQueue<Rc>, pool: &Pool) {
+fn method(srq: &mut SharedReceiveQueue<Rc>) {
     srq.post_srq_recv(Recv::empty()).unwrap();
-    let _ = pool;
 }
 
-fn in_a_list(srq: &mut SharedReceiveQueue<Rc>, pool: &Pool) {
+fn in_a_list(srq: &mut SharedReceiveQueue<Rc>) {
     post_srq_recv!(srq, [Recv::empty()]).unwrap();
-    let _ = pool;
+}
+
+fn of_no_buffers(srq: &mut SharedReceiveQueue<Rc, BufList>, none: [Buf; 0]) {
+    srq.post_srq_recv(Recv::new(none)).unwrap();
 }
 
 fn main() {}

@@ -6,3 +6,7 @@ fn look(region: &MemoryRegion<RemoteWrite>) -> u8 {
     region.read_at(0, &mut bytes).unwrap();
     bytes[0]
 }
+
+fn write(region: &mut MemoryRegion<RemoteRead>) {
+    region.write_at(0, b"four").unwrap();
+}

@@ -9,6 +9,9 @@ use anyhow::Result;
 use super::book::{Book, Id};
 use super::table::Tables;
 
+/// A ui-test is read by people.
+const MOST_LINES: usize = 30;
+
 pub enum Proof<'a> {
     /// Family and file stem.
     Ui(&'a str),
@@ -115,7 +118,10 @@ fn unclaimed(book: &Book, name: &str, rules: &[String]) -> Vec<String> {
 
 /// Traits of `src/rules.rs` that no table is about.
 fn untabled(root: &Path, tables: &Tables) -> Result<Vec<String>> {
-    let text = fs::read_to_string(root.join("src/rules.rs"))?;
+    let files = ["src/rules.rs", "src/rules/never.rs"];
+    let texts: std::io::Result<Vec<_>> =
+        files.iter().map(|file| fs::read_to_string(root.join(file))).collect();
+    let text = texts?.concat();
     let traits = text.lines().filter_map(|line| line.strip_prefix("pub trait "));
     let names = traits.filter_map(|rest| rest.split([':', '<', ' ', '{']).next());
     let tabled = |name: &&str| {
@@ -136,6 +142,18 @@ fn headed(root: &Path, name: &str, claims: &[Id]) -> Result<Vec<String>> {
     }
     for id in head.iter().filter(|id| !claims.contains(id)) {
         all.push(format!("ui-tests/{name}.rs is headed {id}, whose entry does not name it"));
+    }
+    if !text.lines().next().is_some_and(|line| line.contains("(3)")) {
+        all.push(format!("ui-tests/{name}.rs: the first line names no manual page"));
+    }
+    if !text.lines().nth(1).is_some_and(|line| line.starts_with("// Enforced by ")) {
+        all.push(format!("ui-tests/{name}.rs: the second line does not say `Enforced by`"));
+    }
+    if text.lines().count() > MOST_LINES {
+        all.push(format!("ui-tests/{name}.rs has more than {MOST_LINES} lines"));
+    }
+    if !root.join("ui-tests/pass").join(format!("{name}.rs")).is_file() {
+        all.push(format!("ui-tests/{name}.rs has no legal twin below ui-tests/pass"));
     }
     if !head.iter().any(|id| claims.contains(id)) {
         all.push(format!("ui-tests/{name}.rs: no rule that it is headed with names it"));

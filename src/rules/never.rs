@@ -1,0 +1,237 @@
+//! What nothing has.
+//!
+//! These methods exist so that who looks for them is told why they cannot be had, at the word that asks: "no
+//! method found" tells nothing. No type has the traits, so that no call compiles; `Infallible` only keeps
+//! the compiler from taking them for empty.
+
+use std::convert::Infallible;
+use std::ops::{Index, IndexMut};
+
+use crate::buf::Buf;
+use crate::cq::CompletionQueue;
+use crate::entry::{Entry, Owned};
+use crate::limits::{Limit, Max};
+use crate::mr::{Access, MemoryRegion};
+use crate::profile::{DefaultProfile, Profile};
+use crate::qp::{QueuePair, RecvPost, SendPost};
+use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::rules::SharesReceives;
+use crate::srq::{SharedReceiveQueue, SrqPost};
+use crate::state::State;
+use crate::transport::{Rc, Transport};
+use crate::wr::{CmpAndSwp, CompareSwap, Empty, FetchAndAdd, Opcode, RdmaRead, WorkRequest};
+
+/// What an RDMA READ or an atomic would need to be inline: nothing has it (R2.6).
+#[diagnostic::on_unimplemented(
+    message = "`{O}` cannot be inline",
+    label = "inline data is for SEND and RDMA WRITE only",
+    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf` (R2.6)"
+)]
+pub trait InlineSink<O: Opcode> {
+    #[doc(hidden)]
+    fn never(self) -> WorkRequest<O, Empty>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<O: Opcode> InlineSink<O> for Infallible {
+    fn never(self) -> WorkRequest<O, Empty> {
+        match self {}
+    }
+}
+
+// One by one and not by a macro: an error shows the definition.
+impl RdmaRead {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    where
+        D: InlineSink<RdmaRead>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    where
+        D: InlineSink<RdmaRead>,
+    {
+        data.never()
+    }
+}
+
+impl CmpAndSwp {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        D: InlineSink<CmpAndSwp>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        D: InlineSink<CmpAndSwp>,
+    {
+        data.never()
+    }
+}
+
+impl FetchAndAdd {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        D: InlineSink<FetchAndAdd>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        D: InlineSink<FetchAndAdd>,
+    {
+        data.never()
+    }
+}
+
+/// What `post_send!` would post to besides queue pairs (R8.19).
+#[diagnostic::on_unimplemented(
+    message = "`post_send!` posts to a queue pair, not to a `{Self}`",
+    label = "not a queue pair",
+    note = "name the queue pair first: `post_send!(qp, [first, second, ..])` (R8.19)"
+)]
+pub trait PostsSends {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+/// What `post_recv!` would post to besides queue pairs (R7.2).
+#[diagnostic::on_unimplemented(
+    message = "`post_recv!` posts to a queue pair, not to a `{Self}`",
+    label = "not a queue pair",
+    note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!` (R7.1, R7.2)"
+)]
+pub trait PostsReceives {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+/// What `post_srq_recv!` would post to besides shared receive queues (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",
+    label = "not a shared receive queue",
+    note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!` (R7.1, R7.2)"
+)]
+pub trait PostsSharedReceives {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+#[diagnostic::do_not_recommend]
+impl PostsSends for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl PostsReceives for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl PostsSharedReceives for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+impl<E: Entry> CompletionQueue<E> {
+    #[doc(hidden)]
+    pub fn begin_send(&mut self) -> SendPost<'_, Rc, DefaultProfile>
+    where
+        Self: PostsSends,
+    {
+        self.never()
+    }
+
+    #[doc(hidden)]
+    pub fn begin_recv(&mut self) -> RecvPost<'_, Rc, DefaultProfile>
+    where
+        Self: PostsReceives,
+    {
+        self.never()
+    }
+
+    #[doc(hidden)]
+    pub fn begin_srq(&mut self) -> SrqPost<'_, Rc, Buf, Max<1>>
+    where
+        Self: PostsSharedReceives,
+    {
+        self.never()
+    }
+}
+
+impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
+    #[doc(hidden)]
+    pub fn begin_send(&mut self) -> SendPost<'_, Rc, DefaultProfile>
+    where
+        Self: PostsSends,
+    {
+        self.never()
+    }
+
+    #[doc(hidden)]
+    pub fn begin_recv(&mut self) -> SrqPost<'_, T, E, M>
+    where
+        Self: PostsReceives,
+    {
+        self.never()
+    }
+}
+
+impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
+    #[doc(hidden)]
+    pub fn begin_srq(&mut self) -> SrqPost<'_, Rc, P::Entry, P::MaxRecvSge>
+    where
+        Self: PostsSharedReceives,
+    {
+        self.never()
+    }
+}
+
+/// What a registered region could be indexed with, if it gave out slices (R6.12).
+#[diagnostic::on_unimplemented(
+    message = "a registered region gives out no slice of its bytes",
+    label = "device and peers may touch these bytes at any time",
+    note = "copy with `read_at` and `write_at`, or reach 8 bytes as an atomic with `cell`; a `Buf` of a pool reads and writes like a slice (R6.12)"
+)]
+pub trait SliceOfRegion {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+#[diagnostic::do_not_recommend]
+impl SliceOfRegion for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+#[doc(hidden)]
+impl<A: Access, I: SliceOfRegion> Index<I> for MemoryRegion<A> {
+    type Output = [u8];
+
+    fn index(&self, index: I) -> &[u8] {
+        index.never()
+    }
+}
+
+#[doc(hidden)]
+impl<A: Access, I: SliceOfRegion> IndexMut<I> for MemoryRegion<A> {
+    fn index_mut(&mut self, index: I) -> &mut [u8] {
+        index.never()
+    }
+}
