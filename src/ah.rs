@@ -79,6 +79,21 @@ impl AddressVector {
         AddressVector { port, dlid, sl: ServiceLevel::default(), global: None }
     }
 
+    #[allow(unsafe_code)] // reads a union of integers
+    pub(crate) fn from_c(c: &ibv_ah_attr) -> Self {
+        // SAFETY: every bit pattern is a GID.
+        let dgid = Gid(unsafe { c.grh.dgid.raw });
+        let global = (c.is_global != 0).then_some(GlobalRoute {
+            dgid,
+            sgid_index: c.grh.sgid_index,
+            hop_limit: c.grh.hop_limit,
+            traffic_class: c.grh.traffic_class,
+            flow_label: c.grh.flow_label,
+        });
+        let sl = ServiceLevel::new(c.sl & 15).unwrap_or_default();
+        AddressVector { port: c.port_num, dlid: c.dlid, sl, global }
+    }
+
     pub(crate) fn to_c(self) -> ibv_ah_attr {
         let global = self.global.unwrap_or(GlobalRoute::new(Gid::default(), 0));
         ibv_ah_attr {

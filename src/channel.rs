@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // calls the event verbs
 
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,23 +112,7 @@ impl CompletionChannel {
 
     /// Waits on the descriptor, for at most `timeout` if there is one; whether it is readable.
     fn sleep(&self, timeout: Option<Duration>) -> Result<bool, Error> {
-        let fd = self.as_fd().as_raw_fd();
-        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let milliseconds = match timeout {
-            Some(timeout) => {
-                timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as libc::c_int
-            }
-            None => -1,
-        };
-        // SAFETY: one pollfd, a local.
-        let code = unsafe { libc::poll(&mut poll, 1, milliseconds) };
-        if code >= 0 {
-            return Ok(code > 0);
-        }
-        match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::EINTR) | None => Ok(false),
-            Some(errno) => Err(Error::os("poll", errno, "")),
-        }
+        sleep_on(self.as_fd().as_raw_fd(), timeout)
     }
 
     /// Destroys it. Completion queues on it must be gone, or it comes back.
@@ -147,6 +131,24 @@ impl CompletionChannel {
                 Err(Refused::new(CompletionChannel { handle }, error))
             }
         }
+    }
+}
+
+/// Waits until `fd` is readable, for at most `timeout` if there is one; whether it is.
+pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<bool, Error> {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let milliseconds = match timeout {
+        Some(timeout) => timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as libc::c_int,
+        None => -1,
+    };
+    // SAFETY: one pollfd, a local.
+    let code = unsafe { libc::poll(&mut poll, 1, milliseconds) };
+    if code >= 0 {
+        return Ok(code > 0);
+    }
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::EINTR) | None => Ok(false),
+        Some(errno) => Err(Error::os("poll", errno, "")),
     }
 }
 

@@ -41,6 +41,26 @@ pub enum ErrorKind {
     NotFound(String),
     /// The device gave back something that the manual does not allow.
     Protocol(&'static str),
+    /// The peer rejected the connection request.
+    Rejected {
+        /// The reason of the connection manager's REJ message: 28 if the peer's program said no, 8 if nobody
+        /// listens; on UDP the status of the answer.
+        reason: i32,
+        /// What the peer's program sent with it, perhaps padded with zeroes.
+        private_data: Vec<u8>,
+    },
+    /// An event of the connection manager said that the step failed.
+    Cm {
+        /// The event, as the manual names it.
+        event: &'static str,
+        /// Its status: a negative errno, or a code of the connection manager.
+        status: i32,
+    },
+    /// There was no result in the time that was asked for.
+    TimedOut {
+        /// The time that was asked for.
+        after: std::time::Duration,
+    },
     /// Any other refusal: the errno, and what was asked.
     Os {
         /// The errno.
@@ -104,6 +124,13 @@ impl fmt::Display for Errno {
             libc::ENODATA => "ENODATA",
             libc::EOPNOTSUPP => "EOPNOTSUPP",
             libc::ETIMEDOUT => "ETIMEDOUT",
+            libc::EADDRINUSE => "EADDRINUSE",
+            libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+            libc::ECONNREFUSED => "ECONNREFUSED",
+            libc::ECONNRESET => "ECONNRESET",
+            libc::EHOSTUNREACH => "EHOSTUNREACH",
+            libc::ENETUNREACH => "ENETUNREACH",
+            libc::ENOTCONN => "ENOTCONN",
             other => return write!(f, "errno {other}"),
         };
         // The system's words, without the number that std puts behind them: the name says it.
@@ -127,6 +154,20 @@ impl fmt::Display for Error {
             ),
             ErrorKind::NotFound(what) => f.write_str(what),
             ErrorKind::Protocol(what) => f.write_str(what),
+            ErrorKind::Rejected { reason, private_data } => {
+                let why = match reason {
+                    8 => "nobody listens there",
+                    28 => "the peer's program refused",
+                    _ => "see the REJ reasons of the InfiniBand connection manager",
+                };
+                let bytes = private_data.len();
+                write!(f, "rejected with reason {reason} ({why}), {bytes} bytes of private data")
+            }
+            ErrorKind::Cm { event, status } if *status < 0 => {
+                write!(f, "{event}: {}", Errno(-status))
+            }
+            ErrorKind::Cm { event, status } => write!(f, "{event}, status {status}"),
+            ErrorKind::TimedOut { after } => write!(f, "no result within {after:?}"),
             ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
             ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
         }

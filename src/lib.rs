@@ -79,6 +79,7 @@
 //! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives |
 //! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`] |
 //! | telling the peer, connecting | [`endpoint`] |
+//! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
 //! | what may be posted where | [`rules`] |
 //! | without hardware | [`loopback`] |
 //!
@@ -97,6 +98,7 @@ pub mod bench;
 mod bounded;
 mod buf;
 mod channel;
+pub mod cm;
 mod cold;
 mod context;
 mod cq;

@@ -3,8 +3,8 @@
 #![allow(unsafe_code)] // one verb
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::ah::{AddressHandle, AddressVector};
 use crate::buf::Pool;
@@ -38,6 +38,15 @@ impl ProtectionDomain {
             }
             Err(errno) => Err(Error::os(VERB, errno, "")),
         }
+    }
+
+    /// The domain of a handle that [`downgrade`](Self::downgrade) gave, if it is still there.
+    pub(crate) fn upgrade((pd, id): &(Weak<handle::Pd>, u32)) -> Option<Self> {
+        Some(ProtectionDomain { pd: pd.upgrade()?, id: *id })
+    }
+
+    pub(crate) fn downgrade(&self) -> (Weak<handle::Pd>, u32) {
+        (Arc::downgrade(&self.pd), self.id)
     }
 
     pub(crate) fn handle(&self) -> &Arc<handle::Pd> {

@@ -130,6 +130,10 @@ pub struct NoDepth;
 
 /// [`ReadDepth`] or [`NoDepth`].
 pub trait InitiatorDepth: Copy + std::fmt::Debug + sealed::Sealed {
+    /// The least that there is: 1, or nothing.
+    #[doc(hidden)]
+    const LEAST: Self;
+
     #[doc(hidden)]
     fn to_c(self) -> u8;
     /// From the number that both sides agreed on; `None` if it is too small for this profile.
@@ -137,6 +141,8 @@ pub trait InitiatorDepth: Copy + std::fmt::Debug + sealed::Sealed {
     fn from_agreed(depth: u8) -> Option<Self>;
 }
 impl InitiatorDepth for ReadDepth {
+    const LEAST: Self = ReadDepth::ONE;
+
     fn to_c(self) -> u8 {
         self.get()
     }
@@ -146,6 +152,8 @@ impl InitiatorDepth for ReadDepth {
     }
 }
 impl InitiatorDepth for NoDepth {
+    const LEAST: Self = NoDepth;
+
     fn to_c(self) -> u8 {
         0
     }

@@ -38,6 +38,7 @@ use crate::error::{Error, ErrorKind, Refused};
 use crate::in_flight::handles::Handles;
 use crate::in_flight::ring::Released;
 use crate::in_flight::{Books, SendBooks, SendMode};
+use crate::pd::ProtectionDomain;
 use crate::profile::{DefaultProfile, Profile, Selective};
 use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
@@ -146,6 +147,20 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The depths that the device granted, which may be more.
     pub fn granted_depth(&self) -> Depth {
         self.core.granted
+    }
+
+    /// Whether it was created on `pd`.
+    pub(crate) fn check_pd(&self, pd: &ProtectionDomain) -> Result<(), Error> {
+        if self.core.books.pd == pd.id() {
+            return Ok(());
+        }
+        let what = "the queue pair and what it should work with";
+        Err(Error::new("rdma_create_qp", ErrorKind::PdMismatch { what }))
+    }
+
+    /// Whether its receives come from a shared receive queue.
+    pub(crate) fn has_srq(&self) -> bool {
+        self.core.srq.is_some()
     }
 
     /// How many sends may be posted now.

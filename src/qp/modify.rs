@@ -217,9 +217,13 @@ rows! {
 
 impl<P: Profile> Core<P> {
     fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
+        self.modify_c(&mut attr.c, attr.mask)
+    }
+
+    fn modify_c(&mut self, attr: &mut ibv_qp_attr, mask: u32) -> Result<(), i32> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is alive, and `attr` is filled where the mask says so.
-        match unsafe { modify(self.qp, &mut attr.c, attr.mask as i32) } {
+        match unsafe { modify(self.qp, attr, mask as i32) } {
             0 => Ok(()),
             errno => Err(errno),
         }
@@ -277,6 +281,33 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
                 Err(Refused::new(self, error))
             }
         }
+    }
+
+    /// Moves it on with attributes that rdma_cm gave.
+    pub(crate) fn modify_by_cm<To: State>(
+        mut self,
+        attr: &mut ibv_qp_attr,
+        mask: u32,
+    ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
+        attr.qp_state = To::STATE.to_c();
+        match self.core.modify_c(attr, mask | Mask::IBV_QP_STATE.0) {
+            Ok(()) => {
+                if mask & Mask::IBV_QP_PORT.0 != 0 {
+                    self.core.port = attr.port_num;
+                }
+                Ok(QueuePair::from_core(self.core))
+            }
+            Err(errno) => {
+                let error = transition(S::STATE, To::STATE, " by rdma_cm's attributes", errno);
+                Err(Refused::new(self, error))
+            }
+        }
+    }
+
+    /// As `to_error`; if the device refuses, which it does when it is gone, nothing may be posted all the same.
+    pub(crate) fn give_up(mut self) -> QueuePair<T, Error, P> {
+        let _ = self.core.move_to(S::STATE, QpState::Error);
+        QueuePair::from_core(self.core)
     }
 
     /// Moves it to the error state, where everything posted is flushed. Not from RESET (R8.1).

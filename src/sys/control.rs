@@ -53,7 +53,7 @@ pub(crate) struct Control {
 }
 
 /// The errno that the last failed C call of this thread left, never 0.
-fn errno() -> c_int {
+pub(super) fn errno() -> c_int {
     match std::io::Error::last_os_error().raw_os_error() {
         Some(code) if code != 0 => code,
         _ => libc::EIO,

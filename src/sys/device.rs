@@ -9,13 +9,18 @@ use super::types::*;
 
 /// The names of the RDMA devices of this machine, or the errno.
 pub(crate) fn names() -> Result<Vec<String>, c_int> {
-    with_list(|devices| devices.iter().map(|&device| name(device)).collect())
+    with_list(|devices| {
+        // SAFETY: the devices are in a list that has not been freed yet.
+        devices.iter().map(|&device| unsafe { name(device) }).collect()
+    })
 }
 
 /// Opens the device called `wanted`; `None` if there is none of that name.
 pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
     with_list(|devices| {
-        let Some(&device) = devices.iter().find(|&&device| name(device) == wanted) else {
+        // SAFETY: the devices are in a list that has not been freed yet.
+        let is_wanted = |device: &&*mut ibv_device| unsafe { name(**device) } == wanted;
+        let Some(&device) = devices.iter().find(is_wanted) else {
             return Ok(None);
         };
         // SAFETY: the device is in a list that has not been freed yet.
@@ -34,11 +39,15 @@ pub(crate) fn fork_status() -> u32 {
 
 /// The name of the device behind an open context.
 pub(crate) fn name_of(context: &Context) -> String {
-    // SAFETY: the context is live, and its device with it.
-    name(unsafe { (*context.as_ptr()).device })
+    // SAFETY: the context is live.
+    let device = unsafe { (*context.as_ptr()).device };
+    // SAFETY: a device is live as long as a context of it.
+    unsafe { name(device) }
 }
 
-fn name(device: *mut ibv_device) -> String {
+/// # Safety
+/// `device` is live.
+pub(super) unsafe fn name(device: *mut ibv_device) -> String {
     // SAFETY: the device is live; `name` is a NUL-terminated array inside it.
     let name = unsafe { &(*device).name };
     // SAFETY: the provider terminates the name within its 64 bytes.

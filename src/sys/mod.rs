@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)] // the verbs themselves
 
+pub(crate) mod cm;
 pub(crate) mod control;
 pub(crate) mod data;
 pub(crate) mod device;

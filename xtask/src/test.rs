@@ -141,21 +141,23 @@ fn doc() -> Result<()> {
 fn guest(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
-        "Building the conformance suite",
-        &["test", "--no-run", "--test", "conformance", "--test", "imm_interop"],
+        "Building the conformance suite and the tests of rdma_cm",
+        &["test", "--no-run", "--test", "conformance", "--test", "imm_interop", "--test", "cm"],
     )?;
     let examples =
         cargo::executables("Building the examples", &["build", "--release", "--examples"])?;
     let conformance = named(&tests, "conformance")?;
     let imm = named(&tests, "imm_interop")?;
+    let cm = named(&tests, "cm")?;
     let examples = named(&examples, "rc_pingpong")?;
     let examples = examples.parent().context("the examples are in a directory")?;
     let peer = imm_peer()?;
     let script = format!(
-        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\nsh {pingpong} {examples}\n",
+        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored\nsh {pingpong} {examples}\n",
         conformance = conformance.display(),
         peer = peer.display(),
         imm = imm.display(),
+        cm = cm.display(),
         pingpong = paths::workspace().join("tests/interop/pingpong.sh").display(),
         examples = examples.display(),
     );

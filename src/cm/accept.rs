@@ -1,0 +1,187 @@
+//! The passive side's answer: `rdma_accept`.
+
+#![allow(unsafe_code)] // one call that needs a device
+
+use std::fmt;
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::event::{Event, EventKind, PeerParam};
+use super::id::{CmId, Step, Waits, failure};
+use super::listen::Request;
+use super::param::{AcceptParam, check_depth};
+use super::queue_pair::bring_up;
+use super::space::Tcp;
+use super::state::{Accepting, Mode, OnChannel, Spent, Synchronous};
+use crate::error::{Error, Refused};
+use crate::profile::{DefaultProfile, Profile};
+use crate::qp::QueuePair;
+use crate::state::{Error as Failed, Init, Rts};
+use crate::sys::cm::Id;
+use crate::transport::Rc;
+
+const VERB: &str = "rdma_accept";
+
+/// An acceptance that failed, with everything that went into it.
+pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
+    /// Nothing was answered: the request may still be accepted otherwise, or rejected.
+    Unanswered {
+        /// The request.
+        request: Request<Tcp, M>,
+        /// The queue pair.
+        qp: QueuePair<Rc, Init, P>,
+    },
+    /// The connection did not come about.
+    Failed {
+        /// The id, of no further use.
+        id: CmId<Tcp, Spent, M>,
+        /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings its receives home.
+        qp: QueuePair<Rc, Failed, P>,
+    },
+}
+
+/// A connection that was accepted, and that the peer has not confirmed yet.
+pub struct Accepted<P: Profile = DefaultProfile, M: Mode = OnChannel> {
+    id: CmId<Tcp, Accepting, M>,
+    qp: QueuePair<Rc, Rts, P>,
+    peer: PeerParam,
+    private_data: Vec<u8>,
+}
+
+impl<M: Mode> Request<Tcp, M> {
+    fn begin<P: Profile>(
+        self,
+        qp: QueuePair<Rc, Init, P>,
+        param: &AcceptParam<P>,
+    ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
+        let peer = self.peer.expect("requests on TCP have parameters");
+        if let Err(error) = check_depth::<P>(VERB, peer.initiator_depth) {
+            return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
+        }
+        let tuning = param.tuning().within(&peer);
+        let Request { mut id, private_data, .. } = self;
+        // Before the answer, since the peer may send as soon as it has it.
+        let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
+            Ok(qp) => qp,
+            Err(Refused { object, error }) => {
+                return Err(Refused::new(NotAccepted::Failed { id: id.to(), qp: object }, error));
+            }
+        };
+        let mut c = param.to_c(qp.qp_num(), qp.has_srq());
+        c.initiator_depth = tuning.initiator_depth;
+        c.responder_resources = tuning.responder_resources;
+        // SAFETY: requests have a device; the private data lives in `param`.
+        match unsafe { id.core.id.accept(&mut c) } {
+            Ok(()) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
+            Err(errno) => {
+                let object = NotAccepted::Failed { id: id.to(), qp: qp.give_up() };
+                Err(Refused::new(object, Error::os(VERB, errno, "")))
+            }
+        }
+    }
+}
+
+impl Request<Tcp> {
+    /// Accepts the connection with `qp`, and waits for the peer to confirm, at most `timeout`
+    /// (`rdma_accept`).
+    ///
+    /// What is posted to its receive queue stays posted: post receives before, because the peer may send at
+    /// once (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    pub fn accept<P: Profile>(
+        self,
+        qp: QueuePair<Rc, Init, P>,
+        param: &AcceptParam<P>,
+        timeout: Duration,
+    ) -> Result<Connection<P>, Refused<NotAccepted<P>>> {
+        self.begin(qp, param)?.finish(Some(timeout))
+    }
+}
+
+impl Request<Tcp, OnChannel> {
+    /// Accepts the connection with `qp` (`rdma_accept`).
+    ///
+    /// What is posted to its receive queue stays posted: post receives before, because the peer may send at
+    /// once (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    pub fn accept<P: Profile>(
+        self,
+        qp: QueuePair<Rc, Init, P>,
+        param: &AcceptParam<P>,
+    ) -> Result<Accepted<P>, Refused<NotAccepted<P, OnChannel>>> {
+        self.begin(qp, param)
+    }
+}
+
+impl<P: Profile, M: Mode> Accepted<P, M> {
+    /// The id.
+    pub fn id(&self) -> &CmId<Tcp, Accepting, M> {
+        &self.id
+    }
+
+    /// Gives the connection up.
+    pub fn cancel(self) -> NotAccepted<P, M> {
+        NotAccepted::Failed { id: self.id.to(), qp: self.qp.give_up() }
+    }
+}
+
+impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
+    type Done = Connection<P, M>;
+    type Failed = NotAccepted<P, M>;
+    const VERB: &'static str = VERB;
+
+    fn id(&self) -> &Id {
+        &self.id.core.id
+    }
+
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        if event.id() != self.id.key() {
+            return Step::Waiting(self);
+        }
+        match (event.kind(), event.status()) {
+            (EventKind::Established, 0) => {
+                let Accepted { id, qp, peer, private_data } = self;
+                Step::Done(Connection { qp, id: id.to(), peer, private_data })
+            }
+            (
+                EventKind::Established
+                | EventKind::Rejected
+                | EventKind::Unreachable
+                | EventKind::ConnectError
+                | EventKind::Disconnected
+                | EventKind::DeviceRemoval,
+                _,
+            ) => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
+            _ => Step::Waiting(self),
+        }
+    }
+
+    fn give_up(self) -> Self::Failed {
+        self.cancel()
+    }
+}
+
+impl<P: Profile> Accepted<P> {
+    /// Moves on by an event of this id.
+    pub fn advance(
+        self,
+        event: &Event,
+    ) -> Step<Connection<P, OnChannel>, Self, NotAccepted<P, OnChannel>> {
+        self.step(event)
+    }
+}
+
+impl<P: Profile, M: Mode> fmt::Debug for NotAccepted<P, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotAccepted::Unanswered { request, qp } => {
+                write!(f, "Unanswered({request:?}, {qp:?})")
+            }
+            NotAccepted::Failed { id, qp } => write!(f, "Failed({id:?}, {qp:?})"),
+        }
+    }
+}
+
+impl<P: Profile, M: Mode> fmt::Debug for Accepted<P, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Accepted({:?}, {:?})", self.id, self.qp)
+    }
+}

@@ -1,0 +1,117 @@
+//! Connections, and their end.
+
+#![allow(unsafe_code)] // one call that needs a device
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::channel;
+use super::event::{EventKind, PeerParam};
+use super::id::{CmId, failure};
+use super::space::{PortSpace, Tcp};
+use super::state::{CmState, Connected, Disconnected, HasDevice, Mode, Synchronous};
+use crate::error::{Error, ErrorKind, Refused};
+use crate::profile::{DefaultProfile, Profile};
+use crate::qp::QueuePair;
+use crate::state::{Error as Failed, Rts};
+use crate::transport::Rc;
+
+/// A connection: an id and the queue pair that it connected.
+///
+/// The two may be taken apart and used on different threads. Dropped, the queue pair is destroyed first, then
+/// the id, which tells the peer. For an orderly end see [`disconnect`](Self::disconnect).
+pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
+    /// The queue pair, ready to send.
+    pub qp: QueuePair<Rc, Rts, P>,
+    /// The id.
+    pub id: CmId<Tcp, Connected, M>,
+    /// What the peer said of its side.
+    pub peer: PeerParam,
+    /// The private data of the peer's request or answer, perhaps padded with zeroes (R16.15).
+    pub private_data: Vec<u8>,
+}
+
+/// A connection after this side disconnected.
+pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
+    /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings every buffer home.
+    pub qp: QueuePair<Rc, Failed, P>,
+    /// The id, whose last event is [`EventKind::Disconnected`].
+    pub id: CmId<Tcp, Disconnected, M>,
+}
+
+impl<P: Profile, M: Mode> Connection<P, M> {
+    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do so
+    /// (R16.20). The queue pair goes to the error state, where what is posted is flushed.
+    pub fn disconnect(mut self) -> Result<Ended<P, M>, Refused<Self>> {
+        // SAFETY: in this state the id has a device.
+        match unsafe { self.id.core.id.disconnect() } {
+            Ok(()) => Ok(Ended { qp: self.qp.give_up(), id: self.id.to() }),
+            Err(errno) => Err(Refused::new(self, Error::os("rdma_disconnect", errno, ""))),
+        }
+    }
+}
+
+impl<M: Mode> CmId<Tcp, Connected, M> {
+    /// Ends the connection of a queue pair that is elsewhere (`rdma_disconnect`), as
+    /// [`Connection::disconnect`] does; the queue pair is for the program to move to the error state.
+    pub fn disconnect(mut self) -> Result<CmId<Tcp, Disconnected, M>, Refused<Self>> {
+        // SAFETY: in this state the id has a device.
+        match unsafe { self.core.id.disconnect() } {
+            Ok(()) => Ok(self.to()),
+            Err(errno) => Err(Refused::new(self, Error::os("rdma_disconnect", errno, ""))),
+        }
+    }
+
+    /// Tells rdma_cm that a message arrived before the peer's confirmation did (`rdma_notify` with
+    /// COMM_EST, an event of the queue pair).
+    pub fn notify_established(&mut self) -> Result<(), Error> {
+        self.core.id.notify_comm_est().map_err(|errno| Error::os("rdma_notify", errno, "COMM_EST"))
+    }
+}
+
+/// States that end with a DISCONNECTED event.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` is not connected, so nothing disconnects it",
+    label = "this id is in state `{Self}`",
+    note = "connect or accept first (R16.1)"
+)]
+pub trait Ends: CmState {}
+impl Ends for Connected {}
+impl Ends for Disconnected {}
+
+impl<S: Ends> CmId<Tcp, S> {
+    /// Waits until the connection is no more, because the peer ended it or confirmed this side's
+    /// [`disconnect`](Connection::disconnect), for at most `timeout`.
+    pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error> {
+        const VERB: &str = "rdma_get_cm_event";
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            match channel::next(self.core.id.channel(), deadline)? {
+                Some(event) => match event.kind() {
+                    EventKind::Disconnected | EventKind::TimewaitExit => return Ok(()),
+                    EventKind::DeviceRemoval => return Err(failure(VERB, &event)),
+                    _ => {}
+                },
+                None => return Err(Error::new(VERB, ErrorKind::TimedOut { after: timeout })),
+            }
+        }
+    }
+}
+
+impl<P: Profile, M: Mode> fmt::Debug for Connection<P, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({:?}, {:?})", self.id, self.qp)
+    }
+}
+
+impl<P: Profile, M: Mode> fmt::Debug for Ended<P, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ended({:?}, {:?})", self.id, self.qp)
+    }
+}
+
+/// A compile-time reminder that connected ids keep their device, for `disconnect`.
+const _: fn() = || {
+    fn has_device<PS: PortSpace, S: HasDevice>() {}
+    has_device::<Tcp, Connected>();
+};

@@ -1,0 +1,194 @@
+//! Datagrams: finding the queue pair of a service, and telling peers one's own.
+
+#![allow(unsafe_code)] // calls that need a device
+
+use std::fmt;
+use std::time::Duration;
+
+use super::event::{Event, EventKind};
+use super::id::{CmId, Step, Waits, failure};
+use super::listen::Request;
+use super::private_data::{LookupData, ReplyData};
+use super::space::Udp;
+use super::state::{Connected, Connecting, Mode, OnChannel, RouteResolved, Spent, Synchronous};
+use crate::ah::AddressVector;
+use crate::bounded::{Qkey, Qpn};
+use crate::error::{Error, Refused};
+use crate::profile::Profile;
+use crate::qp::{AhIndex, QueuePair};
+use crate::state::Rts;
+use crate::sys::cm::Id;
+use crate::sys::types::{ibv_ah_attr, raw::rdma_conn_param};
+use crate::transport::Ud;
+use crate::wr::Destination;
+
+const CONNECT: &str = "rdma_connect";
+
+/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13).
+pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
+    Some(key) => key,
+    None => panic!("bit 31 is clear"),
+};
+
+/// A datagram peer, or a multicast group: the only right values to send to it (R5.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdPeer {
+    /// The way there, for [`create_ah`](crate::ProtectionDomain::create_ah).
+    pub vector: AddressVector,
+    /// The queue pair; 0xffffff for a group.
+    pub qpn: Qpn,
+    /// The key that it receives with.
+    pub qkey: Qkey,
+}
+
+impl UdPeer {
+    /// `None` if the numbers are none that a program can send to.
+    pub(super) fn from_c(ah_attr: &ibv_ah_attr, qp_num: u32, qkey: u32) -> Option<Self> {
+        let vector = AddressVector::from_c(ah_attr);
+        Some(UdPeer { vector, qpn: Qpn::new(qp_num)?, qkey: Qkey::new(qkey)? })
+    }
+
+    /// The destination of sends, once a queue pair has an address handle of the
+    /// [`vector`](Self::vector).
+    pub fn destination(&self, address_handle: AhIndex) -> Destination {
+        Destination { address_handle, qpn: self.qpn, qkey: self.qkey }
+    }
+}
+
+/// A service that was found.
+#[derive(Debug)]
+pub struct Found<M: Mode = Synchronous> {
+    /// The id.
+    pub id: CmId<Udp, Connected, M>,
+    /// Its queue pair.
+    pub peer: UdPeer,
+    /// What it said besides, perhaps padded with zeroes.
+    pub private_data: Vec<u8>,
+}
+
+/// A lookup that failed.
+#[derive(Debug)]
+pub enum NotFound<M: Mode = Synchronous> {
+    /// The call was refused and nothing was sent.
+    Unsent(CmId<Udp, RouteResolved, M>),
+    /// The peer, or the time, decided against it.
+    Failed(CmId<Udp, Spent, M>),
+}
+
+fn param(private_data: &[u8], qp_num: u32) -> rdma_conn_param {
+    rdma_conn_param {
+        private_data: private_data.as_ptr().cast(),
+        private_data_len: private_data.len() as u8,
+        responder_resources: 0,
+        initiator_depth: 0,
+        flow_control: 0,
+        retry_count: 0,
+        rnr_retry_count: 0,
+        srq: 0,
+        qp_num,
+    }
+}
+
+impl<M: Mode> CmId<Udp, RouteResolved, M> {
+    fn begin(
+        mut self,
+        private_data: &LookupData,
+    ) -> Result<CmId<Udp, Connecting, M>, Refused<NotFound<M>>> {
+        let mut c = param(private_data, 0);
+        // SAFETY: in this state the id has a device; the private data is borrowed.
+        match unsafe { self.core.id.connect(&mut c) } {
+            Ok(()) => Ok(self.to()),
+            Err(errno) => Err(Refused::new(NotFound::Unsent(self), Error::os(CONNECT, errno, ""))),
+        }
+    }
+}
+
+impl CmId<Udp, RouteResolved> {
+    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP).
+    pub fn connect(
+        self,
+        private_data: &LookupData,
+        timeout: Duration,
+    ) -> Result<Found, Refused<NotFound>> {
+        self.begin(private_data)?.finish(Some(timeout))
+    }
+}
+
+impl CmId<Udp, RouteResolved, OnChannel> {
+    /// Asks the peer for its queue pair (`rdma_connect` on UDP).
+    pub fn connect(
+        self,
+        private_data: &LookupData,
+    ) -> Result<CmId<Udp, Connecting, OnChannel>, Refused<NotFound<OnChannel>>> {
+        self.begin(private_data)
+    }
+}
+
+impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
+    type Done = Found<M>;
+    type Failed = NotFound<M>;
+    const VERB: &'static str = CONNECT;
+
+    fn id(&self) -> &Id {
+        &self.core.id
+    }
+
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        if event.id() != self.key() {
+            return Step::Waiting(self);
+        }
+        match (event.kind(), event.status(), event.ud_peer()) {
+            (EventKind::Established, 0, Some(peer)) => {
+                let private_data = event.private_data().to_vec();
+                Step::Done(Found { id: self.to(), peer, private_data })
+            }
+            (
+                EventKind::Established
+                | EventKind::Rejected
+                | EventKind::Unreachable
+                | EventKind::ConnectError
+                | EventKind::DeviceRemoval,
+                ..,
+            ) => Step::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
+            _ => Step::Waiting(self),
+        }
+    }
+
+    fn give_up(self) -> Self::Failed {
+        NotFound::Failed(self.to())
+    }
+}
+
+impl CmId<Udp, Connecting, OnChannel> {
+    /// Moves on by an event of this id.
+    pub fn advance(self, event: &Event) -> Step<Found<OnChannel>, Self, NotFound<OnChannel>> {
+        self.step(event)
+    }
+}
+
+impl<M: Mode> Request<Udp, M> {
+    /// Tells the peer the number of `qp`, which serves as many peers as wanted (`rdma_accept` on UDP). The id
+    /// is of no use afterwards but to be told of the device's removal.
+    ///
+    /// Where to answer to is in each message that arrives:
+    /// [`UdReceived::reply_vector`](crate::UdReceived::reply_vector).
+    pub fn accept<P: Profile>(
+        mut self,
+        qp: &QueuePair<Ud, Rts, P>,
+        private_data: &ReplyData,
+    ) -> Result<CmId<Udp, Connected, M>, Refused<Self>> {
+        let mut c = param(private_data, qp.qp_num());
+        c.srq = qp.has_srq().into();
+        // SAFETY: requests have a device; the private data is borrowed.
+        match unsafe { self.id.core.id.accept(&mut c) } {
+            Ok(()) => Ok(self.id.to()),
+            Err(errno) => Err(Refused::new(self, Error::os("rdma_accept", errno, ""))),
+        }
+    }
+}
+
+impl fmt::Display for UdPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue pair {:#08x} by {}", self.qpn.get(), self.vector)
+    }
+}

@@ -1,0 +1,70 @@
+//! The devices that ids found, open for as long as anything uses them.
+//!
+//! librdmacm opens each device once for itself and closes it when the program exits, whatever threads still
+//! run. This crate's queue pairs are therefore on contexts of its own. To the kernel it is the same.
+
+use std::sync::{Mutex, Weak};
+
+use super::id::CmId;
+use super::space::PortSpace;
+use super::state::{HasDevice, Mode};
+use crate::context::Context;
+use crate::error::Error;
+use crate::pd::ProtectionDomain;
+use crate::sys::control::LIBIBVERBS;
+use crate::sys::handle;
+
+struct Open {
+    name: String,
+    context: Weak<handle::Context>,
+    pd: Option<(Weak<handle::Pd>, u32)>,
+}
+
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// The context of the device, and its place in the list.
+fn context(open: &mut Vec<Open>, name: &str) -> Result<(Context, usize), Error> {
+    open.retain(|device| device.context.strong_count() != 0);
+    let known = open.iter().position(|device| device.name == name);
+    if let Some((i, handle)) = known.and_then(|i| Some((i, open[i].context.upgrade()?))) {
+        return Ok((Context { handle }, i));
+    }
+    let context = Context::open(name)?;
+    let weak = std::sync::Arc::downgrade(&context.handle);
+    open.push(Open { name: name.into(), context: weak, pd: None });
+    Ok((context, open.len() - 1))
+}
+
+impl<PS: PortSpace, S: HasDevice, M: Mode> CmId<PS, S, M> {
+    /// The device, open. Ids on one device share it, and it closes when nothing uses it.
+    ///
+    /// A [`Context`] that the program opened itself serves as well.
+    pub fn context(&self) -> Result<Context, Error> {
+        let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Ok(context(&mut open, self.device().unwrap_or_default())?.0)
+    }
+
+    /// A protection domain of the device, the same for all ids on it (`id->pd`).
+    pub fn pd(&self) -> Result<ProtectionDomain, Error> {
+        let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (context, i) = context(&mut open, self.device().unwrap_or_default())?;
+        if let Some(pd) = open[i].pd.as_ref().and_then(ProtectionDomain::upgrade) {
+            return Ok(pd);
+        }
+        let pd = context.alloc_pd()?;
+        open[i].pd = Some(pd.downgrade());
+        Ok(pd)
+    }
+
+    /// Whether `pd` is on this id's device.
+    pub(super) fn check_device(&self, pd: &ProtectionDomain) -> Result<(), Error> {
+        let context = pd.context();
+        let mine = self.device().unwrap_or_default();
+        let is_real = std::ptr::eq(pd.handle().control(), &LIBIBVERBS);
+        if is_real && context.name() == mine {
+            return Ok(());
+        }
+        let asked = format!("a queue pair on {}, while the id is on {mine}", context.name());
+        Err(Error::os("rdma_create_qp", libc::EINVAL, asked))
+    }
+}

@@ -1,0 +1,153 @@
+//! Events: owned, acknowledged before they are seen.
+
+use std::fmt;
+
+use super::datagram::UdPeer;
+use crate::sys::cm::{Arm, Copied};
+use crate::sys::types::raw::rdma_cm_event_type as Type;
+
+/// Which id an event is about. Unique in the process, and never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IdKey(pub(super) u64);
+
+/// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`): a copy, acknowledged
+/// already, so that a forgotten one blocks nobody (R16.12).
+///
+/// Give it to [`advance`](super::CmId::advance) of the id that waits for it, or, a connection request, to
+/// [`request`](super::CmId::request) of the listening id. A request that is dropped is rejected.
+#[must_use = "an id waits for this event; a dropped connection request is rejected"]
+pub struct Event {
+    pub(super) copied: Copied,
+}
+
+macro_rules! kinds {
+    ($($name:ident = $c:ident, $words:literal;)*) => {
+        /// What happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum EventKind {
+            $(#[doc = $words] $name,)*
+            /// One that this crate does not know.
+            Unknown(u32),
+        }
+
+        impl EventKind {
+            pub(super) fn from_c(event: u32) -> Self {
+                match event {
+                    $(Type::$c => EventKind::$name,)*
+                    other => EventKind::Unknown(other),
+                }
+            }
+
+            /// The name in the manual pages.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(EventKind::$name => stringify!($c),)*
+                    EventKind::Unknown(_) => "unknown event",
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    AddrResolved = RDMA_CM_EVENT_ADDR_RESOLVED, "The address was resolved.";
+    AddrError = RDMA_CM_EVENT_ADDR_ERROR, "The address was not resolved.";
+    RouteResolved = RDMA_CM_EVENT_ROUTE_RESOLVED, "The route was resolved.";
+    RouteError = RDMA_CM_EVENT_ROUTE_ERROR, "The route was not resolved.";
+    ConnectRequest = RDMA_CM_EVENT_CONNECT_REQUEST, "A peer asks a listening id for a connection.";
+    ConnectResponse = RDMA_CM_EVENT_CONNECT_RESPONSE, "The peer accepted.";
+    ConnectError = RDMA_CM_EVENT_CONNECT_ERROR, "The connection failed.";
+    Unreachable = RDMA_CM_EVENT_UNREACHABLE, "The peer does not answer, or cannot be reached.";
+    Rejected = RDMA_CM_EVENT_REJECTED, "The peer rejected the request.";
+    Established = RDMA_CM_EVENT_ESTABLISHED, "The connection stands; on UDP, the peer answered.";
+    Disconnected = RDMA_CM_EVENT_DISCONNECTED, "The connection was ended by either side.";
+    DeviceRemoval = RDMA_CM_EVENT_DEVICE_REMOVAL, "The device is going away.";
+    MulticastJoin = RDMA_CM_EVENT_MULTICAST_JOIN, "The group was joined.";
+    MulticastError = RDMA_CM_EVENT_MULTICAST_ERROR, "The group was not joined, or was lost.";
+    AddrChange = RDMA_CM_EVENT_ADDR_CHANGE, "The network device's address changed.";
+    TimewaitExit = RDMA_CM_EVENT_TIMEWAIT_EXIT, "The queue pair number may be used again.";
+}
+
+impl Event {
+    /// The id that it is about; a connection request is about the listening one.
+    pub fn id(&self) -> IdKey {
+        IdKey(self.copied.key)
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> EventKind {
+        EventKind::from_c(self.copied.event)
+    }
+
+    /// 0, a negative errno, or for [`EventKind::Rejected`] the reason that the peer gave.
+    pub fn status(&self) -> i32 {
+        self.copied.status
+    }
+
+    /// The private data that came with it, perhaps padded with zeroes (R16.15).
+    pub fn private_data(&self) -> &[u8] {
+        &self.copied.data
+    }
+
+    /// The connection's parameters, as the peer asks for them or has them; `None` for datagrams.
+    pub fn peer_param(&self) -> Option<PeerParam> {
+        match self.copied.arm {
+            Arm::Conn {
+                responder_resources,
+                initiator_depth,
+                retry_count,
+                rnr_retry_count,
+                qp_num,
+                srq,
+            } => Some(PeerParam {
+                responder_resources,
+                initiator_depth,
+                retry_count,
+                rnr_retry_count,
+                qp_num,
+                srq,
+            }),
+            Arm::Ud { .. } => None,
+        }
+    }
+
+    pub(super) fn ud_peer(&self) -> Option<UdPeer> {
+        match &self.copied.arm {
+            Arm::Ud { ah_attr, qp_num, qkey, .. } => UdPeer::from_c(ah_attr, *qp_num, *qkey),
+            Arm::Conn { .. } => None,
+        }
+    }
+
+    #[allow(dead_code)] // multicast is not offered yet
+    pub(super) fn group(&self) -> u64 {
+        match self.copied.arm {
+            Arm::Ud { group, .. } => group,
+            Arm::Conn { .. } => 0,
+        }
+    }
+}
+
+/// What a peer says of its side of a connection, or of its wishes for it, as seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerParam {
+    /// Reads and atomics of the peer's that this side may have to serve at once.
+    pub responder_resources: u8,
+    /// Reads and atomics that this side may have outstanding.
+    pub initiator_depth: u8,
+    /// Transport retries that the peer asks of this side; 7 means "for ever" on Soft-RoCE (R8.10).
+    pub retry_count: u8,
+    /// RNR retries that the peer asks of this side; 7 means "for ever".
+    pub rnr_retry_count: u8,
+    /// The peer's queue pair.
+    pub qp_num: u32,
+    /// Whether the peer receives from a shared receive queue.
+    pub srq: bool,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, data) = (self.copied.key, self.copied.data.len());
+        write!(f, "{} (id {key}, status {}, {data} bytes)", self.kind().name(), self.status())
+    }
+}

@@ -1,0 +1,235 @@
+//! The id: a connection end as a typestate.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::channel::{self, EventChannel};
+use super::event::{Event, EventKind, IdKey};
+use super::space::PortSpace;
+use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
+use crate::bounded::Timeout;
+use crate::error::{Error, ErrorKind, Refused};
+use crate::sys::cm::{Channel, Id};
+
+/// A communication id (`rdma_cm_id`) of port space `PS` in state `S`: the rdma_cm side of a connection.
+///
+/// A step takes the id and gives it in its next state; a step that is refused gives it back. There is no other
+/// way from one state to another, so no call can come too early (R16.1 to R16.7).
+///
+/// The id does not own a queue pair: [`create_qp`](Self::create_qp) hands out an ordinary
+/// [`QueuePair`](crate::QueuePair), and connecting takes it along. So either may be dropped first, and
+/// posting costs what it costs without rdma_cm.
+///
+/// Dropped, it is destroyed (`rdma_destroy_id`): the peer of a connection is told, and an unanswered
+/// request is rejected. Forgotten, it leaks.
+pub struct CmId<PS: PortSpace, S: CmState, M: Mode = Synchronous> {
+    pub(super) core: Core,
+    _types: PhantomData<(PS, S, M)>,
+}
+
+/// An id without its types.
+pub(super) struct Core {
+    pub id: Id,
+    pub local: Option<SocketAddr>,
+    pub peer: Option<SocketAddr>,
+    /// Name and port; `Some` in every state that `HasDevice`.
+    pub device: Option<(String, u8)>,
+}
+
+impl Core {
+    pub fn new(id: Id) -> Self {
+        Core { id, local: None, peer: None, device: None }
+    }
+
+    /// Looks at what librdmacm knows by now. Copies, since it may write them during the next event.
+    pub fn look(&mut self) {
+        (self.local, self.peer) = self.id.addresses();
+        self.device = self.id.device();
+    }
+}
+
+/// What an event did for an id that waits.
+pub enum Step<D, W, F> {
+    /// The step is done.
+    Done(D),
+    /// The event was of another id, or not what this one waits for: still waiting.
+    Waiting(W),
+    /// The step failed.
+    Failed(Refused<F>),
+}
+
+/// Something that waits for an event.
+pub(super) trait Waits: Sized {
+    type Done;
+    type Failed;
+
+    /// The verb, for errors.
+    const VERB: &'static str;
+
+    fn id(&self) -> &Id;
+
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
+
+    /// Stops waiting.
+    fn give_up(self) -> Self::Failed;
+
+    /// Waits for the result, for at most `timeout` if there is one.
+    fn finish(mut self, timeout: Option<Duration>) -> Result<Self::Done, Refused<Self::Failed>> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let error = match channel::next(self.id().channel(), deadline) {
+                Ok(Some(event)) => match self.step(&event) {
+                    Step::Done(done) => return Ok(done),
+                    Step::Failed(refused) => return Err(refused),
+                    Step::Waiting(waiting) => {
+                        self = waiting;
+                        continue;
+                    }
+                },
+                Ok(None) => {
+                    let after = timeout.unwrap_or_default();
+                    Error::new(Self::VERB, ErrorKind::TimedOut { after })
+                }
+                Err(error) => error,
+            };
+            return Err(Refused::new(self.give_up(), error));
+        }
+    }
+}
+
+/// The error that an event is.
+pub(super) fn failure(verb: &'static str, event: &Event) -> Error {
+    let status = event.status();
+    let kind = match event.kind() {
+        EventKind::Rejected => {
+            ErrorKind::Rejected { reason: status, private_data: event.private_data().to_vec() }
+        }
+        other => ErrorKind::Cm { event: other.name(), status },
+    };
+    Error::new(verb, kind)
+}
+
+impl<PS: PortSpace> CmId<PS, Created> {
+    /// Creates an id whose calls wait for their results (`rdma_create_id` without a channel).
+    pub fn new() -> Result<Self, Error> {
+        CmId::create(channel::open()?)
+    }
+}
+
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
+    pub(super) fn from_core(core: Core) -> Self {
+        CmId { core, _types: PhantomData }
+    }
+
+    /// The same id in another state.
+    pub(super) fn to<To: CmState>(self) -> CmId<PS, To, M> {
+        CmId::from_core(self.core)
+    }
+
+    /// Which id it is, as events name it.
+    pub fn key(&self) -> IdKey {
+        IdKey(self.core.id.key())
+    }
+
+    /// The local address, once it is bound to one.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.core.local
+    }
+
+    /// The peer's address, once it was resolved or the peer asked.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.core.peer
+    }
+
+    /// The name of the device, once the id has one.
+    pub fn device(&self) -> Option<&str> {
+        self.core.device.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// The port of the device.
+    pub fn port(&self) -> u8
+    where
+        S: HasDevice,
+    {
+        self.core.device.as_ref().map_or(0, |&(_, port)| port)
+    }
+
+    /// Sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS).
+    pub fn set_tos(&mut self, tos: u8) -> Result<(), Error> {
+        self.set_option(0, &[tos], "RDMA_OPTION_ID_TOS")
+    }
+
+    /// Lets several ids bind to one address (RDMA_OPTION_ID_REUSEADDR).
+    pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error> {
+        self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
+    }
+
+    /// Lets an IPv6 id listen for IPv6 only (RDMA_OPTION_ID_AFONLY).
+    pub fn set_af_only(&mut self, on: bool) -> Result<(), Error> {
+        self.set_option(2, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_AFONLY")
+    }
+
+    /// Sets the ACK timeout of queue pairs that connect by this id (RDMA_OPTION_ID_ACK_TIMEOUT); RC only.
+    pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
+        self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
+    }
+
+    fn set_option(&mut self, option: i32, value: &[u8], name: &str) -> Result<(), Error> {
+        let set = self.core.id.set_option(option, value);
+        set.map_err(|errno| Error::os("rdma_set_option", errno, format!("{name} in {}", S::NAME)))
+    }
+
+    /// Destroys it (`rdma_destroy_id`); if that is refused, it comes back.
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
+        let Core { id, local, peer, device } = self.core;
+        id.destroy().map_err(|(id, errno)| {
+            let error = Error::os("rdma_destroy_id", errno, "");
+            Refused::new(CmId::from_core(Core { id, local, peer, device }), error)
+        })
+    }
+
+    fn migrate<To: Mode>(mut self, to: Arc<Channel>) -> Result<CmId<PS, S, To>, Refused<Self>> {
+        match self.core.id.migrate(to) {
+            Ok(()) => Ok(CmId::from_core(self.core)),
+            Err(errno) => Err(Refused::new(self, Error::os("rdma_migrate_id", errno, ""))),
+        }
+    }
+
+    /// Moves it to `channel`, with its events that wait (`rdma_migrate_id`).
+    pub fn migrate_to(
+        self,
+        channel: &EventChannel,
+    ) -> Result<CmId<PS, S, OnChannel>, Refused<Self>> {
+        self.migrate(channel.channel.clone())
+    }
+
+    /// Makes it synchronous: it gets a channel of its own (`rdma_migrate_id` with no channel).
+    pub fn into_synchronous(self) -> Result<CmId<PS, S, Synchronous>, Refused<Self>> {
+        match channel::open() {
+            Ok(channel) => self.migrate(channel),
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+}
+
+impl<PS: PortSpace, M: Mode> CmId<PS, Created, M> {
+    pub(super) fn create(channel: Arc<Channel>) -> Result<Self, Error> {
+        match Id::create(channel, PS::C) {
+            Ok(id) => Ok(CmId::from_core(Core::new(id))),
+            Err(errno) => Err(Error::os("rdma_create_id", errno, PS::NAME)),
+        }
+    }
+}
+
+impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CmId({} {}, {})", PS::NAME, self.core.id.key(), S::NAME)?;
+        match self.core.peer {
+            Some(peer) if peer.port() != 0 => write!(f, " with {peer}"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The passive side, up to the answer: `rdma_listen`, `rdma_get_request`, `rdma_reject`.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::channel;
+use super::event::{Event, EventKind, PeerParam};
+use super::id::{CmId, Core, failure};
+use super::space::PortSpace;
+use super::state::{Bound, Listening, Mode, OnChannel, Requested, Synchronous};
+use crate::error::{Error, ErrorKind, Refused};
+use crate::sys::cm::Id;
+
+const GET_REQUEST: &str = "rdma_get_request";
+
+/// A peer that asks for a connection (on UDP: for the queue pair of a service). Dropped, it is rejected.
+pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
+    /// The id of the connection to be.
+    pub id: CmId<PS, Requested, M>,
+    /// What the peer asks for; `None` on UDP.
+    pub peer: Option<PeerParam>,
+    /// The peer's private data, perhaps padded with zeroes (R16.15).
+    pub private_data: Vec<u8>,
+}
+
+impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
+    /// Listens for connection requests, of which up to `backlog` wait (`rdma_listen`).
+    pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>> {
+        match self.core.id.listen(backlog.min(i32::MAX as u32) as i32) {
+            Ok(()) => {
+                self.core.look();
+                Ok(self.to())
+            }
+            Err(errno) => {
+                let asked = self.local_addr().map(|address| address.to_string());
+                let error = Error::os("rdma_listen", errno, asked.unwrap_or_default());
+                Err(Refused::new(self, error))
+            }
+        }
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, Listening> {
+    /// The next connection request (`rdma_get_request`); sleeps until there is one. Its id is
+    /// synchronous too. Several threads may take requests from one id.
+    pub fn get_request(&self) -> Result<Request<PS>, Error> {
+        self.next(None).map(|request| request.expect("without a deadline there is a request"))
+    }
+
+    /// As [`get_request`](Self::get_request), for at most `timeout`.
+    pub fn get_request_timeout(&self, timeout: Duration) -> Result<Request<PS>, Error> {
+        let timed_out = || Error::new(GET_REQUEST, ErrorKind::TimedOut { after: timeout });
+        self.next(Instant::now().checked_add(timeout))?.ok_or_else(timed_out)
+    }
+
+    fn next(&self, deadline: Option<Instant>) -> Result<Option<Request<PS>>, Error> {
+        loop {
+            let Some(event) = channel::next(self.core.id.channel(), deadline)? else {
+                return Ok(None);
+            };
+            match event.kind() {
+                EventKind::ConnectRequest => {
+                    if let Ok(request) = Request::from_event(event) {
+                        return request.into_synchronous().map(Some);
+                    }
+                }
+                EventKind::DeviceRemoval => return Err(failure(GET_REQUEST, &event)),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, Listening, OnChannel> {
+    /// The connection request of an event of this id; any other event comes back.
+    pub fn request(&self, event: Event) -> Result<Request<PS, OnChannel>, Event> {
+        if event.id() != self.key() {
+            return Err(event);
+        }
+        Request::from_event(event)
+    }
+}
+
+impl<PS: PortSpace> Request<PS, OnChannel> {
+    /// The request of an event of a listening id of this port space.
+    fn from_event(mut event: Event) -> Result<Self, Event> {
+        let Some(id) = event.copied.request.take() else { return Err(event) };
+        let mut core = Core::new(id);
+        core.look();
+        if core.device.is_none() {
+            // librdmacm found no device for it, so there is nothing that could answer.
+            event.copied.request = Some(core.id);
+            return Err(event);
+        }
+        let (peer, private_data) = (event.peer_param(), std::mem::take(&mut event.copied.data));
+        Ok(Request { id: CmId::from_core(core), peer, private_data })
+    }
+
+    fn into_synchronous(self) -> Result<Request<PS>, Error> {
+        let Request { id, peer, private_data } = self;
+        Ok(Request { id: id.into_synchronous()?, peer, private_data })
+    }
+}
+
+impl<PS: PortSpace, M: Mode> Request<PS, M> {
+    /// Refuses the connection, and says why (`rdma_reject`).
+    pub fn reject(mut self, private_data: &PS::RejectData) -> Result<(), Refused<Self>> {
+        let id: &mut Id = &mut self.id.core.id;
+        match id.reject(private_data) {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(Refused::new(self, Error::os("rdma_reject", errno, ""))),
+        }
+    }
+}
+
+impl<PS: PortSpace, M: Mode> fmt::Debug for Request<PS, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({:?}, {} bytes)", self.id, self.private_data.len())
+    }
+}

@@ -1,0 +1,83 @@
+//! rdma_cm: connections whose order cannot be got wrong, and the calls of rdma_verbs.h.
+//!
+//! A [`CmId`] is a typestate. On the active side it goes from created (and bound, if the local address
+//! matters) to address resolved, route resolved and connected; on the passive side from bound to listening, and
+//! each [`Request`] that it yields is accepted or rejected. Each step takes the id and gives it in its next state; a
+//! step that fails gives back what went into it.
+//!
+//! Ids come in two modes. A **synchronous** one ([`CmId::new`]) waits inside each call, for as long as it is told.
+//! One **on a channel** ([`EventChannel::create_id`]) returns at once; the program polls the channel's file
+//! descriptor, takes [`Event`]s, and gives each to the [`advance`](CmId::advance) of the id that it names.
+//! Events are owned copies, acknowledged before they are handed out.
+//!
+//! # Queue pairs
+//!
+//! [`CmId::create_qp`] gives an ordinary [`QueuePair`](crate::QueuePair): RC in INIT on [`Tcp`], so that receives
+//! can be posted; UD in RTS on [`Udp`]. `connect` and `accept` take it and give it back in RTS, in a
+//! [`Connection`]. librdmacm never sees it: this crate moves it with the attributes that rdma_cm agrees on
+//! (`rdma_init_qp_attr`), destroys it with `ibv_destroy_qp`, and keeps its books as everywhere. So id and queue
+//! pair may be dropped in any order, a queue pair may outlive a failed attempt and try again, and it may be on
+//! any [`Context`](crate::Context) of the id's device.
+//!
+//! ```no_run
+//! use proverbs::{cm::*, *};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let second = Duration::from_secs(1);
+//! let id = CmId::<Tcp, _>::new()?;
+//! let id = id.resolve_addr("10.77.0.1:7471".parse()?, second)?.resolve_route(second)?;
+//!
+//! let (context, pd) = (id.context()?, id.pd()?);
+//! let cq = context.create_cq(32)?;
+//! let pool = pd.create_pool(8, 64)?;
+//! let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
+//! qp.post_recv(Recv::new(pool.take().expect("8 buffers")))?; // before the peer can send
+//!
+//! let mut connection = id.connect(qp, &ConnParam::default(), second)?;
+//! post_send!(connection.qp, [Send::inline(b"hello")])?;
+//! // ... poll `cq` ...
+//! let ended = connection.disconnect()?; // and `ended.qp.drain(..)` brings every buffer home
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What differs from C
+//!
+//! - Calls that crash C because they come too early do not compile: see the methods' states.
+//! - `connect` and `accept` take time-outs; librdmacm's may take more than a minute.
+//! - Transport retries are six, not seven, unless told otherwise: Soft-RoCE takes seven as "for ever".
+//! - The default context and protection domain are this crate's own, not librdmacm's.
+
+mod accept;
+mod channel;
+mod connect;
+mod connection;
+mod datagram;
+mod devices;
+mod event;
+mod id;
+mod listen;
+mod param;
+mod private_data;
+mod queue_pair;
+mod resolve;
+mod space;
+mod state;
+
+pub use accept::{Accepted, NotAccepted};
+pub use channel::EventChannel;
+pub use connect::{NotConnected, Pending};
+pub use connection::{Connection, Ended, Ends};
+pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
+pub use event::{Event, EventKind, IdKey, PeerParam};
+pub use id::{CmId, Step};
+pub use listen::Request;
+pub use param::{AcceptParam, ConnParam};
+pub use private_data::{
+    AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,
+    ReplyData,
+};
+pub use queue_pair::{Brings, MadeBy, NewFor};
+pub use space::{PortSpace, Tcp, Udp};
+pub use state::*;

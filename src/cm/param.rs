@@ -1,0 +1,142 @@
+//! The parameters of a connection.
+
+use super::event::PeerParam;
+use super::private_data::PrivateData;
+use crate::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use crate::error::Error;
+use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
+use crate::sys::types::raw::rdma_conn_param;
+
+/// What a side of a connection asks for (`rdma_conn_param`), for queue pairs of profile `P`.
+///
+/// The defaults are those with which a dead peer is noticed: six transport retries, not C's seven, which
+/// Soft-RoCE takes as "for ever" (R8.10, R16.19). They are kept whatever the peer asks for.
+///
+/// ```
+/// use proverbs::cm::{ConnParam, PrivateData};
+/// let param: ConnParam = ConnParam { private_data: PrivateData::of(b"hello"), ..Default::default() };
+/// assert_eq!(param.retry_count.get(), 6);
+/// ```
+#[derive(Debug)]
+pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
+    /// What the peer's program is told besides.
+    pub private_data: PrivateData<DATA>,
+    /// Reads and atomics that this side wants to have outstanding; what the peer can serve may be less.
+    /// A [`ReadDepth`](crate::ReadDepth), or [`NoDepth`](crate::NoDepth) if the profile has no reads.
+    pub initiator_depth: <P::Initiator as Initiator>::Depth,
+    /// Reads and atomics of the peer's that this side serves at once; 0 refuses them.
+    pub responder_resources: ResponderDepth,
+    /// Transport retries: this side's at most, whatever the peer asks for.
+    pub retry_count: RetryCount,
+    /// RNR retries of the peer, when this side has no receive posted (R8.11).
+    pub rnr_retry_count: RnrRetry,
+    /// How long the peer waits before each of them. (C has no say in this: rdma_cm's is 655 ms.)
+    pub min_rnr_timer: MinRnrTimer,
+    /// How long to wait for an acknowledgement; `None` for rdma_cm's choice, which knows the path.
+    pub ack_timeout: Option<Timeout>,
+}
+
+/// What the accepting side asks for: as [`ConnParam`], with more room for private data.
+pub type AcceptParam<P = DefaultProfile> = ConnParam<P, 196>;
+
+impl<P: Profile, const DATA: usize> Default for ConnParam<P, DATA> {
+    fn default() -> Self {
+        ConnParam {
+            private_data: PrivateData::none(),
+            initiator_depth: <P::Initiator as Initiator>::Depth::LEAST,
+            responder_resources: ResponderDepth::ONE,
+            retry_count: RetryCount::SIX,
+            rnr_retry_count: RnrRetry::Infinite,
+            min_rnr_timer: MinRnrTimer::MS_0_64,
+            ack_timeout: None,
+        }
+    }
+}
+
+impl<P: Profile, const DATA: usize> Clone for ConnParam<P, DATA> {
+    fn clone(&self) -> Self {
+        ConnParam { private_data: self.private_data.clone(), ..*self }
+    }
+}
+
+/// What of the parameters the queue pair is moved with.
+#[derive(Clone, Copy)]
+pub(super) struct Tuning {
+    pub initiator_depth: u8,
+    pub responder_resources: u8,
+    pub retry_count: RetryCount,
+    pub min_rnr_timer: MinRnrTimer,
+    pub ack_timeout: Option<Timeout>,
+}
+
+impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
+    /// As C has them. The result points into `self`.
+    pub(super) fn to_c(&self, qp_num: u32, srq: bool) -> rdma_conn_param {
+        rdma_conn_param {
+            private_data: self.private_data.as_ptr().cast(),
+            private_data_len: self.private_data.len() as u8,
+            responder_resources: self.responder_resources.get(),
+            initiator_depth: self.initiator_depth.to_c(),
+            flow_control: 0,
+            retry_count: self.retry_count.get(),
+            rnr_retry_count: self.rnr_retry_count.to_c(),
+            srq: srq.into(),
+            qp_num,
+        }
+    }
+
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning {
+            initiator_depth: self.initiator_depth.to_c(),
+            responder_resources: self.responder_resources.get(),
+            retry_count: self.retry_count,
+            min_rnr_timer: self.min_rnr_timer,
+            ack_timeout: self.ack_timeout,
+        }
+    }
+}
+
+impl Tuning {
+    /// Within what the peer can do.
+    pub(super) fn within(mut self, peer: &PeerParam) -> Self {
+        self.initiator_depth = self.initiator_depth.min(peer.initiator_depth);
+        self.responder_resources = self.responder_resources.min(peer.responder_resources);
+        self
+    }
+}
+
+/// A queue pair whose profile has reads needs a peer that serves some (R4.6).
+pub(super) fn check_depth<P: Profile>(verb: &'static str, offered: u8) -> Result<(), Error> {
+    let least = <P::Initiator as Initiator>::Depth::LEAST.to_c();
+    if offered >= least {
+        return Ok(());
+    }
+    let what =
+        "initiator_depth (the peer serves no reads or atomics: use a profile with `NoReads`)";
+    Err(Error::limit(verb, what, least.into(), offered.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::NoReads;
+
+    crate::profile! { Silent { initiator: NoReads } }
+
+    #[test]
+    fn the_defaults_notice_a_dead_peer() {
+        let c = ConnParam::<DefaultProfile>::default().to_c(7, false);
+        assert_eq!((c.retry_count, c.rnr_retry_count), (6, 7));
+        assert_eq!((c.initiator_depth, c.responder_resources, c.qp_num), (1, 1, 7));
+        let c = AcceptParam::<Silent>::default().to_c(7, true);
+        assert_eq!((c.initiator_depth, c.srq), (0, 1));
+    }
+
+    #[test]
+    fn a_peer_that_serves_no_reads_is_for_profiles_without_them() {
+        assert!(check_depth::<Silent>("v", 0).is_ok());
+        assert!(check_depth::<DefaultProfile>("v", 1).is_ok());
+        let error = check_depth::<DefaultProfile>("rdma_accept", 0).unwrap_err();
+        assert!(error.to_string().contains("NoReads"), "{error}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Private data: the bytes that travel with the messages of the connection manager.
+
+use std::fmt;
+use std::ops::Deref;
+
+use arrayvec::ArrayVec;
+use typenum::{Const, IsLessOrEqual, LeEq, ToUInt, U};
+
+use crate::bounded::OutOfRange;
+use crate::limits::{Answer, Max, Within};
+
+/// Private data of at most `MAX` bytes: what is left of the message's field after rdma_cm's own header
+/// (R16.15).
+///
+/// The peer may see more bytes than were sent, padded with zeroes.
+///
+/// ```
+/// use proverbs::cm::{ConnectData, PrivateData};
+/// let hello: ConnectData = PrivateData::of(b"hello"); // the length is checked by the compiler
+/// assert!(ConnectData::new(&[0; 57]).is_err()); // or at run time
+/// # assert_eq!(&*hello, b"hello");
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PrivateData<const MAX: usize>(ArrayVec<u8, MAX>);
+
+/// Of a connection request: `rdma_connect` on TCP.
+pub type ConnectData = PrivateData<56>;
+/// Of the answer to one: `rdma_accept` on TCP.
+pub type AcceptData = PrivateData<196>;
+/// Of a refusal: `rdma_reject` on TCP.
+pub type RejectData = PrivateData<148>;
+/// Of the lookup of a datagram service: `rdma_connect` on UDP.
+pub type LookupData = PrivateData<180>;
+/// Of the answer to one: `rdma_accept` and `rdma_reject` on UDP.
+pub type ReplyData = PrivateData<136>;
+
+impl<const MAX: usize> PrivateData<MAX> {
+    /// No bytes.
+    pub const fn none() -> Self {
+        PrivateData(ArrayVec::new_const())
+    }
+
+    /// `bytes`, if there are not too many.
+    pub fn new(bytes: &[u8]) -> Result<Self, OutOfRange> {
+        let (asked, max) = (bytes.len() as u64, MAX as u64);
+        let bytes = ArrayVec::try_from(bytes);
+        bytes.map(PrivateData).map_err(|_| OutOfRange { what: "private data", asked, max })
+    }
+
+    /// `bytes`, of a length that the compiler knows to fit.
+    pub fn of<const N: usize>(bytes: &[u8; N]) -> Self
+    where
+        Max<MAX>: PrivateBytes<N>,
+    {
+        PrivateData(bytes.iter().copied().collect())
+    }
+}
+
+impl<const MAX: usize> Deref for PrivateData<MAX> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> fmt::Debug for PrivateData<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrivateData({} of {MAX} bytes)", self.len())
+    }
+}
+
+/// `Max<M>: PrivateBytes<N>`: `N` bytes fit.
+pub trait PrivateBytes<const N: usize> {}
+
+impl<const N: usize, const M: usize> PrivateBytes<N> for Max<M>
+where
+    Const<N>: ToUInt,
+    Const<M>: ToUInt,
+    U<N>: IsLessOrEqual<U<M>>,
+    LeEq<U<N>, U<M>>: Answer<Is: PrivateWithin<N, M>>,
+{
+}
+
+/// The answer, with words.
+#[diagnostic::on_unimplemented(
+    message = "private data of {N} bytes exceeds the {M} bytes that this call carries",
+    label = "{N} bytes of private data",
+    note = "connect carries 56, accept 196, reject 148; on UDP a lookup carries 180 and its answer 136 (R16.15)"
+)]
+pub trait PrivateWithin<const N: usize, const M: usize> {}
+impl<const N: usize, const M: usize> PrivateWithin<N, M> for Within {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_are_those_of_the_messages() {
+        assert_eq!(ConnectData::new(&[7; 56]).unwrap().len(), 56);
+        let error = ConnectData::new(&[7; 57]).unwrap_err();
+        assert_eq!(error.to_string(), "private data 57 exceeds 56");
+        assert_eq!(&*AcceptData::of(&[1; 196]), &[1; 196]);
+        assert!(RejectData::none().is_empty());
+        assert!(RejectData::new(&[0; 149]).is_err());
+        assert!(LookupData::new(&[0; 181]).is_err());
+        assert!(ReplyData::new(&[0; 137]).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! Queue pairs of ids: made on the id's device, moved with the attributes of the connection.
+
+use super::id::CmId;
+use super::param::{Tuning, check_depth};
+use super::space::{PortSpace, Tcp, Udp};
+use super::state::{HasDevice, Mode};
+use crate::cq::CompletionQueue;
+use crate::error::{Error, Refused};
+use crate::pd::ProtectionDomain;
+use crate::profile::Profile;
+use crate::qp::{Depth, QueuePair};
+use crate::rules::UsesOwnQueue;
+use crate::state::{Error as Failed, Init, Reset, Rtr, Rts, State};
+use crate::sys::cm::Id;
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
+use crate::transport::{Rc, Ud};
+
+/// The queue pair as an id of port space `PS` makes it: RC in INIT, UD in RTS.
+pub type MadeBy<PS, P> = QueuePair<<PS as PortSpace>::Transport, <PS as PortSpace>::Made, P>;
+
+/// A queue pair of port space `PS` that was not moved yet.
+pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
+
+/// How a port space's queue pairs are brought to where receives may be posted.
+pub trait Brings: PortSpace {
+    #[doc(hidden)]
+    fn bring<P: Profile>(
+        attributes: &Attributes<'_>,
+        qp: NewFor<Self, P>,
+    ) -> Result<MadeBy<Self, P>, Refused<NewFor<Self, P>>>;
+}
+
+/// Where the attributes come from.
+#[doc(hidden)]
+pub struct Attributes<'id>(&'id Id);
+
+impl<PS: Brings, S: HasDevice, M: Mode> CmId<PS, S, M> {
+    /// Creates a queue pair on this id's device (`rdma_create_qp`), with completion queues of the program's.
+    ///
+    /// Its transport is that of the port space (R16.9). On TCP it is in INIT, so that receives can be
+    /// posted before [`connect`](Self::connect) or `accept`, which take it along; sends can be posted
+    /// once it is connected. On UDP it is in RTS at once.
+    pub fn create_qp<P: Profile>(
+        &self,
+        pd: &ProtectionDomain,
+        send_cq: &CompletionQueue<P::Entry>,
+        recv_cq: &CompletionQueue<P::Entry>,
+        depth: Depth,
+    ) -> Result<MadeBy<PS, P>, Error>
+    where
+        P::Receive: UsesOwnQueue,
+    {
+        self.check_device(pd)?;
+        let qp = pd.create_qp::<PS::Transport, P>(send_cq, recv_cq, depth)?;
+        Ok(self.init_qp(pd, qp)?)
+    }
+
+    /// Takes a queue pair that was made on `pd`, on this id's device, and not moved yet, to where
+    /// `create_qp` leaves one: one with a shared receive queue, or one that was reset.
+    pub fn init_qp<P: Profile>(
+        &self,
+        pd: &ProtectionDomain,
+        qp: NewFor<PS, P>,
+    ) -> Result<MadeBy<PS, P>, Refused<NewFor<PS, P>>> {
+        if let Err(error) = self.check_device(pd).and_then(|()| qp.check_pd(pd)) {
+            return Err(Refused::new(qp, error));
+        }
+        PS::bring(&Attributes(&self.core.id), qp)
+    }
+}
+
+/// The attributes of a transition; the error names the state.
+fn attributes<S: State>(id: &Id) -> Result<(ibv_qp_attr, u32), Error> {
+    id.qp_attr(S::STATE.to_c())
+        .map_err(|errno| Error::os("rdma_init_qp_attr", errno, format!("for {}", S::STATE)))
+}
+
+impl Brings for Tcp {
+    fn bring<P: Profile>(
+        from: &Attributes<'_>,
+        qp: QueuePair<Rc, Reset, P>,
+    ) -> Result<QueuePair<Rc, Init, P>, Refused<QueuePair<Rc, Reset, P>>> {
+        match attributes::<Init>(from.0) {
+            Ok((mut attr, mask)) => qp.modify_by_cm::<Init>(&mut attr, mask),
+            Err(error) => Err(Refused::new(qp, error)),
+        }
+    }
+}
+
+impl Brings for Udp {
+    fn bring<P: Profile>(
+        from: &Attributes<'_>,
+        qp: QueuePair<Ud, Reset, P>,
+    ) -> Result<QueuePair<Ud, Rts, P>, Refused<QueuePair<Ud, Reset, P>>> {
+        let (mut attr, mask) = match attributes::<Init>(from.0) {
+            Ok(found) => found,
+            Err(error) => return Err(Refused::new(qp, error)),
+        };
+        let qp = qp.modify_by_cm::<Init>(&mut attr, mask)?;
+        let back = |error, qp: QueuePair<Ud, Failed, P>| match qp.reset() {
+            Ok((qp, _)) => Refused::new(qp, error),
+            // Nothing was posted, and nothing can be: as good as reset.
+            Err(refused) => Refused::new(QueuePair::from_core(refused.object.core), error),
+        };
+        let qp = qp
+            .modify_by_cm::<Rtr>(&mut attr, 0)
+            .map_err(|refused| back(refused.error, refused.object.give_up()))?;
+        let mask = Mask::IBV_QP_SQ_PSN.0;
+        attr.sq_psn = 0;
+        qp.modify_by_cm::<Rts>(&mut attr, mask)
+            .map_err(|refused| back(refused.error, refused.object.give_up()))
+    }
+}
+
+/// INIT -> RTR -> RTS with the attributes of the connection that `id` has agreed on, within `tuning`. If
+/// that is refused the queue pair is in the error state.
+#[allow(clippy::type_complexity)]
+pub(super) fn bring_up<P: Profile>(
+    verb: &'static str,
+    id: &Id,
+    qp: QueuePair<Rc, Init, P>,
+    tuning: Tuning,
+) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Failed, P>>> {
+    fn give_up<S: State, P: Profile>(
+        refused: Refused<QueuePair<Rc, S, P>>,
+    ) -> Refused<QueuePair<Rc, Failed, P>> {
+        Refused::new(refused.object.give_up(), refused.error)
+    }
+    macro_rules! attributes_or_give_up {
+        ($state:ty, $qp:expr) => {
+            match attributes::<$state>(id) {
+                Ok(found) => found,
+                Err(error) => return Err(Refused::new($qp.give_up(), error)),
+            }
+        };
+    }
+    // Again, because what peers may do depends on the depths, which are agreed on only now (R16.18).
+    let (mut attr, mask) = attributes_or_give_up!(Init, qp);
+    let qp = qp.modify_by_cm::<Init>(&mut attr, mask).map_err(give_up)?;
+    let (mut attr, mask) = attributes_or_give_up!(Rtr, qp);
+    attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(tuning.responder_resources);
+    attr.min_rnr_timer = tuning.min_rnr_timer.get();
+    let qp = qp.modify_by_cm::<Rtr>(&mut attr, mask).map_err(give_up)?;
+    let (mut attr, mask) = attributes_or_give_up!(Rts, qp);
+    attr.max_rd_atomic = attr.max_rd_atomic.min(tuning.initiator_depth);
+    if let Err(error) = check_depth::<P>(verb, attr.max_rd_atomic) {
+        return Err(Refused::new(qp.give_up(), error));
+    }
+    attr.retry_cnt = attr.retry_cnt.min(tuning.retry_count.get());
+    attr.timeout = tuning.ack_timeout.map_or(attr.timeout, crate::bounded::Timeout::to_c);
+    qp.modify_by_cm::<Rts>(&mut attr, mask).map_err(give_up)
+}

@@ -1,0 +1,194 @@
+//! From a new id to a route: `rdma_bind_addr`, `rdma_resolve_addr`, `rdma_resolve_route`.
+
+#![allow(unsafe_code)] // one call that needs a device
+#![allow(clippy::type_complexity)] // spelt out, the results say what comes back
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::event::{Event, EventKind, IdKey};
+use super::id::{CmId, Step, Waits, failure};
+use super::space::PortSpace;
+use super::state::{
+    AddrResolved, Bound, CmState, Created, Mode, OnChannel, Resolves, ResolvingAddr,
+    ResolvingRoute, RouteResolved, Synchronous,
+};
+use crate::error::{Error, Refused};
+use crate::sys::cm::Id;
+
+const ADDR: &str = "rdma_resolve_addr";
+const ROUTE: &str = "rdma_resolve_route";
+
+/// As C takes it; what is longer than 24 days is "for ever" enough.
+fn milliseconds(timeout: Duration) -> i32 {
+    timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
+}
+
+impl<PS: PortSpace, M: Mode> CmId<PS, Created, M> {
+    /// Binds it to a local address (`rdma_bind_addr`); port 0 takes a free one, and the unspecified address
+    /// any of this machine's. 127.0.0.1 is no RDMA address: use the network device's (R16.23).
+    pub fn bind_addr(mut self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>> {
+        match self.core.id.bind(address) {
+            Ok(()) => {
+                self.core.look();
+                Ok(self.to())
+            }
+            Err(errno) => {
+                let error = Error::os("rdma_bind_addr", errno, address.to_string());
+                Err(Refused::new(self, error))
+            }
+        }
+    }
+}
+
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
+    fn begin_addr(
+        mut self,
+        peer: SocketAddr,
+        timeout: Duration,
+    ) -> Result<CmId<PS, ResolvingAddr, M>, Refused<CmId<PS, Bound, M>>> {
+        match self.core.id.resolve_addr(peer, milliseconds(timeout)) {
+            Ok(()) => Ok(self.to()),
+            Err(errno) => Err(Refused::new(self.to(), Error::os(ADDR, errno, peer.to_string()))),
+        }
+    }
+}
+
+impl<PS: PortSpace, S: Resolves> CmId<PS, S, Synchronous> {
+    /// Finds the device that leads to `peer`, and its address there, within `timeout`
+    /// (`rdma_resolve_addr`). To come from an address of one's own choice, bind the id first.
+    pub fn resolve_addr(
+        self,
+        peer: SocketAddr,
+        timeout: Duration,
+    ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>> {
+        // The kernel keeps the time, and always answers.
+        self.begin_addr(peer, timeout)?.finish(None)
+    }
+}
+
+impl<PS: PortSpace, S: Resolves> CmId<PS, S, OnChannel> {
+    /// Starts to find the device that leads to `peer` (`rdma_resolve_addr`). To come from an address of
+    /// one's own choice, bind the id first.
+    pub fn resolve_addr(
+        self,
+        peer: SocketAddr,
+        timeout: Duration,
+    ) -> Result<CmId<PS, ResolvingAddr, OnChannel>, Refused<CmId<PS, Bound, OnChannel>>> {
+        self.begin_addr(peer, timeout)
+    }
+}
+
+impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
+    type Done = CmId<PS, AddrResolved, M>;
+    type Failed = CmId<PS, Bound, M>;
+    const VERB: &'static str = ADDR;
+
+    fn id(&self) -> &Id {
+        &self.core.id
+    }
+
+    fn step(mut self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        if event.id() != self.key() {
+            return Step::Waiting(self);
+        }
+        match (event.kind(), event.status()) {
+            (EventKind::AddrResolved, 0) => {
+                self.core.look();
+                if self.core.device.is_some() {
+                    return Step::Done(self.to());
+                }
+                let error = Error::os(ADDR, libc::ENODEV, "the id has no device");
+                Step::Failed(Refused::new(self.to(), error))
+            }
+            (EventKind::AddrResolved | EventKind::AddrError | EventKind::DeviceRemoval, _) => {
+                Step::Failed(Refused::new(self.to(), failure(ADDR, event)))
+            }
+            _ => Step::Waiting(self),
+        }
+    }
+
+    fn give_up(self) -> Self::Failed {
+        self.to()
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
+    /// Moves on by an event of this id.
+    pub fn advance(
+        self,
+        event: &Event,
+    ) -> Step<CmId<PS, AddrResolved, OnChannel>, Self, CmId<PS, Bound, OnChannel>> {
+        self.step(event)
+    }
+}
+
+impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
+    fn begin_route(
+        mut self,
+        timeout: Duration,
+    ) -> Result<CmId<PS, ResolvingRoute, M>, Refused<Self>> {
+        // SAFETY: in this state the id has a device.
+        match unsafe { self.core.id.resolve_route(milliseconds(timeout)) } {
+            Ok(()) => Ok(self.to()),
+            Err(errno) => Err(Refused::new(self, Error::os(ROUTE, errno, ""))),
+        }
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, AddrResolved> {
+    /// Finds the way to the peer, within `timeout` (`rdma_resolve_route`).
+    pub fn resolve_route(
+        self,
+        timeout: Duration,
+    ) -> Result<CmId<PS, RouteResolved>, Refused<Self>> {
+        self.begin_route(timeout)?.finish(None)
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, AddrResolved, OnChannel> {
+    /// Starts to find the way to the peer (`rdma_resolve_route`).
+    pub fn resolve_route(
+        self,
+        timeout: Duration,
+    ) -> Result<CmId<PS, ResolvingRoute, OnChannel>, Refused<Self>> {
+        self.begin_route(timeout)
+    }
+}
+
+impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
+    type Done = CmId<PS, RouteResolved, M>;
+    type Failed = CmId<PS, AddrResolved, M>;
+    const VERB: &'static str = ROUTE;
+
+    fn id(&self) -> &Id {
+        &self.core.id
+    }
+
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        if event.id() != IdKey(self.core.id.key()) {
+            return Step::Waiting(self);
+        }
+        match (event.kind(), event.status()) {
+            (EventKind::RouteResolved, 0) => Step::Done(self.to()),
+            (EventKind::RouteResolved | EventKind::RouteError | EventKind::DeviceRemoval, _) => {
+                Step::Failed(Refused::new(self.to(), failure(ROUTE, event)))
+            }
+            _ => Step::Waiting(self),
+        }
+    }
+
+    fn give_up(self) -> Self::Failed {
+        self.to()
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
+    /// Moves on by an event of this id.
+    pub fn advance(
+        self,
+        event: &Event,
+    ) -> Step<CmId<PS, RouteResolved, OnChannel>, Self, CmId<PS, AddrResolved, OnChannel>> {
+        self.step(event)
+    }
+}

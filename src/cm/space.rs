@@ -1,0 +1,49 @@
+//! Port spaces: what kind of queue pair an id may have.
+
+use std::ops::Deref;
+
+use super::private_data::{RejectData, ReplyData};
+use crate::state::{Init, Rts, State};
+use crate::sys::types::raw::rdma_port_space;
+use crate::transport::{Rc, Transport, Ud};
+
+/// Reliable connections (RDMA_PS_TCP): queue pairs are RC.
+pub enum Tcp {}
+/// Datagrams (RDMA_PS_UDP): queue pairs are UD.
+pub enum Udp {}
+
+/// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair (R16.9).
+pub trait PortSpace: sealed::Sealed + 'static {
+    /// The transport of its queue pairs.
+    type Transport: Transport;
+    /// The state of a queue pair that an id made: receives may be posted in either, sends on UD.
+    type Made: State;
+    /// What a refusal may carry.
+    type RejectData: Deref<Target = [u8]>;
+    /// The name of the port space.
+    const NAME: &'static str;
+    #[doc(hidden)]
+    const C: u32;
+}
+
+impl PortSpace for Tcp {
+    type Transport = Rc;
+    type Made = Init;
+    type RejectData = RejectData;
+    const NAME: &'static str = "TCP";
+    const C: u32 = rdma_port_space::RDMA_PS_TCP;
+}
+
+impl PortSpace for Udp {
+    type Transport = Ud;
+    type Made = Rts;
+    type RejectData = ReplyData;
+    const NAME: &'static str = "UDP";
+    const C: u32 = rdma_port_space::RDMA_PS_UDP;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Tcp {}
+    impl Sealed for super::Udp {}
+}

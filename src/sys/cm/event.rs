@@ -1,0 +1,93 @@
+//! Events, copied out of librdmacm before they are acknowledged.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::{Channel, Id};
+use crate::sys::types::*;
+
+/// An owned copy of an event (R16.12: what C points to dies with the acknowledgement).
+pub(crate) struct Copied {
+    /// The key of the id that it is for; of the listening id if it is a connection request.
+    pub key: u64,
+    /// `RDMA_CM_EVENT_*`.
+    pub event: u32,
+    pub status: c_int,
+    pub arm: Arm,
+    /// Private data, as the peer sent it, perhaps padded with zeroes (R16.15).
+    pub data: Vec<u8>,
+    /// The id of a connection request. Dropped, it is destroyed, which rejects the request.
+    pub request: Option<Id>,
+}
+
+/// What of the C union `param` is filled.
+pub(crate) enum Arm {
+    /// A connection's parameters.
+    Conn {
+        responder_resources: u8,
+        initiator_depth: u8,
+        retry_count: u8,
+        rnr_retry_count: u8,
+        qp_num: u32,
+        srq: bool,
+    },
+    /// A datagram peer, or a multicast group.
+    Ud {
+        ah_attr: ibv_ah_attr,
+        qp_num: u32,
+        qkey: u32,
+        /// The key of the group, if the event is about one.
+        #[allow(dead_code)] // multicast is not offered yet
+        group: u64,
+    },
+}
+
+/// # Safety
+/// `event` was taken from `channel`, whose lock is held, and is not acknowledged.
+pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>) -> Copied {
+    use raw::rdma_cm_event_type as Type;
+    // SAFETY: the caller's contract: a live event.
+    let event = unsafe { &*event };
+    let is_request = event.event == Type::RDMA_CM_EVENT_CONNECT_REQUEST;
+    let of = if is_request { event.listen_id } else { event.id };
+    // SAFETY: librdmacm does not free an id whose event is not acknowledged; `context` is set once.
+    let key = unsafe { (*of).context }.addr() as u64;
+    // SAFETY: as above; `ps` never changes.
+    let ps = unsafe { (*event.id).ps };
+    let is_group = matches!(
+        event.event,
+        Type::RDMA_CM_EVENT_MULTICAST_JOIN | Type::RDMA_CM_EVENT_MULTICAST_ERROR
+    );
+    let (arm, data, len) = if ps == raw::rdma_port_space::RDMA_PS_UDP || is_group {
+        // SAFETY: librdmacm fills this arm for datagram ids, and the event was zeroed before.
+        let ud = unsafe { event.param.ud };
+        let group = if is_group { ud.private_data.addr() as u64 } else { 0 };
+        let len = if is_group { 0 } else { ud.private_data_len };
+        let (ah_attr, qp_num, qkey) = (ud.ah_attr, ud.qp_num, ud.qkey);
+        (Arm::Ud { ah_attr, qp_num, qkey, group }, ud.private_data, len)
+    } else {
+        // SAFETY: as above, for connected ids.
+        let conn = unsafe { event.param.conn };
+        let arm = Arm::Conn {
+            responder_resources: conn.responder_resources,
+            initiator_depth: conn.initiator_depth,
+            retry_count: conn.retry_count,
+            rnr_retry_count: conn.rnr_retry_count,
+            qp_num: conn.qp_num,
+            srq: conn.srq != 0,
+        };
+        (arm, conn.private_data, conn.private_data_len)
+    };
+    let data = if data.is_null() || len == 0 {
+        Vec::new()
+    } else {
+        // SAFETY: librdmacm keeps `len` bytes in the event.
+        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len.into()) }.to_vec()
+    };
+    let request = NonNull::new(event.id).filter(|_| is_request).map(|id| {
+        // SAFETY: the id of a request is new, nobody else has it, and it is on the listener's channel.
+        unsafe { Id::adopt(id, channel.clone()) }
+    });
+    Copied { key, event: event.event, status: event.status, arm, data, request }
+}

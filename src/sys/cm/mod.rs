@@ -1,0 +1,99 @@
+//! librdmacm: its calls, and the owners of its objects.
+//!
+//! The crate leaves `rdma_cm_id.qp` null: queue pairs are this crate's own, moved by it with the attributes
+//! that `rdma_init_qp_attr` gives. So librdmacm never touches a queue pair, neither behind the back of
+//! the thread that posts (as it does inside `rdma_get_cm_event`) nor when an id is destroyed.
+//!
+//! librdmacm writes to an id without a lock while it processes an event of it, so every call on an id, and
+//! every taking of an event, is made under the lock of its [`Channel`].
+
+mod address;
+mod event;
+mod id;
+
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard};
+
+use address::{from_c, to_c};
+pub(crate) use event::{Arm, Copied};
+pub(crate) use id::Id;
+
+use super::control::errno;
+use super::types::*;
+
+/// An event channel. Its descriptor does not block.
+///
+/// # Invariants
+/// `ptr` is a live channel, destroyed once, when nothing refers to it: ids hold an `Arc` of theirs.
+pub(crate) struct Channel {
+    ptr: NonNull<raw::rdma_event_channel>,
+    lock: Mutex<()>,
+}
+
+// SAFETY: librdmacm's channel is a descriptor, and every call that uses it is made under the lock.
+unsafe impl Send for Channel {}
+// SAFETY: as above.
+unsafe impl Sync for Channel {}
+
+impl Channel {
+    pub(crate) fn open() -> Result<Self, c_int> {
+        // SAFETY: the call takes nothing.
+        let ptr = NonNull::new(unsafe { raw::rdma_create_event_channel() }).ok_or_else(errno)?;
+        let channel = Channel { ptr, lock: Mutex::new(()) };
+        let fd = channel.fd().as_raw_fd();
+        // SAFETY: the descriptor is open.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        // SAFETY: as above.
+        let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
+        if flags < 0 || code < 0 { Err(errno()) } else { Ok(channel) }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is live, and its descriptor never changes.
+        let fd = unsafe { (*self.ptr.as_ptr()).fd };
+        // SAFETY: it stays open while the channel lives, which `self` borrows.
+        unsafe { BorrowedFd::borrow_raw(fd) }
+    }
+
+    fn as_ptr(&self) -> *mut raw::rdma_event_channel {
+        self.ptr.as_ptr()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // It guards nothing of Rust's that a panic could have left half done.
+        self.lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes the next event, copies it and acknowledges it; `None` if there is none. Does not block.
+    pub(crate) fn take_event(self: &std::sync::Arc<Self>) -> Result<Option<Copied>, c_int> {
+        let guard = self.lock();
+        let mut event = std::ptr::null_mut();
+        // SAFETY: the channel is live, and its lock is held; the out-pointer is a local.
+        if unsafe { raw::rdma_get_cm_event(self.as_ptr(), &mut event) } != 0 {
+            return match errno() {
+                libc::EAGAIN => Ok(None),
+                errno => Err(errno),
+            };
+        }
+        // SAFETY: just taken from this channel, not acknowledged yet, the lock held.
+        let copied = unsafe { event::copy(event, self) };
+        // SAFETY: taken above, and acknowledged once: nothing keeps a pointer into it.
+        unsafe { raw::rdma_ack_cm_event(event) };
+        drop(guard);
+        Ok(Some(copied))
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: live, and nothing refers to it any more.
+        unsafe { raw::rdma_destroy_event_channel(self.ptr.as_ptr()) };
+    }
+}
+
+/// librdmacm's "0, or -1 with errno".
+fn status(code: c_int) -> Result<(), c_int> {
+    if code == 0 { Ok(()) } else { Err(errno()) }
+}

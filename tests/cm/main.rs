@@ -1,0 +1,7 @@
+//! rdma_cm on a real device: `cargo xtask test guest`, or with `PROVERBS_DEVICE` (and
+//! `PROVERBS_GID_INDEX`, the RoCE v2 GID of an IP address, 1 if unset) naming a device,
+//! `cargo test --test cm -- --ignored`.
+#![forbid(unsafe_code)]
+
+mod connect;
+mod support;

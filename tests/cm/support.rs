@@ -1,0 +1,115 @@
+//! What the tests share: the device's address, ends of connections, polling with an end.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use proverbs::cm::*;
+use proverbs::{
+    Buf, CompletionQueue, Context, DefaultProfile, Depth, Drained, Init, Max, Outcome, OwnRq, Pool,
+    Profile, QueuePair, Rc, Received, Recv,
+};
+
+/// Long enough for any step on an emulated machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// The device's IP address, with `port`.
+pub fn address(port: u16) -> SocketAddr {
+    let device = std::env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE names the device");
+    let index = std::env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap());
+    let gid = Context::open(&device).unwrap().query_gid(1, index).unwrap();
+    let ip = Ipv6Addr::from(gid.0);
+    SocketAddr::new(ip.to_canonical(), port)
+}
+
+/// An id that listens on a free port, and its address.
+pub fn listener<PS: PortSpace>() -> (CmId<PS, Listening>, SocketAddr) {
+    let id = CmId::<PS, _>::new().unwrap().bind_addr(address(0)).unwrap().listen(8).unwrap();
+    let at = id.local_addr().unwrap();
+    assert_ne!(at.port(), 0);
+    (id, at)
+}
+
+/// An id on the way to `at`.
+pub fn routed<PS: PortSpace>(at: SocketAddr) -> CmId<PS, RouteResolved> {
+    let id = CmId::<PS, _>::new().unwrap().resolve_addr(at, LONG).unwrap();
+    assert_eq!(id.peer_addr(), Some(at));
+    id.resolve_route(LONG).unwrap()
+}
+
+/// What an end needs besides its queue pair.
+pub struct End {
+    pub cq: CompletionQueue<Buf>,
+    pub pool: Pool,
+}
+
+pub const BUFS: usize = 8;
+pub const SIZE: usize = 256;
+
+/// A queue pair with `receives` receives posted.
+pub fn end<S: HasDevice>(
+    id: &CmId<Tcp, S>,
+    receives: usize,
+) -> (QueuePair<Rc, Init, DefaultProfile>, End) {
+    end_of::<DefaultProfile, S>(id, receives)
+}
+
+pub fn end_of<P, S: HasDevice>(id: &CmId<Tcp, S>, receives: usize) -> (QueuePair<Rc, Init, P>, End)
+where
+    P: Profile<Entry = Buf, Receive = OwnRq, MaxRecvSge = Max<1>>,
+{
+    let pd = id.pd().unwrap();
+    let cq = id.context().unwrap().create_cq(64).unwrap();
+    let pool = pd.create_pool(BUFS, SIZE).unwrap();
+    let depth = Depth { send: 8, recv: 8 };
+    let mut qp = id.create_qp::<P>(&pd, &cq, &cq, depth).unwrap();
+    for _ in 0..receives {
+        qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+    }
+    (qp, End { cq, pool })
+}
+
+impl End {
+    /// Polls until `found` has what it wants.
+    pub fn until<T>(&mut self, mut found: impl FnMut(Outcome<'_, Buf>) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            for completion in self.cq.poll().unwrap() {
+                if let Some(found) = found(completion.outcome()) {
+                    return found;
+                }
+            }
+            assert!(start.elapsed() < LONG, "nothing completed");
+            std::thread::yield_now();
+        }
+    }
+
+    /// The next message.
+    pub fn receive(&mut self) -> Received<Buf> {
+        self.until(|outcome| match outcome {
+            Outcome::Received(received) => Some(received),
+            Outcome::Sent(_) => None,
+            Outcome::Failed(failed) => panic!("{}", failed.error),
+            _ => None,
+        })
+    }
+
+    /// The completion of a send.
+    pub fn sent(&mut self) {
+        self.until(|outcome| match outcome {
+            Outcome::Sent(_) => Some(()),
+            Outcome::Failed(failed) => panic!("{}", failed.error),
+            _ => None,
+        });
+    }
+
+    /// Drains the queue pair of a connection that ended, and finds every buffer at home.
+    pub fn drain<P: Profile<Entry = Buf>>(&mut self, mut qp: QueuePair<Rc, proverbs::Error, P>) {
+        qp.drain(&mut self.cq, |drained| match drained {
+            Drained::Entry(buf) => drop(buf),
+            Drained::Other(_) => panic!("one queue pair on this completion queue"),
+        })
+        .unwrap();
+        assert_eq!(qp.destroy().unwrap().len(), 0);
+        assert_eq!(self.pool.available(), BUFS, "every buffer is at home");
+    }
+}
