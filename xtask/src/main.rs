@@ -15,6 +15,7 @@ mod setup;
 mod sh;
 mod soft_roce;
 mod test;
+mod two_hosts;
 mod ui;
 mod what_c_does;
 
@@ -47,6 +48,8 @@ enum Command {
     Rules(rules::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
+    /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
+    TwoHosts(two_hosts::Args),
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more.
     Overhead(overhead::Args),
     /// Install everything that is missing for the other commands.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::MachineCode(args) => machine_code::main(args),
         Command::Rules(args) => rules::main(args),
         Command::WhatCDoes(args) => what_c_does::main(args),
+        Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),
         Command::Setup(args) => setup::main(args),
         Command::SoftRoce(args) => soft_roce::main(args),

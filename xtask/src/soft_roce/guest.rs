@@ -40,10 +40,16 @@ pub fn shell() -> OsString {
 }
 
 /// Writes the files that init.sh and guest.sh look for.
-pub fn write(share: &Path, kernel: &Kernel, out: &Path, job: &Job<'_>) -> Result<()> {
+pub fn write(
+    share: &Path,
+    kernel: &Kernel,
+    out: &Path,
+    job: &Job<'_>,
+    host: Option<u8>,
+) -> Result<()> {
     let files = [
         ("guest.sh", OsString::from(SCRIPT)),
-        ("env.sh", environment(kernel, out, job)),
+        ("env.sh", environment(kernel, out, job, host)),
         ("command.sh", command(job)?),
     ];
     for (name, content) in files {
@@ -54,7 +60,7 @@ pub fn write(share: &Path, kernel: &Kernel, out: &Path, job: &Job<'_>) -> Result
     Ok(())
 }
 
-fn environment(kernel: &Kernel, out: &Path, job: &Job<'_>) -> OsString {
+fn environment(kernel: &Kernel, out: &Path, job: &Job<'_>, host: Option<u8>) -> OsString {
     let mut script = OsString::new();
     let mut line = |prefix: &str, name: &OsStr, value: &OsStr| {
         script.push(prefix);
@@ -67,6 +73,8 @@ fn environment(kernel: &Kernel, out: &Path, job: &Job<'_>) -> OsString {
     line("", ours("soft_roce_kernel"), kernel.root.as_os_str());
     let terminal = if matches!(job, Job::Shell) { "yes" } else { "" };
     line("", ours("soft_roce_terminal"), terminal.as_ref());
+    let host = host.map_or_else(String::new, |host| host.to_string());
+    line("", ours("soft_roce_host"), host.as_ref());
     for (name, value) in env::vars_os().filter(|(name, _)| is_passed_on(name)) {
         line("export ", &name, &value);
     }

@@ -39,15 +39,21 @@ try "results" mount -t 9p -o trans=virtio,version=9p2000.L,cache=mmap,msize=5120
 echo soft-roce >/proc/sys/kernel/hostname
 
 try "network" ip link set lo up
-try "network" ip link add dummy0 type dummy
-try "network" ip addr add 10.77.0.1/24 dev dummy0
-try "network" ip link set dummy0 up
-try "Soft-RoCE" rdma link add rxe0 type rxe netdev dummy0
+if [ -n "$soft_roce_host" ]; then
+    netdev=eth0 address=$soft_roce_host
+    try "network" modprobe virtio_net
+else
+    netdev=dummy0 address=1
+    try "network" ip link add dummy0 type dummy
+fi
+try "network" ip addr add 10.77.0.$address/24 dev $netdev
+try "network" ip link set $netdev up
+try "Soft-RoCE" rdma link add rxe0 type rxe netdev $netdev
 
 # The kernel fills the GID table in its own time; before that, INIT to RTR fails.
 port=/sys/class/infiniband/rxe0/ports/1
 tries=0
-until [ "$(cat $port/gids/1 2>&1)" = 0000:0000:0000:0000:0000:ffff:0a4d:0001 ] &&
+until [ "$(cat $port/gids/1 2>&1)" = "0000:0000:0000:0000:0000:ffff:0a4d:000$address" ] &&
     [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ] &&
     [ "$(cat $port/state)" = "4: ACTIVE" ]; do
     tries=$((tries + 1))

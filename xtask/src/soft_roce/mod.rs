@@ -11,6 +11,7 @@ mod device;
 mod guest;
 mod initramfs;
 mod kernel;
+mod pair;
 mod qemu;
 mod run_dir;
 mod vmlinux;
@@ -18,6 +19,7 @@ mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, stdin};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,7 +33,17 @@ use guest::Job;
 use qemu::Machine;
 use run_dir::RunDir;
 
+pub use guest::out_dir;
 pub use kernel::Kernel;
+pub use pair::run as run_pair;
+
+/// Where a guest stands that is not alone.
+struct Place {
+    /// 1 or 2; its address is 10.77.0.1 or 10.77.0.2.
+    host: u8,
+    /// Its end of the cable.
+    end: UnixStream,
+}
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -94,16 +106,21 @@ pub fn main(args: Args) -> Outcome {
 /// A guest that fails before it runs the command is booted once more: on a busy host the emulated timers
 /// sometimes come too late for the kernel.
 pub fn run<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
-    match run_once(guest, command) {
+    twice(|| run_once(guest, command, None))
+}
+
+/// `boot`, and once more if it did not boot.
+fn twice<T>(boot: impl Fn() -> Result<T>) -> Result<T> {
+    match boot() {
         Err(error) if error.is::<watch::NotBooted>() => {
             eprintln!("{error:#}\nBooting once more.");
-            run_once(guest, command)
+            boot()
         }
         result => result,
     }
 }
 
-fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
+fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>) -> Result<i32> {
     let job = match command {
         [] if stdin().is_terminal() => Job::Shell,
         [] => bail!("{}", guest::NO_COMMAND),
@@ -112,8 +129,9 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
     setup::ensure(&[Group::Guest])?;
     let kernel = kernel::ensure()?;
     let out = guest::out_dir()?;
-    let dir = RunDir::new(&paths::below_target("soft-roce")?)?;
-    guest::write(&dir.share(), &kernel, &out, &job)?;
+    let host = place.as_ref().map(|place| place.host);
+    let dir = RunDir::new(&paths::below_target("soft-roce")?, host)?;
+    guest::write(&dir.share(), &kernel, &out, &job, host)?;
     initramfs::write(&kernel, &dir.initramfs())?;
     let accel = match guest.accel {
         Some(accel) => accel,
@@ -124,6 +142,9 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
     machine.share("host", "/".as_ref(), false);
     machine.share("share", &dir.share(), true);
     machine.share("out", &out, true);
+    if let Some(Place { host, end }) = place {
+        machine.cable(end, host);
+    }
     let streams = match job {
         Job::Shell => {
             machine.terminal();

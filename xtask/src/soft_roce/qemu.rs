@@ -64,6 +64,18 @@ impl Machine {
         Ok(ours)
     }
 
+    /// A network card of its own at one end of a cable, as `host`'s.
+    pub fn cable(&mut self, end: UnixStream, host: u8) {
+        let fd = OwnedFd::from(end);
+        self.args("-netdev");
+        self.command.arg(format!("socket,id=cable,fd={}", fd.as_raw_fd()));
+        self.inherited.push(fd);
+        self.args("-device");
+        // Nothing boots from it, so it needs no ROM.
+        let mac = format!("52:54:00:00:00:{host:02x}");
+        self.command.arg(format!("virtio-net-pci,netdev=cable,mac={mac},romfile="));
+    }
+
     /// Our terminal as the guest's /dev/hvc0. QEMU makes it raw, so that ^C reaches the guest.
     pub fn terminal(&mut self) {
         self.args("-chardev stdio,id=terminal,signal=off -device virtconsole,chardev=terminal");

@@ -10,18 +10,21 @@ use crate::paths;
 
 const PREFIX: &str = "run.";
 
-/// `target/soft-roce/run.PID`, removed at the end of the run.
+/// `target/soft-roce/run.PID`, with `.HOST` behind it if there are several, removed at the end of the run.
 pub struct RunDir {
     path: PathBuf,
     parent: PathBuf,
+    host: String,
 }
 
 impl RunDir {
     /// A fresh one; those of runs that were killed are removed.
-    pub fn new(parent: &Path) -> Result<Self> {
+    pub fn new(parent: &Path, host: Option<u8>) -> Result<Self> {
         sweep(parent)?;
-        let path = paths::directory(parent.join(format!("{PREFIX}{}", process::id())))?;
-        let dir = Self { path, parent: parent.to_owned() };
+        let host = host.map_or_else(String::new, |host| format!(".{host}"));
+        let name = format!("{PREFIX}{}{host}", process::id());
+        let path = paths::directory(parent.join(name))?;
+        let dir = Self { path, parent: parent.to_owned(), host };
         paths::directory(dir.share())?;
         Ok(dir)
     }
@@ -51,7 +54,7 @@ impl RunDir {
 
     /// The console of the run that ended last.
     pub fn console(&self) -> PathBuf {
-        self.parent.join("console.log")
+        self.parent.join(format!("console{}.log", self.host))
     }
 }
 
@@ -67,9 +70,10 @@ fn sweep(parent: &Path) -> Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
             continue;
         };
+        let pid = rest.split('.').next().unwrap_or(rest);
         if !Path::new("/proc").join(pid).exists() {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -1,0 +1,153 @@
+//! A peer that is gone in mid-transfer: a typed error in bounded time, and every buffer back.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use proverbs::*;
+
+use crate::Result;
+use crate::station::{Idle, Station};
+use crate::talk::Talk;
+
+/// Messages until the peer goes.
+const ENOUGH: usize = 20;
+const RECVS: usize = 32;
+/// Seven tries of 67 ms (`RcConnector`'s defaults) are half a second; emulated guests are slow.
+const BOUND: Duration = Duration::from_secs(30);
+
+/// Keeps the send queue full until the peer is gone, and sees everything come home.
+pub fn notice(station: &mut Station, talk: &mut Talk) -> Result<String> {
+    let (qp, _) = station.connect_rc(talk, RECVS, None)?;
+    let (status, time) = send_until_error(station, qp)?;
+    Ok(format!("{status} after {} ms, every buffer back", time.as_millis()))
+}
+
+/// As `notice`; then the peer comes back, and so does the connection.
+pub fn notice_and_return(station: &mut Station, mut talk: Talk, peer: &str) -> Result<String> {
+    let said = notice(station, &mut talk)?;
+    again(station, talk, 1, peer)?;
+    Ok(format!("{said}; then connected again"))
+}
+
+/// Receives some, and dies without a word.
+pub fn be_killed(station: &mut Station, talk: &mut Talk) -> Result<String> {
+    let (mut qp, _) = station.connect_rc(talk, RECVS, None)?;
+    receive(station, &mut qp, ENOUGH)?;
+    run("kill", &["-9", &std::process::id().to_string()])?;
+    Err("still alive".into())
+}
+
+/// Receives some, loses its link, and notices by its own sends; then the link is up again.
+pub fn lose_the_link(
+    station: &mut Station,
+    mut talk: Talk,
+    netdev: &str,
+    peer: &str,
+) -> Result<String> {
+    let (mut qp, _) = station.connect_rc(&mut talk, RECVS, None)?;
+    receive(station, &mut qp, ENOUGH)?;
+    run("ip", &["link", "set", netdev, "down"])?;
+    let result = send_until_error(station, qp);
+    run("ip", &["link", "set", netdev, "up"])?;
+    let (status, time) = result?;
+    again(station, talk, 2, peer)?;
+    Ok(format!("{status} after {} ms, every buffer back; then connected again", time.as_millis()))
+}
+
+/// Receives some, and loses its device under an open context.
+pub fn lose_the_device(station: &mut Station, talk: &mut Talk, device: &str) -> Result<String> {
+    let (mut qp, _) = station.connect_rc(talk, RECVS, None)?;
+    receive(station, &mut qp, ENOUGH)?;
+    let mut removal = Command::new("rdma").args(["link", "delete", device]).spawn()?;
+    let (status, time) = send_until_error(station, qp)?;
+    let _ = removal.try_wait()?;
+    Ok(format!("{status} after {} ms, every buffer back", time.as_millis()))
+}
+
+/// A second connection, with messages both ways, after whatever happened to the first.
+fn again(station: &mut Station, first: Talk, host: u8, peer: &str) -> Result<()> {
+    let port = first.0.local_addr()?.port().min(first.0.peer_addr()?.port());
+    drop(first);
+    let mut talk = Talk::new(host, peer, port + 1)?;
+    let (mut qp, _) = station.connect_rc(&mut talk, RECVS, None)?;
+    let mut buf = station.buf()?;
+    buf.fill(b"again");
+    qp.post_send(Send::new(buf))?;
+    receive(station, &mut qp, 1)?;
+    talk.say(0)?;
+    talk.hear()?;
+    let mut qp = qp.to_error()?;
+    qp.drain(&mut station.cq, |_| {})?;
+    qp.destroy()?;
+    station.all_home()
+}
+
+/// Receives messages and posts their buffers again.
+fn receive(station: &mut Station, qp: &mut QueuePair<Rc, Rts>, count: usize) -> Result<()> {
+    let (mut received, mut idle) = (0, Idle::new());
+    while received < count {
+        let mut seen = 0;
+        for completion in station.cq.poll()? {
+            seen += 1;
+            match completion.outcome() {
+                Outcome::Received(message) => {
+                    received += 1;
+                    let buf = message.entry.ok_or("a receive without its buffer")?;
+                    qp.post_recv(Recv::new(buf))?;
+                }
+                Outcome::Sent(_) => {}
+                Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
+                _ => return Err("a completion of another kind".into()),
+            }
+        }
+        idle.saw(seen, "a message")?;
+    }
+    Ok(())
+}
+
+/// Sends until a completion says that it failed. Gives its status and how long after the last good one it came;
+/// everything else must be flushed, and every buffer be back.
+fn send_until_error(
+    station: &mut Station,
+    mut qp: QueuePair<Rc, Rts>,
+) -> Result<(WcStatus, Duration)> {
+    let (mut last, mut idle) = (Instant::now(), Idle::new());
+    let status = 'sending: loop {
+        while qp.send_room() > 0 {
+            let mut buf = station.buf()?;
+            buf.fill(b"is anybody there?");
+            qp.post_send(Send::new(buf))?;
+        }
+        let mut seen = 0;
+        for completion in station.cq.poll()? {
+            seen += 1;
+            match completion.outcome() {
+                Outcome::Failed(failed) if !failed.error.status.is_flush() => {
+                    break 'sending failed.error.status;
+                }
+                Outcome::Failed(failed) => {
+                    return Err(format!("flushed, and nothing failed: {}", failed.error).into());
+                }
+                _ => last = Instant::now(),
+            }
+        }
+        idle.saw(seen, "an error")?;
+    };
+    let time = last.elapsed();
+    if time > BOUND {
+        return Err(format!("{status} only after {} s", time.as_secs()).into());
+    }
+    let mut qp = qp.to_error()?;
+    qp.drain(&mut station.cq, |_| {})?;
+    qp.destroy()?;
+    station.all_home()?;
+    Ok((status, time))
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(program).args(arguments).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{program} {}: {status}", arguments.join(" ")).into()),
+    }
+}

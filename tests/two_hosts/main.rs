@@ -1,0 +1,104 @@
+//! Two hosts and what a fabric does to them: loss, delay, reordering, a peer that dies, a link that goes
+//! down, a device that is removed.
+//!
+//! This is one end of one scenario. `cargo xtask two-hosts` runs all of them, in two Soft-RoCE guests joined by a
+//! cable; `tests/two_hosts/host.sh` is what each guest does. By hand, on two machines with RDMA devices:
+//!
+//! ```text
+//! two_hosts --host 2 --peer ADDRESS-OF-1 rc-loss
+//! two_hosts --host 1 --peer ADDRESS-OF-2 rc-loss
+//! ```
+//!
+//! Host 1 listens for the talk beside the fabric. The last line is `ok SCENARIO: figures`, or the exit code says no.
+
+#![forbid(unsafe_code)]
+
+mod content;
+mod dead;
+mod lossy;
+mod station;
+mod talk;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use station::Station;
+use talk::Talk;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+#[derive(Parser)]
+struct Options {
+    /// Which end this is: 1 sends and judges, 2 is its peer.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=2))]
+    host: u8,
+    /// The other host's address.
+    #[arg(long)]
+    peer: String,
+    /// TCP port for the talk beside the fabric.
+    #[arg(long, default_value_t = 18600)]
+    port: u16,
+    #[arg(long, env = "PROVERBS_DEVICE")]
+    device: String,
+    #[arg(long, env = "PROVERBS_GID_INDEX", default_value_t = 0)]
+    gid_index: u8,
+    /// The peer's network interface, for scenarios that take it down.
+    #[arg(long, default_value = "eth0")]
+    netdev: String,
+    scenario: Scenario,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Scenario {
+    /// RC over a fabric that loses: every byte, in order.
+    RcLoss,
+    /// UC: messages are lost, whole, and nobody says otherwise.
+    UcLoss,
+    /// UD: as UC.
+    UdLoss,
+    /// The peer is killed in mid-transfer.
+    PeerKilled,
+    /// The peer's link goes down in mid-transfer, and comes up again.
+    LinkDown,
+    /// The peer's device is removed in mid-transfer.
+    DeviceRemoved,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let name = options.scenario.to_possible_value().map_or(String::new(), |v| v.get_name().into());
+    match run(&options) {
+        Ok(figures) => {
+            println!("ok {name} on host {}: {figures}", options.host);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("FAIL {name} on host {}: {error}", options.host);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<String> {
+    let mut talk = Talk::new(options.host, &options.peer, options.port)?;
+    let mut station = Station::open(&options.device, options.gid_index)?;
+    let netdev = &options.netdev;
+    match (options.scenario, options.host) {
+        (Scenario::RcLoss, 1) => lossy::rc::send(&mut station, &mut talk),
+        (Scenario::RcLoss, _) => lossy::rc::receive(&mut station, &mut talk),
+        (Scenario::UcLoss, 1) => lossy::uc::send(&mut station, &mut talk),
+        (Scenario::UcLoss, _) => lossy::uc::receive(&mut station, &mut talk),
+        (Scenario::UdLoss, 1) => lossy::ud::send(&mut station, &mut talk),
+        (Scenario::UdLoss, _) => lossy::ud::receive(&mut station, &mut talk),
+        (Scenario::PeerKilled, 1) => dead::notice(&mut station, &mut talk),
+        (Scenario::PeerKilled, _) => dead::be_killed(&mut station, &mut talk),
+        (Scenario::LinkDown, 1) => dead::notice_and_return(&mut station, talk, &options.peer),
+        (Scenario::LinkDown, _) => dead::lose_the_link(&mut station, talk, netdev, &options.peer),
+        (Scenario::DeviceRemoved, 1) => dead::notice(&mut station, &mut talk),
+        (Scenario::DeviceRemoved, _) => {
+            dead::lose_the_device(&mut station, &mut talk, &options.device)
+        }
+    }
+}
