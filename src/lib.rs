@@ -68,6 +68,11 @@
 //! # }
 //! ```
 //!
+//! # Where to go on
+//!
+//! New to verbs: [the guide](guide). From C: [each call beside its form here](guide::porting). In front of a long error:
+//! [how to read it](guide::compile_errors). Measuring: [what pays when](guide::performance).
+//!
 //! # The map of the rooms
 //!
 //! | for | see |
@@ -86,6 +91,7 @@
 //! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.
 
 #![deny(unsafe_code)]
+#![deny(missing_docs)]
 // A refused transition gives the queue pair back, and a refused post its buffers, by value.
 #![allow(clippy::result_large_err)]
 
@@ -106,6 +112,7 @@ mod device_attr;
 pub mod endpoint;
 mod entry;
 mod error;
+pub mod guide;
 mod in_flight;
 mod limits;
 #[cfg(feature = "loopback")]
