@@ -276,3 +276,18 @@ fn without_a_script_nothing_goes_wrong() {
     fabric.inject(Script::seeded(0).with(Fault::Lose.always().times(2).on_qp(p.a.qp_num())));
     assert_eq!(arrivals(&mut p, 4), [2, 3]);
 }
+
+#[test]
+fn what_breaks_without_a_completion_is_an_event() {
+    let script = Script::seeded(0).with(Fault::BreakCq.nth(0));
+    let (fabric, mut p) = pair::<Rc, DefaultProfile>(script, &Wish::new());
+    let mut events = p.dev.ctx.events().unwrap();
+    assert!(p.ca.poll().is_err());
+    assert_eq!(events.try_next().unwrap(), Some(DeviceEvent::CqError { cq: p.ca.id() }));
+    assert!(p.ca.poll().is_err(), "and stays broken");
+    fabric.inject(Script::seeded(0).with(Fault::ToError.nth(0)));
+    p.a.post_send(Send::inline_slice(b"x")).unwrap();
+    let fatal = DeviceEvent::Qp { qp_num: p.a.qp_num(), event: QpEvent::Fatal };
+    assert_eq!(events.wait().unwrap(), fatal);
+    assert_eq!(events.try_next().unwrap(), None);
+}

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // polls
 
 mod booking;
+mod notify;
 mod poll;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 pub(crate) use booking::CqShared;
+pub use notify::{CqId, Notify};
 pub use poll::Completions;
 
 use crate::buf::{self, Buf};
@@ -19,8 +21,8 @@ use crate::context::Context;
 use crate::entry::Entry;
 use crate::error::{Error, Refused};
 use crate::in_flight::Quiet;
+use crate::sys::handle;
 use crate::sys::types::{ibv_cq, ibv_wc};
-use crate::sys::{data, handle};
 use crate::wc::OneThread;
 
 /// How many completions a poll asks for at most.
@@ -42,6 +44,7 @@ pub struct CompletionQueue<E: Entry = Buf> {
     batch: Box<[MaybeUninit<ibv_wc>; BATCH]>,
     filled: u32,
     left: u32,
+    id: CqId,
     _entries: PhantomData<(E, OneThread)>,
 }
 
@@ -74,6 +77,9 @@ impl<E: Entry> CompletionQueue<E> {
             Ok(cq) => {
                 let channel = channel.map(|channel| channel.handle().clone());
                 let parents = handle::CqParents { context: context.handle.clone(), channel };
+                let id = CqId::mint();
+                // SAFETY: just created.
+                unsafe { id.name(cq) };
                 // SAFETY: just created.
                 let granted = unsafe { (*cq.as_ptr()).cqe }.max(0) as u32;
                 // SAFETY: just created, and owned by nobody else.
@@ -84,6 +90,7 @@ impl<E: Entry> CompletionQueue<E> {
                     batch: Box::new([const { MaybeUninit::uninit() }; BATCH]),
                     filled: 0,
                     left: 0,
+                    id,
                     _entries: PhantomData,
                 })
             }
@@ -108,15 +115,6 @@ impl<E: Entry> CompletionQueue<E> {
     pub(crate) fn is_on(&self, channel: &Arc<handle::Channel>) -> bool {
         let parents = self.shared.handle().parents();
         parents.channel.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, channel))
-    }
-
-    /// Asks for an event at the next completion (`ibv_req_notify_cq`).
-    pub(crate) fn arm(&mut self) -> Result<(), Error> {
-        // SAFETY: the queue is live.
-        match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), 0) } {
-            0 => Ok(()),
-            errno => Err(Error::os("ibv_req_notify_cq", errno, "")),
-        }
     }
 
     pub(crate) fn quiet_books(&mut self) -> Quiet {

@@ -42,6 +42,8 @@ pub(super) struct Changes {
     pub(super) state: ibv_qp_state::Type,
     pub(super) cur_state: ibv_qp_state::Type,
     pub(super) migration: u32,
+    /// Whether an event is to tell that the send queue has drained.
+    pub(super) notify: bool,
     pub(super) path: Address,
     pub(super) values: Attributes,
 }

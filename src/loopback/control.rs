@@ -19,6 +19,7 @@ pub(crate) static LOOPBACK: Control = Control {
     create_comp_channel,
     destroy_comp_channel,
     get_cq_event,
+    try_get_cq_event,
     ack_cq_events,
     create_cq,
     destroy_cq,
@@ -30,4 +31,7 @@ pub(crate) static LOOPBACK: Control = Control {
     modify_qp,
     query_qp,
     destroy_qp,
+
+    async_fd,
+    try_get_async_event,
 };

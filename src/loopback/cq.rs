@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use super::Verb;
+use super::asynchronous::Affiliate;
 use super::channel::Event;
 use super::fabric::State;
 use super::limits;
 use super::qp::Phase;
-use crate::sys::types::{ibv_cq, ibv_wc_status};
+use crate::sys::types::{ibv_cq, ibv_wc_status, raw::ibv_event_type};
 
 pub(super) struct Cq {
     pub(super) device: u32,
@@ -21,7 +22,7 @@ pub(super) struct Cq {
     /// Events taken from the channel and not acknowledged yet.
     unacked: u32,
     /// What a channel hands out.
-    object: Option<Event>,
+    pub(super) object: Option<Event>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,10 +91,33 @@ impl State {
             // For unacknowledged events libibverbs blocks; a single thread would do so for ever.
             return Err(libc::EBUSY);
         }
-        if let Some(channel) = self.cqs.remove(&cq).and_then(|cq| cq.channel) {
-            self.forget_events(channel, cq);
+        self.disarm(cq);
+        if let Some(queue) = self.cqs.remove(&cq) {
+            self.forget_async(queue.device, Affiliate::Cq(cq));
+            if let Some(channel) = queue.channel {
+                self.forget_events(channel, cq);
+            }
         }
         Ok(())
+    }
+
+    /// Not armed any more; what it was armed for.
+    fn disarm(&mut self, cq: u32) -> Option<Arm> {
+        let queue = self.cqs.get_mut(&cq)?;
+        let armed = queue.armed.take()?;
+        if let Some(channel) = queue.channel.and_then(|channel| self.channels.get_mut(&channel)) {
+            channel.armed -= 1;
+        }
+        Some(armed)
+    }
+
+    /// From now on nothing is known about this queue; the first time, an event tells so.
+    fn overrun(&mut self, cq: u32) {
+        let Some(queue) = self.cqs.get_mut(&cq) else { return };
+        if !std::mem::replace(&mut queue.overrun, true) {
+            let device = queue.device;
+            self.raise_async(device, ibv_event_type::IBV_EVENT_CQ_ERR, Affiliate::Cq(cq));
+        }
     }
 
     /// Adds a completion, and an event when one was asked for.
@@ -103,8 +127,11 @@ impl State {
         };
         if queue.overrun || queue.entries.len() >= queue.capacity {
             // The queue is of no use any more, nor is a QP whose completions are lost.
-            queue.overrun = true;
-            self.enter(entry.qp_num, Phase::Err);
+            self.overrun(cq);
+            if self.qps.get(&entry.qp_num).is_some_and(|qp| qp.phase != Phase::Err) {
+                self.enter(entry.qp_num, Phase::Err);
+                self.raise_qp(entry.qp_num, ibv_event_type::IBV_EVENT_QP_FATAL);
+            }
             return;
         }
         let error = entry.status != ibv_wc_status::IBV_WC_SUCCESS;
@@ -115,8 +142,9 @@ impl State {
             Some(Arm::Solicited) => solicited || error,
         };
         if fires {
-            queue.armed = None;
-            if let Some(channel) = queue.channel {
+            let channel = queue.channel;
+            self.disarm(cq);
+            if let Some(channel) = channel {
                 self.raise_event(channel, cq);
             }
         }
@@ -124,9 +152,10 @@ impl State {
 
     /// The next completion, `None` when empty. Frees the send queue slots that it stands for.
     pub(super) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
-        let breaks = self.breaks_cq();
+        if self.breaks_cq() {
+            self.overrun(cq);
+        }
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
-        queue.overrun |= breaks;
         if queue.overrun {
             return Err(libc::EIO);
         }
@@ -142,15 +171,16 @@ impl State {
     /// Arms for one event. What was armed for any completion stays so until it fires.
     pub(super) fn arm(&mut self, cq: u32, arm: Arm) -> Verb {
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
-        if queue.armed != Some(Arm::Any) {
-            queue.armed = Some(arm);
-        }
-        if let Some(channel) = queue.channel {
+        let channel = queue.channel;
+        let armed = if queue.armed == Some(Arm::Any) { Arm::Any } else { arm };
+        let before = queue.armed.replace(armed);
+        if let Some(number) = channel {
+            if let (None, Some(channel)) = (before, self.channels.get_mut(&number)) {
+                channel.armed += 1;
+            }
             if self.is_spurious() {
-                if let Some(queue) = self.cqs.get_mut(&cq) {
-                    queue.armed = None;
-                }
-                self.raise_event(channel, cq);
+                self.disarm(cq);
+                self.raise_event(number, cq);
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::faults::Doom;
 use super::qp::{Phase, Qp, Transport};
 use super::requester::Message;
 use super::wr::{Op, Send};
-use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
+use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status, raw::ibv_event_type};
 
 /// How many runs of the engine in which nothing else happened one retry timer lasts.
 pub(super) const IDLE_RUNS: u32 = 100;
@@ -116,6 +116,12 @@ impl State {
             Phase::Rts => {}
             // What had begun before is finished, the rest is held.
             Phase::Sqd if qp.wait.is_some() => {}
+            Phase::Sqd => {
+                if std::mem::take(&mut qp.tells_drained) {
+                    self.raise_qp(number, ibv_event_type::IBV_EVENT_SQ_DRAINED);
+                }
+                return self.rest(number);
+            }
             Phase::Err => {
                 return self.flush_sends(number) | self.flush_recvs(number) | self.rest(number);
             }

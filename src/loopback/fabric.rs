@@ -9,6 +9,7 @@ use std::thread;
 
 use super::Verb;
 use super::address::{Ah, Gids};
+use super::asynchronous::AsyncEvents;
 use super::channel::Channel;
 use super::cq::Cq;
 use super::faults::Faults;
@@ -110,7 +111,10 @@ impl Shared {
     /// A post: the devices do not work before it has returned.
     pub(super) fn post<R>(&self, post: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
-        let result = post(&mut self.lock());
+        let mut state = self.lock();
+        let result = post(&mut state);
+        state.ring();
+        drop(state);
         self.changed.notify_all();
         result
     }
@@ -121,6 +125,9 @@ impl Shared {
         let mut state = self.lock();
         state.run();
         let result = verb(&mut state);
+        if state.timers_run() {
+            state.ring();
+        }
         drop(state);
         self.changed.notify_all();
         result
@@ -133,7 +140,11 @@ impl Shared {
         if state.run() {
             self.changed.notify_all();
         }
-        poll(&mut state)
+        let result = poll(&mut state);
+        if state.timers_run() {
+            state.ring();
+        }
+        result
     }
 
     /// Works until `ready` gives something, asleep while only another thread can bring that about.
@@ -171,6 +182,8 @@ pub(super) struct State {
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, Srq>,
     pub(super) qps: BTreeMap<u32, Qp>,
+    /// By device.
+    pub(super) asyncs: BTreeMap<u32, AsyncEvents>,
     /// The QPs that the engine has to look at.
     pub(super) active: BTreeSet<u32>,
     pub(super) faults: Faults,
@@ -204,6 +217,7 @@ impl State {
         if used {
             return Err(libc::EBUSY);
         }
+        self.asyncs.remove(&device);
         self.devices.remove(&device).map(drop).ok_or(libc::EINVAL)
     }
 }

@@ -9,7 +9,7 @@ use super::qp::Phase;
 use super::requester::Message;
 use super::script::{Fault, Injected, Occasion, Script};
 use super::wr::{Op, Send};
-use crate::sys::types::ibv_wc_status as status;
+use crate::sys::types::{ibv_wc_status as status, raw::ibv_event_type};
 use crate::wc::Direction;
 
 /// What becomes of a work request: decided when the device begins with it.
@@ -98,6 +98,7 @@ impl State {
                 Some(Fault::Fail(status)) => wr.doom = Doom::Fails(status.to_c()),
                 Some(Fault::ToError) => {
                     self.enter(number, Phase::Err);
+                    self.raise_qp(number, ibv_event_type::IBV_EVENT_QP_FATAL);
                     return Err(());
                 }
                 _ => {}

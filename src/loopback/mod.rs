@@ -5,8 +5,9 @@
 //! other verb first lets the whole fabric work until nothing more can happen. There is no thread,
 //! no clock and no chance in it, so a program that makes the same calls sees the same completions.
 //!
-//! A program that sleeps on a completion channel's descriptor in an event loop of its own, instead of in
-//! `ibv_get_cq_event`, must call a verb after its last post: nobody else makes the fabric work.
+//! Nobody but the callers of verbs makes the fabric work. A program that sleeps on a descriptor in an event loop
+//! of its own is therefore woken by a post, and while retry timers run, without an event; it then finds
+//! none, which on real devices too is no harm.
 //!
 //! What goes wrong on real fabrics and devices can be made to go wrong here, by a seeded [`Script`] of
 //! [`Fault`]s, so that a program can test what it does then; see `examples/faults.rs`.
@@ -17,6 +18,7 @@
 //! |---|---|
 //! | `fabric` | the one lock, and what is behind it |
 //! | `memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
+//! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | which transitions exist, and which values |
 //! | `script`, `faults` | what goes wrong, and what that does |
 //! | `engine`, `requester`, `responder`, `datagram` | the work |
@@ -24,6 +26,7 @@
 //! | `control` | the control path's table |
 
 mod address;
+mod asynchronous;
 mod attributes;
 mod channel;
 mod control;
@@ -39,6 +42,7 @@ mod qp;
 mod requester;
 mod responder;
 mod script;
+mod signal;
 mod srq;
 mod wr;
 

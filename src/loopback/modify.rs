@@ -90,6 +90,7 @@ impl State {
         let attributes = self.changed(qp, changes)?;
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.attributes = attributes;
+            qp.tells_drained = has(SQD_NOTIFY) && changes.notify;
         }
         if has(STATE) {
             self.enter(number, to);

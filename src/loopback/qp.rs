@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use super::Verb;
+use super::asynchronous::Affiliate;
 use super::attributes::Attributes;
 use super::engine::Wait;
 use super::fabric::State;
 use super::limits;
 use super::wr::{Recv, Send};
-use crate::sys::types::{ibv_qp_state, ibv_qp_type};
+use crate::sys::types::{ibv_qp_state, ibv_qp_type, raw::ibv_event_type};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
@@ -96,6 +97,10 @@ pub(super) struct Qp {
     pub(super) silent: u32,
     /// Set while the first send waits to be tried again.
     pub(super) wait: Option<Wait>,
+    /// Whether its first message has come while it was in RTR.
+    pub(super) established: bool,
+    /// Whether an event is to tell when its send queue has drained.
+    pub(super) tells_drained: bool,
 }
 
 impl Qp {
@@ -112,6 +117,8 @@ impl Qp {
         self.send_slots = 0;
         self.silent = 0;
         self.wait = None;
+        self.established = false;
+        self.tells_drained = false;
         self.generation = self.generation.wrapping_add(1);
     }
 }
@@ -145,6 +152,8 @@ impl State {
             send_slots: 0,
             silent: 0,
             wait: None,
+            established: false,
+            tells_drained: false,
         };
         self.qps.insert(number, qp);
         Ok(number)
@@ -153,7 +162,9 @@ impl State {
     /// What was completed stays in the completion queues; what was not is dropped.
     pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
         self.active.remove(&qp);
-        self.qps.remove(&qp).map(drop).ok_or(libc::EINVAL)
+        let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
+        self.forget_async(pair.device, Affiliate::Qp(qp));
+        Ok(())
     }
 
     /// Moves a queue pair to `phase`, with what that does to its queues.
@@ -161,12 +172,17 @@ impl State {
         let Some(qp) = self.qps.get_mut(&number) else {
             return;
         };
-        qp.phase = phase;
+        let before = std::mem::replace(&mut qp.phase, phase);
+        let on_srq = qp.shape.srq.is_some();
         match phase {
             Phase::Reset => qp.reset(),
             Phase::Err | Phase::Sqe => qp.wait = None,
             _ => {}
         }
         self.active.insert(number);
+        if phase == Phase::Err && before != Phase::Err && on_srq {
+            // It takes no receive of the SRQ any more: here messages arrive whole.
+            self.raise_qp(number, ibv_event_type::IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
     }
 }

@@ -47,12 +47,16 @@ pub(super) struct Arrival<'a> {
 impl State {
     /// Lets a connected queue pair take a message. UC drops what it cannot take, silently (class D).
     pub(super) fn respond(&mut self, to: u32, message: &Message) -> Reply {
+        self.establish(to);
         let reply = self.serve(to, message);
-        if let (Reply::Refused(_), Some(Transport::Rc)) =
+        if let (&Reply::Refused(cause), Some(Transport::Rc)) =
             (&reply, self.qps.get(&to).map(|q| q.shape.transport))
         {
             // Class C and A faults stop the responder too (R10.17).
             self.enter(to, Phase::Err);
+            if !matches!(message.op, Op::Send) {
+                self.raise_refusal(to, cause);
+            }
         }
         reply
     }
@@ -212,7 +216,7 @@ impl State {
     fn take_receive(&mut self, to: u32) -> Option<u64> {
         let qp = self.qps.get_mut(&to)?;
         let wr = match qp.shape.srq {
-            Some(srq) => self.srqs.get_mut(&srq)?.pop(),
+            Some(srq) => self.pop_srq(srq),
             None => qp.recvs.pop_front(),
         };
         wr.map(|wr| wr.wr_id)

@@ -1,20 +1,33 @@
 //! Shared receive queues.
 
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 
 use super::Verb;
+use super::asynchronous::Affiliate;
 use super::fabric::State;
 use super::limits;
 use super::wr::Recv;
+use crate::sys::types::{ibv_srq, raw::ibv_event_type};
 
 pub(super) struct Srq {
     pub(super) pd: u32,
     max_wr: u32,
     pub(super) max_sge: u32,
-    /// Armed while not 0. The device has no asynchronous events, so firing only disarms it.
+    /// Armed while not 0.
     limit: u32,
     queue: VecDeque<Recv>,
+    /// What an event names.
+    pub(super) object: Option<Object>,
 }
+
+/// The C object of a queue.
+#[derive(Clone, Copy)]
+pub(super) struct Object(pub(super) NonNull<ibv_srq>);
+
+#[allow(unsafe_code)]
+// SAFETY: the fabric only hands it back to the C boundary, and never follows it.
+unsafe impl Send for Object {}
 
 impl Srq {
     pub(super) fn has_room(&self) -> bool {
@@ -29,23 +42,46 @@ impl Srq {
         self.queue.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Recv> {
+    /// Takes the next receive, and tells whether that reached the limit.
+    fn pop(&mut self) -> (Option<Recv>, bool) {
         let wr = self.queue.pop_front();
-        if (self.queue.len() as u64) < u64::from(self.limit) {
+        let reached = (self.queue.len() as u64) < u64::from(self.limit);
+        if reached {
             self.limit = 0;
         }
-        wr
+        (wr, reached)
     }
 }
 
 impl State {
+    /// Takes the next receive of an SRQ.
+    pub(super) fn pop_srq(&mut self, number: u32) -> Option<Recv> {
+        let srq = self.srqs.get_mut(&number)?;
+        let (wr, reached) = srq.pop();
+        if let (true, Some(pd)) = (reached, self.pds.get(&srq.pd)) {
+            let event = ibv_event_type::IBV_EVENT_SRQ_LIMIT_REACHED;
+            self.raise_async(pd.device, event, Affiliate::Srq(number));
+        }
+        wr
+    }
+
+    /// Tells what an event is to name.
+    pub(super) fn name_srq(&mut self, srq: u32, object: NonNull<ibv_srq>) {
+        if let Some(srq) = self.srqs.get_mut(&srq) {
+            srq.object = Some(Object(object));
+        }
+    }
+
     pub(super) fn create_srq(&mut self, pd: u32, max_wr: u32, max_sge: u32) -> Verb<u32> {
         let fits = (1..=limits::SRQ_WR).contains(&max_wr) && max_sge <= limits::SGE;
         if !fits || !self.pds.contains_key(&pd) {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
-        self.srqs.insert(number, Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new() });
+        self.srqs.insert(
+            number,
+            Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), object: None },
+        );
         Ok(number)
     }
 
@@ -74,6 +110,10 @@ impl State {
         if self.qps.values().any(|qp| qp.shape.srq == Some(srq)) {
             return Err(libc::EBUSY);
         }
-        self.srqs.remove(&srq).map(drop).ok_or(libc::EINVAL)
+        let queue = self.srqs.remove(&srq).ok_or(libc::EINVAL)?;
+        if let Some(pd) = self.pds.get(&queue.pd) {
+            self.forget_async(pd.device, Affiliate::Srq(srq));
+        }
+        Ok(())
     }
 }

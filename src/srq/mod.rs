@@ -11,6 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buf::{Buf, Pool};
 use crate::entry::{Entry, Owned};
@@ -48,6 +49,28 @@ pub(crate) struct SrqCore {
     pub home: *const (),
     pub buffers: u32,
     pub pd: u32,
+    id: SrqId,
+}
+
+/// A shared receive queue, as events name it. Unique in the process, and never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SrqId(u64);
+
+impl SrqId {
+    fn mint() -> SrqId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        SrqId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn from_context(context: u64) -> SrqId {
+        SrqId(context)
+    }
+}
+
+impl fmt::Debug for SrqId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SrqId({})", self.0)
+    }
 }
 
 // SAFETY: `home` is only compared.
@@ -108,7 +131,9 @@ impl ProtectionDomain {
             .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
         let buffers = pool.count() as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, srq_limit: 0 };
-        let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
+        let id = SrqId::mint();
+        let srq_context = ptr::without_provenance_mut(id.0 as usize);
+        let mut init = ibv_srq_init_attr { srq_context, attr };
         let pd = self.handle();
         let control = pd.control();
         // SAFETY: the protection domain is live, and `init` is a local.
@@ -117,7 +142,7 @@ impl ProtectionDomain {
                 // SAFETY: just created, and owned by nobody else.
                 let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
                 let home = pool.home();
-                let core = SrqCore { handle, books, home, buffers, pd: self.id() };
+                let core = SrqCore { handle, books, home, buffers, pd: self.id(), id };
                 Ok(SharedReceiveQueue {
                     core: Arc::new(core),
                     poisoned: false,
@@ -134,6 +159,11 @@ impl ProtectionDomain {
 }
 
 impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
+    /// What events call it.
+    pub fn id(&self) -> SrqId {
+        self.core.id
+    }
+
     pub(crate) fn core(&self) -> &Arc<SrqCore> {
         &self.core
     }
@@ -152,7 +182,7 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         }
     }
 
-    /// Arms the limit: one SRQ_LIMIT_REACHED event when fewer than `limit` receives are left; 0 disarms.
+    /// Arms the limit: one [`SrqEvent::LimitReached`](crate::SrqEvent) when fewer than `limit` receives are left; 0 disarms.
     /// It must be re-armed after it fired (R7.6).
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
         let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: limit };

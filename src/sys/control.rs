@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
+use super::events::{AsyncEvent, async_fd, try_get_async_event, try_get_cq_event};
 use super::types::*;
 
 /// What a verb gives: the new object, or the errno.
@@ -36,6 +37,8 @@ pub(crate) struct Control {
     pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
     /// Blocks until an event is there, unless the channel's fd is non-blocking (`EAGAIN`).
     pub get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Created<ibv_cq>,
+    /// As `get_cq_event`, but never blocks: `EAGAIN` if there is none.
+    pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Created<ibv_cq>,
     pub ack_cq_events: unsafe fn(*mut ibv_cq, u32),
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
@@ -50,6 +53,11 @@ pub(crate) struct Control {
     pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
     pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
     pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
+
+    /// The descriptor that is readable while an asynchronous event waits.
+    pub async_fd: unsafe fn(*mut ibv_context) -> Result<c_int, c_int>,
+    /// The next asynchronous event, acknowledged already; never blocks: `EAGAIN` if there is none.
+    pub try_get_async_event: unsafe fn(*mut ibv_context) -> Result<AsyncEvent, c_int>,
 }
 
 /// The errno that the last failed C call of this thread left, never 0.
@@ -119,7 +127,7 @@ unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> 
     }
 }
 
-unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
+pub(super) unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
     let mut cq = ptr::null_mut();
     let mut context: *mut c_void = ptr::null_mut();
     // SAFETY: the caller's contract; both out-pointers are locals.
@@ -155,6 +163,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     create_comp_channel: forward!(ibv_comp_channel = raw::ibv_create_comp_channel, c: *mut ibv_context),
     destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
     get_cq_event,
+    try_get_cq_event,
     ack_cq_events: raw_ack_cq_events,
     create_cq,
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
@@ -166,6 +175,8 @@ pub(crate) static LIBIBVERBS: Control = Control {
     modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
     query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
     destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),
+    async_fd,
+    try_get_async_event,
 };
 
 unsafe fn raw_ack_cq_events(cq: *mut ibv_cq, events: u32) {

@@ -4,6 +4,7 @@ use std::mem::{offset_of, size_of};
 
 use static_assertions::{assert_eq_size, const_assert_eq};
 
+use super::events::RawAsyncEvent;
 use super::types::*;
 
 const_assert_eq!(size_of::<ibv_send_wr>(), 128);
@@ -36,6 +37,11 @@ const_assert_eq!(offset_of!(ibv_wc, src_qp), 32);
 const_assert_eq!(offset_of!(ibv_wc, wc_flags), 36);
 
 const_assert_eq!(size_of::<ibv_gid>(), 16);
+assert_eq_size!(RawAsyncEvent, raw::ibv_async_event);
+const_assert_eq!(
+    offset_of!(RawAsyncEvent, event_type),
+    offset_of!(raw::ibv_async_event, event_type)
+);
 const_assert_eq!(offset_of!(ibv_qp, context), 0);
 const_assert_eq!(offset_of!(ibv_qp, qp_num), 52);
 const_assert_eq!(offset_of!(ibv_cq, context), 0);

@@ -8,6 +8,7 @@ pub(crate) mod cm;
 pub(crate) mod control;
 pub(crate) mod data;
 pub(crate) mod device;
+pub(crate) mod events;
 pub(crate) mod handle;
 mod layout;
 pub(crate) mod types;

@@ -86,6 +86,9 @@ fn two_sides_connect_send_and_read() {
         qp.post_send(Send::new(filled(&side.pool, &[byte; 4]))).unwrap();
         let from = peer.region::<RemoteRead>(0).unwrap();
         qp.post_send(RdmaRead::new(filled(&side.pool, &[0; 8]), from.read())).unwrap();
+        // Once both have posted, polling is all that is left to do.
+        side.stream.write_all(b"!").unwrap();
+        side.stream.read_exact(&mut [0]).unwrap();
         let mut entries = Vec::new();
         for done in poll(&side.dev, &mut side.cq, 3) {
             match done {

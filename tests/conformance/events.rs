@@ -1,7 +1,6 @@
 //! Completion channels: sleeping until something is there, and never past it.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use proverbs::*;
 
@@ -88,10 +87,7 @@ fn another_thread_wakes_the_sleeper() {
 #[cfg_attr(miri, ignore = "Miri cannot make a socket non-blocking")]
 fn a_descriptor_that_does_not_block_is_waited_for_all_the_same() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
-    // Not a socket on a real device; `set_nonblocking` is a control call of any descriptor, and
-    // the flag belongs to the open file, which a duplicate shares.
-    let duplicate = channel.as_fd().try_clone_to_owned().unwrap();
-    UnixStream::from(duplicate).set_nonblocking(true).unwrap();
+    channel.set_nonblocking(true).unwrap();
     for i in 0..3 {
         to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
@@ -110,6 +106,143 @@ fn errors_wake_too() {
     let flushed = channel.wait(&mut cq).unwrap().next().unwrap();
     assert_eq!(flushed.status().unwrap_err().status, WcStatus::WrFlush);
     assert_eq!(flushed.direction(), Direction::Receive);
+}
+
+#[test]
+fn only_what_is_solicited_wakes_but_all_is_returned() {
+    let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
+    for _ in 0..3 {
+        to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
+    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    assert_eq!(channel.try_event().unwrap(), None, "not solicited");
+    p.a.post_send(Send::new(filled(&p.pool, &[2])).solicited()).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    assert_eq!(event(&p.dev, &mut channel), cq.id());
+    // Both are there, and it is not armed any more.
+    assert_eq!(first_byte(cq.poll().unwrap()), [1, 2]);
+    p.a.post_send(Send::new(filled(&p.pool, &[3])).solicited()).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    assert_eq!(channel.try_event().unwrap(), None, "armed once");
+    assert_eq!(first_byte(channel.wait_solicited(&mut cq, None).unwrap()), [3]);
+}
+
+#[test]
+fn what_was_armed_for_any_is_not_weakened() {
+    let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
+    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
+    assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
+    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    assert_eq!(event(&p.dev, &mut channel), cq.id());
+}
+
+#[test]
+fn failures_wake_who_waits_for_what_is_solicited() {
+    let Waiting { p, mut to, mut cq, mut channel } = waiting();
+    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
+    let dead = to.to_error().unwrap();
+    assert_eq!(event(&p.dev, &mut channel), cq.id(), "a flushed receive");
+    let flushed = cq.poll().unwrap().next().unwrap();
+    assert_eq!(flushed.status().unwrap_err().status, WcStatus::WrFlush);
+    drop(flushed);
+    drop(dead);
+}
+
+#[test]
+fn failed_sends_wake_where_the_device_says_so() {
+    let Waiting { p, mut to, mut cq, mut channel } = waiting();
+    let dead = p.a.to_error().unwrap();
+    assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
+    // The peer does not answer any more, so it stays until it is flushed.
+    to.post_send(Send::inline_slice(b"x")).unwrap();
+    let to = to.to_error().unwrap();
+    let mut deadline = p.dev.deadline("the send is flushed");
+    while cq.poll().unwrap().is_empty() {
+        deadline.tick(&());
+    }
+    let (events, id) = (channel.try_event().unwrap(), cq.id());
+    by_rule! { p.dev, "R13.5",
+        loopback: assert_eq!(events, Some(id)),
+        rxe: assert_eq!(events, None),
+    }
+    drop((dead, to));
+}
+
+/// The next event of the channel, which never sleeps.
+#[track_caller]
+fn event(dev: &Device, channel: &mut CompletionChannel) -> CqId {
+    let mut deadline = dev.deadline("an event must come");
+    loop {
+        match channel.try_event().unwrap() {
+            Some(id) => return id,
+            None => deadline.tick(&()),
+        }
+    }
+}
+
+#[test]
+fn one_channel_serves_many_queues() {
+    let Waiting { p, to, cq, mut channel } = waiting();
+    let Pair { a, b, ca, cb, pool, pd, dev } = p;
+    drop((to, cq, b, cb));
+    let (a, _) = a.reset().unwrap();
+    let mut first: CompletionQueue = dev.ctx.create_cq_on(20, &channel).unwrap();
+    let mut second: CompletionQueue<BufList> = dev.ctx.create_cq_on(20, &channel).unwrap();
+    let mut third: CompletionQueue = dev.ctx.create_cq_on(20, &channel).unwrap();
+    let wish = Wish::new();
+    // Sends complete into the first queue, receives into the third.
+    let b = pd.create_qp::<Rc, DefaultProfile>(&first, &third, wish.depth).unwrap();
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+    for round in 0..3 {
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+        let mut all: [&mut dyn AnyCompletionQueue; 3] = [&mut first, &mut second, &mut third];
+        assert_eq!(channel.wait_any(&mut all, None).unwrap(), Some(2));
+        assert_eq!(first_byte(third.poll().unwrap()), [round]);
+        a.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        b.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+        let mut all: [&mut dyn AnyCompletionQueue; 3] = [&mut first, &mut second, &mut third];
+        assert_eq!(channel.wait_any(&mut all, None).unwrap(), Some(0));
+        first.poll().unwrap().for_each(drop);
+    }
+    // An event tells which queue it is of.
+    assert_ne!(first.id(), third.id());
+    while channel.try_event().unwrap().is_some() {}
+    assert!(first.poll_or_arm(Notify::Any).unwrap().is_empty());
+    assert!(third.poll_or_arm(Notify::Any).unwrap().is_empty());
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::new(filled(&pool, &[9]))).unwrap();
+    assert_eq!(event(&dev, &mut channel), third.id());
+    drop((a, b, ca));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
+fn a_wait_ends_with_its_time() {
+    let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
+    let short = Duration::from_millis(1);
+    assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty());
+    assert!(channel.wait_timeout(&mut cq, Duration::ZERO).unwrap().is_empty());
+    assert!(channel.wait_solicited(&mut cq, Some(short)).unwrap().is_empty());
+    assert_eq!(channel.wait_any(&mut [&mut cq], Some(short)).unwrap(), None);
+    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::new(filled(&p.pool, &[7]))).unwrap();
+    assert_eq!(first_byte(channel.wait_timeout(&mut cq, Duration::MAX).unwrap()), [7]);
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+#[test]
+fn a_queue_without_a_channel_cannot_be_armed() {
+    let mut p = Pair::<Rc>::new();
+    let error = p.ca.poll_or_arm(Notify::Any).err().expect("no channel");
+    let text = "ibv_req_notify_cq: EINVAL: Invalid argument (the completion queue is on no channel, \
+                so nobody would hear of it)";
+    assert_eq!(said(&error), text);
 }
 
 #[test]

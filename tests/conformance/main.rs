@@ -8,9 +8,12 @@
 mod support;
 
 mod atomics;
+#[cfg(all(feature = "tokio", not(miri)))]
+mod awaited;
 mod bad_wr;
 mod bookings;
 mod connected;
+mod device_events;
 mod drain;
 mod endpoint;
 mod errors;

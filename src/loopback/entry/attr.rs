@@ -37,6 +37,10 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     take!(SQ_PSN, values.sq_psn, sq_psn);
     take!(MAX_RD, values.max_rd_atomic, max_rd_atomic);
     take!(MAX_DEST_RD, values.max_dest_rd_atomic, max_dest_rd_atomic);
+    if mask & SQD_NOTIFY != 0 {
+        // SAFETY: named by the mask, hence initialised.
+        changes.notify = unsafe { (*attr).en_sqd_async_notify } != 0;
+    }
     take!(MIN_RNR, values.min_rnr_timer, min_rnr_timer);
     take!(DEST_QPN, values.dest_qpn, dest_qp_num);
     if mask & AV != 0 {

@@ -34,6 +34,11 @@ pub(in super::super) unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> C
     shared.wait(|state| state.take_event(number)).map(|event| event.0)
 }
 
+pub(in super::super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
+    // SAFETY: the caller's contract.
+    unsafe { verb(channel, State::try_event) }.map(|event| event.0)
+}
+
 pub(in super::super) unsafe fn ack_cq_events(cq: *mut ibv_cq, events: u32) {
     // SAFETY: the caller's contract.
     unsafe { verb(cq, |state, cq| state.ack(cq, events)) }

@@ -4,6 +4,7 @@
 //! once, and no reference to a whole object is ever made, since users read its fields meanwhile.
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
+mod asynchronous;
 mod attr;
 mod completion;
 mod context;
@@ -12,6 +13,7 @@ mod ops;
 mod pair;
 mod read_wr;
 
+pub(super) use asynchronous::*;
 pub(super) use completion::*;
 pub(super) use context::*;
 pub(super) use memory::*;

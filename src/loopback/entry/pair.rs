@@ -21,7 +21,7 @@ pub(in super::super) unsafe fn create_srq(
     let handle = unsafe { verb(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) }?;
     // SAFETY: a live PD.
     let context = unsafe { (*pd).context };
-    Ok(hand_out(ibv_srq {
+    let srq = hand_out(ibv_srq {
         context,
         srq_context: init.srq_context,
         pd,
@@ -29,7 +29,10 @@ pub(in super::super) unsafe fn create_srq(
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         events_completed: 0,
-    }))
+    });
+    // SAFETY: the caller's contract.
+    unsafe { verb(pd, |state, _| state.name_srq(handle, srq)) };
+    Ok(srq)
 }
 
 pub(in super::super) unsafe fn modify_srq(

@@ -1,0 +1,169 @@
+//! Completion channels: sleeping until a completion queue has something.
+
+#![allow(unsafe_code)] // calls the event verbs
+
+#[cfg(feature = "tokio")]
+mod awaited;
+mod wait;
+
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+#[cfg(feature = "tokio")]
+pub use awaited::AsyncCompletionChannel;
+#[cfg(feature = "tokio")]
+pub(crate) use awaited::registration;
+pub use wait::AnyCompletionQueue;
+pub(crate) use wait::sleep_on;
+
+use crate::context::Context;
+use crate::cq::CqId;
+use crate::error::{Error, Refused};
+use crate::sys::handle;
+use crate::sys::types::ibv_cq;
+
+/// A completion channel (`ibv_create_comp_channel`): a file descriptor that is readable while an event of
+/// one of its completion queues waits.
+///
+/// Arm, poll, sleep is the one order that cannot lose a wake-up: a queue that is armed after its last poll
+/// says nothing of what came in between (R13.3). [`wait`](Self::wait) and the others keep it;
+/// for an event loop of one's own, [`CompletionQueue::poll_or_arm`](crate::CompletionQueue::poll_or_arm) does.
+/// Every event is acknowledged when it is taken, so none can hang the destruction of a queue (R13.1).
+///
+/// A channel is for one thread at a time: events are taken by `&mut`. Queues whose threads sleep apart
+/// have a channel each.
+pub struct CompletionChannel {
+    handle: Arc<handle::Channel>,
+}
+
+impl CompletionChannel {
+    pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        let control = context.handle.control();
+        // SAFETY: the context is live.
+        match unsafe { (control.create_comp_channel)(context.handle.as_ptr()) } {
+            Ok(channel) => {
+                let parent = context.handle.clone();
+                // SAFETY: just created, and owned by nobody else.
+                let handle = unsafe { handle::Channel::new(channel, control, parent) };
+                Ok(CompletionChannel { handle: Arc::new(handle) })
+            }
+            Err(errno) => Err(Error::os("ibv_create_comp_channel", errno, "")),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<handle::Channel> {
+        &self.handle
+    }
+
+    /// Takes one event if one is there, acknowledges it, and tells which queue it is of; never sleeps, whatever the
+    /// mode of the descriptor (`ibv_get_cq_event`, `ibv_ack_cq_events`).
+    ///
+    /// The queue is not armed any more, and may be empty (R13.2, R13.4): go on with
+    /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm). `None` says that the descriptor had no event, as
+    /// one that was readable may turn out. With edge-triggered notification take events until there is
+    /// none.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), VerbsError> {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// # let sleep_on = |_| ();
+    /// for _ in 0..3 { // an event loop
+    ///     for completion in cq.poll_or_arm(Notify::Any)? {
+    ///         println!("{completion:?}");
+    ///     }
+    ///     // ... epoll_wait on `channel.as_fd()` and whatever else there is ...
+    /// #   sleep_on(&channel);
+    ///     while let Some(id) = channel.try_event()? {
+    ///         assert_eq!(id, cq.id());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
+        let get = self.handle.control().try_get_cq_event;
+        // SAFETY: the channel is live.
+        self.taken(unsafe { get(self.handle.as_ptr()) })
+    }
+
+    /// Acknowledges what a verb took.
+    fn taken(&self, event: Result<std::ptr::NonNull<ibv_cq>, i32>) -> Result<Option<CqId>, Error> {
+        match event {
+            Ok(cq) => {
+                // SAFETY: the event names a live queue: one is destroyed only after its events were
+                // acknowledged (R13.1), and this one is not yet.
+                let id = unsafe { CqId::of(cq) };
+                // SAFETY: as above; one event was taken.
+                unsafe { (self.handle.control().ack_cq_events)(cq.as_ptr(), 1) };
+                Ok(Some(id))
+            }
+            Err(libc::EAGAIN | libc::EINTR) => Ok(None),
+            Err(errno) => Err(Error::os("ibv_get_cq_event", errno, "")),
+        }
+    }
+
+    /// Whether the descriptor blocks does not matter to this crate; for other readers of it.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Error> {
+        set_nonblocking(self.as_fd(), nonblocking)
+    }
+
+    /// Destroys it. Completion queues on it must be gone, or it comes back.
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_destroy_comp_channel";
+        match Arc::try_unwrap(self.handle) {
+            Ok(mut handle) => match handle.close() {
+                Ok(()) => Ok(()),
+                Err(errno) => {
+                    let handle = Arc::new(handle);
+                    Err(Refused::new(CompletionChannel { handle }, Error::os(VERB, errno, "")))
+                }
+            },
+            Err(handle) => {
+                let error = Error::os(VERB, libc::EBUSY, "completion queues on it exist");
+                Err(Refused::new(CompletionChannel { handle }, error))
+            }
+        }
+    }
+}
+
+/// Sets or clears O_NONBLOCK.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> Result<(), Error> {
+    let failed = || {
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        Error::os("fcntl", errno, "O_NONBLOCK")
+    };
+    // SAFETY: a system call on an open descriptor.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(failed());
+    }
+    let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+    // SAFETY: as above.
+    let code = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
+    if code < 0 { Err(failed()) } else { Ok(()) }
+}
+
+impl AsFd for CompletionChannel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is live.
+        let fd = unsafe { (*self.handle.as_ptr()).fd };
+        // SAFETY: the descriptor stays open while the channel lives, which `self` borrows.
+        unsafe { BorrowedFd::borrow_raw(fd) }
+    }
+}
+
+impl AsRawFd for CompletionChannel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl fmt::Debug for CompletionChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompletionChannel")
+    }
+}

@@ -1,0 +1,96 @@
+//! Asking a completion queue for an event.
+
+#![allow(unsafe_code)] // one verb
+
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{CompletionQueue, Completions};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::sys::data;
+use crate::sys::types::ibv_cq;
+
+/// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notify {
+    /// The next one.
+    Any,
+    /// The next receive whose message was sent [`solicited`](crate::WorkRequest::solicited), and the next
+    /// failure. Soft-RoCE raises none for a failed or flushed send (R13.5).
+    Solicited,
+}
+
+/// A completion queue, as events name it. Unique in the process, and never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CqId(u64);
+
+impl CqId {
+    pub(super) fn mint() -> CqId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        CqId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Writes the id where events show it.
+    ///
+    /// # Safety
+    /// `cq` is live, and nobody else knows it yet.
+    pub(super) unsafe fn name(self, cq: NonNull<ibv_cq>) {
+        // SAFETY: the caller's contract.
+        unsafe { (*cq.as_ptr()).cq_context = ptr::without_provenance_mut(self.0 as usize) };
+    }
+
+    /// The id that was written there.
+    ///
+    /// # Safety
+    /// `cq` is live.
+    pub(crate) unsafe fn of(cq: NonNull<ibv_cq>) -> CqId {
+        // SAFETY: the caller's contract.
+        CqId::from_context(unsafe { (*cq.as_ptr()).cq_context }.addr() as u64)
+    }
+
+    pub(crate) fn from_context(context: u64) -> CqId {
+        CqId(context)
+    }
+}
+
+impl fmt::Debug for CqId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CqId({})", self.0)
+    }
+}
+
+impl<E: Entry> CompletionQueue<E> {
+    /// What events call it.
+    pub fn id(&self) -> CqId {
+        self.id
+    }
+
+    /// Polls; if nothing is there, arms the queue and polls again (`ibv_req_notify_cq`).
+    ///
+    /// An empty result says that it is now safe to sleep on the channel's descriptor: what comes from here on
+    /// raises an event (R13.3). The queue must have been created
+    /// [on a channel](crate::Context::create_cq_on) (R13.7).
+    pub fn poll_or_arm(&mut self, notify: Notify) -> Result<Completions<'_, E>, Error> {
+        if self.shared.handle().parents().channel.is_none() {
+            let asked = "the completion queue is on no channel, so nobody would hear of it";
+            return Err(Error::os("ibv_req_notify_cq", libc::EINVAL, asked));
+        }
+        self.is_ready_or_armed(notify)?;
+        Ok(self.hand_out())
+    }
+
+    /// Whether there are completions; if not, it is armed.
+    pub(crate) fn is_ready_or_armed(&mut self, notify: Notify) -> Result<bool, Error> {
+        if self.fetch()? {
+            return Ok(true);
+        }
+        let solicited_only = (notify == Notify::Solicited).into();
+        // SAFETY: the queue is live.
+        match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), solicited_only) } {
+            0 => self.fetch(),
+            errno => Err(Error::os("ibv_req_notify_cq", errno, "")),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Awaiting asynchronous events on tokio.
+
+#![allow(unsafe_code)] // one descriptor that outlives its registration
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+
+use super::{DeviceEvent, DeviceEvents};
+use crate::channel::registration;
+use crate::error::{Error, Refused};
+
+/// The asynchronous events of an open device, to await in a tokio runtime (feature `tokio`).
+///
+/// ```
+/// # use proverbs::{loopback::Fabric, *};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// # let context = Fabric::new().open_device();
+/// let mut events = context.events()?.into_async()?;
+/// tokio::select! {
+///     event = events.next() => println!("{}", event?),
+///     _ = async { /* the work */ } => {}
+/// }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncDeviceEvents {
+    fd: AsyncFd<DeviceEvents>,
+}
+
+impl DeviceEvents {
+    /// Registers the events with the tokio runtime that this is called in, and makes their descriptor
+    /// non-blocking. If that fails, they come back.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or in one without IO ([`enable_io`](::tokio::runtime::Builder::enable_io)).
+    pub fn into_async(self) -> Result<AsyncDeviceEvents, Refused<Self>> {
+        if let Err(error) = self.set_nonblocking(true) {
+            return Err(Refused::new(self, error));
+        }
+        // SAFETY: the descriptor is open as long as the context lives, which the result owns.
+        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
+            Ok(fd) => Ok(AsyncDeviceEvents { fd }),
+            Err(failed) => {
+                let (events, error) = failed.into_parts();
+                Err(Refused::new(events, registration(&error)))
+            }
+        }
+    }
+}
+
+impl AsyncDeviceEvents {
+    /// The events, no longer registered with the runtime.
+    pub fn into_inner(self) -> DeviceEvents {
+        self.fd.into_inner()
+    }
+
+    /// The next event, as soon as there is one.
+    ///
+    /// Safe to cancel, at any point: an event is taken only to be returned.
+    pub async fn next(&mut self) -> Result<DeviceEvent, Error> {
+        loop {
+            if let Some(event) = self.fd.get_mut().try_next()? {
+                return Ok(event);
+            }
+            let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+            match guard.get_inner_mut().try_next()? {
+                Some(event) => return Ok(event),
+                None => guard.clear_ready(),
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Asynchronous events of a device: what happens to queue pairs, queues and ports without a completion.
+
+#[cfg(feature = "tokio")]
+mod awaited;
+mod event;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "tokio")]
+pub use awaited::AsyncDeviceEvents;
+pub use event::{DeviceEvent, PortEvent, QpEvent, SrqEvent};
+
+use crate::channel::{set_nonblocking, sleep_on};
+use crate::context::Context;
+use crate::error::Error;
+use crate::sys::handle;
+
+/// The asynchronous events of an open device (`ibv_get_async_event`).
+///
+/// Each event is acknowledged when it is taken (`ibv_ack_async_event`) and holds no pointer, so a forgotten one
+/// cannot hang the destruction of its object (R13.1), and an object that is gone is just a number that
+/// nothing has any more. Events of an object that are still unread when it is destroyed are dropped.
+///
+/// An open device has one reader of its events: each is given out once (R13.10).
+///
+/// ```
+/// # use proverbs::{loopback::Fabric, *};
+/// # fn main() -> Result<(), VerbsError> {
+/// # let context = Fabric::new().open_device();
+/// let mut events = context.events()?;
+/// while let Some(event) = events.try_next()? {
+///     println!("{event}");
+/// }
+/// assert!(context.events().is_err(), "one reader");
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeviceEvents {
+    fd: RawFd,
+    context: Arc<handle::Context>,
+}
+
+/// The contexts that have a reader. One is in here only while its reader keeps it alive, so an address means
+/// one context.
+static READ: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn read() -> MutexGuard<'static, BTreeSet<usize>> {
+    READ.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const VERB: &str = "ibv_get_async_event";
+
+impl Context {
+    /// The asynchronous events of this device, for one reader at a time: refused while there is one.
+    pub fn events(&self) -> Result<DeviceEvents, Error> {
+        let context = self.handle.clone();
+        let address = context.as_ptr().addr();
+        if !read().insert(address) {
+            let asked = "somebody reads the events of this open device already";
+            return Err(Error::os(VERB, libc::EBUSY, asked));
+        }
+        let mut events = DeviceEvents { fd: -1, context };
+        let async_fd = events.context.control().async_fd;
+        #[allow(unsafe_code)] // one verb
+        // SAFETY: the context is live.
+        let fd = unsafe { async_fd(events.context.as_ptr()) };
+        events.fd = fd.map_err(|errno| Error::os(VERB, errno, ""))?;
+        Ok(events)
+    }
+}
+
+impl DeviceEvents {
+    /// The next event, if one is there; never sleeps, whatever the mode of the descriptor.
+    pub fn try_next(&mut self) -> Result<Option<DeviceEvent>, Error> {
+        let get = self.context.control().try_get_async_event;
+        #[allow(unsafe_code)] // one verb
+        // SAFETY: the context is live.
+        let event = unsafe { get(self.context.as_ptr()) };
+        match event {
+            Ok(event) => Ok(Some(DeviceEvent::from_c(event.event_type, event.affiliate))),
+            Err(libc::EAGAIN | libc::EINTR) => Ok(None),
+            Err(errno) => Err(Error::os(VERB, errno, "")),
+        }
+    }
+
+    /// Sleeps until there is an event.
+    pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(event);
+            }
+            self.sleep(None)?;
+        }
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
+        let Some(end) = Instant::now().checked_add(timeout) else {
+            return self.wait().map(Some);
+        };
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.try_next()? {
+                None if !left.is_zero() => self.sleep(Some(left))?,
+                event => return Ok(event),
+            }
+        }
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        sleep_on(self.fd, timeout).map(drop)
+    }
+
+    /// Whether the descriptor blocks does not matter to this crate; for other readers of it.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Error> {
+        set_nonblocking(self.as_fd(), nonblocking)
+    }
+}
+
+impl Drop for DeviceEvents {
+    fn drop(&mut self) {
+        read().remove(&self.context.as_ptr().addr());
+    }
+}
+
+impl AsFd for DeviceEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        #[allow(unsafe_code)]
+        // SAFETY: the descriptor stays open while the context lives, which `self` keeps.
+        unsafe {
+            BorrowedFd::borrow_raw(self.fd)
+        }
+    }
+}
+
+impl AsRawFd for DeviceEvents {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl fmt::Debug for DeviceEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceEvents")
+    }
+}

@@ -1,0 +1,101 @@
+//! Asynchronous events of a device, for whoever reads them.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+use super::Verb;
+use super::fabric::State;
+use super::qp::{Phase, Transport};
+use super::signal::Signal;
+use crate::sys::types::{ibv_wc_status as status, raw::ibv_event_type};
+
+/// The object that an event speaks of, by number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Affiliate {
+    Qp(u32),
+    Cq(u32),
+    Srq(u32),
+}
+
+/// The events of a device, and the descriptor of their reader once there was one.
+#[derive(Default)]
+pub(super) struct AsyncEvents {
+    signal: Option<Signal>,
+    events: VecDeque<(ibv_event_type, Affiliate)>,
+}
+
+impl State {
+    pub(super) fn raise_async(&mut self, device: u32, event: ibv_event_type, of: Affiliate) {
+        let queue = self.asyncs.entry(device).or_default();
+        queue.events.push_back((event, of));
+        if let Some(signal) = &mut queue.signal {
+            signal.raise();
+        }
+    }
+
+    pub(super) fn raise_qp(&mut self, qp: u32, event: ibv_event_type) {
+        if let Some(device) = self.qps.get(&qp).map(|qp| qp.device) {
+            self.raise_async(device, event, Affiliate::Qp(qp));
+        }
+    }
+
+    /// The first message to a queue pair in RTR tells that its peer is in RTS.
+    pub(super) fn establish(&mut self, number: u32) {
+        let Some(qp) = self.qps.get_mut(&number) else { return };
+        let connected = qp.shape.transport != Transport::Ud;
+        if connected && qp.phase == Phase::Rtr && !std::mem::replace(&mut qp.established, true) {
+            self.raise_qp(number, ibv_event_type::IBV_EVENT_COMM_EST);
+        }
+    }
+
+    /// A request was refused and left no completion here: the event alone tells of it (R10.17).
+    pub(super) fn raise_refusal(&mut self, qp: u32, cause: status::Type) {
+        let event = match cause {
+            status::IBV_WC_REM_ACCESS_ERR => ibv_event_type::IBV_EVENT_QP_ACCESS_ERR,
+            _ => ibv_event_type::IBV_EVENT_QP_REQ_ERR,
+        };
+        self.raise_qp(qp, event);
+    }
+
+    /// Drops the events of an object that is no more.
+    pub(super) fn forget_async(&mut self, device: u32, of: Affiliate) {
+        if let Some(queue) = self.asyncs.get_mut(&device) {
+            queue.events.retain(|&(_, affiliate)| affiliate != of);
+        }
+    }
+
+    /// The descriptor, made when it is asked for.
+    pub(super) fn async_fd(&mut self, device: u32) -> Verb<c_int> {
+        let queue = self.asyncs.entry(device).or_default();
+        if queue.signal.is_none() {
+            queue.signal = Some(Signal::new()?);
+        }
+        let signal = queue.signal.as_mut().ok_or(libc::EIO)?;
+        if !queue.events.is_empty() {
+            signal.raise();
+        }
+        Ok(signal.fd())
+    }
+
+    pub(super) fn take_async(&mut self, device: u32) -> Verb<(ibv_event_type, Affiliate)> {
+        let work_left = self.timers_run();
+        let queue = self.asyncs.entry(device).or_default();
+        let taken = queue.events.pop_front();
+        if let (true, Some(signal)) = (queue.events.is_empty(), &mut queue.signal) {
+            signal.empty(work_left);
+        }
+        taken.ok_or(libc::EAGAIN)
+    }
+
+    /// There is work: wakes all who may sleep on a descriptor.
+    pub(super) fn ring(&mut self) {
+        for channel in self.channels.values_mut() {
+            channel.ring();
+        }
+        for queue in self.asyncs.values_mut() {
+            if let Some(signal) = &mut queue.signal {
+                signal.raise();
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Asynchronous events.
+#![allow(unsafe_code)] // C objects.
+
+use std::ffi::c_int;
+
+use super::super::asynchronous::Affiliate;
+use super::super::fabric::State;
+use super::verb;
+use crate::sys::events::AsyncEvent;
+use crate::sys::types::*;
+
+pub(in super::super) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
+    // SAFETY: the caller's contract.
+    unsafe { verb(context, |state, device| state.async_fd(device)) }
+}
+
+/// Nothing is left to acknowledge: the object is named by what its user gave it, not by a pointer.
+pub(in super::super) unsafe fn try_get_async_event(
+    context: *mut ibv_context,
+) -> Result<AsyncEvent, c_int> {
+    let take = |state: &mut State, device| {
+        let (event, of) = state.take_async(device)?;
+        let affiliate = match of {
+            Affiliate::Qp(number) => number.into(),
+            Affiliate::Cq(number) => {
+                let object = state.cqs.get(&number).and_then(|cq| cq.object);
+                // SAFETY: not destroyed while the fabric has it, and the fabric is locked.
+                object.map_or(0, |object| unsafe { (*object.0.as_ptr()).cq_context }.addr() as u64)
+            }
+            Affiliate::Srq(number) => {
+                let object = state.srqs.get(&number).and_then(|srq| srq.object);
+                // SAFETY: as above.
+                object.map_or(0, |object| unsafe { (*object.0.as_ptr()).srq_context }.addr() as u64)
+            }
+        };
+        Ok(AsyncEvent { event_type: event as u32, affiliate })
+    };
+    // SAFETY: the caller's contract.
+    unsafe { verb(context, take) }
+}

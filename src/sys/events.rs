@@ -1,0 +1,151 @@
+//! Events without waiting, and without a pointer left in them.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use super::control::{Created, errno, get_cq_event};
+use super::types::*;
+
+/// An asynchronous event without a pointer in it: C's names an object, which must not go while the event
+/// is unacknowledged, and may go at once after (R13.1).
+pub(crate) struct AsyncEvent {
+    /// `enum ibv_event_type`, which may have grown.
+    pub event_type: u32,
+    /// The QP's number, the CQ's or SRQ's context, the port; 0 if it is of the device.
+    pub affiliate: u64,
+}
+
+/// `struct ibv_async_event`, whose type rdma-sys has as a Rust enum: a value that it does not know would be
+/// undefined behaviour.
+#[repr(C)]
+pub(crate) struct RawAsyncEvent {
+    pub element: Element,
+    pub event_type: u32,
+}
+
+#[repr(C)]
+pub(crate) union Element {
+    pub object: *mut c_void,
+    pub port_num: c_int,
+}
+
+pub(super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
+    // SAFETY: the channel is live, by the caller's contract.
+    match wait_readable(unsafe { (*channel).fd }, 0)? {
+        // SAFETY: the caller's contract; the event that waits is for this one reader.
+        true => unsafe { get_cq_event(channel) },
+        false => Err(libc::EAGAIN),
+    }
+}
+
+pub(super) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
+    // SAFETY: the context is live, by the caller's contract.
+    Ok(unsafe { (*context).async_fd })
+}
+
+pub(super) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<AsyncEvent, c_int> {
+    // SAFETY: as above.
+    if !wait_readable(unsafe { (*context).async_fd }, 0)? {
+        return Err(libc::EAGAIN);
+    }
+    let mut event = RawAsyncEvent { element: Element { object: ptr::null_mut() }, event_type: 0 };
+    let place: *mut raw::ibv_async_event = (&raw mut event).cast();
+    // SAFETY: the context is live, and `event` a local with the layout of C's (see `layout`).
+    if unsafe { raw::ibv_get_async_event(context, place) } != 0 {
+        return Err(errno());
+    }
+    let event_type = event.event_type;
+    let affiliate = match Affiliation::of(event_type) {
+        Affiliation::Device => 0,
+        Affiliation::Port => {
+            // SAFETY: this type of event names a port.
+            let port = unsafe { event.element.port_num };
+            port as u64
+        }
+        object => {
+            // SAFETY: the other types name an object, which is live until the event is acknowledged.
+            let at = unsafe { event.element.object };
+            // SAFETY: as above, and of the type's kind.
+            unsafe { object.name(at) }
+        }
+    };
+    // SAFETY: taken above, and acknowledged once; its object is not looked at any more.
+    unsafe { raw::ibv_ack_async_event(place) };
+    Ok(AsyncEvent { event_type, affiliate })
+}
+
+/// What an event type speaks of.
+#[derive(Clone, Copy)]
+enum Affiliation {
+    Qp,
+    Cq,
+    Srq,
+    Port,
+    Device,
+}
+
+impl Affiliation {
+    /// What its user calls an object: the QP's number, the context of a CQ or SRQ.
+    ///
+    /// # Safety
+    /// `object` is a live object of this kind.
+    unsafe fn name(self, object: *mut c_void) -> u64 {
+        let context = match self {
+            // SAFETY: the caller's contract.
+            Affiliation::Qp => return unsafe { (*object.cast::<ibv_qp>()).qp_num }.into(),
+            // SAFETY: the caller's contract.
+            Affiliation::Cq => unsafe { (*object.cast::<ibv_cq>()).cq_context },
+            // SAFETY: the caller's contract.
+            Affiliation::Srq => unsafe { (*object.cast::<ibv_srq>()).srq_context },
+            Affiliation::Port | Affiliation::Device => return 0,
+        };
+        context.addr() as u64
+    }
+
+    fn of(event_type: u32) -> Affiliation {
+        use raw::ibv_event_type::*;
+        let is = |events: &[raw::ibv_event_type]| events.iter().any(|&e| e as u32 == event_type);
+        if is(&[IBV_EVENT_CQ_ERR]) {
+            Affiliation::Cq
+        } else if is(&[IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED]) {
+            Affiliation::Srq
+        } else if is(&[
+            IBV_EVENT_QP_FATAL,
+            IBV_EVENT_QP_REQ_ERR,
+            IBV_EVENT_QP_ACCESS_ERR,
+            IBV_EVENT_COMM_EST,
+            IBV_EVENT_SQ_DRAINED,
+            IBV_EVENT_PATH_MIG,
+            IBV_EVENT_PATH_MIG_ERR,
+            IBV_EVENT_QP_LAST_WQE_REACHED,
+        ]) {
+            Affiliation::Qp
+        } else if is(&[
+            IBV_EVENT_PORT_ACTIVE,
+            IBV_EVENT_PORT_ERR,
+            IBV_EVENT_LID_CHANGE,
+            IBV_EVENT_PKEY_CHANGE,
+            IBV_EVENT_SM_CHANGE,
+            IBV_EVENT_CLIENT_REREGISTER,
+            IBV_EVENT_GID_CHANGE,
+        ]) {
+            Affiliation::Port
+        } else {
+            Affiliation::Device
+        }
+    }
+}
+
+/// Waits until a descriptor is readable, for at most so many milliseconds (for ever if negative); whether
+/// it is. A signal ends the wait early.
+pub(crate) fn wait_readable(fd: c_int, milliseconds: c_int) -> Result<bool, c_int> {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd, a local.
+    match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
+        code if code >= 0 => Ok(code > 0),
+        _ => match errno() {
+            libc::EINTR => Ok(false),
+            errno => Err(errno),
+        },
+    }
+}

@@ -1,0 +1,282 @@
+//! Awaiting completions and events: dropped futures cost nothing, and no wake-up is lost.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context as Task, Poll, Waker};
+
+use proverbs::*;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::*;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// One end of a pair whose completions are awaited.
+struct End {
+    qp: QueuePair<Rc, Rts>,
+    cq: CompletionQueue,
+    channel: AsyncCompletionChannel,
+    pool: Pool,
+}
+
+/// Two ends; inside a runtime.
+fn ends() -> (End, End, Device) {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let end = || {
+        let channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+        let cq = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+        (channel, cq, qp, pd.create_pool(8, 64).unwrap())
+    };
+    let ((ha, ca, a, pa), (hb, cb, b, pb)) = (end(), end());
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (a, b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+    (
+        End { qp: a, cq: ca, channel: ha, pool: pa },
+        End { qp: b, cq: cb, channel: hb, pool: pb },
+        dev,
+    )
+}
+
+impl End {
+    /// Sends bytes and awaits the answer, or answers, `rounds` times; each message is one byte more.
+    async fn play(mut self, starts: bool, rounds: u8) -> Self {
+        self.qp.post_recv(Recv::new(poisoned(&self.pool))).unwrap();
+        if starts {
+            self.qp.post_send(Send::new(filled(&self.pool, &[0]))).unwrap();
+        }
+        let (mut sent, mut received) = (0, 0);
+        while sent < rounds || received < rounds {
+            let mut next = None;
+            for completion in self.channel.wait(&mut self.cq).await.unwrap() {
+                match completion.outcome() {
+                    Outcome::Sent(_) => sent += 1,
+                    Outcome::Received(message) => {
+                        assert_eq!(message.data(), [received * 2 + u8::from(starts)]);
+                        received += 1;
+                        next = Some(received * 2 - u8::from(!starts));
+                    }
+                    other => panic!("{:?}", matches!(other, Outcome::Failed(_))),
+                }
+            }
+            if let Some(byte) = next.filter(|_| !(starts && received == rounds)) {
+                self.qp.post_recv(Recv::new(poisoned(&self.pool))).unwrap();
+                self.qp.post_send(Send::new(filled(&self.pool, &[byte]))).unwrap();
+            }
+        }
+        self
+    }
+}
+
+#[test]
+fn two_tasks_play_with_each_other() {
+    runtime().block_on(async {
+        let (a, b, _dev) = ends();
+        // Tasks move between threads, so their futures are Send.
+        let other = tokio::spawn(b.play(false, 100));
+        a.play(true, 100).await;
+        other.await.unwrap();
+    });
+}
+
+#[test]
+fn two_threads_play_with_each_other() {
+    let (here, there) = (runtime(), runtime());
+    let (a, b) = here.block_on(async {
+        let (a, b, _dev) = ends();
+        (a, b)
+    });
+    let other = std::thread::spawn(move || {
+        there.block_on(async {
+            // To another runtime.
+            let End { qp, cq, channel, pool } = b;
+            let channel = channel.into_inner().into_async().unwrap();
+            End { qp, cq, channel, pool }.play(false, 100).await;
+        })
+    });
+    here.block_on(a.play(true, 100));
+    other.join().unwrap();
+}
+
+/// Polls a future once, and drops it.
+fn once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Task::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_dropped_wait_loses_nothing_and_frees_nothing() {
+    runtime().block_on(async {
+        let (mut a, mut b, dev) = ends();
+        for i in 0..4 {
+            // The device has one of the eight buffers, whatever becomes of the futures.
+            b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+            assert!(once(b.channel.wait(&mut b.cq)).is_none());
+            assert!(once(b.channel.wait_solicited(&mut b.cq)).is_none());
+            assert!(once(b.channel.wait_any(&mut [&mut b.cq])).is_none());
+            let all: Vec<_> = std::iter::from_fn(|| b.pool.take()).collect();
+            assert_eq!((all.len(), b.qp.recvs_outstanding()), (7, 1));
+            drop(all);
+            a.qp.post_send(Send::new(filled(&a.pool, &[i]))).unwrap();
+            poll(&dev, &mut a.cq, 1);
+            // It is armed, its event is there: a wait that is dropped half-way leaves it for the next.
+            tokio::task::yield_now().await;
+            let received = b.channel.wait(&mut b.cq).await.unwrap().next().unwrap();
+            assert_eq!(received.into_entry().unwrap()[0], i);
+        }
+        // What a wait gave and nobody took is there for the next.
+        for i in 4..7 {
+            b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+            a.qp.post_send(Send::new(filled(&a.pool, &[i]))).unwrap();
+        }
+        poll(&dev, &mut a.cq, 3);
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            let mut completions = b.channel.wait(&mut b.cq).await.unwrap();
+            seen.push(completions.next().unwrap().into_entry().unwrap()[0]);
+        }
+        assert_eq!(seen, [4, 5, 6]);
+    });
+}
+
+#[test]
+fn futures_that_are_dropped_at_random_lose_no_message() {
+    runtime().block_on(async {
+        let (mut a, mut b, _dev) = ends();
+        let sender = async {
+            for i in 0..100u8 {
+                a.qp.post_send(Send::new(filled(&a.pool, &[i]))).unwrap();
+                a.channel.wait(&mut a.cq).await.unwrap().for_each(drop);
+            }
+        };
+        let receiver = async {
+            let mut got = Vec::new();
+            for _ in 0..4 {
+                b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+            }
+            let mut turn = 0u32;
+            while got.len() < 100 {
+                turn += 1;
+                // Now the one, now the other is first.
+                tokio::select! {
+                    biased;
+                    () = yields(turn % 3) => {}
+                    completions = b.channel.wait(&mut b.cq) => {
+                        for completion in completions.unwrap() {
+                            got.push(completion.into_entry().unwrap()[0]);
+                        }
+                    }
+                }
+                while b.qp.recvs_outstanding() < 4 {
+                    b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+                }
+            }
+            got
+        };
+        let ((), got) = tokio::join!(sender, receiver);
+        assert_eq!(got, (0..100).collect::<Vec<u8>>());
+    });
+}
+
+/// Comes to its end after so many turns of the runtime.
+async fn yields(turns: u32) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_task_that_only_sleeps_is_woken_by_another_that_only_posts() {
+    runtime().block_on(async {
+        let (mut a, mut b, _dev) = ends();
+        b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+        let sleeper = tokio::spawn(async move {
+            let received = b.channel.wait(&mut b.cq).await.unwrap().next().unwrap();
+            received.into_entry().unwrap()[0]
+        });
+        tokio::task::yield_now().await;
+        a.qp.post_send(Send::new(filled(&a.pool, &[42]))).unwrap();
+        assert_eq!(sleeper.await.unwrap(), 42);
+    });
+}
+
+#[test]
+fn retries_run_out_while_everybody_sleeps() {
+    runtime().block_on(async {
+        let (mut a, _b, _dev) = {
+            let wish =
+                Wish { rnr_retry: RnrRetry::Times(RnrRetries::new(1).unwrap()), ..Wish::new() };
+            let dev = Device::open();
+            let pd = dev.ctx.alloc_pd().unwrap();
+            let channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+            let cq = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+            let cb: CompletionQueue = dev.ctx.create_cq(20).unwrap();
+            let a = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+            let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
+            let (na, nb) = (a.qp_num(), b.qp_num());
+            let (a, b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+            let pool = pd.create_pool(8, 64).unwrap();
+            (End { qp: a, cq, channel, pool }, (b, cb), dev)
+        };
+        a.qp.post_send(Send::new(filled(&a.pool, &[1]))).unwrap();
+        let failed = a.channel.wait(&mut a.cq).await.unwrap().next().unwrap();
+        assert_eq!(failed.status().unwrap_err().status, WcStatus::RnrRetryExc);
+    });
+}
+
+#[test]
+fn many_queues_are_awaited_at_once() {
+    runtime().block_on(async {
+        let dev = Device::open();
+        let wish = Wish::new();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+        let mut ca: CompletionQueue = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+        let mut cb: CompletionQueue = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+        let pool = pd.create_pool(8, 64).unwrap();
+        let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
+        let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
+        let (na, nb) = (a.qp_num(), b.qp_num());
+        let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+        for i in 0..10 {
+            b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+            a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+            let (mut sent, mut received) = (0, 0);
+            while (sent, received) != (1, 1) {
+                match channel.wait_any(&mut [&mut ca, &mut cb]).await.unwrap() {
+                    0 => sent += ca.poll().unwrap().count(),
+                    _ => received += cb.poll().unwrap().count(),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn asynchronous_events_are_awaited() {
+    runtime().block_on(async {
+        let (a, _b, dev) = ends();
+        let mut events = dev.ctx.events().unwrap().into_async().unwrap();
+        let qp_num = a.qp.qp_num();
+        // Dropped before anything happened.
+        while once(events.next()).is_some() {}
+        let stopped = a.qp.modify(Drain { notify: true }).unwrap();
+        loop {
+            match events.next().await.unwrap() {
+                DeviceEvent::Port { .. } => {}
+                event => {
+                    break assert_eq!(event, DeviceEvent::Qp { qp_num, event: QpEvent::SqDrained });
+                }
+            }
+        }
+        drop(stopped);
+        assert!(dev.ctx.events().is_err());
+        drop(events.into_inner());
+        dev.ctx.events().unwrap();
+    });
+}

@@ -1,0 +1,233 @@
+//! Asynchronous events: each told once, acknowledged at once, naming nothing that can dangle.
+
+use std::os::fd::AsFd;
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { OnSrq { receive: SharedRq } }
+
+/// The next event that is not of a port: those come from outside.
+#[track_caller]
+fn next(dev: &Device, events: &mut DeviceEvents) -> DeviceEvent {
+    let mut deadline = dev.deadline("an asynchronous event must come");
+    loop {
+        match events.try_next().unwrap() {
+            None => deadline.tick(&()),
+            Some(DeviceEvent::Port { .. }) => {}
+            Some(event) => return event,
+        }
+    }
+}
+
+#[track_caller]
+fn none(events: &mut DeviceEvents) {
+    while let Some(event) = events.try_next().unwrap() {
+        assert!(matches!(event, DeviceEvent::Port { .. }), "{event:?}");
+    }
+}
+
+/// A sender, and a queue pair whose receives come from an SRQ.
+struct Shared {
+    a: QueuePair<Rc, Rts>,
+    b: QueuePair<Rc, Rts, OnSrq>,
+    srq: SharedReceiveQueue<Rc>,
+    ca: CompletionQueue,
+    cb: CompletionQueue,
+    pool: Pool,
+    events: DeviceEvents,
+    dev: Device,
+}
+
+fn shared() -> Shared {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let events = dev.ctx.events().unwrap();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 64).unwrap();
+    let srq = pd.create_srq(&pool).unwrap();
+    let (ca, cb) = (dev.ctx.create_cq(20).unwrap(), dev.ctx.create_cq(20).unwrap());
+    let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, Depth { send: 8, recv: 0 }).unwrap();
+    let b = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cb, &cb, &srq, 2).unwrap();
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (a, b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+    Shared { a, b, srq, ca, cb, pool, events, dev }
+}
+
+#[test]
+fn the_srq_limit_is_told_once_for_each_arming() {
+    let Shared { mut a, b: _b, mut srq, mut ca, mut cb, mut events, dev, .. } = {
+        let mut shared = shared();
+        for _ in 0..6 {
+            shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+        }
+        shared
+    };
+    let reached = DeviceEvent::Srq { srq: srq.id(), event: SrqEvent::LimitReached };
+    let mut take = |n: usize| {
+        for _ in 0..n {
+            a.post_send(Send::inline_slice(b"x")).unwrap();
+            poll(&dev, &mut ca, 1);
+            poll(&dev, &mut cb, 1);
+        }
+    };
+    srq.arm_limit(4).unwrap();
+    take(2);
+    none(&mut events);
+    take(1);
+    assert_eq!(next(&dev, &mut events), reached);
+    take(1);
+    none(&mut events);
+    srq.arm_limit(2).unwrap();
+    take(1);
+    assert_eq!(next(&dev, &mut events), reached);
+    none(&mut events);
+}
+
+#[test]
+fn a_forgotten_event_hangs_nothing() {
+    let mut shared = shared();
+    shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+    shared.srq.arm_limit(1).unwrap();
+    shared.a.post_send(Send::inline_slice(b"x")).unwrap();
+    poll(&shared.dev, &mut shared.ca, 1);
+    poll(&shared.dev, &mut shared.cb, 1);
+    // Taken and looked at by nobody: in C, without an acknowledgement, the next line would sleep for ever.
+    let id = shared.srq.id();
+    let event = next(&shared.dev, &mut shared.events);
+    drop(shared.b);
+    shared.srq.destroy().unwrap();
+    // It names its queue still, though there is no such queue any more.
+    assert_eq!(event, DeviceEvent::Srq { srq: id, event: SrqEvent::LimitReached });
+}
+
+#[test]
+fn events_of_what_is_gone_are_not_told() {
+    let mut shared = shared();
+    shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+    shared.srq.arm_limit(1).unwrap();
+    shared.a.post_send(Send::inline_slice(b"x")).unwrap();
+    poll(&shared.dev, &mut shared.ca, 1);
+    poll(&shared.dev, &mut shared.cb, 1);
+    drop(shared.b);
+    shared.srq.destroy().unwrap();
+    none(&mut shared.events);
+}
+
+#[test]
+fn the_last_receive_of_a_dying_queue_pair_is_told() {
+    let mut shared = shared();
+    let qp_num = shared.b.qp_num();
+    let dead = shared.b.to_error().unwrap();
+    assert_eq!(dead.query().unwrap().state, Some(QpState::Error));
+    by_rule! { shared.dev, "R13.11",
+        loopback: assert_eq!(
+            next(&shared.dev, &mut shared.events),
+            DeviceEvent::Qp { qp_num, event: QpEvent::LastWqeReached },
+        ),
+        rxe: none(&mut shared.events),
+    }
+    let dead = dead.to_error().unwrap();
+    drop(dead);
+    none(&mut shared.events);
+}
+
+#[test]
+fn the_responder_is_told_why_it_failed() {
+    // What the queue pair forbids is an invalid request, what the region forbids a violation.
+    for (access, status, cause) in [
+        (QpAccess::all(), WcStatus::RemAccess, QpEvent::AccessError),
+        (QpAccess::empty(), WcStatus::RemInvReq, QpEvent::RequestError),
+    ] {
+        let mut p = Pair::<Rc>::with(&Wish { access, ..Wish::new() });
+        let mut events = p.dev.ctx.events().unwrap();
+        let region = p.pd.register::<RemoteRead>(64).unwrap();
+        let mut bytes = region.remote().to_bytes();
+        // A peer that takes the rights that it was not given.
+        bytes[23] = RemoteSlice::<RemoteReadWrite>::from_parts(0, 1, 0).to_bytes()[23];
+        let there = RemoteSlice::<RemoteReadWrite>::from_bytes(&bytes).unwrap();
+        p.a.post_send(RdmaWrite::inline(&[1; 8], there.write())).unwrap();
+        let expected = by_rule! { p.dev, "R10.16", loopback: status, rxe: WcStatus::RemAccess };
+        poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, expected);
+        let qp_num = p.b.qp_num();
+        by_rule! { p.dev, "R13.11",
+            loopback: {
+                assert_eq!(next(&p.dev, &mut events), DeviceEvent::Qp { qp_num, event: cause });
+            },
+            rxe: none(&mut events),
+        }
+        none(&mut events);
+    }
+}
+
+#[test]
+fn the_first_message_in_rtr_tells_that_the_peer_is_up() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let mut events = dev.ctx.events().unwrap();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (mut ca, cb): (CompletionQueue, CompletionQueue) =
+        (dev.ctx.create_cq(20).unwrap(), dev.ctx.create_cq(20).unwrap());
+    let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
+    let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
+    let (na, qp_num) = (a.qp_num(), b.qp_num());
+    let mut b = Rc::rtr(Rc::init(b, &wish), &dev, na, &wish);
+    let mut a = Rc::up(a, &dev, qp_num, &wish);
+    for _ in 0..2 {
+        b.post_recv(Recv::empty()).unwrap();
+        a.post_send(Send::inline_slice(b"")).unwrap();
+        poll(&dev, &mut ca, 1);
+    }
+    by_rule! { dev, "R13.11",
+        loopback: assert_eq!(
+            next(&dev, &mut events),
+            DeviceEvent::Qp { qp_num, event: QpEvent::CommunicationEstablished },
+        ),
+        rxe: none(&mut events),
+    }
+    none(&mut events);
+}
+
+#[test]
+fn a_send_queue_tells_that_it_has_drained() {
+    let p = Pair::<Rc>::new();
+    let mut events = p.dev.ctx.events().unwrap();
+    let qp_num = p.a.qp_num();
+    let stopped = p.a.modify(Drain { notify: true }).unwrap();
+    let drained = DeviceEvent::Qp { qp_num, event: QpEvent::SqDrained };
+    assert_eq!(next(&p.dev, &mut events), drained);
+    none(&mut events);
+    drop(stopped);
+}
+
+#[test]
+fn an_open_device_has_one_reader() {
+    let dev = Device::open();
+    let events = dev.ctx.events().unwrap();
+    let refused = dev.ctx.clone().events().unwrap_err();
+    assert_eq!(
+        said(&refused),
+        "ibv_get_async_event: EBUSY: Device or resource busy (somebody reads the events of this \
+         open device already)"
+    );
+    drop(events);
+    dev.ctx.events().unwrap();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
+fn a_sleeper_is_woken_by_its_event() {
+    let mut shared = shared();
+    let none_yet = std::time::Duration::from_millis(1);
+    assert_eq!(shared.events.wait_timeout(none_yet).unwrap(), None);
+    for _ in 0..2 {
+        shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+    }
+    shared.srq.arm_limit(2).unwrap();
+    let reached = DeviceEvent::Srq { srq: shared.srq.id(), event: SrqEvent::LimitReached };
+    let mut events = shared.events;
+    assert!(events.as_fd().try_clone_to_owned().is_ok(), "an open descriptor");
+    let sleeper = std::thread::spawn(move || events.wait().unwrap());
+    // Nobody calls a verb after the post but the sleeper.
+    shared.a.post_send(Send::inline_slice(b"x")).unwrap();
+    assert_eq!(sleeper.join().unwrap(), reached);
+}
