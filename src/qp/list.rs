@@ -294,7 +294,8 @@ where
     #[inline]
     pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
+        // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
+        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
     {
         let at = self.count;
         let post = self.post.as_mut().expect("a list has its post until it is posted");

@@ -4,3 +4,7 @@ use proverbs::*;
 fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
     let _ = post_recv!(qp, [Recv::new(buf)]);
 }
+
+fn shared(srq: &mut SharedReceiveQueue<Rc>, buf: Buf) {
+    let _ = post_srq_recv!(srq, [Recv::new(buf)]);
+}

@@ -5,6 +5,7 @@
 //! `tests/truth_table.rs` for the compiler; without it, they must be up to date.
 
 mod book;
+mod emitted;
 mod mutants;
 mod mutate;
 mod page;

@@ -23,11 +23,13 @@ pub enum Kind {
     IllegalImpl,
     LostImpl,
     LostBound,
+    Emitted,
 }
 
 /// Where posting, exporting and moving on are bounded.
-const BOUNDED: [&str; 11] = [
+const BOUNDED: [&str; 12] = [
     "src/rules.rs",
+    "src/rules/never.rs",
     "src/qp/send.rs",
     "src/qp/recv.rs",
     "src/qp/list.rs",
@@ -41,15 +43,14 @@ const BOUNDED: [&str; 11] = [
 ];
 
 /// Changes that change nothing, and why.
-const EQUIVALENT: [(&str, &str); 4] = [
-    (
-        "impl PostsReceives for Infallible {}",
-        "it only keeps the compiler from taking the trait for empty",
-    ),
+const EQUIVALENT: [(&str, &str); 3] = [
     ("`emit`: without `O: Opcode`", "`PostOn` has it as a supertrait"),
     ("`inline`: without `O: InlineOp`", "a private function, called for such opcodes only"),
     ("`inline_slice`: without `O: InlineOp`", "a private function, called for such opcodes only"),
 ];
+
+/// What the traits of `src/rules/never.rs` ask for.
+const NEVER: &str = "{ fn never<R>(&self) -> R { unreachable!() } }";
 
 impl Mutant {
     /// Why nobody can notice, if so.
@@ -65,10 +66,11 @@ pub fn all(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
     for file in BOUNDED {
         all.extend(lost_bounds(root, file)?);
     }
+    all.extend(super::emitted::all(root)?);
     Ok(all)
 }
 
-fn read(root: &Path, file: &str) -> Result<String> {
+pub(super) fn read(root: &Path, file: &str) -> Result<String> {
     fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
 }
 
@@ -78,7 +80,8 @@ fn illegal(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
     for table in tables.all() {
         let file = match table.name.as_str() {
             "opcode" | "initiator" | "solicited" | "inline" | "fence" | "signaled" | "state"
-            | "fail" | "sqe" | "receive" | "shared" | "unsignaled" | "macros" => "src/rules.rs",
+            | "fail" | "sqe" | "receive" | "shared" | "unsignaled" => "src/rules.rs",
+            "macros" | "slices" => "src/rules/never.rs",
             "rights" | "export" => "src/mr.rs",
             "data" => "src/wr/data.rs",
             // Those of the others are made from these, or from numbers.
@@ -89,9 +92,11 @@ fn illegal(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
             let columns = table.columns.iter().filter(|column| !table.holds(row, column));
             all.extend(columns.map(|column| {
                 let line = format!("impl {} for {row} {{}}", table.bound(column));
+                let body = if file.ends_with("never.rs") { NEVER } else { "{}" };
+                let code = line.replace("{}", body);
                 Mutant {
                     kind: Kind::IllegalImpl,
-                    text: format!("{text}\n{line}\n"),
+                    text: format!("{text}\nmod mutant {{ use super::*; use crate::*; {code} }}\n"),
                     file,
                     names: vec![table.bound(column)],
                     what: line,

@@ -1,7 +1,7 @@
 //! `cargo xtask rules --mutate`: does something notice when a rule is broken?
 //!
 //! Each mutant is a change of one file in a copy of the crate. It is noticed if the crate itself no longer
-//! compiles, or the truth table, or if a ui-test has another number of errors than before.
+//! compiles, or the truth table, or if a ui-test has other errors than before, or has them elsewhere; a change of the macros also by the conformance suite.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,6 +22,7 @@ use crate::{cargo, paths, setup};
 enum By {
     Crate,
     TruthTable,
+    Test(&'static str),
     Ui(String),
     Nobody,
     /// Nothing changed.
@@ -100,12 +101,15 @@ impl Copy {
         Ok(cmd.succeeds())
     }
 
-    fn noticed(&self, mutant: &Mutant, before: &BTreeMap<String, usize>) -> Result<By> {
+    fn noticed(&self, mutant: &Mutant, before: &BTreeMap<String, Vec<String>>) -> Result<By> {
         if !self.check(&["--lib"])? {
             return Ok(By::Crate);
         }
         if !self.check(&["--test", "truth_table"])? {
             return Ok(By::TruthTable);
+        }
+        if mutant.kind == Kind::Emitted && !self.test("conformance")? {
+            return Ok(By::Test("tests/conformance"));
         }
         // Those first whose message names what was lost.
         let mut names: Vec<&String> = before.keys().collect();
@@ -123,8 +127,14 @@ impl Copy {
         Ok(By::Nobody)
     }
 
-    /// How many errors a ui-test has.
-    fn errors(&self, name: &str) -> Result<usize> {
+    /// Whether a test of the copy compiles and passes.
+    fn test(&self, name: &str) -> Result<bool> {
+        let cmd = cargo::cargo(&["test", "--quiet", "--test", name])?.current_dir(&self.dir);
+        Ok(cmd.env("CARGO_TARGET_DIR", &self.target).succeeds())
+    }
+
+    /// The errors of a ui-test, and where in it they are.
+    fn errors(&self, name: &str) -> Result<Vec<String>> {
         let deps = self.target.join("debug/deps");
         let mut newest = None;
         for file in fs::read_dir(&deps)? {
@@ -147,8 +157,10 @@ impl Copy {
             .arg(format!("ui-tests/{name}.rs"))
             .current_dir(&self.dir)
             .read_text()?;
-        let errors = text.lines().filter(|line| line.starts_with("error"));
-        Ok(errors.filter(|line| !line.starts_with("error: aborting")).count())
+        let told =
+            |line: &&str| line.starts_with("error") || line.trim().starts_with("--> ui-tests/");
+        let lines = text.lines().filter(told).filter(|line| !line.starts_with("error: aborting"));
+        Ok(lines.map(|line| line.trim().to_owned()).collect())
     }
 }
 
@@ -158,13 +170,14 @@ fn report(seen: &[(&Mutant, By)], total: usize) -> Result<String> {
     writeln!(out, "\n**{} of {total} mutants run, {} unnoticed.**\n", seen.len(), unnoticed.len())?;
     writeln!(
         out,
-        "| mutants | run | the crate | the truth table | a ui-test | nothing changes | nobody |"
+        "| mutants | run | the crate | the truth table | another test | a ui-test | nothing changes | nobody |"
     )?;
-    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|")?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
     for (kind, name) in [
         (Kind::IllegalImpl, "an illegal impl added"),
         (Kind::LostImpl, "an impl of `src/rules.rs` removed"),
         (Kind::LostBound, "a bound removed"),
+        (Kind::Emitted, "another expansion of the macros"),
     ] {
         let of = || seen.iter().filter(|(mutant, _)| mutant.kind == kind);
         let by = |is: fn(&By) -> bool| of().filter(|(_, by)| is(by)).count();
@@ -172,7 +185,11 @@ fn report(seen: &[(&Mutant, By)], total: usize) -> Result<String> {
         let (ui, nobody) = (by(|by| matches!(by, By::Ui(_))), by(|by| *by == By::Nobody));
         let same = by(|by| matches!(by, By::Equivalent(_)));
         let count = of().count();
-        writeln!(out, "| {name} | {count} | {own} | {table} | {ui} | {same} | {nobody} |")?;
+        let test = by(|by| matches!(by, By::Test(_)));
+        writeln!(
+            out,
+            "| {name} | {count} | {own} | {table} | {test} | {ui} | {same} | {nobody} |"
+        )?;
     }
     if !unnoticed.is_empty() {
         writeln!(out, "\n## Unnoticed\n")?;
@@ -185,6 +202,7 @@ fn report(seen: &[(&Mutant, By)], total: usize) -> Result<String> {
         let by = match by {
             By::Crate => "the crate does not compile".to_owned(),
             By::TruthTable => "the truth table".to_owned(),
+            By::Test(name) => format!("`{name}`"),
             By::Ui(name) => format!("[{name}](../ui-tests/{name}.rs)"),
             By::Nobody => "**nobody**".to_owned(),
             By::Equivalent(why) => format!("nothing changes: {why}"),
