@@ -234,6 +234,11 @@ pub struct PortAttr {
     pub pkey_tbl_len: u16,
     /// Longest message, bytes.
     pub max_msg_sz: u32,
+    /// Packets with a P_Key that is not in the table; devices stop counting at 65535.
+    pub bad_pkey_cntr: u32,
+    /// Datagrams whose Q_Key is not that of their queue pair, which nobody else hears of (R5.5); devices stop
+    /// counting at 65535.
+    pub qkey_viol_cntr: u32,
     /// The LID (0 on RoCE).
     pub lid: u16,
     /// LID mask: the port has 2^lmc LIDs.
@@ -296,6 +301,8 @@ impl PortAttr {
             gid_tbl_len: c.gid_tbl_len.max(0) as u32,
             pkey_tbl_len: c.pkey_tbl_len,
             max_msg_sz: c.max_msg_sz,
+            bad_pkey_cntr: c.bad_pkey_cntr,
+            qkey_viol_cntr: c.qkey_viol_cntr,
             lid: c.lid,
             lmc: c.lmc,
             sm_lid: c.sm_lid,

@@ -4,7 +4,7 @@ use super::address::{Address, Gid};
 use super::engine::{Fate, Outcome};
 use super::fabric::State;
 use super::limits;
-use super::qp::Transport;
+use super::qp::{Qp, Transport};
 use super::requester::Message;
 use super::responder::Arrival;
 use super::wr::{Op, Send};
@@ -73,13 +73,13 @@ impl State {
         message: &Message,
     ) {
         let device = self.device_at(&address.dgid);
-        let taken = self.qps.get(&to).is_some_and(|qp| {
-            Some(qp.device) == device
-                && qp.shape.transport == Transport::Ud
-                && qp.phase.receives()
-                && qp.attributes.qkey == qkey
-        });
-        if !taken {
+        let is_there = |qp: &&Qp| {
+            Some(qp.device) == device && qp.shape.transport == Transport::Ud && qp.phase.receives()
+        };
+        let Some(qp) = self.qps.get(&to).filter(is_there) else { return };
+        if qp.attributes.qkey != qkey {
+            let count = self.qkey_violations.entry(qp.device).or_default();
+            *count = count.saturating_add(1);
             return;
         }
         let mut data = header(address, sgid, message).to_vec();

@@ -187,6 +187,8 @@ pub(super) struct State {
     /// The QPs that the engine has to look at.
     pub(super) active: BTreeSet<u32>,
     pub(super) faults: Faults,
+    /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
+    pub(super) qkey_violations: BTreeMap<u32, u16>,
     devices_opened: u32,
 }
 

@@ -93,3 +93,14 @@ fn a_remote_slice_travels_as_bytes_with_its_rights() {
     p.a.post_send(RdmaRead::new(sink, there.slice(16, 4).unwrap().read())).unwrap();
     holds(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap(), b"here");
 }
+
+#[test]
+fn a_responder_that_serves_no_reads() {
+    // R4.7: the depth that must be at least ours is the peer's, who alone can tell.
+    let wish = Wish { responder_depth: 0, ..Wish::new() };
+    let mut p = Pair::<Rc>::with(&wish);
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let remote = region.remote();
+    p.a.post_send(RdmaRead::new(filled(&p.pool, &[1; 8]), remote.read())).unwrap();
+    drop(poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemInvReq));
+}

@@ -121,6 +121,8 @@ fn a_message_with_the_wrong_key_does_not_arrive() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
     let wrong = Destination { qkey: Qkey::new(QKEY + 1).unwrap(), ..to };
+    let violations = || p.dev.ctx.query_port(1).unwrap().qkey_viol_cntr;
+    let before = violations();
     // R5.5: to the sender both are sent; the second overtakes nothing.
     post_send!(p.a, [Send::inline(b"wrong key").to(wrong), Send::inline(b"right key").to(to)])
         .unwrap();
@@ -129,6 +131,8 @@ fn a_message_with_the_wrong_key_does_not_arrive() {
     assert_eq!(got.payload(), b"right key");
     drop(got);
     assert_eq!((p.b.recvs_outstanding(), poll_empty(&mut p.cb)), (0, 0));
+    // All that anybody can see of it is the port's counter.
+    assert_eq!(violations(), before + 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::super::fabric::Shared;
+use super::super::fabric::{Shared, State};
 use super::super::limits;
 use super::{Device, errno_of, hand_out, ops, verb};
 use crate::sys::types::*;
@@ -132,8 +132,10 @@ pub(in super::super) unsafe fn query_port(
     port: u8,
     attr: *mut ibv_port_attr,
 ) -> c_int {
+    let violations =
+        |state: &mut State, device: u32| state.qkey_violations.get(&device).copied().unwrap_or(0);
     // SAFETY: the caller's contract.
-    unsafe { verb(context, |_, _| ()) };
+    let violations = unsafe { verb(context, violations) };
     if port != 1 {
         return libc::EINVAL;
     }
@@ -145,7 +147,7 @@ pub(in super::super) unsafe fn query_port(
         port_cap_flags: 0,
         max_msg_sz: limits::MESSAGE as u32,
         bad_pkey_cntr: 0,
-        qkey_viol_cntr: 0,
+        qkey_viol_cntr: violations.into(),
         pkey_tbl_len: 1,
         lid: 0,
         sm_lid: 0,

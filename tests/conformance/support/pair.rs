@@ -16,6 +16,8 @@ pub struct Wish {
     pub timeout: Timeout,
     pub retry_cnt: u8,
     pub psn: u32,
+    /// RC: reads and atomics that each side serves at once.
+    pub responder_depth: u8,
 }
 
 impl Wish {
@@ -30,6 +32,7 @@ impl Wish {
             timeout: Timeout::Infinite,
             retry_cnt: 6,
             psn: 0xff_fffe,
+            responder_depth: 4,
         }
     }
 }
@@ -91,7 +94,7 @@ where
             path_mtu: Mtu::Bytes1024,
             dest_qpn: Qpn::new(peer).unwrap(),
             rq_psn: Psn::new(wish.psn).unwrap(),
-            max_dest_rd_atomic: ResponderDepth::new(4).unwrap(),
+            max_dest_rd_atomic: ResponderDepth::new(wish.responder_depth).unwrap(),
             min_rnr_timer: MinRnrTimer::new(1).unwrap(),
             optional: RtrOptional::default(),
         })

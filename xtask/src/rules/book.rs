@@ -77,6 +77,9 @@ pub struct Entry {
     /// `ui:family/name`, `test:file::function`, `table:name`, `c:file`.
     #[serde(default)]
     pub proofs: Vec<String>,
+    /// Of what is not offered: words that the crate's code must not have.
+    #[serde(default)]
+    pub absent: Vec<String>,
 }
 
 pub struct Section {
@@ -167,11 +170,19 @@ impl Book {
             if !held && entry.why.is_empty() {
                 wrong("it is not held, and does not say why");
             }
-            if typed && entry.held == Held::RunTime && entry.why.is_empty() {
+            let at_run_time = entry.held == Held::RunTime;
+            if typed && at_run_time && entry.why.is_empty() {
                 wrong(&format!("the catalogue ({marks}) sees a type; say why it is run-time here"));
             }
-            if typed && entry.held == Held::Documented {
-                wrong(&format!("the catalogue ({marks}) sees a type: documentation is not enough"));
+            let nothing_else = matches!(marks.as_str(), "doc" | "-");
+            if entry.held == Held::Documented && !nothing_else {
+                wrong(&format!("the catalogue ({marks}) sees more: documentation is not enough"));
+            }
+            if entry.held == Held::Open {
+                wrong("it is not held");
+            }
+            if entry.held != Held::NotOffered && !entry.absent.is_empty() {
+                wrong("it is offered, so `absent` has no meaning");
             }
         }
         all

@@ -37,8 +37,8 @@ pub fn run(only: Option<&str>) -> Result<()> {
     let copy = Copy::new(&root)?;
     let mut mutants = mutants::all(&copy.dir, &tables)?;
     mutants.retain(|mutant| only.is_none_or(|text| mutant.what.contains(text)));
-    let (lib, table) = (copy.check(&["--lib"])?, copy.check(&["--test", "truth_table"])?);
-    ensure!(lib && table, "the crate does not compile as it is; mutants would tell nothing");
+    let fails = copy.first_that_fails()?;
+    ensure!(fails.is_none(), "the crate does not compile as it is; mutants would tell nothing");
     eprintln!("{} mutants; counting the errors of the ui-tests as they are", mutants.len());
     let mut before = BTreeMap::new();
     for name in ui_tests(&copy.dir)? {
@@ -94,19 +94,10 @@ impl Copy {
         Ok(Copy { dir, target: paths::below_target("mutants")?.join("target") })
     }
 
-    /// Whether `cargo check ARGS` accepts the copy.
-    fn check(&self, args: &[&str]) -> Result<bool> {
-        let all: Vec<&str> = ["check", "--quiet"].iter().chain(args).copied().collect();
-        let cmd = cargo::cargo(&all)?.current_dir(&self.dir).env("CARGO_TARGET_DIR", &self.target);
-        Ok(cmd.succeeds())
-    }
-
     fn noticed(&self, mutant: &Mutant, before: &BTreeMap<String, Vec<String>>) -> Result<By> {
-        if !self.check(&["--lib"])? {
-            return Ok(By::Crate);
-        }
-        if !self.check(&["--test", "truth_table"])? {
-            return Ok(By::TruthTable);
+        match self.first_that_fails()? {
+            None => {}
+            Some(by) => return Ok(by),
         }
         if mutant.kind == Kind::Emitted && !self.test("conformance")? {
             return Ok(By::Test("tests/conformance"));
@@ -125,6 +116,26 @@ impl Copy {
             }
         }
         Ok(By::Nobody)
+    }
+
+    /// The crate, or the truth table, if it no longer compiles. In one call, which is half the time.
+    fn first_that_fails(&self) -> Result<Option<By>> {
+        let text = Cmd::new("sh")
+            .args([
+                "-c",
+                "cargo check --quiet --no-default-features --test truth_table 2>&1 || echo failed",
+            ])
+            .current_dir(&self.dir)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .read_text()?;
+        let by = if text.contains("could not compile `proverbs` (lib)")
+            || text.contains("`proverbs-macros`")
+        {
+            By::Crate
+        } else {
+            By::TruthTable
+        };
+        Ok(text.trim_end().ends_with("failed").then_some(by))
     }
 
     /// Whether a test of the copy compiles and passes.

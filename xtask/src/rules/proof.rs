@@ -63,6 +63,7 @@ pub fn problems(root: &Path, book: &Book, tables: &Tables) -> Result<Vec<String>
     }
     all.extend(unclaimed(book, "transition", &tables.transition.rules));
     all.extend(untabled(root, tables)?);
+    all.extend(present(root, book)?);
     for name in ui_tests(root)? {
         all.extend(headed(root, &name, claims.get(&name).map_or(&[], Vec::as_slice))?);
     }
@@ -114,6 +115,34 @@ fn unclaimed(book: &Book, name: &str, rules: &[String]) -> Vec<String> {
     };
     let rules = rules.iter().filter(|rule| !claims(rule));
     rules.map(|rule| format!("table `{name}` names {rule}, whose entry does not name it")).collect()
+}
+
+/// Words in the code of the crate that belong to what is said not to be offered.
+fn present(root: &Path, book: &Book) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    let words =
+        book.entries.iter().flat_map(|(id, entry)| entry.absent.iter().map(move |w| (id, w)));
+    let words: Vec<_> = words.collect();
+    let mut rooms = vec![root.join("src"), root.join("macros/src")];
+    while let Some(room) = rooms.pop() {
+        for file in fs::read_dir(&room)? {
+            let path = file?.path();
+            // The software device knows what it refuses.
+            if path.is_dir() && !path.ends_with("loopback") {
+                rooms.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = fs::read_to_string(&path)?;
+                let code = |line: &&str| !line.trim_start().starts_with("//");
+                for (id, word) in &words {
+                    if text.lines().filter(code).any(|line| line.contains(word.as_str())) {
+                        let file = path.strip_prefix(root).unwrap_or(&path).display();
+                        all.push(format!("{id} is not offered, but {file} has `{word}`"));
+                    }
+                }
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Traits of `src/rules.rs` that no table is about.
