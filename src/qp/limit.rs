@@ -43,6 +43,13 @@ impl<P: Profile> Core<P> {
         Ok((!is_set).then_some(longest))
     }
 
+    /// The transition was made: from now on messages are held to `limit`.
+    pub(super) fn limit_messages<T: Transport>(&self, limit: Option<u32>) {
+        if let Some(limit) = limit {
+            self.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
+        }
+    }
+
     /// The longest message that the port takes, bytes; any if it does not say.
     fn ask_port<T: Transport>(&self, port: u8) -> Result<u32, Error> {
         let context = Context { handle: self.handle.parents().pd.parents().clone() };

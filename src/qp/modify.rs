@@ -12,7 +12,6 @@ use crate::ah::AddressVector;
 use crate::bounded::{Mtu, Psn, Qpn};
 use crate::error::{Error as VerbError, Refused, transition};
 use crate::in_flight::{Books, SendBooks};
-use crate::limits::Limit;
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};
 use crate::state::{Error, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
@@ -270,9 +269,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         match self.core.modify(&mut filled) {
             Ok(()) => {
                 self.core.port = port;
-                if let Some(limit) = limit {
-                    self.core.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
-                }
+                self.core.limit_messages::<T>(limit);
                 Ok(QueuePair::from_core(self.core))
             }
             Err(errno) => {
@@ -290,11 +287,16 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         mask: u32,
     ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
         attr.qp_state = To::STATE.to_c();
+        let is_set = mask & Mask::IBV_QP_PORT.0 != 0;
+        let port = if is_set { attr.port_num } else { self.core.port };
+        let limit = match self.core.message_limit::<T>((S::STATE, To::STATE), port) {
+            Ok(limit) => limit,
+            Err(error) => return Err(Refused::new(self, error)),
+        };
         match self.core.modify_c(attr, mask | Mask::IBV_QP_STATE.0) {
             Ok(()) => {
-                if mask & Mask::IBV_QP_PORT.0 != 0 {
-                    self.core.port = attr.port_num;
-                }
+                self.core.port = port;
+                self.core.limit_messages::<T>(limit);
                 Ok(QueuePair::from_core(self.core))
             }
             Err(errno) => {
