@@ -28,7 +28,7 @@ enum Part {
     Format,
     /// clippy, warnings denied.
     Clippy,
-    /// Unit tests of the crate, the macros and xtask.
+    /// Unit tests of the crate, the macros, the examples and xtask.
     Unit,
     /// The conformance suite on the loopback device, its faults, and the allocation test.
     Loopback,
@@ -103,7 +103,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             ];
             cargo::run(&ARGS)
         }
-        Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins"]),
+        Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins", "--examples"]),
         Part::Loopback => {
             let mut args = vec!["test", "--features", FEATURES];
             for name in ["conformance", "faults", "allocation", "raw", "endpoint"] {
@@ -153,12 +153,13 @@ fn guest(device: Option<&str>) -> Result<()> {
     let examples = examples.parent().context("the examples are in a directory")?;
     let peer = imm_peer()?;
     let script = format!(
-        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored\nsh {pingpong} {examples}\n",
+        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored\nsh {pingpong} {examples}\nsh {cm_programs} {examples}\n",
         conformance = conformance.display(),
         peer = peer.display(),
         imm = imm.display(),
         cm = cm.display(),
         pingpong = paths::workspace().join("tests/interop/pingpong.sh").display(),
+        cm_programs = paths::workspace().join("tests/interop/cm.sh").display(),
         examples = examples.display(),
     );
     let command = ["sh", "-c", &script];

@@ -1,0 +1,144 @@
+//! One connection, its messages in order, and an eye on whether the peer is still there.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use proverbs::cm::{CmId, ConnParam, Connection, HasDevice, Request, RouteResolved, Tcp};
+use proverbs::{
+    Buf, CompletionChannel, CompletionQueue, DefaultProfile, Depth, ErrorKind, Init, Outcome, Pool,
+    ProtectionDomain, QueuePair, Rc, Recv, WcOpcode,
+};
+
+use super::{PATIENCE, Result, STEP};
+
+const DEPTH: Depth = Depth { send: 16, recv: 4 };
+/// A sleep ends this soon, to see whether the peer has disconnected.
+const NAP: Duration = Duration::from_millis(20);
+
+/// One end of a connection.
+pub struct Session {
+    pub connection: Connection,
+    pub pd: ProtectionDomain,
+    /// For what is sent, read and written.
+    pub pool: Pool,
+    channel: CompletionChannel,
+    cq: CompletionQueue,
+    arrived: VecDeque<Vec<u8>>,
+    done: VecDeque<(WcOpcode, Option<Buf>)>,
+}
+
+/// What a session is made of before there is a connection.
+struct Parts {
+    pd: ProtectionDomain,
+    pool: Pool,
+    channel: CompletionChannel,
+    cq: CompletionQueue,
+    qp: QueuePair<Rc, Init>,
+}
+
+impl Parts {
+    /// With receives for messages of at most `message` bytes, and two buffers of `size` bytes.
+    fn new<S: HasDevice>(id: &CmId<Tcp, S>, message: usize, size: usize) -> Result<Parts> {
+        let (context, pd) = (id.context()?, id.pd()?);
+        let channel = context.create_comp_channel()?;
+        let cq = context.create_cq_on(64, &channel)?;
+        let receives = pd.create_pool(DEPTH.recv as usize, message)?;
+        let pool = pd.create_pool(2, size)?;
+        let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH)?;
+        // Before the peer can send.
+        while let Some(buf) = receives.take() {
+            qp.post_recv(Recv::new(buf))?;
+        }
+        Ok(Parts { pd, pool, channel, cq, qp })
+    }
+}
+
+impl Session {
+    pub fn connect(id: CmId<Tcp, RouteResolved>, message: usize, size: usize) -> Result<Session> {
+        let Parts { pd, pool, channel, cq, qp } = Parts::new(&id, message, size)?;
+        let connection = id.connect(qp, &ConnParam::default(), STEP)?;
+        Ok(Session::new(connection, pd, pool, channel, cq))
+    }
+
+    pub fn accept(request: Request<Tcp>, message: usize, size: usize) -> Result<Session> {
+        let Parts { pd, pool, channel, cq, qp } = Parts::new(&request.id, message, size)?;
+        let connection = request.accept(qp, &Default::default(), STEP)?;
+        Ok(Session::new(connection, pd, pool, channel, cq))
+    }
+
+    fn new(
+        connection: Connection,
+        pd: ProtectionDomain,
+        pool: Pool,
+        channel: CompletionChannel,
+        cq: CompletionQueue,
+    ) -> Session {
+        let (arrived, done) = Default::default();
+        Session { connection, pd, pool, channel, cq, arrived, done }
+    }
+
+    /// The next message; `None` if the peer has disconnected.
+    pub fn message(&mut self) -> Result<Option<Vec<u8>>> {
+        while self.arrived.is_empty() {
+            if !self.wait("a message")? {
+                return Ok(None);
+            }
+        }
+        Ok(self.arrived.pop_front())
+    }
+
+    /// The buffer of the next `opcode` that is done. Those of other sends go home.
+    pub fn finished(&mut self, opcode: WcOpcode) -> Result<Option<Buf>> {
+        loop {
+            while let Some((done, buf)) = self.done.pop_front() {
+                if done == opcode {
+                    return Ok(buf);
+                }
+            }
+            if !self.wait("a completion")? {
+                return Err("the peer disconnected in the middle".into());
+            }
+        }
+    }
+
+    /// Ends the connection in order: both sides disconnect, and every buffer comes home.
+    pub fn close(self) -> Result<()> {
+        let Session { connection, mut cq, .. } = self;
+        let mut ended = connection.disconnect()?;
+        ended.id.wait_disconnected(STEP)?;
+        ended.qp.drain(&mut cq, |_| {})?;
+        ended.qp.destroy()?;
+        Ok(ended.id.destroy()?)
+    }
+
+    /// Waits for completions; false if the peer disconnected instead.
+    fn wait(&mut self, what: &str) -> Result<bool> {
+        let began = Instant::now();
+        loop {
+            let before = self.arrived.len() + self.done.len();
+            for completion in self.channel.wait_timeout(&mut self.cq, NAP)? {
+                match completion.outcome() {
+                    Outcome::Received(received) => {
+                        let buf = received.entry.ok_or("a receive without its buffer")?;
+                        self.arrived.push_back(buf.to_vec());
+                        self.connection.qp.post_recv(Recv::new(buf))?;
+                    }
+                    Outcome::Sent(sent) => self.done.push_back((sent.opcode, sent.entry)),
+                    Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
+                    _ => return Err("a completion of another kind".into()),
+                }
+            }
+            if self.arrived.len() + self.done.len() > before {
+                return Ok(true);
+            }
+            match self.connection.id.wait_disconnected(Duration::ZERO) {
+                Ok(()) => return Ok(false),
+                Err(error) if matches!(error.kind(), ErrorKind::TimedOut { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("no {what} in {} s", PATIENCE.as_secs()).into());
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! One message each way over rdma_cm, the server's side, as rdma-core's `rdma_server`.
+//!
+//! ```text
+//! rdma_server [-s ADDRESS] [-p PORT]
+//! rdma_client -s ADDRESS [-p PORT]      # ours, or rdma-core's
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cm_common;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use cm_common::{Result, Session, listen, report};
+use proverbs::cm::Tcp;
+use proverbs::{Send, WcOpcode};
+
+/// Bytes of each message.
+const MESSAGE: usize = 16;
+
+#[derive(Parser)]
+#[command(version, about = "Answers one message over a connection of rdma_cm")]
+struct Options {
+    /// Address to listen on [default: any]
+    #[arg(short)]
+    server: Option<String>,
+    #[arg(short, default_value_t = 7471)]
+    port: u16,
+}
+
+fn main() -> ExitCode {
+    report("rdma_server", run(&Options::parse()))
+}
+
+fn run(options: &Options) -> Result<()> {
+    println!("rdma_server: start");
+    let listening = listen::<Tcp>(options.server.as_deref(), options.port)?;
+    let mut session = Session::accept(listening.get_request()?, MESSAGE, MESSAGE)?;
+    let message = session.message()?.ok_or("the client disconnected before it sent anything")?;
+    println!("rdma_server: {} bytes received", message.len());
+    // Its content goes back, as a C client does not look.
+    let mut answer = [0; MESSAGE];
+    answer[..message.len()].copy_from_slice(&message);
+    session.connection.qp.post_send(Send::inline(&answer))?;
+    session.finished(WcOpcode::Send)?;
+    session.close()?;
+    println!("rdma_server: end");
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! RDMA ping: the client exposes a buffer, the server reads it and writes it back, as rdma-core's `rping`.
+//!
+//! ```text
+//! rping -s                    # the server, for one client; -P for as many as come
+//! rping -c -a ADDRESS -C 10   # the client: ten pings
+//! ```
+//!
+//! The address is that of an RDMA network device; 127.0.0.1 is none. rping of rdma-core may be the other end.
+
+#![forbid(unsafe_code)]
+
+#[path = "../cm_common/mod.rs"]
+mod cm_common;
+mod info;
+
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Parser;
+use cm_common::{Result, Session, listen, report, route};
+use info::{Info, WIRE_LEN};
+use proverbs::cm::{Request, Tcp};
+use proverbs::*;
+
+#[derive(Clone, Parser)]
+#[command(version, about = "RDMA READ and WRITE ping-pong over a connection of rdma_cm")]
+struct Options {
+    /// Be the server
+    #[arg(short, conflicts_with = "client", required_unless_present = "client")]
+    server: bool,
+    /// Be the client
+    #[arg(short, requires = "address")]
+    client: bool,
+    /// Address of the server; of this machine, for the server itself [default: any]
+    #[arg(short)]
+    address: Option<String>,
+    #[arg(short, default_value_t = 7174)]
+    port: u16,
+    /// Show the data of each ping
+    #[arg(short)]
+    verbose: bool,
+    /// Compare what comes back with what was sent
+    #[arg(short = 'V')]
+    validate: bool,
+    /// Bytes of a ping; the server's must be as large as the client's
+    #[arg(short = 'S', default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=0x10_0000))]
+    size: u32,
+    /// Pings; 0: without end
+    #[arg(short = 'C', default_value_t = 0)]
+    count: u32,
+    /// Serve one client after another, several at once
+    #[arg(short = 'P', requires = "server")]
+    persistent: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    report("rping", if options.server { serve(&options) } else { ping(&options) })
+}
+
+fn serve(options: &Options) -> Result<()> {
+    let listening = listen::<Tcp>(options.address.as_deref(), options.port)?;
+    if !options.persistent {
+        return serve_one(listening.get_request()?, options);
+    }
+    loop {
+        let (request, options) = (listening.get_request()?, options.clone());
+        thread::spawn(move || {
+            // The next client may do better.
+            if let Err(error) = serve_one(request, &options) {
+                eprintln!("rping: {error}");
+            }
+        });
+    }
+}
+
+fn serve_one(request: Request<Tcp>, options: &Options) -> Result<()> {
+    let mut session = Session::accept(request, WIRE_LEN, options.size as usize)?;
+    let mut count = 0;
+    while let Some(source) = session.message()? {
+        let data = fetch(&mut session, Info::from_wire(&source)?)?;
+        if options.verbose {
+            show("server ping data: ", &data)?;
+        }
+        go_ahead(&mut session)?;
+        let sink = session.message()?.ok_or("the client disconnected in the middle")?;
+        put_back(&mut session, Info::from_wire(&sink)?, data)?;
+        go_ahead(&mut session)?;
+        count += 1;
+    }
+    session.close()?;
+    println!("rping: {count} pings served");
+    Ok(())
+}
+
+/// Reads what the client exposes.
+fn fetch(session: &mut Session, source: Info) -> Result<Buf> {
+    let mut buf = session.pool.take().ok_or("no buffer is at home")?;
+    if source.length as usize > buf.capacity() {
+        let (asked, here) = (source.length, buf.capacity());
+        return Err(format!("the client pings with {asked} bytes, here -S is {here}").into());
+    }
+    buf.set_len(source.length as usize);
+    let from: RemoteSlice<RemoteRead> = source.slice();
+    session.connection.qp.post_send(RdmaRead::new(buf, from.read()))?;
+    session.finished(WcOpcode::RdmaRead)?.ok_or_else(|| "a read without its buffer".into())
+}
+
+/// Writes the text, its NUL included, to where the client wants it.
+fn put_back(session: &mut Session, sink: Info, mut data: Buf) -> Result<()> {
+    let text = data.iter().position(|&byte| byte == 0).map_or(data.len(), |nul| nul + 1);
+    data.set_len(text);
+    let to = sink.slice::<RemoteWrite>().slice(0, text as u64)?;
+    session.connection.qp.post_send(RdmaWrite::new(data, to.write()))?;
+    session.finished(WcOpcode::RdmaWrite).map(drop)
+}
+
+/// A message whose content nobody looks at.
+fn go_ahead(session: &mut Session) -> Result<()> {
+    Ok(session.connection.qp.post_send(Send::inline(&[0; WIRE_LEN]))?)
+}
+
+fn ping(options: &Options) -> Result<()> {
+    let id = route::<Tcp>(options.address.as_deref().unwrap_or_default(), options.port)?;
+    let size = options.size as usize;
+    let mut session = Session::connect(id, WIRE_LEN, size)?;
+    // Open to the server as far as it must be, and no further.
+    let source = session.pd.register::<RemoteRead>(size)?;
+    let sink = session.pd.register::<RemoteWrite>(size)?;
+    let mut back = vec![0; size];
+    let mut number = 0;
+    while options.count == 0 || number < options.count {
+        let data = content(number, size);
+        source.write_at(0, &data)?;
+        say(&mut session, Info::of(source.remote()))?;
+        say(&mut session, Info::of(sink.remote()))?;
+        sink.read_at(0, &mut back)?;
+        if options.validate && back != data {
+            return Err(format!("ping {number}: what came back is not what was sent").into());
+        }
+        if options.verbose {
+            show("ping data: ", &back)?;
+        }
+        number += 1;
+    }
+    session.close()?;
+    let checked = if options.validate { ", every byte checked" } else { "" };
+    println!("rping: {number} pings of {size} bytes{checked}");
+    Ok(())
+}
+
+/// Tells the server of a buffer, and waits until it is done with it.
+fn say(session: &mut Session, info: Info) -> Result<()> {
+    session.connection.qp.post_send(Send::inline(&info.to_wire()))?;
+    let answer = session.message()?.ok_or("the server disconnected in the middle")?;
+    match answer.len() {
+        WIRE_LEN => Ok(()),
+        len => Err(format!("the server's answer has {len} bytes instead of {WIRE_LEN}").into()),
+    }
+}
+
+/// `rdma-ping-N: ` and a run of characters that starts one further each time; the last byte is NUL.
+fn content(number: u32, size: usize) -> Vec<u8> {
+    const LETTERS: std::ops::RangeInclusive<u8> = b'A'..=b'z';
+    let mut data = format!("rdma-ping-{number}: ").into_bytes();
+    let run = LETTERS.cycle().skip(number as usize % LETTERS.len());
+    data.extend(run.take(size.saturating_sub(data.len())));
+    data.truncate(size);
+    data[size - 1] = 0;
+    data
+}
+
+fn show(what: &str, data: &[u8]) -> Result<()> {
+    let text = data.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(writeln!(stdout(), "{what}{}", text.escape_ascii())?)
+}

@@ -1,0 +1,118 @@
+#!/bin/sh
+# The rdma_cm examples against their C namesakes of rdma-core, in both roles and against themselves.
+#
+#     cargo build --release --examples
+#     cargo xtask soft-roce -- sh tests/interop/cm.sh "$PWD/target/release/examples"
+#
+# The argument is an absolute path. $PROVERBS_CM_ADDRESS is the RDMA network device's (10.77.0.1). One line for each
+# case; the exit code is 1 if any failed.
+set -u
+
+examples=${1:?usage: cm.sh DIRECTORY-OF-EXAMPLES}
+address=${PROVERBS_CM_ADDRESS:-10.77.0.1}
+seconds=120
+port=17170
+failed=0
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+
+# program NAME WHOSE: the program's path.
+program() {
+    case $2 in
+    rust) echo "$examples/$1" ;;
+    c) echo "$1" ;;
+    esac
+}
+
+# Waits until an id listens on port $1, but no longer than process $2 lives.
+listening() {
+    until rdma resource show cm_id 2>/dev/null | grep 'state LISTEN' | grep -q ":$1\\b"; do
+        kill -0 "$2" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+# Waits until nobody listens on port $1 any more.
+silent() {
+    while rdma resource show cm_id 2>/dev/null | grep 'state LISTEN' | grep -q ":$1\\b"; do
+        sleep 0.05
+    done
+}
+
+# case_of NAME SERVER CLIENT PORT EXPECTED-IN-RUST'S-CLIENT: runs $server_args and $client_args.
+case_of() {
+    name="$1: $2 server, $3 client"
+    silent "$4"
+    timeout "$seconds" $(program "$5" "$2") $server_args >"$out/server" 2>&1 &
+    pid=$!
+    if listening "$4" "$pid"; then
+        timeout "$seconds" $(program "$6" "$3") $client_args >"$out/client" 2>&1
+        client_code=$?
+    else
+        echo "not started: the server is gone" >"$out/client"
+        client_code=none
+    fi
+    wait "$pid"
+    server_code=$?
+    if [ "$server_code/$client_code" = 0/0 ] && { [ "$3" = c ] || grep -q "$7" "$out/client"; }; then
+        echo "ok    $name"
+    else
+        echo "FAIL  $name"
+        echo "      exit codes $server_code and $client_code (124: no end in $seconds s); last lines:"
+        tail -n 3 "$out/server" | sed 's/^/      server: /'
+        tail -n 3 "$out/client" | sed 's/^/      client: /'
+        failed=$((failed + 1))
+    fi
+}
+
+for name in rping rdma_server rdma_client udaddy; do
+    [ -x "$(program $name rust)" ] || {
+        echo "no $(program $name rust): cargo build --release --examples" >&2
+        exit 1
+    }
+    command -v $name >/dev/null || {
+        echo "no $name: install rdma-core's rdmacm-utils" >&2
+        exit 1
+    }
+done
+
+for roles in "rust c" "c rust" "rust rust"; do
+    set -- $roles
+    for size in 64 4096; do
+        port=$((port + 1))
+        server_args="-s -a $address -p $port -S $size"
+        client_args="-c -a $address -p $port -S $size -C 100 -V"
+        case_of "rping -S $size" "$1" "$2" $port rping rping 'every byte checked'
+    done
+    port=$((port + 1))
+    server_args="-s $address -p $port"
+    client_args="-s $address -p $port"
+    case_of "rdma_server, rdma_client" "$1" "$2" $port rdma_server rdma_client '16 bytes came back'
+    # The C program's port is fixed.
+    server_args="-b $address -C 40 -S 1000"
+    client_args="-s $address -C 40 -S 1000"
+    case_of udaddy "$1" "$2" 7174 udaddy udaddy 'data transfers complete'
+done
+
+# Two clients at once on one listening id, of which one is C's.
+port=$((port + 1))
+timeout "$seconds" "$(program rping rust)" -s -P -a "$address" -p $port >"$out/server" 2>&1 &
+server=$!
+listening $port $server
+"$(program rping rust)" -c -a "$address" -p $port -C 300 -V >"$out/one" 2>&1 &
+one=$!
+rping -c -a "$address" -p $port -C 300 -V >"$out/two" 2>&1
+two=$?
+if wait $one && [ $two = 0 ]; then
+    echo "ok    rping: two clients at once"
+else
+    echo "FAIL  rping: two clients at once"
+    tail -n 3 "$out/server" "$out/one" "$out/two"
+    failed=$((failed + 1))
+fi
+kill $server
+
+[ "$failed" = 0 ] || {
+    echo "$failed failed" >&2
+    exit 1
+}
