@@ -119,7 +119,6 @@ impl Event {
         }
     }
 
-    #[allow(dead_code)] // multicast is not offered yet
     pub(super) fn group(&self) -> u64 {
         match self.copied.arm {
             Arm::Ud { group, .. } => group,
@@ -129,7 +128,7 @@ impl Event {
 }
 
 /// What a peer says of its side of a connection, or of its wishes for it, as seen from here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerParam {
     /// Reads and atomics of the peer's that this side may have to serve at once.
     pub responder_resources: u8,

@@ -50,29 +50,36 @@
 //! - The default context and protection domain are this crate's own, not librdmacm's.
 
 mod accept;
+mod addrinfo;
 mod channel;
 mod connect;
 mod connection;
 mod datagram;
 mod devices;
+mod ep;
 mod event;
 mod id;
 mod listen;
+mod multicast;
 mod param;
 mod private_data;
 mod queue_pair;
 mod resolve;
 mod space;
 mod state;
+pub mod verbs;
 
 pub use accept::{Accepted, NotAccepted};
+pub use addrinfo::{AddrInfo, PassiveInfo};
 pub use channel::EventChannel;
 pub use connect::{NotConnected, Pending};
 pub use connection::{Connection, Ended, Ends};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
+pub use ep::{Ep, EpRecvs, EpSends, EpState};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use id::{CmId, Step};
 pub use listen::Request;
+pub use multicast::{Group, Joining};
 pub use param::{AcceptParam, ConnParam};
 pub use private_data::{
     AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,

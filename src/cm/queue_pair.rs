@@ -71,8 +71,9 @@ impl<PS: Brings, S: HasDevice, M: Mode> CmId<PS, S, M> {
 
 /// The attributes of a transition; the error names the state.
 fn attributes<S: State>(id: &Id) -> Result<(ibv_qp_attr, u32), Error> {
-    id.qp_attr(S::STATE.to_c())
-        .map_err(|errno| Error::os("rdma_init_qp_attr", errno, format!("for {}", S::STATE)))
+    id.qp_attr(S::STATE.to_c()).map_err(|errno| {
+        Error::os("rdma_init_qp_attr", errno, format!("for {}; is the peer gone?", S::STATE))
+    })
 }
 
 impl Brings for Tcp {

@@ -8,8 +8,10 @@ use crate::sys::types::raw::rdma_port_space;
 use crate::transport::{Rc, Transport, Ud};
 
 /// Reliable connections (RDMA_PS_TCP): queue pairs are RC.
+#[derive(Debug)]
 pub enum Tcp {}
 /// Datagrams (RDMA_PS_UDP): queue pairs are UD.
+#[derive(Debug)]
 pub enum Udp {}
 
 /// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair (R16.9).

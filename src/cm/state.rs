@@ -61,8 +61,10 @@ impl Resolves for Bound {}
 /// ([`Synchronous`]).
 pub trait Mode: sealed::Sealed + 'static {}
 /// Each call waits for its result.
+#[derive(Debug)]
 pub enum Synchronous {}
 /// Each call returns at once; its result is an event of the id's [`EventChannel`](super::EventChannel).
+#[derive(Debug)]
 pub enum OnChannel {}
 impl Mode for Synchronous {}
 impl Mode for OnChannel {}

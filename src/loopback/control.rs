@@ -31,6 +31,9 @@ pub(crate) static LOOPBACK: Control = Control {
     modify_qp,
     query_qp,
     destroy_qp,
+    // The fabric has no multicast.
+    attach_mcast: |_, _, _| libc::EOPNOTSUPP,
+    detach_mcast: |_, _, _| libc::EOPNOTSUPP,
 
     async_fd,
     try_get_async_event,

@@ -9,6 +9,7 @@ mod drain;
 mod limit;
 mod list;
 mod modify;
+mod multicast;
 mod query;
 mod raw;
 pub(crate) mod recv;
@@ -86,6 +87,8 @@ pub(crate) struct Core<P: Profile> {
     pub send_cq: Arc<CqShared>,
     pub recv_cq: Arc<CqShared>,
     pub srq: Option<Arc<SrqCore>>,
+    /// The multicast groups that it is attached to.
+    pub groups: Vec<multicast::Attachment>,
     pub handle: handle::Qp,
 }
 
@@ -99,6 +102,7 @@ impl<P: Profile> Core<P> {
         if self.handle.is_closed() {
             return Ok(Vec::new());
         }
+        self.detach_all();
         self.handle.close()?;
         self.books.end([self.send.posted(), self.recv.count()]);
         self.send_cq.notice_dead();

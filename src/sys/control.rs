@@ -53,6 +53,8 @@ pub(crate) struct Control {
     pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
     pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
     pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
+    pub attach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+    pub detach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
 
     /// The descriptor that is readable while an asynchronous event waits.
     pub async_fd: unsafe fn(*mut ibv_context) -> Result<c_int, c_int>,
@@ -175,6 +177,8 @@ pub(crate) static LIBIBVERBS: Control = Control {
     modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
     query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
     destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),
+    attach_mcast: forward!(status raw::ibv_attach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
+    detach_mcast: forward!(status raw::ibv_detach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
     async_fd,
     try_get_async_event,
 };

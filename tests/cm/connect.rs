@@ -42,3 +42,78 @@ fn a_message_each_way_and_an_orderly_end() {
     ended.id.destroy().unwrap();
     server.join().unwrap();
 }
+
+/// Two clients at once on one listening id, whose requests two threads take.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn two_clients_at_once_on_one_listening_id() {
+    let (listening, at) = listener::<Tcp>();
+    let start = std::sync::Barrier::new(2);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let request = listening.get_request().unwrap();
+                let (qp, mut end) = end(&request.id, 1);
+                let private_data = PrivateData::new(&request.private_data[..1]).unwrap();
+                let param = AcceptParam { private_data, ..Default::default() };
+                let mut connection = request.accept(qp, &param, LONG).unwrap();
+                let message = end.receive();
+                assert_eq!(message.data(), &connection.private_data[..1]);
+                drop(message);
+                connection.id.wait_disconnected(LONG).unwrap();
+                end.drain(connection.disconnect().unwrap().qp);
+            });
+        }
+        for name in *b"ab" {
+            let start = &start;
+            scope.spawn(move || {
+                let id = routed::<Tcp>(at);
+                let (qp, mut end) = end(&id, 0);
+                let param =
+                    ConnParam { private_data: PrivateData::of(&[name]), ..Default::default() };
+                start.wait();
+                let mut connection = id.connect(qp, &param, LONG).unwrap();
+                assert_eq!(connection.private_data[0], name, "each has its own peer");
+                post_send!(connection.qp, [Send::inline(&[name])]).unwrap();
+                end.sent();
+                let mut ended = connection.disconnect().unwrap();
+                ended.id.wait_disconnected(LONG).unwrap();
+                end.drain(ended.qp);
+            });
+        }
+    });
+}
+
+/// The retry count of a C peer is seven, "for ever" on Soft-RoCE; this side keeps to its own.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn what_the_peer_asks_for_does_not_make_retries_endless() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        assert_eq!(request.peer.unwrap().retry_count, 7);
+        assert_eq!(request.peer.unwrap().responder_resources, 3);
+        let (qp, mut end) = end(&request.id, 1);
+        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let attr = connection.qp.query().unwrap();
+        // The least of what either side wants and can.
+        assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (1, 1));
+        let mut ended = connection.disconnect().unwrap();
+        ended.id.wait_disconnected(LONG).unwrap();
+        end.drain(ended.qp);
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, mut end) = end(&id, 1);
+    let param = ConnParam {
+        retry_count: proverbs::RetryCount::MAX,
+        initiator_depth: proverbs::ReadDepth::new(3).unwrap(),
+        ..Default::default()
+    };
+    let mut connection = id.connect(qp, &param, LONG).unwrap();
+    let attr = connection.qp.query().unwrap();
+    assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (1, 1));
+    assert_eq!(attr.state, Some(proverbs::QpState::Rts));
+    connection.id.wait_disconnected(LONG).unwrap();
+    end.drain(connection.disconnect().unwrap().qp);
+    server.join().unwrap();
+}

@@ -2,6 +2,14 @@
 //! `PROVERBS_GID_INDEX`, the RoCE v2 GID of an IP address, 1 if unset) naming a device,
 //! `cargo test --test cm -- --ignored`.
 #![forbid(unsafe_code)]
+// A refused step gives everything back, by value.
+#![allow(clippy::result_large_err)]
 
+mod channel;
 mod connect;
+mod datagram;
+mod death;
+mod endpoint;
+mod failure;
+mod leaks;
 mod support;

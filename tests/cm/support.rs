@@ -46,14 +46,17 @@ pub const BUFS: usize = 8;
 pub const SIZE: usize = 256;
 
 /// A queue pair with `receives` receives posted.
-pub fn end<S: HasDevice>(
-    id: &CmId<Tcp, S>,
+pub fn end<S: HasDevice, M: Mode>(
+    id: &CmId<Tcp, S, M>,
     receives: usize,
 ) -> (QueuePair<Rc, Init, DefaultProfile>, End) {
-    end_of::<DefaultProfile, S>(id, receives)
+    end_of::<DefaultProfile, S, M>(id, receives)
 }
 
-pub fn end_of<P, S: HasDevice>(id: &CmId<Tcp, S>, receives: usize) -> (QueuePair<Rc, Init, P>, End)
+pub fn end_of<P, S: HasDevice, M: Mode>(
+    id: &CmId<Tcp, S, M>,
+    receives: usize,
+) -> (QueuePair<Rc, Init, P>, End)
 where
     P: Profile<Entry = Buf, Receive = OwnRq, MaxRecvSge = Max<1>>,
 {

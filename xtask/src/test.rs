@@ -153,7 +153,7 @@ fn guest(device: Option<&str>) -> Result<()> {
     let examples = examples.parent().context("the examples are in a directory")?;
     let peer = imm_peer()?;
     let script = format!(
-        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored\nsh {pingpong} {examples}\nsh {cm_programs} {examples}\n",
+        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored --skip leaks::\n{cm} --ignored leaks::\nsh {pingpong} {examples}\nsh {cm_programs} {examples}\n",
         conformance = conformance.display(),
         peer = peer.display(),
         imm = imm.display(),

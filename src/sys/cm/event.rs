@@ -38,7 +38,6 @@ pub(crate) enum Arm {
         qp_num: u32,
         qkey: u32,
         /// The key of the group, if the event is about one.
-        #[allow(dead_code)] // multicast is not offered yet
         group: u64,
     },
 }

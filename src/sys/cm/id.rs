@@ -190,7 +190,6 @@ impl Id {
     ///
     /// # Safety
     /// The id has a device.
-    #[allow(dead_code)] // multicast is not offered yet
     pub(crate) unsafe fn join(&mut self, address: SocketAddr) -> Result<u64, c_int> {
         let key = mint();
         let mut c = to_c(address);

@@ -8,6 +8,7 @@
 //! every taking of an event, is made under the lock of its [`Channel`].
 
 mod address;
+mod addrinfo;
 mod event;
 mod id;
 
@@ -17,6 +18,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
 use address::{from_c, to_c};
+pub(crate) use addrinfo::{Found, NotFound, getaddrinfo};
 pub(crate) use event::{Arm, Copied};
 pub(crate) use id::Id;
 

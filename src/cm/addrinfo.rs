@@ -1,0 +1,127 @@
+//! Names to endpoints: `rdma_getaddrinfo` and `rdma_create_ep`.
+
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::ep::{Ep, EpState};
+use super::id::CmId;
+use super::queue_pair::Brings;
+use super::space::PortSpace;
+use super::state::{Bound, Listening, RouteResolved};
+use crate::error::{Error, ErrorKind};
+use crate::pd::ProtectionDomain;
+use crate::profile::Profile;
+use crate::qp::Depth;
+use crate::rules::UsesOwnQueue;
+use crate::sys::cm::{Found, NotFound, getaddrinfo};
+
+const VERB: &str = "rdma_getaddrinfo";
+
+/// An address to connect to, of port space `PS` (`rdma_addrinfo`).
+#[derive(Debug)]
+pub struct AddrInfo<PS: PortSpace> {
+    /// The local address to come from, if it matters.
+    pub local: Option<SocketAddr>,
+    /// The peer's address.
+    pub peer: SocketAddr,
+    _space: PhantomData<PS>,
+}
+
+/// An address to listen on, of port space `PS` (`rdma_addrinfo` with RAI_PASSIVE).
+#[derive(Debug)]
+pub struct PassiveInfo<PS: PortSpace> {
+    /// The local address.
+    pub local: SocketAddr,
+    _space: PhantomData<PS>,
+}
+
+/// What librdmacm finds.
+fn look_up(
+    node: Option<&str>,
+    service: Option<&str>,
+    ps: u32,
+    passive: bool,
+) -> Result<Vec<Found>, Error> {
+    let asked = format!("{}:{}", node.unwrap_or("*"), service.unwrap_or("0"));
+    let c = |name: Option<&str>| {
+        let name = name.map(CString::new).transpose();
+        name.map_err(|_| Error::os(VERB, libc::EINVAL, "a NUL in the name"))
+    };
+    let (node, service) = (c(node)?, c(service)?);
+    match getaddrinfo(node.as_deref(), service.as_deref(), ps, passive) {
+        Ok(found) => Ok(found),
+        Err(NotFound::Errno(errno)) => Err(Error::os(VERB, errno, asked)),
+        Err(NotFound::Words(words)) => {
+            Err(Error::new(VERB, ErrorKind::NotFound(format!("{asked}: {words}"))))
+        }
+    }
+}
+
+impl<PS: PortSpace> AddrInfo<PS> {
+    /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`). At least one.
+    pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {
+        let found = look_up(Some(node), Some(service), PS::C, false)?;
+        let found = found.into_iter();
+        let all: Vec<_> = found
+            .filter_map(|Found { local, peer }| {
+                Some(AddrInfo { local, peer: peer?, _space: PhantomData })
+            })
+            .collect();
+        if all.is_empty() {
+            let asked = format!("{node}:{service} has no IP address");
+            return Err(Error::new(VERB, ErrorKind::NotFound(asked)));
+        }
+        Ok(all)
+    }
+
+    /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`). Without
+    /// `pd`, on the id's own.
+    pub fn create_ep<P: Profile>(
+        &self,
+        pd: Option<&ProtectionDomain>,
+        depth: Depth,
+        timeout: Duration,
+    ) -> Result<Ep<PS, RouteResolved, P>, Error>
+    where
+        PS: Brings,
+        RouteResolved: EpState<PS, Qp = PS::Made>,
+        P::Receive: UsesOwnQueue,
+    {
+        let id = CmId::new()?;
+        let id = match self.local {
+            Some(local) => id.bind_addr(local)?.resolve_addr(self.peer, timeout)?,
+            None => id.resolve_addr(self.peer, timeout)?,
+        };
+        Ok(id.resolve_route(timeout)?.create_ep(pd, depth)?)
+    }
+}
+
+impl<PS: PortSpace> PassiveInfo<PS> {
+    /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with RAI_PASSIVE):
+    /// those of `node`, or any of this machine's. At least one.
+    pub fn look_up(node: Option<&str>, service: &str) -> Result<Vec<Self>, Error> {
+        let found = look_up(node, Some(service), PS::C, true)?;
+        let all: Vec<_> = found
+            .into_iter()
+            .filter_map(|found| Some(PassiveInfo { local: found.local?, _space: PhantomData }))
+            .collect();
+        if all.is_empty() {
+            let asked = format!("{}:{service} has no IP address", node.unwrap_or("*"));
+            return Err(Error::new(VERB, ErrorKind::NotFound(asked)));
+        }
+        Ok(all)
+    }
+
+    /// Makes an id that is bound there (`rdma_create_ep`). Endpoints are made of its
+    /// [requests](super::Request::create_ep).
+    pub fn bind(&self) -> Result<CmId<PS, Bound>, Error> {
+        Ok(CmId::new()?.bind_addr(self.local)?)
+    }
+
+    /// Makes an id that listens there.
+    pub fn listen(&self, backlog: u32) -> Result<CmId<PS, Listening>, Error> {
+        Ok(self.bind()?.listen(backlog)?)
+    }
+}

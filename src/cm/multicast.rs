@@ -1,0 +1,131 @@
+//! Multicast groups: `rdma_join_multicast`, `rdma_leave_multicast`.
+
+#![allow(unsafe_code)] // one call that needs a device
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::channel;
+use super::datagram::UdPeer;
+use super::event::{Event, EventKind, IdKey};
+use super::id::{CmId, Step, failure};
+use super::space::Udp;
+use super::state::{AddrResolved, Mode, OnChannel};
+use crate::ah::Gid;
+use crate::error::{Error, ErrorKind, Refused};
+use crate::profile::Profile;
+use crate::qp::QueuePair;
+use crate::state::State;
+use crate::transport::Ud;
+
+const VERB: &str = "rdma_join_multicast";
+
+/// A group that an id joined. It is left with [`leave_multicast`](CmId::leave_multicast), or when the id is
+/// destroyed.
+#[derive(Debug)]
+pub struct Group {
+    key: u64,
+    /// The group's IP address.
+    pub address: SocketAddr,
+    /// Where to send to, as to any peer.
+    pub peer: UdPeer,
+}
+
+/// A group that is being joined.
+#[derive(Debug)]
+pub struct Joining {
+    id: IdKey,
+    key: u64,
+    address: SocketAddr,
+}
+
+impl<M: Mode> CmId<Udp, AddrResolved, M> {
+    fn begin_join(&mut self, address: SocketAddr) -> Result<Joining, Error> {
+        // SAFETY: in this state the id has a device.
+        match unsafe { self.core.id.join(address) } {
+            Ok(key) => Ok(Joining { id: self.key(), key, address }),
+            Err(errno) => Err(Error::os(VERB, errno, address.to_string())),
+        }
+    }
+
+    /// Leaves a group (`rdma_leave_multicast`). Queue pairs that are attached to it are for the program to
+    /// detach.
+    pub fn leave_multicast(&mut self, group: Group) -> Result<(), Error> {
+        const VERB: &str = "rdma_leave_multicast";
+        match self.core.id.leave(group.key) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::os(VERB, libc::EADDRNOTAVAIL, "another id joined it")),
+            Err(errno) => Err(Error::os(VERB, errno, group.address.to_string())),
+        }
+    }
+}
+
+impl CmId<Udp, AddrResolved> {
+    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from it, attach
+    /// queue pairs with [`Group::attach`]. The address must have been resolved on the way: resolve the group's
+    /// own.
+    pub fn join_multicast(
+        &mut self,
+        address: SocketAddr,
+        timeout: Duration,
+    ) -> Result<Group, Error> {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut joining = self.begin_join(address)?;
+        let key = joining.key;
+        let error = loop {
+            match channel::next(self.core.id.channel(), deadline) {
+                Ok(Some(event)) => match joining.advance(&event) {
+                    Step::Done(group) => return Ok(group),
+                    Step::Waiting(waiting) => joining = waiting,
+                    Step::Failed(refused) => break refused.error,
+                },
+                Ok(None) => break Error::new(VERB, ErrorKind::TimedOut { after: timeout }),
+                Err(error) => break error,
+            }
+        };
+        let _ = self.core.id.leave(key);
+        Err(error)
+    }
+}
+
+impl CmId<Udp, AddrResolved, OnChannel> {
+    /// Starts to join the group of an IP address (`rdma_join_multicast`).
+    pub fn join_multicast(&mut self, address: SocketAddr) -> Result<Joining, Error> {
+        self.begin_join(address)
+    }
+}
+
+impl Joining {
+    /// Moves on by an event of the id.
+    pub fn advance(self, event: &Event) -> Step<Group, Self, ()> {
+        if event.id() != self.id || event.group() != self.key {
+            return Step::Waiting(self);
+        }
+        match (event.kind(), event.status(), event.ud_peer()) {
+            (EventKind::MulticastJoin, 0, Some(peer)) => {
+                Step::Done(Group { key: self.key, address: self.address, peer })
+            }
+            _ => Step::Failed(Refused::new((), failure(VERB, event))),
+        }
+    }
+}
+
+impl Group {
+    /// The group's GID.
+    pub fn gid(&self) -> Gid {
+        self.peer.vector.global.map_or(Gid::default(), |route| route.dgid)
+    }
+
+    /// Makes `qp` receive what is sent to the group (`ibv_attach_mcast`).
+    pub fn attach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<(), Error> {
+        qp.attach_mcast(self.gid(), self.peer.vector.dlid)
+    }
+
+    /// Makes `qp` receive it no longer (`ibv_detach_mcast`). Whether it did.
+    pub fn detach<S: State, P: Profile>(
+        &self,
+        qp: &mut QueuePair<Ud, S, P>,
+    ) -> Result<bool, Error> {
+        qp.detach_mcast(self.gid(), self.peer.vector.dlid)
+    }
+}

@@ -1,0 +1,67 @@
+//! Multicast groups of UD queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`.
+
+#![allow(unsafe_code)] // two verbs
+
+use super::{Core, QueuePair};
+use crate::ah::Gid;
+use crate::error::Error;
+use crate::profile::Profile;
+use crate::state::State;
+use crate::sys::types::ibv_gid;
+use crate::transport::Ud;
+
+/// A group that a queue pair receives from.
+pub(super) type Attachment = (Gid, u16);
+
+impl<P: Profile> Core<P> {
+    fn detach(&mut self, (gid, lid): Attachment) -> Result<(), i32> {
+        let gid = ibv_gid { raw: gid.0 };
+        let detach = self.handle.control().detach_mcast;
+        // SAFETY: the queue pair is alive, and `gid` a local.
+        match unsafe { detach(self.qp, &gid, lid) } {
+            0 => Ok(()),
+            errno => Err(errno),
+        }
+    }
+
+    /// Leaves every group: a queue pair that is attached to one cannot be destroyed (R5.12).
+    pub(super) fn detach_all(&mut self) {
+        while let Some(group) = self.groups.pop() {
+            // Refused, the destruction of the queue pair will say so.
+            let _ = self.detach(group);
+        }
+    }
+}
+
+impl<S: State, P: Profile> QueuePair<Ud, S, P> {
+    /// Receives what is sent to the multicast group `gid` (`ibv_attach_mcast`); `lid` is 0 on RoCE, where
+    /// the network must be told as well: join the group with rdma_cm
+    /// ([`join_multicast`](crate::cm::CmId::join_multicast), R5.12). It is left when the queue pair is
+    /// destroyed.
+    pub fn attach_mcast(&mut self, gid: Gid, lid: u16) -> Result<(), Error> {
+        let c = ibv_gid { raw: gid.0 };
+        let attach = self.core.handle.control().attach_mcast;
+        // SAFETY: the queue pair is alive, and `c` a local.
+        match unsafe { attach(self.core.qp, &c, lid) } {
+            0 => {
+                self.core.groups.push((gid, lid));
+                Ok(())
+            }
+            errno => Err(Error::os("ibv_attach_mcast", errno, format!("group {gid}"))),
+        }
+    }
+
+    /// Receives from the group no longer (`ibv_detach_mcast`). Whether it was attached.
+    pub fn detach_mcast(&mut self, gid: Gid, lid: u16) -> Result<bool, Error> {
+        let Some(at) = self.core.groups.iter().position(|group| *group == (gid, lid)) else {
+            return Ok(false);
+        };
+        match self.core.detach((gid, lid)) {
+            Ok(()) => {
+                self.core.groups.remove(at);
+                Ok(true)
+            }
+            Err(errno) => Err(Error::os("ibv_detach_mcast", errno, format!("group {gid}"))),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Ids on an event channel: both ends of a connection in one thread, by its descriptor.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use proverbs::cm::*;
+use proverbs::{Send, post_send};
+
+use crate::support::{LONG, address, end, listener, routed};
+
+/// The next event that is about `id`; events of others must not come.
+fn event_of(channel: &EventChannel, id: IdKey) -> Event {
+    let event = channel.wait_timeout(LONG).unwrap().expect("an event");
+    assert_eq!(event.id(), id, "{event:?}");
+    event
+}
+
+fn done<D, W, F>(step: Step<D, W, F>) -> D {
+    match step {
+        Step::Done(done) => done,
+        Step::Waiting(_) => panic!("still waiting"),
+        Step::Failed(refused) => panic!("{refused}"),
+    }
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn both_ends_on_one_channel_in_one_thread() {
+    let channel = EventChannel::new().unwrap();
+    let _: std::os::fd::BorrowedFd<'_> = channel.as_fd();
+    assert!(channel.try_event().unwrap().is_none(), "it does not block");
+    let listening = channel.create_id::<Tcp>().unwrap();
+    let listening = listening.bind_addr(address(0)).unwrap().listen(1).unwrap();
+    let at = listening.local_addr().unwrap();
+
+    let id = channel.create_id::<Tcp>().unwrap();
+    let id = id.resolve_addr(at, LONG).unwrap();
+    let event = event_of(&channel, id.key());
+    // The event of another id leaves an id waiting.
+    let other = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let Step::Waiting(other) = other.advance(&event) else { panic!("not its event") };
+    let id = done(id.advance(&event)).resolve_route(LONG).unwrap();
+    let event = event_of(&channel, other.key());
+    drop(done(other.advance(&event)));
+    let event = event_of(&channel, id.key());
+    let id = done(id.advance(&event));
+
+    let (qp, mut active) = end(&id, 2);
+    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    let event = event_of(&channel, listening.key());
+    assert_eq!(event.kind(), EventKind::ConnectRequest);
+    let request = listening.request(event).unwrap();
+    let (qp, mut passive) = end(&request.id, 2);
+    let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+    let event = event_of(&channel, pending.id().key());
+    let mut there = done(pending.advance(&event));
+    let event = event_of(&channel, accepted.id().key());
+    let mut here = done(accepted.advance(&event));
+
+    post_send!(there.qp, [Send::inline(b"across")]).unwrap();
+    assert_eq!(passive.receive().data(), b"across");
+    active.sent();
+    post_send!(here.qp, [Send::inline(b"and back")]).unwrap();
+    assert_eq!(active.receive().data(), b"and back");
+    passive.sent();
+
+    let key = here.id.key();
+    let there = there.disconnect().unwrap();
+    let event = event_of(&channel, key);
+    assert_eq!(event.kind(), EventKind::Disconnected);
+    let here = here.disconnect().unwrap();
+    assert_eq!(event_of(&channel, there.id.key()).kind(), EventKind::Disconnected);
+    active.drain(there.qp);
+    passive.drain(here.qp);
+}
+
+/// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is rejected.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn forgotten_and_dropped_things_block_nobody() {
+    let channel = EventChannel::new().unwrap();
+    let listening = channel.create_id::<Tcp>().unwrap();
+    let listening = listening.bind_addr(address(0)).unwrap().listen(8).unwrap();
+    let at = listening.local_addr().unwrap();
+
+    // Unanswered, the peer is told.
+    let id = routed::<Tcp>(at);
+    let (qp, _end) = end(&id, 1);
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    drop(event_of(&channel, listening.key()));
+    let refused = attempt.join().unwrap().unwrap_err();
+    assert!(matches!(refused.error.kind(), proverbs::ErrorKind::Rejected { .. }), "{refused}");
+
+    // A forgotten request is an id that leaks; the listener is destroyed all the same.
+    let id = routed::<Tcp>(at);
+    let (qp, _end) = end(&id, 1);
+    let timeout = Duration::from_millis(200);
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), timeout));
+    std::mem::forget(event_of(&channel, listening.key()));
+    attempt.join().unwrap().unwrap_err();
+    drop(channel);
+    listening.destroy().unwrap();
+
+    // An id and its channel, forgotten: nothing waits for them.
+    let channel = EventChannel::new().unwrap();
+    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    std::mem::forget(id);
+    std::mem::forget(channel.wait_timeout(LONG).unwrap());
+    drop(channel);
+}
+
+/// An id moves between channels, and between the modes.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn an_id_migrates_with_its_events() {
+    let (listening, at) = listener::<Tcp>();
+    let (first, second) = (EventChannel::new().unwrap(), EventChannel::new().unwrap());
+    let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let id = id.migrate_to(&second).unwrap();
+    let event = event_of(&second, id.key());
+    let id = done(id.advance(&event)).into_synchronous().unwrap();
+    let id = id.resolve_route(LONG).unwrap();
+    assert!(first.try_event().unwrap().is_none());
+    // The listener as well, with a request that waits.
+    let (qp, mut active) = end(&id, 1);
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    let listening = listening.migrate_to(&first).unwrap();
+    let event = event_of(&first, listening.key());
+    let request = listening.request(event).unwrap();
+    assert_eq!(request.id.peer_addr().unwrap().ip(), at.ip());
+    let request = request.reject(&RejectData::of(b"moved"));
+    request.unwrap();
+    let refused = attempt.join().unwrap().unwrap_err();
+    let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+    active.drain(qp);
+}
+
+/// Options reach the kernel, which knows their bounds.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn options_are_set() {
+    let mut id = CmId::<Tcp, _>::new().unwrap();
+    id.set_tos(8).unwrap();
+    id.set_reuse_addr(true).unwrap();
+    id.set_af_only(true).unwrap();
+    id.set_ack_timeout(proverbs::Timeout::MS_67).unwrap();
+    let mut id = CmId::<Udp, _>::new().unwrap();
+    let error = id.set_ack_timeout(proverbs::Timeout::MS_67).unwrap_err();
+    assert!(error.to_string().contains("RDMA_OPTION_ID_ACK_TIMEOUT"), "{error}");
+}

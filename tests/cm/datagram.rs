@@ -1,0 +1,144 @@
+//! Datagrams: a service is found, messages go both ways, groups are joined.
+
+use std::thread;
+
+use proverbs::cm::*;
+use proverbs::{
+    Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, Recv, Rts, Send, Ud, UdReceived,
+};
+
+use crate::support::{BUFS, End, LONG, address, listener, routed};
+
+const DEPTH: Depth = Depth { send: 8, recv: 8 };
+
+fn end<S: HasDevice>(id: &CmId<Udp, S>) -> (QueuePair<Ud, Rts, DefaultProfile>, End) {
+    let pd = id.pd().unwrap();
+    let cq = id.context().unwrap().create_cq(64).unwrap();
+    let pool = pd.create_pool(BUFS, 256).unwrap();
+    let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH).unwrap();
+    for _ in 0..2 {
+        qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+    }
+    (qp, End { cq, pool })
+}
+
+fn datagram(end: &mut End) -> UdReceived<Buf> {
+    end.until(|outcome| match outcome {
+        Outcome::Datagram(received) => Some(received),
+        Outcome::Failed(failed) => panic!("{}", failed.error),
+        _ => None,
+    })
+}
+
+fn gid_index() -> u8 {
+    std::env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap())
+}
+
+/// The service's queue pair comes with its answer; its way back to a client with the client's message.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_service_is_found_and_answers() {
+    let (listening, at) = listener::<Udp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        assert_eq!(&request.private_data[..4], b"who?");
+        assert!(request.peer.is_none());
+        let (mut qp, mut end) = end(&request.id);
+        let id = request.accept(&qp, &ReplyData::of(b"it is me")).unwrap();
+        let message = datagram(&mut end);
+        assert_eq!(message.payload(), b"question");
+        let port = id.port();
+        let vector = message.reply_vector(port, gid_index()).unwrap();
+        let ah = id.pd().unwrap().create_ah(vector).unwrap();
+        let address_handle = qp.add_address_handle(ah).unwrap();
+        let peer = UdPeer { vector, qpn: message.src_qp, qkey: RDMA_UDP_QKEY };
+        qp.post_send(Send::inline(b"answer").to(peer.destination(address_handle))).unwrap();
+        end.sent();
+        qp.destroy().unwrap();
+    });
+    let id = routed::<Udp>(at);
+    let (mut qp, mut end) = end(&id);
+    let pd = id.pd().unwrap();
+    let found = id.connect(&LookupData::of(b"who?"), LONG).unwrap();
+    assert_eq!(&found.private_data[..8], b"it is me");
+    assert_eq!(found.peer.qkey, RDMA_UDP_QKEY);
+    let ah = pd.create_ah(found.peer.vector).unwrap();
+    let address_handle = qp.add_address_handle(ah).unwrap();
+    let to = found.peer.destination(address_handle);
+    qp.post_send(Send::inline(b"question").to(to)).unwrap();
+    let answer = datagram(&mut end);
+    assert_eq!(answer.payload(), b"answer");
+    assert_eq!(answer.src_qp, found.peer.qpn);
+    server.join().unwrap();
+}
+
+/// The same by endpoints and `rdma_post_ud_send`.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn endpoints_of_datagrams() {
+    let (listening, at) = listener::<Udp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+        let pool = ep.reg_msgs::<()>(2, 256).unwrap();
+        ep.post_recv((), pool.take().unwrap()).unwrap();
+        let mut ep = ep.accept(&ReplyData::none()).unwrap();
+        match ep.get_recv_comp_timeout(LONG).unwrap() {
+            Outcome::Datagram(message) => assert_eq!(message.payload(), b"to an endpoint"),
+            _ => panic!("no datagram"),
+        }
+    });
+    let ep = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+    let pool = ep.reg_msgs::<()>(2, 256).unwrap();
+    let (mut ep, peer) = ep.connect(&LookupData::none(), LONG).unwrap();
+    let ah = ep.pd().create_ah(peer.vector).unwrap();
+    let address_handle = ep.qp.add_address_handle(ah).unwrap();
+    let mut message = pool.take().unwrap();
+    message.fill(b"to an endpoint");
+    ep.post_ud_send((), message, address_handle, peer.qpn).unwrap();
+    assert!(matches!(ep.get_send_comp().unwrap(), Outcome::Sent(_)));
+    server.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_service_that_says_no() {
+    let (listening, at) = listener::<Udp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        request.reject(&ReplyData::of(b"closed")).unwrap();
+    });
+    let refused = routed::<Udp>(at).connect(&LookupData::none(), LONG).unwrap_err();
+    assert!(matches!(refused.object, NotFound::Failed(_)));
+    match refused.error.kind() {
+        ErrorKind::Cm { .. } | ErrorKind::Rejected { .. } => {}
+        other => panic!("{other:?}"),
+    }
+    server.join().unwrap();
+}
+
+/// A group is joined, a message to it comes back, and nothing stands in the way of the end.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_group_is_joined_and_left() {
+    let group_address = "239.77.0.1:7471".parse().unwrap();
+    let id = CmId::<Udp, _>::new().unwrap().bind_addr(address(0)).unwrap();
+    let mut id = id.resolve_addr(group_address, LONG).unwrap();
+    let (mut qp, mut end) = end(&id);
+    let group = id.join_multicast(group_address, LONG).unwrap();
+    group.attach(&mut qp).unwrap();
+    let ah = id.pd().unwrap().create_ah(group.peer.vector).unwrap();
+    let address_handle = qp.add_address_handle(ah).unwrap();
+    let to = group.peer.destination(address_handle);
+    qp.post_send(Send::inline(b"to all").to(to)).unwrap();
+    end.sent();
+    assert!(group.detach(&mut qp).unwrap());
+    assert!(!group.detach(&mut qp).unwrap());
+    group.attach(&mut qp).unwrap();
+    id.leave_multicast(group).unwrap();
+    // Attached, C refuses to destroy it (R5.12).
+    qp.destroy().unwrap();
+    // A group that is not left before its id is destroyed.
+    id.join_multicast(group_address, LONG).unwrap();
+    id.destroy().unwrap();
+}

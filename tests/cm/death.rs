@@ -1,0 +1,121 @@
+//! Peers that die during each step: they drop everything, and the other side is told.
+
+use std::thread;
+
+use proverbs::cm::*;
+use proverbs::{ErrorKind, Outcome, Send, post_send};
+
+use crate::support::{LONG, end, listener, routed};
+
+/// The active side dies when the passive one has all it needs to accept.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_client_dies_before_the_answer() {
+    let (listening, at) = listener::<Tcp>();
+    let channel = EventChannel::new().unwrap();
+    let id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
+    let (qp, mut active) = end(&id, 2);
+    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    let request = listening.get_request().unwrap();
+    let (passive_qp, mut passive) = end(&request.id, 2);
+
+    let NotConnected::Failed { id, qp } = pending.cancel() else { panic!("it was sent") };
+    id.destroy().unwrap();
+    active.drain(qp);
+
+    let refused = request.accept(passive_qp, &AcceptParam::default(), LONG);
+    match refused.unwrap_err().object {
+        NotAccepted::Failed { id, qp } => {
+            passive.drain(qp);
+            id.destroy().unwrap();
+        }
+        NotAccepted::Unanswered { .. } => panic!("the peer served reads"),
+    }
+}
+
+/// The passive side dies with the request unanswered.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_server_dies_before_its_answer() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || drop((listening.get_request().unwrap(), listening)));
+    let id = routed::<Tcp>(at);
+    let (qp, mut active) = end(&id, 2);
+    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
+    let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+    active.drain(qp);
+    server.join().unwrap();
+}
+
+/// The listening id dies with a request that nobody took.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_listener_dies_with_a_request_in_its_queue() {
+    let (listening, at) = listener::<Tcp>();
+    let id = routed::<Tcp>(at);
+    let (qp, mut active) = end(&id, 2);
+    let attempt = thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    // The descriptor of the channel would tell when the request is there; dying at any time is fine.
+    drop(listening);
+    let refused = attempt.join().unwrap().unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
+    let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+    active.drain(qp);
+}
+
+/// A connected peer drops everything while sends are posted here: they fail or are flushed, all come home.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_connected_peer_dies_while_sends_are_posted() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        let (qp, end) = end(&request.id, 2);
+        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        drop((connection, end));
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, mut active) = end(&id, 2);
+    let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    for _ in 0..4 {
+        let mut message = active.pool.take().unwrap();
+        message.fill(b"into the void");
+        post_send!(connection.qp, [Send::new(message)]).unwrap();
+    }
+    server.join().unwrap();
+    connection.id.wait_disconnected(LONG).unwrap();
+    active.drain(connection.disconnect().unwrap().qp);
+}
+
+/// The queue pair first, or the id first: the peer is told either way, and the buffers come home.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn an_id_and_its_queue_pair_go_in_any_order() {
+    for id_first in [true, false] {
+        let (listening, at) = listener::<Tcp>();
+        let server = thread::spawn(move || {
+            let request = listening.get_request().unwrap();
+            let (qp, mut end) = end(&request.id, 2);
+            let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+            connection.id.wait_disconnected(LONG).unwrap();
+            end.drain(connection.disconnect().unwrap().qp);
+        });
+        let id = routed::<Tcp>(at);
+        let (qp, mut active) = end(&id, 2);
+        let Connection { mut qp, id, .. } = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+        if id_first {
+            drop(id);
+            // Nobody is behind the connection any more; the queue pair does not know.
+            post_send!(qp, [Send::inline(b"late")]).unwrap();
+            active.until(|outcome| {
+                matches!(outcome, Outcome::Sent(_) | Outcome::Failed(_)).then_some(())
+            });
+            active.drain(qp.to_error().unwrap());
+        } else {
+            qp.destroy().unwrap();
+            id.disconnect().unwrap().wait_disconnected(LONG).unwrap();
+        }
+        server.join().unwrap();
+    }
+}

@@ -1,0 +1,176 @@
+//! Connections that do not come about: a typed error within the time asked for, and nothing lost.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proverbs::cm::*;
+use proverbs::{Buf, ErrorKind, Rc, Refused, Reset};
+
+use crate::support::{End, LONG, address, end, listener, routed};
+
+/// Everything that went into the attempt is accounted for; gives the error.
+fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
+    let kind = refused.error.kind().clone();
+    match refused.object {
+        NotConnected::Failed { id, qp } => {
+            end.drain(qp);
+            id.destroy().unwrap();
+        }
+        NotConnected::Unsent { id, qp } => panic!("nothing was sent: {id:?}, {qp:?}"),
+    }
+    kind
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_closed_port_rejects() {
+    let closed = {
+        let (listening, at) = listener::<Tcp>();
+        listening.destroy().unwrap();
+        at
+    };
+    let id = routed::<Tcp>(closed);
+    let (qp, end) = end(&id, 4);
+    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    assert!(refused.to_string().contains("nobody listens"), "{refused}");
+    match accounted(refused, end) {
+        ErrorKind::Rejected { reason: 8, .. } => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn nobody_answers_within_the_time_asked_for() {
+    let mut nobody = address(7471);
+    let std::net::IpAddr::V4(ip) = nobody.ip() else { panic!("an IPv4 device") };
+    let [a, b, c, _] = ip.octets();
+    nobody.set_ip([a, b, c, 250].into());
+    let second = Duration::from_secs(1);
+    let start = Instant::now();
+    let kind = match CmId::<Tcp, _>::new().unwrap().resolve_addr(nobody, second) {
+        // A network without neighbours to ask finds out only when nobody answers.
+        Ok(id) => {
+            let id = id.resolve_route(second).unwrap();
+            let (qp, end) = end(&id, 4);
+            accounted(id.connect(qp, &ConnParam::default(), second).unwrap_err(), end)
+        }
+        Err(refused) => {
+            assert!(refused.object.device().is_none());
+            refused.error.kind().clone()
+        }
+    };
+    assert!(
+        matches!(kind, ErrorKind::TimedOut { .. } | ErrorKind::Cm { .. } | ErrorKind::Os { .. }),
+        "{kind:?}"
+    );
+    assert!(start.elapsed() < 20 * second, "{:?}", start.elapsed());
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_listener_that_says_nothing_is_a_time_out() {
+    let (_listening, at) = listener::<Tcp>();
+    let id = routed::<Tcp>(at);
+    let (qp, end) = end(&id, 4);
+    let timeout = Duration::from_millis(300);
+    let refused = id.connect(qp, &ConnParam::default(), timeout).unwrap_err();
+    assert_eq!(accounted(refused, end), ErrorKind::TimedOut { after: timeout });
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_rejection_comes_with_its_private_data() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        request.reject(&RejectData::of(b"not today")).unwrap();
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, end) = end(&id, 4);
+    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    match accounted(refused, end) {
+        ErrorKind::Rejected { reason: 28, private_data } => {
+            assert_eq!(&private_data[..9], b"not today");
+        }
+        other => panic!("{other:?}"),
+    }
+    server.join().unwrap();
+}
+
+/// A queue pair outlives a failed attempt: reset, it connects by another id.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_queue_pair_tries_again_with_another_id() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        listening.get_request().unwrap().reject(&RejectData::none()).unwrap();
+        let request = listening.get_request().unwrap();
+        let (qp, mut end) = end(&request.id, 1);
+        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let mut ended = connection.disconnect().unwrap();
+        ended.id.wait_disconnected(LONG).unwrap();
+        end.drain(ended.qp);
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, mut end) = end(&id, 2);
+    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let NotConnected::Failed { mut qp, .. } = refused.object else { panic!("{refused}") };
+    qp.drain(&mut end.cq, |_| {}).unwrap();
+    let (qp, stranded): (proverbs::QueuePair<Rc, Reset>, Vec<Buf>) = qp.reset().unwrap();
+    assert!(stranded.is_empty());
+    let id = routed::<Tcp>(at);
+    let qp = id.init_qp(&id.pd().unwrap(), qp).unwrap();
+    let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    connection.id.wait_disconnected(LONG).unwrap();
+    end.drain(connection.disconnect().unwrap().qp);
+    server.join().unwrap();
+}
+
+/// The device of the id and that of the queue pair must be the same one.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_queue_pair_of_another_device_is_refused() {
+    let (_listening, at) = listener::<Tcp>();
+    let id = routed::<Tcp>(at);
+    let other = proverbs::loopback::Fabric::new().open_device();
+    let (pd, cq) = (other.alloc_pd().unwrap(), other.create_cq::<Buf>(16).unwrap());
+    let depth = proverbs::Depth { send: 1, recv: 1 };
+    let error = id.create_qp::<proverbs::DefaultProfile>(&pd, &cq, &cq, depth).unwrap_err();
+    assert!(error.to_string().contains("while the id is on"), "{error}");
+}
+
+/// Depths that the device has not: the call is refused and everything is as it was.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn what_is_refused_at_once_may_be_tried_again() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        let (qp, mut end) = end(&request.id, 1);
+        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        end.drain(connection.disconnect().unwrap().qp);
+    });
+    // An id cannot be bound to an address that is none of this machine's.
+    let foreign = "192.0.2.1:0".parse().unwrap();
+    let refused = CmId::<Tcp, _>::new().unwrap().bind_addr(foreign).unwrap_err();
+    assert_eq!(refused.error.verb(), "rdma_bind_addr");
+    let id = refused.object.bind_addr(address(0)).unwrap();
+    assert!(id.device().is_some());
+    let id = id.resolve_addr(at, LONG).unwrap().resolve_route(LONG).unwrap();
+    let (qp, mut end) = end(&id, 1);
+    let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    connection.id.wait_disconnected(LONG).unwrap();
+    end.drain(connection.disconnect().unwrap().qp);
+    server.join().unwrap();
+}
+
+/// A request of a time-out that passed.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn no_request_within_the_time_asked_for() {
+    let (listening, _) = listener::<Tcp>();
+    let timeout = Duration::from_millis(50);
+    let error = listening.get_request_timeout(timeout).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::TimedOut { after: timeout });
+}
