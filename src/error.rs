@@ -30,6 +30,11 @@ pub enum ErrorKind {
         /// The two objects.
         what: &'static str,
     },
+    /// The objects belong to different contexts: numbers of the one mean nothing to the other (R12.1).
+    ContextMismatch {
+        /// The two objects.
+        what: &'static str,
+    },
     /// The completion queue has not enough room left for the queue that should attach (R9.9).
     CqTooSmall {
         /// Entries that the queue needs.
@@ -147,6 +152,9 @@ impl fmt::Display for Error {
             ErrorKind::Limit { what, asked, max } => write!(f, "{what} {asked} exceeds {max}"),
             ErrorKind::PdMismatch { what } => {
                 write!(f, "{what} belong to different protection domains")
+            }
+            ErrorKind::ContextMismatch { what } => {
+                write!(f, "{what} belong to different contexts")
             }
             ErrorKind::CqTooSmall { asked, free } => write!(
                 f,

@@ -119,6 +119,7 @@ mod limits;
 #[cfg(feature = "loopback")]
 pub mod loopback;
 mod mr;
+mod open;
 mod pd;
 mod profile;
 mod qp;

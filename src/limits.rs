@@ -16,7 +16,8 @@ pub trait Limit: sealed::Sealed + 'static {
 
 impl<const N: usize> sealed::Sealed for Max<N> {}
 impl<const N: usize> Limit for Max<N> {
-    const VALUE: u32 = N as u32;
+    // What exceeds 32 bits is more than any device grants; cut to 32 bits, it might be 0, which all grant.
+    const VALUE: u32 = if N > u32::MAX as usize { u32::MAX } else { N as u32 };
 }
 
 /// `Max<M>: Sges<N>`: a work request of `N` scatter/gather elements fits (rule R3.1).

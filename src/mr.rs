@@ -7,12 +7,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use bitflags::bitflags;
 
 use crate::buf::{Lent, lend};
 use crate::error::Error;
+use crate::open::Open;
 use crate::pd::ProtectionDomain;
 use crate::remote::{OutOfBounds, RemoteSlice};
 use crate::sys::handle;
@@ -93,6 +94,13 @@ impl Registered {
         debug_assert!(offset < self.len());
         // SAFETY: callers stay within the region.
         unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// The region as memory that others may touch meanwhile. Pools do not use it: their bytes are owned.
+    fn open(&self) -> Open {
+        // SAFETY: valid while `self` lives, since nobody keeps the value; who touches the bytes of a region that
+        // is open to the fabric does so through such values, but for devices, which Rust does not see.
+        unsafe { Open::new(self.base, self.len()) }
     }
 
     pub(crate) fn lkey(&self) -> u32 {
@@ -294,20 +302,16 @@ impl<A: Access> MemoryRegion<A> {
         }
     }
 
-    /// Copies bytes out, from `offset` on. A peer may be writing them meanwhile: each byte is one that
-    /// was there, nothing more is promised.
+    /// Copies bytes out, from `offset` on. A peer, or another thread, may be writing them meanwhile: each byte
+    /// is one that was there, nothing more is promised.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.region.check(offset, out.len())?;
-        for (i, byte) in out.iter_mut().enumerate() {
-            *byte = self.byte(offset + i).load(Ordering::Relaxed);
-        }
+        let (mut at, len) = (0, out.len());
+        self.region.open().read(offset, len, |part| {
+            out[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        });
         Ok(())
-    }
-
-    fn byte(&self, offset: usize) -> &AtomicU8 {
-        // SAFETY: inside the region (callers check), which lives as long as `self`; the program
-        // touches these bytes only through atomics while the region is shared.
-        unsafe { AtomicU8::from_ptr(self.region.at(offset)) }
     }
 
     /// The 8 bytes at `offset`, which must be a multiple of 8, as an atomic in this machine's byte order.
@@ -323,16 +327,15 @@ impl<A: Access> MemoryRegion<A> {
             let (offset, available) = (offset as u64, self.len() as u64);
             return Err(OutOfBounds { offset, len: 8, available, misaligned: true });
         }
-        // SAFETY: inside the region and aligned (its base is a page); only atomics touch it.
+        // SAFETY: inside the region and aligned (its base is a page), and touched by atomics of this size only
+        // (`Open`), while the region lives, which `self` borrows.
         Ok(unsafe { AtomicU64::from_ptr(self.region.at(offset).cast()) })
     }
 
     /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
         self.region.check(offset, bytes.len())?;
-        for (i, &byte) in bytes.iter().enumerate() {
-            self.byte(offset + i).store(byte, Ordering::Relaxed);
-        }
+        self.region.open().write(offset, bytes);
         Ok(())
     }
 

@@ -33,6 +33,10 @@ impl Kind {
     }
 }
 
+/// The methods are called on `&mut` and `&` of the post, and the last on the post itself, just as their receivers are
+/// declared: then they are found in the first step of the lookup, where inherent methods come before those of any
+/// trait that the user may have in scope. No path is named that the user could have given another meaning.
+///
 /// Nested matches, so that temporaries in the user's expressions live until the post, and each work
 /// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site); locations are
 /// the user's, so that errors land on the element.
@@ -83,7 +87,7 @@ fn emit(
     let first = Ident::new(&wr.to_string(), here);
     let element = quote_spanned!(here=> #first.#field);
     let previous = match i {
-        0 => quote_spanned! {site=> ::core::ptr::null_mut() },
+        0 => quote_spanned! {site=> 0 as *mut _ },
         _ => {
             let previous = name("at", i - 1);
             quote_spanned! {site=> #previous.cast() }
@@ -99,10 +103,10 @@ fn emit(
     quote_spanned! {here=>
         match (#request,) {
             #wr => {
-                let mut #slot = #post.slot(&#element);
+                let mut #slot = (&#post).slot(&#element);
                 let #at = &raw mut #slot;
                 // SAFETY: the slot is a local that stays until the post.
-                let #pending = unsafe { #post.emit(#index #element, #at, #previous) };
+                let #pending = unsafe { (&mut #post).emit(#index #element, #at, #previous) };
                 #rest
             }
         }

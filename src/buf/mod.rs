@@ -6,6 +6,7 @@ pub(crate) mod header;
 mod list;
 mod pool;
 mod shared;
+mod stranded;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +16,9 @@ use std::ptr::NonNull;
 pub use list::BufList;
 pub use pool::Pool;
 pub use shared::SharedBuf;
+use shared::lent_with;
 pub(crate) use shared::{Lent, lend, reclaim};
+pub(crate) use stranded::reclaim_everything;
 
 use header::Header;
 use pool::Slot;

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex};
 
-use super::Buf;
-use super::header::{Header, word};
+use super::header::Header;
+use super::{Buf, stranded};
 use crate::cq::CompletionQueue;
 use crate::entry::Entry;
 use crate::error::{Error, Refused};
@@ -39,7 +39,6 @@ pub(crate) struct Shared<C> {
     slots: NonNull<Slot<C>>,
     count: usize,
     free: Mutex<Vec<u32>>,
-    reclaiming: Mutex<()>,
     region: Registered,
 }
 
@@ -67,7 +66,6 @@ impl<C> Pool<C> {
             slots,
             count: count as usize,
             free: Mutex::new((0..count).rev().collect()),
-            reclaiming: Mutex::new(()),
             region,
         });
         let home = Arc::as_ptr(&shared).cast::<()>();
@@ -80,6 +78,8 @@ impl<C> Pool<C> {
             // SAFETY: written once, before anybody has a handle to it.
             unsafe { slot.write(Slot { header, context: UnsafeCell::new(context) }) };
         }
+        // SAFETY: all slots are initialised; `Shared` forgets them before they go.
+        unsafe { stranded::note_pool(slots.as_ptr(), count as usize) };
         Ok(Pool { shared })
     }
 
@@ -111,26 +111,10 @@ impl<C> Pool<C> {
     /// without a completion that could still come (rules R7.16, R8.18, R10.15).
     ///
     /// Only those whose queue completed into `cq` come back, and only once `cq` was polled empty
-    /// after the queue was gone. Gives their number.
+    /// after the queue was gone. Gives their number. (With the last completion queue of such a queue pair, what
+    /// is stranded comes home by itself.)
     pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
-        let quiet = cq.quiet_books();
-        // One at a time: while a stranded handle is looked at, nobody else may take it and post it.
-        let _one = self.shared.reclaiming.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut count = 0;
-        for i in 0..self.shared.count {
-            let first = self.shared.slot(i).cast::<Header>();
-            // SAFETY: headers are initialised and alive; the fields read here are atomics.
-            let header = unsafe { &*first };
-            if let Some(queue) = header.posted_to().filter(|&queue| quiet.has(queue)) {
-                header.mark(false);
-                quiet.took(queue);
-                count += 1;
-                // SAFETY: the handle was with a queue that is gone, and no completion can bring it
-                // back any more (`quiet`), so it is ours.
-                drop(unsafe { super::BufList::<C>::from_word(word::of(first, word::LIST)) });
-            }
-        }
-        count
+        stranded::reclaim_pool(self.shared.slots.as_ptr(), &cq.quiet_books())
     }
 
     /// Deregisters and frees. Its buffers, and other handles to the pool, must be gone, or it comes back.
@@ -196,6 +180,7 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
 
 impl<C> Drop for Shared<C> {
     fn drop(&mut self) {
+        stranded::forget_pool(self.slots.as_ptr());
         for i in 0..self.count {
             let slot = self.slot(i);
             // SAFETY: initialised in `Pool::new`, dropped once; no handle is left.

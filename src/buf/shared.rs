@@ -57,6 +57,11 @@ fn register() -> MutexGuard<'static, BTreeSet<usize>> {
 
 /// Takes back the boxed handles that are with one of the queues in `quiet`. Gives their number.
 pub(crate) fn reclaim(quiet: &Quiet) -> usize {
+    lent_with(quiet).len()
+}
+
+/// The boxed handles that are with one of the queues in `quiet`.
+pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     let mut stranded = Vec::new();
     // Under the lock no other thread reclaims, and no header that is listed goes away.
     for &address in register().iter() {
@@ -72,8 +77,8 @@ pub(crate) fn reclaim(quiet: &Quiet) -> usize {
             stranded.push(unsafe { Lent::from_header(header) });
         }
     }
-    // Dropped outside the lock, which their Drop takes.
-    stranded.len()
+    // To be dropped outside the lock, which their Drop takes.
+    stranded
 }
 
 impl Lent {

@@ -52,6 +52,10 @@ impl CompletionChannel {
         }
     }
 
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        Arc::ptr_eq(self.handle.parents(), &context.handle)
+    }
+
     pub(crate) fn handle(&self) -> &Arc<handle::Channel> {
         &self.handle
     }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::buf::reclaim_everything;
 use crate::error::{Error, ErrorKind};
 use crate::in_flight::{Books, Quiet};
 use crate::sys::handle;
@@ -94,7 +95,6 @@ impl CqShared {
             })
             .collect();
         state.attached.extend(moved);
-        self.any_dead.store(true, Ordering::Release);
     }
 
     /// Some attached queue is gone.
@@ -148,5 +148,23 @@ impl CqShared {
     /// The handle, if no queue pair uses it.
     pub fn handle_mut(&mut self) -> Option<&mut handle::Cq> {
         Arc::get_mut(&mut self.handle)
+    }
+}
+
+impl Drop for CqShared {
+    /// Nobody can poll any more, and the queue pairs that completed here are destroyed, since each holds on to
+    /// this: no completion can come, and what is stranded with it has nobody else to ask for it.
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut quiet = Vec::new();
+        for Attachment { books, settled, .. } in state.attached.drain(..) {
+            if !settled {
+                books.settle();
+            }
+            if books.is_quiet() && books.outstanding_at_end() != 0 {
+                quiet.push(books);
+            }
+        }
+        reclaim_everything(&Quiet(quiet));
     }
 }

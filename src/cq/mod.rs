@@ -19,7 +19,7 @@ use crate::buf::{self, Buf};
 use crate::channel::CompletionChannel;
 use crate::context::Context;
 use crate::entry::Entry;
-use crate::error::{Error, Refused};
+use crate::error::{Error, ErrorKind, Refused};
 use crate::in_flight::Quiet;
 use crate::sys::handle;
 use crate::sys::types::{ibv_cq, ibv_wc};
@@ -69,6 +69,10 @@ impl<E: Entry> CompletionQueue<E> {
         let max = context.query_device()?.max_cqe;
         if cqe > max {
             return Err(Error::limit(VERB, "cqe", cqe.into(), max.into()));
+        }
+        if channel.is_some_and(|channel| !channel.is_of(context)) {
+            let what = "the completion channel and the completion queue";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
         let control = context.handle.control();
         let at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
@@ -131,14 +135,16 @@ impl<E: Entry> CompletionQueue<E> {
     /// Destroys it. Queues that complete into it must be gone, or it comes back.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
+        if Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut).is_none() {
+            let error = Error::os(VERB, libc::EBUSY, "queue pairs complete into it");
+            return Err(Refused::new(self, error));
+        }
         self.discard();
         let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
-        let error = match handle.map(handle::Cq::close) {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(errno)) => Error::os(VERB, errno, ""),
-            None => Error::os(VERB, libc::EBUSY, "queue pairs complete into it"),
-        };
-        Err(Refused::new(self, error))
+        match handle.map_or(Err(libc::EBUSY), handle::Cq::close) {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(Refused::new(self, Error::os(VERB, errno, ""))),
+        }
     }
 
     /// Sends the entries of all completions that are there home.

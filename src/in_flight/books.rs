@@ -89,6 +89,12 @@ impl Books {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
+    /// As if as many completions had been polled.
+    #[cfg(test)]
+    pub(super) fn begin_at(&self, completed: u32) {
+        self.completed.iter().for_each(|counter| counter.store(completed, Ordering::Relaxed));
+    }
+
     /// Completions polled so far, wrapping.
     pub fn completed(&self, direction: usize) -> u32 {
         self.completed[direction & 1].load(Ordering::Acquire)

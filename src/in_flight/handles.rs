@@ -53,15 +53,27 @@ impl<E: Entry> Handles<E> {
         }
     }
 
-    /// Opens new books after a reset. Completions of before it may still be in the completion queue,
-    /// so their room is given out only once they cannot come any more.
+    /// As if as many work requests had been posted and completed.
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, count: u32) {
+        self.seen = count;
+    }
+
+    /// Opens new books after a reset. The completions of `left` work requests of before it may still be in
+    /// the completion queue, so their room is given out only once they cannot come any more.
     ///
     /// # Safety
     /// `books` outlives the value.
-    pub(crate) unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32) {
+    pub(crate) unsafe fn reopen(
+        &mut self,
+        old: &Arc<Books>,
+        left: u32,
+        books: *const Books,
+        depth: u32,
+    ) {
         let direction = self.direction as usize;
         let mut withheld = std::mem::take(&mut self.withheld);
-        withheld.add(old, self.count().wrapping_sub(old.completed(direction)));
+        withheld.add(old, left);
         // SAFETY: the caller's contract.
         *self = unsafe { Handles::with_direction(books, depth, direction) };
         self.credit = depth.saturating_sub(withheld.total());
@@ -268,14 +280,18 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
         self.count()
     }
 
+    fn posted_as_wr_ids(&self) -> u32 {
+        self.count()
+    }
+
     fn completed(&self) -> u32 {
         // SAFETY: the books outlive the value.
         unsafe { (*self.books).completed(self.direction as usize) }
     }
 
-    unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32) {
+    unsafe fn reopen(&mut self, old: &Arc<Books>, left: u32, books: *const Books, depth: u32) {
         // SAFETY: the caller's contract.
-        unsafe { Handles::reopen(self, old, books, depth) };
+        unsafe { Handles::reopen(self, old, left, books, depth) };
     }
 
     fn release_all(&mut self) -> Vec<E> {

@@ -11,6 +11,8 @@ pub(crate) mod books;
 pub(crate) mod handles;
 mod rejected;
 pub(crate) mod ring;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
 
 pub(crate) use books::{Books, Quiet};
 pub use rejected::{PostError, PostErrorKind, Rejected};
@@ -108,14 +110,18 @@ pub trait SendBooks<E: Entry> {
     /// Work requests posted since the queue was made, wrapping.
     fn posted(&self) -> u32;
 
+    /// Those of them whose entry is in the wr_id, so that the shared books count their completions.
+    fn posted_as_wr_ids(&self) -> u32;
+
     /// Work requests known to have completed since the queue was made, wrapping.
     fn completed(&self) -> u32;
 
-    /// Opens new books after a reset; `release_all` has been called.
+    /// Opens new books after a reset; `release_all` has been called. The completions of `left` work requests of
+    /// before may still be in the completion queue.
     ///
     /// # Safety
     /// `books` outlives the value.
-    unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32);
+    unsafe fn reopen(&mut self, old: &Arc<Books>, left: u32, books: *const Books, depth: u32);
 
     /// Gives up all entries that are kept here, because the queue is gone or reset.
     fn release_all(&mut self) -> Vec<E>;

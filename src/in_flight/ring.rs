@@ -22,13 +22,14 @@ pub(crate) const RING: u64 = 1 << 63;
 /// - Slots `head..tail` (wrapping, modulo the length) hold the words of the entries that the device
 ///   owns, 0 where there is no buffer. All other slots hold nothing.
 /// - `tail - head <= cap + 1 <= slots.len()`, a power of two; the one beyond `cap` is the sentinel of a
-///   drain. Poisoning sets `cap` to 0 and ends posting.
+///   drain. Poisoning sets `cap` to 0 and ends posting, and so may what a reset withheld, for a while.
 /// - `books` outlives the value, and its id is in `id`.
 pub struct Ring<E: Entry> {
     slots: Box<[usize]>,
     head: u32,
     tail: u32,
     cap: u32,
+    poisoned: bool,
     id: u64,
     books: *const Books,
     /// Room that completions of before a reset may still take.
@@ -41,7 +42,7 @@ impl<E: Entry> Ring<E> {
     #[inline(never)]
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
     extern "C" fn recover(&mut self, n: u32) -> bool {
-        if self.cap != 0 {
+        if !self.poisoned {
             self.cap += self.withheld.recover();
         }
         self.fits(n)
@@ -52,6 +53,12 @@ impl<E: Entry> Ring<E> {
         let mask = self.slots.len() - 1;
         // SAFETY: the length is a power of two, so the masked index is within it.
         unsafe { self.slots.get_unchecked_mut(seq as usize & mask) }
+    }
+
+    /// As if as many work requests had been posted and completed.
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, sequence: u32) {
+        (self.head, self.tail) = (sequence, sequence);
     }
 
     /// Whether `wr_id` is that of an outstanding work request of this ring.
@@ -114,7 +121,18 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         // SAFETY: the books outlive the value (the caller's contract).
         let id = RING | (unsafe { (*books).id } as u64) << 32;
         let withheld = Withheld::default();
-        Ring { slots, head: 0, tail: 0, cap: depth, id, books, withheld, _entries: PhantomData }
+        let poisoned = false;
+        Ring {
+            slots,
+            head: 0,
+            tail: 0,
+            cap: depth,
+            poisoned,
+            id,
+            books,
+            withheld,
+            _entries: PhantomData,
+        }
     }
 
     #[inline(always)]
@@ -177,11 +195,14 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     fn poison(&mut self) {
+        self.poisoned = true;
         self.cap = 0;
     }
 
     fn needs_sentinel(&self) -> bool {
-        self.tail != self.head
+        // Beyond the capacity there is only the sentinel of a drain that was interrupted, and it is the last.
+        let outstanding = self.tail.wrapping_sub(self.head);
+        outstanding != 0 && outstanding <= self.cap
     }
 
     fn push_sentinel(&mut self) -> u64 {
@@ -201,20 +222,24 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     fn is_poisoned(&self) -> bool {
-        self.cap == 0
+        self.poisoned
     }
 
     fn posted(&self) -> u32 {
         self.tail
     }
 
+    fn posted_as_wr_ids(&self) -> u32 {
+        0
+    }
+
     fn completed(&self) -> u32 {
         self.head
     }
 
-    unsafe fn reopen(&mut self, old: &Arc<Books>, books: *const Books, depth: u32) {
+    unsafe fn reopen(&mut self, old: &Arc<Books>, left: u32, books: *const Books, depth: u32) {
         let mut withheld = std::mem::take(&mut self.withheld);
-        withheld.add(old, self.tail.wrapping_sub(self.head));
+        withheld.add(old, left);
         // SAFETY: the caller's contract.
         let mut new: Self = unsafe { SendBooks::new(books, depth) };
         new.cap = depth.saturating_sub(withheld.total());

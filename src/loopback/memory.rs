@@ -5,11 +5,12 @@
 #![allow(unsafe_code)] // Registered memory is reached through raw pointers.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::Verb;
 use super::fabric::State;
 use super::wr::Sge;
+use crate::open::Open;
 use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
 
 pub(super) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
@@ -35,6 +36,7 @@ pub(super) struct Mr {
 }
 
 /// The pointer that was registered, with its provenance.
+#[derive(Clone, Copy)]
 struct Base(NonNull<u8>);
 
 // SAFETY: a bare pointer. It is only used under the contract of `reg_mr`: the memory stays valid for
@@ -64,7 +66,9 @@ impl Key {
 /// A piece of a registered region, checked for range and rights, while the lock is held.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
-    at: NonNull<u8>,
+    region: Base,
+    region_length: usize,
+    offset: usize,
     length: usize,
     /// Whether anything but the registering program could write there meanwhile.
     shared: bool,
@@ -131,14 +135,17 @@ impl State {
         if mr.pd != pd || mr.access & rights != rights {
             return None;
         }
-        let base = mr.base.0;
-        let offset = usize::try_from(addr).ok()?.checked_sub(base.addr().get())?;
+        let offset = usize::try_from(addr).ok()?.checked_sub(mr.base.0.addr().get())?;
         if offset.checked_add(length)? > mr.length {
             return None;
         }
-        // SAFETY: offset <= mr.length, the length of the registered region that `base` points to.
-        let at = unsafe { base.add(offset) };
-        Some(Span { at, length, shared: mr.access & LOCAL_WRITE != 0 })
+        Some(Span {
+            region: mr.base,
+            region_length: mr.length,
+            offset,
+            length,
+            shared: mr.access & LOCAL_WRITE != 0,
+        })
     }
 
     /// The bytes that a gather list names, or `None` if a key, a range or a right is wrong.
@@ -170,72 +177,44 @@ impl State {
     }
 }
 
-/// Programs may look at memory that is open to the fabric while the device works on it, with relaxed
-/// atomics, so the device uses relaxed atomics too: `AtomicU64` for aligned words, `AtomicU8` for the
-/// rest. Everything else is ordered by the fabric's lock, which every verb takes.
+/// Programs may look at memory that is open to the fabric while the device works on it, so both do as `Open`
+/// says. Everything else is ordered by the fabric's lock, which every verb takes.
 impl Span {
+    fn open(&self) -> Open {
+        // SAFETY: valid while registered (the contract of `reg_mr`), for writes too (`shared`: LOCAL_WRITE),
+        // and the value is used under the lock. Memory that is not open to the fabric is the device's alone
+        // while a work request names it; its words are not shared with other buffers, which are
+        // whole words.
+        unsafe { Open::new(self.region.0, self.region_length) }
+    }
+
     /// Appends the bytes to `out`.
     pub(super) fn load(self, out: &mut Vec<u8>) {
         out.reserve(self.length);
-        if !self.shared {
-            // Nothing but reads can happen to memory registered without LOCAL_WRITE, and it may be
-            // behind a shared reference, from which no atomic may be made.
-            for at in 0..self.length {
-                // SAFETY: at < length, inside the region (`resolve`).
-                let byte = unsafe { self.at.add(at) };
-                // SAFETY: readable while registered (the contract of `reg_mr`).
-                out.push(unsafe { byte.read() });
-            }
+        if self.shared {
+            self.open().read(self.offset, self.length, |part| out.extend_from_slice(part));
             return;
         }
-        let mut at = 0;
-        while at < self.length {
-            if let Some(word) = self.word(at) {
-                out.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-                at += 8;
-            } else {
-                out.push(self.byte(at).load(Ordering::Relaxed));
-                at += 1;
-            }
+        // Nothing but reads can happen to memory registered without LOCAL_WRITE, and it may be
+        // behind a shared reference, from which no atomic may be made.
+        for at in self.offset..self.offset + self.length {
+            // SAFETY: inside the region (`resolve`).
+            let byte = unsafe { self.region.0.add(at) };
+            // SAFETY: readable while registered (the contract of `reg_mr`).
+            out.push(unsafe { byte.read() });
         }
     }
 
-    /// Writes `bytes`, which is no longer than the span.
+    /// Writes `bytes`, cut to the length of the span.
     pub(super) fn store(self, bytes: &[u8]) {
-        let mut at = 0;
-        while at < bytes.len().min(self.length) {
-            let chunk = bytes.get(at..).and_then(<[u8]>::first_chunk);
-            if let (Some(word), Some(chunk)) = (self.word(at), chunk) {
-                word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
-                at += 8;
-            } else {
-                self.byte(at).store(bytes[at], Ordering::Relaxed);
-                at += 1;
-            }
-        }
+        self.open().write(self.offset, &bytes[..bytes.len().min(self.length)]);
     }
 
     /// Runs `change` on the word at the start, if it is a whole aligned word.
     pub(super) fn atomic(self, change: impl FnOnce(&AtomicU64) -> u64) -> Option<u64> {
-        self.word(0).map(change)
-    }
-
-    fn word(&self, at: usize) -> Option<&AtomicU64> {
-        if at + 8 > self.length {
+        if self.length < 8 {
             return None;
         }
-        // SAFETY: at < length, inside the region (`resolve`).
-        let word = unsafe { self.at.add(at) }.cast::<u64>();
-        // SAFETY: aligned (tested here), inside the region, and valid for writes while registered
-        // (`shared`: LOCAL_WRITE). Concurrent accesses to open memory are atomic (see above), and
-        // those to memory the device owns do not happen; the borrow ends under the lock.
-        word.is_aligned().then(|| unsafe { AtomicU64::from_ptr(word.as_ptr()) })
-    }
-
-    fn byte(&self, at: usize) -> &AtomicU8 {
-        // SAFETY: at < length, inside the region (`resolve`).
-        let byte = unsafe { self.at.add(at) };
-        // SAFETY: as in `word`; a byte is always aligned.
-        unsafe { AtomicU8::from_ptr(byte.as_ptr()) }
+        self.open().word(self.offset).map(change)
     }
 }

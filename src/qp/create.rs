@@ -83,6 +83,13 @@ fn create<T: Transport, P: Profile>(
         let what = "the shared receive queue and the queue pair";
         return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
     }
+    for cq in [send_cq.shared(), recv_cq.shared()] {
+        // Kernels know objects by numbers that each context begins anew: they would take another for this one.
+        if !Arc::ptr_eq(&cq.handle().parents().context, pd.handle().parents()) {
+            let what = "the completion queue and the queue pair";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+    }
     let books = Books::new(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
     let booked = |n: u32| {
@@ -117,6 +124,7 @@ fn create<T: Transport, P: Profile>(
     if let Some(srq) = srq {
         // The queue books its room once; if this queue pair fails, the room stays booked for others.
         recv_cq.shared().attach(&srq.books, srq.buffers, true)?;
+        srq.completes_into(recv_cq.shared());
     }
 
     let parent = pd.handle();
@@ -219,7 +227,8 @@ pub(super) fn believe_in_send_depth<P: Profile>(
     depth: u32,
 ) -> Result<Core<P>, Error> {
     // New books would count from 0 again, and take completions of before for their own.
-    if core.send.posted() != 0 || core.send.completed() != 0 {
+    // And what a reset withheld would be given out.
+    if core.send.posted() != 0 || core.send.completed() != 0 || core.send.room() < core.depth.send {
         return Err(Error::os("believe_in_send_depth", libc::EBUSY, "sends were posted"));
     }
     core.send_cq.attach(&core.books, depth.saturating_sub(core.depth.send), false)?;

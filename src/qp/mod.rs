@@ -104,7 +104,7 @@ impl<P: Profile> Core<P> {
         }
         self.detach_all();
         self.handle.close()?;
-        self.books.end([self.send.posted(), self.recv.count()]);
+        self.books.end([self.send.posted_as_wr_ids(), self.recv.count()]);
         self.send_cq.notice_dead();
         self.recv_cq.notice_dead();
         self.ah = AhTable::default();

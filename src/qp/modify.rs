@@ -25,7 +25,7 @@ use crate::transport::{Rc, Transport, Uc, Ud};
     label = "no transition from `{S}` of `{T}` takes these attributes",
     note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts` (R8.1, R8.2)"
 )]
-pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<P> {
+pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> {
     /// The state that it leads to.
     type To: State;
 
@@ -107,7 +107,9 @@ setters! {
 /// One row of a state table: the struct, transport, states, and how it fills the attributes.
 macro_rules! rows {
     ($($attr:ty [$($p:ident)?]: $($t:ident $from:ident -> $to:ident),+; |$a:ident, $s:ident| $fill:block)*) => {$(
-        $(impl<P: Profile> Transition<$t, $from, P> for $attr {
+        $(impl<P: Profile> sealed::Sealed<$t, $from, P> for $attr {}
+
+        impl<P: Profile> Transition<$t, $from, P> for $attr {
             type To = $to;
 
             fn fill(&self, $a: &mut Attr) {
@@ -235,18 +237,23 @@ impl<P: Profile> Core<P> {
     /// New books: completions of before match nothing any more (R8.18).
     fn renew(&mut self, new: Arc<Books>) -> Vec<P::Entry> {
         let old = std::mem::replace(&mut self.books, new);
-        let (sends, receives) = (self.send.posted(), self.recv.count());
+        let posted = [self.send.posted_as_wr_ids(), self.recv.count()];
+        let sends = self.send.posted().wrapping_sub(self.send.completed());
+        let receives = self.recv.outstanding();
         let entries = self.send.release_all();
         let books = Arc::as_ptr(&self.books);
         // SAFETY: the core owns the books for as long as it has the queue.
-        unsafe { self.send.reopen(&old, books, self.depth.send) };
+        unsafe { self.send.reopen(&old, sends, books, self.depth.send) };
         // SAFETY: as above.
-        unsafe { self.recv.reopen(&old, books, self.depth.recv) };
-        old.end([sends, receives]);
+        unsafe { self.recv.reopen(&old, receives, books, self.depth.recv) };
         self.send_cq.renew(&old, &self.books);
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
             self.recv_cq.renew(&old, &self.books);
         }
+        // Only now, or a poll on another thread would take the booking for that of a queue that is gone.
+        old.end(posted);
+        self.send_cq.notice_dead();
+        self.recv_cq.notice_dead();
         entries
     }
 }
@@ -360,11 +367,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 mod sealed {
-    use super::*;
-    pub trait Sealed<P> {}
-    macro_rules! seal {
-        ($($t:ty)*) => { $(impl<P: Profile> Sealed<P> for $t {})* };
-    }
-    seal!(ConnectedInit ConnectedReinit RcRtr UcRtr RcRts<P> UcRts UdInit UdReinit UdRtr UdRts);
-    seal!(RcReturn UcReturn UdReturn Drain RcSqd<P> UcSqd UdSqd);
+    /// For each row, not for each type: with a profile of their own, users may write impls for our types.
+    pub trait Sealed<T, S, P> {}
 }

@@ -10,13 +10,14 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::buf::{Buf, Pool};
+use crate::buf::{Buf, Pool, reclaim_everything};
+use crate::cq::CqShared;
 use crate::entry::{Entry, Owned};
 use crate::error::{Error, ErrorKind, Refused};
-use crate::in_flight::Books;
+use crate::in_flight::{Books, Quiet};
 use crate::limits::{Limit, Max};
 use crate::pd::ProtectionDomain;
 use crate::rules::SharesReceives;
@@ -50,6 +51,8 @@ pub(crate) struct SrqCore {
     pub buffers: u32,
     pub pd: u32,
     id: SrqId,
+    /// Where its completions go.
+    cqs: Mutex<Vec<Weak<CqShared>>>,
 }
 
 /// A shared receive queue, as events name it. Unique in the process, and never used again.
@@ -83,10 +86,29 @@ impl SrqCore {
         self.handle.as_ptr()
     }
 
+    /// Its receives may complete into `cq`, which is to know when it goes.
+    pub fn completes_into(&self, cq: &Arc<CqShared>) {
+        let mut cqs = self.cqs.lock().unwrap_or_else(PoisonError::into_inner);
+        cqs.retain(|known| known.strong_count() != 0);
+        let cq = Arc::downgrade(cq);
+        if !cqs.iter().any(|known| known.ptr_eq(&cq)) {
+            cqs.push(cq);
+        }
+    }
+
     fn close(&mut self) -> Result<(), i32> {
+        if self.handle.is_closed() {
+            return Ok(());
+        }
         self.handle.close()?;
         // What is posted has no count here; the marks in the headers tell (see `Pool::reclaim`).
         self.books.end([0, 0]);
+        let cqs = self.cqs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        cqs.iter().filter_map(Weak::upgrade).for_each(|cq| cq.notice_dead());
+        if self.books.is_quiet() {
+            // No completion queue that lives ever had its completions: nobody else will ask.
+            reclaim_everything(&Quiet(vec![self.books.clone()]));
+        }
         Ok(())
     }
 }
@@ -142,7 +164,8 @@ impl ProtectionDomain {
                 // SAFETY: just created, and owned by nobody else.
                 let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
                 let home = pool.home();
-                let core = SrqCore { handle, books, home, buffers, pd: self.id(), id };
+                let cqs = Mutex::default();
+                let core = SrqCore { handle, books, home, buffers, pd: self.id(), id, cqs };
                 Ok(SharedReceiveQueue {
                     core: Arc::new(core),
                     poisoned: false,

@@ -20,6 +20,15 @@ mod flags {
     mod no_solicited_rdma_write;
 }
 
+mod forging {
+    mod a_context_stays_on_its_thread;
+    mod a_transition_of_ones_own;
+    mod an_entry_of_ones_own;
+    mod data_of_ones_own;
+    mod no_completion_leaves_a_drain;
+    mod no_state_by_exchange;
+}
+
 mod initiator {
     mod no_cmp_and_swp_without_reads;
     mod no_fetch_and_add_without_reads;

@@ -106,7 +106,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins", "--examples"]),
         Part::Loopback => {
             let mut args = vec!["test", "--features", FEATURES];
-            for name in ["conformance", "faults", "allocation", "raw", "endpoint"] {
+            for name in ["conformance", "attack", "faults", "allocation", "raw", "endpoint"] {
                 args.extend(["--test", name]);
             }
             cargo::run(&args)
@@ -141,20 +141,26 @@ fn doc() -> Result<()> {
 fn guest(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
-        "Building the conformance suite and the tests of rdma_cm",
-        &["test", "--no-run", "--test", "conformance", "--test", "imm_interop", "--test", "cm"],
+        "Building the conformance and attack suites, and the tests of rdma_cm",
+        &[
+            &["test", "--no-run", "--test", "conformance", "--test", "attack"][..],
+            &["--test", "imm_interop", "--test", "cm"],
+        ]
+        .concat(),
     )?;
     let examples =
         cargo::executables("Building the examples", &["build", "--release", "--examples"])?;
     let conformance = named(&tests, "conformance")?;
+    let attack = named(&tests, "attack")?;
     let imm = named(&tests, "imm_interop")?;
     let cm = named(&tests, "cm")?;
     let examples = named(&examples, "rc_pingpong")?;
     let examples = examples.parent().context("the examples are in a directory")?;
     let peer = imm_peer()?;
     let script = format!(
-        "set -e\n{conformance}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored --skip leaks::\n{cm} --ignored leaks::\nsh {pingpong} {examples}\nsh {cm_programs} {examples}\n",
+        "set -e\n{conformance}\n{attack}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored --skip leaks::\n{cm} --ignored leaks::\nsh {pingpong} {examples}\nsh {cm_programs} {examples}\n",
         conformance = conformance.display(),
+        attack = attack.display(),
         peer = peer.display(),
         imm = imm.display(),
         cm = cm.display(),

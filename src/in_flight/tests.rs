@@ -1,0 +1,73 @@
+//! The books where their counters wrap.
+
+use super::handles::Handles;
+use super::ring::{RING, Ring};
+use super::*;
+use crate::Buf;
+use crate::loopback::Fabric;
+
+const DEPTH: u32 = 5;
+
+fn pool() -> crate::Pool {
+    let pd = Fabric::new().open_device().alloc_pd().unwrap();
+    pd.create_pool(8, 8).unwrap()
+}
+
+/// Every sequence number around the wrap, at every fill: what the ring releases is what was put in, in order, and
+/// nothing but numbers in flight releases anything.
+#[test]
+fn a_ring_whose_sequence_numbers_wrap() {
+    let pool = pool();
+    let books = Books::new(1).unwrap();
+    // SAFETY: the books are dropped after the ring.
+    let mut ring: Ring<Buf> = unsafe { SendBooks::new(Arc::as_ptr(&books), DEPTH) };
+    ring.begin_at(u32::MAX - 6);
+    let mut sent = 0u8;
+    let mut released = 0u8;
+    for round in 0..20 {
+        while ring.fits(1) {
+            let mut buf = pool.take().unwrap();
+            buf.fill(&[sent]);
+            ring.commit([Some(buf)]);
+            sent += 1;
+        }
+        assert_eq!((ring.room(), ring.posted().wrapping_sub(ring.completed())), (0, DEPTH));
+        let (head, tail) = (ring.completed(), ring.posted());
+        let id = RING | (books.id as u64) << 32;
+        for wrong in [head.wrapping_sub(1), tail, head.wrapping_add(1 << 31)] {
+            assert!(!ring.owns(id | wrong as u64), "{wrong:#x} is not in flight");
+        }
+        let up_to = head.wrapping_add(round % DEPTH);
+        assert!(!ring.owns((id + (1 << 32)) | up_to as u64), "another queue's");
+        assert!(!ring.owns((id & !RING) | up_to as u64), "no ring's");
+        assert!(ring.owns(id | up_to as u64));
+        for buf in ring.release(id | up_to as u64) {
+            assert_eq!(buf[0], released);
+            released += 1;
+        }
+    }
+    assert!(ring.posted() < 100, "it wrapped");
+    assert_eq!(ring.release_all().len(), (sent - released) as usize);
+    assert_eq!(pool.available(), 8);
+}
+
+/// Credits are neither lost nor invented where the count of completions wraps.
+#[test]
+fn credits_whose_counters_wrap() {
+    let books = Books::new(1).unwrap();
+    books.begin_at(u32::MAX - 3);
+    // SAFETY: the books are dropped after the credits.
+    let mut credits: Handles<Buf> =
+        unsafe { Handles::with_direction(Arc::as_ptr(&books), DEPTH, books::SEND) };
+    credits.begin_at(u32::MAX - 3);
+    for _ in 0..20 {
+        while credits.has_room(1) {
+            credits.spend(1);
+        }
+        assert_eq!((credits.outstanding(), credits.free()), (DEPTH, 0));
+        for left in (1..DEPTH).rev() {
+            books.complete(books::SEND);
+            assert_eq!((credits.outstanding(), credits.free()), (left, DEPTH - left));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Contexts of the user's that panic when they are made or dropped, or that post and poll meanwhile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use proverbs::*;
+
+use crate::support::*;
+
+/// Counts, and panics when it is dropped, unless that would be the second panic at once.
+struct Loud(Arc<AtomicUsize>);
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+        if !std::thread::panicking() {
+            resume_unwind(Box::new("on purpose"));
+        }
+    }
+}
+
+profile! { WithLoud { entry: Buf<Loud> } }
+profile! { WithLoudRing { entry: Buf<Loud>, signaling: Selective } }
+
+#[test]
+fn a_context_that_panics_while_it_is_made() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        pd.create_pool_with(8, 64, |i| {
+            if i == 5 {
+                resume_unwind(Box::new("on purpose"));
+            }
+            Loud(dropped.clone())
+        })
+    }));
+    assert!(made.is_err());
+    assert_eq!(dropped.load(SeqCst), 5);
+    // The region is deregistered, so nothing of it is left.
+    pd.destroy().unwrap();
+}
+
+/// The last handle to a pool is in a completion, in a ring, in an error, in a list: wherever it is dropped, the
+/// contexts are, and panic there.
+#[test]
+fn contexts_that_panic_when_their_pool_goes() {
+    for place in 0..5 {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let pool = pd.create_pool_with(2, 64, |_| Loud(dropped.clone())).unwrap();
+        let buf = pool.take().unwrap();
+        drop(pool);
+        let wish = Wish::new();
+        let went = catch_unwind(AssertUnwindSafe(|| {
+            let cq = dev.ctx.create_cq::<Buf<Loud>>(30).unwrap();
+            if place < 3 {
+                let qp = pd.create_qp::<Rc, WithLoud>(&cq, &cq, wish.depth).unwrap();
+                let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
+                match place {
+                    // Stranded: it goes with the completion queue.
+                    0 => qp.post_recv(Recv::new(buf)).unwrap(),
+                    // In a completion that the queue polls when it goes.
+                    1 => {
+                        qp.post_recv(Recv::new(buf)).unwrap();
+                        drop(qp.to_error().unwrap());
+                    }
+                    // In an error.
+                    _ => {
+                        drop(post_send!(qp, [Send::inline_slice(&[0; 99]), Send::new(buf)]));
+                    }
+                }
+            } else {
+                let qp = pd.create_qp::<Rc, WithLoudRing>(&cq, &cq, wish.depth).unwrap();
+                let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
+                let mut slots = SendSlots::<1>::new();
+                if place == 3 {
+                    qp.post_send(Send::new(buf)).unwrap();
+                } else {
+                    qp.send_list(&mut slots).push(Send::new(buf)).unwrap();
+                }
+            }
+        }));
+        assert!(went.is_err(), "place {place}");
+        // One panic, and the other context was dropped or leaked, but nothing twice.
+        assert!(matches!(dropped.load(SeqCst), 1 | 2), "place {place}");
+        pd.destroy().unwrap();
+    }
+}
+
+/// A context that posts to another queue pair, polls its completion queue and takes from a pool when it is dropped.
+#[test]
+fn a_context_that_posts_and_polls_when_it_is_dropped() {
+    struct Busy(Arc<Mutex<Pair<Rc>>>);
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let mut p = self.0.lock().unwrap();
+            let p = &mut *p;
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(Send::new(filled(&p.pool, b"last words"))).unwrap();
+            poll(&p.dev, &mut p.ca, 1);
+            assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"last words");
+            assert_eq!(p.pool.reclaim(&mut p.ca), 0);
+        }
+    }
+    profile! { WithBusy { entry: Buf<Busy> } }
+    let pair = Arc::new(Mutex::new(Pair::<Rc>::new()));
+    let (dev, pd) = {
+        let p = pair.lock().unwrap();
+        (p.dev.clone(), p.pd.clone())
+    };
+    let pool = pd.create_pool_with(3, 64, |_| Busy(pair.clone())).unwrap();
+    let cq = dev.ctx.create_cq::<Buf<Busy>>(30).unwrap();
+    let qp = pd.create_qp::<Rc, WithBusy>(&cq, &cq, Wish::new().depth).unwrap();
+    let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
+    while let Some(buf) = pool.take() {
+        qp.post_recv(Recv::new(buf)).unwrap();
+    }
+    drop(pool);
+    drop(qp);
+    // Here the stranded buffers come home, the pool goes with the last, and its contexts talk.
+    drop(cq);
+    assert_eq!(Arc::strong_count(&pair), 1);
+}
+
+/// A buffer in the context of another one, of the same pool and of its own.
+#[test]
+fn contexts_that_hold_buffers() {
+    struct Nest(Option<Buf<Nest>>);
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (outer, inner) = (
+        pd.create_pool_with(2, 64, |_| Nest(None)).unwrap(),
+        pd.create_pool_with(2, 64, |_| Nest(None)).unwrap(),
+    );
+    let mut a = outer.take().unwrap();
+    a.context_mut().0 = inner.take();
+    let in_a = a.context_mut().0.as_mut().unwrap();
+    in_a.fill(b"nested");
+    in_a.context_mut().0 = inner.take();
+    drop(inner);
+    assert_eq!(&a.context().0.as_ref().unwrap()[..], b"nested");
+    drop(a);
+    // It keeps its context while it is at home; with the pool go both.
+    assert_eq!(outer.available(), 2);
+    let mut b = outer.take().unwrap();
+    let inside = b.context_mut().0.take().unwrap();
+    drop((outer, b));
+    assert!(inside.context().0.is_some());
+    // A cycle within a pool keeps it for ever, so it is undone here.
+    let mut inside = inside;
+    drop(inside.context_mut().0.take());
+    drop(inside);
+    pd.destroy().unwrap();
+}

@@ -1,0 +1,59 @@
+//! Things given to those whom they do not belong to.
+
+use proverbs::loopback::Fabric;
+use proverbs::*;
+
+use crate::support::*;
+
+/// A second context of the same device: its handles have the same numbers as the first one's.
+fn other_context(dev: &Device) -> Context {
+    match dev.kind {
+        Kind::Loopback => Fabric::new().open_device(),
+        _ => Context::open(&dev.ctx.name()).unwrap(),
+    }
+}
+
+#[test]
+fn a_completion_queue_of_another_context() {
+    let dev = Device::open();
+    let (pd, here) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq::<Buf>(20).unwrap());
+    let other = other_context(&dev);
+    let there = other.create_cq::<Buf>(20).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    for (send, recv) in [(&there, &there), (&here, &there), (&there, &here)] {
+        let error = pd.create_qp::<Rc, DefaultProfile>(send, recv, depth).unwrap_err();
+        let text =
+            "ibv_create_qp: the completion queue and the queue pair belong to different contexts";
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!((here.unbooked(), there.unbooked()), (here.capacity(), there.capacity()));
+    pd.create_qp::<Rc, DefaultProfile>(&here, &here, depth).unwrap();
+}
+
+#[test]
+fn a_completion_channel_of_another_context() {
+    let dev = Device::open();
+    let other = other_context(&dev);
+    let channel = other.create_comp_channel().unwrap();
+    let error = dev.ctx.create_cq_on::<Buf>(20, &channel).unwrap_err();
+    let text = "ibv_create_cq: the completion channel and the completion queue belong to different contexts";
+    assert_eq!(error.to_string(), text);
+    other.create_cq_on::<Buf>(20, &channel).unwrap();
+}
+
+/// A limit whose 32-bit form is 0 would be granted by every device, and hold for nothing.
+#[test]
+fn limits_beyond_32_bits() {
+    profile! { Inline { max_inline: 4294967296 } }
+    profile! { Gather { max_send_sge: 4294967296 } }
+    profile! { Scatter { max_recv_sge: 8589934592 } }
+    assert_eq!(<Max<4294967296> as Limit>::VALUE, u32::MAX);
+    let dev = Device::open();
+    let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq::<Buf>(20).unwrap());
+    let depth = Depth { send: 2, recv: 2 };
+    assert!(pd.create_qp::<Rc, Inline>(&cq, &cq, depth).is_err());
+    assert!(pd.create_qp::<Rc, Gather>(&cq, &cq, depth).is_err());
+    assert!(pd.create_qp::<Rc, Scatter>(&cq, &cq, depth).is_err());
+    let pool = pd.create_pool(1, 8).unwrap();
+    assert!(pd.create_srq::<Rc, Buf, Max<4294967296>, ()>(&pool).is_err());
+}

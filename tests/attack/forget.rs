@@ -1,0 +1,177 @@
+//! `mem::forget` of each type there is: what was forgotten leaks, and everything else goes on.
+//!
+//! (Completions, iterators, lists, queue pairs and refused posts are in `tests/conformance/forget.rs`.)
+
+use std::mem::forget;
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { OnSrq { receive: SharedRq } }
+profile! { Ring { signaling: Selective } }
+profile! { Any { entry: AnyBuf, max_send_sge: 3 } }
+
+/// One message from `a` to `b`: whatever was forgotten, this goes on.
+#[track_caller]
+fn goes_on(p: &mut Pair<Rc>) {
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::new(filled(&p.pool, b"on"))).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"on");
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+#[test]
+fn parents() {
+    let mut p = Pair::<Rc>::new();
+    forget(p.dev.ctx.clone());
+    forget(p.pd.clone());
+    forget(p.pool.clone());
+    goes_on(&mut p);
+    assert!(p.dev.ctx.destroy().is_err());
+    assert!(p.pd.destroy().is_err());
+    assert!(p.pool.destroy().is_err());
+}
+
+#[test]
+fn memory() {
+    let mut p = Pair::<Rc>::new();
+    forget(p.pool.take());
+    let shared = filled(&p.pool, b"shared").freeze();
+    forget(shared.clone());
+    drop(shared);
+    forget(BufList::from([poisoned(&p.pool), poisoned(&p.pool)]));
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    forget(region.piece(0, 8).unwrap());
+    let remote = region.remote();
+    let region = region.destroy().unwrap_err();
+    p.a.post_send(RdmaWrite::inline(b"open", remote.write())).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    forget(region);
+    goes_on(&mut p);
+    assert_eq!(p.pool.available(), 36);
+}
+
+#[test]
+fn queues_and_channels() {
+    let mut p = Pair::<Rc>::new();
+    let channel = p.dev.ctx.create_comp_channel().unwrap();
+    let on = p.dev.ctx.create_cq_on::<Buf>(20, &channel).unwrap();
+    forget(on);
+    let channel = channel.destroy().unwrap_err().object;
+    forget(channel);
+    let pool = p.pd.create_pool(4, 64).unwrap();
+    let mut srq = p.pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
+    srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+    let qp = p.pd.create_qp_on_srq::<Rc, OnSrq, _>(&p.ca, &p.ca, &srq, 2).unwrap();
+    forget(srq);
+    drop(qp);
+    goes_on(&mut p);
+    assert_eq!((poll_empty(&mut p.ca), pool.reclaim(&mut p.ca), pool.available()), (0, 0, 3));
+    forget(p.cb);
+    drop((p.a, p.b));
+}
+
+/// A completion queue that was forgotten can never be polled again: what is in flight there is lost with it, and
+/// not given back as if nobody had it.
+#[test]
+fn a_completion_queue_with_receives_posted() {
+    let mut p = Pair::<Rc>::new();
+    for _ in 0..3 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    forget(p.cb);
+    p.a.post_send(Send::inline(b"into the void")).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    drop(p.b);
+    drop((p.a, p.ca));
+    assert_eq!(p.pool.available(), 37);
+}
+
+#[test]
+fn address_handles() {
+    let mut p = Pair::<Ud>::new();
+    forget(p.pd.create_ah(p.dev.vector()).unwrap());
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::inline(b"there").to(to)).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"there");
+    poll(&p.dev, &mut p.ca, 1);
+    let stranger = p.pd.create_ah(p.dev.vector()).unwrap();
+    let other = p.dev.ctx.alloc_pd().unwrap();
+    let qp = other.create_qp::<Ud, DefaultProfile>(&p.ca, &p.ca, Depth { send: 1, recv: 1 });
+    forget(qp.unwrap().add_address_handle(stranger).unwrap_err());
+    assert!(p.pd.destroy().is_err());
+}
+
+#[test]
+fn refusals_and_results() {
+    let p = Pair::<Rc>::new();
+    let busy = p.pd.destroy().unwrap_err();
+    forget(busy);
+    let nowhere = AddressVector { port: 99, ..p.dev.vector() };
+    let qp = p.a.reset().unwrap().0;
+    let init = ConnectedInit { pkey_index: 0, port: 99, access: QpAccess::all() };
+    let refused = qp.modify(init).unwrap_err();
+    forget(refused);
+    let _ = nowhere;
+    // The queue pair that was forgotten with its refusal still holds its completion queue.
+    assert!(p.ca.destroy().is_err());
+}
+
+#[test]
+fn what_a_post_is_made_of() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 64).unwrap();
+    let mut cq = dev.ctx.create_cq(30).unwrap();
+    let qp = pd.create_qp::<Rc, Any>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
+    forget(qp.begin_send());
+    forget(qp.begin_recv());
+    forget(Send::new(poisoned(&pool)));
+    forget(Recv::new(poisoned(&pool)));
+    forget(RdmaWrite::new(
+        [poisoned(&pool)],
+        RemoteSlice::<RemoteAll>::from_parts(8, 8, 1).write(),
+    ));
+    let mut slots = RecvSlots::<3>::new();
+    let mut list = qp.recv_list(&mut slots);
+    list.push(Recv::new(poisoned(&pool))).unwrap();
+    forget(list);
+    forget(slots);
+    assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding(), pool.available()), (0, 0, 4));
+    qp.post_send(Send::new(poisoned(&pool))).unwrap();
+    qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    let mut qp = qp.to_error().unwrap();
+    let mut found = 0;
+    qp.drain(&mut cq, |drained| {
+        found += 1;
+        forget(drained);
+    })
+    .unwrap();
+    assert_eq!((found, pool.available()), (2, 2));
+}
+
+#[test]
+fn a_result_of_a_ring() {
+    let mut p = Pair::<Rc, Ring>::new();
+    for _ in 0..2 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    forget(p.a.post_send_unsignaled(Send::new(filled(&p.pool, &[0]))).unwrap());
+    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    until(&p.dev, "the completion", || {
+        let Some(completion) = p.ca.poll_one().unwrap() else { return false };
+        // With it go the names of two entries, which stay in the ring for the next completion.
+        forget(p.a.complete(completion));
+        true
+    });
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::new(filled(&p.pool, &[2]))).unwrap();
+    let (_, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
+    assert_eq!(released.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
+    poll(&p.dev, &mut p.cb, 3);
+    drop(released);
+    assert_eq!(p.pool.available(), 40);
+}

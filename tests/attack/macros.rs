@@ -1,0 +1,66 @@
+//! The posting macros, called where everything around them is hostile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use proverbs::*;
+
+use crate::support::*;
+
+/// Methods of the names that the macros use, for every type there is. By the rules of method lookup those that
+/// take `&self` come before inherent ones that take `&mut self`, unless the call is written with care.
+#[allow(dead_code)] // never used is what they shall be
+mod hijack {
+    /// What a stolen work request would leave: an entry for one that was never written.
+    pub struct Stolen {
+        pub entry: Option<proverbs::Buf>,
+    }
+
+    pub trait Sends {
+        fn slot<A>(&self, _: A) -> [u64; 18] {
+            panic!("hijacked")
+        }
+        fn emit<A, B, C>(&self, _: A, _: B, _: C, _: *mut u8) -> Stolen {
+            Stolen { entry: None }
+        }
+        fn post<A, B, C>(&self, _: A, _: B, _: C) {}
+    }
+    impl<T> Sends for T {}
+
+    pub trait Receives {
+        fn emit<A, B>(&self, _: A, _: B, _: *mut u8) -> Stolen {
+            Stolen { entry: None }
+        }
+    }
+    impl<T> Receives for T {}
+}
+
+#[test]
+fn methods_of_traits_in_scope_are_not_taken_for_ours() {
+    let mut p = Pair::<Rc>::new();
+    {
+        #[allow(unused_imports)]
+        use hijack::Receives;
+        post_recv!(p.b, [Recv::new(poisoned(&p.pool))]).unwrap();
+    }
+    {
+        #[allow(unused_imports)]
+        use hijack::Sends;
+        post_send!(p.a, [Send::new(filled(&p.pool, b"ours"))]).unwrap();
+    }
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"ours");
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+#[test]
+fn a_panic_between_work_requests_posts_nothing() {
+    let mut p = Pair::<Rc>::new();
+    let attempt = AssertUnwindSafe(|| {
+        let (first, nothing) = (filled(&p.pool, &[1]), Vec::<Buf>::new());
+        post_send!(
+            p.a,
+            [Send::new(first), Send::new(nothing.into_iter().next().expect("on purpose"))]
+        )
+    });
+    assert!(catch_unwind(attempt).is_err());
+    assert_eq!((p.a.sends_outstanding(), p.a.send_room(), p.pool.available()), (0, 8, 40));
+}

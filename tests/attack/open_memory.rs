@@ -1,0 +1,73 @@
+//! Regions that a peer and several threads touch at once: every access is atomic and of one size.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use proverbs::*;
+
+use crate::support::*;
+
+/// A peer writes a region piecemeal while one thread looks at its cells, and another copies bytes in and out.
+#[test]
+fn bytes_cells_and_a_peer_at_the_same_places() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAll>(43).unwrap();
+    let rounds = if cfg!(miri) { 12 } else { 400 };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..rounds {
+                let cell = region.cell(8 * (i as usize % 5)).unwrap();
+                cell.fetch_add(1, Relaxed);
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let mut bytes = [0; 43];
+            for i in 0..rounds {
+                region.read_at(0, &mut bytes).unwrap();
+                region.write_at(i as usize % 40, &[i as u8; 3]).unwrap();
+                thread::yield_now();
+            }
+        });
+        for i in 0..rounds {
+            let at = region.remote().slice(i as u64 % 30, 13).unwrap();
+            p.a.post_send(RdmaWrite::inline(&[i as u8; 13], at.write())).unwrap();
+            let mut into = poisoned(&p.pool);
+            into.set_len(13);
+            p.a.post_send(RdmaRead::new(into, at.read())).unwrap();
+            p.a.post_send(FetchAndAdd::new(
+                poisoned(&p.pool),
+                region.remote().atomic(16).unwrap(),
+                1,
+            ))
+            .unwrap();
+            poll(&p.dev, &mut p.ca, 3);
+        }
+    });
+}
+
+/// A piece of no bytes, a piece at the end, and offsets that wrap.
+#[test]
+fn the_edges_of_a_region() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let region = pd.register::<RemoteAll>(12).unwrap();
+    region.write_at(12, &[]).unwrap();
+    region.read_at(12, &mut []).unwrap();
+    region.write_at(5, b"ends so").unwrap();
+    let mut end = [0; 4];
+    region.read_at(8, &mut end).unwrap();
+    assert_eq!(&end, b"s so");
+    assert_eq!(region.piece(12, 0).unwrap().len(), 0);
+    for (offset, len) in [(12, 1), (13, 0), (usize::MAX, 0), (usize::MAX, 2), (1, usize::MAX)] {
+        assert!(region.piece(offset, len).is_err(), "{offset} {len}");
+    }
+    assert!(region.read_at(usize::MAX, &mut end).is_err());
+    assert!(region.write_at(9, &end).is_err());
+    for offset in [8, 5, 12, usize::MAX, usize::MAX - 7] {
+        assert!(region.cell(offset).is_err(), "{offset}");
+    }
+    let slice = region.remote();
+    assert!(slice.slice(u64::MAX, 2).is_err() && slice.atomic(u64::MAX).is_err());
+    assert!(slice.atomic(5).is_err() && slice.slice(12, 0).is_ok());
+}

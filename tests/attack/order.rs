@@ -1,0 +1,91 @@
+//! Whatever goes first, everything comes home, and nothing leaks that was not forgotten.
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+profile! { OnSrq { receive: SharedRq } }
+
+/// A region that is open, buffers that are exclusive, shared and lists, all with the device, and every order of
+/// going: with the completion queue goes the last chance to poll, so what is stranded comes home by itself.
+#[test]
+fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
+    profile! { Any { entry: AnyBuf, max_recv_sge: 2 } }
+    for order in 0..6 {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(8, 64).unwrap();
+        let region = pd.register::<RemoteRead>(64).unwrap();
+        let cq = dev.ctx.create_cq::<AnyBuf>(30).unwrap();
+        let qp = pd.create_qp::<Rc, Any>(&cq, &cq, Depth { send: 8, recv: 8 }).unwrap();
+        // A peer that is not there: nothing completes.
+        let wish = Wish::new();
+        let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
+        qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        qp.post_recv(Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
+        qp.post_send(Send::new(filled(&pool, b"exclusive"))).unwrap();
+        qp.post_send(Send::new(filled(&pool, b"shared").freeze())).unwrap();
+        qp.post_send(Send::new(region.piece(0, 8).unwrap())).unwrap();
+        let watch = pool.clone();
+        match order {
+            0 => drop((qp, cq, pool, region, pd)),
+            1 => drop((cq, qp, pool, region, pd)),
+            2 => drop((pool, region, pd, cq, qp)),
+            3 => drop((pd, pool, qp, region, cq)),
+            4 => {
+                qp.destroy().unwrap();
+                cq.destroy().unwrap();
+                region.destroy().unwrap();
+                drop((pool, pd));
+            }
+            _ => {
+                let (qp, _) = qp.reset().unwrap();
+                drop((cq, region, qp, pool, pd));
+            }
+        }
+        assert_eq!(watch.available(), 8, "order {order}");
+        watch.destroy().unwrap();
+        dev.ctx.destroy().unwrap();
+    }
+}
+
+#[test]
+fn a_shared_receive_queue_that_nobody_used() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
+    srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+    srq.destroy().unwrap();
+    assert_eq!(pool.available(), 4);
+}
+
+/// The queue pair goes, the completion queue is polled, and only then the shared receive queue goes.
+#[test]
+fn a_shared_receive_queue_that_goes_last() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let mut cq = dev.ctx.create_cq(30).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
+    let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap();
+    srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+    drop(qp);
+    assert_eq!(poll_empty(&mut cq), 0);
+    srq.destroy().unwrap();
+    assert_eq!(poll_empty(&mut cq), 0);
+    assert_eq!((pool.reclaim(&mut cq), pool.available()), (1, 4));
+    assert_eq!(cq.unbooked(), cq.capacity());
+}
+
+/// A queue that is busy keeps what it holds, instead of throwing other queues' messages away.
+#[test]
+fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
+    let mut p = Pair::<Rc>::new();
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::inline(b"kept")).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let mut cb = p.cb.destroy().unwrap_err().object;
+    assert_eq!(poll(&p.dev, &mut cb, 1).remove(0).received().data(), b"kept");
+}

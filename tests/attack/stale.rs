@@ -1,0 +1,114 @@
+//! Completions, credits and sentinels of a life before.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+
+/// Brings two queue pairs in RESET up again.
+fn again<P: Profile>(
+    dev: &Device,
+    a: QueuePair<Rc, Reset, P>,
+    b: QueuePair<Rc, Reset, P>,
+) -> (QueuePair<Rc, Rts, P>, QueuePair<Rc, Rts, P>)
+where
+    Rc: Bring<P>,
+{
+    let (na, nb, wish) = (a.qp_num(), b.qp_num(), Wish::new());
+    (Rc::up(a, dev, nb, &wish), Rc::up(b, dev, na, &wish))
+}
+
+/// Fills the completion queue of a ring, resets, and fills it again: it must not overrun (R9.9).
+#[test]
+fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
+    let wish = Wish { cqe: 17, ..Wish::new() };
+    let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Ring>::with(&wish);
+    for round in 0..3 {
+        let mut posted = 0;
+        while a.send_room() != 0 {
+            b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+            a.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+            posted += 1;
+        }
+        poll(&dev, &mut cb, posted);
+        let (ra, entries) = a.reset().unwrap();
+        assert_eq!(entries.len(), posted);
+        let (rb, _) = b.reset().unwrap();
+        (a, b) = again(&dev, ra, rb);
+    }
+    // Whatever is in the queue is stale, and the queue is alive.
+    until(&dev, "room for all", || {
+        for completion in ca.poll().expect("the completion queue did not overrun") {
+            assert!(a.complete(completion).is_err());
+        }
+        a.send_room() == 8
+    });
+    poll_empty(&mut cb);
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(Send::new(filled(&pool, b"fresh"))).unwrap();
+    let (status, released) = complete(&dev, &mut ca, &mut a, 1).remove(0);
+    assert_eq!((status, &released[0][..]), (Ok(()), &b"fresh"[..]));
+    poll(&dev, &mut cb, 1);
+    drop(released);
+    assert_eq!(pool.available(), 40);
+}
+
+/// A drain that ends half way (its closure panics) has posted its sentinel; the next one needs none. A second
+/// sentinel would take the slot of the oldest entry.
+#[test]
+fn a_drain_that_was_interrupted_is_taken_up_again() {
+    let p = Pair::<Rc, Ring>::new();
+    let (dev, pd, pool) = (p.dev, p.pd, p.pool);
+    let wish = Wish { depth: Depth { send: 3, recv: 3 }, ..Wish::new() };
+    let mut cq = dev.ctx.create_cq(30).unwrap();
+    let other = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+    let mut other = Rc::init(other, &wish);
+    for i in 0..3 {
+        other.post_recv(Recv::new(filled(&pool, &[10 + i]))).unwrap();
+    }
+    // Their completions are in front of the ring's.
+    let other = other.to_error().unwrap();
+    until(&dev, "the receives are flushed", || other.query().is_ok());
+
+    let qp = pd.create_qp::<Rc, Ring>(&cq, &cq, wish.depth).unwrap();
+    let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
+    let number = |i: u8| Send::new(filled(&pool, &[i]));
+    post_send!(qp, [number(0), number(1), number(2)]).unwrap();
+    let mut qp = qp.to_error().unwrap();
+    let (mut found, mut foreign) = (Vec::new(), 0);
+    while foreign < 4 && found.is_empty() {
+        let interrupted = AssertUnwindSafe(|| {
+            qp.drain(&mut cq, |drained| match drained {
+                Drained::Entry(buf) => found.push(buf[0]),
+                Drained::Other(completion) => {
+                    foreign += 1;
+                    drop(completion);
+                    std::panic::resume_unwind(Box::new("on purpose"));
+                }
+            })
+            .unwrap();
+        });
+        assert_eq!(catch_unwind(interrupted).is_err(), foreign <= 3 && found.is_empty());
+    }
+    assert_eq!((found, foreign), (vec![0, 1, 2], 3));
+    assert_eq!((qp.sends_outstanding(), pool.available()), (0, 40));
+    drop((other, qp));
+}
+
+/// A hidden hook for tests is safe to call: it must not give out room that is withheld.
+#[test]
+fn the_hook_for_depths_does_not_forget_what_a_reset_withheld() {
+    let wish = Wish { cqe: 20, ..Wish::new() };
+    let Pair { mut a, mut b, ca, mut cb, pool, dev, .. } = Pair::<Rc>::with(&wish);
+    for _ in 0..8 {
+        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(Send::new(filled(&pool, b"x"))).unwrap();
+    }
+    poll(&dev, &mut cb, 8);
+    let (a, _) = a.reset().unwrap();
+    assert!(a.believe_in_send_depth(8).is_err(), "8 completions are still in the queue");
+    drop((ca, b));
+}

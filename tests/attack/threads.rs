@@ -1,0 +1,168 @@
+//! Objects that move between threads, and objects of one kind on several threads at once.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { OnSrq { receive: SharedRq } }
+profile! { Ring { signaling: Selective } }
+
+const ROUNDS: usize = if cfg!(miri) { 4 } else { 200 };
+
+/// One thread resets a queue pair again and again while another polls its completion queue empty: the booking must
+/// stay with the queue pair (R9.9).
+#[test]
+fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
+    let Pair { a, b, ca, cb, pool, dev, .. } = Pair::<Rc>::new();
+    let (booked, stop) = (ca.unbooked(), AtomicBool::new(false));
+    let mut survivor = None;
+    let mut ca = thread::scope(|scope| {
+        let (stop, reclaimer) = (&stop, &pool);
+        let poller = scope.spawn(move || {
+            let mut ca = ca;
+            while !stop.load(SeqCst) {
+                poll_empty(&mut ca);
+                reclaimer.reclaim(&mut ca);
+                thread::yield_now();
+            }
+            ca
+        });
+        let mut held = Some(a);
+        for _ in 0..ROUNDS {
+            let mut a = held.take().unwrap();
+            while let Ok(()) = a.post_send(Send::inline(b"nobody receives it")) {}
+            if let Some(buf) = pool.take() {
+                a.post_recv(Recv::new(buf)).unwrap();
+            }
+            let qp = a.reset().unwrap().0;
+            let mut a = Rc::up(qp, &dev, b.qp_num(), &Wish::new());
+            while a.recv_room() == 0 {
+                thread::yield_now();
+            }
+            held = Some(a);
+        }
+        stop.store(true, SeqCst);
+        // Not dropped here: its booking is looked at.
+        std::mem::swap(&mut held, &mut survivor);
+        poller.join().unwrap()
+    });
+    poll_empty(&mut ca);
+    assert_eq!(ca.unbooked(), booked);
+    pool.reclaim(&mut ca);
+    drop(survivor);
+    poll_empty(&mut ca);
+    pool.reclaim(&mut ca);
+    assert_eq!((ca.unbooked(), pool.available()), (ca.capacity(), 40));
+    drop((b, cb));
+}
+
+/// One shared receive queue that completes into queues on two threads, and a third thread that feeds it.
+#[test]
+fn a_shared_receive_queue_and_two_completion_queues() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (pool, feed) = (pd.create_pool(20, 64).unwrap(), pd.create_pool(6, 64).unwrap());
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    let wish = Wish { depth: Depth { send: 4, recv: 4 }, ..Wish::new() };
+    let mut receivers = Vec::new();
+    for number in 0..2u8 {
+        let (mine, theirs) = (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
+        let sender = pd.create_qp::<Rc, DefaultProfile>(&mine, &mine, wish.depth).unwrap();
+        let receiver = pd.create_qp_on_srq::<Rc, OnSrq, _>(&theirs, &theirs, &srq, 4).unwrap();
+        let (ns, nr) = (sender.qp_num(), receiver.qp_num());
+        let sender = Rc::up(sender, &dev, nr, &wish);
+        let receiver = Rc::up(receiver, &dev, ns, &wish);
+        receivers.push((number, sender, receiver, mine, theirs));
+    }
+    thread::scope(|scope| {
+        let (dev, pool) = (&dev, &pool);
+        let workers: Vec<_> = receivers
+            .into_iter()
+            .map(|(number, mut sender, receiver, mut mine, mut theirs)| {
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        sender.post_send(Send::new(filled(pool, &[number]))).unwrap();
+                        let mut got = 0;
+                        until(dev, "the message", || {
+                            for completion in theirs.poll().unwrap() {
+                                let Outcome::Received(message) = completion.outcome() else {
+                                    panic!("an arrival")
+                                };
+                                assert_eq!(message.data(), [number]);
+                                got += 1;
+                            }
+                            thread::yield_now();
+                            got == 1
+                        });
+                        poll(dev, &mut mine, 1);
+                    }
+                    drop(receiver);
+                })
+            })
+            .collect();
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            while let Some(buf) = feed.take() {
+                srq.post_srq_recv(Recv::new(buf)).unwrap();
+            }
+            thread::yield_now();
+        }
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+    assert_eq!(pool.available(), 20);
+    srq.destroy().unwrap();
+    assert_eq!(feed.available(), 6, "the receives that nobody used are at home");
+}
+
+/// Buffers taken, dropped, frozen and reclaimed on several threads.
+#[test]
+fn pools_and_shared_buffers() {
+    let mut p = Pair::<Rc>::new();
+    let shared = filled(&p.pool, b"one log entry").freeze();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (pool, shared, stop) = (p.pool.clone(), shared.clone(), &stop);
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    let copy = filled(&pool, &shared).freeze();
+                    assert_eq!(copy.clone()[..], shared[..]);
+                    drop(BufList::from([poisoned(&pool), poisoned(&pool)]));
+                    thread::yield_now();
+                }
+            });
+        }
+        for _ in 0..ROUNDS {
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(Send::new(filled(&p.pool, &shared))).unwrap();
+            assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), &shared[..]);
+            poll(&p.dev, &mut p.ca, 1);
+            assert_eq!((p.pool.reclaim(&mut p.ca), p.ca.reclaim_lent()), (0, 0));
+        }
+        stop.store(true, SeqCst);
+    });
+    drop(shared);
+    assert_eq!(p.pool.available(), 40);
+}
+
+/// The queue pair posts on one thread while its completion queue goes on another, and goes itself.
+#[test]
+fn a_completion_queue_that_goes_elsewhere() {
+    for _ in 0..ROUNDS.min(20) {
+        let Pair { mut a, mut b, ca, cb, pool, .. } = Pair::<Rc, Ring>::new();
+        let watch = pool.clone();
+        let poster = thread::spawn(move || {
+            for i in 0..4 {
+                a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+                b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+            }
+            drop((a, b));
+        });
+        let dropper = thread::spawn(move || drop((ca, cb)));
+        poster.join().unwrap();
+        dropper.join().unwrap();
+        assert_eq!(watch.available(), 40);
+    }
+}

@@ -1,0 +1,13 @@
+// R17.1, ibv_poll_cq(3): what may not leave its thread does not leave it through a queue either.
+// Enforced by the absence of `Send`: a queue is no freer than what it gives back.
+use proverbs::*;
+
+type Mine = Buf<std::rc::Rc<()>>;
+
+fn another_thread<T: std::marker::Send>(_: T) {}
+
+fn away(cq: CompletionQueue<Mine>) {
+    another_thread(cq);
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+// R8.1, ibv_modify_qp(3): which transitions there are is not for programs to say, whatever the profile.
+// Enforced by `Transition`, which is sealed row by row.
+use proverbs::*;
+
+profile! { Mine {} }
+
+impl Transition<Rc, Reset, Mine> for RcSqd<Mine> {
+    type To = Rts;
+}
+
+fn main() {}

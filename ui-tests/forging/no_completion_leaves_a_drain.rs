@@ -1,0 +1,17 @@
+// R10.14, ibv_poll_cq(3): a completion that a drain hands on is used there, before the queue is polled again.
+// Enforced by the borrow of the completion queue.
+use proverbs::*;
+
+fn keep<'cq>(
+    qp: &mut QueuePair<Rc, Error>,
+    cq: &'cq mut CompletionQueue,
+    kept: &mut Vec<Completion<'cq, Buf>>,
+) {
+    let _ = qp.drain(cq, |drained| {
+        if let Drained::Other(completion) = drained {
+            kept.push(completion);
+        }
+    });
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+// R17.1, ibv_poll_cq(3): the legal twin of ui-tests/forging/a_context_stays_on_its_thread.rs.
+use proverbs::*;
+
+type Mine = Buf<std::sync::Arc<()>>;
+
+fn another_thread<T: std::marker::Send>(_: T) {}
+
+fn away(cq: CompletionQueue<Mine>) {
+    another_thread(cq);
+}

@@ -1,0 +1,10 @@
+// R10.14, ibv_poll_cq(3): the legal twin of ui-tests/forging/no_completion_leaves_a_drain.rs.
+use proverbs::*;
+
+fn keep(qp: &mut QueuePair<Rc, Error>, cq: &mut CompletionQueue, kept: &mut Vec<Buf>) {
+    let _ = qp.drain(cq, |drained| {
+        if let Drained::Other(completion) = drained {
+            kept.extend(completion.into_entry());
+        }
+    });
+}
