@@ -1,9 +1,11 @@
 //! The C library: its types, its data path, its control path, its objects.
 //!
-//! This is the only room that names rdma-sys.
+//! This is the only room that names the C bindings: `bindings`, or rdma-sys with the feature of that name.
 
 #![allow(unsafe_code)] // the verbs themselves
 
+#[cfg(any(not(feature = "rdma-sys"), test))]
+pub(crate) mod bindings;
 pub(crate) mod cm;
 pub(crate) mod control;
 pub(crate) mod data;

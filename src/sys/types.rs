@@ -1,10 +1,10 @@
-//! The C types, as rdma-sys has them, and the few names that it lacks.
+//! The C types: our own bindings, or with the feature `rdma-sys` those of that crate; and the few names that both lack.
 //!
-//! Nothing outside `sys` names rdma-sys: what it gets wrong is put right here and in `control`.
+//! Nothing outside `sys` names either: what rdma-sys gets wrong is put right here and in `control`.
 
 #![allow(non_upper_case_globals)]
 
-pub(crate) use rdma_sys::{
+pub(crate) use self::raw::{
     atomic_t, ibv_access_flags, ibv_ah, ibv_ah_attr, ibv_atomic_cap, ibv_comp_channel, ibv_context,
     ibv_cq, ibv_device, ibv_device_attr, ibv_gid, ibv_global_route, ibv_mr, ibv_mtu, ibv_pd,
     ibv_port_attr, ibv_port_state, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
@@ -13,12 +13,16 @@ pub(crate) use rdma_sys::{
     ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode, rdma_t, ud_t,
 };
 #[cfg(feature = "loopback")]
-pub(crate) use rdma_sys::{
+pub(crate) use self::raw::{
     ibv_context_ops, ibv_node_type, ibv_transport_type, imm_data_invalidated_rkey_union_t,
 };
 
+#[cfg(not(feature = "rdma-sys"))]
+pub(crate) use super::bindings as raw;
+#[cfg(feature = "rdma-sys")]
 pub(crate) use rdma_sys as raw;
-pub(crate) use rdma_sys::ibv_query_port as raw_query_port;
+
+pub(crate) use self::raw::ibv_query_port as raw_query_port;
 
 /// Access flags from here up are optional: a device that does not know one ignores it.
 /// (`IBV_ACCESS_OPTIONAL_RANGE` of verbs.h.)
