@@ -4,7 +4,9 @@
 //! `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for people and
 //! `tests/truth_table.rs` for the compiler; without it, they must be up to date.
 
+mod batch;
 mod book;
+mod cost;
 mod emitted;
 mod mutants;
 mod mutate;
@@ -33,11 +35,16 @@ pub struct Args {
     /// With --mutate, only mutants whose description contains this; nothing is written.
     #[arg(long, value_name = "TEXT", requires = "mutate")]
     only: Option<String>,
+    /// Measure what the ui-tests, the crate and a long chain take to compile, and write rules/costs.md.
+    #[arg(long, conflicts_with = "mutate")]
+    cost: bool,
 }
 
 pub fn main(args: Args) -> Outcome {
     if args.mutate {
         mutate::run(args.only.as_deref())?;
+    } else if args.cost {
+        cost::run()?;
     } else {
         run(args.write)?;
     }

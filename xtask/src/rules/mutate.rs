@@ -3,7 +3,7 @@
 //! Each mutant is a change of one file in a copy of the crate. It is noticed if the crate itself no longer
 //! compiles, or the truth table, or if a ui-test has other errors than before, or has them elsewhere; a change of the macros also by the conformance suite.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::batch;
 use super::mutants::{self, Kind, Mutant};
 use super::proof::ui_tests;
 use super::table::Tables;
@@ -45,7 +46,13 @@ pub fn run(only: Option<&str>) -> Result<()> {
         before.insert(name.clone(), copy.errors(&name)?);
     }
     let (start, mut seen) = (Instant::now(), Vec::new());
+    let in_table = in_batches(&copy, &mutants)?;
+    println!("{} of them are noticed by the truth table", in_table.len());
     for (i, mutant) in mutants.iter().enumerate() {
+        if in_table.contains(&i) {
+            seen.push((mutant, By::TruthTable));
+            continue;
+        }
         if let Some(why) = mutant.equivalent() {
             seen.push((mutant, By::Equivalent(why)));
             continue;
@@ -67,6 +74,36 @@ pub fn run(only: Option<&str>) -> Result<()> {
         bail!("{survivors} mutants were not noticed");
     }
     Ok(())
+}
+
+/// Mutants that the truth table notices, found many at a time.
+fn in_batches(copy: &Copy, mutants: &[Mutant]) -> Result<BTreeSet<usize>> {
+    let mut noticed = BTreeSet::new();
+    for mut group in batch::groups(mutants) {
+        loop {
+            let some: Vec<&Mutant> = group.iter().map(|&i| &mutants[i]).collect();
+            let originals = batch::write(&copy.dir, &some)?;
+            let outcome = copy.fails();
+            for (file, original) in originals {
+                fs::write(copy.dir.join(file), original)?;
+            }
+            let Some((by, errors)) = outcome? else { break };
+            let named: BTreeSet<usize> =
+                batch::named(&errors, &group, mutants).into_iter().map(|(i, _)| i).collect();
+            if by == By::TruthTable {
+                noticed.extend(named);
+                break;
+            }
+            // Those that the crate itself notices are for later, one by one.
+            let before = group.len();
+            group.retain(|i| !named.contains(i));
+            if group.len() == before || group.is_empty() {
+                break;
+            }
+        }
+        println!("{} mutants together: {} noticed so far", group.len(), noticed.len());
+    }
+    Ok(noticed)
 }
 
 /// The crate without the rest of the workspace, below the target directory.
@@ -120,7 +157,16 @@ impl Copy {
 
     /// The crate, or the truth table, if it no longer compiles. In one call, which is half the time.
     fn first_that_fails(&self) -> Result<Option<By>> {
-        let text = Cmd::new("sh")
+        Ok(self.fails()?.map(|(by, _)| by))
+    }
+
+    /// As `first_that_fails`, with what the compiler says.
+    fn fails(&self) -> Result<Option<(By, String)>> {
+        let mut sh = Cmd::new("sh");
+        for (name, value) in setup::libclang()?.env() {
+            sh = sh.env(name, value);
+        }
+        let text = sh
             .args([
                 "-c",
                 "cargo check --quiet --no-default-features --test truth_table 2>&1 || echo failed",
@@ -135,7 +181,7 @@ impl Copy {
         } else {
             By::TruthTable
         };
-        Ok(text.trim_end().ends_with("failed").then_some(by))
+        Ok(text.trim_end().ends_with("failed").then_some((by, text)))
     }
 
     /// Whether a test of the copy compiles and passes.
@@ -147,15 +193,7 @@ impl Copy {
     /// The errors of a ui-test, and where in it they are.
     fn errors(&self, name: &str) -> Result<Vec<String>> {
         let deps = self.target.join("debug/deps");
-        let mut newest = None;
-        for file in fs::read_dir(&deps)? {
-            let file = file?;
-            let name = file.file_name().to_string_lossy().into_owned();
-            if name.starts_with("libproverbs-") && name.ends_with(".rmeta") {
-                newest = newest.max(Some((file.metadata()?.modified()?, file.path())));
-            }
-        }
-        let (_, library) = newest.context("the crate was checked")?;
+        let library = newest_library(&deps)?;
         // rustc tells on stderr, and its failure is what is expected.
         let text = Cmd::new("sh")
             .args(["-c", "rustc \"$@\" 2>&1 || true", "sh"])
@@ -173,6 +211,19 @@ impl Copy {
         let lines = text.lines().filter(told).filter(|line| !line.starts_with("error: aborting"));
         Ok(lines.map(|line| line.trim().to_owned()).collect())
     }
+}
+
+/// The crate as it was checked last.
+pub(super) fn newest_library(deps: &Path) -> Result<PathBuf> {
+    let mut newest = None;
+    for file in fs::read_dir(deps)? {
+        let file = file?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        if name.starts_with("libproverbs-") && name.ends_with(".rmeta") {
+            newest = newest.max(Some((file.metadata()?.modified()?, file.path())));
+        }
+    }
+    newest.map(|(_, path)| path).context("the crate was checked")
 }
 
 fn report(seen: &[(&Mutant, By)], total: usize) -> Result<String> {
