@@ -28,16 +28,11 @@ impl<P: Profile> Core<P> {
             Err(_) if is_set => return Ok(None),
             answer => answer?,
         };
-        let inline = P::MaxInline::VALUE;
-        if inline > longest {
-            let what = "max_inline_data against the port's longest message:";
-            return Err(Error::limit(VERB, what, inline.into(), longest.into()));
-        }
-        // Buffers were measured by the old limit.
-        let (before, _) = self.books.longest_message();
-        if is_moved && longest < before {
-            let what = "the longest message of the port before, on a port with another:";
-            return Err(Error::limit(VERB, what, before.into(), longest.into()));
+        within("max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
+        if is_moved {
+            // Buffers were measured by the old limit.
+            let (before, _) = self.books.longest_message();
+            within("the longest message of the port before", before, longest)?;
         }
         // Nothing is sent before RTS, so that every buffer is measured by the limit of then.
         Ok((!is_set).then_some(longest))
@@ -59,5 +54,26 @@ impl<P: Profile> Core<P> {
             false => Some(attr.max_msg_sz).filter(|&longest| longest != 0),
         };
         Ok(longest.unwrap_or(u32::MAX))
+    }
+}
+
+/// An error unless a message of `asked` bytes may be posted where `longest` is the limit.
+fn within(what: &'static str, asked: u32, longest: u32) -> Result<(), Error> {
+    if asked <= longest {
+        return Ok(());
+    }
+    Err(Error::limit(VERB, what, asked.into(), longest.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inline_capacity_fits_a_message() {
+        assert!(within("max_inline_data, as a message,", 512, 512).is_ok());
+        let error = within("max_inline_data, as a message,", 512, 256).unwrap_err();
+        let text = "ibv_modify_qp: max_inline_data, as a message, 512 exceeds 256";
+        assert_eq!(error.to_string(), text);
     }
 }
