@@ -127,8 +127,9 @@ fn present(root: &Path, book: &Book) -> Result<Vec<String>> {
     while let Some(room) = rooms.pop() {
         for file in fs::read_dir(&room)? {
             let path = file?.path();
-            // The software device knows what it refuses.
-            if path.is_dir() && !path.ends_with("loopback") {
+            // The software device knows what it refuses, and the bindings name all of C.
+            let names_all = path.ends_with("loopback") || path.ends_with("bindings");
+            if path.is_dir() && !names_all {
                 rooms.push(path);
             } else if path.extension().is_some_and(|kind| kind == "rs") {
                 let text = fs::read_to_string(&path)?;
