@@ -8,6 +8,7 @@ mod demo;
 mod machine_code;
 mod miri;
 mod overhead;
+mod package;
 mod paths;
 mod progress;
 mod rules;
@@ -52,6 +53,8 @@ enum Command {
     TwoHosts(two_hosts::Args),
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more.
     Overhead(overhead::Args),
+    /// See whether the crates could be published today.
+    Package(package::Args),
     /// Install everything that is missing for the other commands.
     Setup(setup::Args),
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::WhatCDoes(args) => what_c_does::main(args),
         Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),
+        Command::Package(args) => package::main(args),
         Command::Setup(args) => setup::main(args),
         Command::SoftRoce(args) => soft_roce::main(args),
     };

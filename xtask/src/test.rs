@@ -10,7 +10,7 @@ use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::sh::Cmd;
 use crate::soft_roce::{self, Guest};
-use crate::{Outcome, cargo, machine_code, paths, rules, ui, what_c_does};
+use crate::{Outcome, cargo, machine_code, package, paths, rules, ui, what_c_does};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -34,6 +34,8 @@ enum Part {
     Loopback,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
+    /// Licences and manifests, and packing the crates that are published.
+    Package,
     /// What must not compile, and what it says.
     Ui,
     /// The rule book against its proofs, and the truth tables.
@@ -51,12 +53,13 @@ enum Part {
 /// What users may turn on.
 const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 11] = [
+const ALL: [Part; 12] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
     Part::Loopback,
     Part::Doc,
+    Part::Package,
     Part::Ui,
     Part::Rules,
     Part::MachineCode,
@@ -112,6 +115,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&args)
         }
         Part::Doc => doc(),
+        Part::Package => package::check(false),
         Part::Ui => ui::run(false),
         Part::Rules => {
             rules::check()?;
