@@ -83,10 +83,19 @@
 //! | work requests | [`Send`], [`SendWithImm`], [`RdmaWrite`], [`RdmaWriteWithImm`], [`RdmaRead`], [`CmpAndSwp`], [`FetchAndAdd`], [`Recv`] |
 //! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives |
 //! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`] |
+//! | asynchronous events | [`DeviceEvents`] |
 //! | telling the peer, connecting | [`endpoint`] |
 //! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
 //! | what may be posted where | [`rules`] |
 //! | without hardware | [`loopback`] |
+//!
+//! # Features
+//!
+//! | feature | what |
+//! |---|---|
+//! | `loopback` (default) | [`loopback`], a software device in this process |
+//! | `tokio` | `AsyncCompletionChannel` and `AsyncDeviceEvents`: completions and events to await |
+//! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //!
 //! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.
 

@@ -11,6 +11,7 @@ pub struct Polling {
 }
 
 impl Polling {
+    #[allow(dead_code)] // some await instead
     pub fn new(context: &Context, cqe: u32, events: bool) -> Result<Polling> {
         if !events {
             return Ok(Polling { cq: context.create_cq(cqe)?, channel: None });

@@ -9,6 +9,8 @@ mod device;
 mod exchange;
 pub mod options;
 mod pingpong;
+#[allow(dead_code)] // not everybody plays on RC
+pub mod rc;
 mod record;
 mod stall;
 mod station;
@@ -24,7 +26,8 @@ use exchange::{Link, Role};
 use proverbs::loopback::Fabric;
 
 pub use options::Options;
-pub use pingpong::{Queues, play};
+#[allow(unused_imports)] // some play it themselves
+pub use pingpong::{Game, Queues, play};
 pub use record::Record;
 pub use station::Station;
 

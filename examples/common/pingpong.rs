@@ -35,7 +35,9 @@ struct Stream {
     received: u32,
 }
 
-struct Game<'a, Q> {
+/// A ping-pong under way.
+pub struct Game<'a, Q> {
+    station: &'a Station,
     queues: &'a mut Q,
     /// Buffers that are neither posted nor an answer.
     spare: Vec<Buf>,
@@ -46,10 +48,11 @@ struct Game<'a, Q> {
     /// Completions of sends and of receives.
     scnt: u32,
     rcnt: u32,
+    began: Instant,
 }
 
-/// Plays until `iters` messages went each way, and reports. `spare` are as many buffers as there are
-/// streams; `first` is the byte that the C namesake's first message is made of.
+/// Plays until `iters` messages went each way, and reports. See [`Game::begin`].
+#[allow(dead_code)] // some play it themselves
 pub fn play(
     station: &Station,
     polling: &mut Polling,
@@ -58,18 +61,8 @@ pub fn play(
     size: usize,
     first: u8,
 ) -> Result<()> {
-    let options = &station.options;
-    let count = spare.len();
-    let streams = (0..count).map(|_| Stream { out: true, ..Stream::default() }).collect();
-    let content = Content::new(options.check, station.role, first, count);
-    let iters = options.iters;
-    let mut game = Game { queues, spare, content, streams, size, iters, scnt: 0, rcnt: 0 };
+    let mut game = Game::begin(station, queues, spare, size, first)?;
     let progress = Progress::watch(station.program, "a packet is lost, or the peer is gone".into());
-
-    if station.role == Role::Client {
-        game.open()?;
-    }
-    let start = Instant::now();
     while !game.is_over() {
         for completion in polling.next()? {
             progress.made();
@@ -80,12 +73,35 @@ pub fn play(
             }
         }
     }
-    report(station, size, start.elapsed().as_secs_f64(), game.rcnt);
+    game.report();
     Ok(())
 }
 
-impl<Q: Queues> Game<'_, Q> {
-    fn is_over(&self) -> bool {
+impl<'a, Q: Queues> Game<'a, Q> {
+    /// `spare` are as many buffers as there are streams; `first` is the byte that the C namesake's first
+    /// message is made of. The client sends it.
+    pub fn begin(
+        station: &'a Station,
+        queues: &'a mut Q,
+        spare: Vec<Buf>,
+        size: usize,
+        first: u8,
+    ) -> Result<Self> {
+        let options = &station.options;
+        let count = spare.len();
+        let streams = (0..count).map(|_| Stream { out: true, ..Stream::default() }).collect();
+        let content = Content::new(options.check, station.role, first, count);
+        let (iters, began) = (options.iters, Instant::now());
+        let (scnt, rcnt) = (0, 0);
+        let mut game =
+            Game { station, queues, spare, content, streams, size, iters, scnt, rcnt, began };
+        if station.role == Role::Client {
+            game.open()?;
+        }
+        Ok(game)
+    }
+
+    pub fn is_over(&self) -> bool {
         self.rcnt >= self.iters && self.scnt >= self.iters
     }
 
@@ -100,7 +116,8 @@ impl<Q: Queues> Game<'_, Q> {
         Ok(())
     }
 
-    fn completed(&mut self, outcome: Outcome<'_, Buf>) -> Result<()> {
+    /// Goes on by what a completion tells.
+    pub fn completed(&mut self, outcome: Outcome<'_, Buf>) -> Result<()> {
         match outcome {
             Outcome::Sent(sent) => {
                 self.scnt += 1;
@@ -174,16 +191,17 @@ impl<Q: Queues> Game<'_, Q> {
         let stream = self.queues.stream(qp_num);
         stream.ok_or_else(|| format!("a completion of unknown QP {qp_num:#08x}").into())
     }
-}
 
-fn report(station: &Station, size: usize, seconds: f64, messages: u32) {
-    let iters = station.options.iters;
-    let bytes = size as u64 * u64::from(iters) * 2;
-    let mbit = bytes as f64 * 8e-6 / seconds;
-    let usec = seconds * 1e6 / f64::from(iters);
-    station.say(&format!("{bytes} bytes in {seconds:.2} seconds = {mbit:.2} Mbit/sec"));
-    station.say(&format!("{iters} iters in {seconds:.2} seconds = {usec:.2} usec/iter"));
-    if station.options.check {
-        station.say(&format!("every byte of {messages} messages checked"));
+    pub fn report(&self) {
+        let (station, iters) = (self.station, self.iters);
+        let seconds = self.began.elapsed().as_secs_f64();
+        let bytes = self.size as u64 * u64::from(iters) * 2;
+        let mbit = bytes as f64 * 8e-6 / seconds;
+        let usec = seconds * 1e6 / f64::from(iters);
+        station.say(&format!("{bytes} bytes in {seconds:.2} seconds = {mbit:.2} Mbit/sec"));
+        station.say(&format!("{iters} iters in {seconds:.2} seconds = {usec:.2} usec/iter"));
+        if station.options.check {
+            station.say(&format!("every byte of {} messages checked", self.rcnt));
+        }
     }
 }

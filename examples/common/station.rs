@@ -54,6 +54,7 @@ impl Station {
     }
 
     /// A completion queue, on a completion channel if -e asks for events.
+    #[allow(dead_code)] // some await instead
     pub fn completion_queue(&self, cqe: u32) -> Result<Polling> {
         Polling::new(&self.context, cqe, self.options.events)
     }

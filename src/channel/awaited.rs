@@ -55,7 +55,7 @@ impl CompletionChannel {
     /// non-blocking. If that fails, the channel comes back.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without IO ([`enable_io`](::tokio::runtime::Builder::enable_io)).
+    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncCompletionChannel, Refused<Self>> {
         if let Err(error) = self.set_nonblocking(true) {
             return Err(Refused::new(self, error));

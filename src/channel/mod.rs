@@ -74,13 +74,11 @@ impl CompletionChannel {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?;
     /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
-    /// # let sleep_on = |_| ();
     /// for _ in 0..3 { // an event loop
     ///     for completion in cq.poll_or_arm(Notify::Any)? {
     ///         println!("{completion:?}");
     ///     }
     ///     // ... epoll_wait on `channel.as_fd()` and whatever else there is ...
-    /// #   sleep_on(&channel);
     ///     while let Some(id) = channel.try_event()? {
     ///         assert_eq!(id, cq.id());
     ///     }

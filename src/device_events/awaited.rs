@@ -36,7 +36,7 @@ impl DeviceEvents {
     /// non-blocking. If that fails, they come back.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without IO ([`enable_io`](::tokio::runtime::Builder::enable_io)).
+    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncDeviceEvents, Refused<Self>> {
         if let Err(error) = self.set_nonblocking(true) {
             return Err(Refused::new(self, error));

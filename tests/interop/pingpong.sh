@@ -1,7 +1,7 @@
 #!/bin/sh
 # Each ping-pong against its C namesake of rdma-core, in both roles, every byte checked.
 #
-#     cargo build --release --examples
+#     cargo build --release --examples --features tokio
 #     cargo xtask soft-roce -- sh tests/interop/pingpong.sh "$PWD/target/release/examples"
 #
 # (Debug builds work too, slowly where the guest is emulated.) The argument is an absolute path. The
@@ -19,9 +19,10 @@ failed=0
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
-# program TRANSPORT WHOSE: the program's path.
+# program TRANSPORT WHOSE: the program's path. The example on tokio speaks as that for RC.
 program() {
     case $2 in
+    tokio) echo "$examples/tokio_pingpong" ;;
     rust) echo "$examples/$1_pingpong" ;;
     c) echo "ibv_$1_pingpong" ;;
     esac
@@ -36,13 +37,13 @@ listening() {
     done
 }
 
-# Whether the run of $1 (rust or c) that printed $2 was clean and checked.
+# Whether the run of $1 (rust, tokio or c) that printed $2 was clean and checked.
 clean() {
     ! grep -q 'invalid data' "$2" || return 1
     [ "$1" = c ] || grep -q 'every byte of' "$2"
 }
 
-# pair TRANSPORT SERVER CLIENT [OPTION...]: one case; SERVER and CLIENT are rust or c.
+# pair TRANSPORT SERVER CLIENT [OPTION...]: one case; SERVER and CLIENT are rust, tokio or c.
 pair() {
     transport=$1 server=$2 client=$3
     shift 3
@@ -91,6 +92,10 @@ both() {
     pair "$transport" rust rust "$@"
 }
 
+[ -x "$(program rc tokio)" ] || {
+    echo "no $(program rc tokio): cargo build --release --examples --features tokio" >&2
+    exit 1
+}
 for name in rc uc ud srq; do
     [ -x "$(program $name rust)" ] || {
         echo "no $(program $name rust): cargo build --release --examples" >&2
@@ -104,6 +109,9 @@ done
 
 both rc
 against_c rc -e
+pair rc tokio c -e
+pair rc c tokio -e
+pair rc tokio tokio -e -s 9000
 against_c rc -s 48
 against_c rc -s 9000 -m 512 -r 3
 both uc

@@ -1,5 +1,5 @@
-// R13.3, ibv_get_cq_event(3): arm, poll, then sleep (`CompletionChannel::wait`, the only way to an event).
-// Enforced by `CompletionChannel`, which only waits as `wait` does.
+// R13.3, ibv_get_cq_event(3): arm, poll, then sleep: no call sleeps without having armed and polled.
+// Enforced by `CompletionChannel`, whose waits do all three.
 use proverbs::*;
 
 fn sleep(channel: &mut CompletionChannel) {

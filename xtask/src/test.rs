@@ -104,7 +104,9 @@ fn run(part: Part, args: &Args) -> Result<()> {
                 "-D",
                 "warnings",
             ];
-            cargo::run(&ARGS)
+            cargo::run(&ARGS)?;
+            // What is not used without a feature is a warning.
+            cargo::run(&["clippy", "--no-default-features", "--", "-D", "warnings"])
         }
         Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins", "--examples"]),
         Part::Loopback => {
@@ -129,8 +131,11 @@ fn run(part: Part, args: &Args) -> Result<()> {
 }
 
 fn doc() -> Result<()> {
-    cargo::run(&["test", "--doc"])?;
-    cargo::run_with(&["doc", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    cargo::run(&["test", "--doc", "--features", FEATURES])?;
+    cargo::run_with(
+        &["doc", "--no-deps", "--quiet", "--features", FEATURES],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )?;
     for name in ["first_steps", "faults"] {
         cargo::run(&["run", "--quiet", "--release", "--example", name])?;
     }
@@ -138,6 +143,9 @@ fn doc() -> Result<()> {
         let args = ["run", "--quiet", "--release", "--example", name, "--", "-d", "loopback", "-c"];
         cargo::run(&args)?;
     }
+    let build = ["run", "--quiet", "--release", "--features", FEATURES];
+    let tokio = ["--example", "tokio_pingpong", "--", "-d", "loopback", "-c"];
+    cargo::run(&[&build[..], &tokio].concat())?;
     Ok(())
 }
 
@@ -147,13 +155,16 @@ fn guest(device: Option<&str>) -> Result<()> {
     let tests = cargo::executables(
         "Building the conformance and attack suites, and the tests of rdma_cm",
         &[
-            &["test", "--no-run", "--test", "conformance", "--test", "attack"][..],
+            &["test", "--no-run", "--features", FEATURES][..],
+            &["--test", "conformance", "--test", "attack"],
             &["--test", "imm_interop", "--test", "cm"],
         ]
         .concat(),
     )?;
-    let examples =
-        cargo::executables("Building the examples", &["build", "--release", "--examples"])?;
+    let examples = cargo::executables(
+        "Building the examples",
+        &["build", "--release", "--examples", "--features", FEATURES],
+    )?;
     let conformance = named(&tests, "conformance")?;
     let attack = named(&tests, "attack")?;
     let imm = named(&tests, "imm_interop")?;

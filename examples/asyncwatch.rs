@@ -1,0 +1,54 @@
+//! `ibv_asyncwatch`: tells the asynchronous events of a device as they come.
+//!
+//! ```text
+//! asyncwatch -d mlx5_0            until it is interrupted
+//! asyncwatch -d mlx5_0 -n 1       until one has come
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+use std::process::ExitCode;
+
+use clap::Parser;
+use proverbs::{Context, DeviceEvents, VerbsError, devices};
+
+/// Tells the asynchronous events of a device.
+#[derive(Parser)]
+struct Cli {
+    /// RDMA device [default: the first one]
+    #[arg(short, long = "ib-dev", value_name = "DEVICE", env = "PROVERBS_DEVICE")]
+    device: Option<String>,
+    /// End after so many events
+    #[arg(short = 'n', long)]
+    count: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("asyncwatch: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
+    let name = match cli.device {
+        Some(name) => name,
+        None => devices()?.into_iter().next().ok_or("there is no RDMA device on this machine")?,
+    };
+    let mut events = Context::open(&name)?.events()?;
+    println!("{name}: async event FD {}", events.as_raw_fd());
+    Ok(watch(&mut events, cli.count)?)
+}
+
+fn watch(events: &mut DeviceEvents, count: Option<u64>) -> Result<(), VerbsError> {
+    let mut seen = 0;
+    while count.is_none_or(|count| seen < count) {
+        println!("  {}", events.wait()?);
+        seen += 1;
+    }
+    Ok(())
+}
