@@ -1,6 +1,6 @@
 //! The C library: its types, its data path, its control path, its objects.
 //!
-//! This is the only room that names the C bindings: `bindings`, or rdma-sys with the feature of that name.
+//! This is the only room that names the C bindings: rdma-sys, or without its feature `bindings`.
 
 #![allow(unsafe_code)] // the verbs themselves
 

@@ -1,4 +1,4 @@
-//! The C types: our own bindings, or with the feature `rdma-sys` those of that crate; and the few names that both lack.
+//! The C types: rdma-sys's, or without its feature our own bindings; and the few names that both lack.
 //!
 //! Nothing outside `sys` names either: what rdma-sys gets wrong is put right here and in `control`.
 

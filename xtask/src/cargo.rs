@@ -8,22 +8,13 @@ use serde_json::Value;
 use crate::sh::Cmd;
 use crate::{paths, setup};
 
-/// `cargo ARGS` in the workspace, with the libclang that rdma-sys needs where it is built.
+/// `cargo ARGS` in the workspace, with the libclang that the bindings are generated with.
 pub fn cargo(args: &[&str]) -> Result<Cmd> {
     let mut cmd = Cmd::new("cargo").args(args).current_dir(paths::workspace());
-    if args.iter().any(|arg| builds_rdma_sys(arg)) {
-        for (name, value) in setup::libclang()?.env() {
-            cmd = cmd.env(name, value);
-        }
+    for (name, value) in setup::libclang()?.env() {
+        cmd = cmd.env(name, value);
     }
     Ok(cmd)
-}
-
-/// The crate has bindings of its own; the feature of that name, and the raw twins of the overhead gate, have not.
-fn builds_rdma_sys(arg: &str) -> bool {
-    matches!(arg, "--workspace" | "--all" | "--all-features")
-        || arg.contains("rdma-sys")
-        || arg.contains("overhead")
 }
 
 /// Runs `cargo ARGS` on the user's terminal; an error if it fails.

@@ -114,7 +114,10 @@ fn run(part: Part, args: &Args) -> Result<()> {
             for name in ["conformance", "attack", "faults", "allocation", "raw", "endpoint"] {
                 args.extend(["--test", name]);
             }
-            cargo::run(&args)
+            cargo::run(&args)?;
+            // The same with the bindings of our own.
+            let ours = ["--no-default-features", "--features", "loopback"];
+            cargo::run(&[&["test", "--test", "conformance"][..], &ours].concat())
         }
         Part::Doc => doc(),
         Part::Package => package::check(false),

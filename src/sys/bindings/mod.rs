@@ -1,7 +1,7 @@
 //! The C types and functions that this crate uses, of libibverbs and librdmacm.
 //!
 //! Their ABI has been stable since rdma-core 20, so they are written down here once, and a build needs neither headers nor
-//! libclang. The names are those of rdma-sys; with the feature `rdma-sys` its bindings, generated from the installed
+//! libclang. The names are those of rdma-sys; with its feature (a default) its bindings, generated from the installed
 //! headers, take the place of these, and `agreement` holds the two against each other. Who needs another name adds it here
 //! and there.
 
