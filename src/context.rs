@@ -17,6 +17,14 @@ use crate::sys::types::{ibv_device_attr, ibv_gid, ibv_port_attr};
 use crate::sys::{device, handle};
 
 /// The names of this machine's RDMA devices (`ibv_get_device_list`). Empty where there is none.
+///
+/// ```
+/// # use proverbs::*;
+/// for name in devices()? {
+///     println!("{name}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn devices() -> Result<Vec<String>, Error> {
     match device::names() {
         Ok(names) => Ok(names),
@@ -54,6 +62,13 @@ pub struct Context {
 
 impl Context {
     /// Opens the device called `name` (`ibv_open_device`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// let error = Context::open("nonesuch").unwrap_err();
+    /// assert!(error.to_string().contains("no device is called nonesuch"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(name: &str) -> Result<Context, Error> {
         const VERB: &str = "ibv_open_device";
         let found = match device::open(name) {
@@ -95,6 +110,14 @@ impl Context {
     }
 
     /// The state of a port, counted from 1 (`ibv_query_port`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+    /// let port = context.query_port(1)?;
+    /// assert!(port.is_active && port.link_layer == LinkLayer::Ethernet);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
         let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
         let query = self.handle.control().query_port;
@@ -107,6 +130,15 @@ impl Context {
     }
 
     /// An entry of a port's GID table; all zeroes if it is not filled (`ibv_query_gid`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+    /// let gid = context.query_gid(1, 1)?;
+    /// assert_eq!(gid.to_string(), "::ffff:10.0.0.1");
+    /// assert!(context.query_gid(1, 15)?.is_zero()); // not filled
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
         let mut gid = ibv_gid { raw: [0; 16] };
         let query = self.handle.control().query_gid;
@@ -142,6 +174,15 @@ impl Context {
 
     /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry type
     /// is `E` (`ibv_create_cq`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
+    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
+    /// assert!(cq.capacity() >= 34);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
         CompletionQueue::new(self, cqe, None)
     }

@@ -129,6 +129,7 @@ mod limits;
 pub mod loopback;
 mod mr;
 mod open;
+mod open_buf;
 mod pd;
 mod profile;
 mod qp;

@@ -11,9 +11,10 @@ use std::sync::atomic::AtomicU64;
 
 use bitflags::bitflags;
 
-use crate::buf::{Lent, lend};
+use crate::buf::lend;
 use crate::error::Error;
 use crate::open::Open;
+pub use crate::open_buf::OpenBuf;
 use crate::pd::ProtectionDomain;
 use crate::remote::{OutOfBounds, RemoteSlice};
 use crate::sys::handle;
@@ -286,6 +287,15 @@ impl<A: Access> MemoryRegion<A> {
     /// What a peer needs to reach the whole region, with the rights `B` only.
     ///
     /// The type is for programs that keep to it: the key itself carries the region's rights.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let region = pd.register::<RemoteReadWrite>(64)?;
+    /// let for_readers: RemoteSlice<RemoteRead> = region.export();
+    /// # let _ = for_readers;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn export<B: Access>(&self) -> RemoteSlice<B>
     where
         A: Includes<B> + Remote,
@@ -304,6 +314,18 @@ impl<A: Access> MemoryRegion<A> {
 
     /// Copies bytes out, from `offset` on. A peer, or another thread, may be writing them meanwhile: each byte
     /// is one that was there, nothing more is promised.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let region = pd.register::<RemoteWrite>(16)?;
+    /// region.write_at(4, b"abcd")?;
+    /// let mut out = [0; 4];
+    /// region.read_at(4, &mut out)?;
+    /// assert_eq!(&out, b"abcd");
+    /// assert!(region.read_at(14, &mut out).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.region.check(offset, out.len())?;
         let (mut at, len) = (0, out.len());
@@ -361,29 +383,6 @@ impl<A: Access> MemoryRegion<A> {
 impl<A: Access> fmt::Debug for MemoryRegion<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MemoryRegion({} {} bytes)", A::NAME, self.len())
-    }
-}
-
-/// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of a
-/// READ. It keeps the region registered. Cloning allocates a small header.
-#[derive(Clone)]
-pub struct OpenBuf(pub(crate) Lent);
-
-impl OpenBuf {
-    /// The length, bytes.
-    pub fn len(&self) -> usize {
-        self.0.header().capacity as usize
-    }
-
-    /// Whether the length is 0.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl fmt::Debug for OpenBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OpenBuf({} bytes)", self.len())
     }
 }
 

@@ -71,6 +71,15 @@ impl ProtectionDomain {
 
     /// As [`create_pool`](Self::create_pool), with a context of the user's in each buffer: what C keeps
     /// behind `wr_id`.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let pool = pd.create_pool_with(3, 64, |index| format!("buffer {index}"))?;
+    /// let buf = pool.take().ok_or("no buffer")?;
+    /// assert!(buf.context().starts_with("buffer ")); // stays with it, through posts and completions
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_pool_with<C: 'static>(
         &self,
         count: usize,
@@ -93,11 +102,30 @@ impl ProtectionDomain {
     }
 
     /// Registers a region of `len` bytes with the rights `A` (`ibv_reg_mr`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let counters = pd.register::<RemoteAtomic>(64)?;
+    /// counters.cell(8)?.store(1, std::sync::atomic::Ordering::Relaxed);
+    /// let at_peer = counters.remote().atomic(8)?; // for FETCH_AND_ADD, once the peer knows it
+    /// # let _ = at_peer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
         MemoryRegion::new(self, len)
     }
 
     /// Creates an address handle (`ibv_create_ah`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, context, .. } = proverbs::guide::ends()?;
+    /// let gid = context.query_gid(1, 1)?;
+    /// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+    /// ah.destroy()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }

@@ -106,6 +106,16 @@ impl<A: Access> RemoteSlice<A> {
     }
 
     /// A part of it: `len` bytes from `offset` on.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let region = pd.register::<RemoteRead>(64)?;
+    /// let half = region.remote().slice(32, 32)?;
+    /// assert_eq!(half.len(), 32);
+    /// assert!(half.slice(16, 32).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self, OutOfBounds> {
         self.check(offset, len)?;
         Ok(RemoteSlice { addr: self.addr.wrapping_add(offset), len, ..*self })

@@ -109,6 +109,17 @@ impl<C> Buf<C> {
     }
 
     /// Gives up the right to write, so that the bytes may be posted several times at once.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pool, .. } = proverbs::guide::ends()?;
+    /// let mut entry = pool.take().ok_or("no buffer")?;
+    /// entry.fill(b"for three followers");
+    /// let shared: SharedBuf = entry.freeze();
+    /// let [one, two, three] = [shared.clone(), shared.clone(), shared];
+    /// # let _ = (one, two, three);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn freeze(self) -> SharedBuf
     where
         C: Send + Sync,

@@ -86,6 +86,15 @@ impl<C> Pool<C> {
     /// A buffer, its length set to its capacity; `None` if all are in use.
     ///
     /// Its bytes are whatever its last use left.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let pool = pd.create_pool(1, 64)?;
+    /// let buf = pool.take();
+    /// assert!(buf.is_some() && pool.take().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn take(&self) -> Option<Buf<C>> {
         let index = self.shared.free().pop()?;
         let slot = self.shared.slot(index as usize);

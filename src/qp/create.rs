@@ -40,6 +40,18 @@ impl ProtectionDomain {
     ///
     /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be the
     /// same queue. What the device cannot give is an error that names the limit.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, context, .. } = proverbs::guide::ends()?;
+    /// let cq = context.create_cq(8 + 1 + 8)?;
+    /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// assert_eq!(cq.capacity() - cq.unbooked(), 17);
+    /// let error = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: u32::MAX / 8, recv: 1 });
+    /// assert!(error.unwrap_err().to_string().contains("max_send_wr"));
+    /// # drop(qp);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_qp<T: Transport, P: Profile>(
         &self,
         send_cq: &CompletionQueue<P::Entry>,

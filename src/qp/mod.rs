@@ -259,6 +259,42 @@ pub struct Completed<'q, E: Entry> {
 impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, P> {
     /// Takes a completion of this queue pair's send queue, and releases every entry up to its own
     /// (R10.7). A completion of another queue, or of before a reset, comes back.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, pd, pool, .. } = proverbs::guide::ends()?;
+    /// profile! { Stream { signaling: Selective } }
+    ///
+    /// # let gid = context.query_gid(1, 1)?;
+    /// # let cq_of = || context.create_cq::<Buf>(32);
+    /// # let (mut cq, other) = (cq_of()?, cq_of()?);
+    /// # let depth = Depth { send: 4, recv: 4 };
+    /// # let (a, b) = (pd.create_qp::<Rc, Stream>(&cq, &cq, depth)?, pd.create_qp::<Rc, Stream>(&other, &other, depth)?);
+    /// # let psn = Psn::try_from(0)?;
+    /// # let connect = |qp: QueuePair<Rc, Reset, Stream>, peer: u32| -> Result<_, VerbsError> {
+    /// #     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// #     let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), Qpn::try_from(peer)?, psn))?;
+    /// #     Ok(qp.modify(RcRts::new(psn, ReadDepth::ONE))?)
+    /// # };
+    /// # let (a_num, b_num) = (a.qp_num(), b.qp_num());
+    /// # let (a, _b) = (connect(a, b_num)?, connect(b, a_num)?);
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let mut qp: QueuePair<Rc, Rts, Stream> = a;
+    /// let _ = qp.post_send_unsignaled(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
+    /// qp.post_send(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?; // signaled
+    ///
+    /// let mut home = Vec::new();
+    /// while home.is_empty() {
+    ///     for completion in cq.poll()? {
+    ///         let done = qp.complete(completion).map_err(|_| "of another queue pair")?;
+    ///         done.status?;
+    ///         home.extend(done.released);
+    ///     }
+    /// }
+    /// assert_eq!(home.len(), 2); // the completion of the second speaks for both
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     pub fn complete<'cq>(
         &mut self,

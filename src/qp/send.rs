@@ -52,6 +52,16 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// What it carries belongs to the device until its completion, or comes back in the error. For several at
     /// once see [`post_send!`](crate::post_send!) and [`send_list`](Self::send_list).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+    /// let region = pd.register::<RemoteWrite>(256)?;
+    /// a.post_send(RdmaWrite::new(pool.take().ok_or("no buffer")?, region.remote().write()))?;
+    /// assert_eq!(a.sends_outstanding(), 1);
+    /// # proverbs::guide::poll(&mut cq, 1)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     pub fn post_send<O, D, A, F, G>(
         &mut self,

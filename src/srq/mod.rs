@@ -133,6 +133,23 @@ pub struct SrqAttr {
 impl ProtectionDomain {
     /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its own
     /// (`ibv_create_srq`).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, pd, .. } = proverbs::guide::ends()?;
+    /// profile! { Server { receive: SharedRq } }
+    ///
+    /// let pool = pd.create_pool(16, 256)?; // what feeds it, and bounds how many receives there are
+    /// let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool)?;
+    /// while let Some(buf) = pool.take() {
+    ///     srq.post_srq_recv(Recv::new(buf))?;
+    /// }
+    /// let cq = context.create_cq(64)?;
+    /// let one = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?;
+    /// let two = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?; // they share the 16
+    /// # drop((one, two));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_srq<T, E, M, C>(
         &self,
         pool: &Pool<C>,

@@ -252,6 +252,20 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 
     /// Waits for earlier RDMA READs and atomics of this queue pair (RC only; R2.1, R2.2).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+    /// let region = pd.register::<RemoteAll>(256)?;
+    /// let remote = region.remote();
+    /// let (old, new) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
+    /// post_send!(a, [
+    ///     RdmaRead::new(old, remote.read()),
+    ///     RdmaWrite::new(new, remote.write()).fence(), // not before the READ has its bytes
+    /// ])?;
+    /// # proverbs::guide::poll(&mut cq, 2)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     pub fn fence(self) -> WorkRequest<O, D, A, Fenced, G>
     where

@@ -29,6 +29,18 @@ pub struct SendWithImm {
 }
 
 /// RDMA_WRITE: the data lands in the peer's memory, which gets no notice.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteWrite>(8)?;
+/// a.post_send(RdmaWrite::inline(b"8 bytes!", region.remote().write()))?;
+/// proverbs::guide::poll(&mut cq, 1)?;
+/// let mut there = [0; 8];
+/// region.read_at(0, &mut there)?;
+/// assert_eq!(&there, b"8 bytes!");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWrite {
     pub(super) remote: RemoteAddr,
@@ -42,12 +54,35 @@ pub struct RdmaWriteWithImm {
 }
 
 /// RDMA_READ: the peer's memory lands in the buffer.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteRead>(256)?;
+/// region.write_at(0, b"at the peer")?;
+/// a.post_send(RdmaRead::new(pool.take().ok_or("no buffer")?, region.remote().read()))?;
+/// let read = proverbs::guide::poll(&mut cq, 1)?.remove(0).ok_or("a READ has a buffer")?;
+/// assert_eq!(&read[..11], b"at the peer");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaRead {
     pub(super) remote: RemoteAddr<ToRead>,
 }
 
 /// ATOMIC_CMP_AND_SWP: the old value of the peer's 8 bytes lands in the buffer.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteAtomic>(8)?;
+/// let lock = region.remote().atomic(0)?;
+/// let operands = CompareSwap { compare: 0, swap: 1 };
+/// a.post_send(CmpAndSwp::new(pool.take().ok_or("no buffer")?, lock, operands))?;
+/// let result = proverbs::guide::poll(&mut cq, 1)?.remove(0).ok_or("an atomic has a buffer")?;
+/// assert_eq!(result[..], 0u64.to_ne_bytes()); // it was free, and is ours
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CmpAndSwp {
     pub(super) remote: RemoteCell,
@@ -56,6 +91,18 @@ pub struct CmpAndSwp {
 }
 
 /// ATOMIC_FETCH_AND_ADD: the old value of the peer's 8 bytes lands in the buffer.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteAtomic>(8)?;
+/// let ticket = region.remote().atomic(0)?;
+/// a.post_send(FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 5))?;
+/// let result = proverbs::guide::poll(&mut cq, 1)?.remove(0).ok_or("an atomic has a buffer")?;
+/// assert_eq!(result[..], 0u64.to_ne_bytes());              // what was there before
+/// assert_eq!(region.cell(0)?.load(std::sync::atomic::Ordering::Acquire), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FetchAndAdd {
     pub(super) remote: RemoteCell,
