@@ -4,7 +4,6 @@
 //! `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for people and
 //! `tests/truth_table.rs` for the compiler; without it, they must be up to date.
 
-mod batch;
 mod book;
 mod cost;
 mod emitted;

@@ -3,7 +3,7 @@
 //! Each mutant is a change of one file in a copy of the crate. It is noticed if the crate itself no longer
 //! compiles, or the truth table, or if a ui-test has other errors than before, or has them elsewhere; a change of the macros also by the conformance suite.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::batch;
 use super::mutants::{self, Kind, Mutant};
 use super::proof::ui_tests;
 use super::table::Tables;
@@ -46,13 +45,7 @@ pub fn run(only: Option<&str>) -> Result<()> {
         before.insert(name.clone(), copy.errors(&name)?);
     }
     let (start, mut seen) = (Instant::now(), Vec::new());
-    let in_table = in_batches(&copy, &mutants)?;
-    println!("{} of them are noticed by the truth table", in_table.len());
     for (i, mutant) in mutants.iter().enumerate() {
-        if in_table.contains(&i) {
-            seen.push((mutant, By::TruthTable));
-            continue;
-        }
         if let Some(why) = mutant.equivalent() {
             seen.push((mutant, By::Equivalent(why)));
             continue;
@@ -74,36 +67,6 @@ pub fn run(only: Option<&str>) -> Result<()> {
         bail!("{survivors} mutants were not noticed");
     }
     Ok(())
-}
-
-/// Mutants that the truth table notices, found many at a time.
-fn in_batches(copy: &Copy, mutants: &[Mutant]) -> Result<BTreeSet<usize>> {
-    let mut noticed = BTreeSet::new();
-    for mut group in batch::groups(mutants) {
-        loop {
-            let some: Vec<&Mutant> = group.iter().map(|&i| &mutants[i]).collect();
-            let originals = batch::write(&copy.dir, &some)?;
-            let outcome = copy.fails();
-            for (file, original) in originals {
-                fs::write(copy.dir.join(file), original)?;
-            }
-            let Some((by, errors)) = outcome? else { break };
-            let named: BTreeSet<usize> =
-                batch::named(&errors, &group, mutants).into_iter().map(|(i, _)| i).collect();
-            if by == By::TruthTable {
-                noticed.extend(named);
-                break;
-            }
-            // Those that the crate itself notices are for later, one by one.
-            let before = group.len();
-            group.retain(|i| !named.contains(i));
-            if group.len() == before || group.is_empty() {
-                break;
-            }
-        }
-        println!("{} mutants together: {} noticed so far", group.len(), noticed.len());
-    }
-    Ok(noticed)
 }
 
 /// The crate without the rest of the workspace, below the target directory.
@@ -157,11 +120,6 @@ impl Copy {
 
     /// The crate, or the truth table, if it no longer compiles. In one call, which is half the time.
     fn first_that_fails(&self) -> Result<Option<By>> {
-        Ok(self.fails()?.map(|(by, _)| by))
-    }
-
-    /// As `first_that_fails`, with what the compiler says.
-    fn fails(&self) -> Result<Option<(By, String)>> {
         let mut sh = Cmd::new("sh");
         for (name, value) in setup::libclang()?.env() {
             sh = sh.env(name, value);
@@ -181,7 +139,7 @@ impl Copy {
         } else {
             By::TruthTable
         };
-        Ok(text.trim_end().ends_with("failed").then_some((by, text)))
+        Ok(text.trim_end().ends_with("failed").then_some(by))
     }
 
     /// Whether a test of the copy compiles and passes.
