@@ -94,6 +94,7 @@
 //! | feature | what |
 //! |---|---|
 //! | `loopback` (default) | [`loopback`], a software device in this process |
+//! | `rdma-sys` (default) | the C types of rdma-sys, generated from the installed headers; without it, the crate's own |
 //! | `tokio` | `AsyncCompletionChannel` and `AsyncDeviceEvents`: completions and events to await |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //!
