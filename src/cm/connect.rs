@@ -11,7 +11,9 @@ use super::id::{CmId, Step, Waits, failure};
 use super::param::{ConnParam, Tuning};
 use super::queue_pair::bring_up;
 use super::space::Tcp;
-use super::state::{Connecting, Mode, OnChannel, RouteResolved, Spent, Synchronous};
+use super::state::{
+    CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Spent, Synchronous,
+};
 use crate::error::{Error, Refused};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
@@ -72,7 +74,7 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
     }
 }
 
-impl CmId<Tcp, RouteResolved> {
+impl<S: CmState> CmId<Tcp, S> {
     /// Connects `qp` to the peer, within `timeout` (`rdma_connect`).
     ///
     /// What is posted to its receive queue stays posted. If the peer rejects, is not there or does not answer in
@@ -82,20 +84,26 @@ impl CmId<Tcp, RouteResolved> {
         qp: QueuePair<Rc, Init, P>,
         param: &ConnParam<P>,
         timeout: Duration,
-    ) -> Result<Connection<P>, Refused<NotConnected<P>>> {
-        self.begin(qp, param)?.finish(Some(timeout))
+    ) -> Result<Connection<P>, Refused<NotConnected<P>>>
+    where
+        S: Connects,
+    {
+        self.to::<RouteResolved>().begin(qp, param)?.finish(Some(timeout))
     }
 }
 
-impl CmId<Tcp, RouteResolved, OnChannel> {
+impl<S: CmState> CmId<Tcp, S, OnChannel> {
     /// Asks the peer for a connection with `qp` (`rdma_connect`). What is posted to its receive queue stays
     /// posted.
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
         param: &ConnParam<P>,
-    ) -> Result<Pending<P>, Refused<NotConnected<P, OnChannel>>> {
-        self.begin(qp, param)
+    ) -> Result<Pending<P>, Refused<NotConnected<P, OnChannel>>>
+    where
+        S: Connects,
+    {
+        self.to::<RouteResolved>().begin(qp, param)
     }
 }
 

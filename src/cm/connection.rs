@@ -9,7 +9,9 @@ use super::channel;
 use super::event::{EventKind, PeerParam};
 use super::id::{CmId, failure};
 use super::space::{PortSpace, Tcp};
-use super::state::{CmState, Connected, Disconnected, HasDevice, Mode, Synchronous};
+use super::state::{
+    CmState, Disconnected, Established, HasDevice, Mode, Synchronous, WaitsInCalls,
+};
 use crate::error::{Error, ErrorKind, Refused};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
@@ -24,7 +26,7 @@ pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The queue pair, ready to send.
     pub qp: QueuePair<Rc, Rts, P>,
     /// The id.
-    pub id: CmId<Tcp, Connected, M>,
+    pub id: CmId<Tcp, Established, M>,
     /// What the peer said of its side.
     pub peer: PeerParam,
     /// The private data of the peer's request or answer, perhaps padded with zeroes (R16.15).
@@ -51,7 +53,7 @@ impl<P: Profile, M: Mode> Connection<P, M> {
     }
 }
 
-impl<M: Mode> CmId<Tcp, Connected, M> {
+impl<M: Mode> CmId<Tcp, Established, M> {
     /// Ends the connection of a queue pair that is elsewhere (`rdma_disconnect`), as
     /// [`Connection::disconnect`] does; the queue pair is for the program to move to the error state.
     pub fn disconnect(mut self) -> Result<CmId<Tcp, Disconnected, M>, Refused<Self>> {
@@ -76,13 +78,17 @@ impl<M: Mode> CmId<Tcp, Connected, M> {
     note = "connect or accept first (R16.1)"
 )]
 pub trait Ends: CmState {}
-impl Ends for Connected {}
+impl Ends for Established {}
 impl Ends for Disconnected {}
 
-impl<S: Ends> CmId<Tcp, S> {
+impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Waits until the connection is no more, because the peer ended it or confirmed this side's
     /// [`disconnect`](Connection::disconnect), for at most `timeout`.
-    pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error> {
+    pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
+    where
+        S: Ends,
+        M: WaitsInCalls,
+    {
         const VERB: &str = "rdma_get_cm_event";
         let deadline = Instant::now().checked_add(timeout);
         loop {
@@ -113,5 +119,5 @@ impl<P: Profile, M: Mode> fmt::Debug for Ended<P, M> {
 /// A compile-time reminder that connected ids keep their device, for `disconnect`.
 const _: fn() = || {
     fn has_device<PS: PortSpace, S: HasDevice>() {}
-    has_device::<Tcp, Connected>();
+    has_device::<Tcp, Established>();
 };

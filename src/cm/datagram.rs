@@ -10,7 +10,9 @@ use super::id::{CmId, Step, Waits, failure};
 use super::listen::Request;
 use super::private_data::{LookupData, ReplyData};
 use super::space::Udp;
-use super::state::{Connected, Connecting, Mode, OnChannel, RouteResolved, Spent, Synchronous};
+use super::state::{
+    CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Spent, Synchronous,
+};
 use crate::ah::AddressVector;
 use crate::bounded::{Qkey, Qpn};
 use crate::error::{Error, Refused};
@@ -59,7 +61,7 @@ impl UdPeer {
 #[derive(Debug)]
 pub struct Found<M: Mode = Synchronous> {
     /// The id.
-    pub id: CmId<Udp, Connected, M>,
+    pub id: CmId<Udp, Established, M>,
     /// Its queue pair.
     pub peer: UdPeer,
     /// What it said besides, perhaps padded with zeroes.
@@ -103,24 +105,30 @@ impl<M: Mode> CmId<Udp, RouteResolved, M> {
     }
 }
 
-impl CmId<Udp, RouteResolved> {
+impl<S: CmState> CmId<Udp, S> {
     /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP).
     pub fn connect(
         self,
         private_data: &LookupData,
         timeout: Duration,
-    ) -> Result<Found, Refused<NotFound>> {
-        self.begin(private_data)?.finish(Some(timeout))
+    ) -> Result<Found, Refused<NotFound>>
+    where
+        S: Connects,
+    {
+        self.to::<RouteResolved>().begin(private_data)?.finish(Some(timeout))
     }
 }
 
-impl CmId<Udp, RouteResolved, OnChannel> {
+impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// Asks the peer for its queue pair (`rdma_connect` on UDP).
     pub fn connect(
         self,
         private_data: &LookupData,
-    ) -> Result<CmId<Udp, Connecting, OnChannel>, Refused<NotFound<OnChannel>>> {
-        self.begin(private_data)
+    ) -> Result<CmId<Udp, Connecting, OnChannel>, Refused<NotFound<OnChannel>>>
+    where
+        S: Connects,
+    {
+        self.to::<RouteResolved>().begin(private_data)
     }
 }
 
@@ -176,7 +184,7 @@ impl<M: Mode> Request<Udp, M> {
         mut self,
         qp: &QueuePair<Ud, Rts, P>,
         private_data: &ReplyData,
-    ) -> Result<CmId<Udp, Connected, M>, Refused<Self>> {
+    ) -> Result<CmId<Udp, Established, M>, Refused<Self>> {
         let mut c = param(private_data, qp.qp_num());
         c.srq = qp.has_srq().into();
         // SAFETY: requests have a device; the private data is borrowed.

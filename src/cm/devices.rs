@@ -7,7 +7,7 @@ use std::sync::{Mutex, Weak};
 
 use super::id::CmId;
 use super::space::PortSpace;
-use super::state::{HasDevice, Mode};
+use super::state::{CmState, HasDevice, Mode};
 use crate::context::Context;
 use crate::error::Error;
 use crate::pd::ProtectionDomain;
@@ -35,17 +35,23 @@ fn context(open: &mut Vec<Open>, name: &str) -> Result<(Context, usize), Error> 
     Ok((context, open.len() - 1))
 }
 
-impl<PS: PortSpace, S: HasDevice, M: Mode> CmId<PS, S, M> {
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The device, open. Ids on one device share it, and it closes when nothing uses it.
     ///
     /// A [`Context`] that the program opened itself serves as well.
-    pub fn context(&self) -> Result<Context, Error> {
+    pub fn context(&self) -> Result<Context, Error>
+    where
+        S: HasDevice,
+    {
         let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Ok(context(&mut open, self.device().unwrap_or_default())?.0)
     }
 
     /// A protection domain of the device, the same for all ids on it (`id->pd`).
-    pub fn pd(&self) -> Result<ProtectionDomain, Error> {
+    pub fn pd(&self) -> Result<ProtectionDomain, Error>
+    where
+        S: HasDevice,
+    {
         let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (context, i) = context(&mut open, self.device().unwrap_or_default())?;
         if let Some(pd) = open[i].pd.as_ref().and_then(ProtectionDomain::upgrade) {

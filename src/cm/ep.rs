@@ -14,7 +14,9 @@ use super::param::{AcceptParam, ConnParam};
 use super::private_data::{LookupData, ReplyData};
 use super::queue_pair::{Brings, MadeBy};
 use super::space::{PortSpace, Tcp, Udp};
-use super::state::{CmState, Connected, Disconnected, HasDevice, Requested, RouteResolved, Spent};
+use super::state::{
+    CmState, Disconnected, Established, HasDevice, Requested, RouteResolved, Spent,
+};
 use super::{NotAccepted, NotConnected};
 use crate::channel::CompletionChannel;
 use crate::cq::CompletionQueue;
@@ -78,7 +80,7 @@ impl EpState<Tcp> for RouteResolved {
 impl EpState<Tcp> for Requested {
     type Qp = Init;
 }
-impl EpState<Tcp> for Connected {
+impl EpState<Tcp> for Established {
     type Qp = Rts;
 }
 impl EpState<Tcp> for Disconnected {
@@ -93,7 +95,7 @@ impl EpState<Udp> for RouteResolved {
 impl EpState<Udp> for Requested {
     type Qp = Rts;
 }
-impl EpState<Udp> for Connected {
+impl EpState<Udp> for Established {
     type Qp = Rts;
 }
 impl EpState<Udp> for Spent {
@@ -107,7 +109,7 @@ impl EpState<Udp> for Spent {
     note = "`connect` or `accept` first; only receives may be posted before (R16.7)"
 )]
 pub trait EpSends<PS>: EpState<PS, Qp = Rts> {}
-impl EpSends<Tcp> for Connected {}
+impl EpSends<Tcp> for Established {}
 impl<S: EpState<Udp, Qp = Rts>> EpSends<Udp> for S {}
 
 /// States of an endpoint in which receives may be posted: from the first on, until it is disconnected.
@@ -228,7 +230,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
         self,
         param: &ConnParam<P>,
         timeout: Duration,
-    ) -> Result<Ep<Tcp, Connected, P>, Refused<Ep<Tcp, Spent, P>>> {
+    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
         let (qp, id, mut rest) = self.apart();
         match id.connect(qp, param, timeout) {
             Ok(Connection { qp, id, peer, private_data }) => {
@@ -253,7 +255,7 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
         self,
         param: &AcceptParam<P>,
         timeout: Duration,
-    ) -> Result<Ep<Tcp, Connected, P>, Refused<Ep<Tcp, Spent, P>>> {
+    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
         let (qp, id, mut rest) = self.apart();
         let private_data = std::mem::take(&mut rest.private_data);
         let request = Request { id, peer: rest.peer, private_data };
@@ -273,7 +275,7 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
     }
 }
 
-impl<P: Profile> Ep<Tcp, Connected, P> {
+impl<P: Profile> Ep<Tcp, Established, P> {
     /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`). What is posted is flushed.
     pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P>, Refused<Self>> {
         let (qp, id, rest) = self.apart();
@@ -313,7 +315,7 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
         self,
         private_data: &LookupData,
         timeout: Duration,
-    ) -> Result<(Ep<Udp, Connected, P>, UdPeer), Refused<Ep<Udp, Spent, P>>> {
+    ) -> Result<(Ep<Udp, Established, P>, UdPeer), Refused<Ep<Udp, Spent, P>>> {
         let (qp, id, mut rest) = self.apart();
         match id.connect(private_data, timeout) {
             Ok(found) => {
@@ -333,7 +335,10 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
 
 impl<P: Profile> Ep<Udp, Requested, P> {
     /// Tells the peer this endpoint's queue pair (`rdma_accept`).
-    pub fn accept(self, private_data: &ReplyData) -> Result<Ep<Udp, Connected, P>, Refused<Self>> {
+    pub fn accept(
+        self,
+        private_data: &ReplyData,
+    ) -> Result<Ep<Udp, Established, P>, Refused<Self>> {
         let (qp, id, mut rest) = self.apart();
         let came = std::mem::take(&mut rest.private_data);
         let request = Request { id, peer: None, private_data: came };

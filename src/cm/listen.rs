@@ -7,7 +7,10 @@ use super::channel;
 use super::event::{Event, EventKind, PeerParam};
 use super::id::{CmId, Core, failure};
 use super::space::PortSpace;
-use super::state::{Bound, Listening, Mode, OnChannel, Requested, Synchronous};
+use super::state::{
+    CmState, Listening, Listens, Mode, OnChannel, Requested, Synchronous, TakesRequests,
+    WaitsInCalls,
+};
 use crate::error::{Error, ErrorKind, Refused};
 use crate::sys::cm::Id;
 
@@ -23,9 +26,12 @@ pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
     pub private_data: Vec<u8>,
 }
 
-impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Listens for connection requests, of which up to `backlog` wait (`rdma_listen`).
-    pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>> {
+    pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
+    where
+        S: Listens,
+    {
         match self.core.id.listen(backlog.min(i32::MAX as u32) as i32) {
             Ok(()) => {
                 self.core.look();
@@ -40,20 +46,29 @@ impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
     }
 }
 
-impl<PS: PortSpace> CmId<PS, Listening> {
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The next connection request (`rdma_get_request`); sleeps until there is one. Its id is
     /// synchronous too. Several threads may take requests from one id.
-    pub fn get_request(&self) -> Result<Request<PS>, Error> {
-        self.next(None).map(|request| request.expect("without a deadline there is a request"))
+    pub fn get_request(&self) -> Result<Request<PS>, Error>
+    where
+        S: TakesRequests,
+        M: WaitsInCalls,
+    {
+        self.next_request(None)
+            .map(|request| request.expect("without a deadline there is a request"))
     }
 
     /// As [`get_request`](Self::get_request), for at most `timeout`.
-    pub fn get_request_timeout(&self, timeout: Duration) -> Result<Request<PS>, Error> {
+    pub fn get_request_timeout(&self, timeout: Duration) -> Result<Request<PS>, Error>
+    where
+        S: TakesRequests,
+        M: WaitsInCalls,
+    {
         let timed_out = || Error::new(GET_REQUEST, ErrorKind::TimedOut { after: timeout });
-        self.next(Instant::now().checked_add(timeout))?.ok_or_else(timed_out)
+        self.next_request(Instant::now().checked_add(timeout))?.ok_or_else(timed_out)
     }
 
-    fn next(&self, deadline: Option<Instant>) -> Result<Option<Request<PS>>, Error> {
+    fn next_request(&self, deadline: Option<Instant>) -> Result<Option<Request<PS>>, Error> {
         loop {
             let Some(event) = channel::next(self.core.id.channel(), deadline)? else {
                 return Ok(None);

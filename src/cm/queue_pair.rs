@@ -3,7 +3,7 @@
 use super::id::CmId;
 use super::param::{Tuning, check_depth};
 use super::space::{PortSpace, Tcp, Udp};
-use super::state::{HasDevice, Mode};
+use super::state::{CmState, HasDevice, Mode};
 use crate::cq::CompletionQueue;
 use crate::error::{Error, Refused};
 use crate::pd::ProtectionDomain;
@@ -34,7 +34,7 @@ pub trait Brings: PortSpace {
 #[doc(hidden)]
 pub struct Attributes<'id>(&'id Id);
 
-impl<PS: Brings, S: HasDevice, M: Mode> CmId<PS, S, M> {
+impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Creates a queue pair on this id's device (`rdma_create_qp`), with completion queues of the program's.
     ///
     /// Its transport is that of the port space (R16.9). On TCP it is in INIT, so that receives can be
@@ -48,6 +48,7 @@ impl<PS: Brings, S: HasDevice, M: Mode> CmId<PS, S, M> {
         depth: Depth,
     ) -> Result<MadeBy<PS, P>, Error>
     where
+        S: HasDevice,
         P::Receive: UsesOwnQueue,
     {
         self.check_device(pd)?;
@@ -61,7 +62,10 @@ impl<PS: Brings, S: HasDevice, M: Mode> CmId<PS, S, M> {
         &self,
         pd: &ProtectionDomain,
         qp: NewFor<PS, P>,
-    ) -> Result<MadeBy<PS, P>, Refused<NewFor<PS, P>>> {
+    ) -> Result<MadeBy<PS, P>, Refused<NewFor<PS, P>>>
+    where
+        S: HasDevice,
+    {
         if let Err(error) = self.check_device(pd).and_then(|()| qp.check_pd(pd)) {
             return Err(Refused::new(qp, error));
         }

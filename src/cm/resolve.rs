@@ -10,7 +10,7 @@ use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Step, Waits, failure};
 use super::space::PortSpace;
 use super::state::{
-    AddrResolved, Bound, CmState, Created, Mode, OnChannel, Resolves, ResolvingAddr,
+    AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvesRoute, ResolvingAddr,
     ResolvingRoute, RouteResolved, Synchronous,
 };
 use crate::error::{Error, Refused};
@@ -24,10 +24,13 @@ fn milliseconds(timeout: Duration) -> i32 {
     timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
 
-impl<PS: PortSpace, M: Mode> CmId<PS, Created, M> {
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Binds it to a local address (`rdma_bind_addr`); port 0 takes a free one, and the unspecified address
     /// any of this machine's. 127.0.0.1 is no RDMA address: use the network device's (R16.23).
-    pub fn bind_addr(mut self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>> {
+    pub fn bind_addr(mut self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
+    where
+        S: Binds,
+    {
         match self.core.id.bind(address) {
             Ok(()) => {
                 self.core.look();
@@ -54,27 +57,33 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 }
 
-impl<PS: PortSpace, S: Resolves> CmId<PS, S, Synchronous> {
+impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// Finds the device that leads to `peer`, and its address there, within `timeout`
     /// (`rdma_resolve_addr`). To come from an address of one's own choice, bind the id first.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
         timeout: Duration,
-    ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>> {
+    ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>>
+    where
+        S: Resolves,
+    {
         // The kernel keeps the time, and always answers.
         self.begin_addr(peer, timeout)?.finish(None)
     }
 }
 
-impl<PS: PortSpace, S: Resolves> CmId<PS, S, OnChannel> {
+impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the device that leads to `peer` (`rdma_resolve_addr`). To come from an address of
     /// one's own choice, bind the id first.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
         timeout: Duration,
-    ) -> Result<CmId<PS, ResolvingAddr, OnChannel>, Refused<CmId<PS, Bound, OnChannel>>> {
+    ) -> Result<CmId<PS, ResolvingAddr, OnChannel>, Refused<CmId<PS, Bound, OnChannel>>>
+    where
+        S: Resolves,
+    {
         self.begin_addr(peer, timeout)
     }
 }
@@ -123,12 +132,12 @@ impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
     }
 }
 
-impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
+impl<PS: PortSpace, S: ResolvesRoute, M: Mode> CmId<PS, S, M> {
     fn begin_route(
         mut self,
         timeout: Duration,
     ) -> Result<CmId<PS, ResolvingRoute, M>, Refused<Self>> {
-        // SAFETY: in this state the id has a device.
+        // SAFETY: in states that resolve routes the id has a device.
         match unsafe { self.core.id.resolve_route(milliseconds(timeout)) } {
             Ok(()) => Ok(self.to()),
             Err(errno) => Err(Refused::new(self, Error::os(ROUTE, errno, ""))),
@@ -136,22 +145,31 @@ impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
     }
 }
 
-impl<PS: PortSpace> CmId<PS, AddrResolved> {
+impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// Finds the way to the peer, within `timeout` (`rdma_resolve_route`).
     pub fn resolve_route(
         self,
         timeout: Duration,
-    ) -> Result<CmId<PS, RouteResolved>, Refused<Self>> {
-        self.begin_route(timeout)?.finish(None)
+    ) -> Result<CmId<PS, RouteResolved>, Refused<CmId<PS, AddrResolved>>>
+    where
+        S: ResolvesRoute,
+    {
+        match self.begin_route(timeout) {
+            Ok(resolving) => resolving.finish(None),
+            Err(Refused { object, error }) => Err(Refused::new(object.to(), error)),
+        }
     }
 }
 
-impl<PS: PortSpace> CmId<PS, AddrResolved, OnChannel> {
+impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the way to the peer (`rdma_resolve_route`).
     pub fn resolve_route(
         self,
         timeout: Duration,
-    ) -> Result<CmId<PS, ResolvingRoute, OnChannel>, Refused<Self>> {
+    ) -> Result<CmId<PS, ResolvingRoute, OnChannel>, Refused<Self>>
+    where
+        S: ResolvesRoute,
+    {
         self.begin_route(timeout)
     }
 }

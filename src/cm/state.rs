@@ -19,7 +19,7 @@ pub enum Requested {}
 /// A connection request was accepted, and the peer has not confirmed yet.
 pub enum Accepting {}
 /// Connected, as far as this program knows. On UDP: the peer was found, or told who we are.
-pub enum Connected {}
+pub enum Established {}
 /// Listening for connection requests.
 pub enum Listening {}
 /// Disconnected by this side.
@@ -45,7 +45,52 @@ impl HasDevice for RouteResolved {}
 impl HasDevice for Requested {}
 impl HasDevice for Accepting {}
 impl HasDevice for Connecting {}
-impl HasDevice for Connected {}
+impl HasDevice for Established {}
+
+/// The state in which an id is bound: new.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` cannot be bound",
+    label = "this id is in state `{Self}`",
+    note = "bind a new id, before anything else; resolving an address binds it as well (R16.1)"
+)]
+pub trait Binds: CmState {}
+impl Binds for Created {}
+
+/// The state in which an id starts to listen: bound.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` cannot listen",
+    label = "this id is in state `{Self}`",
+    note = "bind a new id to a local address with `bind_addr`, then listen (R16.1)"
+)]
+pub trait Listens: CmState {}
+impl Listens for Bound {}
+
+/// The state in which connection requests arrive: listening.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` gets no connection requests",
+    label = "this id is in state `{Self}`",
+    note = "only a listening id does: `bind_addr`, then `listen` (R16.1, R16.14)"
+)]
+pub trait TakesRequests: CmState {}
+impl TakesRequests for Listening {}
+
+/// The state in which a route is resolved: with the address resolved.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` cannot resolve a route",
+    label = "this id is in state `{Self}`",
+    note = "a route leads to an address: `resolve_addr` first; in C this order is a segmentation fault (R16.2)"
+)]
+pub trait ResolvesRoute: HasDevice {}
+impl ResolvesRoute for AddrResolved {}
+
+/// The state in which an id connects: with the route resolved.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` cannot connect",
+    label = "this id is in state `{Self}`",
+    note = "`resolve_addr` and `resolve_route` come first; in C this order is a segmentation fault (R16.3)"
+)]
+pub trait Connects: HasDevice {}
+impl Connects for RouteResolved {}
 
 /// States from which an address is resolved.
 #[diagnostic::on_unimplemented(
@@ -69,6 +114,15 @@ pub enum OnChannel {}
 impl Mode for Synchronous {}
 impl Mode for OnChannel {}
 
+/// The mode in which calls wait: [`Synchronous`].
+#[diagnostic::on_unimplemented(
+    message = "an id on an event channel does not wait inside calls",
+    label = "this id's events go to its channel",
+    note = "take the event from the `EventChannel`, or make the id synchronous with `into_synchronous` (R16.14)"
+)]
+pub trait WaitsInCalls: Mode {}
+impl WaitsInCalls for Synchronous {}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Synchronous {}
@@ -85,4 +139,4 @@ macro_rules! states {
 }
 
 states!(Created Bound ResolvingAddr AddrResolved ResolvingRoute RouteResolved Connecting Requested);
-states!(Accepting Connected Listening Disconnected Spent);
+states!(Accepting Established Listening Disconnected Spent);

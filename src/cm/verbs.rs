@@ -20,7 +20,7 @@ use super::RDMA_UDP_QKEY;
 use super::ep::{Ep, EpRecvs, EpSends, EpState, Side};
 use super::id::CmId;
 use super::space::{PortSpace, Tcp, Udp};
-use super::state::{HasDevice, Mode};
+use super::state::{CmState, HasDevice, Mode};
 use crate::bounded::Qpn;
 use crate::buf::{Buf, BufList, Pool};
 use crate::entry::Owned;
@@ -55,23 +55,32 @@ fn reg_msgs<C: Default + 'static>(
     pd.create_pool_with(count, size, |_| C::default())
 }
 
-impl<PS: PortSpace, S: HasDevice, M: Mode> CmId<PS, S, M> {
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Registers `count` buffers of `size` bytes for messages, on [`pd`](Self::pd) (`rdma_reg_msgs`).
     pub fn reg_msgs<C: Default + 'static>(
         &self,
         count: usize,
         size: usize,
-    ) -> Result<Pool<C>, Error> {
+    ) -> Result<Pool<C>, Error>
+    where
+        S: HasDevice,
+    {
         reg_msgs(&self.pd()?, count, size)
     }
 
     /// Registers `len` bytes that the peer may read (`rdma_reg_read`).
-    pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error> {
+    pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error>
+    where
+        S: HasDevice,
+    {
         self.pd()?.register(len)
     }
 
     /// Registers `len` bytes that the peer may write (`rdma_reg_write`).
-    pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error> {
+    pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error>
+    where
+        S: HasDevice,
+    {
         self.pd()?.register(len)
     }
 
@@ -82,6 +91,7 @@ impl<PS: PortSpace, S: HasDevice, M: Mode> CmId<PS, S, M> {
         pool: &Pool<C>,
     ) -> Result<SharedReceiveQueue<PS::Transport, E, L>, Error>
     where
+        S: HasDevice,
         PS::Transport: SharesReceives,
         E: Owned,
         L: Limit,
@@ -193,13 +203,14 @@ impl<E: Owned> Side<E> {
 /// What a post of one buffer gives.
 type Posted<P> = Result<(), PostError<<P as Profile>::Entry>>;
 
-impl<S: EpSends<Tcp>, P: Profile<Signaling = SignalAll>> Ep<Tcp, S, P>
+impl<S: EpState<Tcp>, P: Profile<Signaling = SignalAll>> Ep<Tcp, S, P>
 where
     P::Entry: Owned,
 {
     /// Posts a send of `buf` up to its length (`rdma_post_send`). `context` comes back in the buffer.
     pub fn post_send<C>(&mut self, context: C, mut buf: Buf<C>) -> Posted<P>
     where
+        S: EpSends<Tcp>,
         Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         *buf.context_mut() = context;
@@ -209,6 +220,7 @@ where
     /// Posts a send of several buffers (`rdma_post_sendv`). `context` comes back in the first one.
     pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
     where
+        S: EpSends<Tcp>,
         P::Entry: From<BufList<C>>,
     {
         self.qp.post_send(Send::new(with_context(context, bufs)))
@@ -222,6 +234,7 @@ where
         remote: RemoteAddr<ToRead>,
     ) -> Posted<P>
     where
+        S: EpSends<Tcp>,
         RdmaRead: IssuedBy<P::Initiator>,
         Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
@@ -237,6 +250,7 @@ where
         remote: RemoteAddr<ToRead>,
     ) -> Posted<P>
     where
+        S: EpSends<Tcp>,
         RdmaRead: IssuedBy<P::Initiator>,
         P::Entry: From<BufList<C>>,
     {
@@ -246,6 +260,7 @@ where
     /// Posts an RDMA WRITE of `buf` up to its length to `remote` (`rdma_post_write`).
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteAddr) -> Posted<P>
     where
+        S: EpSends<Tcp>,
         Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         *buf.context_mut() = context;
@@ -260,13 +275,14 @@ where
         remote: RemoteAddr,
     ) -> Posted<P>
     where
+        S: EpSends<Tcp>,
         P::Entry: From<BufList<C>>,
     {
         self.qp.post_send(RdmaWrite::new(with_context(context, bufs), remote))
     }
 }
 
-impl<S: EpSends<Udp>, P: Profile<Signaling = SignalAll>> Ep<Udp, S, P>
+impl<S: EpState<Udp>, P: Profile<Signaling = SignalAll>> Ep<Udp, S, P>
 where
     P::Entry: Owned,
 {
@@ -280,6 +296,7 @@ where
         remote_qpn: Qpn,
     ) -> Posted<P>
     where
+        S: EpSends<Udp>,
         Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         *buf.context_mut() = context;

@@ -7,6 +7,27 @@ mod bounded {
     mod no_unchecked_constructor;
 }
 
+mod cm {
+    mod a_migrated_id_is_elsewhere;
+    mod a_request_is_answered_once;
+    mod a_step_is_made_once;
+    mod an_id_has_one_queue_pair;
+    mod no_accept_without_a_queue_pair;
+    mod no_completion_calls_on_shared_queues;
+    mod no_connect_before_the_route;
+    mod no_get_request_on_a_channel;
+    mod no_lookup_before_the_route;
+    mod no_post_without_a_queue_pair;
+    mod no_queue_pair_without_a_device;
+    mod no_receive_after_disconnect;
+    mod no_region_without_a_device;
+    mod no_request_without_listening;
+    mod no_route_before_the_address;
+    mod no_send_before_connected;
+    mod private_data_fits_the_message;
+    mod the_port_space_fixes_the_transport;
+}
+
 mod flags {
     mod no_fence_on_uc;
     mod no_fence_on_ud;

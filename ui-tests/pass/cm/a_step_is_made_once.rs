@@ -1,0 +1,10 @@
+// R16.1, rdma_resolve_addr(3): the legal twin of ui-tests/cm/a_step_is_made_once.rs.
+use proverbs::cm::*;
+use std::time::Duration;
+
+fn again(id: CmId<Tcp, Created>, peer: std::net::SocketAddr, timeout: Duration) {
+    // A failed step gives the id back.
+    if let Err(refused) = id.resolve_addr(peer, timeout) {
+        let _ = refused.object.resolve_addr(peer, timeout);
+    }
+}

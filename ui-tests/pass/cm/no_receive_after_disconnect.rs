@@ -1,0 +1,6 @@
+// R16.20, R7.15, rdma_disconnect(3): the legal twin of ui-tests/cm/no_receive_after_disconnect.rs.
+use proverbs::cm::*;
+
+fn late(ep: &mut Ep<Tcp, Disconnected>) {
+    let _ = ep.drain(drop);
+}

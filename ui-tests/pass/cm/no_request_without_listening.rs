@@ -1,0 +1,6 @@
+// R16.1, rdma_listen(3): the legal twin of ui-tests/cm/no_request_without_listening.rs.
+use proverbs::cm::*;
+
+fn in_time(id: CmId<Tcp, Bound>) {
+    let _ = id.listen(8).map(|id| id.get_request());
+}
