@@ -142,6 +142,36 @@ fn a_destroyed_ring_gives_back_what_it_held() {
     drop(ca);
 }
 
+/// A ring's entries come back at a reset, its completions stay in the completion queue (R8.18): their room
+/// is not given out again before it was polled empty, or it would overrun (R9.9).
+#[test]
+fn completions_of_before_a_reset_keep_their_room() {
+    let wish = Wish { depth: Depth { send: 4, recv: 2 }, cqe: 7, ..Wish::new() };
+    let mut p = Pair::<Rc, Ring>::with(&wish);
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    let write = |a: &mut QueuePair<Rc, Rts, Ring>, i: u8| {
+        a.post_send(RdmaWrite::new(filled(&p.pool, &[i]), region.remote().write()))
+    };
+    for i in 0..4 {
+        write(&mut p.a, i).unwrap();
+    }
+    let (a, entries) = p.a.reset().unwrap();
+    assert_eq!(entries.len(), 4);
+    let (mut a, b) = reconnect(&p.dev, a, p.b.reset().unwrap().0);
+    assert_eq!(a.send_room(), 0);
+    let error = write(&mut a, 4).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
+    drop(error);
+    poll_empty(&mut p.ca);
+    assert_eq!(a.send_room(), 4);
+    for i in 0..4 {
+        write(&mut a, i).unwrap();
+    }
+    let released = complete(&p.dev, &mut p.ca, &mut a, 4);
+    assert!(released.iter().all(|(status, entries)| status.is_ok() && entries.len() == 1));
+    drop(b);
+}
+
 #[test]
 fn a_list_is_reclaimed_whole() {
     profile! { Lists { max_recv_sge: 3, entry: BufList } }

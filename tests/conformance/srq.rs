@@ -200,6 +200,22 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     assert_eq!(base.pool.reclaim(&mut base.receives), 0);
 }
 
+/// The completion queue has been polled empty since the queue pairs went, and hears of the shared queue's
+/// end all the same.
+#[test]
+fn it_goes_last_and_its_receives_come_back() {
+    let mut base = Base::new();
+    let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
+    let link = base.link(&srq);
+    srq.post_srq_recv(Recv::new(poisoned(&base.pool))).unwrap();
+    drop(link);
+    assert_eq!((poll_empty(&mut base.receives), poll_empty(&mut base.sends)), (0, 0));
+    srq.destroy().unwrap();
+    assert_eq!(base.pool.reclaim(&mut base.receives), 0, "not polled empty since");
+    assert_eq!(poll_empty(&mut base.receives), 0);
+    assert_eq!((base.pool.reclaim(&mut base.receives), base.pool.available()), (1, 6));
+}
+
 #[test]
 fn it_tells_what_it_holds_and_takes_a_limit() {
     let base = Base::new();

@@ -5,6 +5,9 @@
 
 mod cargo;
 mod demo;
+mod differential;
+mod figures;
+mod load;
 mod machine_code;
 mod miri;
 mod overhead;
@@ -14,6 +17,7 @@ mod progress;
 mod rules;
 mod setup;
 mod sh;
+mod simulate;
 mod soft_roce;
 mod test;
 mod two_hosts;
@@ -55,6 +59,14 @@ enum Command {
     Overhead(overhead::Args),
     /// See whether the crates could be published today.
     Package(package::Args),
+    /// Run random programs on the loopback device and its faults, against a model.
+    Simulate(simulate::Args),
+    /// Run the same random programs on the loopback device and on Soft-RoCE.
+    Differential(differential::Args),
+    /// Load one completion queue and one shared receive queue with many queue pairs.
+    Load(load::Args),
+    /// The same on Soft-RoCE, for ten minutes.
+    Soak(load::SoakArgs),
     /// Install everything that is missing for the other commands.
     Setup(setup::Args),
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
@@ -73,6 +85,10 @@ fn main() -> ExitCode {
         Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),
         Command::Package(args) => package::main(args),
+        Command::Simulate(args) => simulate::main(args),
+        Command::Differential(args) => differential::main(args),
+        Command::Load(args) => load::main(args),
+        Command::Soak(args) => load::soak(args),
         Command::Setup(args) => setup::main(args),
         Command::SoftRoce(args) => soft_roce::main(args),
     };

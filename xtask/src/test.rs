@@ -10,7 +10,7 @@ use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::sh::Cmd;
 use crate::soft_roce::{self, Guest};
-use crate::{Outcome, cargo, machine_code, package, paths, rules, ui, what_c_does};
+use crate::{Outcome, cargo, load, machine_code, package, paths, rules, simulate, ui, what_c_does};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -32,6 +32,8 @@ enum Part {
     Unit,
     /// The conformance suite on the loopback device, its faults, and the allocation test.
     Loopback,
+    /// A million random steps on the loopback device and its faults, against a model; and a load.
+    Simulation,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
     /// Licences and manifests, and packing the crates that are published.
@@ -53,11 +55,12 @@ enum Part {
 /// What users may turn on.
 const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 12] = [
+const ALL: [Part; 13] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
     Part::Loopback,
+    Part::Simulation,
     Part::Doc,
     Part::Package,
     Part::Ui,
@@ -118,6 +121,10 @@ fn run(part: Part, args: &Args) -> Result<()> {
             // The same with the bindings of our own.
             let ours = ["--no-default-features", "--features", "loopback"];
             cargo::run(&[&["test", "--test", "conformance"][..], &ours].concat())
+        }
+        Part::Simulation => {
+            simulate::quick()?;
+            load::quick()
         }
         Part::Doc => doc(),
         Part::Package => package::check(false),

@@ -1,0 +1,160 @@
+//! Many queue pairs on one completion queue and one shared receive queue; two threads with a completion queue
+//! each. Every message is counted, every byte looked at, and memory must not grow.
+//!
+//! On the loopback device, or on the one that `PROVERBS_DEVICE` names.
+#![forbid(unsafe_code)]
+
+#[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
+#[path = "../conformance/support/mod.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use proverbs::*;
+use support::{Bring, Device, Wish};
+
+profile! { Shared { receive: SharedRq } }
+
+#[derive(Parser)]
+struct Options {
+    /// Queue pairs, two by two connected.
+    #[arg(long, default_value_t = 64)]
+    queue_pairs: usize,
+    /// Messages in all.
+    #[arg(long, default_value_t = 20_000)]
+    messages: u64,
+    /// Go on for so long instead.
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// What cargo gives to every test.
+    #[arg(hide = true)]
+    _rest: Vec<String>,
+}
+
+const SIZE: usize = 64;
+/// Sends under way on each queue pair.
+const WINDOW: usize = 4;
+
+fn main() {
+    let options = Options::parse();
+    let end = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let half = options.queue_pairs.div_ceil(2).max(2);
+    let one = run("one thread", options.queue_pairs, options.messages, end);
+    let other = options.messages / 2;
+    let threads = [half, half].map(|n| std::thread::spawn(move || run("of two", n, other, end)));
+    let two: u64 = threads.map(|thread| thread.join().expect("a thread of two")).iter().sum();
+    println!("{} messages of {SIZE} bytes, none lost, none twice", one + two);
+}
+
+/// Resident memory of this process, KiB.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4
+}
+
+/// Sends round robin on all queue pairs until `messages` were sent, or until `end`. Gives their number.
+fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u64 {
+    let dev = Device::open();
+    let pairs = queue_pairs / 2;
+    let buffers = pairs * WINDOW;
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(buffers, SIZE).unwrap();
+    let receives = pd.create_pool(2 * buffers, SIZE).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&receives).unwrap();
+    let cqe = 2 * pairs * (WINDOW + 1) + 2 * buffers;
+    let mut cq = dev.ctx.create_cq(cqe as u32).unwrap();
+    while let Some(buf) = receives.take() {
+        srq.post_srq_recv(Recv::new(buf)).unwrap();
+    }
+    let wish = Wish::new();
+    let mut senders = Vec::new();
+    let mut receivers = Vec::new();
+    for _ in 0..pairs {
+        let make = || pd.create_qp_on_srq::<Rc, Shared, _>(&cq, &cq, &srq, WINDOW as u32).unwrap();
+        let (a, b) = (make(), make());
+        let (na, nb) = (a.qp_num(), b.qp_num());
+        senders.push(Rc::up(a, &dev, nb, &wish));
+        receivers.push(Rc::up(b, &dev, na, &wish));
+    }
+    // What each receiver has to get next: messages of one queue pair come in order.
+    let index: std::collections::HashMap<u32, usize> =
+        receivers.iter().enumerate().map(|(i, qp)| (qp.qp_num(), i)).collect();
+    let mut sent = vec![0u64; pairs];
+    let mut next = vec![0u64; pairs];
+    let (mut posted, mut acknowledged, mut arrived) = (0u64, 0u64, 0u64);
+    let started = Instant::now();
+    let (mut warm, mut most) = (0, 0);
+    let over = |posted: u64| match end {
+        Some(end) => Instant::now() >= end,
+        None => posted >= messages,
+    };
+    let mut at = 0;
+    let mut done = false;
+    while !done || acknowledged < posted || arrived < posted {
+        // As many as there are buffers, unless it is over.
+        while !done {
+            done = over(posted);
+            if done || senders[at].send_room() == 0 {
+                at = (at + 1) % pairs;
+                break;
+            }
+            let Some(mut buf) = pool.take() else { break };
+            buf.set_len(SIZE);
+            buf[..8].copy_from_slice(&sent[at].to_le_bytes());
+            buf[8..16].copy_from_slice(&(at as u64).to_le_bytes());
+            let fill = (sent[at] as u8) ^ (at as u8);
+            buf[16..].fill(fill);
+            senders[at].post_send(Send::new(buf)).unwrap();
+            sent[at] += 1;
+            posted += 1;
+            at = (at + 1) % pairs;
+        }
+        let mut back = Vec::new();
+        for completion in cq.poll().unwrap() {
+            match completion.outcome() {
+                Outcome::Sent(_) => acknowledged += 1,
+                Outcome::Received(got) => {
+                    let i = index[&got.qp_num];
+                    let data = got.data();
+                    assert_eq!(data.len(), SIZE, "length");
+                    assert_eq!(data[..8], next[i].to_le_bytes(), "in order, none lost, none twice");
+                    assert_eq!(data[8..16], (i as u64).to_le_bytes(), "of its peer");
+                    let fill = (next[i] as u8) ^ (i as u8);
+                    assert!(data[16..].iter().all(|&byte| byte == fill), "bytes");
+                    next[i] += 1;
+                    arrived += 1;
+                    back.extend(got.entry);
+                }
+                Outcome::Failed(failed) => panic!("{}", failed.error),
+                _ => unreachable!("RC, every send signaled"),
+            }
+        }
+        for buf in back {
+            srq.post_srq_recv(Recv::new(buf)).unwrap();
+        }
+        if arrived % 4096 < 16 {
+            let now = resident();
+            // The first part warms up: rings, tables and the allocator fill.
+            if warm == 0 && (done || posted > messages / 4 || started.elapsed().as_secs() > 5) {
+                warm = now;
+            }
+            most = most.max(now);
+        }
+    }
+    assert_eq!((posted, acknowledged, arrived), (posted, posted, posted), "counts");
+    assert_eq!(sent, next, "counts of each queue pair");
+    assert_eq!(pool.available(), buffers, "every buffer is home");
+    for qp in &senders {
+        assert_eq!(qp.sends_outstanding(), 0);
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let grown = most.saturating_sub(warm.max(1));
+    println!(
+        "{name}: {queue_pairs} queue pairs, one CQ, one SRQ: {posted} messages in {seconds:.1} s, \
+         resident {warm} KiB when warm, {grown} KiB more at most"
+    );
+    // The other thread's pages count too, so this is about leaks, not about pages.
+    assert!(warm == 0 || grown < 16 * 1024, "memory grew by {grown} KiB");
+    posted
+}

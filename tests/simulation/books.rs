@@ -1,0 +1,263 @@
+//! The model: where each buffer is, what each queue has to complete, and what the messages hold.
+//! It is told what the program did and what it saw, and says what cannot be.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::program::What;
+
+/// What the model finds wrong.
+pub type Check<T = ()> = Result<T, String>;
+
+macro_rules! hold {
+    ($that:expr, $($words:tt)+) => {
+        if !$that {
+            return Err(format!($($words)+));
+        }
+    };
+}
+pub(crate) use hold;
+
+/// Where a buffer is. Each is in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Home,
+    Program,
+    /// With the device, on the queue of this life of a queue pair (0: a shared receive queue).
+    Sends(u32),
+    Receives(u32),
+    Forgotten,
+}
+
+#[derive(Default)]
+pub struct Places(Vec<Option<Place>>);
+
+impl Places {
+    pub fn new(buffers: usize) -> Places {
+        Places(vec![Some(Place::Home); buffers])
+    }
+
+    pub fn of(&self, buffer: u32) -> Place {
+        self.0[buffer as usize].unwrap_or(Place::Forgotten)
+    }
+
+    pub fn go(&mut self, buffer: u32, from: Place, to: Place) -> Check {
+        let is = self.of(buffer);
+        hold!(is == from, "buffer {buffer} goes from {from:?} to {to:?}, and is in {is:?}");
+        self.0[buffer as usize] = Some(to);
+        Ok(())
+    }
+
+    pub fn count(&self, place: Place) -> usize {
+        self.0.iter().filter(|&&is| is == Some(place)).count()
+    }
+}
+
+/// A work request with the device.
+#[derive(Clone, Debug)]
+pub struct Wr {
+    /// Unique in the world; what the message's bytes are made from.
+    pub number: u64,
+    pub buffers: Vec<u32>,
+    pub signaled: bool,
+    pub what: What,
+    pub len: usize,
+    /// Where in the region, and which.
+    pub at: usize,
+    pub region: usize,
+    pub operands: (u64, u64),
+    /// The queue pair that a message goes to.
+    pub to: u32,
+    pub is_shared: bool,
+    /// Posted without a known outcome: it may never complete.
+    pub unsure: bool,
+}
+
+/// One life of a queue pair, from creation or RESET on.
+#[derive(Default)]
+pub struct Life {
+    pub qpn: u32,
+    pub slot: usize,
+    pub sends: VecDeque<Wr>,
+    pub recvs: VecDeque<Wr>,
+    /// The first error of the send queue was seen.
+    pub failed: bool,
+    /// The completion queues that must be polled empty before nothing of it can come any more.
+    pub pending: BTreeSet<usize>,
+    /// Room that its completions may still take after a reset: of sends, of receives.
+    pub withheld: (usize, usize),
+    pub send_cq: usize,
+    pub recv_cq: usize,
+}
+
+/// A message on its way to a queue pair.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub number: u64,
+    pub from: u32,
+    pub len: usize,
+    pub imm: bool,
+    pub write: bool,
+    /// The sender has been told of success.
+    pub acknowledged: bool,
+    /// Its sender was reset or destroyed, or does not know: it may never come.
+    pub doubtful: bool,
+    /// Its sender was told of failure: it must not come.
+    pub failed: bool,
+    pub seen: u32,
+    /// Its receiver was drained, which does not tell what arrived.
+    pub drained: bool,
+}
+
+/// What is on its way to one queue pair number.
+#[derive(Default)]
+pub struct Stream(pub VecDeque<Message>);
+
+/// How a message may come on an unreliable transport.
+#[derive(Clone, Copy)]
+pub struct Unreliable {
+    pub doubles: bool,
+    pub overtakes: bool,
+}
+
+/// The bytes of message `number`.
+pub fn content(number: u64, len: usize) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes().to_vec();
+    let mut state = number;
+    while bytes.len() < len {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        bytes.extend_from_slice(&(state >> 24).to_le_bytes()[..4]);
+    }
+    if len < 8 {
+        bytes = bytes.iter().map(|byte| byte.wrapping_mul(31) ^ 0x5a).collect();
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// What arrived.
+pub struct Arrival<'a> {
+    pub bytes: &'a [u8],
+    pub byte_len: usize,
+    pub imm: Option<u32>,
+    pub write: bool,
+    pub src_qp: Option<u32>,
+}
+
+impl Message {
+    fn is(&self, arrival: &Arrival<'_>) -> bool {
+        arrival.byte_len == self.len
+            && arrival.write == self.write
+            && arrival.imm == self.imm.then_some(self.number as u32)
+            && (self.write || arrival.bytes == content(self.number, self.len))
+            && arrival.src_qp.is_none_or(|src| src == self.from)
+    }
+}
+
+impl Stream {
+    /// On RC: the next message, no other.
+    pub fn reliable(&mut self, arrival: &Arrival<'_>) -> Check<usize> {
+        while let Some(front) = self.0.pop_front() {
+            if front.is(arrival) {
+                hold!(!front.failed, "message {} arrived although its send failed", front.number);
+                return Ok(front.len);
+            }
+            hold!(
+                front.doubtful || front.failed || front.drained,
+                "RC: message {} ({} bytes, imm {}) must be next; {} bytes {:x?}, imm {:?} arrived",
+                front.number,
+                front.len,
+                front.imm,
+                arrival.byte_len,
+                &arrival.bytes[..arrival.bytes.len().min(12)],
+                arrival.imm
+            );
+        }
+        Err(format!("RC: a message of {} bytes arrived that nobody sent", arrival.byte_len))
+    }
+
+    /// On UC and UD: one that was sent, whole, no more often and no earlier than faults allow.
+    pub fn unreliable(&mut self, arrival: &Arrival<'_>, may: Unreliable) -> Check<usize> {
+        let Some(at) = self.0.iter().position(|message| message.is(arrival)) else {
+            return Err(format!(
+                "a message of {} bytes arrived that nobody sent: {:x?}, imm {:x?}",
+                arrival.byte_len,
+                &arrival.bytes[..arrival.bytes.len().min(12)],
+                arrival.imm
+            ));
+        };
+        let message = &mut self.0[at];
+        message.seen += 1;
+        let most = if may.doubles { 2 } else { 1 };
+        let (number, len, from) = (message.number, message.len, message.from);
+        hold!(message.seen <= most, "message {number} arrived {} times", message.seen);
+        hold!(!message.failed, "message {number} arrived although its send failed");
+        if !may.overtakes {
+            let later = self.0.range(at + 1..).find(|m| m.from == from && m.seen > 0);
+            if let Some(later) = later {
+                return Err(format!("message {} arrived before {number}", later.number));
+            }
+        }
+        Ok(len)
+    }
+
+    pub fn find(&mut self, number: u64) -> Option<&mut Message> {
+        self.0.iter_mut().find(|message| message.number == number)
+    }
+
+    /// RC: a message that its sender was told of, and that is not there.
+    pub fn lost(&self) -> Option<u64> {
+        self.0
+            .iter()
+            .find(|message| message.acknowledged && !message.drained)
+            .map(|message| message.number)
+    }
+}
+
+/// The memory that one peer writes to.
+pub struct Region {
+    pub bytes: Vec<u8>,
+    /// UC: what was written to each 64 bytes, any of which may be there.
+    pub written: BTreeMap<usize, BTreeSet<u64>>,
+}
+
+impl Region {
+    pub fn new(len: usize) -> Region {
+        Region { bytes: vec![0; len], written: BTreeMap::new() }
+    }
+
+    /// What a work request that succeeded did on RC; `got` is what a READ or an atomic brought.
+    pub fn apply(&mut self, wr: &Wr, got: Option<&[u8]>) -> Check {
+        let cell = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
+        match wr.what {
+            What::Send | What::SendImm => {}
+            What::Write | What::WriteImm => {
+                self.bytes[wr.at..wr.at + wr.len].copy_from_slice(&content(wr.number, wr.len));
+            }
+            What::Read => {
+                let there = &self.bytes[wr.at..wr.at + wr.len];
+                hold!(
+                    got.is_none_or(|got| got == there),
+                    "READ {} brought other bytes than are there",
+                    wr.number
+                );
+            }
+            What::Swap | What::Add => {
+                let place = &mut self.bytes[wr.at..wr.at + 8];
+                let old = cell(place);
+                hold!(
+                    got.is_none_or(|got| cell(got) == old),
+                    "the atomic {} brought something else than {old:#x}",
+                    wr.number
+                );
+                let (compare, swap) = wr.operands;
+                let new = match wr.what {
+                    What::Add => old.wrapping_add(compare),
+                    _ if old == compare => swap,
+                    _ => old,
+                };
+                place.copy_from_slice(&new.to_ne_bytes());
+            }
+        }
+        Ok(())
+    }
+}

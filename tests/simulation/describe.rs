@@ -1,0 +1,150 @@
+//! From what a step asks for to a work request that this transport may post.
+
+use proverbs::*;
+
+use crate::books::*;
+use crate::program::*;
+use crate::wire::*;
+use crate::world::{INLINE, REGION, World};
+
+/// UC writes whole pieces of this many bytes, so that one can say which are there.
+pub const PIECE: usize = 64;
+
+impl<T: Wire<P>, P: Kind> World<T, P> {
+    /// What a step asks for, as far as this transport and the buffers that are left allow.
+    pub fn describe(&mut self, slot: usize, work: Work) -> Check<Option<(Described, Wr)>> {
+        let Work { mut what, mut data, flag, .. } = work;
+        if T::DATAGRAM {
+            what = if what == What::Send { What::Send } else { What::SendImm };
+        } else if !T::RELIABLE {
+            what = match what {
+                What::Read | What::Swap | What::Add => What::Write,
+                other => other,
+            };
+        }
+        if !self.config.bufferless && matches!(data, Carrier::Inline | Carrier::Empty) {
+            data = Carrier::Buf;
+        }
+        let fetches = matches!(what, What::Read | What::Swap | What::Add);
+        let atomic = matches!(what, What::Swap | What::Add);
+        let writes = matches!(what, What::Write | What::WriteImm);
+        match data {
+            Carrier::Inline | Carrier::Shared if fetches => data = Carrier::Buf,
+            Carrier::Empty | Carrier::Pair if atomic => data = Carrier::Buf,
+            _ => {}
+        }
+        let number = self.next;
+        let mut len = usize::from(work.len);
+        if atomic {
+            len = 8;
+        } else if data == Carrier::Empty {
+            len = 0;
+        } else if data == Carrier::Inline {
+            len = INLINE;
+        } else if !T::RELIABLE && writes {
+            len = PIECE;
+        } else if data == Carrier::Pair || data == Carrier::Shared || !T::RELIABLE {
+            // Long enough to tell one from the other.
+            len = len.max(8);
+        }
+        if !T::RELIABLE && writes && len != PIECE {
+            (what, len) =
+                if data == Carrier::Inline { (What::SendImm, INLINE) } else { (What::SendImm, 0) };
+        }
+        // Short ones look the same: not where an earlier one may come in their place.
+        let stream = self.streams.get(&self.qps[slot].peer);
+        let doubts =
+            stream.is_some_and(|s| s.0.iter().any(|m| m.doubtful || m.failed || m.drained));
+        if what == What::Send && (!T::RELIABLE && len == 0 || doubts && len < 8) {
+            what = What::SendImm;
+        }
+        let writes = matches!(what, What::Write | What::WriteImm);
+        let mut at = if atomic { 8 * usize::from(work.at % 8) } else { usize::from(work.at) * 6 };
+        if !T::RELIABLE && writes {
+            at = usize::from(work.at) % (REGION / PIECE) * PIECE;
+        }
+        let at = at.min(REGION - len);
+        let bytes = content(number, len);
+        let mut buffers = Vec::new();
+        let payload = match data {
+            Carrier::Empty => Payload::Empty,
+            Carrier::Inline => Payload::Inline,
+            Carrier::Buf | Carrier::Shared => {
+                let Some(mut buf) = self.take_buffer()? else { return Ok(None) };
+                buffers.push(*buf.context());
+                if fetches {
+                    buf.set_len(len.max(1))
+                } else {
+                    buf.fill(&bytes);
+                }
+                if data == Carrier::Shared {
+                    Payload::Shared(buf.freeze())
+                } else {
+                    Payload::Buf(buf)
+                }
+            }
+            Carrier::Pair => {
+                let Some(mut a) = self.take_buffer()? else { return Ok(None) };
+                let Some(mut b) = self.take_buffer()? else {
+                    self.held.push(a);
+                    return Ok(None);
+                };
+                buffers.extend([*a.context(), *b.context()]);
+                let cut = len / 3;
+                if fetches {
+                    a.set_len(cut.max(1));
+                    b.set_len((len - cut).max(1));
+                } else {
+                    a.fill(&bytes[..cut]);
+                    b.fill(&bytes[cut..]);
+                }
+                Payload::Pair([a, b])
+            }
+        };
+        // A READ takes at least a byte for each buffer.
+        if what == What::Read {
+            len = match &payload {
+                Payload::Buf(buf) => buf.len(),
+                Payload::Pair([a, b]) => a.len() + b.len(),
+                _ => 0,
+            };
+        }
+        let at = at.min(REGION - len);
+        let peer = if T::DATAGRAM {
+            self.qps[usize::from(work.at) % self.qps.len()].qpn
+        } else {
+            self.qps[slot].peer
+        };
+        let to = self.qps[slot].way.map(|address_handle| Destination {
+            address_handle,
+            qpn: Qpn::new(peer).expect("24 bits"),
+            qkey: Qkey::new(crate::support::QKEY).expect("no privileged key"),
+        });
+        self.next += 1;
+        let operands = (number, number.wrapping_mul(3));
+        let region = slot ^ 1;
+        let left = (REGION - at) as u64;
+        let remote = self.regions[region].0.remote().slice(at as u64, left).expect("inside");
+        let imm = number as u32;
+        let wr = Wr {
+            number,
+            buffers,
+            signaled: !P::SELECTIVE || flag && can_mark(what, &payload),
+            what,
+            len,
+            at,
+            region,
+            operands,
+            to: peer,
+            is_shared: data == Carrier::Shared,
+            unsure: false,
+        };
+        let described = Described { number, what, data: payload, imm, remote, operands, flag, to };
+        Ok(Some((described, wr)))
+    }
+}
+
+/// Whether `.signaled()` is written for it (see `wire`).
+fn can_mark(what: What, data: &Payload) -> bool {
+    matches!(what, What::Send | What::Write) && !matches!(data, Payload::Inline)
+}

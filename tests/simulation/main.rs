@@ -1,0 +1,80 @@
+//! Random programs against the loopback device and its faults, held against a model.
+//!
+//! A model beside the program says what must hold after every step: each buffer is in one place, completions
+//! come in order, bytes are right, credits are exact. Programs are drawn from a seed; a failing one is
+//! made as short as it gets and printed, with the command that runs it again.
+#![forbid(unsafe_code)]
+
+mod books;
+mod describe;
+mod entries;
+mod kinds;
+mod polls;
+mod posts;
+mod program;
+mod run;
+mod shrink;
+#[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
+#[path = "../conformance/support/mod.rs"]
+mod support;
+mod transports;
+mod turns;
+mod wire;
+mod world;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+
+/// Steps of one world.
+const STEPS: usize = 400;
+
+#[derive(Parser)]
+/// Runs random programs on the loopback device against a model.
+struct Options {
+    /// How many steps in all; rounded up to whole worlds.
+    #[arg(long, default_value_t = 40_000)]
+    steps: u64,
+    /// What the worlds are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run this world alone, as a failure names it.
+    #[arg(long)]
+    world: Option<u64>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+    /// What cargo gives to every test.
+    #[arg(hide = true)]
+    _rest: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let started = Instant::now();
+    let mut total = run::Figures::default();
+    let mut dice = program::Dice::new(options.seed);
+    std::panic::set_hook(Box::new(shrink::note_panic));
+    loop {
+        let world = options.world.unwrap_or_else(|| dice.seed());
+        let (config, steps) = run::draw(world, STEPS);
+        match run::run(&config, &steps) {
+            Ok(figures) => total.add(&figures),
+            Err(why) => {
+                shrink::report(world, config, steps, &why);
+                return ExitCode::FAILURE;
+            }
+        }
+        if options.world.is_some() || total.tally.steps >= options.steps {
+            break;
+        }
+    }
+    if options.json {
+        println!("{}", total.json(options.seed));
+    } else {
+        println!("{total}");
+        println!("{:.1} s, seed {}", started.elapsed().as_secs_f64(), options.seed);
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,321 @@
+//! Programs: a world's make, and the steps that run in it. Every number in a step is taken modulo what
+//! there is, so that any part of a program is a program, and a failing one can be made shorter.
+
+use proverbs::WcStatus;
+use proverbs::loopback::{Fault, Script};
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg32;
+
+/// What is drawn from.
+pub struct Dice(Pcg32);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(Pcg32::seed_from_u64(seed))
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u32) -> u32 {
+        ((u64::from(self.0.next_u32()) * u64::from(n)) >> 32) as u32
+    }
+
+    pub fn one_in(&mut self, n: u32) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn seed(&mut self) -> u64 {
+        u64::from(self.0.next_u32()) << 32 | u64::from(self.0.next_u32())
+    }
+}
+
+/// Transport, signaling and receive source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make {
+    RcAll,
+    RcSelective,
+    RcAllShared,
+    RcSelectiveShared,
+    UcAll,
+    UcSelective,
+    UdAll,
+    UdSelective,
+    UdAllShared,
+    UdSelectiveShared,
+}
+
+const MAKES: [Make; 10] = [
+    Make::RcAll,
+    Make::RcSelective,
+    Make::RcAllShared,
+    Make::RcSelectiveShared,
+    Make::UcAll,
+    Make::UcSelective,
+    Make::UdAll,
+    Make::UdSelective,
+    Make::UdAllShared,
+    Make::UdSelectiveShared,
+];
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub make: Make,
+    /// Queue pairs, two by two.
+    pub pairs: usize,
+    pub cqs: usize,
+    pub send_depth: u32,
+    pub recv_depth: u32,
+    pub buffers: usize,
+    /// `rnr_retry`, `None` for ever.
+    pub rnr_retry: Option<u8>,
+    /// Whether a lost message is sent again.
+    pub timeout: bool,
+    /// Whether work requests without a buffer are posted; then a reset is settled at once, because
+    /// nothing but their order tells their completions apart.
+    pub bufferless: bool,
+    pub script_seed: u64,
+    pub faults: Vec<Chance>,
+}
+
+/// A fault, and once in how many occasions.
+#[derive(Clone, Copy, Debug)]
+pub struct Chance(pub Fault, pub u32);
+
+impl Config {
+    pub fn draw(dice: &mut Dice) -> Config {
+        let make = MAKES[dice.below(MAKES.len() as u32) as usize];
+        let pairs = 1 + dice.below(3) as usize;
+        let mut faults = Vec::new();
+        if !dice.one_in(4) {
+            for fault in ALL {
+                if dice.one_in(3) {
+                    let rare = matches!(fault, Fault::BreakCq | Fault::NeverReady);
+                    let often = 4 + dice.below(60);
+                    faults.push(Chance(fault, if rare { often * 20 } else { often }));
+                }
+            }
+        }
+        Config {
+            make,
+            pairs,
+            cqs: 1 + dice.below(3) as usize,
+            send_depth: 1 + dice.below(9),
+            recv_depth: 1 + dice.below(9),
+            buffers: 4 + dice.below(40) as usize,
+            rnr_retry: [None, None, Some(0), Some(1), Some(3)][dice.below(5) as usize],
+            timeout: !dice.one_in(3),
+            bufferless: dice.one_in(2),
+            script_seed: dice.seed(),
+            faults,
+        }
+    }
+
+    pub fn script(&self) -> Script {
+        let script = Script::seeded(self.script_seed);
+        self.faults.iter().fold(script, |script, chance| script.with(chance.0.one_in(chance.1)))
+    }
+
+    pub fn has(&self, fault: impl Fn(Fault) -> bool) -> bool {
+        self.faults.iter().any(|chance| fault(chance.0))
+    }
+}
+
+const ALL: [Fault; 17] = [
+    Fault::Lose,
+    Fault::Duplicate,
+    Fault::Delay { runs: 1 },
+    Fault::Delay { runs: 9 },
+    Fault::NotReady,
+    Fault::NeverReady,
+    Fault::NoAnswer,
+    Fault::Fail(WcStatus::RemOp),
+    Fault::Fail(WcStatus::LocProt),
+    Fault::Fail(WcStatus::General),
+    Fault::ToError,
+    Fault::Refuse { errno: 12 },
+    Fault::Refuse { errno: 22 },
+    Fault::OutcomeUnknown { errno: 22, taken: true },
+    Fault::OutcomeUnknown { errno: 5, taken: false },
+    Fault::SpuriousEvent,
+    Fault::BreakCq,
+];
+
+/// One thing that a program does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Send {
+        qp: u8,
+        form: Form,
+        work: Vec<Work>,
+    },
+    Receive {
+        qp: u8,
+        form: Form,
+        pairs: Vec<bool>,
+    },
+    Poll {
+        cq: u8,
+        most: u8,
+        then: Then,
+    },
+    /// Arms it, and polls by its channel.
+    Arm {
+        cq: u8,
+    },
+    /// One transition further on to RTS.
+    Advance {
+        qp: u8,
+    },
+    ToError {
+        qp: u8,
+    },
+    Reset {
+        qp: u8,
+    },
+    Stop {
+        qp: u8,
+    },
+    /// SQD or SQE to RTS.
+    Resume {
+        qp: u8,
+    },
+    /// Both ends to RESET, and up again to each other.
+    Reconnect {
+        qp: u8,
+    },
+    Drain {
+        qp: u8,
+    },
+    Destroy {
+        qp: u8,
+        politely: bool,
+    },
+    /// A new one in the place of one that is gone.
+    Create {
+        qp: u8,
+    },
+    Reclaim {
+        cq: u8,
+    },
+    /// The device fails by itself.
+    Fail {
+        qp: u8,
+    },
+    /// Buffers that the program kept go home.
+    LetGo,
+}
+
+/// How a list is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    One,
+    Unsignaled,
+    Chain,
+    List,
+    /// Put together, and dropped.
+    DroppedList,
+}
+
+/// What becomes of a completion's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Keep,
+    Drop,
+    /// The completion is dropped as it is: one of a ring releases nothing then.
+    Ignore,
+    Forget,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    pub what: What,
+    pub data: Carrier,
+    pub len: u8,
+    pub at: u8,
+    pub flag: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Send,
+    SendImm,
+    Write,
+    WriteImm,
+    Read,
+    Swap,
+    Add,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    Buf,
+    Pair,
+    Shared,
+    Inline,
+    Empty,
+}
+
+fn work(dice: &mut Dice) -> Work {
+    use What::*;
+    let what = [Send, Send, SendImm, Write, Write, WriteImm, Read, Swap, Add];
+    let data = [
+        Carrier::Buf,
+        Carrier::Buf,
+        Carrier::Buf,
+        Carrier::Pair,
+        Carrier::Shared,
+        Carrier::Inline,
+        Carrier::Empty,
+    ];
+    Work {
+        what: what[dice.below(9) as usize],
+        data: data[dice.below(7) as usize],
+        len: dice.below(121) as u8,
+        at: dice.below(64) as u8,
+        flag: dice.one_in(3),
+    }
+}
+
+pub fn step(dice: &mut Dice) -> Step {
+    let qp = dice.below(6) as u8;
+    let cq = dice.below(3) as u8;
+    match dice.below(100) {
+        0..28 => {
+            let form = [Form::One, Form::Unsignaled, Form::Chain, Form::List, Form::List];
+            let mut form = form[dice.below(5) as usize];
+            if dice.one_in(40) {
+                form = Form::DroppedList;
+            }
+            let n =
+                if matches!(form, Form::One | Form::Unsignaled) { 1 } else { 1 + dice.below(5) };
+            Step::Send { qp, form, work: (0..n).map(|_| work(dice)).collect() }
+        }
+        28..52 => {
+            let form = [Form::One, Form::Chain, Form::List][dice.below(3) as usize];
+            let n = if form == Form::One { 1 } else { 1 + dice.below(5) };
+            Step::Receive { qp, form, pairs: (0..n).map(|_| dice.one_in(5)).collect() }
+        }
+        52..82 => {
+            let then = match dice.below(200) {
+                0..100 => Then::Drop,
+                100..190 => Then::Keep,
+                190..199 => Then::Ignore,
+                _ => Then::Forget,
+            };
+            Step::Poll { cq, most: dice.below(20) as u8, then }
+        }
+        82..87 => Step::Reconnect { qp },
+        87 => Step::ToError { qp },
+        88 => Step::Reset { qp },
+        89 => Step::Stop { qp },
+        90 => Step::Resume { qp },
+        91 => Step::Advance { qp },
+        92 => Step::Drain { qp },
+        93 => Step::Destroy { qp, politely: dice.one_in(2) },
+        94..96 => Step::Create { qp },
+        96 => Step::Reclaim { cq },
+        97 if dice.one_in(3) => Step::Fail { qp },
+        98 => Step::Arm { cq },
+        _ => Step::LetGo,
+    }
+}

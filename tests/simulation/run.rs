@@ -1,0 +1,178 @@
+//! One world from its seed to its end, and the figures of many.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use proverbs::loopback::Injected;
+use proverbs::*;
+
+use crate::books::{Check, Place, hold};
+use crate::program::{Config, Dice, Make, Step, step};
+use crate::wire::*;
+use crate::world::{Tally, World};
+
+/// What was done in all.
+#[derive(Clone, Copy, Default)]
+pub struct Figures {
+    pub tally: Tally,
+    pub worlds: u64,
+    pub injected: [u64; 12],
+}
+
+impl Figures {
+    pub fn add(&mut self, other: &Figures) {
+        let (a, b) = (&mut self.tally, &other.tally);
+        a.steps += b.steps;
+        a.completions += b.completions;
+        a.bytes += b.bytes;
+        a.lost_unreliable += b.lost_unreliable;
+        a.reclaimed += b.reclaimed;
+        a.refused += b.refused;
+        self.worlds += other.worlds;
+        for (sum, one) in self.injected.iter_mut().zip(other.injected) {
+            *sum += one;
+        }
+    }
+
+    fn faults(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = Injected::default().by_kind();
+        names.into_iter().zip(self.injected).map(|((name, _), n)| (name, n))
+    }
+
+    pub fn json(&self, seed: u64) -> String {
+        let Tally { steps, completions, bytes, lost_unreliable, reclaimed, refused } = self.tally;
+        let faults: Vec<String> =
+            self.faults().map(|(name, n)| format!("\"{name}\": {n}")).collect();
+        format!(
+            "{{\"seed\": {seed}, \"steps\": {steps}, \"worlds\": {}, \"completions\": {completions}, \
+             \"bytes\": {bytes}, \"lost_rc\": 0, \"lost_unreliable\": {lost_unreliable}, \
+             \"reclaimed\": {reclaimed}, \"refused\": {refused}, \"faults\": {{{}}}}}",
+            self.worlds,
+            faults.join(", ")
+        )
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = &self.tally;
+        writeln!(f, "{} steps in {} worlds, {} completions", t.steps, self.worlds, t.completions)?;
+        writeln!(f, "{} bytes moved; lost on RC: 0, on UC and UD: {}", t.bytes, t.lost_unreliable)?;
+        writeln!(f, "{} posts refused, {} entries reclaimed", t.refused, t.reclaimed)?;
+        for (name, n) in self.faults() {
+            writeln!(f, "{n:>9} x {name}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The world and the program of a seed.
+pub fn draw(seed: u64, steps: usize) -> (Config, Vec<Step>) {
+    let mut dice = Dice::new(seed);
+    let config = Config::draw(&mut dice);
+    (config, (0..steps).map(|_| step(&mut dice)).collect())
+}
+
+/// Runs a program. What went wrong, and at which step, if something did.
+pub fn run(config: &Config, steps: &[Step]) -> Result<Figures, String> {
+    match config.make {
+        Make::RcAll => catch::<Rc, AllOwn>(config, steps),
+        Make::RcSelective => catch::<Rc, SelectiveOwn>(config, steps),
+        Make::RcAllShared => catch::<Rc, AllShared>(config, steps),
+        Make::RcSelectiveShared => catch::<Rc, SelectiveShared>(config, steps),
+        Make::UcAll => catch::<Uc, AllOwn>(config, steps),
+        Make::UcSelective => catch::<Uc, SelectiveOwn>(config, steps),
+        Make::UdAll => catch::<Ud, AllOwn>(config, steps),
+        Make::UdSelective => catch::<Ud, SelectiveOwn>(config, steps),
+        Make::UdAllShared => catch::<Ud, AllShared>(config, steps),
+        Make::UdSelectiveShared => catch::<Ud, SelectiveShared>(config, steps),
+    }
+}
+
+fn catch<T: Wire<P>, P: Kind>(config: &Config, steps: &[Step]) -> Result<Figures, String> {
+    let run = || whole::<T, P>(config, steps);
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(crate::shrink::noted_panic()))
+}
+
+fn whole<T: Wire<P>, P: Kind>(config: &Config, steps: &[Step]) -> Result<Figures, String> {
+    let mut world = World::<T, P>::new(config);
+    for (i, step) in steps.iter().enumerate() {
+        let done = world.step(step);
+        if let Err(why) = done {
+            // What is wrong already would only go wrong again.
+            std::mem::forget(world);
+            return Err(format!("step {i}: {why}"));
+        }
+        if world.over {
+            break;
+        }
+    }
+    let injected = world.injected().by_kind().map(|(_, n)| n);
+    let tally = world.tally;
+    let over = world.over;
+    if over { end_rudely(world) } else { end(world, config.script_seed) }?;
+    Ok(Figures { tally, worlds: 1, injected })
+}
+
+/// Every buffer comes home, by one road or the other.
+fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
+    world.fabric.inject(loopback::Script::default());
+    let politely = seed % 2 == 0;
+    for slot in 0..world.qps.len() {
+        if seed % 3 == 0 {
+            world.fail(slot);
+            world.drain(slot)?;
+        }
+        world.destroy(slot, politely)?;
+        world.settle_if_bufferless()?;
+    }
+    world.settle()?;
+    for at in 0..world.cqs.len() {
+        world.reclaim(at)?;
+    }
+    world.check()?;
+    // What is left in the shared receive queue comes back when that is gone.
+    world.srq = AnySrq::None;
+    world.settle()?;
+    let must = world.srq_posted.len();
+    let mut got = 0;
+    for cq in &mut world.cqs {
+        got += world.pool.reclaim(cq);
+    }
+    hold!(got == must, "{must} receives were stranded in the shared queue, {got} came back");
+    for wr in std::mem::take(&mut world.srq_posted) {
+        for buffer in wr.buffers {
+            world.places.go(buffer, Place::Receives(0), Place::Home)?;
+        }
+    }
+    world.step(&Step::LetGo)?;
+    let forgotten = world.places.count(Place::Forgotten);
+    let (home, all) = (world.pool.available(), world.pool.count());
+    hold!(home + forgotten == all, "{home} of {all} buffers are home, {forgotten} were forgotten");
+    if forgotten == 0 {
+        let World { cqs, channel, regions, pool, pd, dev, .. } = world;
+        pool.destroy().map_err(|refused| refused.error.to_string())?;
+        drop(regions);
+        for cq in cqs {
+            cq.destroy().map_err(|refused| refused.error.to_string())?;
+        }
+        let destroyed = channel.map(CompletionChannel::destroy);
+        destroyed.transpose().map_err(|refused| refused.error.to_string())?;
+        pd.destroy().map_err(|refused| refused.error.to_string())?;
+        dev.ctx.destroy().map_err(|refused| refused.error.to_string())?;
+    }
+    Ok(())
+}
+
+/// After a completion queue died: everything is dropped, and no buffer is in two places.
+fn end_rudely<T: Wire<P>, P: Kind>(world: World<T, P>) -> Check {
+    let World { held, qps, srq, cqs, pool, .. } = world;
+    let count = held.len();
+    drop((qps, srq));
+    drop(cqs);
+    let (home, all) = (pool.available(), pool.count());
+    hold!(home + count <= all, "{home} buffers are home and {count} here, of {all}");
+    drop(held);
+    hold!(pool.available() == home + count, "a buffer was dropped and did not go home");
+    Ok(())
+}

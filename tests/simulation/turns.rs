@@ -1,0 +1,307 @@
+//! The steps that move queue pairs between states, and in and out of being.
+
+use proverbs::*;
+
+use crate::books::*;
+use crate::entries::numbered;
+use crate::program::Then;
+use crate::wire::*;
+use crate::world::World;
+
+impl<T: Wire<P>, P: Kind> World<T, P> {
+    fn begin_life(&mut self, slot: usize) {
+        let life = self.next_life;
+        self.next_life += 1;
+        let qp = &mut self.qps[slot];
+        qp.life = life;
+        qp.poisoned = (false, false);
+        let pending = [qp.send_cq, qp.recv_cq].into_iter().collect();
+        let (qpn, send_cq, recv_cq) = (qp.qpn, qp.send_cq, qp.recv_cq);
+        self.lives.insert(life, Life { qpn, slot, pending, send_cq, recv_cq, ..Life::default() });
+    }
+
+    pub fn create(&mut self, slot: usize) {
+        let depth = Depth {
+            send: self.config.send_depth,
+            recv: if P::SHARED { 0 } else { self.config.recv_depth },
+        };
+        let qp = &self.qps[slot];
+        let (send, recv) = (&self.cqs[qp.send_cq], &self.cqs[qp.recv_cq]);
+        let made = T::create(Parents { pd: &self.pd, send, recv, depth }, &self.srq);
+        let mut any = Any::Reset(made);
+        let way = T::way_to(&mut any, &self.dev, &self.pd);
+        let qp = &mut self.qps[slot];
+        qp.qpn = each!(&any, qp => qp.qp_num(), 0);
+        (qp.any, qp.way, qp.peer) = (any, way, 0);
+        self.begin_life(slot);
+    }
+
+    pub fn advance(&mut self, slot: usize) {
+        let peer = self.qps[slot ^ 1].qpn;
+        let any = self.qps[slot].any.take();
+        let from_init = matches!(any, Any::Init(_));
+        let qp = &mut self.qps[slot];
+        qp.any = T::advance(any, &self.dev, peer, &self.wish);
+        if from_init {
+            qp.peer = peer;
+        }
+    }
+
+    pub fn bring_up(&mut self, slot: usize) {
+        for _ in 0..3 {
+            self.advance(slot);
+        }
+    }
+
+    pub fn fail(&mut self, slot: usize) {
+        let any = match self.qps[slot].any.take() {
+            Any::Init(qp) => Any::Error(qp.to_error().expect("INIT to ERR")),
+            Any::Rtr(qp) => Any::Error(qp.to_error().expect("RTR to ERR")),
+            Any::Rts(qp) => Any::Error(qp.to_error().expect("RTS to ERR")),
+            Any::Sqd(qp) => Any::Error(qp.to_error().expect("SQD to ERR")),
+            Any::Sqe(qp) => Any::Error(qp.to_error().expect("SQE to ERR")),
+            Any::Error(qp) => Any::Error(qp.to_error().expect("ERR to ERR")),
+            other => other,
+        };
+        self.qps[slot].any = any;
+    }
+
+    /// The end of a life: `ring` came back at once.
+    fn end_life(&mut self, slot: usize, ring: Vec<Held>, is_reset: bool) -> Check {
+        let id = self.qps[slot].life;
+        let mut sends = std::mem::take(&mut self.life(slot).sends);
+        // Messages that did not complete may never come; nobody will tell.
+        for wr in &sends {
+            self.doubt(wr.to, wr.number);
+        }
+        if is_reset {
+            let life = self.life(slot);
+            life.withheld = (sends.len(), life.recvs.len());
+        }
+        if P::SELECTIVE {
+            let mut ring = ring.into_iter();
+            for wr in sends.iter().filter(|wr| !wr.buffers.is_empty()) {
+                let Some(entry) = ring.next() else {
+                    return Err(format!("QP {slot}: the ring kept {:?}", wr.buffers));
+                };
+                let got = self.came_back_as(entry, Place::Sends(id), wr)?;
+                hold!(
+                    got == wr.buffers,
+                    "QP {slot}: the ring gave back {got:?} for {:?}",
+                    wr.buffers
+                );
+            }
+            hold!(ring.next().is_none(), "QP {slot}: the ring gave back more than it held");
+            sends.clear();
+        } else {
+            hold!(ring.is_empty(), "QP {slot}: entries came back from no ring");
+        }
+        self.life(slot).sends = sends;
+        self.resync(slot);
+        Ok(())
+    }
+
+    fn doubt(&mut self, to: u32, number: u64) {
+        let message = self.streams.get_mut(&to).and_then(|stream| stream.find(number));
+        if let Some(message) = message {
+            message.doubtful = true;
+        }
+    }
+
+    pub fn reset(&mut self, slot: usize) -> Check {
+        let any = self.qps[slot].any.take();
+        let (qp, ring) = each!(any, qp => qp.reset().expect("to RESET"), return Ok(()));
+        self.qps[slot].any = Any::Reset(qp);
+        self.end_life(slot, ring, true)?;
+        self.begin_life(slot);
+        Ok(())
+    }
+
+    pub fn reconnect(&mut self, slot: usize) -> Check {
+        let pair = [slot & !1, slot | 1];
+        for slot in pair {
+            if matches!(self.qps[slot].any, Any::Gone) {
+                self.create(slot);
+            }
+            self.reset(slot)?;
+        }
+        self.settle_if_bufferless()?;
+        for slot in pair {
+            self.bring_up(slot);
+        }
+        Ok(())
+    }
+
+    pub fn destroy(&mut self, slot: usize, politely: bool) -> Check {
+        let any = self.qps[slot].any.take();
+        if politely {
+            let ring = each!(any, qp => qp.destroy().expect("destroyed"), return Ok(()));
+            return self.end_life(slot, ring, false);
+        }
+        if matches!(any, Any::Gone) {
+            return Ok(());
+        }
+        drop(any);
+        let id = self.qps[slot].life;
+        // What the ring held was dropped, and so is home.
+        if P::SELECTIVE {
+            for wr in std::mem::take(&mut self.life(slot).sends) {
+                self.doubt(wr.to, wr.number);
+                for buffer in wr.buffers {
+                    self.places.go(buffer, Place::Sends(id), Place::Home)?;
+                }
+            }
+        }
+        self.end_life(slot, Vec::new(), false)
+    }
+
+    pub fn drain(&mut self, slot: usize) -> Check {
+        if !matches!(self.qps[slot].any, Any::Error(_)) {
+            return Ok(());
+        }
+        let poisoned = self.qps[slot].poisoned;
+        let (send_cq, recv_cq) = (self.qps[slot].send_cq, self.qps[slot].recv_cq);
+        let mut cqs = vec![send_cq];
+        if recv_cq != send_cq {
+            cqs.push(recv_cq);
+        }
+        for at in cqs {
+            let Any::Error(mut qp) = self.qps[slot].any.take() else { return Ok(()) };
+            let mut cq = self.cqs.remove(at);
+            let mut result = Ok(());
+            let drained = qp.drain(&mut cq, |drained| {
+                if result.is_err() {
+                    return;
+                }
+                result = match drained {
+                    Drained::Entry(entry) => self.drained(slot, entry),
+                    Drained::Other(completion) => self.completed(at, completion, Then::Drop),
+                };
+            });
+            self.cqs.insert(at, cq);
+            self.qps[slot].any = Any::Error(qp);
+            result?;
+            match drained {
+                Ok(()) => {
+                    hold!(poisoned == (false, false), "QP {slot}: a poisoned queue was drained")
+                }
+                Err(_) if poisoned != (false, false) => return Ok(()),
+                Err(_) if self.config.has(|f| f == proverbs::loopback::Fault::BreakCq) => {
+                    self.over = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(format!("QP {slot}: {error}")),
+            }
+            // What is left on the queues that were drained had no buffer.
+            let (sends, recvs) = (at == send_cq, at == recv_cq);
+            let life = self.life(slot);
+            let left = |queue: &std::collections::VecDeque<Wr>| {
+                queue.iter().all(|wr| wr.buffers.is_empty())
+            };
+            hold!(!sends || left(&life.sends), "QP {slot}: sends are left after a drain");
+            hold!(!recvs || left(&life.recvs), "QP {slot}: receives are left after a drain");
+            if sends {
+                for wr in std::mem::take(&mut life.sends) {
+                    self.doubt(wr.to, wr.number);
+                }
+            }
+            if recvs {
+                self.life(slot).recvs.clear();
+                let stream = self.streams.entry(self.qps[slot].qpn).or_default();
+                stream.0.iter_mut().for_each(|message| message.drained = true);
+            }
+        }
+        self.resync(slot);
+        self.settle()
+    }
+
+    /// An entry of the queue pair that is drained: of its sends, or of its receives, the oldest.
+    fn drained(&mut self, slot: usize, entry: Held) -> Check {
+        let id = self.qps[slot].life;
+        let (entry, ids) = numbered(Some(entry));
+        let Some(entry) = entry else { return Ok(()) };
+        // A shared buffer has no number to be seen; it can only be a send.
+        let of_receives =
+            ids.first().is_some_and(|&buffer| self.places.of(buffer) == Place::Receives(id));
+        let first = |wr: &Wr| if ids.is_empty() { wr.is_shared } else { wr.buffers == ids };
+        let life = self.life(slot);
+        let queue = if of_receives { &mut life.recvs } else { &mut life.sends };
+        let mut skipped = Vec::new();
+        let wr = loop {
+            let Some(wr) = queue.pop_front() else {
+                return Err(format!("QP {slot}: a drain gave {entry:?}, which is not outstanding"));
+            };
+            if first(&wr) {
+                break wr;
+            }
+            hold!(
+                wr.buffers.is_empty(),
+                "QP {slot}: a drain gave {entry:?} before {:?}",
+                wr.buffers
+            );
+            skipped.push(wr);
+        };
+        skipped.push(wr.clone());
+        for wr in skipped.iter().filter(|_| !of_receives) {
+            self.doubt(wr.to, wr.number);
+        }
+        let place = if of_receives { Place::Receives(id) } else { Place::Sends(id) };
+        let got = self.came_back_as(entry, place, &wr)?;
+        hold!(got == wr.buffers, "QP {slot}: a drain gave {got:?} for {:?}", wr.buffers);
+        Ok(())
+    }
+
+    /// Entries without a buffer can only be told apart by their order: no stale ones may be about.
+    pub fn settle_if_bufferless(&mut self) -> Check {
+        if self.config.bufferless { self.settle() } else { Ok(()) }
+    }
+
+    /// Polls everything empty.
+    pub fn settle(&mut self) -> Check {
+        // Twice: what one queue's poll sets off may complete into another.
+        for _ in 0..2 {
+            for at in 0..self.cqs.len() {
+                while !self.over && self.poll(at, 16, Then::Drop)? {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what is stranded, and counts it.
+    pub fn reclaim(&mut self, at: usize) -> Check {
+        let mut must = 0;
+        let mut lent = 0;
+        let mut home = Vec::new();
+        for (&id, life) in &mut self.lives {
+            let here = life.send_cq == at || life.recv_cq == at;
+            let gone =
+                self.qps[life.slot].life != id || matches!(self.qps[life.slot].any, Any::Gone);
+            if !here || !gone || !life.pending.is_empty() {
+                continue;
+            }
+            for (queue, place) in
+                [(&mut life.sends, Place::Sends(id)), (&mut life.recvs, Place::Receives(id))]
+            {
+                for wr in queue.drain(..) {
+                    if wr.is_shared {
+                        lent += 1;
+                    } else if !wr.buffers.is_empty() {
+                        must += 1;
+                    }
+                    home.extend(wr.buffers.iter().map(|&buffer| (buffer, place)));
+                }
+            }
+        }
+        let got = self.pool.reclaim(&mut self.cqs[at]);
+        let got_lent = self.cqs[at].reclaim_lent();
+        hold!(
+            (got, got_lent) == (must, lent),
+            "reclaim gave back {got} entries and {got_lent} lent ones, {must} and {lent} were stranded"
+        );
+        self.tally.reclaimed += (got + got_lent) as u64;
+        for (buffer, place) in home {
+            self.places.go(buffer, place, Place::Home)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,308 @@
+//! A world: devices, queues and buffers, the model beside them, and the steps that move both.
+
+use std::collections::BTreeMap;
+
+use proverbs::loopback::{Fabric, Fault, Injected};
+use proverbs::*;
+
+use crate::books::*;
+use crate::program::*;
+use crate::support::{Device, Wish};
+use crate::wire::*;
+
+pub const CAPACITY: usize = 192;
+pub const REGION: usize = 512;
+pub const INLINE: usize = 16;
+
+/// What came of a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub steps: u64,
+    pub completions: u64,
+    pub bytes: u64,
+    /// Of messages that their sender was told are sent, and that never came; by design 0 on RC.
+    pub lost_unreliable: u64,
+    pub reclaimed: u64,
+    pub refused: u64,
+}
+
+pub struct Qp<T: Transport, P: Profile> {
+    pub any: Any<T, P>,
+    pub life: u32,
+    pub qpn: u32,
+    pub send_cq: usize,
+    pub recv_cq: usize,
+    pub way: Option<AhIndex>,
+    /// The number that it was last connected to.
+    pub peer: u32,
+    /// A post had no known outcome: of sends, of receives.
+    pub poisoned: (bool, bool),
+}
+
+pub struct World<T: Wire<P>, P: Kind> {
+    pub config: Config,
+    pub wish: Wish,
+    pub held: Vec<Numbered>,
+    pub qps: Vec<Qp<T, P>>,
+    pub srq: AnySrq,
+    pub srq_poisoned: bool,
+    pub srq_posted: Vec<Wr>,
+    pub cqs: Vec<Cq>,
+    pub channel: Option<CompletionChannel>,
+    pub regions: Vec<(MemoryRegion<RemoteAll>, Region)>,
+    pub pool: Pool<u32>,
+    pub pd: ProtectionDomain,
+    pub dev: Device,
+    pub fabric: Fabric,
+    // The model.
+    pub places: Places,
+    pub lives: BTreeMap<u32, Life>,
+    pub next_life: u32,
+    pub streams: BTreeMap<u32, Stream>,
+    pub next: u64,
+    /// A completion queue died, and with it what is known.
+    pub over: bool,
+    pub tally: Tally,
+}
+
+impl<T: Wire<P>, P: Kind> World<T, P> {
+    pub fn new(config: &Config) -> World<T, P> {
+        let fabric = Fabric::new();
+        let dev = Device::loopback(&fabric);
+        let pd = dev.ctx.alloc_pd().expect("a domain");
+        let count = config.buffers;
+        let pool = pd.create_pool_with(count, CAPACITY, |i| i as u32).expect("a pool");
+        let channel = dev.ctx.create_comp_channel().expect("a channel");
+        let cq = |_| dev.ctx.create_cq_on(4000, &channel).expect("a queue");
+        let cqs = (0..config.cqs).map(cq).collect();
+        let rnr_retry = match config.rnr_retry {
+            None => RnrRetry::Infinite,
+            Some(times) => RnrRetry::Times(RnrRetries::new(times).expect("at most 6")),
+        };
+        let timeout = if config.timeout { Timeout::MS_67 } else { Timeout::Infinite };
+        let wish = Wish { rnr_retry, timeout, retry_cnt: 1, ..Wish::new() };
+        let srq = T::create_srq(&pd, &pool);
+        let regions = (0..config.pairs * 2)
+            .map(|_| (pd.register(REGION).expect("a region"), Region::new(REGION)))
+            .collect();
+        let mut world = World {
+            config: config.clone(),
+            wish,
+            held: Vec::new(),
+            qps: Vec::new(),
+            srq,
+            srq_poisoned: false,
+            srq_posted: Vec::new(),
+            cqs,
+            channel: Some(channel),
+            regions,
+            pool,
+            pd,
+            dev,
+            fabric,
+            places: Places::new(count),
+            lives: BTreeMap::new(),
+            next_life: 1,
+            streams: BTreeMap::new(),
+            next: 1,
+            over: false,
+            tally: Tally::default(),
+        };
+        for slot in 0..config.pairs * 2 {
+            let (send_cq, recv_cq) = (slot % config.cqs, (slot / 2 + 1) % config.cqs);
+            world.qps.push(Qp {
+                any: Any::Gone,
+                life: 0,
+                qpn: 0,
+                send_cq,
+                recv_cq,
+                way: None,
+                peer: 0,
+                poisoned: (false, false),
+            });
+            world.create(slot);
+        }
+        for slot in 0..config.pairs * 2 {
+            world.bring_up(slot);
+        }
+        world.fabric.inject(config.script());
+        world
+    }
+
+    pub fn step(&mut self, step: &Step) -> Check {
+        let qp = |qp: u8| usize::from(qp) % self.qps.len();
+        let cq = |cq: u8| usize::from(cq) % self.cqs.len();
+        self.tally.steps += 1;
+        match step {
+            Step::Send { qp: at, form, work } => self.send(qp(*at), *form, work)?,
+            Step::Receive { qp: at, form, pairs } => self.receive(qp(*at), *form, pairs)?,
+            Step::Poll { cq: at, most, then } => {
+                self.poll(cq(*at), usize::from(*most) + 1, *then)?;
+            }
+            Step::Arm { cq: at } => {
+                let at = cq(*at);
+                self.wait(at)?;
+            }
+            Step::Advance { qp: at } => self.advance(qp(*at)),
+            Step::ToError { qp: at } => self.fail(qp(*at)),
+            Step::Reset { qp: at } => {
+                let at = qp(*at);
+                self.reset(at)?;
+                self.settle_if_bufferless()?;
+            }
+            Step::Stop { qp: at } => {
+                let at = qp(*at);
+                let any = match self.qps[at].any.take() {
+                    Any::Rts(qp) => T::stop(qp),
+                    other => other,
+                };
+                self.qps[at].any = any;
+            }
+            Step::Resume { qp: at } => {
+                let at = qp(*at);
+                let any = self.qps[at].any.take();
+                self.qps[at].any = T::resume(any);
+            }
+            Step::Reconnect { qp: at } => self.reconnect(qp(*at))?,
+            Step::Drain { qp: at } => self.drain(qp(*at))?,
+            Step::Destroy { qp: at, politely } => {
+                let at = qp(*at);
+                self.destroy(at, *politely)?;
+                self.settle_if_bufferless()?;
+            }
+            Step::Create { qp: at } => {
+                let at = qp(*at);
+                if matches!(self.qps[at].any, Any::Gone) {
+                    self.create(at);
+                }
+            }
+            Step::Reclaim { cq: at } => self.reclaim(cq(*at))?,
+            Step::Fail { qp: at } => {
+                let at = qp(*at);
+                if matches!(self.qps[at].any, Any::Rts(_) | Any::Sqd(_)) {
+                    self.fabric.fail(self.qps[at].qpn);
+                }
+            }
+            Step::LetGo => self.let_go()?,
+        }
+        if self.over { Ok(()) } else { self.check() }
+    }
+
+    pub fn life(&mut self, slot: usize) -> &mut Life {
+        let life = self.qps[slot].life;
+        self.lives.get_mut(&life).expect("a queue pair's life is known")
+    }
+
+    pub fn injected(&self) -> Injected {
+        self.fabric.injected()
+    }
+
+    pub fn may(&self) -> Unreliable {
+        Unreliable {
+            doubles: self.config.has(|fault| fault == Fault::Duplicate),
+            overtakes: self.config.has(|fault| matches!(fault, Fault::Delay { .. })),
+        }
+    }
+
+    /// A buffer that the program has, or takes.
+    pub fn take_buffer(&mut self) -> Check<Option<Numbered>> {
+        if let Some(buf) = self.held.pop() {
+            return Ok(Some(buf));
+        }
+        let Some(buf) = self.pool.take() else { return Ok(None) };
+        self.places.go(*buf.context(), Place::Home, Place::Program)?;
+        Ok(Some(buf))
+    }
+
+    /// A buffer of the program's goes home.
+    pub fn drop_buffer(&mut self, buf: Numbered) -> Check {
+        self.places.go(*buf.context(), Place::Program, Place::Home)
+    }
+
+    fn let_go(&mut self) -> Check {
+        while let Some(buf) = self.held.pop() {
+            self.drop_buffer(buf)?;
+        }
+        Ok(())
+    }
+
+    /// What must hold after every step.
+    pub fn check(&mut self) -> Check {
+        let home = self.places.count(Place::Home);
+        let available = self.pool.available();
+        hold!(home == available, "{home} buffers are home, the pool says {available}");
+        let held = self.places.count(Place::Program);
+        hold!(
+            held == self.held.len(),
+            "{held} buffers are the program's, it has {}",
+            self.held.len()
+        );
+        for slot in 0..self.qps.len() {
+            self.check_credits(slot)?;
+        }
+        Ok(())
+    }
+
+    fn check_credits(&mut self, slot: usize) -> Check {
+        if matches!(self.qps[slot].any, Any::Gone) {
+            return Ok(());
+        }
+        let qpn = self.qps[slot].qpn;
+        let (mut send_held, mut recv_held) = (0, 0);
+        for life in self.lives.values().filter(|life| life.qpn == qpn) {
+            send_held += life.withheld.0;
+            recv_held += life.withheld.1;
+        }
+        let life = self.life(slot);
+        let (sends, recvs) = (life.sends.len(), life.recvs.len());
+        let depth = (self.config.send_depth as usize, self.config.recv_depth as usize);
+        let qp = &mut self.qps[slot];
+        let out = (qp.any.sends_outstanding(), qp.any.recvs_outstanding());
+        hold!(
+            out == (sends, recvs),
+            "QP {slot}: {out:?} sends and receives are outstanding by its count, {:?} by ours",
+            (sends, recvs)
+        );
+        let free = |poisoned, depth: usize, used| if poisoned { 0 } else { depth - used };
+        let send_room = free(qp.poisoned.0, depth.0, (sends + send_held).min(depth.0));
+        let mut recv_room = free(qp.poisoned.1, depth.1, (recvs + recv_held).min(depth.1));
+        if P::SHARED {
+            recv_room = 0;
+        }
+        let rooms = qp.any.rooms();
+        hold!(
+            rooms == (send_room, recv_room),
+            "QP {slot}: room for {rooms:?} sends and receives by its count, {:?} by ours",
+            (send_room, recv_room)
+        );
+        Ok(())
+    }
+
+    /// All regions hold what was written, where nothing is under way.
+    pub fn check_region(&mut self, slot: usize) -> Check {
+        let (memory, region) = &mut self.regions[slot];
+        let mut bytes = vec![0; REGION];
+        memory.read_at(0, &mut bytes).expect("inside");
+        if T::RELIABLE {
+            let at = bytes.iter().zip(&region.bytes).position(|(is, must)| is != must);
+            hold!(at.is_none(), "region {slot} differs from what was written to it at {at:?}");
+            return Ok(());
+        }
+        for (i, piece) in bytes.chunks(64).enumerate() {
+            let number = u64::from_le_bytes(piece[..8].try_into().expect("8 bytes"));
+            let known = region.written.get(&i).is_some_and(|all| all.contains(&number));
+            let whole = known && piece == content(number, 64);
+            hold!(
+                whole || piece.iter().all(|&byte| byte == 0),
+                "region {slot}: piece {i} is no write, or a part of one"
+            );
+        }
+        Ok(())
+    }
+
+    /// What the device did to the region of the peer is now known only by looking.
+    pub fn resync(&mut self, slot: usize) {
+        let (memory, region) = &mut self.regions[slot ^ 1];
+        memory.read_at(0, &mut region.bytes).expect("inside");
+    }
+}

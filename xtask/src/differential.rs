@@ -1,0 +1,25 @@
+//! `cargo xtask differential`: the same random programs on the loopback device and on Soft-RoCE.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::setup::{self, Group};
+use crate::{Outcome, load};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Programs for each transport.
+    #[arg(long, default_value_t = 10)]
+    programs: u64,
+    /// What the programs are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub fn main(args: Args) -> Outcome {
+    setup::ensure(&[Group::Build])?;
+    let (programs, seed) = (args.programs.to_string(), args.seed.to_string());
+    let options = ["--programs", &programs, "--seed", &seed];
+    load::in_guest("differential", &options, Duration::from_secs(900))?;
+    Ok(ExitCode::SUCCESS)
+}
