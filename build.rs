@@ -1,8 +1,9 @@
 //! Finds what the build needs, or says in a line what to install.
 //!
 //! With the feature `rdma-sys` (a default) that crate generates the bindings from the installed headers, with a bindgen that
-//! panics with libclang 16 and later. Build scripts wait for nobody but their own dependencies, so this one speaks long
-//! before that bindgen is even compiled. Without the feature the bindings are our own, and only the libraries are needed.
+//! panics with libclang 16 and later. Build scripts wait for nobody but their own dependencies, so this one can run while
+//! that bindgen is being compiled. Cargo prefers what others wait for, though: where there are two processors or fewer, the
+//! first build may show bindgen's page, and only the next one this line. Without the feature the bindings are our own, and only the libraries are needed.
 //! `PROVERBS_NO_PROBE=1` turns this off.
 
 use std::env;
