@@ -90,3 +90,77 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
     });
     Copied { key, event: event.event, status: event.status, arm, data, request }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::zeroed;
+    use std::ptr;
+    use std::sync::Mutex;
+
+    /// Copies an event of an id of port space `ps` with key 7, as librdmacm would fill it.
+    fn copied(ps: u32, fill: impl FnOnce(&mut raw::rdma_cm_event)) -> Copied {
+        // SAFETY: all zeroes is a value: integers and null pointers.
+        let mut id = unsafe { zeroed::<raw::rdma_cm_id>() };
+        id.context = ptr::without_provenance_mut(7);
+        id.ps = ps;
+        // SAFETY: as above.
+        let mut event = unsafe { zeroed::<raw::rdma_cm_event>() };
+        event.id = &raw mut id;
+        fill(&mut event);
+        // Never a channel of librdmacm's, so it must not be destroyed as one.
+        let channel = Channel { ptr: NonNull::dangling(), lock: Mutex::new(()) };
+        let channel = Arc::new(channel);
+        // SAFETY: the event and its id are locals, and it is no request, which would use the channel.
+        let copied = unsafe { copy(&raw mut event, &channel) };
+        std::mem::forget(Arc::try_unwrap(channel).ok().expect("the only reference"));
+        copied
+    }
+
+    #[test]
+    fn private_data_is_a_copy() {
+        let mut data = *b"not today";
+        let at = (&raw const data).cast();
+        let copied = copied(raw::rdma_port_space::RDMA_PS_TCP, |event| {
+            event.event = raw::rdma_cm_event_type::RDMA_CM_EVENT_REJECTED;
+            event.status = 28;
+            // SAFETY: all zeroes is a value of this arm of the union.
+            let conn = unsafe { &mut event.param.conn };
+            (conn.private_data, conn.private_data_len) = (at, 9);
+            (conn.initiator_depth, conn.responder_resources, conn.qp_num) = (3, 4, 0x11);
+        });
+        data.fill(0);
+        assert_eq!((copied.key, copied.status, &copied.data[..]), (7, 28, &b"not today"[..]));
+        assert!(copied.request.is_none());
+        assert!(matches!(
+            copied.arm,
+            Arm::Conn { initiator_depth: 3, responder_resources: 4, qp_num: 0x11, srq: false, .. }
+        ));
+    }
+
+    #[test]
+    fn no_private_data_is_no_pointer_that_is_read() {
+        let copied = copied(raw::rdma_port_space::RDMA_PS_TCP, |event| {
+            // SAFETY: all zeroes is a value of this arm of the union.
+            let conn = unsafe { &mut event.param.conn };
+            (conn.private_data, conn.private_data_len) = (ptr::null(), 56);
+        });
+        assert!(copied.data.is_empty());
+    }
+
+    #[test]
+    fn an_event_of_a_group_names_it_and_has_no_private_data() {
+        let copied = copied(raw::rdma_port_space::RDMA_PS_UDP, |event| {
+            event.event = raw::rdma_cm_event_type::RDMA_CM_EVENT_MULTICAST_JOIN;
+            // SAFETY: all zeroes is a value of this arm of the union.
+            let ud = unsafe { &mut event.param.ud };
+            // Here librdmacm gives the context of the join where private data would be.
+            (ud.private_data, ud.private_data_len) = (ptr::without_provenance(9), 0);
+            (ud.qp_num, ud.qkey) = (0xff_ffff, 0x0123_4567);
+        });
+        assert!(copied.data.is_empty());
+        let Arm::Ud { group: 9, qp_num: 0xff_ffff, qkey: 0x0123_4567, .. } = copied.arm else {
+            panic!("the arm of datagrams, with the group's key");
+        };
+    }
+}
