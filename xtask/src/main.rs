@@ -3,9 +3,12 @@
 //! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is a
 //! module with an `Args` and a `main(Args) -> Result<ExitCode>`, and one line in each `Command` here.
 
+mod callgrind;
 mod cargo;
+mod chart;
 mod demo;
 mod differential;
+mod field;
 mod figures;
 mod load;
 mod machine_code;
@@ -14,12 +17,15 @@ mod overhead;
 mod package;
 mod paths;
 mod progress;
+mod rate;
 mod rules;
+mod scale;
 mod setup;
 mod sh;
 mod simulate;
 mod soft_roce;
 mod test;
+mod time;
 mod two_hosts;
 mod ui;
 mod what_c_does;
@@ -67,6 +73,16 @@ enum Command {
     Load(load::Args),
     /// The same on Soft-RoCE, for ten minutes.
     Soak(load::SoakArgs),
+    /// Count instructions of the other crates for verbs, and of this one, doing the same work.
+    Field(field::Args),
+    /// Latency and message rate of C and Rust in turn, on Soft-RoCE in the guest.
+    Rate(rate::Args),
+    /// Draw the charts and write the README's tables from the recorded results.
+    Chart(chart::Args),
+    /// Count bytes on top of C's, and instructions with up to ten thousand queue pairs.
+    Scale(scale::Args),
+    /// Time the bench forms with criterion, for information.
+    Time(time::Args),
     /// Install everything that is missing for the other commands.
     Setup(setup::Args),
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
@@ -89,6 +105,11 @@ fn main() -> ExitCode {
         Command::Differential(args) => differential::main(args),
         Command::Load(args) => load::main(args),
         Command::Soak(args) => load::soak(args),
+        Command::Field(args) => field::main(args),
+        Command::Rate(args) => rate::main(args),
+        Command::Chart(args) => chart::main(args),
+        Command::Scale(args) => scale::main(args),
+        Command::Time(args) => time::main(args),
         Command::Setup(args) => setup::main(args),
         Command::SoftRoce(args) => soft_roce::main(args),
     };

@@ -95,7 +95,12 @@ pub fn main(args: Args) -> Outcome {
 fn run(part: Part, args: &Args) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     match part {
-        Part::Format => cargo::run(&["fmt", "--all", "--check"]),
+        Part::Format => {
+            cargo::run(&["fmt", "--all", "--check"])?;
+            // A workspace of its own.
+            let field = ["fmt", "--all", "--manifest-path", "benches/field/Cargo.toml", "--check"];
+            cargo::run(&field)
+        }
         Part::Clippy => {
             const ARGS: [&str; 8] = [
                 "clippy",

@@ -11,6 +11,8 @@ mod run;
 mod safe;
 mod selective;
 mod stub;
+#[cfg(feature = "time")]
+mod time;
 mod twin;
 mod typed;
 mod world;
@@ -20,7 +22,7 @@ use std::process::exit;
 use stub::{Library, Stub};
 
 fn main() {
-    let result = prepared().and_then(|(stub, libraries)| run::all(&stub, &libraries));
+    let result = prepared().and_then(|(stub, libraries)| all(&stub, &libraries));
     match result {
         // Not by return: the objects belong to a device whose data path is the stub's.
         Ok(()) => exit(0),
@@ -29,6 +31,14 @@ fn main() {
             exit(1)
         }
     }
+}
+
+/// With the feature `time`, criterion takes the place of the counts.
+fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
+    #[cfg(feature = "time")]
+    return time::all(stub, libraries);
+    #[cfg(not(feature = "time"))]
+    run::all(stub, libraries)
 }
 
 fn prepared() -> Result<(Stub, Vec<Library>), String> {

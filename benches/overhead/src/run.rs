@@ -6,13 +6,13 @@ use crate::family::{Family, Row, all as families};
 use crate::stub::{Form, Library, Stub};
 
 /// One way to do a row's work.
-struct Contender {
+pub(crate) struct Contender {
     /// "typed", "fast@gcc -O2" and so on.
-    name: String,
-    form: Form,
+    pub name: String,
+    pub form: Form,
     /// What must be posted first.
     before: Option<Form>,
-    env: *mut c_void,
+    pub env: *mut c_void,
     restore: Restore,
 }
 
@@ -49,7 +49,11 @@ pub fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
-fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<Contender>, String> {
+pub(crate) fn contenders(
+    family: &Family,
+    row: &Row,
+    libraries: &[Library],
+) -> Result<Vec<Contender>, String> {
     let mut all = Vec::new();
     let after = row.after.map(|name| {
         let before = family.rows.iter().find(|row| row.name == name);
@@ -120,21 +124,26 @@ fn compare_and_count(
         if row.after.is_some() && stub.pending() != 0 {
             return Err(format!("{label} left {} completions", stub.pending()));
         }
-        match contender.restore {
-            Restore::Twin(restore) => {
-                // SAFETY: the twin's own environment.
-                unsafe { restore(contender.env) };
-            }
-            // SAFETY: the family's own world.
-            Restore::World(restore) => unsafe { restore(contender.env) },
-            Restore::Nothing => {}
-        }
+        forget(contender);
     }
     if stub.is_counting() {
         stub.dump(label);
     }
     println!("count {label} {}", row.calls);
     Ok(image)
+}
+
+/// Forgets what is outstanding.
+pub(crate) fn forget(contender: &Contender) {
+    match contender.restore {
+        Restore::Twin(restore) => {
+            // SAFETY: the twin's own environment.
+            unsafe { restore(contender.env) };
+        }
+        // SAFETY: the family's own world.
+        Restore::World(restore) => unsafe { restore(contender.env) },
+        Restore::Nothing => {}
+    }
 }
 
 fn check(label: &str, code: i32) -> Result<(), String> {

@@ -9,7 +9,7 @@
 //! | `results` | the counts for other programs |
 //! | `gate` | what must hold |
 
-mod build;
+pub mod build;
 mod count;
 mod gate;
 mod results;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::setup::Group;
-use crate::{Outcome, paths, setup};
+use crate::{Outcome, chart, paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -63,6 +63,7 @@ fn check(args: &Args) -> Result<()> {
     if args.record {
         record(&rows, &text)?;
         write_to_benches("results.json", &results::json(gating.name, &versions, &rows)?)?;
+        chart::write()?;
     }
     if failures.is_empty() || args.no_gate {
         return Ok(());

@@ -28,10 +28,12 @@ pub enum Group {
     Guest,
     /// To count instructions, of what both C compilers make, and to read machine code.
     Valgrind,
+    /// To build the other crates of the field: some build rdma-core, or a shim of it, with cmake.
+    Field,
 }
 
 impl Group {
-    const ALL: [Self; 3] = [Self::Build, Self::Guest, Self::Valgrind];
+    const ALL: [Self; 4] = [Self::Build, Self::Guest, Self::Valgrind, Self::Field];
 
     fn packages(self) -> &'static [&'static str] {
         match self {
@@ -49,6 +51,7 @@ impl Group {
                 "perftest",
             ],
             Self::Valgrind => &["valgrind", "clang", "binutils"],
+            Self::Field => &["cmake", "make", "g++", "libnl-3-dev", "libnl-route-3-dev"],
         }
     }
 }

@@ -1,0 +1,13 @@
+//! What a queue pair costs in memory, and what ten thousand of them on one completion queue cost a post.
+//!
+//! Runs on the stub libibverbs: what the C library keeps for a queue pair is the stub's, so that all that this
+//! program's allocator sees is on top of C's.
+
+mod ground;
+mod growth;
+mod memory;
+
+fn main() -> Result<(), String> {
+    memory::print();
+    growth::print()
+}
