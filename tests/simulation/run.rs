@@ -45,7 +45,7 @@ impl Figures {
             self.faults().map(|(name, n)| format!("\"{name}\": {n}")).collect();
         format!(
             "{{\"seed\": {seed}, \"steps\": {steps}, \"worlds\": {}, \"completions\": {completions}, \
-             \"bytes\": {bytes}, \"lost_rc\": 0, \"lost_unreliable\": {lost_unreliable}, \
+             \"bytes\": {bytes}, \"lost_unreliable\": {lost_unreliable}, \
              \"reclaimed\": {reclaimed}, \"refused\": {refused}, \"faults\": {{{}}}}}",
             self.worlds,
             faults.join(", ")
@@ -57,7 +57,11 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let t = &self.tally;
         writeln!(f, "{} steps in {} worlds, {} completions", t.steps, self.worlds, t.completions)?;
-        writeln!(f, "{} bytes moved; lost on RC: 0, on UC and UD: {}", t.bytes, t.lost_unreliable)?;
+        writeln!(
+            f,
+            "{} bytes moved, {} lost on UC and UD; a loss on RC ends the run",
+            t.bytes, t.lost_unreliable
+        )?;
         writeln!(f, "{} posts refused, {} entries reclaimed", t.refused, t.reclaimed)?;
         for (name, n) in self.faults() {
             writeln!(f, "{n:>9} x {name}")?;
