@@ -223,3 +223,72 @@ fn the_hook_for_depth_is_for_unused_queues() {
     let error = bench.qp.believe_in_send_depth(8).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EBUSY));
 }
+
+type PollCq = unsafe extern "C" fn(
+    *mut crate::sys::types::ibv_cq,
+    c_int,
+    *mut crate::sys::types::ibv_wc,
+) -> c_int;
+
+thread_local! {
+    /// The device's own poll, and how many polls find nothing before it is asked.
+    static LATE: std::cell::Cell<(Option<PollCq>, u64)> = const { std::cell::Cell::new((None, 0)) };
+}
+
+/// A device that takes its time to flush (R7.15).
+unsafe extern "C" fn poll_late(
+    cq: *mut crate::sys::types::ibv_cq,
+    entries: c_int,
+    wc: *mut crate::sys::types::ibv_wc,
+) -> c_int {
+    let (poll, left) = LATE.get();
+    if left != 0 {
+        LATE.set((poll, left - 1));
+        return 0;
+    }
+    // SAFETY: the caller's contract is that of the device's own poll.
+    poll.map_or(0, |poll| unsafe { poll(cq, entries, wc) })
+}
+
+/// A queue pair in ERR with receives posted, on a device of which `polls` polls find nothing.
+fn late(polls: u64) -> (QueuePair<Rc, crate::state::Error>, CompletionQueue, Pool) {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(32).unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let qp: QueuePair<Rc, Reset> = pd.create_qp(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let mut qp = qp.modify(init).unwrap();
+    for _ in 0..3 {
+        qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+    }
+    let qp = qp.to_error().unwrap();
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*qp.core.qp).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    let own = unsafe { (*context).ops.poll_cq.replace(poll_late) };
+    LATE.set((own, polls));
+    (qp, cq, pool)
+}
+
+#[test]
+fn a_drain_waits_for_a_device_that_flushes_late() {
+    let (mut qp, mut cq, pool) = late(500);
+    let mut found = 0;
+    qp.drain(&mut cq, |_| found += 1).unwrap();
+    assert_eq!((found, LATE.get().1, pool.available()), (3, 0, 4));
+}
+
+/// It ends, says what is left, and can be taken up again: nothing is lost.
+#[test]
+#[cfg_attr(miri, ignore = "ten million polls")]
+fn a_drain_of_a_device_that_does_not_flush_ends() {
+    let (mut qp, mut cq, pool) = late(u64::MAX);
+    let error = qp.drain(&mut cq, |_| unreachable!("nothing is flushed")).unwrap_err();
+    let text = "drain: ETIMEDOUT: Connection timed out (3 work requests were not flushed)";
+    assert_eq!((error.to_string().as_str(), pool.available()), (text, 1));
+    LATE.set((LATE.get().0, 0));
+    let mut found = 0;
+    qp.drain(&mut cq, |_| found += 1).unwrap();
+    assert_eq!((found, pool.available()), (3, 4));
+}

@@ -174,3 +174,60 @@ fn foreign_completions_are_handed_on_whole() {
     });
     assert_eq!((mine, others[0][0]), (1, 2));
 }
+
+/// Nothing tells of unsignaled sends but what comes behind them: the drain puts something there.
+#[test]
+fn unsignaled_sends_come_home() {
+    fn drained<T: Transport>(qp: QueuePair<T, Rts, Ring>, cq: &mut CompletionQueue) -> Vec<u8> {
+        let mut qp = qp.to_error().unwrap();
+        let found = drain(&mut qp, cq).0;
+        assert_eq!(qp.sends_outstanding(), 0);
+        assert!(qp.destroy().unwrap().is_empty());
+        found
+    }
+    macro_rules! on {
+        ($transport:ty, |$p:ident, $i:ident| $wr:expr) => {{
+            let mut $p = Pair::<$transport, Ring>::new();
+            for $i in 0..3u8 {
+                let wr = $wr;
+                let _ = $p.a.post_send_unsignaled(wr).unwrap();
+            }
+            assert_eq!(drained($p.a, &mut $p.ca), [0, 1, 2]);
+            assert_eq!($p.pool.available(), 40);
+        }};
+    }
+    on!(Rc, |p, i| Send::new(filled(&p.pool, &[i])));
+    on!(Uc, |p, i| Send::new(filled(&p.pool, &[i])));
+    on!(Ud, |p, i| {
+        let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+        Send::new(filled(&p.pool, &[i])).to(to)
+    });
+}
+
+/// ERR, drain, destroy: sends come home, and what was posted to the shared receive queue stays there (R7.7), for
+/// the other queue pairs; the pool has it back when the shared queue is gone, too.
+#[test]
+fn on_a_shared_receive_queue() {
+    profile! { OnSrq { receive: SharedRq, signaling: Selective } }
+    let p = Pair::<Rc>::new();
+    let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
+    let mut cq = dev.ctx.create_cq(60).unwrap();
+    let feed = pd.create_pool(4, 64).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    while let Some(buf) = feed.take() {
+        srq.post_srq_recv(Recv::new(buf)).unwrap();
+    }
+    let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 4).unwrap();
+    let mut qp = Rc::up(qp, &dev, p.b.qp_num(), &wish);
+    for i in 0..2 {
+        qp.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+    }
+    let mut qp = qp.to_error().unwrap();
+    assert_eq!(drain(&mut qp, &mut cq), (vec![0, 1], 0));
+    assert!(qp.destroy().unwrap().is_empty());
+    assert_eq!((pool.available(), feed.available()), (40, 0));
+    srq.destroy().unwrap();
+    assert_eq!(poll_empty(&mut cq), 0);
+    assert_eq!((feed.reclaim(&mut cq), feed.available()), (4, 4));
+    assert_eq!(cq.unbooked(), cq.capacity());
+}

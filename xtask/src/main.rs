@@ -10,6 +10,7 @@ mod demo;
 mod differential;
 mod field;
 mod figures;
+mod fuzz;
 mod load;
 mod machine_code;
 mod miri;
@@ -19,6 +20,7 @@ mod paths;
 mod progress;
 mod rate;
 mod rules;
+mod sanitize;
 mod scale;
 mod setup;
 mod sh;
@@ -51,6 +53,10 @@ enum Command {
     Test(test::Args),
     /// Run the conformance suite under Miri.
     Miri(miri::Args),
+    /// Run the suites under a sanitizer, or the examples under memcheck.
+    Sanitize(sanitize::Args),
+    /// Fuzz what parses bytes from a peer.
+    Fuzz(fuzz::Args),
     /// Run the ui-tests: what must not compile, and what it says.
     Ui(ui::Args),
     /// Look at what the post paths are compiled to.
@@ -94,6 +100,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::main(args),
         Command::Test(args) => test::main(args),
         Command::Miri(args) => miri::main(args),
+        Command::Sanitize(args) => sanitize::main(args),
+        Command::Fuzz(args) => fuzz::main(args),
         Command::Ui(args) => ui::main(args),
         Command::MachineCode(args) => machine_code::main(args),
         Command::Rules(args) => rules::main(args),

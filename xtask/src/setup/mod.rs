@@ -30,10 +30,12 @@ pub enum Group {
     Valgrind,
     /// To build the other crates of the field: some build rdma-core, or a shim of it, with cmake.
     Field,
+    /// To build libFuzzer.
+    Fuzz,
 }
 
 impl Group {
-    const ALL: [Self; 4] = [Self::Build, Self::Guest, Self::Valgrind, Self::Field];
+    const ALL: [Self; 5] = [Self::Build, Self::Guest, Self::Valgrind, Self::Field, Self::Fuzz];
 
     fn packages(self) -> &'static [&'static str] {
         match self {
@@ -52,6 +54,7 @@ impl Group {
             ],
             Self::Valgrind => &["valgrind", "clang", "binutils"],
             Self::Field => &["cmake", "make", "g++", "libnl-3-dev", "libnl-route-3-dev"],
+            Self::Fuzz => &["g++"],
         }
     }
 }
@@ -95,6 +98,17 @@ pub fn nightly() -> Result<()> {
         .args(missing)
         .hint("take a nightly that has Miri: rustup update nightly")
         .run("Adding nightly components")
+}
+
+/// Installs cargo-fuzz, if it is not there.
+pub fn cargo_fuzz() -> Result<()> {
+    if Cmd::new("cargo").args(["fuzz", "--version"]).succeeds() {
+        return Ok(());
+    }
+    Cmd::new("cargo")
+        .args(["install", "--locked", "cargo-fuzz"])
+        .hint("install it by hand: cargo install cargo-fuzz")
+        .run("Installing cargo-fuzz")
 }
 
 pub fn main(_: Args) -> Outcome {

@@ -1,0 +1,48 @@
+//! An exported endpoint, as bytes and over a stream: refused, or what it was made of.
+#![no_main]
+
+use std::io::{self, Read, Write};
+
+use libfuzzer_sys::fuzz_target;
+use proverbs::endpoint::{Endpoint, Service, exchange};
+use proverbs::{Mtu, Psn, Qpn, RemoteAll, RemoteRead};
+
+/// A peer that says these bytes, in pieces of at most 7, whatever it hears.
+struct Peer<'a>(&'a [u8]);
+
+impl Read for Peer<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = out.len().min(7);
+        self.0.read(&mut out[..most])
+    }
+}
+
+impl Write for Peer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let whole = Endpoint::from_bytes(data);
+    if let Ok(endpoint) = &whole {
+        assert_eq!(endpoint.to_bytes(), data, "one form for each endpoint");
+        for i in 0..=endpoint.regions().len() {
+            let _ = (endpoint.region::<RemoteAll>(i), endpoint.region::<RemoteRead>(i));
+        }
+    }
+    if let Ok((first, rest)) = Endpoint::split_bytes(data) {
+        assert_eq!([first.to_bytes().as_slice(), rest].concat(), data);
+    }
+    let (qpn, psn) = (Qpn::new(7).expect("24 bits"), Psn::new(0).expect("24 bits"));
+    let mine = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).expect("UC");
+    if let Ok(theirs) = exchange(&mut Peer(data), &mine) {
+        assert!(data.starts_with(&theirs.to_bytes()));
+    } else {
+        assert!(whole.is_err(), "what is an endpoint as bytes is one over a stream");
+    }
+});
