@@ -198,6 +198,10 @@ fn guest(device: Option<&str>) -> Result<()> {
         cm_programs = paths::workspace().join("tests/interop/cm.sh").display(),
         examples = examples.display(),
     );
+    // This takes the link down, which is for a guest only, and comes last.
+    let watch = paths::workspace().join("tests/interop/asyncwatch.sh");
+    let watch = format!("sh {} {}\n", watch.display(), examples.display());
+    let script = if device.is_none() { script + &watch } else { script };
     let command = ["sh", "-c", &script];
     let code = match device {
         Some(device) => soft_roce::on_device(device, &command)?,
