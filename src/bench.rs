@@ -40,13 +40,13 @@ where
 
 /// The `ibv_ah`; null if there is none of that name.
 pub fn ah<S: State, P: Profile>(qp: &QueuePair<Ud, S, P>, index: AhIndex) -> *mut c_void {
-    qp.core.ah.get(index).map_or(std::ptr::null_mut(), |ah| ah.cast())
+    if qp.core.ah.has(index) { index.as_ptr().cast() } else { std::ptr::null_mut() }
 }
 
 /// Address, length and lkey of a buffer.
 pub fn buf<C>(buf: &Buf<C>) -> (u64, u32, u32) {
     let header = buf.header();
-    (header.addr.expose_provenance() as u64, header.len.get(), header.lkey)
+    (header.addr.expose_provenance() as u64, header.len(), header.lkey)
 }
 
 /// Address and lkey of `len` bytes of a region.

@@ -144,7 +144,7 @@ impl<C: 'static> Entry for BufList<C> {
     fn received(&mut self, mut len: usize) {
         for header in self.headers() {
             let here = len.min(header.capacity as usize);
-            header.len.set(here as u32);
+            header.set_len(here as u32);
             len -= here;
         }
     }

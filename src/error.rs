@@ -7,7 +7,10 @@ use crate::bounded::OutOfRange;
 use crate::state::QpState;
 
 /// A verb of the control path was refused; nothing changed.
-pub struct Error {
+pub struct Error(Box<Inner>);
+
+/// Behind a pointer, so that the results of hot functions stay in registers.
+struct Inner {
     verb: &'static str,
     kind: ErrorKind,
 }
@@ -77,7 +80,7 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(verb: &'static str, kind: ErrorKind) -> Self {
-        Error { verb, kind }
+        Error(Box::new(Inner { verb, kind }))
     }
 
     pub(crate) fn os(verb: &'static str, errno: c_int, asked: impl Into<String>) -> Self {
@@ -90,17 +93,17 @@ impl Error {
 
     /// The verb, as C names it.
     pub fn verb(&self) -> &'static str {
-        self.verb
+        self.0.verb
     }
 
     /// Why.
     pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+        &self.0.kind
     }
 
     /// The errno, if the refusal came from the device or the system.
     pub fn errno(&self) -> Option<i32> {
-        match self.kind {
+        match self.0.kind {
             ErrorKind::Os { errno, .. } => Some(errno),
             _ => None,
         }
@@ -147,8 +150,8 @@ impl fmt::Display for Errno {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.verb)?;
-        match &self.kind {
+        write!(f, "{}: ", self.0.verb)?;
+        match &self.0.kind {
             ErrorKind::Limit { what, asked, max } => write!(f, "{what} {asked} exceeds {max}"),
             ErrorKind::PdMismatch { what } => {
                 write!(f, "{what} belong to different protection domains")

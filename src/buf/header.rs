@@ -1,7 +1,7 @@
 //! What a handle points to: address, length, lkey, and where it is.
 //!
 //! A handle is one word, a pointer to a `Header`, so that it can travel through a `wr_id`. The first 16
-//! bytes have the layout of an `ibv_sge`: a gather element is copied, not assembled.
+//! bytes have the layout of an `ibv_sge`, and so have the second: an element is copied, not assembled.
 
 #![allow(unsafe_code)] // reads headers through raw pointers
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use static_assertions::const_assert;
 
-use crate::in_flight::Books;
+use crate::in_flight::Counter;
 
 /// # Invariants
 /// - A header does not move and lives as long as a handle to it exists, wherever the handle is: with
@@ -19,85 +19,181 @@ use crate::in_flight::Books;
 /// - There is one handle to a header. Who holds it may touch the `Cell`s and, if it is exclusive,
 ///   the bytes; nobody else does.
 /// - `next` is 0 except in a handle that is part of a list.
-/// - `in_flight` is 1 exactly while the handle is the `wr_id` of a posted work request.
+/// - `state` has `IN_FLIGHT` exactly while the handle is the `wr_id` of a posted work request, or of one that is
+///   being put together for a queue that is there.
+/// - If `state` is a queue's mark, `at_queue` is that queue's counter. If it is a send queue's without `LOOK`,
+///   the length is not 0 and any send may have it.
 #[repr(C, align(64))]
 pub struct Header {
     pub(crate) addr: *mut u8,
-    pub(crate) len: Cell<u32>,
+    /// Written with `set_len`, which sees to the mark.
+    len: Cell<u32>,
     pub(crate) lkey: u32,
+    /// The whole buffer: what a receive fills.
+    whole: *mut u8,
     pub(crate) capacity: u32,
-    /// The protection domain of the region, as `Pd` numbers them.
-    pub(crate) pd: u32,
-    /// The queue it was last posted to: protection domains and sizes are compared when it changes.
-    pub(crate) queue: AtomicPtr<Books>,
+    whole_lkey: u32,
+    /// The counter of the queue that it was last posted to; or, for an entry of a refused list, the next one.
+    at_queue: AtomicPtr<Counter>,
     /// The next buffer of the same work request, as a word.
     pub(crate) next: Cell<usize>,
-    /// The next entry of a list of rejected ones, as a word.
-    pub(crate) link: Cell<usize>,
     /// What keeps header and memory alive; its type follows from the kind of handle.
     pub(crate) home: *const (),
-    pub(crate) in_flight: AtomicU32,
-    /// The id of that queue's books, which no other queue ever has, and perhaps [`LARGE`]; 0 for none.
-    pub(crate) queue_id: AtomicU32,
+    /// Which queue it was last posted to (see [`mark`]): protection domains and sizes are compared when it
+    /// changes.
+    state: AtomicU32,
+    /// The protection domain of the region, as `Pd` numbers them.
+    pub(crate) pd: u32,
 }
 
-/// Set in `queue_id` if a send of that queue with such a buffer may be longer than a message may be, so
-/// that each is looked at (R3.5, R3.6). Ids have it clear.
-pub(crate) const LARGE: u32 = 1 << 31;
+/// What `Header::state` says: the id of a queue, and
+pub(crate) mod mark {
+    /// The device has it.
+    pub const IN_FLIGHT: u32 = 1;
+    /// The queue's receives.
+    pub const RECEIVE: u32 = 1 << 1;
+    /// Each send of it is looked at: it is empty (R3.3), or may be longer than a message (R3.5, R3.6).
+    pub const LOOK: u32 = 1 << 2;
+
+    /// The mark of a queue's direction.
+    pub fn of(id: u32, direction: usize) -> u32 {
+        (id << 3) | (direction as u32 * RECEIVE)
+    }
+
+    /// The id of the queue.
+    pub fn id(state: u32) -> u32 {
+        state >> 3
+    }
+}
 
 const_assert!(size_of::<Header>() == 64);
 
 impl Header {
     pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, pd: u32, home: *const ()) -> Self {
+        // The device will use it as an integer.
+        addr.expose_provenance();
         Header {
             addr,
             len: Cell::new(capacity),
             lkey,
+            whole: addr,
             capacity,
-            pd,
-            queue: AtomicPtr::new(ptr::null_mut()),
+            whole_lkey: lkey,
+            at_queue: AtomicPtr::new(ptr::null_mut()),
             next: Cell::new(0),
-            link: Cell::new(0),
             home,
-            in_flight: AtomicU32::new(0),
-            queue_id: AtomicU32::new(0),
+            state: AtomicU32::new(0),
+            pd,
         }
     }
 
-    /// The mark that tells a posted handle from one in the program's hands.
+    /// How many bytes a send sends.
     #[inline(always)]
-    pub(crate) fn mark(&self, in_flight: bool) {
-        // Release: who sees the mark sees the queue that was noted before it (`posted_to`).
-        self.in_flight.store(in_flight as u32, Ordering::Release);
+    pub(crate) fn len(&self) -> u32 {
+        self.len.get()
+    }
+
+    /// Sets how many bytes a send sends. Elements of no bytes are left out of a list, so a send of this
+    /// buffer must be looked at then; a receive need not.
+    #[inline(always)]
+    pub(crate) fn set_len(&self, len: u32) {
+        self.len.set(len);
+        if len == 0 && self.state() & mark::RECEIVE == 0 {
+            self.forget_queue();
+        }
+    }
+
+    /// The element of a send: address, length, lkey.
+    #[inline(always)]
+    pub(crate) fn to_send(&self) -> *const [u64; 2] {
+        ptr::from_ref(self).cast()
+    }
+
+    /// The element of a receive: address, capacity, lkey.
+    #[inline(always)]
+    pub(crate) fn to_fill(&self) -> *const [u64; 2] {
+        self.to_send().wrapping_add(1)
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// The device has it, or is about to: `mark` is that of the queue, which is there.
+    #[inline(always)]
+    pub(crate) fn give(&self, mark: u32) {
+        self.state.store(mark | mark::IN_FLIGHT, Ordering::Release);
+    }
+
+    /// As `give`, for a handle that was attached.
+    #[inline(always)]
+    pub(crate) fn give_attached(&self) {
+        self.state.store(self.state() | mark::IN_FLIGHT, Ordering::Release);
+    }
+
+    /// The device is done with it.
+    #[inline(always)]
+    pub(crate) fn take(&self) {
+        self.state.store(self.state() & !mark::IN_FLIGHT, Ordering::Release);
+    }
+
+    /// It is attached to a queue with this counter, and was or was not given to it.
+    pub(crate) fn attach(&self, counter: *const Counter, mark: u32) {
+        self.at_queue.store(counter.cast_mut(), Ordering::Relaxed);
+        self.state.store(mark | self.state() & mark::IN_FLIGHT, Ordering::Release);
+    }
+
+    /// The counter of the queue that it was posted to.
+    #[inline(always)]
+    pub(crate) fn counter(&self) -> *const Counter {
+        self.at_queue.load(Ordering::Relaxed)
+    }
+
+    /// It is with no queue, and the next will have a look at it.
+    pub(crate) fn forget_queue(&self) {
+        self.state.store(0, Ordering::Release);
+    }
+
+    /// The next entry of a list of refused ones, as a word.
+    pub(crate) fn link(&self) -> usize {
+        self.at_queue.load(Ordering::Relaxed).addr()
+    }
+
+    /// Links a header that was made to forget its queue.
+    pub(crate) fn set_link(&self, word: usize) {
+        debug_assert!(self.state() == 0);
+        self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 
     /// The id of the queue that the handle is with, if it is with one.
     pub(crate) fn posted_to(&self) -> Option<u32> {
-        // Acquire, and the queue after it: a handle that is being posted to another queue right now
-        // shows either no mark, or that queue.
-        let queue = || self.queue_id.load(Ordering::Relaxed) & !LARGE;
-        (self.in_flight.load(Ordering::Acquire) == 1).then(queue)
+        let state = self.state.load(Ordering::Acquire);
+        (state & mark::IN_FLIGHT != 0).then_some(mark::id(state))
     }
 }
 
-/// A handle as a number: the address of a header, or of books where there is no buffer, with tags in
+/// A handle as a number: the address of a header, or of a counter where there is no buffer, with tags in
 /// the six bits that its alignment leaves free.
 pub(crate) mod word {
     use super::Header;
 
+    /// No buffer: the address is that of the queue's counter, or (`RING`) there is none.
+    pub const NONE: usize = 1;
+    /// No word at all, but the wr_id of a ring. Never without `NONE`.
+    pub const RING: usize = 1 << 1;
     /// The work request was a receive.
-    pub const RECEIVE: usize = 1;
+    pub const RECEIVE: usize = 1 << 2;
     /// It was a receive of a UD queue pair.
-    pub const DATAGRAM: usize = 1 << 1;
+    pub const DATAGRAM: usize = 1 << 3;
     /// What kind of handle it is.
-    pub const KIND: usize = 0b111 << 2;
+    pub const KIND: usize = 0b11 << 4;
     pub const EXCLUSIVE: usize = 0;
-    pub const SHARED: usize = 1 << 2;
-    pub const LIST: usize = 2 << 2;
-    pub const OPEN: usize = 3 << 2;
-    /// No buffer: the address is that of the queue's books.
-    pub const NONE: usize = 4 << 2;
-    /// Whether there is no buffer: no other kind has this bit.
+    pub const SHARED: usize = 1 << 4;
+    pub const LIST: usize = 2 << 4;
+    pub const OPEN: usize = 3 << 4;
+
+    /// Whether there is no buffer.
     #[inline(always)]
     pub fn is_none(word: usize) -> bool {
         word & NONE != 0
@@ -111,7 +207,7 @@ pub(crate) mod word {
         word & KIND
     }
 
-    /// The header (or the books) that a word names.
+    /// The header (or the counter) that a word names.
     #[inline(always)]
     pub fn address<T>(word: usize) -> *mut T {
         std::ptr::with_exposed_provenance_mut(word & !TAGS)

@@ -59,7 +59,7 @@ impl<C> BufList<C> {
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.headers().map(|header| {
             // SAFETY: as in `Buf::deref`: the list owns the handle and is borrowed.
-            unsafe { std::slice::from_raw_parts(header.addr, header.len.get() as usize) }
+            unsafe { std::slice::from_raw_parts(header.addr, header.len() as usize) }
         })
     }
 

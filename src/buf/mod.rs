@@ -74,13 +74,13 @@ impl<C> Buf<C> {
     #[inline]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.header().len.get() as usize
+        self.header().len() as usize
     }
 
     /// Sets the length; the bytes are whatever the memory holds. What exceeds the capacity is cut.
     #[inline]
     pub fn set_len(&mut self, len: usize) {
-        self.header().len.set(len.min(self.capacity()) as u32);
+        self.header().set_len(len.min(self.capacity()) as u32);
     }
 
     /// Copies `bytes` to the start and makes them the length; what exceeds the capacity is cut.
@@ -136,7 +136,7 @@ impl<C> Deref for Buf<C> {
         let header = self.header();
         // SAFETY: the memory is initialised (zeroed when registered), `len` is within the capacity,
         // and only this handle, which is borrowed, gives access to it.
-        unsafe { std::slice::from_raw_parts(header.addr, header.len.get() as usize) }
+        unsafe { std::slice::from_raw_parts(header.addr, header.len() as usize) }
     }
 }
 
@@ -145,7 +145,7 @@ impl<C> DerefMut for Buf<C> {
     fn deref_mut(&mut self) -> &mut [u8] {
         let header = self.header();
         // SAFETY: as in `deref`, and the handle is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(header.addr, header.len.get() as usize) }
+        unsafe { std::slice::from_raw_parts_mut(header.addr, header.len() as usize) }
     }
 }
 

@@ -102,7 +102,7 @@ impl<C> Pool<C> {
         std::mem::forget(self.shared.clone());
         // SAFETY: a slot taken out of `free` has no other handle.
         let buf = unsafe { Buf::<C>::from_header(slot.cast()) };
-        buf.header().len.set(buf.header().capacity);
+        buf.header().set_len(buf.header().capacity);
         Some(buf)
     }
 
@@ -177,6 +177,10 @@ impl<C> Shared<C> {
 pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
     // SAFETY: the header is alive while its handle is.
     let header = unsafe { slot.cast::<Header>().as_ref() };
+    if header.posted_to().is_some() {
+        // It was part of a list that was given up while it was put together.
+        header.forget_queue();
+    }
     let home = header.home.cast::<Shared<C>>();
     // SAFETY: `take` left this reference behind for the handle (invariant of `Shared`).
     let shared = unsafe { Arc::from_raw(home) };

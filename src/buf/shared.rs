@@ -70,7 +70,7 @@ pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
         let posted_to = unsafe { (*header).posted_to() };
         if let Some(queue) = posted_to.filter(|&queue| quiet.has(queue)) {
             // SAFETY: as above.
-            unsafe { (*header).mark(false) };
+            unsafe { (*header).forget_queue() };
             quiet.took(queue);
             // SAFETY: the handle was with a queue that is gone, and no completion can bring it back
             // any more, so it is ours.
@@ -134,7 +134,7 @@ pub struct SharedBuf(pub(crate) Lent);
 impl SharedBuf {
     pub(super) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
         let header = buf.header();
-        let (addr, len, lkey, pd) = (header.addr, header.len.get(), header.lkey, header.pd);
+        let (addr, len, lkey, pd) = (header.addr, header.len(), header.lkey, header.pd);
         SharedBuf(lend(Arc::new(buf), addr, len, lkey, pd))
     }
 }

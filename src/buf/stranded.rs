@@ -61,7 +61,7 @@ impl Headers {
             // SAFETY: initialised and alive (the invariant); the fields read here are atomics.
             let header = unsafe { &*header };
             if let Some(queue) = header.posted_to().filter(|&queue| quiet.has(queue)) {
-                header.mark(false);
+                header.forget_queue();
                 quiet.took(queue);
                 found.push((address | word::LIST, self.send_home));
             }

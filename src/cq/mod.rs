@@ -2,15 +2,16 @@
 
 #![allow(unsafe_code)] // polls
 
+mod batch;
 mod booking;
 mod notify;
 mod poll;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use batch::{BATCH, Batch};
 pub(crate) use booking::CqShared;
 pub use notify::{CqId, Notify};
 pub use poll::Completions;
@@ -22,11 +23,7 @@ use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Refused};
 use crate::in_flight::Quiet;
 use crate::sys::handle;
-use crate::sys::types::{ibv_cq, ibv_wc};
 use crate::wc::OneThread;
-
-/// How many completions a poll asks for at most.
-const BATCH: usize = 16;
 
 /// A completion queue of queues whose entry type is `E`.
 ///
@@ -34,27 +31,15 @@ const BATCH: usize = 16;
 /// a time, as polling takes `&mut`; that is why nothing locks.
 ///
 /// # Invariants
-/// - The last `left` of the first `filled` completions of `batch` are polled and not handed out.
+/// - `batch` polls the C object of `shared`, which lives as long as it.
 /// - `shared` keeps the books of every queue that completes here, until none of its completions can
 ///   come.
 pub struct CompletionQueue<E: Entry = Buf> {
     shared: Arc<CqShared>,
-    /// The C object of `shared`, which lives as long as it.
-    raw: RawCq,
-    batch: Box<[MaybeUninit<ibv_wc>; BATCH]>,
-    filled: u32,
-    left: u32,
+    batch: Batch,
     id: CqId,
     _entries: PhantomData<(E, OneThread)>,
 }
-
-/// A pointer that says nothing about threads: the queue itself does.
-struct RawCq(*mut ibv_cq);
-
-// SAFETY: the C object may be used from any thread (R17.1).
-unsafe impl Send for RawCq {}
-// SAFETY: as above.
-unsafe impl Sync for RawCq {}
 
 // SAFETY: the queue gives out entries, which are Send; completions borrow it and stay on its thread.
 unsafe impl<E: Entry + Send> Send for CompletionQueue<E> {}
@@ -89,11 +74,8 @@ impl<E: Entry> CompletionQueue<E> {
                 // SAFETY: just created, and owned by nobody else.
                 let handle = unsafe { handle::Cq::new(cq, control, parents) };
                 Ok(CompletionQueue {
-                    raw: RawCq(cq.as_ptr()),
                     shared: Arc::new(CqShared::new(Arc::new(handle), granted)),
-                    batch: Box::new([const { MaybeUninit::uninit() }; BATCH]),
-                    filled: 0,
-                    left: 0,
+                    batch: Batch::new(cq.as_ptr()),
                     id,
                     _entries: PhantomData,
                 })

@@ -4,15 +4,20 @@
 
 use std::marker::PhantomData;
 
-use super::{BATCH, CompletionQueue};
+use super::{BATCH, Batch, CompletionQueue};
 use crate::buf::header::{Header, word};
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::in_flight::Books;
-use crate::in_flight::ring::RING;
+use crate::in_flight::Counter;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::wc::Completion;
+
+/// Whether a completion is at the start of the batch.
+struct Found {
+    is_first: bool,
+    error: Option<Error>,
+}
 
 impl<E: Entry> CompletionQueue<E> {
     /// Polls (`ibv_poll_cq`): the completions that are there, up to 16.
@@ -21,113 +26,145 @@ impl<E: Entry> CompletionQueue<E> {
     /// completion queue is dead (R10.12).
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
-        self.fetch()?;
-        Ok(self.hand_out())
+        let count = self.ask(BATCH as i32);
+        if count > 0 {
+            let batch = &raw mut self.batch;
+            // SAFETY: the field is inside the batch; no reference is made.
+            let at = unsafe { &raw const (*batch).wcs }.cast();
+            // INVARIANT: the provider wrote `count` completions, which are handed out here: nothing is left.
+            return Ok(Completions { at, left: count as u32, batch, _queue: PhantomData });
+        }
+        match self.find(count) {
+            None => Ok(self.hand_out()),
+            Some(error) => Err(error),
+        }
     }
 
     /// As [`poll`](Self::poll), but one completion at most.
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
-        if self.left != 0 {
-            return Ok(self.next_left());
-        }
-        // SAFETY: the queue is live; the batch has room and nothing in it is left.
-        let count = unsafe { data::poll_cq(self.raw.0, 1, self.batch.as_mut_ptr().cast()) };
+        let count = self.ask(1);
         if count <= 0 {
-            return match self.nothing(count) {
-                Ok(false) => Ok(None),
-                Ok(true) => Ok(self.next_left()),
-                Err(error) => Err(error),
-            };
+            let Found { is_first, error } = self.find_first(count);
+            if let Some(error) = error {
+                return Err(error);
+            }
+            if !is_first {
+                return Ok(None);
+            }
         }
-        // SAFETY: the provider wrote the one completion, which is handed out here: `left` stays 0.
-        Ok(Some(unsafe { completion(self.batch.as_ptr().cast()) }))
+        let at = (&raw const self.batch.wcs).cast();
+        // SAFETY: the provider wrote the one completion, or `find_first` put it there, and it is handed out here.
+        Ok(Some(unsafe { completion(at) }))
     }
 
-    /// A completion that an earlier poll found.
-    #[cold]
-    #[inline(never)]
-    fn next_left(&mut self) -> Option<Completion<'_, E>> {
-        self.hand_out().next()
+    /// Polls for `most`; as `ibv_poll_cq` answers. What an earlier poll left comes first, from its stand-in.
+    #[inline(always)]
+    fn ask(&mut self, most: i32) -> i32 {
+        let at = (&raw mut self.batch).cast();
+        // SAFETY: the queue is live, or is the stand-in, which is called with its batch; there is room for `most`.
+        unsafe { data::poll_cq(self.batch.polled, most, at) }
     }
 
     /// Makes sure that completions are in the batch; whether there are any.
-    #[inline(always)]
     pub(crate) fn fetch(&mut self) -> Result<bool, Error> {
-        if self.left != 0 {
-            return Ok(true);
+        if self.batch.left == 0 {
+            let count = self.ask(BATCH as i32);
+            if count > 0 {
+                self.keep(count);
+            } else if let Some(error) = self.find(count) {
+                return Err(error);
+            }
         }
-        self.fetch_up_to(BATCH as i32)
+        Ok(self.batch.left != 0)
     }
 
-    #[inline(always)]
-    fn fetch_up_to(&mut self, most: i32) -> Result<bool, Error> {
-        let cq = self.raw.0;
-        // SAFETY: the queue is live; the batch has room for `most` and nothing in it is left.
-        let count = unsafe { data::poll_cq(cq, most, self.batch.as_mut_ptr().cast()) };
-        if count <= 0 {
-            return self.nothing(count);
-        }
-        // INVARIANT: the provider wrote `count` completions.
-        self.filled = (count as u32).min(most as u32);
-        self.left = self.filled;
-        Ok(true)
+    /// The provider wrote `count` completions, which are not handed out yet.
+    fn keep(&mut self, count: i32) {
+        self.batch.keep(0, count as u32);
     }
 
-    /// The queue is empty, or dead.
+    /// As `find`, and takes the first completion out of the batch, to its start.
     #[cold]
     #[inline(never)]
-    fn nothing(&mut self, count: i32) -> Result<bool, Error> {
+    fn find_first(&mut self, count: i32) -> Found {
+        let error = self.find(count);
+        let is_first = error.is_none() && self.batch.left != 0;
+        if is_first {
+            self.batch.hand_out(1);
+        }
+        Found { is_first, error }
+    }
+
+    /// The queue is empty, or dead: fills the batch if there are some completions after all.
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, count: i32) -> Option<Error> {
         if count < 0 {
             let asked = "the completion queue is in error: it overran, or its device is gone";
-            return Err(Error::os("ibv_poll_cq", libc::EIO, asked));
+            return Some(Error::os("ibv_poll_cq", libc::EIO, asked));
         }
         if !self.shared.any_dead() {
-            return Ok(false);
+            return None;
         }
         // What is gone now cannot add completions: if there is still nothing, there will not be.
         let dead = self.shared.dead();
-        let cq = self.shared.handle().as_ptr();
-        // SAFETY: as in `fetch_up_to`.
-        let count = unsafe { data::poll_cq(cq, BATCH as i32, self.batch.as_mut_ptr().cast()) };
+        let count = self.ask(BATCH as i32);
         if count == 0 {
             self.shared.settle(&dead);
-            return Ok(false);
+            return None;
         }
         // Another time: some of them may still have completions.
         self.shared.notice_dead();
         if count < 0 {
-            return self.nothing(count);
+            return self.find(count);
         }
-        self.filled = (count as u32).min(BATCH as u32);
-        self.left = self.filled;
-        Ok(true)
+        self.keep(count);
+        None
     }
 
-    #[inline(always)]
+    /// Hands out what is in the batch.
     pub(crate) fn hand_out(&mut self) -> Completions<'_, E> {
-        let first = (self.filled - self.left) as usize;
-        // SAFETY: `left` is at most `filled`, which is at most the length of the batch.
-        let at = unsafe { self.batch.as_ptr().add(first) }.cast();
         // If the iterator is forgotten, what it did not hand out is lost, but nothing is handed out
         // twice: the batch is empty until the iterator says otherwise.
-        let left = std::mem::replace(&mut self.left, 0);
-        Completions { at, left, rest: &mut self.left, _queue: PhantomData }
+        let left = self.batch.hand_out(BATCH as u32);
+        let batch = &raw mut self.batch;
+        // SAFETY: the field is inside the batch; no reference is made.
+        let at = unsafe { &raw const (*batch).wcs }.cast();
+        Completions { at, left, batch, _queue: PhantomData }
     }
 }
 
 /// The completions of one poll. They borrow the completion queue, so none outlives the next poll.
+///
+/// `for_each` and `fold` are the fastest way through them: they take four at a time.
+///
+/// # Invariants
+/// `left` completions from `at` on, in `batch`, are polled and not handed out; `batch` is borrowed for `'cq`, and
+/// says that nothing is left.
 pub struct Completions<'cq, E: Entry> {
     at: *const ibv_wc,
     left: u32,
-    rest: &'cq mut u32,
-    _queue: PhantomData<(&'cq ibv_wc, E)>,
+    batch: *mut Batch,
+    _queue: PhantomData<(&'cq mut Batch, E)>,
 }
 
 impl<'cq, E: Entry> Completions<'cq, E> {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.left == 0
+    }
+
+    /// # Safety
+    /// Some are left.
+    #[inline(always)]
+    unsafe fn pull(&mut self) -> Completion<'cq, E> {
+        self.left -= 1;
+        // SAFETY: `left` completions from `at` on are in the batch, which `'cq` borrows.
+        let completion = unsafe { completion(self.at) };
+        // SAFETY: at most one past the last of the batch.
+        self.at = unsafe { self.at.add(1) };
+        completion
     }
 }
 
@@ -139,16 +176,32 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
         if self.left == 0 {
             return None;
         }
-        self.left -= 1;
-        // SAFETY: `left` completions from `at` on are in the batch, which `'cq` borrows.
-        let completion = unsafe { completion(self.at) };
-        // SAFETY: at most one past the last of the batch.
-        self.at = unsafe { self.at.add(1) };
-        Some(completion)
+        // SAFETY: some are left.
+        Some(unsafe { self.pull() })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left as usize, Some(self.left as usize))
+    }
+
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, start: B, mut see: F) -> B {
+        let mut all = start;
+        while self.left >= 4 {
+            // SAFETY: four are left, or three.
+            all = see(all, unsafe { self.pull() });
+            // SAFETY: as above.
+            all = see(all, unsafe { self.pull() });
+            // SAFETY: as above.
+            all = see(all, unsafe { self.pull() });
+            // SAFETY: as above.
+            all = see(all, unsafe { self.pull() });
+        }
+        while self.left != 0 {
+            // SAFETY: some are left.
+            all = see(all, unsafe { self.pull() });
+        }
+        all
     }
 }
 
@@ -162,41 +215,49 @@ impl<E: Entry> ExactSizeIterator for Completions<'_, E> {}
 unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
     // SAFETY: the caller's contract.
     let wc = unsafe { &*wc };
-    let wr_id = wc.wr_id;
-    let word = if E::OWNED && wr_id & RING == 0 { settle(wr_id as usize) } else { 0 };
+    let word = wc.wr_id as usize;
+    if E::OWNED {
+        settle(word);
+    }
     // SAFETY: as above.
     unsafe { Completion::new(wc, word) }
 }
 
-/// Books the completion of a handle: its credit comes back, and it is no longer in flight. Gives the word of
-/// its entry, 0 if it has none.
+/// Books the completion of a handle: its credit comes back, and it is no longer in flight.
 #[inline(always)]
-fn settle(wr_id: usize) -> usize {
-    let direction = wr_id & word::RECEIVE;
+fn settle(wr_id: usize) {
     if word::is_none(wr_id) {
-        let books: *const Books = word::address(wr_id);
-        // SAFETY: the completion queue keeps the books of its queues while completions can come.
-        unsafe { (*books).complete(direction) };
-        return 0;
+        if wr_id & word::RING == 0 {
+            let counter: *const Counter = word::address(wr_id);
+            // SAFETY: the completion queue keeps the books of its queues while completions can come.
+            unsafe { (*counter).count() };
+        }
+        return;
     }
     let header = word::address::<Header>(wr_id);
     // SAFETY: the device gave back a wr_id that a queue of this completion queue posted: the
     // handle is alive in it, and so is its header.
-    unsafe { (*header).mark(false) };
-    // SAFETY: as above; the queue was noted when the handle was posted.
-    let books = unsafe { (*header).queue.load(std::sync::atomic::Ordering::Relaxed) };
-    // SAFETY: the completion queue keeps the books of its queues while completions can come.
-    unsafe { (*books).complete(direction) };
-    // SAFETY: it holds an address. (The tags of a receive do not matter: no reader of a word looks at them.)
-    unsafe { std::hint::assert_unchecked(wr_id != 0) };
-    wr_id
+    let header = unsafe { &*header };
+    header.take();
+    // SAFETY: the queue was noted when the handle was posted, and the completion queue keeps the books of its queues
+    // while completions can come.
+    unsafe { (*header.counter()).count() };
 }
 
 impl<E: Entry> Drop for Completions<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.left != 0 {
-            *self.rest = self.left;
+            put_back(self.batch, self.at, self.left);
         }
     }
+}
+
+/// The next poll hands out `left` completions from `at` on.
+#[cold]
+fn put_back(batch: *mut Batch, at: *const ibv_wc, left: u32) {
+    // SAFETY: the iterator borrows the batch, and is done with it.
+    let batch = unsafe { &mut *batch };
+    let next = (at.addr() - batch.wcs.as_ptr().addr()) / size_of::<ibv_wc>();
+    batch.keep(next as u32, left);
 }

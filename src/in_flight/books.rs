@@ -1,7 +1,11 @@
 //! The part of the books that a queue shares with its completion queues.
 
+#![allow(unsafe_code)] // takes the address of a counter
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::buf::header::mark;
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
 ///
@@ -12,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[repr(C, align(64))]
 pub struct Books {
     /// Completions polled: of sends, of receives.
-    completed: [AtomicU32; 2],
+    completed: [Counter; 2],
     /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
     posted_at_end: [AtomicU32; 2],
     /// Attachments to completion queues that were not yet polled empty after the end.
@@ -22,7 +26,7 @@ pub struct Books {
     dead: AtomicU32,
     /// The protection domain, as `Pd` numbers them.
     pub pd: u32,
-    /// Unique in the process, never 0, below 2^31.
+    /// Unique in the process, never 0, below 2^29 - 1.
     pub id: u32,
     /// The longest message, bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
@@ -31,6 +35,20 @@ pub struct Books {
     pub small: AtomicU32,
     /// A shared receive queue's.
     uncounted: bool,
+}
+
+/// Completions of one direction of a queue. A wr_id names it where there is no buffer, so it leaves the tag
+/// bits free; and each has a cache line of its own, because two threads may poll.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(crate) struct Counter(AtomicU32);
+
+impl Counter {
+    /// A completion was polled. Called by the direction's one poller only.
+    #[inline(always)]
+    pub fn count(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
 }
 
 /// Index of a direction.
@@ -51,7 +69,9 @@ impl Books {
     fn with(pd: u32, uncounted: bool) -> Option<Arc<Self>> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| (id < 1 << 31).then(|| id + 1))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| {
+                (id < (1 << 29) - 1).then(|| id + 1)
+            })
             .ok()?;
         Some(Arc::new(Books {
             completed: Default::default(),
@@ -82,22 +102,30 @@ impl Books {
         (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed) == 1)
     }
 
-    /// A completion of this direction was polled. Called by its one poller only.
+    /// What the headers of buffers show that were posted in this direction last, and are not in flight.
+    pub fn mark(&self, direction: usize) -> u32 {
+        mark::of(self.id, direction)
+    }
+
+    /// The counter of a direction.
+    ///
+    /// # Safety
+    /// `books` is live.
     #[inline(always)]
-    pub fn complete(&self, direction: usize) {
-        let counter = &self.completed[direction & 1];
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    pub(crate) unsafe fn counter(books: *const Self, direction: usize) -> *const Counter {
+        // SAFETY: the caller's contract; no reference is made.
+        unsafe { &raw const (*books).completed }.cast::<Counter>().wrapping_add(direction)
     }
 
     /// As if as many completions had been polled.
     #[cfg(test)]
     pub(super) fn begin_at(&self, completed: u32) {
-        self.completed.iter().for_each(|counter| counter.store(completed, Ordering::Relaxed));
+        self.completed.iter().for_each(|counter| counter.0.store(completed, Ordering::Relaxed));
     }
 
     /// Completions polled so far, wrapping.
     pub fn completed(&self, direction: usize) -> u32 {
-        self.completed[direction & 1].load(Ordering::Acquire)
+        self.completed[direction & 1].0.load(Ordering::Acquire)
     }
 
     /// The queue was attached to one more completion queue.

@@ -3,16 +3,16 @@
 #![allow(unsafe_code)] // turns handles into wr_ids and back
 
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::books::{Books, SEND};
 use super::ring::Released;
 use super::{Rejected, SendBooks};
-use crate::buf::header::{Header, word};
+use crate::buf::header::word;
 use crate::entry::Entry;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::wr::chain::{self, Link};
+use crate::wr::port::Queue;
 
 /// Credits of one direction of a queue.
 ///
@@ -21,14 +21,13 @@ use crate::wr::chain::{self, Link};
 /// - `credit` + work requests outstanding, by what was known at the last refill, = `depth`.
 pub struct Handles<E> {
     credit: u32,
+    mark: u32,
     depth: u32,
     /// Completions known at the last refill, wrapping.
     seen: u32,
     direction: u32,
     poisoned: bool,
     pub(crate) books: *const Books,
-    /// What the buffers of the last work request were marked with: the id of the books, with or without `LARGE`.
-    pub(crate) mark: u32,
     /// Room that completions of before a reset may still take.
     withheld: Withheld,
     _entries: PhantomData<E>,
@@ -38,16 +37,17 @@ impl<E: Entry> Handles<E> {
     /// # Safety
     /// `books` outlives the value.
     pub(crate) unsafe fn with_direction(books: *const Books, depth: u32, direction: usize) -> Self {
+        // SAFETY: the caller's contract.
+        let mark = unsafe { (*books).mark(direction) };
         let direction = direction as u32;
         Handles {
             credit: depth,
+            mark,
             depth,
             seen: 0,
             direction,
             poisoned: false,
             books,
-            // SAFETY: the caller's contract.
-            mark: unsafe { (*books).id },
             withheld: Withheld::default(),
             _entries: PhantomData,
         }
@@ -98,10 +98,29 @@ impl<E: Entry> Handles<E> {
         n <= self.credit
     }
 
-    /// Whether `n` more work requests fit by what is known already.
+    /// What the headers of buffers show that were posted here last and need no look.
     #[inline(always)]
-    pub(crate) fn has_credit(&self, n: u32) -> bool {
-        n <= self.credit
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    /// What buffers are looked at for.
+    pub(crate) fn queue(&self) -> Queue {
+        Queue { books: self.books, mark: self.mark, home: std::ptr::null() }
+    }
+
+    /// How many work requests fit by what is known already.
+    #[inline(always)]
+    pub(crate) fn known_room(&self) -> u32 {
+        self.credit
+    }
+
+    /// The wr_id of a work request without a buffer, as a word.
+    #[inline(always)]
+    pub(crate) fn no_buffer(&self) -> usize {
+        // SAFETY: the books outlive the value.
+        let counter = unsafe { Books::counter(self.books, self.direction as usize) };
+        word::of(counter.cast_mut(), word::NONE)
     }
 
     /// Whether `n` more work requests fit.
@@ -116,15 +135,18 @@ impl<E: Entry> Handles<E> {
         if self.poisoned { 0 } else { self.credit }
     }
 
-    /// `n` work requests are with the device, for which there was room.
+    /// `n` work requests are with the device, if there is room for them by what is known already. If not,
+    /// `unspend` must follow.
     #[inline(always)]
-    pub(crate) fn spend(&mut self, n: u32) {
-        self.credit = self.credit.wrapping_sub(n);
+    pub(crate) fn spend(&mut self, n: u32) -> bool {
+        let (left, none) = self.credit.overflowing_sub(n);
+        self.credit = left;
+        !none
     }
 
     /// `n` of them came back without having been posted.
     pub(crate) fn unspend(&mut self, n: u32) {
-        self.credit += n;
+        self.credit = self.credit.wrapping_add(n);
     }
 
     /// No more posts until the queue is reset.
@@ -175,24 +197,9 @@ impl Withheld {
     }
 }
 
-/// Marks the entries of a list, which are in its wr_ids, as being with the device.
-///
-/// # Safety
-/// The list is emitted, and its entries are the caller's.
-#[inline(always)]
-pub(crate) unsafe fn mark_all<W: Link>(first: *mut W) {
-    // SAFETY: the caller's contract.
-    for wr in unsafe { chain::iter(first) } {
-        // SAFETY: as above.
-        let id = unsafe { W::wr_id(wr) } as usize;
-        if !word::is_none(id) {
-            // SAFETY: the handle in the wr_id is the caller's, so its header is alive.
-            unsafe { (*word::address::<Header>(id)).mark(true) };
-        }
-    }
-}
-
 impl<E: Entry> SendBooks<E> for Handles<E> {
+    const MARKED: bool = true;
+
     unsafe fn new(books: *const Books, depth: u32) -> Self {
         // SAFETY: the caller's contract.
         unsafe { Handles::with_direction(books, depth, SEND) }
@@ -204,8 +211,22 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
     }
 
     #[inline(always)]
-    fn fits(&self, n: u32) -> bool {
-        n <= self.credit
+    fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    #[inline(always)]
+    fn known_room(&self) -> u32 {
+        self.credit
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        Handles::spend(self, n)
+    }
+
+    fn unspend(&mut self, n: u32) {
+        Handles::unspend(self, n);
     }
 
     #[inline(always)]
@@ -219,29 +240,16 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
 
     #[inline(always)]
     fn wr_id(&self, _: u32, word: usize) -> u64 {
-        let word = if word == 0 { word::of(self.books.cast_mut(), word::NONE) } else { word };
-        word as u64
+        (if word == 0 { self.no_buffer() } else { word }) as u64
     }
 
     #[inline(always)]
-    fn commit<const N: usize>(&mut self, entries: [Option<E>; N]) {
-        // The handles live on as wr_ids.
-        let entries = ManuallyDrop::new(entries);
-        for entry in entries.iter().flatten() {
-            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
-            unsafe { entry.header() }.mark(true);
-        }
-        self.spend(N as u32);
-    }
+    fn enter(&mut self, _: u32, _: usize) {}
 
-    fn commit_list(&mut self, n: u32, first: *mut ibv_send_wr) {
-        // SAFETY: a list that was emitted into live slots; its entries are ours until the post.
-        unsafe { mark_all(first) };
-        self.spend(n);
+    unsafe fn word(&self, _: u32, wr: *mut ibv_send_wr) -> usize {
+        // SAFETY: the caller's contract.
+        unsafe { entry_of(wr) }
     }
-
-    #[inline(always)]
-    fn put(&mut self, _: u32, _: usize) {}
 
     unsafe fn take_back(
         &mut self,
@@ -249,7 +257,7 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
         accepted: u32,
         rejected: *mut ibv_send_wr,
     ) -> Rejected<E> {
-        self.unspend(n - accepted);
+        Handles::unspend(self, n - accepted);
         // SAFETY: the caller's contract.
         unsafe { take_back_from(rejected) }
     }
@@ -298,6 +306,16 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
         // What is outstanding is in wr_ids: it comes back by its completion, or by `reclaim`.
         Vec::new()
     }
+}
+
+/// The word of the entry in the wr_id of a work request, 0 if it has no buffer.
+///
+/// # Safety
+/// `wr` is emitted, and its entry (or that it has none) is its wr_id.
+pub(crate) unsafe fn entry_of<W: Link>(wr: *mut W) -> usize {
+    // SAFETY: the caller's contract.
+    let id = unsafe { W::wr_id(wr) } as usize;
+    if word::is_none(id) { 0 } else { id }
 }
 
 /// Turns the wr_ids of a list that was not accepted back into entries.

@@ -14,7 +14,7 @@ pub(crate) mod ring;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 
-pub(crate) use books::{Books, Quiet};
+pub(crate) use books::{Books, Counter, Quiet};
 pub use rejected::{PostError, PostErrorKind, Rejected};
 
 use std::sync::Arc;
@@ -45,9 +45,15 @@ impl SendMode for Selective {
     const SIGNAL_LAST: u32 = ibv_send_flags::IBV_SEND_SIGNALED.0;
 }
 
+/// Most work requests of a chain that a macro posts.
+pub(crate) const MOST: u32 = 128;
+
 /// The books of a send queue.
 #[doc(hidden)]
 pub trait SendBooks<E: Entry> {
+    /// Whether the header of an entry shows that the device has it (a ring needs no mark).
+    const MARKED: bool;
+
     /// # Safety
     /// `books` outlives the value.
     unsafe fn new(books: *const Books, depth: u32) -> Self;
@@ -55,11 +61,21 @@ pub trait SendBooks<E: Entry> {
     /// The address that stands in for a buffer where there is none, and to compare attachments.
     fn books(&self) -> *const Books;
 
+    /// What the headers of buffers show that were posted here last and need no look.
+    fn mark(&self) -> u32;
+
+    /// Moves `n` work requests to the device, if as many fit by what is known already. If not, `unspend`
+    /// must follow.
+    fn spend(&mut self, n: u32) -> bool;
+
+    /// Undoes a `spend` that said no.
+    fn unspend(&mut self, n: u32);
+
     /// Whether `n` more work requests fit. May look at what was polled, but only when it must.
     fn reserve(&mut self, n: u32) -> bool;
 
-    /// Whether `n` more work requests fit by what is known already.
-    fn fits(&self, n: u32) -> bool;
+    /// How many work requests fit by what is known already.
+    fn known_room(&self) -> u32;
 
     /// How many work requests fit now.
     fn room(&mut self) -> u32;
@@ -67,15 +83,15 @@ pub trait SendBooks<E: Entry> {
     /// The wr_id of the `i`th work request of a list whose entry is `word` (0 if none).
     fn wr_id(&self, i: u32, word: usize) -> u64;
 
-    /// Moves the entries of a list of `N`, for which there is room, to the device.
-    fn commit<const N: usize>(&mut self, entries: [Option<E>; N]);
+    /// Notes the entry (0 if none) of the `i`th work request of a list that is being put together, at most
+    /// `MOST` beyond the room. It stays the caller's until `spend`.
+    fn enter(&mut self, i: u32, word: usize);
 
-    /// As `commit`, for `n` work requests whose entries are in their wr_ids (`wr_id`), or were put
-    /// aside with `put`.
-    fn commit_list(&mut self, n: u32, first: *mut ibv_send_wr);
-
-    /// Puts the entry of the `i`th work request of a list aside, before `commit_list`.
-    fn put(&mut self, i: u32, word: usize);
+    /// The word that was entered as the `i`th of a list; `wr` is its work request.
+    ///
+    /// # Safety
+    /// It was entered, and `wr` emitted.
+    unsafe fn word(&self, i: u32, wr: *mut ibv_send_wr) -> usize;
 
     /// Takes back the entries of the last `n - accepted` of `n` committed work requests.
     ///

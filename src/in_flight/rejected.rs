@@ -6,6 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::buf::header::{Header, word};
+use crate::cold::Plain;
 use crate::entry::Entry;
 use crate::error::Errno;
 
@@ -37,15 +38,15 @@ impl<E: Entry> Rejected<E> {
         let entry = entry & !(word::RECEIVE | word::DATAGRAM);
         let header = word::address::<Header>(entry);
         // SAFETY: the entry is owned by this list from now on, so its header is alive.
-        unsafe { (*header).link.set(0) };
+        unsafe { (*header).forget_queue() };
         // SAFETY: as above.
-        unsafe { (*header).mark(false) };
+        unsafe { (*header).set_link(0) };
         if self.first == 0 {
             self.first = entry;
         } else {
             let last = word::address::<Header>(self.last);
             // SAFETY: the last entry is owned by this list.
-            unsafe { (*last).link.set(entry) };
+            unsafe { (*last).set_link(entry) };
         }
         self.last = entry;
     }
@@ -69,7 +70,7 @@ impl<E: Entry> Iterator for Rejected<E> {
         let entry = self.first;
         let header = word::address::<Header>(entry);
         // SAFETY: the list owns the entry, so its header is alive.
-        self.first = unsafe { (*header).link.replace(0) };
+        self.first = unsafe { (*header).link() };
         // SAFETY: the entry leaves the list here.
         Some(unsafe { E::from_word(entry) })
     }
@@ -89,8 +90,9 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 /// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of the
 /// others are here (rules R9.1, R11.6). Dropping the error drops them.
 pub struct PostError<E: Entry> {
-    verb: &'static str,
-    kind: PostErrorKind,
+    // Without niches, so that whether there is an error is a constant on each path of a post.
+    verb: Plain<&'static str>,
+    kind: Plain<PostErrorKind>,
     accepted: u32,
     rejected: Rejected<E>,
 }
@@ -162,17 +164,17 @@ impl<E: Entry> PostError<E> {
         accepted: u32,
         rejected: Rejected<E>,
     ) -> Self {
-        PostError { verb, kind, accepted, rejected }
+        PostError { verb: Plain::new(verb), kind: Plain::new(kind), accepted, rejected }
     }
 
     /// Why.
     pub fn kind(&self) -> PostErrorKind {
-        self.kind
+        self.kind.get()
     }
 
     /// The verb, as C names it.
     pub fn verb(&self) -> &'static str {
-        self.verb
+        self.verb.get()
     }
 
     /// How many work requests of the list the device took: the index of C's `bad_wr`.
@@ -188,7 +190,7 @@ impl<E: Entry> PostError<E> {
     /// Whether the queue had no room, by our count or by the device's.
     pub fn is_full(&self) -> bool {
         matches!(
-            self.kind,
+            self.kind(),
             PostErrorKind::QueueFull { .. } | PostErrorKind::Refused { errno: libc::ENOMEM }
         )
     }
@@ -237,7 +239,7 @@ impl fmt::Display for PostErrorKind {
 
 impl<E: Entry> fmt::Display for PostError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: work request {}: {}", self.verb, self.accepted, self.kind)
+        write!(f, "{}: work request {}: {}", self.verb(), self.accepted, self.kind())
     }
 }
 

@@ -1,36 +1,53 @@
 //! Books of a send queue with selective signaling: a ring of entries.
 //!
-//! The wr_id is the id of the books and a sequence number; a completion releases every entry up to
+//! The wr_id is a sequence number and the id of the books; a completion releases every entry up to
 //! its own, since the send queues of IB and RoCE complete in order (R10.7).
 
 #![allow(unsafe_code)] // owns entries as words
 
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use super::books::Books;
+use super::books::{Books, SEND};
 use super::handles::Withheld;
-use super::{Rejected, SendBooks};
+use super::{MOST, Rejected, SendBooks};
+use crate::buf::header::word;
 use crate::entry::Entry;
 use crate::sys::types::ibv_send_wr;
 
-/// Set in the wr_ids of rings. User-space addresses have it clear.
-pub(crate) const RING: u64 = 1 << 63;
+/// The lower half of the wr_ids of a ring: the id of its books, and the tags that no handle has.
+pub(super) fn id_of(books: &Books) -> u32 {
+    books.id << 2 | (word::RING | word::NONE) as u32
+}
+
+/// The sequence number of a wr_id.
+#[inline(always)]
+pub(super) fn sequence(wr_id: u64) -> u32 {
+    (wr_id >> 32) as u32
+}
+
+/// What `room` is while the ring is poisoned: nothing that is released makes it positive.
+const POISONED: i32 = i32::MIN / 2;
 
 /// # Invariants
-/// - Slots `head..tail` (wrapping, modulo the length) hold the words of the entries that the device
-///   owns, 0 where there is no buffer. All other slots hold nothing.
-/// - `tail - head <= cap + 1 <= slots.len()`, a power of two; the one beyond `cap` is the sentinel of a
-///   drain. Poisoning sets `cap` to 0 and ends posting, and so may what a reset withheld, for a while.
+/// - Slots `head..tail` (wrapping, masked) hold the words of the entries that the device owns, 0 where there
+///   is no buffer. Those after `tail` may hold words of entries that are being posted.
+/// - `room` is `cap - (tail - head)`, and below 0 when poisoned, which ends posting. A drain's sentinel takes one more.
+/// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`: entering a list that
+///   turns out not to fit overwrites nothing.
 /// - `books` outlives the value, and its id is in `id`.
+#[repr(C)]
 pub struct Ring<E: Entry> {
-    slots: Box<[usize]>,
-    head: u32,
+    // Side by side: together they are the next wr_id.
+    id: u32,
     tail: u32,
+    head: u32,
+    room: i32,
+    slots: Box<[usize]>,
+    mask: u32,
+    mark: u32,
     cap: u32,
     poisoned: bool,
-    id: u64,
     books: *const Books,
     /// Room that completions of before a reset may still take.
     withheld: Withheld,
@@ -43,16 +60,18 @@ impl<E: Entry> Ring<E> {
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
     extern "C" fn recover(&mut self, n: u32) -> bool {
         if !self.poisoned {
-            self.cap += self.withheld.recover();
+            let back = self.withheld.recover();
+            self.cap += back;
+            self.room += back as i32;
         }
-        self.fits(n)
+        n as i32 <= self.room
     }
 
     #[inline(always)]
     fn slot(&mut self, seq: u32) -> &mut usize {
-        let mask = self.slots.len() - 1;
-        // SAFETY: the length is a power of two, so the masked index is within it.
-        unsafe { self.slots.get_unchecked_mut(seq as usize & mask) }
+        let index = (seq & self.mask) as usize;
+        // SAFETY: there are `mask + 1` slots.
+        unsafe { self.slots.get_unchecked_mut(index) }
     }
 
     /// As if as many work requests had been posted and completed.
@@ -65,25 +84,39 @@ impl<E: Entry> Ring<E> {
     #[inline(always)]
     pub(crate) fn owns(&self, wr_id: u64) -> bool {
         // Both tests: without the second, a wrong or late completion would release live entries.
-        let seq = wr_id as u32;
-        wr_id & !0xffff_ffff == self.id
-            && seq.wrapping_sub(self.head) < self.tail.wrapping_sub(self.head)
+        let seq = sequence(wr_id);
+        wr_id as u32 == self.id && seq.wrapping_sub(self.head) < self.tail.wrapping_sub(self.head)
     }
 
     /// The entries up to the one of `wr_id`, which `owns` said is ours.
     #[inline(always)]
     pub(crate) fn release(&mut self, wr_id: u64) -> Released<'_, E> {
-        let end = (wr_id as u32).wrapping_add(1);
-        Released { left: end.wrapping_sub(self.head), ring: self }
+        self.release_until(sequence(wr_id).wrapping_add(1))
+    }
+
+    /// The entries before `end`, which is not beyond the tail.
+    #[inline(always)]
+    fn release_until(&mut self, end: u32) -> Released<'_, E> {
+        // They leave the books before anybody runs code with one.
+        let at = std::mem::replace(&mut self.head, end);
+        self.room += end.wrapping_sub(at) as i32;
+        let slots = self.slots.as_ptr();
+        Released { slots, mask: self.mask, at, end, _ring: PhantomData }
     }
 }
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order.
 ///
 /// What is not iterated over is dropped.
+///
+/// # Invariants
+/// Slots `at..end` hold words of entries that this owns; nothing is entered while it borrows the ring.
 pub struct Released<'q, E: Entry> {
-    ring: &'q mut Ring<E>,
-    left: u32,
+    slots: *const usize,
+    mask: u32,
+    at: u32,
+    end: u32,
+    _ring: PhantomData<(&'q mut Ring<E>, E)>,
 }
 
 impl<E: Entry> Iterator for Released<'_, E> {
@@ -91,14 +124,15 @@ impl<E: Entry> Iterator for Released<'_, E> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<E> {
-        while self.left != 0 {
-            self.left -= 1;
-            let head = self.ring.head;
-            let word = *self.ring.slot(head);
-            // The entry leaves the books before anybody runs code with it.
-            self.ring.head = head.wrapping_add(1);
+        while self.at != self.end {
+            let index = (self.at & self.mask) as usize;
+            // SAFETY: there are `mask + 1` slots.
+            let slot = unsafe { self.slots.add(index) };
+            // SAFETY: the ring is borrowed, so its slots are there.
+            let word = unsafe { *slot };
+            self.at = self.at.wrapping_add(1);
             if word != 0 {
-                // SAFETY: slots from head to tail hold words of `E`; this one was just taken out.
+                // SAFETY: the slots hold words of `E`; this one was just taken out.
                 return Some(unsafe { E::from_word(word) });
             }
         }
@@ -109,28 +143,39 @@ impl<E: Entry> Iterator for Released<'_, E> {
 impl<E: Entry> Drop for Released<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        for entry in self.by_ref() {
-            drop(entry);
+        if self.at != self.end {
+            drop_rest::<E>(self.slots, self.mask, self.at, self.end);
         }
     }
 }
 
+/// By value, so that what is released can be in registers.
+#[cold]
+#[inline(never)]
+fn drop_rest<E: Entry>(slots: *const usize, mask: u32, at: u32, end: u32) {
+    let mut rest = Released::<E> { slots, mask, at, end, _ring: PhantomData };
+    rest.by_ref().for_each(drop);
+}
+
 impl<E: Entry> SendBooks<E> for Ring<E> {
+    const MARKED: bool = false;
+
     unsafe fn new(books: *const Books, depth: u32) -> Self {
-        let slots = vec![0; (depth + 1).next_power_of_two() as usize].into_boxed_slice();
+        let slots = vec![0; (depth + 1 + MOST).next_power_of_two() as usize].into_boxed_slice();
         // SAFETY: the books outlive the value (the caller's contract).
-        let id = RING | (unsafe { (*books).id } as u64) << 32;
-        let withheld = Withheld::default();
-        let poisoned = false;
+        let shared = unsafe { &*books };
         Ring {
-            slots,
-            head: 0,
+            id: id_of(shared),
             tail: 0,
+            head: 0,
+            room: depth as i32,
+            mask: slots.len() as u32 - 1,
+            slots,
+            mark: shared.mark(SEND),
             cap: depth,
-            poisoned,
-            id,
+            poisoned: false,
             books,
-            withheld,
+            withheld: Withheld::default(),
             _entries: PhantomData,
         }
     }
@@ -141,51 +186,58 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     #[inline(always)]
-    fn fits(&self, n: u32) -> bool {
-        self.tail.wrapping_sub(self.head).wrapping_add(n) <= self.cap
+    fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    #[inline(always)]
+    fn known_room(&self) -> u32 {
+        self.room.max(0) as u32
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        self.room -= n as i32;
+        if self.room < 0 {
+            return false;
+        }
+        self.tail = self.tail.wrapping_add(n);
+        true
+    }
+
+    fn unspend(&mut self, n: u32) {
+        self.room += n as i32;
     }
 
     #[inline(always)]
     fn reserve(&mut self, n: u32) -> bool {
-        self.fits(n) || self.recover(n)
+        n as i32 <= self.room || self.recover(n)
     }
 
     fn room(&mut self) -> u32 {
         self.recover(0);
-        self.cap.saturating_sub(self.tail.wrapping_sub(self.head))
+        self.known_room()
     }
 
     #[inline(always)]
     fn wr_id(&self, i: u32, _: usize) -> u64 {
-        self.id | self.tail.wrapping_add(i) as u64
+        (self.tail.wrapping_add(i) as u64) << 32 | self.id as u64
     }
 
     #[inline(always)]
-    fn commit<const N: usize>(&mut self, entries: [Option<E>; N]) {
-        let entries = ManuallyDrop::new(entries);
-        let mut i = 0;
-        while i < N {
-            // SAFETY: each entry is read once, and not dropped.
-            let entry = unsafe { std::ptr::read(&entries[i]) };
-            *self.slot(self.tail.wrapping_add(i as u32)) = entry.map_or(0, E::into_word);
-            i += 1;
-        }
-        self.tail = self.tail.wrapping_add(N as u32);
-    }
-
-    fn commit_list(&mut self, n: u32, _: *mut ibv_send_wr) {
-        self.tail = self.tail.wrapping_add(n);
-    }
-
-    #[inline(always)]
-    fn put(&mut self, i: u32, word: usize) {
+    fn enter(&mut self, i: u32, word: usize) {
         *self.slot(self.tail.wrapping_add(i)) = word;
+    }
+
+    unsafe fn word(&self, i: u32, _: *mut ibv_send_wr) -> usize {
+        self.slots[(self.tail.wrapping_add(i) & self.mask) as usize]
     }
 
     unsafe fn take_back(&mut self, n: u32, accepted: u32, _: *mut ibv_send_wr) -> Rejected<E> {
         let mut rejected = Rejected::new();
         let end = self.tail;
         self.tail = end.wrapping_sub(n - accepted);
+        self.unspend(n - accepted);
         for i in 0..n - accepted {
             let word = *self.slot(self.tail.wrapping_add(i));
             // SAFETY: the slots hold words of `E`, and are outside head..tail from now on.
@@ -196,7 +248,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
 
     fn poison(&mut self) {
         self.poisoned = true;
-        self.cap = 0;
+        self.room = POISONED;
     }
 
     fn needs_sentinel(&self) -> bool {
@@ -207,14 +259,15 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
 
     fn push_sentinel(&mut self) -> u64 {
         let wr_id = self.wr_id(0, 0);
-        let tail = self.tail;
-        *self.slot(tail) = 0;
-        self.tail = tail.wrapping_add(1);
+        self.enter(0, 0);
+        self.tail = self.tail.wrapping_add(1);
+        self.room -= 1;
         wr_id
     }
 
     fn pop_sentinel(&mut self) {
         self.tail = self.tail.wrapping_sub(1);
+        self.room += 1;
     }
 
     fn release_if_owned(&mut self, wr_id: u64) -> Option<Released<'_, E>> {
@@ -243,12 +296,12 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         // SAFETY: the caller's contract.
         let mut new: Self = unsafe { SendBooks::new(books, depth) };
         new.cap = depth.saturating_sub(withheld.total());
+        new.room = new.cap as i32;
         new.withheld = withheld;
         *self = new;
     }
 
     fn release_all(&mut self) -> Vec<E> {
-        let left = self.tail.wrapping_sub(self.head);
-        Released { left, ring: self }.collect()
+        self.release_until(self.tail).collect()
     }
 }

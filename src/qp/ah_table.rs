@@ -4,6 +4,8 @@
 //! removed lives on until no outstanding work request can name it. (Soft-RoCE looks it up when it
 //! transmits, not when it is posted: R5.3.)
 
+#![allow(unsafe_code)] // an index that needs no check
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sys::handle;
@@ -12,32 +14,49 @@ use crate::sys::types::ibv_ah;
 /// The name of an address handle within the queue pair that it was given to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AhIndex {
+    raw: *mut ibv_ah,
     index: u32,
     /// Unique in the process, never 0.
     key: u32,
 }
 
+// SAFETY: a name; the pointer is only handed to the device, by a queue pair that has the handle.
+unsafe impl Send for AhIndex {}
+// SAFETY: as above.
+unsafe impl Sync for AhIndex {}
+
+impl AhIndex {
+    /// The C handle, which is there if the table `has` this name.
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut ibv_ah {
+        self.raw
+    }
+}
+
 /// # Invariants
-/// - A slot with key `k` holds the live address handle that the `AhIndex` with key `k` names.
+/// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k` names.
+/// - There are `mask + 1` keys, a power of two; key 0 is that of no name.
 /// - `retired` holds handles that a work request posted before the number beside them may name.
-#[derive(Default)]
 pub(crate) struct AhTable {
-    slots: Vec<Slot>,
+    keys: Box<[u32]>,
+    mask: u32,
+    ahs: Vec<Option<handle::Ah>>,
     retired: Vec<(handle::Ah, u32)>,
 }
 
-struct Slot {
-    key: u32,
-    raw: *mut ibv_ah,
-    ah: Option<handle::Ah>,
+impl Default for AhTable {
+    fn default() -> Self {
+        AhTable { keys: Box::new([0]), mask: 0, ahs: Vec::new(), retired: Vec::new() }
+    }
 }
 
 impl AhTable {
-    /// The C handle that `index` names, if it is still there.
+    /// Whether the handle that `index` names is still there.
     #[inline(always)]
-    pub fn get(&self, index: AhIndex) -> Option<*mut ibv_ah> {
-        let slot = self.slots.get(index.index as usize)?;
-        (slot.key == index.key).then_some(slot.raw)
+    pub fn has(&self, index: AhIndex) -> bool {
+        let slot = (index.index & self.mask) as usize;
+        // SAFETY: there are `mask + 1` keys.
+        *unsafe { self.keys.get_unchecked(slot) } == index.key
     }
 
     /// Adds a handle; `Err` when names are used up.
@@ -47,32 +66,37 @@ impl AhTable {
         let Ok(key) = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else {
             return Err(ah);
         };
-        let free = self.slots.iter().position(|slot| slot.ah.is_none());
-        let index = free.unwrap_or(self.slots.len());
-        let slot = Slot { key, raw: ah.as_ptr(), ah: Some(ah) };
-        match free {
-            Some(free) => self.slots[free] = slot,
-            None => self.slots.push(slot),
+        let free = self.ahs.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.ahs.len());
+        if index == self.ahs.len() {
+            self.ahs.push(None);
         }
-        Ok(AhIndex { index: index as u32, key })
+        if index >= self.keys.len() {
+            let mut keys = std::mem::take(&mut self.keys).into_vec();
+            keys.resize((index + 1).next_power_of_two(), 0);
+            self.mask = keys.len() as u32 - 1;
+            self.keys = keys.into_boxed_slice();
+        }
+        let raw = ah.as_ptr();
+        self.ahs[index] = Some(ah);
+        self.keys[index] = key;
+        Ok(AhIndex { raw, index: index as u32, key })
     }
 
     /// Takes the name away; the handle goes once `posted` work requests have completed.
     pub fn remove(&mut self, index: AhIndex, posted: u32) -> bool {
-        let Some(slot) = self.slots.get_mut(index.index as usize) else { return false };
-        if slot.key != index.key {
+        if !self.has(index) {
             return false;
         }
-        // Key 0 is never given out, so the slot answers to no name now.
-        slot.key = 0;
-        slot.raw = std::ptr::null_mut();
-        self.retired.extend(slot.ah.take().map(|ah| (ah, posted)));
+        let slot = (index.index & self.mask) as usize;
+        self.keys[slot] = 0;
+        self.retired.extend(self.ahs[slot].take().map(|ah| (ah, posted)));
         true
     }
 
     /// Any live address handle of the table.
     pub fn any(&self) -> Option<*mut ibv_ah> {
-        let named = self.slots.iter().filter_map(|slot| slot.ah.as_ref());
+        let named = self.ahs.iter().flatten();
         let retired = self.retired.iter().map(|(ah, _)| ah);
         named.chain(retired).next().map(handle::Ah::as_ptr)
     }

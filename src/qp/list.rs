@@ -1,37 +1,35 @@
 //! Lists whose length is known at run time: linked while they are pushed, bounded by their slots.
+//!
+//! What `push` keeps between two calls is in registers, so cold functions get values, never the list.
 
 #![allow(unsafe_code)] // emits and posts
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-use super::QueuePair;
-use super::recv::RecvPost;
 use super::send::{SendPost, Unsettled};
-use crate::entry::Owned;
-use crate::in_flight::handles::{self, take_back_from};
+use super::send_slow::{queue, words};
+use super::{Core, QueuePair};
+use crate::entry::{Entry, Owned};
 use crate::in_flight::{PostError, PostErrorKind, Rejected, SendBooks, SendMode};
 use crate::limits::{Limit, Max};
 use crate::profile::Profile;
 use crate::rules::{
-    Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, LeavesUnsignaled, PostOn,
-    SignaledOn,
+    Addressed, CanPostSend, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn,
 };
 use crate::state::State;
-use crate::sys::types::{ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge};
+use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::transport::Transport;
-use crate::wr::slot::{RecvSlot, SendSlot};
-use crate::wr::{Address, Data, Fits, Recv, WorkRequest};
+use crate::wr::chain;
+use crate::wr::port::Findings;
+use crate::wr::slot::SendSlot;
+use crate::wr::{Address, Data, Fits, WorkRequest};
 
-const SEND: &str = "ibv_post_send";
-const RECV: &str = "ibv_post_recv";
+const VERB: &str = "ibv_post_send";
 
 /// Stack room for `N` send work requests of at most `G` scatter/gather elements.
 pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[ibv_sge; G]>>; N]);
-
-/// Stack room for `N` receive work requests of at most `G` scatter/gather elements.
-pub struct RecvSlots<const N: usize, const G: usize = 1>([MaybeUninit<RecvSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> SendSlots<N, G> {
     /// Room, not initialised: it costs nothing.
@@ -42,47 +40,24 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     }
 }
 
-impl<const N: usize, const G: usize> RecvSlots<N, G> {
-    /// Room, not initialised: it costs nothing.
-    #[inline(always)]
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
-        RecvSlots([const { MaybeUninit::uninit() }; N])
-    }
-}
-
 /// A list of sends being put together; [`post`](SendList::post) posts it.
 ///
 /// Dropped instead, it drops what was pushed and posts nothing.
 ///
 /// # Invariants
-/// - `slots[..count]` are emitted and linked, their entries taken (in their wr_ids, or put into
-///   the ring's slots from its tail on).
+/// - The `most - left` slots from `slots` to `at` are emitted, their entries entered in the books and given up;
+///   each is linked to the next slot. There are `left` more slots, and room for as many.
 /// - `'d` is outlived by everything that the work requests borrow.
 pub struct SendList<'d, T: Transport, P: Profile, const G: usize>
 where
     P::Entry: Owned,
 {
-    post: Option<SendPost<'d, T, P>>,
+    post: ManuallyDrop<SendPost<'d, T, P>>,
     slots: *mut SendSlot<[ibv_sge; G]>,
+    at: *mut SendSlot<[ibv_sge; G]>,
+    left: u32,
+    most: u32,
     capacity: u32,
-    room: u32,
-    count: u32,
-    _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
-}
-
-/// A list of receives being put together; [`post`](RecvList::post) posts it.
-///
-/// Dropped instead, it drops what was pushed and posts nothing.
-pub struct RecvList<'d, T: Transport, P: Profile, const G: usize>
-where
-    P::Entry: Owned,
-{
-    post: Option<RecvPost<'d, T, P>>,
-    slots: *mut RecvSlot<[ibv_sge; G]>,
-    capacity: u32,
-    room: u32,
-    count: u32,
     _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
 }
 
@@ -99,36 +74,13 @@ where
     where
         S: CanPostSend,
     {
-        let room = self.core.send.room();
-        SendList {
-            post: Some(SendPost::new(&mut self.core)),
-            slots: slots.0.as_mut_ptr().cast(),
-            capacity: N as u32,
-            room,
-            count: 0,
-            _borrows: PhantomData,
-        }
-    }
-
-    /// Begins a list of at most `N` receives, in `slots`.
-    #[inline(always)]
-    pub fn recv_list<'d, const N: usize, const G: usize>(
-        &'d mut self,
-        slots: &'d mut RecvSlots<N, G>,
-    ) -> RecvList<'d, T, P, G>
-    where
-        S: CanPostRecv,
-        P::Receive: HasRecvQueue,
-    {
-        let room = self.core.recv.free();
-        RecvList {
-            post: Some(RecvPost::new(&mut self.core)),
-            slots: slots.0.as_mut_ptr().cast(),
-            capacity: N as u32,
-            room,
-            count: 0,
-            _borrows: PhantomData,
-        }
+        let capacity = N as u32;
+        let most = self.core.send.known_room().min(capacity);
+        let mut post = SendPost::new(&mut self.core);
+        post.port.limit_sge(G as u32);
+        let slots = slots.0.as_mut_ptr().cast();
+        let post = ManuallyDrop::new(post);
+        SendList { post, slots, at: slots, left: most, most, capacity, _borrows: PhantomData }
     }
 }
 
@@ -137,18 +89,20 @@ where
     P::Entry: Owned,
 {
     /// Work requests pushed so far.
+    #[inline(always)]
     pub fn len(&self) -> usize {
-        self.count as usize
+        (self.most - self.left) as usize
     }
 
     /// Whether there is none.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.most == self.left
     }
 
     /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry comes
     /// back in the error, and the list stays as it was.
-    #[inline]
+    #[inline(always)]
     pub fn push<O, D, A, F, S>(
         &mut self,
         wr: WorkRequest<O, D, A, F, S>,
@@ -160,47 +114,67 @@ where
         S: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
     {
-        let at = self.count;
-        let post = self.post.as_mut().expect("a list has its post until it is posted");
-        if at >= self.capacity.min(self.room) {
-            let mut scratch = SendSlot::<D::Sges>::new();
-            // SAFETY: a local slot, whose work request is not posted.
-            let pending = unsafe { post.emit(at, wr, &raw mut scratch, ptr::null_mut()) };
-            let (asked, room) = (at + 1, self.capacity.min(self.room));
-            return Err(not_pushed(
-                SEND,
-                at,
-                PostErrorKind::QueueFull { asked, room },
-                pending.entry,
-            ));
-        }
-        // SAFETY: `at` is below the capacity; slots for up to G elements hold those of `D` (`Fits`).
-        let slot = unsafe { self.slots.add(at as usize) };
-        let prev = match at {
-            0 => ptr::null_mut(),
-            // SAFETY: the slot before is in the same array.
-            _ => unsafe { self.slots.add(at as usize - 1) }.cast::<ibv_send_wr>(),
-        };
-        post.port.limit_sge(G as u32);
-        // SAFETY: the slot stays where it is: the list borrows the array until it is posted.
-        let pending = unsafe { post.emit(at, wr, slot.cast(), prev) };
-        let limits = (P::MaxSendSge::VALUE.min(G as u32), P::MaxInline::VALUE);
-        if !post.port.is_clear() {
-            let faults = post.port.findings().settle_sends(std::slice::from_ref(&pending.entry));
-            post.port.clear();
-            if let Some(kind) = faults.first(limits.0, limits.1) {
-                return Err(not_pushed(SEND, at, kind, pending.entry));
+        let i = self.most - self.left;
+        if self.left == 0 {
+            self.most = more_room::<P>(&mut self.post.core.send, i, self.capacity);
+            self.left = self.most - i;
+            if self.left == 0 {
+                let mut scratch = SendSlot::<D::Sges>::new();
+                // SAFETY: a local slot, whose work request is not posted.
+                let pending = unsafe { self.post.put(i, wr, &raw mut scratch, ptr::null_mut()) };
+                let kind = PostErrorKind::QueueFull { asked: i + 1, room: self.most };
+                return Err(not_pushed(VERB, i, kind, pending.entry));
             }
         }
-        let word = pending.entry.map_or(0, crate::entry::Entry::into_word);
-        post.core.send.put(at, word);
-        self.count += 1;
+        let at = self.at;
+        // SAFETY: a slot is left, and one for up to G elements holds those of `D` (`Fits`); it stays where it is:
+        // the list borrows the array until it is posted.
+        let pending = unsafe { self.post.put(i, wr, at.cast(), ptr::null_mut()) };
+        if super::SendQueue::<P>::MARKED {
+            self.post.port.give(&pending.entry);
+        }
+        // SAFETY: at most one past the last slot.
+        let next = unsafe { at.add(1) };
+        if !self.post.port.is_clear() {
+            let findings = self.post.port.findings();
+            self.post.port.clear();
+            // SAFETY: emitted, entered as the `i`th, and not posted.
+            let kind = unsafe { look_at::<P>(&self.post.core.send, findings, i, at.cast(), G) };
+            if let Some(kind) = kind {
+                return Err(not_pushed(VERB, i, kind, pending.entry));
+            }
+        }
+        // SAFETY: the slot is writable.
+        unsafe { (*at.cast::<ibv_send_wr>()).next = next.cast() };
+        std::mem::forget(pending.entry);
+        self.at = next;
+        self.left -= 1;
+        Ok(())
+    }
+
+    /// Pushes each of `wrs`, up to the first that is refused. To keep those after it, lend the iterator
+    /// (`by_ref`).
+    #[inline(always)]
+    pub fn extend<O, D, A, F, S>(
+        &mut self,
+        wrs: impl IntoIterator<Item = WorkRequest<O, D, A, F, S>>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        O: PostOn<T> + IssuedBy<P::Initiator>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        S: SignaledOn<P::Signaling>,
+        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
+    {
+        for wr in wrs {
+            self.push(wr)?;
+        }
         Ok(())
     }
 
     /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty list
     /// is Ok and posts nothing (R9.5).
-    #[inline]
+    #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.finish(<P::Signaling as SendMode>::SIGNAL_LAST)
     }
@@ -208,43 +182,124 @@ where
     /// As [`post`](Self::post), the last one signaled only if it asks for it: the entries behind the last
     /// signaled one come back with the completion of a later work request. A list that fills the queue is signaled
     /// at its end all the same (R9.8).
-    #[inline]
+    #[inline(always)]
     pub fn post_unsignaled(mut self) -> Result<Unsettled, PostError<P::Entry>>
     where
         P::Signaling: LeavesUnsignaled,
     {
-        let count = self.count;
-        let room = |post: &mut SendPost<'d, T, P>| post.core.send.reserve(count + 1);
-        let flags = match self.post.as_mut().is_none_or(room) {
-            true => 0,
-            false => ibv_send_flags::IBV_SEND_SIGNALED.0,
-        };
+        let flags = self.post.signal_if_full(self.most - self.left);
         self.finish(flags).map(|()| Unsettled::new())
     }
 
     /// Posts the list, its last work request with `flags` besides its own.
     #[inline(always)]
-    fn finish(mut self, flags: u32) -> Result<(), PostError<P::Entry>> {
-        let Some(post) = self.post.take() else { return Ok(()) };
-        let n = self.count;
+    fn finish(self, flags: u32) -> Result<(), PostError<P::Entry>> {
+        let mut list = ManuallyDrop::new(self);
+        let n = list.most - list.left;
         if n == 0 {
             return Ok(());
         }
-        let first = self.slots.cast::<ibv_send_wr>();
         // SAFETY: `n` slots were emitted.
-        let last = unsafe { self.slots.add(n as usize - 1) }.cast::<ibv_send_wr>();
+        let last = unsafe { list.at.sub(1) }.cast::<ibv_send_wr>();
         // SAFETY: as above.
         unsafe { (*last).next = ptr::null_mut() };
         // SAFETY: as above.
         unsafe { (*last).send_flags |= flags };
-        post.core.send.commit_list(n, first);
-        // SAFETY: the entries are committed and the list is linked.
-        unsafe { post.ring_doorbell(n, first) }
+        // What was wrong was not pushed.
+        list.post.port.clear();
+        // SAFETY: taken once: the list is not dropped.
+        let post = unsafe { ManuallyDrop::take(&mut list.post) };
+        // SAFETY: the list is put together and ended.
+        unsafe { post.post_list(n, list.slots.cast()) }
+    }
+}
+
+impl<T: Transport, P: Profile, const G: usize> Drop for SendList<'_, T, P, G>
+where
+    P::Entry: Owned,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.most != self.left {
+            // SAFETY: as many slots were emitted, and not posted.
+            unsafe {
+                give_up::<P>(self.post.core, self.slots.cast(), self.at.wrapping_sub(1).cast())
+            };
+        }
+    }
+}
+
+/// How many work requests a list of `count` can have in all, now that as many are there as were known to fit.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+extern "C" fn more_room<P: Profile>(
+    books: &mut super::SendQueue<P>,
+    count: u32,
+    capacity: u32,
+) -> u32
+where
+    P::Entry: Owned,
+{
+    if count == capacity { capacity } else { books.room().clamp(count, capacity) }
+}
+
+/// What is wrong with the `i`th work request of a list, which is emitted and entered.
+///
+/// # Safety
+/// `wr` is that work request, and its entry the caller's.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+unsafe extern "C" fn look_at<P: Profile>(
+    books: &super::SendQueue<P>,
+    findings: Findings,
+    i: u32,
+    wr: *mut ibv_send_wr,
+    slot_sges: usize,
+) -> Option<PostErrorKind>
+where
+    P::Entry: Owned,
+{
+    // SAFETY: it is emitted.
+    unsafe { (*wr).next = ptr::null_mut() };
+    // SAFETY: a list of one.
+    unsafe { chain::drop_empty(wr) };
+    // SAFETY: entered as the `i`th.
+    let word = unsafe { books.word(i, wr) };
+    // SAFETY: the caller's contract.
+    let faults = unsafe { findings.settle_sends::<P::Entry>(queue(books), std::iter::once(word)) };
+    faults.first(P::MaxSendSge::VALUE.min(slot_sges as u32), P::MaxInline::VALUE)
+}
+
+/// Drops the entries of a list that is not posted.
+///
+/// # Safety
+/// The work requests from `first` to `last` were emitted and entered, and their entries are given up.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+unsafe extern "C" fn give_up<P: Profile>(
+    core: &Core<P>,
+    first: *mut ibv_send_wr,
+    last: *mut ibv_send_wr,
+) where
+    P::Entry: Owned,
+{
+    // SAFETY: the caller's contract.
+    unsafe { (*last).next = ptr::null_mut() };
+    let mut rejected = Rejected::<P::Entry>::new();
+    // SAFETY: as above.
+    for word in unsafe { words(&core.send, first) } {
+        // SAFETY: as above.
+        unsafe { rejected.push(word) };
     }
 }
 
 #[cold]
-fn not_pushed<E: Owned>(
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+pub(super) extern "C" fn not_pushed<E: Entry>(
     verb: &'static str,
     at: u32,
     kind: PostErrorKind,
@@ -253,124 +308,4 @@ fn not_pushed<E: Owned>(
     let mut rejected = Rejected::new();
     rejected.push_entry(entry);
     PostError::new(verb, kind, at, rejected)
-}
-
-impl<T: Transport, P: Profile, const G: usize> Drop for SendList<'_, T, P, G>
-where
-    P::Entry: Owned,
-{
-    fn drop(&mut self) {
-        let Some(post) = self.post.take() else { return };
-        if self.count == 0 {
-            return;
-        }
-        let first = self.slots.cast::<ibv_send_wr>();
-        // SAFETY: `count` slots were emitted.
-        let last = unsafe { self.slots.add(self.count as usize - 1) }.cast::<ibv_send_wr>();
-        // SAFETY: as above.
-        unsafe { (*last).next = ptr::null_mut() };
-        post.core.send.commit_list(self.count, first);
-        // SAFETY: committed, and never posted.
-        drop(unsafe { post.core.send.take_back(self.count, 0, first) });
-    }
-}
-
-impl<'d, T: Transport, P: Profile, const G: usize> RecvList<'d, T, P, G>
-where
-    P::Entry: Owned,
-{
-    /// Work requests pushed so far.
-    pub fn len(&self) -> usize {
-        self.count as usize
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes back in
-    /// the error, and the list stays as it was.
-    #[inline]
-    pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
-    where
-        // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
-    {
-        let at = self.count;
-        let post = self.post.as_mut().expect("a list has its post until it is posted");
-        if at >= self.capacity.min(self.room) {
-            let mut scratch = RecvSlot::<D::Sges>::new();
-            // SAFETY: a local slot, whose work request is not posted.
-            let pending = unsafe { post.emit(wr, &raw mut scratch, ptr::null_mut()) };
-            let (asked, room) = (at + 1, self.capacity.min(self.room));
-            return Err(not_pushed(
-                RECV,
-                at,
-                PostErrorKind::QueueFull { asked, room },
-                pending.entry,
-            ));
-        }
-        // SAFETY: `at` is below the capacity; slots for up to G elements hold those of `D` (`Fits`).
-        let slot = unsafe { self.slots.add(at as usize) };
-        let prev = match at {
-            0 => ptr::null_mut(),
-            // SAFETY: the slot before is in the same array.
-            _ => unsafe { self.slots.add(at as usize - 1) }.cast::<ibv_recv_wr>(),
-        };
-        post.port.limit_sge(G as u32);
-        // SAFETY: the slot stays where it is: the list borrows the array until it is posted.
-        let pending = unsafe { post.emit(wr, slot.cast(), prev) };
-        if !post.port.is_clear() {
-            let entries = std::slice::from_ref(&pending.entry);
-            let faults = post.port.findings().settle_receives(entries, &mut post.core.recv.mark);
-            post.port.clear();
-            if let Some(kind) = faults.first(P::MaxRecvSge::VALUE.min(G as u32), 0) {
-                return Err(not_pushed(RECV, at, kind, pending.entry));
-            }
-        }
-        std::mem::forget(pending.entry);
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing (R9.5).
-    #[inline]
-    pub fn post(mut self) -> Result<(), PostError<P::Entry>> {
-        let Some(post) = self.post.take() else { return Ok(()) };
-        let n = self.count;
-        if n == 0 {
-            return Ok(());
-        }
-        let first = self.finish(n);
-        // SAFETY: a list that was emitted and ended by null; its entries are ours.
-        unsafe { handles::mark_all(first) };
-        post.core.recv.spend(n);
-        // SAFETY: the entries are committed and the list is linked.
-        unsafe { post.ring_doorbell(n, first) }
-    }
-
-    /// Ends the list of `n` receives and gives its first.
-    #[inline(always)]
-    fn finish(&mut self, n: u32) -> *mut ibv_recv_wr {
-        // SAFETY: `n` slots were emitted, `n` is not 0.
-        let last = unsafe { self.slots.add(n as usize - 1) }.cast::<ibv_recv_wr>();
-        // SAFETY: as above.
-        unsafe { (*last).next = ptr::null_mut() };
-        self.slots.cast()
-    }
-}
-
-impl<T: Transport, P: Profile, const G: usize> Drop for RecvList<'_, T, P, G>
-where
-    P::Entry: Owned,
-{
-    fn drop(&mut self) {
-        if self.post.take().is_some() && self.count != 0 {
-            let first = self.finish(self.count);
-            // SAFETY: emitted and never posted; the wr_ids hold entries of this type.
-            let rejected: Rejected<P::Entry> = unsafe { take_back_from(first) };
-            drop(rejected);
-        }
-    }
 }

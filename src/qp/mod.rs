@@ -13,7 +13,9 @@ mod multicast;
 mod query;
 mod raw;
 pub(crate) mod recv;
+mod recv_list;
 pub(crate) mod send;
+mod send_slow;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 
@@ -24,11 +26,12 @@ use std::sync::Arc;
 pub use ah_table::AhIndex;
 pub use create::Depth;
 pub use drain::Drained;
-pub use list::{RecvList, RecvSlots, SendList, SendSlots};
+pub use list::{SendList, SendSlots};
 pub use modify::Transition;
 pub use query::QpAttr;
 pub use raw::RawPostError;
 pub use recv::RecvPost;
+pub use recv_list::{RecvList, RecvSlots};
 pub use send::{SendPost, Unsettled};
 
 use crate::ah::AddressHandle;

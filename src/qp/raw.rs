@@ -53,7 +53,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// the queue pair was destroyed or reset:
     /// - the regions that its data names stay registered (R6.10), and nobody writes to the bytes that a
     ///   SEND or WRITE sends, or touches those that a READ or atomic fills (R11.1, R11.2);
-    /// - an address handle that it names is not removed from the queue pair.
+    /// - an address handle that it names is this queue pair's, and is not removed from it.
     ///
     /// Nothing compares lengths here: what becomes of a message longer than the port's `max_msg_sz`, or on UD
     /// than its active MTU, is the device's affair, from an error completion to silence (R3.5, R3.6).
@@ -79,7 +79,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
-        unsafe { post.emit(0, wr, at, ptr::null_mut()) };
+        unsafe { post.put(0, wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot; the rest is the caller's contract.
         unsafe { post.post_raw([], at.cast(), at.cast()) }
     }
@@ -102,7 +102,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         let mut slot = RecvSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
-        unsafe { post.emit(wr, at, ptr::null_mut()) };
+        unsafe { post.put(wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot; the rest is the caller's contract.
         unsafe { post.post_raw([], at.cast(), at.cast()) }
     }
@@ -120,9 +120,6 @@ impl<T: Transport, P: Profile<Entry = Raw>> SendPost<'_, T, P> {
         first: *mut ibv_send_wr,
         last: *mut ibv_send_wr,
     ) -> Result<(), RawPostError> {
-        if self.port.is_faulty() {
-            return Err(out_of_line(unknown_ah));
-        }
         // SAFETY: `last` was emitted.
         unsafe { (*last).next = ptr::null_mut() };
         let mut bad = ptr::null_mut();
@@ -173,12 +170,4 @@ unsafe extern "C" fn raw_error<W: Link>(
     let bad_wr = unsafe { index_of(first, bad) }.map(|index| index as usize);
     // SAFETY: as above.
     unsafe { out.write(RawPostError { errno, bad_wr }) };
-}
-
-/// A destination named an address handle that is not there: nothing was posted.
-#[cold]
-#[inline(never)]
-fn unknown_ah(out: *mut RawPostError) {
-    // SAFETY: the caller's `out` is writable.
-    unsafe { out.write(RawPostError { errno: libc::EINVAL, bad_wr: Some(0) }) };
 }

@@ -3,15 +3,15 @@
 #![allow(unsafe_code)] // emits and posts
 
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use super::{Core, QueuePair};
-use crate::buf::header::word;
-use crate::cold::out_of_line;
+use crate::buf::header::{Header, word};
+use crate::cold::{Outcome, out_of_line};
 use crate::entry::{Entry, Owned};
-use crate::in_flight::handles::Handles;
-use crate::in_flight::{Books, PostError, PostErrorKind, Rejected};
+use crate::in_flight::handles::{Handles, entry_of, take_back_from};
+use crate::in_flight::{PostError, PostErrorKind, Rejected};
 use crate::limits::Limit;
 use crate::profile::Profile;
 use crate::rules::{CanPostRecv, HasRecvQueue};
@@ -19,9 +19,9 @@ use crate::state::State;
 use crate::sys::data;
 use crate::sys::types::ibv_recv_wr;
 use crate::transport::Transport;
-use crate::wr::chain::index_of;
+use crate::wr::chain::{self, index_of};
 use crate::wr::data::peek;
-use crate::wr::port::{Faults, Findings, Port};
+use crate::wr::port::{Findings, Port};
 use crate::wr::slot::{RecvSlot, Slot};
 use crate::wr::{Data, Fits, Pending, Recv};
 
@@ -44,9 +44,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let mut slot = RecvSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
-        let pending = unsafe { post.emit(wr, at, ptr::null_mut()) };
+        let pending = unsafe { post.put(wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post([pending.entry], at.cast(), at.cast()) }
+        unsafe { post.post_one(pending.entry, at.cast()) }
     }
 
     #[doc(hidden)]
@@ -74,13 +74,6 @@ pub(crate) const fn receive_tags<T: Transport>() -> usize {
     if T::DATAGRAM { word::RECEIVE | word::DATAGRAM } else { word::RECEIVE }
 }
 
-/// The wr_id of a receive: its entry, or the books where it has none.
-#[inline(always)]
-fn receive_id<T: Transport>(word: usize, books: *const Books) -> u64 {
-    let word = if word == 0 { word::of(books.cast_mut(), word::NONE) } else { word };
-    (word | receive_tags::<T>()) as u64
-}
-
 /// Emits one receive and links it.
 ///
 /// # Safety
@@ -91,7 +84,7 @@ pub(crate) unsafe fn emit_recv<T: Transport, E: Entry, D: Data<E>>(
     slot: *mut RecvSlot<D::Sges>,
     prev: *mut ibv_recv_wr,
     port: &mut Port,
-    books: *const Books,
+    no_buffer: impl FnOnce() -> usize,
 ) -> Pending<E, D> {
     // SAFETY: the caller's contract.
     let mut pending = unsafe { wr.emit(slot, port) };
@@ -100,7 +93,8 @@ pub(crate) unsafe fn emit_recv<T: Transport, E: Entry, D: Data<E>>(
     let wr_id = if E::OWNED {
         let (word, entry) = peek(pending.entry.take());
         pending.entry = entry;
-        receive_id::<T>(word, books)
+        let word = if word == 0 { no_buffer() } else { word };
+        (word | receive_tags::<T>()) as u64
     } else {
         pending.wr_id
     };
@@ -116,9 +110,7 @@ pub(crate) unsafe fn emit_recv<T: Transport, E: Entry, D: Data<E>>(
 impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     #[inline(always)]
     pub(super) fn new(core: &'q mut Core<P>) -> Self {
-        // SAFETY: the books belong to the core, which is borrowed as long as the port lives.
-        let port =
-            unsafe { Port::of_receives(core.recv.books, core.recv.mark, P::MaxRecvSge::VALUE) };
+        let port = Port::new(core.recv.mark(), P::MaxRecvSge::VALUE, 0);
         RecvPost { core, port, _transport: PhantomData }
     }
 
@@ -128,7 +120,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
         RecvSlot::new()
     }
 
-    /// Emits a receive into `slot` and links `prev` to it.
+    /// Emits a receive into `slot`, links `prev` to it, and shows in its buffer that the queue has it.
     ///
     /// # Safety
     /// As for [`SendPost::emit`].
@@ -142,9 +134,26 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     where
         D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
     {
-        let books = self.core.recv.books;
         // SAFETY: the caller's contract.
-        unsafe { emit_recv::<T, P::Entry, D>(wr, slot, prev, &mut self.port, books) }
+        let pending = unsafe { self.put(wr, slot, prev) };
+        self.port.give(&pending.entry);
+        pending
+    }
+
+    /// As `emit`, but the buffer shows nothing.
+    ///
+    /// # Safety
+    /// As for `emit`.
+    #[inline(always)]
+    pub(super) unsafe fn put<D: Data<P::Entry>>(
+        &mut self,
+        wr: Recv<D>,
+        slot: *mut RecvSlot<D::Sges>,
+        prev: *mut ibv_recv_wr,
+    ) -> Pending<P::Entry, D> {
+        let books = &self.core.recv;
+        // SAFETY: the caller's contract.
+        unsafe { emit_recv::<T, P::Entry, D>(wr, slot, prev, &mut self.port, || books.no_buffer()) }
     }
 
     /// Posts the list `first..=last` of `N`.
@@ -161,29 +170,78 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     where
         P::Entry: Owned,
     {
+        // They live on in the wr_ids.
+        std::mem::forget(entries);
         // SAFETY: `last` was emitted.
         unsafe { (*last).next = ptr::null_mut() };
-        if !self.port.is_clear() || !self.core.recv.has_credit(N as u32) {
-            let findings = self.port.findings();
-            // SAFETY: the caller's contract.
-            return out_of_line(|out| unsafe { slow(self.core, findings, entries, first, out) });
-        }
-        commit(entries);
-        self.core.recv.spend(N as u32);
-        // SAFETY: the entries are committed and the list is linked.
-        unsafe { self.ring_doorbell(N as u32, first) }
+        // SAFETY: the caller's contract.
+        unsafe { self.post_list(N as u32, first) }
     }
 
+    /// Posts a list that is put together and ended, its entries given up and shown to be the queue's.
+    ///
     /// # Safety
-    /// As for [`SendPost::ring_doorbell`].
+    /// The `n` work requests from `first` on were emitted by `emit`, in order.
     #[inline(always)]
-    pub(super) unsafe fn ring_doorbell(
+    pub(super) unsafe fn post_list(
         self,
         n: u32,
         first: *mut ibv_recv_wr,
-    ) -> Result<(), PostError<P::Entry>> {
-        // SAFETY: the caller's contract.
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        if !self.port.is_clear() || !self.core.recv.spend(n) {
+            // SAFETY: the caller's contract.
+            return unsafe { self.post_slowly(n, first) };
+        }
+        // SAFETY: the entries are committed and the list is linked.
         unsafe { doorbell(self.core, n, first) }
+    }
+
+    /// # Safety
+    /// As for `slow`.
+    #[inline(always)]
+    unsafe fn post_slowly(self, n: u32, first: *mut ibv_recv_wr) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        let findings = self.port.findings();
+        let mut error = MaybeUninit::uninit();
+        // SAFETY: the caller's contract.
+        match unsafe { slow(self.core, findings, n, first, error.as_mut_ptr()) } {
+            true => Ok(()),
+            // SAFETY: the error was written.
+            false => Err(unsafe { error.assume_init() }),
+        }
+    }
+
+    /// Posts the one work request that `put` put together.
+    ///
+    /// # Safety
+    /// It was emitted, and this is its entry.
+    #[inline(always)]
+    unsafe fn post_one(
+        self,
+        entry: Option<P::Entry>,
+        wr: *mut ibv_recv_wr,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        // SAFETY: it was emitted.
+        unsafe { (*wr).next = ptr::null_mut() };
+        let entry = ManuallyDrop::new(entry);
+        if !self.port.is_clear() || !self.core.recv.spend(1) {
+            // SAFETY: the caller's contract.
+            return unsafe { self.post_slowly(1, wr) };
+        }
+        if let Some(entry) = &*entry {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.header() }.give_attached();
+        }
+        // SAFETY: the entry is committed and the list is linked.
+        unsafe { doorbell(self.core, 1, wr) }
     }
 }
 
@@ -195,74 +253,89 @@ unsafe fn doorbell<P: Profile>(
     n: u32,
     first: *mut ibv_recv_wr,
 ) -> Result<(), PostError<P::Entry>> {
-    let mut bad = ptr::null_mut();
+    let qp = core.qp;
+    let mut outcome = Outcome::new(core);
     // SAFETY: the queue pair is alive, the list valid, and the buffers in it are the device's now.
-    match unsafe { data::post_recv(core.qp, first, &mut bad) } {
+    match unsafe { data::post_recv(qp, first, outcome.bad()) } {
         0 => Ok(()),
-        // SAFETY: as above; the device said from where on it did not take them.
-        errno => Err(out_of_line(|out| unsafe {
-            recv_failed(&mut core.recv, n, first, bad, errno, out)
-        })),
+        errno => {
+            let (bad, core) = outcome.read();
+            // SAFETY: as above; the device said from where on it did not take them.
+            Err(out_of_line(|out| unsafe {
+                recv_failed(&mut core.recv, n, first, bad, errno, out)
+            }))
+        }
     }
 }
 
 /// The rest of a post that is not straightforward, as for sends.
 ///
 /// # Safety
-/// As for `RecvPost::post`, whose list is linked; `out` is writable.
+/// As for `post_list`; what `spend` took is still spent if there is nothing to look at. `out` is writable, and
+/// written if the answer is no.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn slow<P: Profile, const N: usize>(
+unsafe extern "C" fn slow<P: Profile>(
     core: &mut Core<P>,
     findings: Findings,
-    entries: [Option<P::Entry>; N],
+    n: u32,
     first: *mut ibv_recv_wr,
-    out: *mut Result<(), PostError<P::Entry>>,
-) {
-    let faults = findings.settle_receives(&entries, &mut core.recv.mark);
-    let result = if !faults.is_none() || !core.recv.has_room(N as u32) {
-        let most = P::MaxRecvSge::VALUE;
-        Err(out_of_line(|out| refuse_recv(&mut core.recv, faults, most, entries, out)))
+    out: *mut PostError<P::Entry>,
+) -> bool {
+    if findings.is_clear() {
+        core.recv.unspend(n);
+    }
+    let queue = core.recv.queue();
+    // SAFETY: the caller's contract.
+    let entries = unsafe { words(first) };
+    // SAFETY: as above.
+    let faults = unsafe { findings.settle_receives::<P::Entry>(queue, entries) };
+    let error = if !faults.is_none() || !core.recv.has_room(n) {
+        let kind = match faults.first(P::MaxRecvSge::VALUE, 0) {
+            Some(kind) => kind,
+            None if core.recv.is_stopped() => PostErrorKind::Poisoned,
+            None => PostErrorKind::QueueFull { asked: n, room: core.recv.free() },
+        };
+        // SAFETY: as above; the list was not posted.
+        PostError::new(VERB, kind, 0, unsafe { take_back_from(first) })
     } else {
-        commit(entries);
-        core.recv.spend(N as u32);
+        // SAFETY: as above.
+        unsafe { give_all(first) };
+        let has_room = core.recv.spend(n);
+        debug_assert!(has_room);
         // SAFETY: the entries are committed and the list is linked.
-        unsafe { doorbell(core, N as u32, first) }
+        match unsafe { doorbell(core, n, first) } {
+            Ok(()) => return true,
+            Err(error) => error,
+        }
     };
     // SAFETY: the caller's contract.
-    unsafe { out.write(result) };
+    unsafe { out.write(error) };
+    false
 }
 
-/// The handles live on as wr_ids.
-#[inline(always)]
-pub(crate) fn commit<E: Entry, const N: usize>(entries: [Option<E>; N]) {
-    let entries = ManuallyDrop::new(entries);
-    for entry in entries.iter().flatten() {
-        // SAFETY: an entry of a work request has a buffer (`Data::emit`).
-        unsafe { entry.header() }.mark(true);
+/// The words of the entries of a list of receives, 0 where there is none.
+///
+/// # Safety
+/// The list was put together.
+pub(crate) unsafe fn words(first: *mut ibv_recv_wr) -> impl Iterator<Item = usize> {
+    // SAFETY: the caller's contract.
+    let list = unsafe { chain::iter(first) };
+    // SAFETY: as above.
+    list.map(|wr| unsafe { entry_of(wr) })
+}
+
+/// Shows in the headers of a list's entries, which were attached, that the queue has them.
+///
+/// # Safety
+/// The list was put together, and its entries are the caller's.
+pub(crate) unsafe fn give_all(first: *mut ibv_recv_wr) {
+    // SAFETY: the caller's contract.
+    for word in unsafe { words(first) }.filter(|&word| word != 0) {
+        // SAFETY: the list's entries are the caller's, so the header is alive.
+        unsafe { (*word::address::<Header>(word)).give_attached() };
     }
-}
-
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn refuse_recv<E: Entry, const N: usize>(
-    books: &mut Handles<E>,
-    faults: Faults,
-    max_sge: u32,
-    entries: [Option<E>; N],
-    out: *mut PostError<E>,
-) {
-    let mut rejected = Rejected::new();
-    entries.into_iter().for_each(|entry| rejected.push_entry(entry));
-    let kind = match faults.first(max_sge, 0) {
-        Some(kind) => kind,
-        None if books.is_stopped() => PostErrorKind::Poisoned,
-        None => PostErrorKind::QueueFull { asked: N as u32, room: books.free() },
-    };
-    // SAFETY: the caller's `out` is writable.
-    unsafe { out.write(PostError::new(VERB, kind, 0, rejected)) };
 }
 
 /// # Safety

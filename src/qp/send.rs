@@ -3,12 +3,14 @@
 #![allow(unsafe_code)] // emits and posts
 
 use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-use super::{Core, QueuePair};
-use crate::cold::out_of_line;
+use super::send_slow::{send_failed, slow};
+use super::{Core, QueuePair, SendQueue};
+use crate::cold::{Outcome, out_of_line};
 use crate::entry::{Entry, Owned};
-use crate::in_flight::{PostError, PostErrorKind, Rejected, SendBooks, SendMode};
+use crate::in_flight::{MOST, PostError, SendBooks, SendMode};
 use crate::limits::Limit;
 use crate::profile::Profile;
 use crate::rules::{
@@ -18,13 +20,10 @@ use crate::state::State;
 use crate::sys::data;
 use crate::sys::types::{ibv_send_flags, ibv_send_wr};
 use crate::transport::Transport;
-use crate::wr::chain::index_of;
 use crate::wr::data::peek;
-use crate::wr::port::{Faults, Findings, Port};
+use crate::wr::port::Port;
 use crate::wr::slot::{SendSlot, Slot};
 use crate::wr::{Address, Data, Fits, Opcode, Pending, WorkRequest};
-
-const VERB: &str = "ibv_post_send";
 
 /// Entries that an unsignaled post left with the device: nothing will tell when they are done but the
 /// completion of a later, signaled one.
@@ -80,9 +79,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
-        let pending = unsafe { post.emit(0, wr, at, ptr::null_mut()) };
+        let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post([pending.entry], at.cast(), at.cast()) }
+        unsafe { post.post_one(pending.entry, at.cast(), P::Signaling::SIGNAL_LAST) }
     }
 
     /// As [`post_send`](Self::post_send), not signaled: the entry comes back with the completion of a
@@ -106,9 +105,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
-        let pending = unsafe { post.emit(0, wr, at, ptr::null_mut()) };
+        let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
+        let flags = post.signal_if_full(1);
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post_unsignaled([pending.entry], at.cast(), at.cast()) }
+        unsafe { post.post_one(pending.entry, at.cast(), flags) }.map(|()| Unsettled::new())
     }
 
     #[doc(hidden)]
@@ -124,10 +124,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     #[inline(always)]
     pub(super) fn new(core: &'q mut Core<P>) -> Self {
-        let books = core.send.books();
-        let (sge, inline) = (P::MaxSendSge::VALUE, P::MaxInline::VALUE);
-        // SAFETY: they belong to the core, which is borrowed as long as the port lives.
-        let port = unsafe { Port::new(books, sge, inline) };
+        let port = Port::new(core.send.mark(), P::MaxSendSge::VALUE, P::MaxInline::VALUE);
         SendPost { core, port, _transport: PhantomData }
     }
 
@@ -140,7 +137,8 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         SendSlot::new()
     }
 
-    /// Emits the `i`th work request of the list into `slot` and links `prev` to it.
+    /// Emits the `i`th work request of the list into `slot`, links `prev` to it, and shows in its buffer that
+    /// the queue has it.
     ///
     /// # Safety
     /// `slot` is writable and stays where it is until the post; `prev` is null or the work request emitted before.
@@ -159,6 +157,31 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
+        // SAFETY: the caller's contract.
+        let pending = unsafe { self.put(i, wr, slot, prev) };
+        if SendQueue::<P>::MARKED {
+            self.port.give(&pending.entry);
+        }
+        pending
+    }
+
+    /// As `emit`, but the buffer shows nothing.
+    ///
+    /// # Safety
+    /// As for `emit`.
+    #[inline(always)]
+    pub(super) unsafe fn put<O, D, A, F, G>(
+        &mut self,
+        i: u32,
+        wr: WorkRequest<O, D, A, F, G>,
+        slot: *mut SendSlot<D::Sges>,
+        prev: *mut ibv_send_wr,
+    ) -> Pending<P::Entry, D>
+    where
+        O: Opcode,
+        A: Address,
+        D: Data<P::Entry>,
+    {
         // SAFETY: the slot is writable.
         let at = unsafe { Slot::wr(slot) };
         // SAFETY: as above.
@@ -170,6 +193,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         let wr_id = if <P::Entry as Entry>::OWNED {
             let (word, entry) = peek(pending.entry.take());
             pending.entry = entry;
+            self.core.send.enter(i, word);
             self.core.send.wr_id(i, word)
         } else {
             pending.wr_id
@@ -181,6 +205,16 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
             unsafe { (*prev).next = at };
         }
         pending
+    }
+
+    /// What the last of `n` carries, where the queue would be full of unsignaled ones otherwise (R9.8).
+    #[inline(always)]
+    pub(super) fn signal_if_full(&mut self, n: u32) -> u32
+    where
+        P::Entry: Owned,
+    {
+        let has_more = self.core.send.reserve(n + 1);
+        if has_more { 0 } else { ibv_send_flags::IBV_SEND_SIGNALED.0 }
     }
 
     /// Posts the list `first..=last` of `N`, the last of them signaled where not all are.
@@ -197,11 +231,8 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     where
         P::Entry: Owned,
     {
-        let flags = <P::Signaling as SendMode>::SIGNAL_LAST;
-        // SAFETY: `last` was emitted.
-        unsafe { (*last).send_flags |= flags };
-        // SAFETY: as above.
-        unsafe { self.finish(entries, first, last) }
+        // SAFETY: the caller's contract.
+        unsafe { self.finish(entries, first, last, P::Signaling::SIGNAL_LAST) }
     }
 
     /// As `post`, but the last is signaled only if the queue would be full otherwise.
@@ -210,7 +241,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     /// As for `post`.
     #[inline(always)]
     pub unsafe fn post_unsignaled<const N: usize>(
-        self,
+        mut self,
         entries: [Option<P::Entry>; N],
         first: *mut ibv_send_wr,
         last: *mut ibv_send_wr,
@@ -219,12 +250,9 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         P::Signaling: LeavesUnsignaled,
         P::Entry: Owned,
     {
-        if !self.core.send.reserve(N as u32 + 1) {
-            // SAFETY: `last` was emitted.
-            unsafe { (*last).send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0 };
-        }
+        let flags = self.signal_if_full(N as u32);
         // SAFETY: the caller's contract.
-        unsafe { self.finish(entries, first, last) }.map(|()| Unsettled(()))
+        unsafe { self.finish(entries, first, last, flags) }.map(|()| Unsettled::new())
     }
 
     /// # Safety
@@ -235,123 +263,111 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         entries: [Option<P::Entry>; N],
         first: *mut ibv_send_wr,
         last: *mut ibv_send_wr,
-    ) -> Result<(), PostError<P::Entry>> {
+        flags: u32,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        // What `enter` relies on.
+        const { assert!(N <= MOST as usize) };
+        // They live on in the wr_ids, or in the ring.
+        std::mem::forget(entries);
         // SAFETY: `last` was emitted.
         unsafe { (*last).next = ptr::null_mut() };
-        if !self.port.is_clear() || !self.core.send.fits(N as u32) {
-            let findings = self.port.findings();
-            // SAFETY: the caller's contract.
-            return out_of_line(|out| unsafe { slow(self.core, findings, entries, first, out) });
-        }
-        // In this order: once posted, another thread may poll the completion.
-        self.core.send.commit(entries);
-        // SAFETY: the entries are committed and the list is linked.
-        unsafe { self.ring_doorbell(N as u32, first) }
+        // SAFETY: as above.
+        unsafe { (*last).send_flags |= flags };
+        // SAFETY: the caller's contract.
+        unsafe { self.post_list(N as u32, first) }
     }
 
+    /// Posts a list that is put together and ended, its entries given up and shown to be the queue's.
+    ///
     /// # Safety
-    /// `first` is a list of `n` emitted work requests whose entries are committed.
+    /// The `n` work requests from `first` on were emitted by `emit`, in order.
     #[inline(always)]
-    pub(super) unsafe fn ring_doorbell(
+    pub(super) unsafe fn post_list(
         self,
         n: u32,
         first: *mut ibv_send_wr,
-    ) -> Result<(), PostError<P::Entry>> {
-        // SAFETY: the caller's contract.
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        // In this order: once posted, another thread may poll the completion.
+        if !self.port.is_clear() || !self.core.send.spend(n) {
+            // SAFETY: the caller's contract.
+            return unsafe { self.post_slowly(n, first) };
+        }
+        // SAFETY: the entries are committed and the list is linked.
         unsafe { doorbell(self.core, n, first) }
+    }
+
+    /// # Safety
+    /// As for `slow`.
+    #[inline(always)]
+    unsafe fn post_slowly(self, n: u32, first: *mut ibv_send_wr) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        let findings = self.port.findings();
+        let mut error = MaybeUninit::uninit();
+        // SAFETY: the caller's contract.
+        match unsafe { slow(self.core, findings, n, first, error.as_mut_ptr()) } {
+            true => Ok(()),
+            // SAFETY: the error was written.
+            false => Err(unsafe { error.assume_init() }),
+        }
+    }
+
+    /// Posts the one work request that `put` put together.
+    ///
+    /// # Safety
+    /// It was emitted, and this is its entry.
+    #[inline(always)]
+    unsafe fn post_one(
+        self,
+        entry: Option<P::Entry>,
+        wr: *mut ibv_send_wr,
+        flags: u32,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        P::Entry: Owned,
+    {
+        // SAFETY: it was emitted.
+        unsafe { (*wr).next = ptr::null_mut() };
+        // SAFETY: as above.
+        unsafe { (*wr).send_flags |= flags };
+        let entry = ManuallyDrop::new(entry);
+        if !self.port.is_clear() || !self.core.send.spend(1) {
+            // SAFETY: the caller's contract.
+            return unsafe { self.post_slowly(1, wr) };
+        }
+        if let (true, Some(entry)) = (SendQueue::<P>::MARKED, &*entry) {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.header() }.give_attached();
+        }
+        // SAFETY: the entry is committed and the list is linked.
+        unsafe { doorbell(self.core, 1, wr) }
     }
 }
 
 /// # Safety
 /// `first` is a list of `n` emitted work requests whose entries are committed.
 #[inline(always)]
-unsafe fn doorbell<P: Profile>(
+pub(super) unsafe fn doorbell<P: Profile>(
     core: &mut Core<P>,
     n: u32,
     first: *mut ibv_send_wr,
 ) -> Result<(), PostError<P::Entry>> {
-    let mut bad = ptr::null_mut();
+    let qp = core.qp;
+    let mut outcome = Outcome::new(core);
     // SAFETY: the queue pair is alive, the list valid, and the buffers in it are the device's now.
-    match unsafe { data::post_send(core.qp, first, &mut bad) } {
+    match unsafe { data::post_send(qp, first, outcome.bad()) } {
         0 => Ok(()),
-        // SAFETY: as above; the device said from where on it did not take them.
-        errno => Err(out_of_line(|out| unsafe { send_failed(core, n, first, bad, errno, out) })),
+        errno => {
+            let (bad, core) = outcome.read();
+            // SAFETY: as above; the device said from where on it did not take them.
+            Err(out_of_line(|out| unsafe { send_failed(core, n, first, bad, errno, out) }))
+        }
     }
-}
-
-/// The rest of a post that is not straightforward: a buffer that was posted elsewhere last, a queue that
-/// may be full, or something that is wrong. All of it, so that the hot path calls nothing but the provider.
-///
-/// # Safety
-/// As for `SendPost::finish`, whose list is linked; `out` is writable.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn slow<P: Profile, const N: usize>(
-    core: &mut Core<P>,
-    findings: Findings,
-    entries: [Option<P::Entry>; N],
-    first: *mut ibv_send_wr,
-    out: *mut Result<(), PostError<P::Entry>>,
-) {
-    let faults = findings.settle_sends(&entries);
-    let result = if !faults.is_none() || !core.send.reserve(N as u32) {
-        Err(out_of_line(|out| refuse(core, faults, entries, out)))
-    } else {
-        core.send.commit(entries);
-        // SAFETY: the entries are committed and the list is linked.
-        unsafe { doorbell(core, N as u32, first) }
-    };
-    // SAFETY: the caller's contract.
-    unsafe { out.write(result) };
-}
-
-/// The list was not posted: no room, or something is wrong with it.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn refuse<P: Profile, const N: usize>(
-    core: &mut Core<P>,
-    faults: Faults,
-    entries: [Option<P::Entry>; N],
-    out: *mut PostError<P::Entry>,
-) {
-    let mut rejected = Rejected::new();
-    entries.into_iter().for_each(|entry| rejected.push_entry(entry));
-    let kind = match faults.first(P::MaxSendSge::VALUE, P::MaxInline::VALUE) {
-        Some(kind) => kind,
-        None if core.send.is_poisoned() => PostErrorKind::Poisoned,
-        None => PostErrorKind::QueueFull { asked: N as u32, room: core.send.room() },
-    };
-    // SAFETY: the caller's `out` is writable.
-    unsafe { out.write(PostError::new(VERB, kind, 0, rejected)) };
-}
-
-/// # Safety
-/// The device refused the list `first` of `n`, from `bad` on.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn send_failed<P: Profile>(
-    core: &mut Core<P>,
-    n: u32,
-    first: *mut ibv_send_wr,
-    bad: *mut ibv_send_wr,
-    errno: i32,
-    out: *mut PostError<P::Entry>,
-) {
-    // SAFETY: a valid list.
-    let Some(accepted) = (unsafe { index_of(first, bad) }) else {
-        core.send.poison();
-        let kind = PostErrorKind::OutcomeUnknown { errno };
-        // SAFETY: the caller's `out` is writable.
-        unsafe { out.write(PostError::new(VERB, kind, 0, Rejected::new())) };
-        return;
-    };
-    // SAFETY: the device has not accepted those from `bad` on.
-    let rejected = unsafe { core.send.take_back(n, accepted, bad) };
-    // SAFETY: the caller's `out` is writable.
-    unsafe {
-        out.write(PostError::new(VERB, PostErrorKind::Refused { errno }, accepted, rejected))
-    };
 }

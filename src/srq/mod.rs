@@ -17,6 +17,7 @@ use crate::buf::{Buf, Pool, reclaim_everything};
 use crate::cq::CqShared;
 use crate::entry::{Entry, Owned};
 use crate::error::{Error, ErrorKind, Refused};
+use crate::in_flight::books::RECEIVE;
 use crate::in_flight::{Books, Quiet};
 use crate::limits::{Limit, Max};
 use crate::pd::ProtectionDomain;
@@ -33,14 +34,19 @@ use crate::wr::Data;
 /// queue pair, and are not flushed when one dies (R7.7).
 pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<1>> {
     core: Arc<SrqCore>,
-    /// After a post without a known outcome.
-    poisoned: bool,
+    /// The C object of `core`.
+    raw: *mut ibv_srq,
+    /// What headers of buffers show that were posted here last; `POISONED` after a post without a known outcome.
+    mark: u32,
     _pool: Box<dyn Any>,
     _types: PhantomData<(T, E, M, *mut ())>,
 }
 
 // SAFETY: the queue takes entries and its pool gives them, and they are Send.
 unsafe impl<T: SharesReceives, E: Entry + Send, M: Limit> Send for SharedReceiveQueue<T, E, M> {}
+
+/// The mark of no queue.
+const POISONED: u32 = u32::MAX;
 
 /// # Invariants
 /// `home` is the home of the pool's headers; `buffers` is the number of its buffers.
@@ -184,8 +190,9 @@ impl ProtectionDomain {
                 let cqs = Mutex::default();
                 let core = SrqCore { handle, books, home, buffers, pd: self.id(), id, cqs };
                 Ok(SharedReceiveQueue {
+                    raw: core.as_ptr(),
+                    mark: core.books.mark(RECEIVE),
                     core: Arc::new(core),
-                    poisoned: false,
                     _pool: Box::new(pool.clone()),
                     _types: PhantomData,
                 })

@@ -2,21 +2,23 @@
 
 #![allow(unsafe_code)] // emits and posts
 
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 use std::sync::Arc;
 
-use super::SharedReceiveQueue;
-use crate::cold::out_of_line;
+use super::{POISONED, SharedReceiveQueue};
+use crate::buf::header::word;
+use crate::cold::{Outcome, out_of_line};
 use crate::entry::{Entry, Owned};
 use crate::in_flight::handles::take_back_from;
 use crate::in_flight::{PostError, PostErrorKind, Rejected};
 use crate::limits::{Limit, Max};
-use crate::qp::recv::{commit, emit_recv};
+use crate::qp::recv::{emit_recv, give_all, words};
 use crate::rules::SharesReceives;
 use crate::sys::data;
 use crate::sys::types::ibv_recv_wr;
 use crate::wr::chain::index_of;
-use crate::wr::port::{Faults, Findings, Port};
+use crate::wr::port::{Findings, Port, Queue};
 use crate::wr::slot::RecvSlot;
 use crate::wr::{Data, Fits, Pending, Recv, SrqSink};
 
@@ -41,18 +43,15 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
         let mut slot = RecvSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
-        let pending = unsafe { post.emit(wr, at, ptr::null_mut()) };
+        let pending = unsafe { post.put(wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post([pending.entry], at.cast(), at.cast()) }
+        unsafe { post.post_one(pending.entry, at.cast()) }
     }
 
     #[doc(hidden)]
     #[inline(always)]
     pub fn begin_srq(&mut self) -> SrqPost<'_, T, E, M> {
-        let books = &self.core.books;
-        // SAFETY: the books belong to the queue, which is borrowed as long as the port lives.
-        let port = unsafe { Port::of_receives(Arc::as_ptr(books), books.id, M::VALUE) };
-        let port = port.only_from(self.core.home);
+        let port = Port::new(self.mark, M::VALUE, 0);
         SrqPost { srq: self, port }
     }
 }
@@ -64,7 +63,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
         RecvSlot::new()
     }
 
-    /// Emits a receive into `slot` and links `prev` to it.
+    /// Emits a receive into `slot`, links `prev` to it, and shows in its buffer that the queue has it.
     ///
     /// # Safety
     /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
@@ -79,9 +78,27 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
     where
         D: Data<E> + SrqSink + Fits<M, Max<0>>,
     {
-        let books = Arc::as_ptr(&self.srq.core.books);
         // SAFETY: the caller's contract.
-        let pending = unsafe { emit_recv::<T, E, D>(wr, slot, prev, &mut self.port, books) };
+        let pending = unsafe { self.put(wr, slot, prev) };
+        self.port.give(&pending.entry);
+        pending
+    }
+
+    /// As `emit`, but the buffer shows nothing.
+    ///
+    /// # Safety
+    /// As for `emit`.
+    #[inline(always)]
+    unsafe fn put<D: Data<E>>(
+        &mut self,
+        wr: Recv<D>,
+        slot: *mut RecvSlot<D::Sges>,
+        prev: *mut ibv_recv_wr,
+    ) -> Pending<E, D> {
+        // What has no buffer is not posted, so it needs no wr_id.
+        let no_buffer = || word::NONE;
+        // SAFETY: the caller's contract.
+        let pending = unsafe { emit_recv::<T, E, D>(wr, slot, prev, &mut self.port, no_buffer) };
         if pending.entry.is_none() {
             self.port.no_buffer();
         }
@@ -99,53 +116,93 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
         first: *mut ibv_recv_wr,
         last: *mut ibv_recv_wr,
     ) -> Result<(), PostError<E>> {
+        // They live on in the wr_ids.
+        std::mem::forget(entries);
         // SAFETY: `last` was emitted.
         unsafe { (*last).next = ptr::null_mut() };
-        if !self.port.is_clear() || self.srq.poisoned {
-            let findings = self.port.findings();
+        if !self.port.is_clear() {
             // SAFETY: the caller's contract.
-            return out_of_line(|out| unsafe { slow(self.srq, findings, entries, first, out) });
+            return unsafe { self.post_slowly(first) };
         }
-        commit(entries);
         // SAFETY: the entries are committed and the list is linked.
-        unsafe { self.ring_doorbell(first) }
+        unsafe { doorbell(self.srq, first) }
     }
 
     /// # Safety
-    /// `first` is a list of emitted work requests whose entries are committed.
+    /// As for `slow`.
     #[inline(always)]
-    pub(crate) unsafe fn ring_doorbell(self, first: *mut ibv_recv_wr) -> Result<(), PostError<E>> {
+    unsafe fn post_slowly(self, first: *mut ibv_recv_wr) -> Result<(), PostError<E>> {
+        let findings = self.port.findings();
+        let mut error = MaybeUninit::uninit();
         // SAFETY: the caller's contract.
-        unsafe { doorbell(self.srq, first) }
+        match unsafe { slow(self.srq, findings, first, error.as_mut_ptr()) } {
+            true => Ok(()),
+            // SAFETY: the error was written.
+            false => Err(unsafe { error.assume_init() }),
+        }
+    }
+
+    /// Posts the one work request that `put` put together.
+    ///
+    /// # Safety
+    /// It was emitted, and this is its entry.
+    #[inline(always)]
+    unsafe fn post_one(self, entry: Option<E>, wr: *mut ibv_recv_wr) -> Result<(), PostError<E>> {
+        // SAFETY: it was emitted.
+        unsafe { (*wr).next = ptr::null_mut() };
+        let entry = ManuallyDrop::new(entry);
+        if !self.port.is_clear() {
+            // SAFETY: the caller's contract.
+            return unsafe { self.post_slowly(wr) };
+        }
+        if let Some(entry) = &*entry {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.header() }.give_attached();
+        }
+        // SAFETY: the entry is committed and the list is linked.
+        unsafe { doorbell(self.srq, wr) }
     }
 }
 
 /// The rest of a post that is not straightforward, as for sends.
 ///
 /// # Safety
-/// As for `SrqPost::post`, whose list is linked; `out` is writable.
+/// As for `SrqPost::post`, whose list is linked; `out` is writable, and written if the answer is no.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn slow<T: SharesReceives, E: Entry, M: Limit, const N: usize>(
+unsafe extern "C" fn slow<T: SharesReceives, E: Entry, M: Limit>(
     srq: &mut SharedReceiveQueue<T, E, M>,
     findings: Findings,
-    entries: [Option<E>; N],
     first: *mut ibv_recv_wr,
-    out: *mut Result<(), PostError<E>>,
-) {
-    // Nothing is large for a queue that sends nothing.
-    let mut mark = srq.core.books.id;
-    let faults = findings.settle_receives(&entries, &mut mark);
-    let result = if !faults.is_none() || srq.poisoned {
-        Err(out_of_line(|out| refuse(faults, M::VALUE, entries, out)))
+    out: *mut PostError<E>,
+) -> bool {
+    let books = Arc::as_ptr(&srq.core.books);
+    let queue = Queue { books, mark: srq.mark, home: srq.core.home };
+    let kind = if srq.mark == POISONED {
+        Some(PostErrorKind::Poisoned)
     } else {
-        commit(entries);
-        // SAFETY: the entries are committed and the list is linked.
-        unsafe { doorbell(srq, first) }
+        // SAFETY: the caller's contract.
+        let entries = unsafe { words(first) };
+        // SAFETY: as above.
+        unsafe { findings.settle_receives::<E>(queue, entries) }.first(M::VALUE, 0)
+    };
+    let error = match kind {
+        // SAFETY: as above; the list was not posted.
+        Some(kind) => PostError::new(VERB, kind, 0, unsafe { take_back_from(first) }),
+        None => {
+            // SAFETY: as above.
+            unsafe { give_all(first) };
+            // SAFETY: the entries are committed and the list is linked.
+            match unsafe { doorbell(srq, first) } {
+                Ok(()) => return true,
+                Err(error) => error,
+            }
+        }
     };
     // SAFETY: the caller's contract.
-    unsafe { out.write(result) };
+    unsafe { out.write(error) };
+    false
 }
 
 /// # Safety
@@ -155,29 +212,17 @@ unsafe fn doorbell<T: SharesReceives, E: Entry, M: Limit>(
     srq: &mut SharedReceiveQueue<T, E, M>,
     first: *mut ibv_recv_wr,
 ) -> Result<(), PostError<E>> {
-    let mut bad = ptr::null_mut();
+    let raw = srq.raw;
+    let mut outcome = Outcome::new(srq);
     // SAFETY: the queue is alive, the list valid, and the buffers in it are the device's now.
-    match unsafe { data::post_srq_recv(srq.core.as_ptr(), first, &mut bad) } {
+    match unsafe { data::post_srq_recv(raw, first, outcome.bad()) } {
         0 => Ok(()),
-        // SAFETY: as above; the device said from where on it did not take them.
-        errno => Err(out_of_line(|out| unsafe { failed(srq, first, bad, errno, out) })),
+        errno => {
+            let (bad, srq) = outcome.read();
+            // SAFETY: as above; the device said from where on it did not take them.
+            Err(out_of_line(|out| unsafe { failed(srq, first, bad, errno, out) }))
+        }
     }
-}
-
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn refuse<E: Entry, const N: usize>(
-    faults: Faults,
-    max_sge: u32,
-    entries: [Option<E>; N],
-    out: *mut PostError<E>,
-) {
-    let mut rejected = Rejected::new();
-    entries.into_iter().for_each(|entry| rejected.push_entry(entry));
-    let kind = faults.first(max_sge, 0).unwrap_or(PostErrorKind::Poisoned);
-    // SAFETY: the caller's `out` is writable.
-    unsafe { out.write(PostError::new(VERB, kind, 0, rejected)) };
 }
 
 /// # Safety
@@ -194,7 +239,7 @@ unsafe extern "C" fn failed<T: SharesReceives, E: Entry, M: Limit>(
 ) {
     // SAFETY: a valid list.
     let Some(accepted) = (unsafe { index_of(first, bad) }) else {
-        srq.poisoned = true;
+        srq.mark = POISONED;
         // SAFETY: the caller's `out` is writable.
         unsafe {
             out.write(PostError::new(

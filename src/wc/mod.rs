@@ -16,8 +16,7 @@ pub use status::{WcError, WcOpcode, WcStatus};
 use crate::buf::Buf;
 use crate::buf::header::{Header, word};
 use crate::entry::Entry;
-use crate::in_flight::Books;
-use crate::in_flight::ring::RING;
+use crate::in_flight::{Books, Counter};
 use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
 
 /// One completion. It borrows its completion queue, cannot be copied, and is consumed once.
@@ -29,7 +28,7 @@ use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
 /// If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
 pub struct Completion<'cq, E: Entry> {
     wc: &'cq ibv_wc,
-    /// The word of the entry, 0 if there is none. Found once, while the completion was booked.
+    /// The wr_id, read once. If it is not `word::is_none`, it is that of the entry.
     word: usize,
     _entry: PhantomData<(E, OneThread)>,
 }
@@ -108,7 +107,7 @@ pub struct Received<E> {
 
 impl<'cq, E: Entry> Completion<'cq, E> {
     /// # Safety
-    /// `wc` is a completion of a queue with entries of type `E`, handed out once; `word` is that of its entry, or 0.
+    /// `wc` is a completion of a queue with entries of type `E`, handed out once; `word` is its wr_id.
     #[inline(always)]
     pub(crate) unsafe fn new(wc: &'cq ibv_wc, word: usize) -> Self {
         // INVARIANT: handed out once, so the entry in the wr_id is ours.
@@ -154,24 +153,28 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     pub(crate) fn belongs_to(&self, books: *const Books) -> bool {
         let word = self.wc.wr_id as usize;
         if !E::OWNED || self.is_ring() {
-            false
-        } else if word::is_none(word) {
-            word::address::<Books>(word).cast_const() == books
+            return false;
+        }
+        let direction = (word & word::RECEIVE != 0) as usize;
+        // SAFETY: the caller's books are live.
+        let counter = unsafe { Books::counter(books, direction) };
+        if word::is_none(word) {
+            word::address::<Counter>(word).cast_const() == counter
         } else {
             // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
             let header = unsafe { &*word::address::<Header>(word) };
-            header.queue.load(std::sync::atomic::Ordering::Relaxed).cast_const() == books
+            header.counter() == counter
         }
     }
 
     #[inline(always)]
     fn is_ring(&self) -> bool {
-        self.wc.wr_id & RING != 0
+        self.word & word::RING != 0
     }
 
     #[inline(always)]
     pub(crate) fn wr_id(&self) -> u64 {
-        self.wc.wr_id
+        self.word as u64
     }
 }
 
@@ -261,7 +264,7 @@ impl<E: Entry> Completion<'_, E> {
     /// The entry, once.
     #[inline(always)]
     fn take_entry(&self) -> Option<E> {
-        if !E::OWNED || self.word == 0 {
+        if !E::OWNED || word::is_none(self.word) {
             return None;
         }
         // SAFETY: by the type's invariant the entry is ours; callers take it once.

@@ -62,3 +62,34 @@ pub(crate) unsafe fn index_of<W: Link>(first: *mut W, bad: *mut W) -> Option<u32
     // SAFETY: the caller's contract.
     unsafe { iter(first) }.position(|wr| wr == bad).map(|index| index as u32)
 }
+
+/// Leaves out the elements of no bytes: some devices read length 0 as 2^31 (R3.3).
+///
+/// # Safety
+/// As for `iter`; the gather lists are writable.
+#[cold]
+pub(crate) unsafe fn drop_empty(first: *mut ibv_send_wr) {
+    // SAFETY: the caller's contract.
+    for wr in unsafe { iter(first) } {
+        // SAFETY: as above.
+        let sges = unsafe { (*wr).sg_list };
+        // SAFETY: as above.
+        let count = unsafe { (*wr).num_sge };
+        let mut kept = 0;
+        for i in 0..count as usize {
+            // SAFETY: element `i` of `count`.
+            let from = unsafe { sges.add(i) };
+            // SAFETY: as above; `kept` is at most `i`.
+            let to = unsafe { sges.add(kept) };
+            // SAFETY: as above.
+            let sge = unsafe { from.read() };
+            if sge.length != 0 {
+                // SAFETY: as above.
+                unsafe { to.write(sge) };
+                kept += 1;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { (*wr).num_sge = kept as i32 };
+    }
+}

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 
 use super::port::Port;
 use super::sge::Sge;
-use crate::buf::header::{Header, word};
+use crate::buf::header::Header;
 use crate::buf::{Buf, BufList, SharedBuf};
 use crate::entry::{AnyBuf, Entry, Raw};
 use crate::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
@@ -49,13 +49,6 @@ pub struct Emitted<E> {
     pub flags: u32,
     /// The wr_id of the `unsafe` path.
     pub wr_id: u64,
-}
-
-impl<E> Emitted<E> {
-    #[inline(always)]
-    fn of(count: usize, entry: E) -> Self {
-        Emitted { count: count as i32, entry: Some(entry), flags: 0, wr_id: 0 }
-    }
 }
 
 /// Data that a SEND or an RDMA WRITE may send: the device reads it.
@@ -121,29 +114,25 @@ pub struct InlineSlice<'a>(pub(super) &'a [u8]);
 /// Most elements of a run-time list of buffers, whatever the profile says.
 pub(crate) const MAX_LIST: usize = 32;
 
-/// Writes the element of a whole buffer, and gives how many elements that is: none for a buffer of no bytes,
-/// because some devices read length 0 as 2^31 (R3.3).
+/// Writes the element of a whole buffer. One of no bytes must be left out, because some devices read length 0
+/// as 2^31 (R3.3): its header has no queue's mark, so that it is looked at before the post.
 ///
 /// # Safety
 /// `sge` is writable, and the header belongs to a handle that the caller owns.
 #[inline(always)]
-unsafe fn emit_one(header: &Header, sge: *mut ibv_sge, use_: Use, port: &mut Port) -> usize {
+unsafe fn emit_one(header: &Header, sge: *mut ibv_sge, use_: Use, port: &mut Port) {
     port.attach(header);
-    let length = match use_ {
-        Use::Send => header.len.get(),
-        Use::Fill => header.capacity,
+    let element = match use_ {
+        Use::Send => header.to_send(),
+        Use::Fill => header.to_fill(),
         Use::Atomic => {
             // Any buffer has room for the 8 bytes; they are what it holds afterwards.
-            header.len.set(8);
-            8
+            header.set_len(8);
+            header.to_send()
         }
     };
-    // The cast exposes the address: the device will use it as an integer.
-    let addr = header.addr.expose_provenance() as u64;
-    // SAFETY: the caller's contract.
-    unsafe { sge.write(ibv_sge { addr, length, lkey: header.lkey }) };
-    // A capacity is never 0, nor is an atomic's result: only a send has to look.
-    if use_ == Use::Send { (length != 0) as usize } else { 1 }
+    // SAFETY: the caller's contract; the element has the layout of an `ibv_sge`.
+    unsafe { sge.cast::<[u64; 2]>().copy_from_nonoverlapping(element, 1) };
 }
 
 macro_rules! single {
@@ -155,9 +144,9 @@ macro_rules! single {
             unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<$e> {
                 let header: fn(&$t) -> &Header = $header;
                 // SAFETY: the caller's contract; the handle is ours.
-                let count = unsafe { emit_one(header(&self), sges, use_, port) };
+                unsafe { emit_one(header(&self), sges, use_, port) };
                 let wrap: fn($t) -> $e = $wrap;
-                Emitted::of(count, wrap(self))
+                Emitted { count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
             }
         }
     };
@@ -183,7 +172,8 @@ macro_rules! several {
                     // SAFETY: there are at most as many buffers as elements.
                     let sge = unsafe { sges.add(count) };
                     // SAFETY: the element is writable, the handle is ours.
-                    count += unsafe { emit_one(buf.header(), sge, use_, port) };
+                    unsafe { emit_one(buf.header(), sge, use_, port) };
+                    count += 1;
                 }
                 let list: BufList<C> = self.into_iter().rev().fold(
                     BufList::new(),
@@ -216,7 +206,8 @@ impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
             // SAFETY: `count` is below the limit, which is at most MAX_LIST.
             let sge = unsafe { sges.add(count) };
             // SAFETY: the element is writable, the list owns the handle.
-            count += unsafe { emit_one(header, sge, use_, port) };
+            unsafe { emit_one(header, sge, use_, port) };
+            count += 1;
         }
         let entry = (!self.is_empty()).then(|| E::from(self));
         Emitted { count: count as i32, entry, flags: 0, wr_id: 0 }
@@ -336,9 +327,9 @@ pub(crate) fn peek<E: Entry>(entry: Option<E>) -> (usize, Option<E>) {
     match entry {
         None => (0, None),
         Some(entry) => {
-            let word = entry.into_word();
-            // SAFETY: the word was made from the entry just now, and is made into it again.
-            (word, Some(unsafe { E::from_word(word) }))
+            // SAFETY: the copy becomes a word, which owns nothing: the entry itself stays.
+            let copy = unsafe { std::ptr::read(&entry) };
+            (copy.into_word(), Some(entry))
         }
     }
 }
@@ -357,5 +348,3 @@ mod sealed {
     impl Sealed for InlineSlice<'_> {}
     impl<const N: usize> Sealed for Sge<'_, N> {}
 }
-
-const _: usize = word::NONE;

@@ -300,30 +300,28 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 /// The address of a work request: [`Connected`] or [`Datagram`].
 pub trait Address: Copy + sealed::Sealed {
     /// # Safety
-    /// `wr` is writable; a `Datagram` needs a port with a table of address handles.
+    /// `wr` is writable; a `Datagram` needs a port with a table of address handles, or is of the queue pair
+    /// and still there (`trusted`).
     #[doc(hidden)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr, port: &mut Port);
+    unsafe fn emit(self, wr: *mut ibv_send_wr, port: &mut Port, trusted: bool);
 }
 
 impl Address for Connected {
     #[inline(always)]
-    unsafe fn emit(self, _: *mut ibv_send_wr, _: &mut Port) {}
+    unsafe fn emit(self, _: *mut ibv_send_wr, _: &mut Port, _: bool) {}
 }
 
 impl Address for Datagram {
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr, port: &mut Port) {
+    unsafe fn emit(self, wr: *mut ibv_send_wr, port: &mut Port, trusted: bool) {
         let Destination { address_handle, qpn, qkey } = self.0;
         // SAFETY: the caller's contract.
-        let ah = match unsafe { port.ah_table() }.get(address_handle) {
-            Some(ah) => ah,
-            None => {
-                port.unknown_ah();
-                std::ptr::null_mut()
-            }
-        };
+        if !trusted && !unsafe { port.ah_table() }.has(address_handle) {
+            port.unknown_ah();
+        }
         // SAFETY: the caller's contract.
         let ud = unsafe { op::arm::<ud_t>(wr) };
+        let ah = address_handle.as_ptr();
         // SAFETY: as above.
         unsafe { ud.write(ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() }) };
     }
@@ -365,8 +363,9 @@ impl<O: Opcode, D, A: Address, F, G> WorkRequest<O, D, A, F, G> {
         unsafe { (*wr).send_flags = self.flags | emitted.flags };
         // SAFETY: as above.
         unsafe { self.op.emit(wr) };
-        // SAFETY: as above; `Addressed` lets a `Datagram` come to a UD port only.
-        unsafe { self.address.emit(wr, port) };
+        // SAFETY: as above; `Addressed` lets a `Datagram` come to a UD port only, and what keeps no books has
+        // an address handle of the queue pair's by the contract of its post.
+        unsafe { self.address.emit(wr, port, !E::OWNED) };
         Pending { entry: emitted.entry, wr_id: emitted.wr_id, _data: PhantomData }
     }
 }

@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code)] // reads the books of the queue
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
-use crate::buf::header::{Header, LARGE};
+use crate::buf::header::{Header, mark};
 use crate::entry::Entry;
 use crate::in_flight::{Books, PostErrorKind};
 use crate::qp::ah_table::AhTable;
@@ -12,12 +13,9 @@ use crate::qp::ah_table::AhTable;
 /// One list's view of its queue. It lives in registers.
 #[doc(hidden)]
 pub struct Port {
-    books: *const Books,
     /// What the header of a buffer shows that needs no look.
-    id: u32,
+    mark: u32,
     ah: *const AhTable,
-    /// The only pool that buffers may come from; null if any may.
-    home: *const (),
     max_sge: u32,
     max_inline: u32,
     faults: u32,
@@ -35,33 +33,10 @@ const LENGTH: u32 = 64;
 const MTU: u32 = 128;
 
 impl Port {
-    /// For sends.
-    ///
-    /// # Safety
-    /// `books` outlives the value.
+    /// `mark` is what headers show that need no look: that of a direction of the queue.
     #[inline(always)]
-    pub(crate) unsafe fn new(books: *const Books, max_sge: u32, max_inline: u32) -> Self {
-        // SAFETY: the caller's contract.
-        let id = unsafe { (*books).id };
-        let (ah, home) = (std::ptr::null(), std::ptr::null());
-        Port { books, id, ah, home, max_sge, max_inline, faults: 0, strange: 0 }
-    }
-
-    /// For receives, whose buffers may be larger than a message that is sent: `id` is what those posted
-    /// last were marked with.
-    ///
-    /// # Safety
-    /// As for `new`.
-    #[inline(always)]
-    pub(crate) unsafe fn of_receives(books: *const Books, id: u32, max_sge: u32) -> Self {
-        let (ah, home) = (std::ptr::null(), std::ptr::null());
-        Port { books, id, ah, home, max_sge, max_inline: 0, faults: 0, strange: 0 }
-    }
-
-    /// Lets buffers come from one pool only, that whose headers have this home.
-    #[inline(always)]
-    pub(crate) fn only_from(self, home: *const ()) -> Self {
-        Port { home, ..self }
+    pub(crate) fn new(mark: u32, max_sge: u32, max_inline: u32) -> Self {
+        Port { mark, ah: std::ptr::null(), max_sge, max_inline, faults: 0, strange: 0 }
     }
 
     #[inline(always)]
@@ -70,12 +45,22 @@ impl Port {
     }
 
     /// Compares protection domains and sizes, once for each buffer and queue: a buffer that was posted
-    /// here last, and is too small to exceed a message, needs no second look. Ids are never used again, so
+    /// here last, and is neither empty nor large enough to exceed a message, needs no second look. Ids are never used again, so
     /// that no later queue is taken for this one.
     #[inline(always)]
     pub(crate) fn attach(&mut self, header: &Header) {
         // Only noted here: a call before the post would cost the hot path its registers.
-        self.strange |= header.queue_id.load(Ordering::Relaxed) ^ self.id;
+        self.strange |= header.state() ^ self.mark;
+    }
+
+    /// Shows in the header of an entry that the queue has it, before it is posted: who posts several looks
+    /// at no header twice. If it is not posted after all, whoever gets it makes it forget the queue.
+    #[inline(always)]
+    pub(crate) fn give<E: Entry>(&self, entry: &Option<E>) {
+        if let Some(entry) = entry {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.header() }.give(self.mark);
+        }
     }
 
     #[inline(always)]
@@ -131,18 +116,14 @@ impl Port {
         (self.faults | self.strange) == 0
     }
 
-    /// What cold code needs of the port, by value.
+    /// What cold code needs of the port, in two registers.
     #[inline(always)]
     pub(crate) fn findings(&self) -> Findings {
-        Findings { books: self.books, home: self.home, faults: self.faults, strange: self.strange }
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_faulty(&self) -> bool {
-        self.faults != 0
+        Findings { faults: self.faults, strange: self.strange }
     }
 
     /// Forgets what was found wrong: the work request is not part of the list.
+    #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.faults = 0;
         self.strange = 0;
@@ -152,29 +133,49 @@ impl Port {
 /// What emission found, for cold code.
 #[derive(Clone, Copy)]
 pub(crate) struct Findings {
-    books: *const Books,
-    home: *const (),
     faults: u32,
     strange: u32,
 }
 
+/// The queue that buffers are looked at for.
+#[derive(Clone, Copy)]
+pub(crate) struct Queue {
+    pub books: *const Books,
+    /// What headers show of buffers that were posted here last.
+    pub mark: u32,
+    /// The only pool that buffers may come from; null if any may.
+    pub home: *const (),
+}
+
 impl Findings {
-    /// Looks at the buffers of sends that were posted elsewhere last, or are large, and says what is
-    /// wrong in all.
+    pub(crate) fn is_clear(&self) -> bool {
+        (self.faults | self.strange) == 0
+    }
+
+    /// Looks at the buffers of sends that were posted elsewhere last, are empty, or are large, and says
+    /// what is wrong in all. `words` are those of the entries, 0 where there is none.
+    ///
+    /// # Safety
+    /// The words are those of entries of type `E` that the caller owns; the queue's books are live.
     #[cold]
-    pub(crate) fn settle_sends<E: Entry>(self, entries: &[Option<E>]) -> Faults {
+    pub(crate) unsafe fn settle_sends<E: Entry>(
+        self,
+        queue: Queue,
+        words: impl Iterator<Item = usize>,
+    ) -> Faults {
         let mut faults = Faults { bits: self.faults, longest: 0, asked: 0 };
         if self.strange != 0 {
-            // SAFETY: the books outlive the port that found this.
-            let books = unsafe { &*self.books };
-            let (longest, by_mtu) = books.longest_message();
+            // SAFETY: the caller's contract.
+            let (longest, by_mtu) = unsafe { &*queue.books }.longest_message();
             faults.longest = longest;
-            for entry in entries.iter().flatten() {
+            for word in words.filter(|&word| word != 0) {
                 // 64 bits: the lengths of a list can exceed 32 (R2.8).
                 let mut asked = 0;
-                entry.each_header(&mut |header| {
-                    faults.bits |= attach(self.books, self.home, header);
-                    asked += header.len.get() as u64;
+                // SAFETY: the caller's contract.
+                unsafe { look_at::<E>(word) }.each_header(&mut |header| {
+                    // SAFETY: as above.
+                    faults.bits |= unsafe { queue.attach(header) };
+                    asked += header.len() as u64;
                 });
                 if asked > longest.into() && faults.asked == 0 {
                     faults.bits |= if by_mtu { MTU } else { LENGTH };
@@ -185,24 +186,60 @@ impl Findings {
         faults
     }
 
-    /// As `settle_sends`, for receives. Gives what the last buffer is marked with: the next receive is
-    /// probably as large.
+    /// As `settle_sends`, for receives.
+    ///
+    /// # Safety
+    /// As there.
     #[cold]
-    pub(crate) fn settle_receives<E: Entry>(self, entries: &[Option<E>], last: &mut u32) -> Faults {
-        let mut faults = self.faults;
+    pub(crate) unsafe fn settle_receives<E: Entry>(
+        self,
+        queue: Queue,
+        words: impl Iterator<Item = usize>,
+    ) -> Faults {
+        let mut bits = self.faults;
         if self.strange != 0 {
-            for entry in entries.iter().flatten() {
-                entry.each_header(&mut |header| {
-                    faults |= attach(self.books, self.home, header);
-                    let mark = header.queue_id.load(Ordering::Relaxed);
-                    if (mark ^ *last) & !LARGE == 0 {
-                        *last = mark;
-                    }
-                });
+            for word in words.filter(|&word| word != 0) {
+                // SAFETY: the caller's contract.
+                let entry = unsafe { look_at::<E>(word) };
+                // SAFETY: as above.
+                entry.each_header(&mut |header| bits |= unsafe { queue.attach(header) });
             }
         }
-        Faults { bits: faults, longest: 0, asked: 0 }
+        Faults { bits, longest: 0, asked: 0 }
     }
+}
+
+impl Queue {
+    /// Compares protection domain and size of a buffer, and notes the queue in it; what is wrong.
+    ///
+    /// # Safety
+    /// The books are live.
+    unsafe fn attach(&self, header: &Header) -> u32 {
+        if !self.home.is_null() && header.home != self.home {
+            return POOL;
+        }
+        // SAFETY: the caller's contract.
+        let books = unsafe { &*self.books };
+        if header.pd != books.pd {
+            return PD;
+        }
+        let is_receive = self.mark & mark::RECEIVE != 0;
+        let is_large = header.capacity > books.small.load(Ordering::Relaxed);
+        let look = !is_receive && (is_large || header.len() == 0);
+        // SAFETY: as above.
+        let counter = unsafe { Books::counter(self.books, is_receive as usize) };
+        header.attach(counter, self.mark | if look { mark::LOOK } else { 0 });
+        0
+    }
+}
+
+/// The entry of a word, to look at: it is not ours to drop.
+///
+/// # Safety
+/// `word` is that of an `E`, which is there.
+unsafe fn look_at<E: Entry>(word: usize) -> ManuallyDrop<E> {
+    // SAFETY: the caller's contract.
+    ManuallyDrop::new(unsafe { E::from_word(word) })
 }
 
 /// What emission found wrong.
@@ -236,20 +273,4 @@ impl Faults {
             _ => PostErrorKind::UnknownAddressHandle,
         })
     }
-}
-
-fn attach(books: *const Books, home: *const (), header: &Header) -> u32 {
-    if !home.is_null() && header.home != home {
-        return POOL;
-    }
-    // SAFETY: the books outlive the port that called.
-    let books_here = unsafe { &*books };
-    if header.pd != books_here.pd {
-        return PD;
-    }
-    let is_large = header.capacity > books_here.small.load(Ordering::Relaxed);
-    let mark = if is_large { books_here.id | LARGE } else { books_here.id };
-    header.queue.store(books.cast_mut(), Ordering::Relaxed);
-    header.queue_id.store(mark, Ordering::Relaxed);
-    0
 }

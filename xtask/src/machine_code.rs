@@ -30,10 +30,10 @@ const FUNCTIONS: [&str; 7] = [
 /// Cold paths, by the end of their mangled paths: all that is not straightforward, and a refusal of the
 /// device's.
 const COLD: [(&str, &str); 6] = [
-    ("2qp4send4slow", "slow"),
+    ("2qp9send_slow4slow", "slow"),
     ("2qp4recv4slow", "slow"),
     ("3srq4post4slow", "slow"),
-    ("2qp4send11send_failed", "send_failed"),
+    ("2qp9send_slow11send_failed", "send_failed"),
     ("2qp4recv11recv_failed", "recv_failed"),
     ("3srq4post6failed", "failed"),
 ];

@@ -10,7 +10,9 @@ use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::sh::Cmd;
 use crate::soft_roce::{self, Guest};
-use crate::{Outcome, cargo, load, machine_code, package, paths, rules, simulate, ui, what_c_does};
+use crate::{
+    Outcome, cargo, load, machine_code, overhead, package, paths, rules, simulate, ui, what_c_does,
+};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -44,6 +46,8 @@ enum Part {
     Rules,
     /// What the post paths are compiled to.
     MachineCode,
+    /// Instructions against C, the profile that gates only.
+    Overhead,
     /// The suite under Miri, Stacked Borrows.
     MiriStacked,
     /// The suite under Miri, Tree Borrows.
@@ -139,6 +143,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&["test", "--test", "truth_table"])
         }
         Part::MachineCode => machine_code::check(),
+        Part::Overhead => overhead::gate(),
         Part::MiriStacked => miri::run(Model::StackedBorrows, None),
         Part::MiriTree => miri::run(Model::TreeBorrows, None),
         Part::Guest => guest(args.device.as_deref()),

@@ -58,16 +58,17 @@ form! { mixed4(w: All) post_send!(w.qp, [
     FetchAndAdd::new(take(&w.bufs[3]), w.cell, w.add),
 ]).code() }
 
-form! { list4of16(w: All) {
+#[inline(always)]
+fn pushed(w: &mut All) -> Result<(), PostError<Buf>> {
     let mut slots = SendSlots::<16>::new();
     let mut list = w.qp.send_list(&mut slots);
     for buf in &w.bufs[..w.n.min(16)] {
-        if let Err(error) = list.push(RdmaWrite::new(take(buf), w.at)) {
-            return Err(error).code();
-        }
+        list.push(RdmaWrite::new(take(buf), w.at))?;
     }
-    list.post().code()
-}}
+    list.post()
+}
+
+form! { list4of16(w: All) pushed(w).code() }
 
 form! { recv1(w: All) w.qp.post_recv(Recv::new(take(&w.bufs[0]))).code() }
 form! { srq1(w: Shared) w.srq.post_srq_recv(Recv::new(take(&w.bufs[0]))).code() }
@@ -85,13 +86,12 @@ macro_rules! poll_one {
         match $w.cq.poll_one() {
             Ok(None) => 0,
             Ok(Some(completion)) => {
-                if let Err(error) = completion.status() {
-                    return completed_badly(error);
-                }
+                // Whatever the status, the buffer is back.
+                let status = completion.status();
                 if let Some(buf) = completion.into_entry() {
                     Slots::of(&mut $w.bufs).put(buf);
                 }
-                0
+                status.map_or_else(completed_badly, |()| 0)
             }
             Err(error) => poll_failed(error),
         }
@@ -105,15 +105,18 @@ macro_rules! poll_all {
             Err(error) => return poll_failed(error),
         };
         let mut slots = Slots::of(&mut $w.bufs);
-        for completion in completions {
-            if let Err(error) = completion.status() {
-                return completed_badly(error);
-            }
+        let mut code = 0;
+        completions.for_each(|completion| {
+            // Whatever the status, the buffer is back.
+            let status = completion.status();
             if let Some(buf) = completion.into_entry() {
                 slots.put(buf);
             }
-        }
-        0
+            if let Err(error) = status {
+                code = completed_badly(error);
+            }
+        });
+        code
     }};
 }
 

@@ -31,16 +31,17 @@ form! { mixed4(w: Some_) post_send!(w.qp, [
     FetchAndAdd::new(take(&w.bufs[3]), w.cell, w.add),
 ]).code() }
 
-form! { list4of16(w: Some_) {
+#[inline(always)]
+fn pushed(w: &mut Some_) -> Result<(), PostError<Buf>> {
     let mut slots = SendSlots::<16>::new();
     let mut list = w.qp.send_list(&mut slots);
     for buf in &w.bufs[..w.n.min(16)] {
-        if let Err(error) = list.push(RdmaWrite::new(take(buf), w.at)) {
-            return Err(error).code();
-        }
+        list.push(RdmaWrite::new(take(buf), w.at))?;
     }
-    list.post().code()
-}}
+    list.post()
+}
+
+form! { list4of16(w: Some_) pushed(w).code() }
 
 /// Completes what `$next` gives: its status, and the buffers that it releases.
 macro_rules! complete {

@@ -132,16 +132,17 @@ form! { poll16(w: Books) {
         Err(error) => return poll_failed(error),
     };
     let mut at = w.ids.as_mut_ptr();
-    for completion in completions {
+    let mut code = 0;
+    completions.for_each(|completion| {
         if let Err(error) = completion.status() {
-            return completed_badly(error);
+            code = completed_badly(error);
         }
         // SAFETY: a poll gives 16 completions at most, and there is room for 32.
         unsafe { at.write(completion.raw_wr_id()) };
         // SAFETY: as above.
         at = unsafe { at.add(1) };
-    }
-    0
+    });
+    code
 }}
 
 form! { cycle(w: Books) {

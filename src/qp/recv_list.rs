@@ -1,0 +1,240 @@
+//! Lists of receives whose length is known at run time, as `list` has them for sends.
+
+#![allow(unsafe_code)] // emits and posts
+
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr;
+
+use super::QueuePair;
+use super::list::not_pushed;
+use super::recv::RecvPost;
+use crate::entry::Owned;
+use crate::in_flight::handles::{Handles, entry_of, take_back_from};
+use crate::in_flight::{PostError, PostErrorKind, Rejected};
+use crate::limits::{Limit, Max};
+use crate::profile::Profile;
+use crate::rules::{CanPostRecv, HasRecvQueue};
+use crate::state::State;
+use crate::sys::types::{ibv_recv_wr, ibv_sge};
+use crate::transport::Transport;
+use crate::wr::port::{Findings, Queue};
+use crate::wr::slot::RecvSlot;
+use crate::wr::{Data, Fits, Recv};
+
+const VERB: &str = "ibv_post_recv";
+
+/// Stack room for `N` receive work requests of at most `G` scatter/gather elements.
+pub struct RecvSlots<const N: usize, const G: usize = 1>([MaybeUninit<RecvSlot<[ibv_sge; G]>>; N]);
+
+impl<const N: usize, const G: usize> RecvSlots<N, G> {
+    /// Room, not initialised: it costs nothing.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        RecvSlots([const { MaybeUninit::uninit() }; N])
+    }
+}
+
+/// A list of receives being put together; [`post`](RecvList::post) posts it.
+///
+/// Dropped instead, it drops what was pushed and posts nothing.
+///
+/// # Invariants
+/// As those of `SendList`; the entries are in the wr_ids.
+pub struct RecvList<'d, T: Transport, P: Profile, const G: usize>
+where
+    P::Entry: Owned,
+{
+    post: ManuallyDrop<RecvPost<'d, T, P>>,
+    slots: *mut RecvSlot<[ibv_sge; G]>,
+    at: *mut RecvSlot<[ibv_sge; G]>,
+    left: u32,
+    most: u32,
+    capacity: u32,
+    _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P>
+where
+    P::Entry: Owned,
+{
+    /// Begins a list of at most `N` receives, in `slots`.
+    #[inline(always)]
+    pub fn recv_list<'d, const N: usize, const G: usize>(
+        &'d mut self,
+        slots: &'d mut RecvSlots<N, G>,
+    ) -> RecvList<'d, T, P, G>
+    where
+        S: CanPostRecv,
+        P::Receive: HasRecvQueue,
+    {
+        let capacity = N as u32;
+        let most = self.core.recv.known_room().min(capacity);
+        let mut post = RecvPost::new(&mut self.core);
+        post.port.limit_sge(G as u32);
+        let slots = slots.0.as_mut_ptr().cast();
+        let post = ManuallyDrop::new(post);
+        RecvList { post, slots, at: slots, left: most, most, capacity, _borrows: PhantomData }
+    }
+}
+
+impl<'d, T: Transport, P: Profile, const G: usize> RecvList<'d, T, P, G>
+where
+    P::Entry: Owned,
+{
+    /// Work requests pushed so far.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        (self.most - self.left) as usize
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.most == self.left
+    }
+
+    /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes back in
+    /// the error, and the list stays as it was.
+    #[inline(always)]
+    pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
+    where
+        // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
+        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
+    {
+        let i = self.most - self.left;
+        if self.left == 0 {
+            self.most = more_room(&mut self.post.core.recv, i, self.capacity);
+            self.left = self.most - i;
+            if self.left == 0 {
+                let mut scratch = RecvSlot::<D::Sges>::new();
+                // SAFETY: a local slot, whose work request is not posted.
+                let pending = unsafe { self.post.put(wr, &raw mut scratch, ptr::null_mut()) };
+                let kind = PostErrorKind::QueueFull { asked: i + 1, room: self.most };
+                return Err(not_pushed(VERB, i, kind, pending.entry));
+            }
+        }
+        let at = self.at;
+        // SAFETY: a slot is left, and one for up to G elements holds those of `D` (`Fits`); it stays where it is:
+        // the list borrows the array until it is posted.
+        let pending = unsafe { self.post.put(wr, at.cast(), ptr::null_mut()) };
+        self.post.port.give(&pending.entry);
+        // SAFETY: at most one past the last slot.
+        let next = unsafe { at.add(1) };
+        if !self.post.port.is_clear() {
+            let findings = self.post.port.findings();
+            self.post.port.clear();
+            let queue = self.post.core.recv.queue();
+            // SAFETY: emitted, and not posted.
+            let kind = unsafe { look_at::<P>(queue, findings, at.cast(), G) };
+            if let Some(kind) = kind {
+                return Err(not_pushed(VERB, i, kind, pending.entry));
+            }
+        }
+        // SAFETY: the slot is writable.
+        unsafe { (*at.cast::<ibv_recv_wr>()).next = next.cast() };
+        std::mem::forget(pending.entry);
+        self.at = next;
+        self.left -= 1;
+        Ok(())
+    }
+
+    /// Pushes each of `wrs`, up to the first that is refused. To keep those after it, lend the iterator
+    /// (`by_ref`).
+    #[inline(always)]
+    pub fn extend<D>(
+        &mut self,
+        wrs: impl IntoIterator<Item = Recv<D>>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
+    {
+        for wr in wrs {
+            self.push(wr)?;
+        }
+        Ok(())
+    }
+
+    /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing (R9.5).
+    #[inline(always)]
+    pub fn post(self) -> Result<(), PostError<P::Entry>> {
+        let mut list = ManuallyDrop::new(self);
+        let n = list.most - list.left;
+        if n == 0 {
+            return Ok(());
+        }
+        // SAFETY: `n` slots were emitted.
+        let last = unsafe { list.at.sub(1) }.cast::<ibv_recv_wr>();
+        // SAFETY: as above.
+        unsafe { (*last).next = ptr::null_mut() };
+        // What was wrong was not pushed.
+        list.post.port.clear();
+        // SAFETY: taken once: the list is not dropped.
+        let post = unsafe { ManuallyDrop::take(&mut list.post) };
+        // SAFETY: the list is put together and ended.
+        unsafe { post.post_list(n, list.slots.cast()) }
+    }
+}
+
+impl<T: Transport, P: Profile, const G: usize> Drop for RecvList<'_, T, P, G>
+where
+    P::Entry: Owned,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.most != self.left {
+            // SAFETY: as many slots were emitted, and not posted.
+            unsafe { give_up::<P>(self.slots.cast(), self.at.wrapping_sub(1).cast()) };
+        }
+    }
+}
+
+/// As for sends.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+extern "C" fn more_room<E: Owned>(books: &mut Handles<E>, count: u32, capacity: u32) -> u32 {
+    if count == capacity { capacity } else { books.free().clamp(count, capacity) }
+}
+
+/// What is wrong with a receive that is emitted.
+///
+/// # Safety
+/// `wr` is that work request, and its entry the caller's.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+unsafe extern "C" fn look_at<P: Profile>(
+    queue: Queue,
+    findings: Findings,
+    wr: *mut ibv_recv_wr,
+    slot_sges: usize,
+) -> Option<PostErrorKind>
+where
+    P::Entry: Owned,
+{
+    // SAFETY: the caller's contract.
+    let word = unsafe { entry_of(wr) };
+    // SAFETY: as above.
+    let faults = unsafe { findings.settle_receives::<P::Entry>(queue, std::iter::once(word)) };
+    faults.first(P::MaxRecvSge::VALUE.min(slot_sges as u32), 0)
+}
+
+/// Drops the entries of a list that is not posted.
+///
+/// # Safety
+/// The work requests from `first` to `last` were emitted, and their entries are given up.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+unsafe extern "C" fn give_up<P: Profile>(first: *mut ibv_recv_wr, last: *mut ibv_recv_wr)
+where
+    P::Entry: Owned,
+{
+    // SAFETY: the caller's contract.
+    unsafe { (*last).next = ptr::null_mut() };
+    // SAFETY: the wr_ids hold entries of this type.
+    let rejected: Rejected<P::Entry> = unsafe { take_back_from(first) };
+    drop(rejected);
+}
