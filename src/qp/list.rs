@@ -222,9 +222,11 @@ where
     fn drop(&mut self) {
         if self.most != self.left {
             // SAFETY: as many slots were emitted, and not posted.
-            unsafe {
+            let rejected = unsafe {
                 give_up::<P>(self.post.core, self.slots.cast(), self.at.wrapping_sub(1).cast())
             };
+            // Here, where the user's `Drop` may panic.
+            drop(rejected);
         }
     }
 }
@@ -272,7 +274,7 @@ where
     faults.first(P::MaxSendSge::VALUE.min(slot_sges as u32), P::MaxInline::VALUE)
 }
 
-/// Drops the entries of a list that is not posted.
+/// The entries of a list that is not posted.
 ///
 /// # Safety
 /// The work requests from `first` to `last` were emitted and entered, and their entries are given up.
@@ -283,7 +285,8 @@ unsafe extern "C" fn give_up<P: Profile>(
     core: &Core<P>,
     first: *mut ibv_send_wr,
     last: *mut ibv_send_wr,
-) where
+) -> Rejected<P::Entry>
+where
     P::Entry: Owned,
 {
     // SAFETY: the caller's contract.
@@ -294,6 +297,7 @@ unsafe extern "C" fn give_up<P: Profile>(
         // SAFETY: as above.
         unsafe { rejected.push(word) };
     }
+    rejected
 }
 
 #[cold]

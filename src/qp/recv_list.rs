@@ -185,7 +185,10 @@ where
     fn drop(&mut self) {
         if self.most != self.left {
             // SAFETY: as many slots were emitted, and not posted.
-            unsafe { give_up::<P>(self.slots.cast(), self.at.wrapping_sub(1).cast()) };
+            let rejected =
+                unsafe { give_up::<P>(self.slots.cast(), self.at.wrapping_sub(1).cast()) };
+            // Here, where the user's `Drop` may panic.
+            drop(rejected);
         }
     }
 }
@@ -221,20 +224,22 @@ where
     faults.first(P::MaxRecvSge::VALUE.min(slot_sges as u32), 0)
 }
 
-/// Drops the entries of a list that is not posted.
+/// The entries of a list that is not posted.
 ///
 /// # Safety
 /// The work requests from `first` to `last` were emitted, and their entries are given up.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn give_up<P: Profile>(first: *mut ibv_recv_wr, last: *mut ibv_recv_wr)
+unsafe extern "C" fn give_up<P: Profile>(
+    first: *mut ibv_recv_wr,
+    last: *mut ibv_recv_wr,
+) -> Rejected<P::Entry>
 where
     P::Entry: Owned,
 {
     // SAFETY: the caller's contract.
     unsafe { (*last).next = ptr::null_mut() };
     // SAFETY: the wr_ids hold entries of this type.
-    let rejected: Rejected<P::Entry> = unsafe { take_back_from(first) };
-    drop(rejected);
+    unsafe { take_back_from(first) }
 }

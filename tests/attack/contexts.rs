@@ -46,7 +46,7 @@ fn a_context_that_panics_while_it_is_made() {
 /// contexts are, and panic there.
 #[test]
 fn contexts_that_panic_when_their_pool_goes() {
-    for place in 0..5 {
+    for place in 0..6 {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -56,7 +56,7 @@ fn contexts_that_panic_when_their_pool_goes() {
         let wish = Wish::new();
         let went = catch_unwind(AssertUnwindSafe(|| {
             let cq = dev.ctx.create_cq::<Buf<Loud>>(30).unwrap();
-            if place < 3 {
+            if place < 4 {
                 let qp = pd.create_qp::<Rc, WithLoud>(&cq, &cq, wish.depth).unwrap();
                 let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
                 match place {
@@ -67,6 +67,11 @@ fn contexts_that_panic_when_their_pool_goes() {
                         qp.post_recv(Recv::new(buf)).unwrap();
                         drop(qp.to_error().unwrap());
                     }
+                    // In a list that is not posted.
+                    2 => {
+                        let mut slots = RecvSlots::<1>::new();
+                        qp.recv_list(&mut slots).push(Recv::new(buf)).unwrap();
+                    }
                     // In an error.
                     _ => {
                         drop(post_send!(qp, [Send::inline_slice(&[0; 99]), Send::new(buf)]));
@@ -76,7 +81,7 @@ fn contexts_that_panic_when_their_pool_goes() {
                 let qp = pd.create_qp::<Rc, WithLoudRing>(&cq, &cq, wish.depth).unwrap();
                 let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
                 let mut slots = SendSlots::<1>::new();
-                if place == 3 {
+                if place == 4 {
                     qp.post_send(Send::new(buf)).unwrap();
                 } else {
                     qp.send_list(&mut slots).push(Send::new(buf)).unwrap();
