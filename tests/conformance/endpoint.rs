@@ -1,7 +1,6 @@
 //! Endpoints: what a queue pair tells its peer, and connecting by that.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::thread;
 
 use proverbs::endpoint::*;
@@ -19,11 +18,11 @@ struct Side<P: Profile> {
     cq: CompletionQueue<P::Entry>,
     pool: Pool,
     region: MemoryRegion<RemoteReadWrite>,
-    stream: UnixStream,
+    stream: Wire,
     dev: Device,
 }
 
-fn side<P: Profile<Receive = OwnRq>>(dev: &Device, stream: UnixStream) -> Side<P> {
+fn side<P: Profile<Receive = OwnRq>>(dev: &Device, stream: Wire) -> Side<P> {
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq(20).unwrap();
     let depth = Depth { send: 4, recv: 4 };
@@ -42,7 +41,7 @@ where
     B: Profile<Receive = OwnRq>,
 {
     let dev = Device::open();
-    let (here, there) = UnixStream::pair().unwrap();
+    let (here, there) = Wire::pair();
     (side(&dev, here), side(&dev, there))
 }
 

@@ -5,6 +5,7 @@ mod datagrams;
 mod device;
 mod pair;
 mod poll;
+mod wire;
 
 pub use bufs::{filled, holds, numbered, poisoned, untouched};
 pub use datagrams::{Datagrams, QKEY};
@@ -12,3 +13,4 @@ pub(crate) use device::by_rule;
 pub use device::{Device, Kind, said};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 pub use poll::{Done, complete, poll, poll_empty, stop, until};
+pub use wire::Wire;
