@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: the conformance suite and the loopback device under Miri, in both borrow models.
+//! `cargo xtask miri`: the conformance and attack suites under Miri, in both borrow models.
 
 use std::process::ExitCode;
 
@@ -49,11 +49,11 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The suite in one model, and the unit tests of the books.
+/// The suites in one model, and the unit tests of the books.
 pub fn run(model: Model, filter: Option<&str>) -> Result<()> {
     setup::ensure(&[setup::Group::Build])?;
     setup::nightly()?;
-    let mut suite = vec!["+nightly", "miri", "test", "--test", "conformance"];
+    let mut suite = vec!["+nightly", "miri", "test", "--test", "conformance", "--test", "attack"];
     suite.extend(filter);
     miri(model, &suite)?;
     if filter.is_none() {
