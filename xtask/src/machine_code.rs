@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn sees_what_must_not_be_there() {
-        let body = "\tcallq\t*208(%rax)\n\tlock\n\tcallq\t*_ZN4core9panicking5panic@GOTPCREL(%rip)\n\tcallq *_ZN8proverbs2qp4send4slow17hE@GOTPCREL(%rip)\n";
+        let body = "\tcallq\t*208(%rax)\n\tlock\n\tcallq\t*_ZN4core9panicking5panic@GOTPCREL(%rip)\n\tcallq *_ZN8proverbs2qp9send_slow4slow17hE@GOTPCREL(%rip)\n";
         let report = Report::of(body);
         assert_eq!(report.indirect, 1);
         assert_eq!(report.bad.len(), 2);
