@@ -49,6 +49,19 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Both models at once, since Miri uses one processor.
+pub fn run_both() -> Result<()> {
+    // One builds what both run.
+    setup::ensure(&[setup::Group::Build])?;
+    setup::nightly()?;
+    std::thread::scope(|scope| {
+        let tree = scope.spawn(|| run(Model::TreeBorrows, None));
+        let stacked = run(Model::StackedBorrows, None);
+        let tree = tree.join().unwrap_or_else(|_| bail!("the thread that ran Miri panicked"));
+        stacked.and(tree)
+    })
+}
+
 /// The suites in one model, and the unit tests of the books.
 pub fn run(model: Model, filter: Option<&str>) -> Result<()> {
     setup::ensure(&[setup::Group::Build])?;
