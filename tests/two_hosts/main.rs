@@ -96,7 +96,7 @@ fn run(options: &Options) -> Result<String> {
         (Scenario::PeerKilled, _) => dead::be_killed(&mut station, &mut talk),
         (Scenario::LinkDown, 1) => dead::notice_and_return(&mut station, talk, &options.peer),
         (Scenario::LinkDown, _) => dead::lose_the_link(&mut station, talk, netdev, &options.peer),
-        (Scenario::DeviceRemoved, 1) => dead::notice(&mut station, &mut talk),
+        (Scenario::DeviceRemoved, 1) => dead::notice_removal(&mut station, &mut talk),
         (Scenario::DeviceRemoved, _) => {
             dead::lose_the_device(&mut station, &mut talk, &options.device)
         }
