@@ -34,10 +34,22 @@ pub fn main(args: Args) -> Outcome {
     let filter = args.filter.as_deref();
     match args.tool {
         Tool::Address => {
-            sanitize("address", &["conformance", "attack"], filter, &[], "detect_leaks=0")?;
+            sanitize(
+                "address",
+                &["conformance", "attack"],
+                filter,
+                &[],
+                "detect_leaks=0:allocator_may_return_null=1",
+            )?;
             // What is forgotten leaks, and so does what a second panic at once would have dropped.
             let skip: Vec<&str> = FORGETTING.iter().flat_map(|name| ["--skip", *name]).collect();
-            sanitize("address", &["attack"], filter, &skip, "detect_leaks=1")?;
+            sanitize(
+                "address",
+                &["attack"],
+                filter,
+                &skip,
+                "detect_leaks=1:allocator_may_return_null=1",
+            )?;
         }
         Tool::Thread => sanitize("thread", &["conformance", "attack"], filter, &[], "")?,
         Tool::Memcheck => memcheck()?,
