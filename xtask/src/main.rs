@@ -8,6 +8,7 @@ mod cargo;
 mod chart;
 mod demo;
 mod differential;
+mod docs;
 mod field;
 mod figures;
 mod fuzz;
@@ -69,6 +70,8 @@ enum Command {
     TwoHosts(two_hosts::Args),
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more.
     Overhead(overhead::Args),
+    /// See that every public item is documented, with its errors, an example and where it comes from.
+    Docs(docs::Args),
     /// See whether the crates could be published today.
     Package(package::Args),
     /// Run random programs on the loopback device and its faults, against a model.
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::WhatCDoes(args) => what_c_does::main(args),
         Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),
+        Command::Docs(args) => docs::main(args),
         Command::Package(args) => package::main(args),
         Command::Simulate(args) => simulate::main(args),
         Command::Differential(args) => differential::main(args),

@@ -56,7 +56,7 @@ enum Part {
 }
 
 /// What users may turn on.
-const FEATURES: &str = "tokio,serde";
+pub const FEATURES: &str = "tokio,serde";
 
 const ALL: [Part; 13] = [
     Part::Format,

@@ -73,16 +73,24 @@ pub fn libclang() -> Result<Libclang> {
 /// Components of the nightly toolchain, for Miri.
 const NIGHTLY_COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 
-/// Adds Miri to the nightly toolchain. The toolchain itself is the user's to choose.
-pub fn nightly() -> Result<()> {
-    const INSTALL: &str = "rustup toolchain install nightly";
+/// What gets a nightly toolchain, which is the user's to choose.
+const INSTALL: &str = "rustup toolchain install nightly";
+
+/// Sees that there is a nightly toolchain.
+pub fn nightly_toolchain() -> Result<()> {
     let toolchains = Cmd::new("rustup")
         .args(["toolchain", "list"])
         .hint("install Rust with rustup, then: rustup toolchain install nightly")
         .read_text()?;
     if !toolchains.lines().any(|line| line.starts_with("nightly-")) {
-        anyhow::bail!("Miri needs a nightly toolchain and there is none.\nNext: {INSTALL}");
+        anyhow::bail!("This needs a nightly toolchain and there is none.\nNext: {INSTALL}");
     }
+    Ok(())
+}
+
+/// Adds Miri to the nightly toolchain.
+pub fn nightly() -> Result<()> {
+    nightly_toolchain()?;
     let installed = Cmd::new("rustup")
         .args(["component", "list", "--toolchain", "nightly", "--installed"])
         .hint(INSTALL)
