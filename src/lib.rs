@@ -166,7 +166,10 @@ pub use profile::*;
 pub use proverbs_macros::{post_recv, post_send, post_srq_recv};
 pub use qp::attr::*;
 pub use qp::*;
-pub use remote::{OutOfBounds, RemoteAddr, RemoteCell, RemoteSlice, ToRead, ToWrite};
+pub use remote::{
+    AtomicAddr, OutOfBounds, ReadAddr, RemoteAddr, RemoteCell, RemoteSlice, ToRead, ToWrite,
+    WriteAddr,
+};
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqId, SrqPost};
 pub use state::*;
 pub use transport::{Rc, Transport, Uc, Ud};

@@ -65,6 +65,66 @@ pub struct RemoteCell {
     pub(crate) rkey: u32,
 }
 
+/// Where an RDMA WRITE may start: a `RemoteAddr`.
+#[diagnostic::on_unimplemented(
+    message = "an RDMA WRITE cannot start at a `{Self}`",
+    label = "not an address that the peer opened for writing",
+    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted (R6.7)"
+)]
+pub trait WriteAddr: sealed::Sealed {
+    #[doc(hidden)]
+    fn addr(self) -> RemoteAddr;
+}
+
+/// Where an RDMA READ may start: a `RemoteAddr<ToRead>`.
+#[diagnostic::on_unimplemented(
+    message = "an RDMA READ cannot start at a `{Self}`",
+    label = "not an address that the peer opened for reading",
+    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted (R6.7)"
+)]
+pub trait ReadAddr: sealed::Sealed {
+    #[doc(hidden)]
+    fn addr(self) -> RemoteAddr<ToRead>;
+}
+
+/// What an atomic may change: a `RemoteCell`.
+#[diagnostic::on_unimplemented(
+    message = "an atomic cannot be made on a `{Self}`",
+    label = "not a cell of 8 aligned bytes",
+    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted (R4.2, R4.3)"
+)]
+pub trait AtomicAddr: sealed::Sealed {
+    #[doc(hidden)]
+    fn addr(self) -> RemoteCell;
+}
+
+impl WriteAddr for RemoteAddr {
+    #[inline(always)]
+    fn addr(self) -> RemoteAddr {
+        self
+    }
+}
+
+impl ReadAddr for RemoteAddr<ToRead> {
+    #[inline(always)]
+    fn addr(self) -> RemoteAddr<ToRead> {
+        self
+    }
+}
+
+impl AtomicAddr for RemoteCell {
+    #[inline(always)]
+    fn addr(self) -> RemoteCell {
+        self
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<U> Sealed for super::RemoteAddr<U> {}
+    impl Sealed for super::RemoteCell {}
+}
+
 /// An access outside a remote slice, or to a cell that is not aligned to 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds {

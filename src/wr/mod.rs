@@ -29,7 +29,7 @@ pub use sge::{Piece, Sge};
 use crate::bounded::{Qkey, Qpn};
 use crate::entry::Entry;
 use crate::qp::ah_table::AhIndex;
-use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::remote::{AtomicAddr, ReadAddr, WriteAddr};
 use crate::rules::{InlineOp, SolicitedOp};
 use crate::sys::types::{ibv_send_wr, ibv_sge, ud_t};
 use data::Use;
@@ -142,26 +142,26 @@ impl RdmaWrite {
     /// Writes `data` to the peer's memory at `remote`.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(data: D, remote: RemoteAddr) -> WorkRequest<RdmaWrite, D> {
-        request(RdmaWrite { remote }, data, Use::Send)
+    pub fn new<D: Source>(data: D, remote: impl WriteAddr) -> WorkRequest<RdmaWrite, D> {
+        request(RdmaWrite { remote: remote.addr() }, data, Use::Send)
     }
 
     /// Writes a copy of `bytes`, made while posting.
     #[inline(always)]
     pub fn inline<const N: usize>(
         bytes: &[u8; N],
-        remote: RemoteAddr,
+        remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, Inline<'_, N>> {
-        inline(RdmaWrite { remote }, bytes)
+        inline(RdmaWrite { remote: remote.addr() }, bytes)
     }
 
     /// As [`inline`](RdmaWrite::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(
         bytes: &[u8],
-        remote: RemoteAddr,
+        remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
-        inline_slice(RdmaWrite { remote }, bytes)
+        inline_slice(RdmaWrite { remote: remote.addr() }, bytes)
     }
 }
 
@@ -172,30 +172,30 @@ impl RdmaWriteWithImm {
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Source>(
         data: D,
-        remote: RemoteAddr,
+        remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, D> {
-        request(RdmaWriteWithImm { remote, imm_data }, data, Use::Send)
+        request(RdmaWriteWithImm { remote: remote.addr(), imm_data }, data, Use::Send)
     }
 
     /// Writes a copy of `bytes`, made while posting.
     #[inline(always)]
     pub fn inline<const N: usize>(
         bytes: &[u8; N],
-        remote: RemoteAddr,
+        remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>> {
-        inline(RdmaWriteWithImm { remote, imm_data }, bytes)
+        inline(RdmaWriteWithImm { remote: remote.addr(), imm_data }, bytes)
     }
 
     /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(
         bytes: &[u8],
-        remote: RemoteAddr,
+        remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
-        inline_slice(RdmaWriteWithImm { remote, imm_data }, bytes)
+        inline_slice(RdmaWriteWithImm { remote: remote.addr(), imm_data }, bytes)
     }
 }
 
@@ -203,8 +203,8 @@ impl RdmaRead {
     /// Reads the peer's memory at `remote` into `data`, up to the length of each buffer.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Sink>(data: D, remote: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, D> {
-        request(RdmaRead { remote }, data, Use::Send)
+    pub fn new<D: Sink>(data: D, remote: impl ReadAddr) -> WorkRequest<RdmaRead, D> {
+        request(RdmaRead { remote: remote.addr() }, data, Use::Send)
     }
 }
 
@@ -215,11 +215,11 @@ impl CmpAndSwp {
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: AtomicSink>(
         result: D,
-        remote: RemoteCell,
+        remote: impl AtomicAddr,
         operands: CompareSwap,
     ) -> WorkRequest<CmpAndSwp, D> {
         let CompareSwap { compare, swap } = operands;
-        request(CmpAndSwp { remote, compare, swap }, result, Use::Atomic)
+        request(CmpAndSwp { remote: remote.addr(), compare, swap }, result, Use::Atomic)
     }
 }
 
@@ -230,10 +230,10 @@ impl FetchAndAdd {
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: AtomicSink>(
         result: D,
-        remote: RemoteCell,
+        remote: impl AtomicAddr,
         add: u64,
     ) -> WorkRequest<FetchAndAdd, D> {
-        request(FetchAndAdd { remote, add }, result, Use::Atomic)
+        request(FetchAndAdd { remote: remote.addr(), add }, result, Use::Atomic)
     }
 }
 

@@ -1,5 +1,5 @@
 // R4.2, ibv_post_send(3): an atomic needs an aligned cell.
-// Enforced by `RemoteCell`.
+// Enforced by `AtomicAddr`.
 use proverbs::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteAll>) {

@@ -1,5 +1,5 @@
 // R6.7, ibv_post_send(3): an RDMA READ starts where the peer granted REMOTE_READ (`RemoteAddr<ToRead>`).
-// Enforced by the type of the address, `RemoteAddr<ToRead>`.
+// Enforced by `ReadAddr`.
 use proverbs::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSlice<RemoteAll>) {

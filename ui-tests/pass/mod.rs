@@ -29,11 +29,13 @@ mod cm {
 }
 
 mod flags {
+    mod every_way_to_post_asks_for_the_fence;
     mod no_fence_on_uc;
     mod no_fence_on_ud;
     mod no_inline_cmp_and_swp;
     mod no_inline_fetch_and_add;
     mod no_inline_rdma_read;
+    mod no_signaled_in_a_list_where_all_are;
     mod no_signaled_where_all_are;
     mod no_solicited_cmp_and_swp;
     mod no_solicited_fetch_and_add;
@@ -51,6 +53,7 @@ mod forging {
 }
 
 mod initiator {
+    mod every_way_to_post_asks_for_reads;
     mod no_cmp_and_swp_without_reads;
     mod no_fetch_and_add_without_reads;
     mod no_rdma_read_without_reads;
@@ -62,6 +65,7 @@ mod limits {
     mod a_receive_has_at_most_max_recv_sge_buffers;
     mod a_send_has_at_most_max_send_sge_buffers;
     mod a_shared_receive_has_at_most_its_queues_buffers;
+    mod every_way_to_post_asks_for_max_send_sge;
     mod inline_data_fits_the_capacity;
     mod no_buffer_where_the_profile_allows_none;
 }
@@ -93,6 +97,7 @@ mod memory {
     mod no_key_with_rights_that_the_region_lacks;
     mod no_rdma_read_from_a_write_address;
     mod no_rdma_read_without_remote_read;
+    mod no_rdma_write_to_a_read_address;
     mod no_rdma_write_without_remote_write;
     mod no_rkey_for_a_local_region;
     mod no_send_of_unregistered_memory;
@@ -102,6 +107,7 @@ mod memory {
 }
 
 mod opcode {
+    mod every_way_to_post_asks_for_the_opcode;
     mod uc_carries_no_cmp_and_swp;
     mod uc_carries_no_fetch_and_add;
     mod uc_carries_no_rdma_read;
@@ -175,6 +181,7 @@ mod state {
 mod ud {
     mod an_address_handle_given_away_is_not_destroyed;
     mod every_send_names_a_destination;
+    mod every_way_to_post_asks_for_the_destination;
     mod no_address_handle_on_rc;
     mod no_destination_on_rc;
     mod no_destination_on_uc;

@@ -1,0 +1,15 @@
+// R2.1, ibv_post_send(3): every way to post asks for the fence.
+// Enforced by `FenceOn<T>`.
+use proverbs::*;
+
+profile! { Few { signaling: Selective } }
+
+fn unsignaled(qp: &mut QueuePair<Uc, Rts, Few>, buf: Buf) {
+    let _ = qp.post_send_unsignaled(Send::new(buf).fence());
+}
+
+fn pushed(list: &mut SendList<'_, Uc, DefaultProfile, 1>, buf: Buf) {
+    list.push(Send::new(buf).fence()).unwrap();
+}
+
+fn main() {}

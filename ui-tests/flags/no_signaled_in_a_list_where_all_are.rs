@@ -1,0 +1,9 @@
+// R2.4, ibv_post_send(3): no signaled in a list where all are.
+// Enforced by `SignaledOn<M>`.
+use proverbs::*;
+
+fn pushed(list: &mut SendList<'_, Rc, DefaultProfile, 1>, buf: Buf) {
+    list.push(Send::new(buf).signaled()).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+// R4.6, ibv_post_send(3): every way to post asks for reads.
+// Enforced by `IssuedBy<I>`.
+use proverbs::*;
+
+profile! { Quiet { initiator: NoReads, signaling: Selective } }
+
+fn unsignaled(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, at: RemoteAddr<ToRead>) {
+    let _ = qp.post_send_unsignaled(RdmaRead::new(buf, at));
+}
+
+fn pushed(list: &mut SendList<'_, Rc, Quiet, 1>, buf: Buf, at: RemoteAddr<ToRead>) {
+    list.push(RdmaRead::new(buf, at)).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+// R1.1, ibv_post_send(3): every way to post asks for the opcode.
+// Enforced by `PostOn<T>`.
+use proverbs::*;
+
+profile! { Few { signaling: Selective } }
+
+fn unsignaled(qp: &mut QueuePair<Uc, Rts, Few>, buf: Buf, at: RemoteAddr<ToRead>) {
+    let _ = qp.post_send_unsignaled(RdmaRead::new(buf, at));
+}
+
+fn pushed(list: &mut SendList<'_, Uc, DefaultProfile, 1>, buf: Buf, at: RemoteAddr<ToRead>) {
+    list.push(RdmaRead::new(buf, at)).unwrap();
+}
+
+fn main() {}
