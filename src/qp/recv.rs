@@ -202,10 +202,11 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     /// # Safety
     /// As for `slow`.
     #[inline(always)]
-    unsafe fn post_slowly(self, n: u32, first: *mut ibv_recv_wr) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    unsafe fn post_slowly(
+        self,
+        n: u32,
+        first: *mut ibv_recv_wr,
+    ) -> Result<(), PostError<P::Entry>> {
         let findings = self.port.findings();
         let mut error = MaybeUninit::uninit();
         // SAFETY: the caller's contract.

@@ -98,7 +98,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         O: PostOn<T> + IssuedBy<P::Initiator>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         let mut post = self.begin_send();
@@ -209,10 +208,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
 
     /// What the last of `n` carries, where the queue would be full of unsignaled ones otherwise (R9.8).
     #[inline(always)]
-    pub(super) fn signal_if_full(&mut self, n: u32) -> u32
-    where
-        P::Entry: Owned,
-    {
+    pub(super) fn signal_if_full(&mut self, n: u32) -> u32 {
         let has_more = self.core.send.reserve(n + 1);
         if has_more { 0 } else { ibv_send_flags::IBV_SEND_SIGNALED.0 }
     }
@@ -305,10 +301,11 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     /// # Safety
     /// As for `slow`.
     #[inline(always)]
-    unsafe fn post_slowly(self, n: u32, first: *mut ibv_send_wr) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    unsafe fn post_slowly(
+        self,
+        n: u32,
+        first: *mut ibv_send_wr,
+    ) -> Result<(), PostError<P::Entry>> {
         let findings = self.port.findings();
         let mut error = MaybeUninit::uninit();
         // SAFETY: the caller's contract.
