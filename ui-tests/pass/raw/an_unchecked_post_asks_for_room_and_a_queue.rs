@@ -1,0 +1,14 @@
+// R3.1, R7.1, ibv_post_recv(3): the legal twin of ui-tests/raw/an_unchecked_post_asks_for_room_and_a_queue.rs.
+use proverbs::*;
+
+profile! { Mine { entry: Raw, max_send_sge: 2, max_recv_sge: 2 } }
+
+unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 2>) {
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_send_unchecked(Send::new(sges)) };
+}
+
+unsafe fn recv(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 2>) {
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_recv_unchecked(Recv::new(sges)) };
+}

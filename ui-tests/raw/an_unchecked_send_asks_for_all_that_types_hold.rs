@@ -1,0 +1,26 @@
+// R1.1, R1.2, R2.1, R2.4, R4.6, ibv_post_send(3): only buffers and order are the caller's; the rest is asked.
+// Enforced by `PostOn<T>`, `Addressed<T>`, `FenceOn<T>`, `SignaledOn<M>`, `IssuedBy<I>`.
+use proverbs::*;
+
+profile! { Mine { entry: Raw, initiator: NoReads } }
+
+type Data<'a> = Sge<'a, 1>;
+
+unsafe fn opcode(qp: &mut QueuePair<Uc, Rts, Mine>, sge: Data<'_>, at: RemoteCell) {
+    let _ = unsafe { qp.post_send_unchecked(FetchAndAdd::new(sge, at, 1)) };
+}
+
+unsafe fn reads(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Data<'_>, at: RemoteCell) {
+    let _ = unsafe { qp.post_send_unchecked(FetchAndAdd::new(sge, at, 1)) };
+}
+
+unsafe fn address(qp: &mut QueuePair<Ud, Rts, Mine>, sge: Data<'_>) {
+    let _ = unsafe { qp.post_send_unchecked(Send::new(sge)) };
+}
+
+unsafe fn flags(qp: &mut QueuePair<Uc, Rts, Mine>, sge: Data<'_>) {
+    let _ = unsafe { qp.post_send_unchecked(Send::new(sge).fence()) };
+    let _ = unsafe { qp.post_send_unchecked(Send::new(sge).signaled()) };
+}
+
+fn main() {}
