@@ -41,6 +41,8 @@ use crate::error::{Error, Refused};
 /// for completion in channel.wait(&mut cq).await? {
 ///     println!("{completion:?}");
 /// }
+/// let channel = channel.into_inner(); // to sleep without a runtime, or in another one
+/// # drop(channel);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })
 /// # }
@@ -52,7 +54,11 @@ pub struct AsyncCompletionChannel {
 
 impl CompletionChannel {
     /// Registers the channel with the tokio runtime that this is called in, and makes its descriptor
-    /// non-blocking. If that fails, the channel comes back.
+    /// non-blocking. The example is [the result's](AsyncCompletionChannel).
+    ///
+    /// # Errors
+    /// The channel comes back, with [`Os`](crate::ErrorKind::Os): the errno of `fcntl`, or of `epoll_ctl` by which
+    /// the runtime registers it.
     ///
     /// # Panics
     /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
@@ -90,7 +96,11 @@ impl AsyncCompletionChannel {
     /// Completions of `cq`, which must be on this channel, as soon as there are any; never empty. As
     /// [`CompletionChannel::wait`].
     ///
-    /// Safe to cancel, at any point.
+    /// Safe to cancel, at any point. The example is [the channel's](AsyncCompletionChannel).
+    ///
+    /// # Errors
+    /// As [`CompletionChannel::wait`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the runtime is shutting
+    /// down.
     pub async fn wait<'cq, E: Entry>(
         &mut self,
         cq: &'cq mut CompletionQueue<E>,
@@ -105,6 +115,26 @@ impl AsyncCompletionChannel {
     /// [`CompletionChannel::wait_solicited`].
     ///
     /// Safe to cancel, at any point.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?.into_async()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// tokio::select! {
+    ///     completions = channel.wait_solicited(&mut cq) => completions?.for_each(drop),
+    ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("nobody sends"),
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })
+    /// # }
+    /// ```
     pub async fn wait_solicited<'cq, E: Entry>(
         &mut self,
         cq: &'cq mut CompletionQueue<E>,
@@ -119,6 +149,31 @@ impl AsyncCompletionChannel {
     /// one has. As [`CompletionChannel::wait_any`].
     ///
     /// Safe to cancel, at any point.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), of any of the queues.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?.into_async()?;
+    /// let mut few: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, channel.get_ref())?;
+    /// let time = std::time::Duration::from_millis(1);
+    /// match tokio::time::timeout(time, channel.wait_any(&mut [&mut few, &mut lists])).await {
+    ///     Ok(index) => match index? {
+    ///         0 => few.poll()?.for_each(drop),
+    ///         _ => lists.poll()?.for_each(drop),
+    ///     },
+    ///     Err(_) => println!("nothing came"),
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })
+    /// # }
+    /// ```
     pub async fn wait_any(
         &mut self,
         queues: &mut [&mut (dyn AnyCompletionQueue + Send)],

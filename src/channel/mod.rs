@@ -33,6 +33,32 @@ use crate::sys::types::ibv_cq;
 ///
 /// A channel is for one thread at a time: events are taken by `&mut`. Queues whose threads sleep apart
 /// have a channel each.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # use proverbs::{loopback::Fabric, *};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let context = Fabric::new().open_device();
+/// # let pd = context.alloc_pd()?;
+/// let mut channel = context.create_comp_channel()?;
+/// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+/// // ... a queue pair on `cq`, with a receive posted ...
+/// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+/// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// # let pool = pd.create_pool(1, 64)?;
+/// # qp.post_recv(Recv::new(pool.take().expect("one buffer")))?;
+/// let millisecond = Duration::from_millis(1);
+/// assert_eq!(channel.wait_timeout(&mut cq, millisecond)?.count(), 0, "nobody sends");
+/// let qp = qp.to_error()?; // what is posted is flushed
+/// for completion in channel.wait(&mut cq)? {
+///     assert!(completion.status().is_err());
+/// }
+/// drop((qp, cq));
+/// channel.destroy()?; // with a completion queue on it, it would come back
+/// # Ok(())
+/// # }
+/// ```
 pub struct CompletionChannel {
     handle: Arc<handle::Channel>,
 }
@@ -67,6 +93,9 @@ impl CompletionChannel {
     /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm). `None` says that the descriptor had no event, as
     /// one that was readable may turn out. With edge-triggered notification take events until there is
     /// none.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_cq_event`: the device is gone. A signal is none.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, *};
@@ -108,12 +137,29 @@ impl CompletionChannel {
         }
     }
 
-    /// Whether the descriptor blocks does not matter to this crate; for other readers of it.
+    /// Sets or clears O_NONBLOCK of the descriptor (fcntl(2)). It does not matter to this crate; for other readers of it.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `fcntl`, which has none for an open descriptor.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), VerbsError> {
+    /// # let context = Fabric::new().open_device();
+    /// let channel = context.create_comp_channel()?;
+    /// channel.set_nonblocking(true)?; // as an event loop wants it that reads the descriptor itself
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Error> {
         set_nonblocking(self.as_fd(), nonblocking)
     }
 
-    /// Destroys it. Completion queues on it must be gone, or it comes back.
+    /// Destroys it (`ibv_destroy_comp_channel`), and says what dropping it must swallow.
+    ///
+    /// # Errors
+    /// It comes back, with [`Os`](crate::ErrorKind::Os): EBUSY while completion queues on it exist, or the
+    /// errno of the verb.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_comp_channel";
         match Arc::try_unwrap(self.handle) {

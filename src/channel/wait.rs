@@ -9,7 +9,8 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::sys::events::wait_readable;
 
-/// A completion queue, whatever its entries: what [`CompletionChannel::wait_any`] waits for.
+/// A completion queue, whatever its entries: what [`CompletionChannel::wait_any`] waits for, where its example
+/// is. Every [`CompletionQueue`] is one, and nothing else.
 pub trait AnyCompletionQueue: sealed::Sealed {}
 
 impl<E: Entry> AnyCompletionQueue for CompletionQueue<E> {}
@@ -42,6 +43,13 @@ impl CompletionChannel {
     /// waited for (`ibv_get_cq_event`) and acknowledged (R13.3). The result is never empty. With several
     /// queues on one channel, events of the others are acknowledged too, and their queues stay
     /// un-armed: nothing is lost, as each wait looks before it sleeps.
+    ///
+    /// The example is [the channel's](CompletionChannel).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel; EIO of `ibv_poll_cq` if it is dead
+    /// (R10.12); or the errno of `ibv_req_notify_cq` or `ibv_get_cq_event`. Completions that were polled by then
+    /// are handed out by the next poll.
     pub fn wait<'cq, E: Entry>(
         &mut self,
         cq: &'cq mut CompletionQueue<E>,
@@ -52,6 +60,11 @@ impl CompletionChannel {
 
     /// As [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up); the result is
     /// empty if nothing came.
+    ///
+    /// The example is [the channel's](CompletionChannel).
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait). That nothing came is none.
     pub fn wait_timeout<'cq, E: Entry>(
         &mut self,
         cq: &'cq mut CompletionQueue<E>,
@@ -69,6 +82,24 @@ impl CompletionChannel {
     /// the wake-up. The limits: a send that succeeds never wakes; Soft-RoCE wakes for a failed receive but not for a
     /// failed or flushed send (R13.5); a queue that is still armed for any completion stays so until it
     /// fires (R13.6).
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait). That nothing came is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), VerbsError> {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// // The peer's `Send::new(buf).solicited()` ends this sleep, its other messages do not.
+    /// let completions = channel.wait_solicited(&mut cq, Some(Duration::from_millis(1)))?;
+    /// assert_eq!(completions.count(), 0, "nobody sends");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_solicited<'cq, E: Entry>(
         &mut self,
         cq: &'cq mut CompletionQueue<E>,
@@ -80,6 +111,9 @@ impl CompletionChannel {
 
     /// Sleeps until one of `queues`, which must all be on this channel, has completions, and gives the index of
     /// the first that has: poll it. Others may have some too. `None` if nothing came within `timeout`.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), of any of the queues. That nothing came is none.
     ///
     /// ```
     /// use std::time::Duration;

@@ -22,6 +22,8 @@ use crate::error::{Error, Refused};
 ///     event = events.next() => println!("{}", event?),
 ///     _ = async { /* the work */ } => {}
 /// }
+/// let events = events.into_inner(); // to sleep without a runtime, or in another one
+/// # drop(events);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })
 /// # }
@@ -33,7 +35,11 @@ pub struct AsyncDeviceEvents {
 
 impl DeviceEvents {
     /// Registers the events with the tokio runtime that this is called in, and makes their descriptor
-    /// non-blocking. If that fails, they come back.
+    /// non-blocking. The example is [the result's](AsyncDeviceEvents).
+    ///
+    /// # Errors
+    /// They come back, with [`Os`](crate::ErrorKind::Os): the errno of `fcntl`, or of `epoll_ctl` by which the
+    /// runtime registers the descriptor.
     ///
     /// # Panics
     /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
@@ -60,7 +66,12 @@ impl AsyncDeviceEvents {
 
     /// The next event, as soon as there is one.
     ///
-    /// Safe to cancel, at any point: an event is taken only to be returned.
+    /// Safe to cancel, at any point: an event is taken only to be returned. The example is
+    /// [the events'](AsyncDeviceEvents).
+    ///
+    /// # Errors
+    /// As [`DeviceEvents::try_next`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the runtime is shutting
+    /// down.
     pub async fn next(&mut self) -> Result<DeviceEvent, Error> {
         loop {
             if let Some(event) = self.fd.get_mut().try_next()? {

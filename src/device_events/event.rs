@@ -6,7 +6,26 @@ use crate::cq::CqId;
 use crate::srq::SrqId;
 use crate::sys::types::raw::ibv_event_type as c;
 
-/// An asynchronous event, already acknowledged.
+/// An asynchronous event (`enum ibv_event_type`), already acknowledged. Which ones come depends on the device
+/// (R13.11).
+///
+/// ```
+/// # use proverbs::*;
+/// fn is_bad(event: DeviceEvent) -> bool {
+///     match event {
+///         DeviceEvent::DeviceFatal | DeviceEvent::CqError { .. } => true,
+///         DeviceEvent::Qp { event, .. } => {
+///             matches!(event, QpEvent::Fatal | QpEvent::RequestError | QpEvent::AccessError)
+///         }
+///         DeviceEvent::Srq { event, .. } => event == SrqEvent::Error,
+///         DeviceEvent::Port { event, .. } => event == PortEvent::Error,
+///         _ => false,
+///     }
+/// }
+/// let event = DeviceEvent::Port { port: 1, event: PortEvent::Error };
+/// assert!(is_bad(event));
+/// assert_eq!(event.to_string(), "port 1: port error");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceEvent {

@@ -36,6 +36,9 @@ use crate::sys::handle;
 ///     println!("{event}");
 /// }
 /// assert!(context.events().is_err(), "one reader");
+///
+/// let millisecond = std::time::Duration::from_millis(1);
+/// assert_eq!(events.wait_timeout(millisecond)?, None, "nothing happens to the device");
 /// # Ok(())
 /// # }
 /// ```
@@ -55,7 +58,12 @@ fn read() -> MutexGuard<'static, BTreeSet<usize>> {
 const VERB: &str = "ibv_get_async_event";
 
 impl Context {
-    /// The asynchronous events of this device, for one reader at a time: refused while there is one.
+    /// The asynchronous events of this device, for one reader at a time (R13.10). The example is
+    /// [the events'](DeviceEvents).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os): EBUSY while another [`DeviceEvents`] of this open device exists, or the errno
+    /// of the device.
     pub fn events(&self) -> Result<DeviceEvents, Error> {
         let context = self.handle.clone();
         let address = context.as_ptr().addr();
@@ -74,7 +82,11 @@ impl Context {
 }
 
 impl DeviceEvents {
-    /// The next event, if one is there; never sleeps, whatever the mode of the descriptor.
+    /// The next event, if one is there; never sleeps, whatever the mode of the descriptor
+    /// (`ibv_get_async_event`). The example is [the events'](DeviceEvents).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_async_event`: the device is gone. A signal is none.
     pub fn try_next(&mut self) -> Result<Option<DeviceEvent>, Error> {
         let get = self.context.control().try_get_async_event;
         #[allow(unsafe_code)] // one verb
@@ -87,7 +99,37 @@ impl DeviceEvents {
         }
     }
 
-    /// Sleeps until there is an event.
+    /// Sleeps until there is an event (`ibv_get_async_event`).
+    ///
+    /// # Errors
+    /// As [`try_next`](Self::try_next); and [`Os`](crate::ErrorKind::Os) with the errno of poll(2).
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), VerbsError> {
+    /// # let context = Fabric::new().open_device();
+    /// # let pd = context.alloc_pd()?;
+    /// # let pool = pd.create_pool(1, 64)?;
+    /// # let cq: CompletionQueue = context.create_cq(16)?;
+    /// # let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+    /// # profile! { OnSrq { receive: SharedRq } }
+    /// # let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2)?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// let mut events = context.events()?;
+    /// // ... `qp` receives from a shared receive queue. Not every device tells (R13.11): on Soft-RoCE use
+    /// // `wait_timeout` ...
+    /// let qp = qp.to_error()?;
+    /// let mine = qp.qp_num();
+    /// loop {
+    ///     match events.wait()? {
+    ///         DeviceEvent::Qp { qp_num, event: QpEvent::LastWqeReached } if qp_num == mine => break,
+    ///         other => println!("{other}"),
+    ///     }
+    /// }
+    /// qp.destroy()?; // no receive is lost with it
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
         loop {
             if let Some(event) = self.try_next()? {
@@ -97,7 +139,11 @@ impl DeviceEvents {
         }
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up).
+    /// As [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up); `None` if nothing
+    /// happened. The example is [the events'](DeviceEvents).
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait). That nothing happened is none.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
         let Some(end) = Instant::now().checked_add(timeout) else {
             return self.wait().map(Some);
@@ -115,7 +161,20 @@ impl DeviceEvents {
         sleep_on(self.fd, timeout).map(drop)
     }
 
-    /// Whether the descriptor blocks does not matter to this crate; for other readers of it.
+    /// Sets or clears O_NONBLOCK of the descriptor (fcntl(2)). It does not matter to this crate; for other readers of it.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `fcntl`, which has none for an open descriptor.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// # fn main() -> Result<(), VerbsError> {
+    /// # let context = Fabric::new().open_device();
+    /// let events = context.events()?;
+    /// events.set_nonblocking(true)?; // as an event loop wants it that reads the descriptor itself
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Error> {
         set_nonblocking(self.as_fd(), nonblocking)
     }

@@ -69,7 +69,8 @@ pub struct RcConnector<P: Profile = DefaultProfile> {
 
 /// A queue pair that did not get connected, as far as it came, and why.
 ///
-/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair.
+/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair. The example is
+/// [`RcConnector::connect_to`]'s.
 pub struct Unconnected<P: Profile> {
     /// The queue pair.
     pub stage: Stage<P>,
@@ -77,7 +78,7 @@ pub struct Unconnected<P: Profile> {
     pub error: ConnectError,
 }
 
-/// How far a queue pair came.
+/// How far a queue pair came. The example is [`RcConnector::connect_to`]'s.
 pub enum Stage<P: Profile> {
     /// It is as it was.
     Init(QueuePair<Rc, Init, P>),
@@ -87,7 +88,7 @@ pub enum Stage<P: Profile> {
     Rts(QueuePair<Rc, Rts, P>),
 }
 
-/// Why two sides did not connect.
+/// Why two sides did not connect. The example is [`RcConnector::connect_to`]'s.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -107,7 +108,10 @@ pub enum ConnectError {
 
 impl<P: Profile> RcConnector<P> {
     /// Asks the device what the peer must know of `qp`. `gid_index` is that of this side's GID, which RoCE
-    /// needs. If the device refuses, the queue pair comes back.
+    /// needs.
+    ///
+    /// # Errors
+    /// The queue pair comes back. As [`Endpoint::of_rc`].
     pub fn new(
         qp: QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -149,6 +153,9 @@ impl<P: Profile> RcConnector<P> {
     }
 
     /// Tells the peer of a region that it may reach.
+    ///
+    /// # Errors
+    /// As [`Endpoint::export`].
     pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
         self.mine.export(region)
     }
@@ -186,6 +193,12 @@ impl<P: Profile> RcConnector<P> {
     ///
     /// When it returns the peer is ready to receive too. Nothing is read from the stream behind the peer's
     /// last word, so it can be used on. It waits as long as the stream does: set a time-out on it.
+    ///
+    /// # Errors
+    /// The queue pair comes back in the state that it reached ([`Stage`]), and the peer is told, if it still listens.
+    /// [`Exchange`](ConnectError::Exchange) if its endpoint or its last word did not come,
+    /// [`PeerRefused`](ConnectError::PeerRefused), [`NoVerdict`](ConnectError::NoVerdict), and as
+    /// [`connect_to`](Self::connect_to).
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
     pub fn connect<S: Read + Write + ?Sized>(
         self,
@@ -209,6 +222,50 @@ impl<P: Profile> RcConnector<P> {
     }
 
     /// Connects to an endpoint that came by other means. The peer must do so too before it is sent to.
+    ///
+    /// # Errors
+    /// The queue pair comes back in the state that it reached ([`Stage`]). [`NotRc`](ConnectError::NotRc);
+    /// [`NoReads`](ConnectError::NoReads) (R4.6, R4.8); [`Verbs`](ConnectError::Verbs) as
+    /// [`Endpoint::address`] and `ibv_modify_qp`.
+    ///
+    /// ```
+    /// use proverbs::{endpoint::*, loopback::Fabric, *};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let context = Fabric::new().open_device();
+    /// let pd = context.alloc_pd()?;
+    /// let cq: CompletionQueue = context.create_cq(32)?;
+    /// let connector = || {
+    ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    ///     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    ///     Ok::<_, VerbsError>(RcConnector::new(qp, Some(1))?)
+    /// };
+    /// let (mut a, mut b) = (connector()?, connector()?);
+    /// a.set_mtu(Mtu::Bytes1024); // the smaller one counts
+    /// a.set_psn(Psn::try_from(7)?);
+    /// a.set_initiator_depth(ReadDepth::new(4).expect("at most 128"));
+    /// b.set_responder_depth(ResponderDepth::new(4).expect("at most 128"));
+    /// let pool = pd.create_pool(1, 64)?;
+    /// b.qp().post_recv(Recv::new(pool.take().expect("one buffer")))?;
+    ///
+    /// let (to_a, to_b) = (a.endpoint().clone(), b.endpoint().clone());
+    /// let a = a.connect_to(&to_b).map_err(ConnectError::from)?;
+    /// let _b = b.connect_to(&to_a).map_err(ConnectError::from)?;
+    /// let attr = a.query()?;
+    /// assert_eq!((attr.path_mtu, attr.max_rd_atomic), (Some(Mtu::Bytes1024), 4));
+    ///
+    /// // What does not connect comes back.
+    /// let c = connector()?;
+    /// let number = Qpn::try_from(17)?;
+    /// let uc = Endpoint::new(Service::UnreliableConnection, number, Psn::try_from(0)?, Mtu::Bytes1024)?;
+    /// let Unconnected { stage, error } = c.connect_to(&uc).unwrap_err();
+    /// assert!(matches!(error, ConnectError::NotRc(_)));
+    /// let Stage::Init(c) = stage else { panic!("nothing was done to it") };
+    /// let c: QueuePair<Rc, Init> = RcConnector::new(c, Some(1))?.into_qp();
+    /// # drop(c);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_to(self, peer: &Endpoint) -> Result<QueuePair<Rc, Rts, P>, Unconnected<P>> {
         let (rtr, rts) = match self.plan(peer) {
             Ok(plan) => plan,

@@ -9,12 +9,31 @@ use std::io::{self, ErrorKind, Read, Write};
 use super::wire::{self, WireError};
 use super::{ConnectError, Endpoint};
 
-/// Bytes that a side writes before it reads again. A stream must hold two of them each way.
+/// Bytes that a side of an [`exchange`] writes before it reads again. A stream must hold two of them each way:
+/// sockets and pipes hold more.
 pub const CHUNK: usize = 1024;
 
 /// Why the peer's endpoint did not come.
 ///
 /// What it had sent so far is in the error: nothing that was read is lost.
+///
+/// ```
+/// use std::io::Write;
+/// use std::os::unix::net::UnixStream;
+///
+/// use proverbs::{endpoint::*, *};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut here, mut there) = UnixStream::pair()?;
+/// there.write_all(b"pvep, but no")?;
+/// let (qpn, psn) = (Qpn::try_from(17)?, Psn::try_from(0)?);
+/// let mine = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024)?;
+/// let error = exchange(&mut here, &mine).unwrap_err();
+/// assert_eq!(error.received(), b"pvep, but no");
+/// assert!(matches!(error, ExchangeError::Malformed { error: WireError::Version { .. }, .. }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExchangeError {
@@ -47,6 +66,9 @@ pub enum ExchangeError {
 /// Not one byte behind the peer's endpoint is read, and no more than
 /// [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN), whatever the peer claims. It waits as long as the stream does: set a
 /// time-out on it. On a stream that does not block `WouldBlock` is a failure.
+///
+/// # Errors
+/// [`ExchangeError`]: the stream failed, the peer hung up, or what came is no endpoint. What had come is in it.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;

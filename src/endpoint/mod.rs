@@ -77,7 +77,7 @@ use crate::remote::RemoteSlice;
 use crate::state::Init;
 use crate::transport::{Rc, Transport, Uc, Ud};
 
-/// The transport of an endpoint, with the numbers that only it has.
+/// The transport of an endpoint, with the numbers that only it has. The example is [the module's](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// RC.
@@ -100,6 +100,41 @@ pub enum Service {
 ///
 /// Whatever way one was made, it is one that [`to_bytes`](Self::to_bytes) and
 /// [`from_bytes`](Self::from_bytes) carry unchanged.
+///
+/// ```
+/// use proverbs::{endpoint::*, loopback::Fabric, *};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let context = Fabric::new().open_device();
+/// # let pd = context.alloc_pd()?;
+/// # let cq: CompletionQueue = context.create_cq(16)?;
+/// # let region = pd.register::<RemoteReadWrite>(64)?;
+/// # let depth = Depth { send: 4, recv: 4 };
+/// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+/// # let rc = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// // `rc` is a queue pair in INIT on port 1, whose GID has index 1.
+/// let mut mine = Endpoint::of_rc(&rc, Some(1))?;
+/// mine.export(region.export::<RemoteRead>())?; // region 0, to be read only
+///
+/// // ... to the peer, by whatever way ...
+/// let peer = Endpoint::from_bytes(&mine.to_bytes())?;
+/// assert_eq!(peer.qpn().get(), rc.qp_num());
+/// assert_eq!(peer.mtu(), Mtu::Bytes4096);
+/// assert_eq!((peer.gid(), peer.lid()), (context.query_gid(1, 1)?, 0));
+/// assert_eq!((peer.depth(), peer.psn()), (depth, mine.psn()));
+/// assert!(matches!(peer.service(), Service::ReliableConnection { .. }));
+/// assert_eq!(peer.regions().len(), 1);
+/// assert_eq!(peer.region::<RemoteRead>(0)?.len(), 64);
+/// let vector = peer.address(&context, 1, Some(1))?; // for `RcRtr::new`
+/// assert_eq!(vector.global.map(|route| route.dgid), Some(peer.gid()));
+///
+/// // One from numbers that came otherwise:
+/// let numbers = Endpoint::new(peer.service(), peer.qpn(), peer.psn(), peer.mtu())?;
+/// let numbers = numbers.with_gid(peer.gid()).with_lid(peer.lid()).with_depth(peer.depth());
+/// assert!(numbers.regions().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     service: Service,
@@ -113,11 +148,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Most regions that one endpoint exports.
+    /// Most regions that one endpoint exports. [`export`](Self::export) refuses more.
     pub const MAX_REGIONS: usize = 1024;
 
-    /// An endpoint from its numbers, with no GID or LID, depths of 0 and no region. Queue pair numbers
-    /// 0, 1 and 2^24 - 1 belong to management and multicast, and are refused.
+    /// An endpoint from its numbers, with no GID or LID, depths of 0 and no region.
+    ///
+    /// # Errors
+    /// [`WireError::ReservedQpn`]: numbers 0, 1 and 2^24 - 1 belong to management and multicast.
     pub fn new(service: Service, qpn: Qpn, psn: Psn, mtu: Mtu) -> Result<Self, WireError> {
         if !(2..Qpn::MAX.get()).contains(&qpn.get()) {
             return Err(WireError::ReservedQpn(qpn));
@@ -127,7 +164,13 @@ impl Endpoint {
     }
 
     /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and one read or
-    /// atomic at a time each way. [`RcConnector`] makes one like it.
+    /// atomic at a time each way. [`RcConnector`] makes one like it. `gid_index` is that of this side's GID,
+    /// which RoCE needs (R8.5).
+    ///
+    /// # Errors
+    /// Of `ibv_query_port` and `ibv_query_gid`: [`Os`](ErrorKind::Os) with their errno, or EINVAL for RoCE without a
+    /// `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID there.
+    /// [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a number that is no peer's.
     pub fn of_rc<P: Profile>(
         qp: &QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -141,6 +184,23 @@ impl Endpoint {
     }
 
     /// The endpoint of a UC queue pair, with the LID, MTU and GID of its port, and a random PSN.
+    ///
+    /// # Errors
+    /// As [`of_rc`](Self::of_rc).
+    ///
+    /// ```
+    /// # use proverbs::{endpoint::*, loopback::Fabric, *};
+    /// # fn main() -> Result<(), VerbsError> {
+    /// # let context = Fabric::new().open_device();
+    /// # let pd = context.alloc_pd()?;
+    /// # let cq: CompletionQueue = context.create_cq(16)?;
+    /// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() })?;
+    /// let mine = Endpoint::of_uc(&qp, Some(1))?;
+    /// assert_eq!(mine.service(), Service::UnreliableConnection);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn of_uc<P: Profile>(
         qp: &QueuePair<Uc, Init, P>,
         gid_index: Option<u8>,
@@ -150,6 +210,24 @@ impl Endpoint {
 
     /// The endpoint of a UD queue pair with this Q_Key, with the LID, MTU and GID of its port, and a
     /// random PSN.
+    ///
+    /// # Errors
+    /// As [`of_rc`](Self::of_rc).
+    ///
+    /// ```
+    /// # use proverbs::{endpoint::*, loopback::Fabric, *};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = Fabric::new().open_device();
+    /// # let pd = context.alloc_pd()?;
+    /// # let cq: CompletionQueue = context.create_cq(16)?;
+    /// let qkey = Qkey::try_from(0x1111_1111)?;
+    /// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
+    /// let mine = Endpoint::of_ud(&qp, qkey, Some(1))?;
+    /// assert_eq!(mine.service(), Service::UnreliableDatagram { qkey });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn of_ud<P: Profile>(
         qp: &QueuePair<Ud, Init, P>,
         qkey: Qkey,
@@ -196,6 +274,10 @@ impl Endpoint {
     }
 
     /// Adds a region; the peer knows it by the number of regions before it.
+    ///
+    /// # Errors
+    /// Nothing is added. [`WireError::Region`] if the slice is empty or ends past the end of the address space;
+    /// [`WireError::TooManyRegions`] behind the [`MAX_REGIONS`](Self::MAX_REGIONS)th.
     pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
         let index = self.regions.len();
         let region = ExportedRegion::new(region);
@@ -251,6 +333,9 @@ impl Endpoint {
     }
 
     /// The region with this index, if the peer granted all the rights of `A` to it.
+    ///
+    /// # Errors
+    /// [`NoSuchRegion`]: fewer regions, or other rights; see there.
     pub fn region<A: Access>(&self, index: usize) -> Result<RemoteSlice<A>, NoSuchRegion> {
         let count = self.regions.len();
         let region = self.regions.get(index).ok_or(NoSuchRegion::Index { index, count })?;
@@ -258,7 +343,11 @@ impl Endpoint {
     }
 
     /// The way to this endpoint from `port` of `context`, whose GID table has `gid_index`: by GID if both have
-    /// one, else by LID. An error says which number lacks.
+    /// one, else by LID.
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os): EINVAL, with words for the number that lacks (a GID of the peer's or a `gid_index`
+    /// on RoCE, else the peer's LID); or the errno of `ibv_query_port`.
     pub fn address(
         &self,
         context: &Context,

@@ -8,6 +8,23 @@ use crate::remote::RemoteSlice;
 
 /// A region that a peer may reach. [`slice`](Self::slice) brings its rights back into the type.
 ///
+/// ```
+/// use proverbs::{endpoint::*, *};
+///
+/// # fn main() -> Result<(), RegionError> {
+/// let slice = RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000_0000, 4096, 0x1234);
+/// let region = ExportedRegion::new(slice)?;
+/// assert_eq!((region.addr(), region.len(), region.rkey()), (0x7f00_0000_0000, 4096, 0x1234));
+/// assert_eq!(region.rights(), QpAccess::REMOTE_READ);
+/// assert!(region.slice::<RemoteRead>().is_some());
+/// assert!(region.slice::<RemoteReadWrite>().is_none(), "it does not grant REMOTE_WRITE");
+///
+/// let empty = RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000_0000, 0, 0x1234);
+/// assert_eq!(ExportedRegion::new(empty), Err(RegionError::Empty));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Invariants
 /// At least one byte, none past the end of the address space, at least one right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +35,7 @@ pub struct ExportedRegion {
     rights: QpAccess,
 }
 
-/// Why a region cannot be one.
+/// Why a region cannot be one. The example is [`ExportedRegion`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionError {
     /// It has no bytes (R6.4).
@@ -38,6 +55,21 @@ pub enum RegionError {
 }
 
 /// What a program asked of its peer's regions, and they do not give.
+///
+/// ```
+/// use proverbs::{endpoint::*, *};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let service = Service::UnreliableConnection;
+/// let mut peer = Endpoint::new(service, Qpn::try_from(17)?, Psn::try_from(0)?, Mtu::Bytes1024)?;
+/// peer.export(RemoteSlice::<RemoteRead>::from_parts(0x1000, 4096, 7))?;
+/// let error = peer.region::<RemoteRead>(1).unwrap_err();
+/// assert_eq!(error, NoSuchRegion::Index { index: 1, count: 1 });
+/// let error = peer.region::<RemoteWrite>(0).unwrap_err();
+/// assert_eq!(error.to_string(), "region 0 grants REMOTE_READ, not REMOTE_WRITE");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSuchRegion {
     /// The peer exported fewer regions.
@@ -60,6 +92,9 @@ pub enum NoSuchRegion {
 
 impl ExportedRegion {
     /// A region as an endpoint carries it.
+    ///
+    /// # Errors
+    /// [`RegionError::Empty`] (R6.4), or [`RegionError::Wraps`] if it ends past the end of the address space.
     pub fn new<A: Access>(slice: RemoteSlice<A>) -> Result<Self, RegionError> {
         let RemoteSlice { addr, len, rkey, .. } = slice;
         Self::checked(addr, len, rkey, rights_of::<A>().bits())

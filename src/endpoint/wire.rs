@@ -14,6 +14,14 @@ pub(super) const PREFIX: usize = 12;
 const REGION: usize = 24;
 
 /// Why bytes are no endpoint, or numbers make none.
+///
+/// ```
+/// use proverbs::endpoint::{Endpoint, WireError};
+///
+/// let error = Endpoint::from_bytes(b"GET / HTTP/1.1").unwrap_err();
+/// assert_eq!(error, WireError::Magic(*b"GET "));
+/// assert_eq!(error.to_string(), "an endpoint starts with \"pvep\", these bytes with \"GET \"");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
@@ -80,7 +88,8 @@ impl Endpoint {
     /// Bytes of an endpoint with as many regions as can be.
     pub const MAX_WIRE_LEN: usize = Self::MIN_WIRE_LEN + Self::MAX_REGIONS * REGION;
 
-    /// The endpoint in the [wire format](crate::endpoint).
+    /// The endpoint in the [wire format](crate::endpoint): [`MIN_WIRE_LEN`](Self::MIN_WIRE_LEN) bytes and 24 for each
+    /// region.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (code, initiator, responder, qkey) = match self.service {
             Service::ReliableConnection { initiator, responder } => {
@@ -114,6 +123,9 @@ impl Endpoint {
     }
 
     /// The endpoint that all of `bytes` is, every field checked. Never panics, whatever they are.
+    ///
+    /// # Errors
+    /// A [`WireError`] for the first thing that is wrong, [`Trailing`](WireError::Trailing) if bytes are left.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WireError> {
         match Self::split_bytes(bytes)? {
             (endpoint, []) => Ok(endpoint),
@@ -122,6 +134,28 @@ impl Endpoint {
     }
 
     /// The endpoint that `bytes` start with, and what is behind it.
+    ///
+    /// # Errors
+    /// A [`WireError`] for the first thing that is wrong; [`Truncated`](WireError::Truncated) says how many bytes are
+    /// needed, at first those that tell the length.
+    ///
+    /// ```
+    /// use proverbs::{endpoint::*, *};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let service = Service::UnreliableConnection;
+    /// let endpoint = Endpoint::new(service, Qpn::try_from(17)?, Psn::try_from(0)?, Mtu::Bytes1024)?;
+    /// let mut message = endpoint.to_bytes();
+    /// assert_eq!(message.len(), Endpoint::MIN_WIRE_LEN);
+    /// message.extend(b"and more");
+    ///
+    /// let (found, rest) = Endpoint::split_bytes(&message)?;
+    /// assert_eq!((found, rest), (endpoint, &b"and more"[..]));
+    /// let error = Endpoint::split_bytes(&message[..30]).unwrap_err();
+    /// assert_eq!(error, WireError::Truncated { needed: 56, got: 30 });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn split_bytes(bytes: &[u8]) -> Result<(Self, &[u8]), WireError> {
         let length = announced(bytes)?;
         let Some((bytes, rest)) = bytes.split_at_checked(length) else {
