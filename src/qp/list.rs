@@ -239,10 +239,7 @@ extern "C" fn more_room<P: Profile>(
     books: &mut super::SendQueue<P>,
     count: u32,
     capacity: u32,
-) -> u32
-where
-    P::Entry: Owned,
-{
+) -> u32 {
     if count == capacity { capacity } else { books.room().clamp(count, capacity) }
 }
 
@@ -259,10 +256,7 @@ unsafe extern "C" fn look_at<P: Profile>(
     i: u32,
     wr: *mut ibv_send_wr,
     slot_sges: usize,
-) -> Option<PostErrorKind>
-where
-    P::Entry: Owned,
-{
+) -> Option<PostErrorKind> {
     // SAFETY: it is emitted.
     unsafe { (*wr).next = ptr::null_mut() };
     // SAFETY: a list of one.
@@ -285,10 +279,7 @@ unsafe extern "C" fn give_up<P: Profile>(
     core: &Core<P>,
     first: *mut ibv_send_wr,
     last: *mut ibv_send_wr,
-) -> Rejected<P::Entry>
-where
-    P::Entry: Owned,
-{
+) -> Rejected<P::Entry> {
     // SAFETY: the caller's contract.
     unsafe { (*last).next = ptr::null_mut() };
     let mut rejected = Rejected::<P::Entry>::new();

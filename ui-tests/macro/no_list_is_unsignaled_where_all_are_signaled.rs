@@ -10,4 +10,8 @@ fn method(qp: &mut QueuePair<Rc, Rts, DefaultProfile>, buf: Buf) {
     let _unsettled = qp.post_send_unsignaled(Send::new(buf)).unwrap();
 }
 
+fn run_time_list(list: SendList<'_, Rc, DefaultProfile, 1>) {
+    let _unsettled = list.post_unsignaled().unwrap();
+}
+
 fn main() {}

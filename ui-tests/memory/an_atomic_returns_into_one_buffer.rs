@@ -8,6 +8,10 @@ fn method(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2], cell: RemoteCell) 
     qp.post_send(FetchAndAdd::new(bufs, cell, 1)).unwrap();
 }
 
+fn cmp_and_swp(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2], cell: RemoteCell) {
+    qp.post_send(CmpAndSwp::new(bufs, cell, CompareSwap { compare: 0, swap: 1 })).unwrap();
+}
+
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2], cell: RemoteCell) {
     post_send!(qp, [FetchAndAdd::new(bufs, cell, 1)]).unwrap();
 }

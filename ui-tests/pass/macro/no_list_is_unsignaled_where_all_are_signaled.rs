@@ -10,3 +10,7 @@ fn list(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
 fn method(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
     let _unsettled = qp.post_send_unsignaled(Send::new(buf)).unwrap();
 }
+
+fn run_time_list(list: SendList<'_, Rc, Asked, 1>) {
+    let _unsettled = list.post_unsignaled().unwrap();
+}

@@ -7,6 +7,10 @@ fn method(qp: &mut QueuePair<Rc, Rts, Lists>, buf: Buf, cell: RemoteCell) {
     qp.post_send(FetchAndAdd::new(buf, cell, 1)).unwrap();
 }
 
+fn cmp_and_swp(qp: &mut QueuePair<Rc, Rts, Lists>, buf: Buf, cell: RemoteCell) {
+    qp.post_send(CmpAndSwp::new(buf, cell, CompareSwap { compare: 0, swap: 1 })).unwrap();
+}
+
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, buf: Buf, cell: RemoteCell) {
     post_send!(qp, [FetchAndAdd::new(buf, cell, 1)]).unwrap();
 }
