@@ -9,6 +9,15 @@ use crate::sys::handle;
 use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route};
 
 /// A GID, 16 bytes in network order; on RoCE an IPv6 address or a mapped IPv4 one.
+///
+/// It is `union ibv_gid`.
+///
+/// ```
+/// # use proverbs::*;
+/// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
+/// assert_eq!(gid.to_string(), "::ffff:10.0.0.1"); // RoCE v2 over IPv4
+/// assert!(!gid.is_zero() && Gid::default().is_zero());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Gid(pub [u8; 16]);
 
@@ -32,6 +41,19 @@ impl fmt::Debug for Gid {
 }
 
 /// The global route of a path (the GRH that packets carry).
+///
+/// It is `struct ibv_global_route` of ibv_create_ah(3).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, pd, .. } = proverbs::guide::ends()?;
+/// let gid = context.query_gid(1, 1)?;
+/// let route = GlobalRoute { traffic_class: 106, ..GlobalRoute::new(gid, 1) };
+/// let to_myself = AddressVector { global: Some(route), ..AddressVector::roce(1, gid, 1) };
+/// assert_eq!(to_myself.global.map(|route| route.hop_limit), Some(64));
+/// assert!(pd.create_ah(to_myself).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalRoute {
     /// The destination.
@@ -54,6 +76,17 @@ impl GlobalRoute {
 }
 
 /// An address vector. On RoCE the global route is required (R5.4); on InfiniBand a LID alone may do.
+///
+/// It is `struct ibv_ah_attr` of ibv_create_ah(3).
+///
+/// ```
+/// # use proverbs::*;
+/// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
+/// let roce = AddressVector::roce(1, gid, 1); // port 1, from entry 1 of its GID table
+/// assert_eq!(roce.global, Some(GlobalRoute::new(gid, 1)));
+/// let infiniband = AddressVector::infiniband(1, 4); // port 1, to LID 4
+/// assert_eq!((infiniband.dlid, infiniband.global), (4, None));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressVector {
     /// The port to send from. In a transition of an RC or UC queue pair it is the queue pair's own,
@@ -127,6 +160,20 @@ impl fmt::Display for AddressVector {
 /// An address handle. To send with it, give it to a UD queue pair with
 /// [`add_address_handle`](crate::QueuePair::add_address_handle), which keeps it alive as long as a work
 /// request names it (R5.3).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::DatagramEnds { context, pd, mut a, .. } = proverbs::guide::datagram_ends()?;
+/// let gid = context.query_gid(1, 1)?;
+/// let ah: AddressHandle = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let name: AhIndex = a.add_address_handle(ah)?; // it is the queue pair's now
+/// assert!(a.remove_address_handle(name));        // and gone, unless a send names it
+/// assert_eq!(a.reap_address_handles(), 0);       // none waits for its last send
+///
+/// let unused = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// unused.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct AddressHandle {
     pub(crate) handle: handle::Ah,
     pub(crate) pd: u32,
@@ -149,7 +196,10 @@ impl AddressHandle {
         }
     }
 
-    /// Destroys it; if the device refuses, it comes back.
+    /// Destroys it (`ibv_destroy_ah`).
+    ///
+    /// # Errors
+    /// The device refused: [`ErrorKind::Os`](crate::ErrorKind::Os) with its errno, and the handle comes back.
     pub fn destroy(mut self) -> Result<(), crate::Refused<Self>> {
         match self.handle.close() {
             Ok(()) => Ok(()),

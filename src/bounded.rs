@@ -5,8 +5,16 @@ use std::fmt;
 use crate::sys::types::ibv_mtu;
 
 macro_rules! bounded {
-    ($(#[$doc:meta])* $name:ident($int:ty) <= $max:expr, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident($int:ty) <= $max:literal, $what:literal) => {
         $(#[$doc])*
+        ///
+        /// ```
+        #[doc = concat!("# use proverbs::", stringify!($name), ";")]
+        #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, ").map(", stringify!($name), "::get), Some(", $max, "));")]
+        #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, " + 1), None);")]
+        #[doc = concat!("let error = ", stringify!($name), "::try_from(", $max, " + 1).unwrap_err();")]
+        #[doc = concat!("assert_eq!((error.what, error.max), (\"", $what, "\", ", $max, "));")]
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name($int);
 
@@ -40,7 +48,13 @@ macro_rules! bounded {
     };
 }
 
-/// A value that does not fit its field.
+/// A value that does not fit its field of ibv_modify_qp(3) or ibv_create_ah(3).
+///
+/// ```
+/// # use proverbs::*;
+/// let error: OutOfRange = Psn::try_from(1 << 24).unwrap_err();
+/// assert_eq!(error.to_string(), "PSN 16777216 exceeds 16777215");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     /// The attribute, in verbs terms.
@@ -60,11 +74,11 @@ impl fmt::Display for OutOfRange {
 impl std::error::Error for OutOfRange {}
 
 bounded! {
-    /// A packet sequence number, 24 bits (rule R8.7).
+    /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3); R8.7).
     Psn(u32) <= 0xff_ffff, "PSN"
 }
 bounded! {
-    /// A queue pair number, 24 bits.
+    /// A queue pair number, 24 bits (`dest_qp_num` of ibv_modify_qp(3)).
     Qpn(u32) <= 0xff_ffff, "queue pair number"
 }
 bounded! {
@@ -72,12 +86,12 @@ bounded! {
     RetryCount(u8) <= 7, "retry_cnt"
 }
 bounded! {
-    /// A service level, 4 bits.
+    /// A service level, 4 bits (`sl` of ibv_create_ah(3)).
     #[derive(Default)]
     ServiceLevel(u8) <= 15, "service level"
 }
 bounded! {
-    /// The RNR NAK timer code, 5 bits: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491 ms, 0 is 655 ms.
+    /// The RNR NAK timer code, 5 bits (`min_rnr_timer` of ibv_modify_qp(3)): 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491 ms, 0 is 655 ms.
     MinRnrTimer(u8) <= 31, "min_rnr_timer"
 }
 bounded! {
@@ -104,7 +118,13 @@ impl ResponderDepth {
     pub const ONE: ResponderDepth = ResponderDepth(1);
 }
 
-/// Reads and atomics that this side may have outstanding: at least 1 (R4.6).
+/// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)): at least 1 (R4.6).
+///
+/// ```
+/// # use proverbs::*;
+/// assert_eq!(ReadDepth::new(16).map(ReadDepth::get), Some(16));
+/// assert_eq!(ReadDepth::new(0), None); // a queue pair without reads has `NoReads` in its profile
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadDepth(u8);
 
@@ -123,7 +143,15 @@ impl ReadDepth {
     }
 }
 
-/// RNR retries before `RNR_RETRY_EXC_ERR`.
+/// RNR retries before `RNR_RETRY_EXC_ERR` (`rnr_retry` of ibv_modify_qp(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// let twice = RnrRetry::Times(RnrRetries::try_from(2)?);
+/// let attr = RcRts::<DefaultProfile> { rnr_retry: twice, ..RcRts::new(Psn::try_from(0)?, ReadDepth::ONE) };
+/// assert_ne!(attr.rnr_retry, RnrRetry::Infinite); // which is what `new` takes
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RnrRetry {
     /// Give up after so many, 0 to 6.
@@ -133,7 +161,7 @@ pub enum RnrRetry {
 }
 
 bounded! {
-    /// A finite number of RNR retries, 0 to 6.
+    /// A finite number of RNR retries, 0 to 6 (`rnr_retry` of ibv_modify_qp(3); R8.11).
     RnrRetries(u8) <= 6, "rnr_retry"
 }
 
@@ -146,7 +174,18 @@ impl RnrRetry {
     }
 }
 
-/// The local ACK timeout of a reliable connection.
+/// The local ACK timeout of a reliable connection (`timeout` of ibv_modify_qp(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// // 4.096 µs * 2^20: 4.3 s.
+/// let patient = Timeout::exponent(20).ok_or("1 to 31")?;
+/// assert_ne!(patient, Timeout::MS_67);
+/// assert_eq!(Timeout::exponent(0), None); // C's 0 is `Timeout::Infinite`
+/// let Timeout::Exponent(exponent) = patient else { return Ok(()) };
+/// let _: TimeoutExponent = exponent;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// 4.096 µs * 2^exponent, exponent 1 to 31.
@@ -155,7 +194,7 @@ pub enum Timeout {
     Infinite,
 }
 
-/// The exponent of a finite timeout, 1 to 31.
+/// The exponent of a finite timeout, 1 to 31 (`timeout` of ibv_modify_qp(3)). It comes from [`Timeout`]'s `exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeoutExponent(u8);
 
@@ -180,14 +219,25 @@ impl Timeout {
     }
 }
 
-/// A path MTU (R8.6).
+/// A path MTU (`path_mtu` of ibv_modify_qp(3); R8.6).
+///
+/// ```
+/// # use proverbs::*;
+/// assert_eq!(Mtu::from_bytes(4096), Some(Mtu::Bytes4096));
+/// assert_eq!(Mtu::Bytes1024.bytes(), 1024);
+/// assert_eq!(Mtu::from_bytes(1500), None); // Ethernet's, not a path's
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub enum Mtu {
+    /// 256 bytes of payload in a packet.
     Bytes256,
+    /// 512 bytes.
     Bytes512,
+    /// 1024 bytes: what rdma-core's examples use.
     Bytes1024,
+    /// 2048 bytes.
     Bytes2048,
+    /// 4096 bytes.
     Bytes4096,
 }
 
@@ -219,6 +269,14 @@ impl Mtu {
 }
 
 /// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair (R5.6).
+///
+/// ```
+/// # use proverbs::*;
+/// let key = PrivilegedQkey::new(0x8001_0000).ok_or("bit 31 is not set")?;
+/// assert_eq!((QpQkey::Privileged(key), key.get()), (QpQkey::Privileged(key), 0x8001_0000));
+/// assert_eq!(PrivilegedQkey::new(0x1111_1111), None); // that is an ordinary `Qkey`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivilegedQkey(u32);
 

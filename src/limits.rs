@@ -5,10 +5,17 @@
 
 use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U, U1};
 
-/// A limit of `N` (scatter/gather elements, or bytes of inline data).
+/// A [`Limit`] of `N`: scatter/gather elements, or bytes of inline data (R3.1, R2.7).
 pub enum Max<const N: usize> {}
 
-/// A `Max<N>`.
+/// A [`Max<N>`](Max): `max_send_sge`, `max_recv_sge` or `max_inline_data` of ibv_create_qp(3), fixed by the
+/// [`Profile`](crate::Profile).
+///
+/// ```
+/// # use proverbs::*;
+/// assert_eq!(<Max<64> as Limit>::VALUE, 64);
+/// assert_eq!(<DefaultProfile as Profile>::MaxInline::VALUE, 64);
+/// ```
 pub trait Limit: sealed::Sealed + 'static {
     /// The number.
     const VALUE: u32;

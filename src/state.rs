@@ -5,39 +5,80 @@
 
 use crate::sys::types::ibv_qp_state;
 
-/// Created or reset: nothing may be posted.
+/// RESET ([`State`]), created or reset: nothing may be posted.
 pub enum Reset {}
-/// Receives may be posted; nothing arrives yet.
+/// INIT ([`State`]): receives may be posted; nothing arrives yet.
 pub enum Init {}
-/// Ready to receive.
+/// RTR ([`State`]), ready to receive.
 pub enum Rtr {}
-/// Ready to send, as far as this program knows.
+/// RTS ([`State`]), ready to send, as far as this program knows (R8.15).
 pub enum Rts {}
-/// Send queue drained: sends are accepted and held.
+/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19).
 pub enum Sqd {}
-/// Send queue error (UC and UD): found by `query`, left with `modify`.
+/// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
 pub enum Sqe {}
-/// Error: everything posted is flushed.
+/// ERR ([`State`]): everything posted is flushed (R8.19).
 pub enum Error {}
 
-/// A state of the queue pair state machine.
+/// A state of the queue pair state machine (ibv_modify_qp(3), R8.1): the second type parameter of a
+/// [`QueuePair`](crate::QueuePair).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { a, .. } = proverbs::guide::ends()?;
+/// /// Whatever state it is in.
+/// fn names<S: State>(_: &QueuePair<Rc, S>) -> &'static str {
+///     S::NAME
+/// }
+/// let qp: QueuePair<Rc, Rts> = a;
+/// assert_eq!(names(&qp), "Rts");
+/// let qp: QueuePair<Rc, Sqd> = qp.modify(Drain::default())?;
+/// let qp: QueuePair<Rc, Error> = qp.to_error()?;
+/// let (qp, _): (QueuePair<Rc, Reset>, _) = qp.reset()?;
+/// let qp: QueuePair<Rc, Init> =
+///     qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// assert_eq!(names(&qp), "Init");
+///
+/// // On the way to RTS, and what a send error leaves on UC and UD (R8.16):
+/// fn ready(qp: QueuePair<Uc, Rtr>) -> Result<QueuePair<Uc, Rts>, VerbsError> {
+///     Ok(qp.modify(UcRts { sq_psn: Psn::try_from(0)?, optional: UcRtsOptional::default() })?)
+/// }
+/// fn recovered(qp: QueuePair<Uc, Sqe>) -> Result<QueuePair<Uc, Rts>, VerbsError> {
+///     Ok(qp.modify(UcReturn::default())?)
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait State: sealed::Sealed + 'static {
-    /// The name in the manual pages.
+    /// The name of the type, for messages; [`QpState::name`] has the manual pages'.
     const NAME: &'static str;
     #[doc(hidden)]
     const STATE: QpState;
 }
 
-/// A state as a value, for what is known at run time only.
+/// A state as a value, for what is known at run time only (`enum ibv_qp_state`).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { a, .. } = proverbs::guide::ends()?;
+/// assert_eq!(a.query()?.state, Some(QpState::Rts));
+/// assert_eq!(QpState::Error.name(), "ERR"); // as the manual pages have it
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum QpState {
+    /// RESET.
     Reset,
+    /// INIT.
     Init,
+    /// RTR, ready to receive.
     Rtr,
+    /// RTS, ready to send.
     Rts,
+    /// SQD, send queue drained.
     Sqd,
+    /// SQE, send queue error.
     Sqe,
+    /// ERR.
     Error,
 }
 

@@ -2,14 +2,28 @@
 
 use crate::sys::types::ibv_qp_type;
 
-/// Reliable connected: every opcode, acknowledged and in order.
+/// Reliable connected (`IBV_QPT_RC`, a [`Transport`]): every opcode, acknowledged and in order.
 pub enum Rc {}
-/// Unreliable connected: SEND and RDMA WRITE, lost messages are not told.
+/// Unreliable connected (`IBV_QPT_UC`, a [`Transport`]): SEND and RDMA WRITE, lost messages are not told.
 pub enum Uc {}
-/// Unreliable datagram: SEND only, one packet a message, a destination in each.
+/// Unreliable datagram (`IBV_QPT_UD`, a [`Transport`]): SEND only, one packet a message, a destination in each.
 pub enum Ud {}
 
-/// `Rc`, `Uc` or `Ud`.
+/// [`Rc`], [`Uc`] or [`Ud`]: the first type parameter of a [`QueuePair`](crate::QueuePair), `qp_type` of
+/// ibv_create_qp(3). It decides which opcodes may be posted (R1.1).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, cq, .. } = proverbs::guide::ends()?;
+/// fn name<T: Transport, S: State>(_: &QueuePair<T, S>) -> &'static str {
+///     T::NAME
+/// }
+/// let depth = Depth { send: 4, recv: 4 };
+/// assert_eq!(name(&pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?), "RC");
+/// assert_eq!(name(&pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, depth)?), "UC");
+/// assert_eq!(name(&pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?), "UD");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Transport: sealed::Sealed + 'static {
     /// The name in the manual pages.
     const NAME: &'static str;

@@ -19,7 +19,7 @@ mod ends;
 
 #[cfg(feature = "loopback")]
 #[doc(hidden)]
-pub use ends::{Ends, ends, poll};
+pub use ends::{DatagramEnds, Ends, datagram_ends, ends, ends_of, poll};
 
 #[doc = include_str!("queue_pairs.md")]
 pub mod queue_pairs {}
