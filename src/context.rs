@@ -25,6 +25,9 @@ use crate::sys::{device, handle};
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the list. A machine without RDMA support in its kernel has no devices, which is none.
 pub fn devices() -> Result<Vec<String>, Error> {
     match device::names() {
         Ok(names) => Ok(names),
@@ -35,6 +38,14 @@ pub fn devices() -> Result<Vec<String>, Error> {
 }
 
 /// Whether a program with registered memory may fork (`ibv_is_fork_initialized`, R17.4).
+///
+/// ```
+/// # use proverbs::*;
+/// match fork_status() {
+///     ForkStatus::Disabled => println!("do not fork while memory is registered"),
+///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkStatus {
     /// It may not: registered pages would be the child's or the parent's, by chance.
@@ -45,7 +56,7 @@ pub enum ForkStatus {
     Unneeded,
 }
 
-/// What a fork would do to registered memory. A child may not use verbs objects in any case (R17.5).
+/// What a fork would do to registered memory, see [`ForkStatus`]. A child may not use verbs objects in any case (R17.5).
 pub fn fork_status() -> ForkStatus {
     match device::fork_status() {
         2 => ForkStatus::Unneeded,
@@ -54,7 +65,22 @@ pub fn fork_status() -> ForkStatus {
     }
 }
 
-/// An open device.
+/// An open device (`ibv_open_device`): queries, and what everything else is made from.
+///
+/// ```
+/// # use proverbs::*;
+/// let context = proverbs::loopback::Fabric::new().open_device(); // or Context::open("mlx5_0")?
+/// assert_eq!(context.name(), "loop0");
+/// assert!(context.query_device()?.max_qp_wr >= 16);
+/// assert_eq!(context.query_pkey(1, 0)?, 0xffff); // the default partition
+/// let channel = context.create_comp_channel()?;
+/// let cq: CompletionQueue = context.create_cq_on(64, &channel)?; // events of `cq` come by `channel`
+///
+/// let context = context.destroy().unwrap_err().object; // objects of it exist: refused, and back
+/// drop((cq, channel));
+/// context.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Context {
     pub(crate) handle: Arc<handle::Context>,
@@ -69,6 +95,9 @@ impl Context {
     /// assert!(error.to_string().contains("no device is called nonesuch"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] with the names that there are, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn open(name: &str) -> Result<Context, Error> {
         const VERB: &str = "ibv_open_device";
         let found = match device::open(name) {
@@ -98,6 +127,9 @@ impl Context {
     }
 
     /// What the device can do (`ibv_query_device`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query_device(&self) -> Result<DeviceAttr, Error> {
         let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
         let query = self.handle.control().query_device;
@@ -118,6 +150,9 @@ impl Context {
     /// assert!(port.is_active && port.link_layer == LinkLayer::Ethernet);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
     pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
         let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
         let query = self.handle.control().query_port;
@@ -139,6 +174,9 @@ impl Context {
     /// assert!(context.query_gid(1, 15)?.is_zero()); // not filled
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or the table is shorter.
     pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
         let mut gid = ibv_gid { raw: [0; 16] };
         let query = self.handle.control().query_gid;
@@ -154,6 +192,9 @@ impl Context {
     }
 
     /// An entry of a port's P_Key table (`ibv_query_pkey`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or the table is shorter.
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
         let mut pkey = 0;
         let query = self.handle.control().query_pkey;
@@ -168,6 +209,9 @@ impl Context {
     }
 
     /// Allocates a protection domain (`ibv_alloc_pd`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn alloc_pd(&self) -> Result<ProtectionDomain, Error> {
         ProtectionDomain::new(self)
     }
@@ -183,11 +227,17 @@ impl Context {
     /// assert!(cq.capacity() >= 34);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if `cqe` exceeds the device's `max_cqe`, [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
         CompletionQueue::new(self, cqe, None)
     }
 
-    /// As [`create_cq`](Self::create_cq), with events delivered to `channel`.
+    /// As [`create_cq`](Self::create_cq), with events delivered to `channel` (R13.7).
+    ///
+    /// # Errors
+    /// As there, and [`ErrorKind::ContextMismatch`] if the channel is of another context (R12.1).
     pub fn create_cq_on<E: Entry>(
         &self,
         cqe: u32,
@@ -197,11 +247,17 @@ impl Context {
     }
 
     /// Creates a completion channel (`ibv_create_comp_channel`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EMFILE if the process has no descriptor left.
     pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
         CompletionChannel::new(self)
     }
 
-    /// Closes the device. Objects made from it must be gone, or the context comes back.
+    /// Closes the device (`ibv_close_device`). Objects made from it must be gone, or the context comes back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the context comes back: EBUSY if objects made from it exist.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         match Arc::try_unwrap(self.handle) {
             Ok(mut handle) => match handle.close() {

@@ -86,7 +86,13 @@ pub struct DeviceAttr {
     pub local_ca_ack_delay: u8,
 }
 
-/// A GUID, 8 bytes in network order. It prints as `ibv_devinfo` prints it.
+/// A GUID, 8 bytes in network order (`node_guid` of ibv_query_device(3)). It prints as `ibv_devinfo` prints it.
+///
+/// ```
+/// # use proverbs::*;
+/// let guid = Guid([0x02, 0x00, 0x0a, 0xff, 0xfe, 0, 0, 1]);
+/// assert_eq!(guid.to_string(), "0200:0aff:fe00:0001");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Guid(pub [u8; 8]);
 
@@ -104,7 +110,18 @@ impl fmt::Debug for Guid {
 }
 
 bitflags! {
-    /// Optional abilities of a device (`device_cap_flags`). Bits without a name here are kept.
+    /// Optional abilities of a device (`device_cap_flags` of ibv_query_device(3)). Bits without a name here are kept.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+    /// let can = context.query_device()?.device_cap_flags;
+    /// for (name, _) in can.iter_names() {
+    ///     println!("{name}");
+    /// }
+    /// assert!(!can.contains(DeviceCap::XRC));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct DeviceCap: u32 {
         /// Queues can be resized.
@@ -158,7 +175,15 @@ bitflags! {
     }
 }
 
-/// What a device's atomics are atomic with.
+/// What a device's atomics are atomic with (`atomic_cap` of ibv_query_device(3); R4.9).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+/// // Cells that peers add to are not changed by the processor meanwhile: the device does not promise that.
+/// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicCap {
     /// There are none.
@@ -215,6 +240,15 @@ impl DeviceAttr {
 }
 
 /// The state of a port (ibv_query_port(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+/// let port: PortAttr = context.query_port(1)?;
+/// assert_eq!((port.state, port.link_layer), (PortState::Active, LinkLayer::Ethernet));
+/// assert_eq!((port.active_mtu, port.lid), (Some(Mtu::Bytes4096), 0)); // RoCE: no LIDs
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PortAttr {
@@ -251,7 +285,7 @@ pub struct PortAttr {
     pub lane_speed: Option<u16>,
 }
 
-/// How far a link is.
+/// How far a link is (`state` of ibv_query_port(3), in a [`PortAttr`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
     /// Nothing at the other end, or disabled.
@@ -268,7 +302,7 @@ pub enum PortState {
     Unknown,
 }
 
-/// What a port is plugged into.
+/// What a port is plugged into (`link_layer` of ibv_query_port(3), in a [`PortAttr`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
     /// An InfiniBand subnet: peers have LIDs.

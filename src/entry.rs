@@ -6,10 +6,26 @@ use crate::buf::header::{Header, word};
 use crate::buf::{Buf, BufList, Lent, SharedBuf};
 use crate::mr::OpenBuf;
 
-/// The type of what a completion queue gives back: [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`],
+/// What a completion queue gives back, where C has a `wr_id` (ibv_poll_cq(3)): [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`],
 /// [`AnyBuf`] for a mixture of them, or [`Raw`] for the `unsafe` path that keeps no books.
 ///
 /// A work request without a buffer (inline, or of zero length) has no entry, whatever the type.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, pd, .. } = proverbs::guide::ends()?;
+/// // A queue pair that sends buffers, shared buffers and pieces of open regions:
+/// profile! { Mixed { entry: AnyBuf } }
+///
+/// /// Buffers that came home, of whatever type.
+/// fn count<E: Entry>(home: &[E]) -> usize {
+///     home.len()
+/// }
+/// assert_eq!(count::<AnyBuf>(&[]), 0);
+/// let cq: CompletionQueue<AnyBuf> = context.create_cq(32)?; // the same entry
+/// pd.create_qp::<Rc, Mixed>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Entry: sealed::Sealed + Sized + 'static {
     /// # Safety
     /// `word` came from `into_word` of the same type, and is given up.
@@ -49,7 +65,21 @@ pub trait Entry: sealed::Sealed + Sized + 'static {
     }
 }
 
-/// An entry of the safe path: anything but [`Raw`].
+/// An entry of the safe path: any [`Entry`] but [`Raw`] (R11.1).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut cq, .. } = proverbs::guide::ends()?;
+/// /// Polls once and keeps what came home.
+/// fn gather<E: Owned>(cq: &mut CompletionQueue<E>, home: &mut Vec<E>) -> Result<(), VerbsError> {
+///     cq.poll()?.for_each(|completion| home.extend(completion.into_entry()));
+///     Ok(())
+/// }
+/// let mut home: Vec<Buf> = Vec::new();
+/// gather(&mut cq, &mut home)?;
+/// assert!(home.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` keeps no books: this queue pair posts only with `unsafe`",
     label = "this queue pair's entry is `{Self}`",
@@ -57,10 +87,33 @@ pub trait Entry: sealed::Sealed + Sized + 'static {
 )]
 pub trait Owned: Entry {}
 
-/// No entry: the caller chooses the wr_id and keeps the books (the `unsafe` path).
+/// No entry: the caller chooses the wr_id and keeps the books. The `unsafe` path, shown at
+/// [`Sge`](crate::Sge).
 pub enum Raw {}
 
-/// Any buffer: what a queue pair gives back that posts several kinds.
+/// Any buffer: the [`Entry`] of a queue pair that posts several kinds.
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Mixed { entry: AnyBuf } }
+///
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends_of::<Mixed>()?;
+/// # let region = pd.register::<RemoteAll>(256)?;
+/// # let at = region.remote();
+/// a.post_send(RdmaRead::new(pool.take().ok_or("no buffer")?, at.read()))?;
+/// a.post_send(RdmaWrite::new(pool.take().ok_or("no buffer")?.freeze(), at.write()))?;
+/// a.post_send(RdmaWrite::new(region.piece(0, 8)?, at.write()))?;
+/// let mut bufs = 0;
+/// for entry in proverbs::guide::poll(&mut cq, 3)?.into_iter().flatten() {
+///     match entry {
+///         AnyBuf::Shared(shared) => assert_eq!(shared.len(), 256),
+///         AnyBuf::Open(piece) => assert_eq!(piece.len(), 8),
+///         other => bufs += other.into_buf().is_some() as u32, // or `into_list`
+///     }
+/// }
+/// assert_eq!(bufs, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum AnyBuf<C: 'static = ()> {
     /// An exclusive buffer.
@@ -83,6 +136,12 @@ impl<C> AnyBuf<C> {
     }
 
     /// The list, if it is one.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// let list: AnyBuf = BufList::new().into();
+    /// assert!(list.into_list().is_some_and(|list| list.is_empty()));
+    /// ```
     pub fn into_list(self) -> Option<BufList<C>> {
         match self {
             AnyBuf::List(list) => Some(list),

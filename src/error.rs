@@ -7,6 +7,22 @@ use crate::bounded::OutOfRange;
 use crate::state::QpState;
 
 /// A verb of the control path was refused; nothing changed.
+///
+/// Its text names the verb, what was asked and what is possible; `errno` is what ibv_create_qp(3) and its like return.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+/// let error: VerbsError = context.create_cq::<Buf>(u32::MAX).unwrap_err();
+/// assert_eq!(error.to_string(), "ibv_create_cq: cqe 4294967295 exceeds 1048576");
+/// assert_eq!(error.verb(), "ibv_create_cq");
+/// assert!(matches!(error.kind(), ErrorKind::Limit { max: 1048576, .. }));
+/// assert_eq!(error.errno(), None); // it was not the system that refused
+///
+/// let error = context.query_port(9).unwrap_err();
+/// assert_eq!(error.errno(), Some(22)); // EINVAL
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Error(Box<Inner>);
 
 /// Behind a pointer, so that the results of hot functions stay in registers.
@@ -15,7 +31,9 @@ struct Inner {
     kind: ErrorKind,
 }
 
-/// Why a verb was refused.
+/// Why a verb was refused: what ibv_create_qp(3) and its like tell by an errno.
+///
+/// See [`VerbsError`](crate::VerbsError) for an example: `matches!(error.kind(), ErrorKind::Limit { .. })`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -203,6 +221,16 @@ impl From<OutOfRange> for Error {
 /// A refused transition or destruction: the object as it was, and why.
 ///
 /// `?` in a function that returns [`Error`] keeps the reason and drops the object.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, pd: _pd, .. } = proverbs::guide::ends()?;
+/// let refused: Refused<Context> = context.destroy().unwrap_err(); // `_pd` and more exist
+/// assert!(refused.error.to_string().starts_with("ibv_close_device: EBUSY"));
+/// let context = refused.object; // as it was
+/// assert!(context.query_port(1).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Refused<T> {
     /// The object, in its old state.
     pub object: T,

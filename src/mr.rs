@@ -145,7 +145,38 @@ impl Drop for Registered {
     }
 }
 
-/// The rights of a region. LOCAL_WRITE goes with every one that writes (R6.1).
+/// The rights of a region (`access` of ibv_reg_mr(3)). LOCAL_WRITE goes with every one that writes (R6.1).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+/// let readers = pd.register::<RemoteRead>(64)?.remote();
+/// let _: RemoteAddr<ToRead> = readers.read();
+/// let writers = pd.register::<RemoteWrite>(64)?.remote();
+/// let _: RemoteAddr<ToWrite> = writers.write();
+/// let counters = pd.register::<RemoteAtomic>(64)?.remote();
+/// let _: RemoteCell = counters.atomic(8)?;
+/// let both = pd.register::<RemoteReadWrite>(64)?;      // or `RemoteAll`, with atomics
+/// let _: RemoteSlice<RemoteRead> = both.export();      // a key for those who only read
+/// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for the `unsafe` path
+/// assert_eq!((both.len(), mine.len()), (64, 64));
+///
+/// /// Whatever rights let it be read.
+/// fn start<A: GrantsRead>(from: &RemoteSlice<A>) -> RemoteAddr<ToRead> {
+///     from.read()
+/// }
+/// let _ = start(&both.remote());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A right that was not granted does not compile:
+///
+/// ```compile_fail
+/// # use proverbs::*;
+/// fn write(readers: RemoteSlice<RemoteRead>) {
+///     readers.write(); // `RemoteRead` does not grant RDMA WRITE
+/// }
+/// ```
 pub trait Access: sealed::Sealed + 'static {
     #[doc(hidden)]
     const FLAGS: u32;
@@ -154,35 +185,69 @@ pub trait Access: sealed::Sealed + 'static {
     const NAME: &'static str;
 }
 
-/// Rights under which the peer may read (REMOTE_READ).
+/// Rights ([`Access`]) under which the peer may read (`IBV_ACCESS_REMOTE_READ`; R6.7).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA READ",
     label = "the peer exported this without REMOTE_READ",
     note = "the region must be registered, and its key exported, with REMOTE_READ (R6.7)"
 )]
 pub trait GrantsRead: Access {}
-/// Rights under which the peer may write (REMOTE_WRITE).
+/// Rights ([`Access`]) under which the peer may write (`IBV_ACCESS_REMOTE_WRITE`; R6.7).
+///
+/// ```
+/// # use proverbs::*;
+/// fn start<A: GrantsWrite>(to: &RemoteSlice<A>) -> RemoteAddr {
+///     to.write()
+/// }
+/// let _ = (start::<RemoteWrite>, start::<RemoteReadWrite>, start::<RemoteAll>);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA WRITE",
     label = "the peer exported this without REMOTE_WRITE",
     note = "the region must be registered, and its key exported, with REMOTE_WRITE (R6.7)"
 )]
 pub trait GrantsWrite: Access {}
-/// Rights under which the peer may do atomics (REMOTE_ATOMIC).
+/// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`; R4.3).
+///
+/// ```
+/// # use proverbs::*;
+/// fn first<A: GrantsAtomic>(of: &RemoteSlice<A>) -> Result<RemoteCell, OutOfBounds> {
+///     of.atomic(0)
+/// }
+/// let _ = (first::<RemoteAtomic>, first::<RemoteAll>);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant atomics",
     label = "the peer exported this without REMOTE_ATOMIC",
     note = "the region must be registered, and its key exported, with REMOTE_ATOMIC (R4.3)"
 )]
 pub trait GrantsAtomic: Access {}
-/// Rights under which a peer may use a key at all (R6.6).
+/// Rights ([`Access`]) under which a peer may use a key at all (R6.6).
+///
+/// ```
+/// # use proverbs::*;
+/// fn tell<A: Remote>(region: &MemoryRegion<A>) -> [u8; 24] {
+///     region.remote().to_bytes()
+/// }
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+/// assert_eq!(tell(&pd.register::<RemoteRead>(64)?).len(), 24);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` region grants a peer nothing, so it has no rkey",
     label = "this region is for this program only",
     note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)` (R6.6)"
 )]
 pub trait Remote: Access {}
-/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these.
+/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these (R6.7).
+///
+/// ```
+/// # use proverbs::*;
+/// fn for_readers<A: Remote + Includes<RemoteRead>>(of: &MemoryRegion<A>) -> RemoteSlice<RemoteRead> {
+///     of.export()
+/// }
+/// let _ = (for_readers::<RemoteRead>, for_readers::<RemoteReadWrite>, for_readers::<RemoteAll>);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` region cannot export `{B}`",
     label = "the region lacks rights of `{B}`",
@@ -190,17 +255,17 @@ pub trait Remote: Access {}
 )]
 pub trait Includes<B: Access>: Access {}
 
-/// LOCAL_WRITE: the device writes what this program posts; peers have no right.
+/// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device writes what this program posts; peers have no right.
 pub enum LocalWrite {}
-/// REMOTE_READ, and LOCAL_WRITE for what this program posts.
+/// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
 pub enum RemoteRead {}
-/// REMOTE_WRITE.
+/// `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
 pub enum RemoteWrite {}
-/// REMOTE_READ and REMOTE_WRITE.
+/// `IBV_ACCESS_REMOTE_READ` and `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
 pub enum RemoteReadWrite {}
-/// REMOTE_ATOMIC.
+/// `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
 pub enum RemoteAtomic {}
-/// REMOTE_READ, REMOTE_WRITE and REMOTE_ATOMIC.
+/// `IBV_ACCESS_REMOTE_READ`, `IBV_ACCESS_REMOTE_WRITE` and `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
 pub enum RemoteAll {}
 
 macro_rules! rights {
@@ -226,11 +291,30 @@ rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
     => GrantsRead GrantsWrite GrantsAtomic Remote;
     includes RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
 
-/// A registered region with the rights `A`, zeroed at first.
+/// A registered region with the rights `A` (`ibv_reg_mr`), zeroed at first.
 ///
 /// With a remote right, a peer that has the key may touch the bytes at any time, so there is no
 /// `&mut [u8]` to them, and where it may write no `&[u8]` either (R6.12): the region is read and written
 /// by copies and by atomic cells. Pieces of it ([`OpenBuf`]) may be posted as often as wanted.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+/// use std::sync::atomic::Ordering;
+///
+/// let region: MemoryRegion<RemoteAll> = pd.register(4096)?;
+/// assert_eq!((region.len(), region.is_empty()), (4096, false));
+/// region.write_at(0, b"what peers read")?;
+/// region.cell(64)?.fetch_add(1, Ordering::Relaxed);  // 8 bytes, atomically
+/// let key: RemoteSlice<RemoteAll> = region.remote(); // for the peer, over any connection
+///
+/// let piece: OpenBuf = region.piece(128, 32)?;       // to be posted from here
+/// let region = region.destroy().unwrap_err().object; // `piece` may be with the device: refused, and back
+/// drop(piece);
+/// region.destroy()?;
+/// # let _ = key;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct MemoryRegion<A: Access> {
     region: Arc<Registered>,
     _rights: PhantomData<A>,
@@ -260,7 +344,10 @@ impl<A: Access> MemoryRegion<A> {
         Ok((self.region.at(offset), self.region.lkey()))
     }
 
-    /// A handle to `len` bytes from `offset` on, to be posted.
+    /// A handle to `len` bytes from `offset` on, to be posted (R6.12).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::OutOfBounds) if the bytes are not all inside the region, or their number exceeds 32 bits (R3.8).
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
         A: Remote,
@@ -276,7 +363,7 @@ impl<A: Access> MemoryRegion<A> {
         Ok(OpenBuf(lend(self.region.clone(), addr, len, lkey, self.region.pd())))
     }
 
-    /// What a peer needs to reach the whole region, with all its rights.
+    /// What a peer needs to reach the whole region, with all its rights: C's `mr->addr` and `mr->rkey`.
     pub fn remote(&self) -> RemoteSlice<A>
     where
         A: Remote,
@@ -326,6 +413,9 @@ impl<A: Access> MemoryRegion<A> {
     /// assert!(region.read_at(14, &mut out).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::OutOfBounds) if the bytes are not all inside the region; nothing is read then.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.region.check(offset, out.len())?;
         let (mut at, len) = (0, out.len());
@@ -340,6 +430,9 @@ impl<A: Access> MemoryRegion<A> {
     ///
     /// Atomics of the device are atomic among themselves; against the processor's only if the device
     /// says so (R4.9).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::OutOfBounds) if the bytes are not all inside the region, or `misaligned` is set in it (R4.2).
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
         A: Remote,
@@ -355,13 +448,20 @@ impl<A: Access> MemoryRegion<A> {
     }
 
     /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::OutOfBounds) if the bytes are not all inside the region; nothing is written then.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
         self.region.check(offset, bytes.len())?;
         self.region.open().write(offset, bytes);
         Ok(())
     }
 
-    /// Deregisters and frees. Handles to pieces of it must be gone, or the region comes back.
+    /// Deregisters and frees (`ibv_dereg_mr`). Handles to pieces of it must be gone, or the region comes back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region comes back: EBUSY if pieces of it exist. If the device refuses, the memory stays
+    /// registered (R6.9).
     pub fn destroy(self) -> Result<(), crate::Refused<Self>> {
         match Arc::try_unwrap(self.region) {
             Ok(mut region) => match region.close() {

@@ -6,6 +6,28 @@ use crate::buf::Lent;
 
 /// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of a
 /// READ. It keeps the region registered. Cloning allocates a small header.
+///
+/// It is made by [`MemoryRegion::piece`](crate::MemoryRegion::piece), and comes back with the completion (`sg_list` of
+/// ibv_post_send(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Copier { entry: OpenBuf } }
+///
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pd, .. } = proverbs::guide::ends_of::<Copier>()?;
+/// let mine = pd.register::<RemoteRead>(64)?; // open to peers, and posted from here as well
+/// # let region = pd.register::<RemoteAll>(64)?;
+/// # let theirs = region.remote();
+/// # region.write_at(0, b"at the peer")?;
+/// let piece: OpenBuf = mine.piece(8, 11)?;
+/// assert_eq!((piece.len(), piece.is_empty()), (11, false));
+/// a.post_send(RdmaRead::new(piece, theirs.read()))?;
+/// proverbs::guide::poll(&mut cq, 1)?;
+/// let mut read = [0; 11];
+/// mine.read_at(8, &mut read)?;
+/// assert_eq!(&read, b"at the peer");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct OpenBuf(pub(crate) Lent);
 

@@ -13,8 +13,22 @@ use crate::error::{Error, Refused};
 use crate::mr::{Access, AccessFlags, MemoryRegion, Registered};
 use crate::sys::handle;
 
-/// A protection domain. Regions, address handles, shared receive queues and queue pairs of one domain may be
+/// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue pairs of one domain may be
 /// used together.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, mut a, .. } = proverbs::guide::ends()?;
+/// let pd: ProtectionDomain = context.alloc_pd()?;
+/// let other = context.alloc_pd()?;
+/// let stranger = other.create_pool(1, 64)?.take().ok_or("no buffer")?;
+/// let error = a.post_send(Send::new(stranger)).unwrap_err();
+/// assert_eq!(error.kind(), PostErrorKind::PdMismatch);
+/// drop(error);
+/// other.destroy()?;
+/// # drop(pd);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ProtectionDomain {
     pd: Arc<handle::Pd>,
@@ -65,6 +79,19 @@ impl ProtectionDomain {
     /// Registers a region of `count` buffers of `size` bytes each, for sends and receives
     /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the result of
     /// an atomic (R4.1).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let pool = pd.create_pool(64, 4096)?; // 64 buffers of 4096 bytes: one region of 256 KiB
+    /// assert_eq!(pool.available(), 64);
+    /// assert!(pd.create_pool(0, 4096).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if a number exceeds 2^31 - 1, [`ErrorKind::Os`](crate::ErrorKind::Os)
+    /// otherwise: EINVAL if there would be no byte (R6.4), ENOMEM if memory or `ulimit -l` do not suffice.
     pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
         self.create_pool_with(count, size, |_| ())
     }
@@ -80,6 +107,9 @@ impl ProtectionDomain {
     /// assert!(buf.context().starts_with("buffer ")); // stays with it, through posts and completions
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// As for [`create_pool`](Self::create_pool).
     pub fn create_pool_with<C: 'static>(
         &self,
         count: usize,
@@ -112,6 +142,9 @@ impl ProtectionDomain {
     /// # let _ = at_peer;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 (R6.4), ENOMEM if memory or `ulimit -l` do not suffice.
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
         MemoryRegion::new(self, len)
     }
@@ -126,11 +159,18 @@ impl ProtectionDomain {
     /// ah.destroy()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL on RoCE if there is no global route (R5.4), or if the GID index is not filled
+    /// (R8.5).
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }
 
-    /// Deallocates it. Objects made from it must be gone, or the domain comes back.
+    /// Deallocates it (`ibv_dealloc_pd`). Objects made from it must be gone, or the domain comes back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the domain comes back: EBUSY if objects made from it exist.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let id = self.id;
         match Arc::try_unwrap(self.pd) {

@@ -4,10 +4,43 @@ use crate::bounded::ReadDepth;
 use crate::entry::Entry;
 use crate::limits::{Limit, Max};
 
-/// Everything about a queue pair that is fixed at creation besides its transport.
+/// Everything about a queue pair that is fixed at creation besides its transport (`struct ibv_qp_init_attr` of
+/// ibv_create_qp(3)).
 ///
 /// A profile is a name for a set of choices: implement it for an empty type of your own, or let
 /// [`profile!`](crate::profile!) do so with defaults. Depths are numbers at run time.
+///
+/// ```
+/// # use proverbs::*;
+/// /// Streams WRITEs out of up to four buffers, and never reads.
+/// enum Stream {}
+///
+/// impl Profile for Stream {
+///     type Receive = OwnRq;
+///     type Signaling = Selective;
+///     type MaxSendSge = Max<4>;
+///     type MaxRecvSge = Max<1>;
+///     type MaxInline = Max<128>;
+///     type Initiator = NoReads;
+///     type Entry = BufList;
+/// }
+///
+/// /// A library that takes any profile says what it needs of it.
+/// fn limits<P: Profile<Receive: ReceiveSource, Signaling: Signaling, Initiator: Initiator>>() -> (u32, u32) {
+///     (P::MaxSendSge::VALUE, P::MaxInline::VALUE)
+/// }
+/// assert_eq!(limits::<Stream>(), (4, 128));
+/// assert_eq!(limits::<DefaultProfile>(), (1, 64));
+/// ```
+///
+/// The same by [`profile!`](crate::profile!), which knows the defaults:
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Stream { signaling: Selective, max_send_sge: 4, max_inline: 128, initiator: NoReads, entry: BufList } }
+/// profile! { Reader { receive: OwnRq, signaling: SignalAll, initiator: Reads } } // as they are anyway
+/// profile! { Server { receive: SharedRq } }
+/// ```
 pub trait Profile: 'static {
     /// [`OwnRq`] or [`SharedRq`].
     type Receive: ReceiveSource;
@@ -25,7 +58,8 @@ pub trait Profile: 'static {
     type Entry: Entry;
 }
 
-/// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline.
+/// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the [`Profile`] of a
+/// queue pair whose type names none.
 pub enum DefaultProfile {}
 
 impl Profile for DefaultProfile {
@@ -87,32 +121,32 @@ macro_rules! __profile {
     (entry []) => { $crate::Buf };
 }
 
-/// Receives come from the queue pair's own receive queue.
+/// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]).
 pub enum OwnRq {}
-/// Receives come from a shared receive queue: `post_recv` does not exist (rule R7.1).
+/// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not exist (R7.1).
 pub enum SharedRq {}
 
-/// [`OwnRq`] or [`SharedRq`].
+/// [`OwnRq`] or [`SharedRq`] (`srq` of ibv_create_qp(3)).
 pub trait ReceiveSource: sealed::Sealed + 'static {}
 impl ReceiveSource for OwnRq {}
 impl ReceiveSource for SharedRq {}
 
-/// Every send completes (`sq_sig_all`): there is no `.signaled()` to write.
+/// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is no `.signaled()` to write.
 pub enum SignalAll {}
-/// A send completes when it, or the list that it ends, asks for it.
+/// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`]; R2.4).
 pub enum Selective {}
 
-/// [`SignalAll`] or [`Selective`].
+/// [`SignalAll`] or [`Selective`] (`sq_sig_all` of ibv_create_qp(3)).
 pub trait Signaling: sealed::Sealed + crate::in_flight::SendMode + 'static {}
 impl Signaling for SignalAll {}
 impl Signaling for Selective {}
 
-/// The queue pair issues RDMA READs and atomics.
+/// The queue pair issues RDMA READs and atomics (`initiator` of a [`Profile`]; R4.6).
 pub enum Reads {}
-/// The queue pair issues none: its initiator depth is 0 (R4.6).
+/// The queue pair issues none (`initiator` of a [`Profile`]): its initiator depth is 0 (R4.6).
 pub enum NoReads {}
 
-/// [`Reads`] or [`NoReads`].
+/// [`Reads`] or [`NoReads`] (`max_rd_atomic` of ibv_modify_qp(3)).
 pub trait Initiator: sealed::Sealed + 'static {
     /// The initiator depth that RTR -> RTS needs: [`ReadDepth`], or nothing to say.
     type Depth: InitiatorDepth;
@@ -124,11 +158,29 @@ impl Initiator for NoReads {
     type Depth = NoDepth;
 }
 
-/// The initiator depth of a queue pair without reads: 0.
+/// The initiator depth of a queue pair without reads: 0 (R4.6), an [`InitiatorDepth`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoDepth;
 
-/// [`ReadDepth`] or [`NoDepth`].
+/// [`ReadDepth`] or [`NoDepth`] (`max_rd_atomic` of ibv_modify_qp(3); R4.6).
+///
+/// ```
+/// # use proverbs::*;
+/// /// RTR -> RTS, whatever the profile says of reads.
+/// fn ready<P: Profile>(
+///     qp: QueuePair<Rc, Rtr, P>,
+///     depth: <P::Initiator as Initiator>::Depth,
+/// ) -> Result<QueuePair<Rc, Rts, P>, VerbsError> {
+///     fn show(depth: impl InitiatorDepth) {
+///         println!("{depth:?}");
+///     }
+///     show(depth);
+///     Ok(qp.modify(RcRts::new(Psn::try_from(0)?, depth))?)
+/// }
+/// profile! { Writer { initiator: NoReads } }
+/// let _ = |qp| ready::<Writer>(qp, NoDepth);
+/// let _ = |qp| ready::<DefaultProfile>(qp, ReadDepth::ONE);
+/// ```
 pub trait InitiatorDepth: Copy + std::fmt::Debug + sealed::Sealed {
     /// The least that there is: 1, or nothing.
     #[doc(hidden)]

@@ -4,11 +4,31 @@ use std::marker::PhantomData;
 
 use crate::mr::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 
-/// A piece of a peer's region: address, length and rkey, as the peer exported them, with the rights
+/// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer exported them, with the rights
 /// `A` that it granted.
 ///
 /// It is plain data and travels by whatever means two programs have: [`to_bytes`](Self::to_bytes) is one
 /// form. What the peer says is not checked here but by the peer's device, at each access.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteAll>(64)?;
+/// let told: [u8; 24] = region.export::<RemoteReadWrite>().to_bytes();
+///
+/// // At the peer, who says which rights it expects:
+/// assert!(RemoteSlice::<RemoteRead>::from_bytes(&told).is_none());
+/// let remote = RemoteSlice::<RemoteReadWrite>::from_bytes(&told).ok_or("other rights")?;
+/// assert_eq!((remote.len(), remote.is_empty()), (64, false));
+/// let second_half = remote.slice(32, 32)?;
+/// let (_from, _to) = (second_half.read(), second_half.write()); // for RdmaRead and RdmaWrite
+///
+/// // From a program that has a format of its own:
+/// let counters = RemoteSlice::<RemoteAtomic>::from_parts(0x7f00_0000, 16, 0x1234);
+/// assert!(counters.atomic(8).is_ok());
+/// assert!(counters.atomic(4).unwrap_err().misaligned);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RemoteSlice<A: Access> {
     pub(crate) addr: u64,
     pub(crate) len: u64,
@@ -33,15 +53,31 @@ impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
 
 /// Where an RDMA WRITE starts at the peer, or a READ (`RemoteAddr<ToRead>`): it exists only where the
 /// peer granted that (R6.7).
+///
+/// ```
+/// # use proverbs::*;
+/// let table = RemoteSlice::<RemoteReadWrite>::from_parts(0x7f00_0000, 4096, 0x1234);
+/// let from: RemoteAddr<ToRead> = table.slice(64, 8)?.read();
+/// let to: RemoteAddr<ToWrite> = table.slice(64, 8)?.write();
+/// assert_eq!(format!("{from:?}"), format!("{to:?}"));
+///
+/// fn write(buf: Buf, to: impl WriteAddr) -> WorkRequest<RdmaWrite, Buf> {
+///     RdmaWrite::new(buf, to)
+/// }
+/// fn read(buf: Buf, from: impl ReadAddr) -> WorkRequest<RdmaRead, Buf> {
+///     RdmaRead::new(buf, from)
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RemoteAddr<U = ToWrite> {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
     _use: PhantomData<U>,
 }
 
-/// For RDMA WRITE.
+/// For RDMA WRITE: the use of a [`RemoteAddr`] (R6.7).
 pub enum ToWrite {}
-/// For RDMA READ.
+/// For RDMA READ: the use of a [`RemoteAddr`] (R6.7).
 pub enum ToRead {}
 
 impl<U> Clone for RemoteAddr<U> {
@@ -59,13 +95,24 @@ impl<U> std::fmt::Debug for RemoteAddr<U> {
 }
 
 /// Eight aligned bytes of the peer's, the target of an atomic (R4.2).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteAtomic>(16)?;
+/// let ticket: RemoteCell = region.remote().atomic(8)?;
+/// a.post_send(FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 1))?;
+/// proverbs::guide::poll(&mut cq, 1)?;
+/// assert_eq!(region.cell(8)?.load(std::sync::atomic::Ordering::Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteCell {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
 }
 
-/// Where an RDMA WRITE may start: a `RemoteAddr`.
+/// Where an RDMA WRITE may start: a [`RemoteAddr`] (R6.7).
 #[diagnostic::on_unimplemented(
     message = "an RDMA WRITE cannot start at a `{Self}`",
     label = "not an address that the peer opened for writing",
@@ -76,7 +123,7 @@ pub trait WriteAddr: sealed::Sealed {
     fn addr(self) -> RemoteAddr;
 }
 
-/// Where an RDMA READ may start: a `RemoteAddr<ToRead>`.
+/// Where an RDMA READ may start: a [`RemoteAddr<ToRead>`](RemoteAddr) (R6.7).
 #[diagnostic::on_unimplemented(
     message = "an RDMA READ cannot start at a `{Self}`",
     label = "not an address that the peer opened for reading",
@@ -87,7 +134,15 @@ pub trait ReadAddr: sealed::Sealed {
     fn addr(self) -> RemoteAddr<ToRead>;
 }
 
-/// What an atomic may change: a `RemoteCell`.
+/// What an atomic may change: a [`RemoteCell`] (R4.2).
+///
+/// ```
+/// # use proverbs::*;
+/// fn ticket<D: AtomicSink>(result: D, counter: impl AtomicAddr) -> WorkRequest<FetchAndAdd, D> {
+///     FetchAndAdd::new(result, counter, 1)
+/// }
+/// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "an atomic cannot be made on a `{Self}`",
     label = "not a cell of 8 aligned bytes",
@@ -125,7 +180,14 @@ mod sealed {
     impl Sealed for super::RemoteCell {}
 }
 
-/// An access outside a remote slice, or to a cell that is not aligned to 8 bytes.
+/// An access outside a region or a remote slice (R6.7), or to a cell that is not aligned to 8 bytes (R4.2).
+///
+/// ```
+/// # use proverbs::*;
+/// let slice = RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000, 64, 0x1234);
+/// let error: OutOfBounds = slice.slice(60, 8).unwrap_err();
+/// assert_eq!(error.to_string(), "8 bytes at offset 60 exceed the region of 64 bytes");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds {
     /// The offset that was asked, bytes.
@@ -176,6 +238,9 @@ impl<A: Access> RemoteSlice<A> {
     /// assert!(half.slice(16, 32).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if it is not all inside this one.
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self, OutOfBounds> {
         self.check(offset, len)?;
         Ok(RemoteSlice { addr: self.addr.wrapping_add(offset), len, ..*self })
@@ -211,6 +276,9 @@ impl<A: Access> RemoteSlice<A> {
     }
 
     /// The 8 bytes at `offset`, for an atomic. The address must be a multiple of 8.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if the bytes are not all inside, or, with `misaligned` set, the address is no multiple of 8 (R4.2).
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
         A: GrantsAtomic,

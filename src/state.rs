@@ -5,11 +5,11 @@
 
 use crate::sys::types::ibv_qp_state;
 
-/// RESET ([`State`]), created or reset: nothing may be posted.
+/// RESET, `IBV_QPS_RESET` ([`State`]), created or reset: nothing may be posted.
 pub enum Reset {}
-/// INIT ([`State`]): receives may be posted; nothing arrives yet.
+/// INIT, `IBV_QPS_INIT` ([`State`]): receives may be posted; nothing arrives yet.
 pub enum Init {}
-/// RTR ([`State`]), ready to receive.
+/// RTR, `IBV_QPS_RTR` ([`State`]), ready to receive.
 pub enum Rtr {}
 /// RTS ([`State`]), ready to send, as far as this program knows (R8.15).
 pub enum Rts {}

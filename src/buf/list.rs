@@ -8,7 +8,32 @@ use std::marker::PhantomData;
 use super::Buf;
 use super::header::{Header, word};
 
-/// The buffers of one work request, in the order of its scatter/gather list.
+/// The buffers of one work request, in the order of its scatter/gather list (`sg_list` of ibv_post_send(3)).
+///
+/// It is an iterator, too, that takes them from the front.
+///
+/// ```
+/// # use proverbs::*;
+/// # use proverbs::guide::{Ends, ends_of};
+/// profile! { Gather { max_send_sge: 4, entry: BufList } }
+///
+/// # let Ends { mut a, b: _b, mut cq, pool, pd, .. } = ends_of::<Gather>()?;
+/// let (mut head, mut body) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
+/// (head.fill(b"head "), body.fill(b"body"));
+/// let mut list = BufList::new();
+/// list.push_front(body);
+/// list.push_front(head);
+/// assert_eq!((list.len(), list.is_empty()), (2, false));
+/// assert_eq!(list.segments().collect::<Vec<_>>().concat(), b"head body");
+///
+/// // One RDMA WRITE of nine bytes, from two buffers.
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// a.post_send(RdmaWrite::new(list, region.remote().write()))?;
+/// let mut written = proverbs::guide::poll(&mut cq, 1)?.remove(0).ok_or("it had buffers")?;
+/// let head = written.pop_front().ok_or("two buffers")?;
+/// assert_eq!(&head[..], b"head ");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// `first` is 0, or the address of the first of a chain of headers of pools of `C`, linked by `next`
@@ -55,7 +80,7 @@ impl<C> BufList<C> {
         self.first == 0
     }
 
-    /// The bytes of each buffer, up to its length, in order.
+    /// The bytes of each buffer, up to its length, in order: what a send of the list sends.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.headers().map(|header| {
             // SAFETY: as in `Buf::deref`: the list owns the handle and is borrowed.

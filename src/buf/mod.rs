@@ -30,6 +30,20 @@ use pool::Slot;
 /// Its length says how much a send sends; a receive uses the whole capacity, and leaves the length
 /// at what arrived. Dropped, it goes back to its [`Pool`].
 ///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+/// let pool = pd.create_pool_with(1, 256, |index| index)?; // each buffer knows its index
+/// let mut buf: Buf<usize> = pool.take().ok_or("no buffer")?;
+/// assert_eq!((buf.capacity(), buf.len()), (256, 256));
+/// buf.fill(b"hello");                    // copies, and sets the length
+/// assert_eq!((&buf[..], buf.len()), (&b"hello"[..], 5));
+/// buf.set_len(1);                        // a send would send the `h`
+/// *buf.context_mut() += 100;             // C's `wr_id`, or what it points to
+/// assert_eq!(*buf.context(), 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Invariants
 /// `slot` is the only handle to its header, and counts as one reference to the pool.
 pub struct Buf<C: 'static = ()> {
@@ -64,7 +78,7 @@ impl<C> Buf<C> {
         unsafe { self.slot.cast().as_ref() }
     }
 
-    /// How many bytes the buffer can hold.
+    /// How many bytes the buffer can hold, and a receive of it takes.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.header().capacity as usize

@@ -22,11 +22,24 @@ pub(crate) struct Slot<C> {
     pub context: UnsafeCell<C>,
 }
 
-/// A region registered for local access only, cut into `count` buffers of `size` bytes.
+/// A region registered for local access only (`ibv_reg_mr` with `IBV_ACCESS_LOCAL_WRITE`), cut into `count`
+/// buffers of `size` bytes.
 ///
 /// Taking and dropping buffers takes a lock and is meant for set-up; in the steady state buffers
 /// go from a completion straight to the next post. The region stays registered while a buffer of it
 /// exists, wherever it is (rules R6.9, R6.10).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+/// let pool = pd.create_pool(4, 100)?;
+/// let buf = pool.take().ok_or("no buffer")?;
+/// assert_eq!((buf.capacity(), pool.count(), pool.available()), (104, 4, 3)); // sizes are multiples of 8
+/// let pool = pool.destroy().unwrap_err().object; // `buf` is in use: refused, and back
+/// drop(buf);
+/// pool.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pool<C: 'static = ()> {
     shared: Arc<Shared<C>>,
 }
@@ -122,11 +135,26 @@ impl<C> Pool<C> {
     /// Only those whose queue completed into `cq` come back, and only once `cq` was polled empty
     /// after the queue was gone. Gives their number. (With the last completion queue of such a queue pair, what
     /// is stranded comes home by itself.)
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+    /// b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
+    /// b.destroy()?;                                             // and nobody drained it
+    /// assert_eq!(pool.available(), 15);
+    /// while cq.poll_one()?.is_some() {}                         // nothing more can come from it
+    /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (1, 16));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
         stranded::reclaim_pool(self.shared.slots.as_ptr(), &cq.quiet_books())
     }
 
-    /// Deregisters and frees. Its buffers, and other handles to the pool, must be gone, or it comes back.
+    /// Deregisters and frees (`ibv_dereg_mr`). Its buffers, and other handles to the pool, must be gone, or it comes back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the pool comes back: EBUSY if a buffer of it is somewhere else, or the
+    /// device's errno, and then the memory stays registered (R6.9).
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_dereg_mr";
         let error = match Arc::get_mut(&mut self.shared).map(|shared| shared.region.close()) {

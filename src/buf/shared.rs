@@ -128,6 +128,25 @@ impl Drop for Lent {
 ///
 /// Cloning allocates a small header; posting and completing do not. When the last clone is gone, the
 /// buffer goes back to its pool.
+///
+/// It is made by [`Buf::freeze`](crate::Buf::freeze) (R11.1).
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Fanout { entry: SharedBuf } }
+///
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends_of::<Fanout>()?;
+/// let mut record = pool.take().ok_or("no buffer")?;
+/// record.fill(b"log entry");
+/// let record: SharedBuf = record.freeze();
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// # let follower = region.remote().write();
+/// a.post_send(RdmaWrite::new(record.clone(), follower))?; // to this one ...
+/// a.post_send(RdmaWrite::new(record.clone(), follower))?; // ... and that
+/// assert_eq!(&record[..], b"log entry"); // still readable meanwhile
+/// # proverbs::guide::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct SharedBuf(pub(crate) Lent);
 

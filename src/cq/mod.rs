@@ -25,10 +25,22 @@ use crate::in_flight::Quiet;
 use crate::sys::handle;
 use crate::wc::OneThread;
 
-/// A completion queue of queues whose entry type is `E`.
+/// A completion queue (`ibv_create_cq`) of queues whose entry type is `E`.
 ///
 /// Its capacity is booked when a queue attaches, so it cannot overrun (R9.9). It belongs to one thread at
 /// a time, as polling takes `&mut`; that is why nothing locks.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, pd, .. } = proverbs::guide::ends()?;
+/// let cq: CompletionQueue = context.create_cq(64)?;
+/// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+/// assert_eq!(cq.capacity() - cq.unbooked(), 8 + 1 + 8); // the sends, a drain, the receives
+/// let cq = cq.destroy().unwrap_err().object; // `qp` completes into it: refused, and back
+/// drop(qp);
+/// cq.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// - `batch` polls the C object of `shared`, which lives as long as it.
@@ -84,12 +96,12 @@ impl<E: Entry> CompletionQueue<E> {
         }
     }
 
-    /// How many completions it can hold.
+    /// How many completions it can hold, as the device granted: at least as many as were asked for.
     pub fn capacity(&self) -> u32 {
         self.shared.capacity()
     }
 
-    /// How many of them are not booked by a queue.
+    /// How many of them are not booked by a queue (R9.9).
     pub fn unbooked(&self) -> u32 {
         self.shared.unbooked()
     }
@@ -110,11 +122,28 @@ impl<E: Entry> CompletionQueue<E> {
     /// Takes back the [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::OpenBuf) handles that destroyed
     /// or reset queue pairs left stranded, as [`Pool::reclaim`](crate::Pool::reclaim) does for buffers, and
     /// under the same condition. Gives their number.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// profile! { Fanout { entry: SharedBuf } }
+    ///
+    /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, .. } = proverbs::guide::ends_of::<Fanout>()?;
+    /// let record = pool.take().ok_or("no buffer")?.freeze();
+    /// a.post_send(Send::new(record))?; // the peer has no receive, so it waits
+    /// let (a, _) = a.reset()?; // and nobody drained it
+    /// while cq.poll_one()?.is_some() {} // nothing more can come from it
+    /// assert_eq!((cq.reclaim_lent(), pool.available()), (1, 16));
+    /// # drop(a);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reclaim_lent(&mut self) -> usize {
         buf::reclaim(&self.shared.quiet())
     }
 
-    /// Destroys it. Queues that complete into it must be gone, or it comes back.
+    /// Destroys it (`ibv_destroy_cq`). Queues that complete into it must be gone, or it comes back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue comes back: EBUSY if queue pairs complete into it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
         if Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut).is_none() {

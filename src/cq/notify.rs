@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::sys::data;
 use crate::sys::types::ibv_cq;
 
-/// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`).
+/// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`), for
+/// [`poll_or_arm`](CompletionQueue::poll_or_arm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     /// The next one.
@@ -22,7 +23,8 @@ pub enum Notify {
     Solicited,
 }
 
-/// A completion queue, as events name it. Unique in the process, and never used again.
+/// A completion queue, as events name it: [`CompletionQueue::id`], where C has `cq_context`. Unique in the
+/// process, and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CqId(u64);
 
@@ -62,7 +64,7 @@ impl fmt::Debug for CqId {
 }
 
 impl<E: Entry> CompletionQueue<E> {
-    /// What events call it.
+    /// What events call it (ibv_get_cq_event(3)).
     pub fn id(&self) -> CqId {
         self.id
     }
@@ -72,6 +74,22 @@ impl<E: Entry> CompletionQueue<E> {
     /// An empty result says that it is now safe to sleep on the channel's descriptor: what comes from here on
     /// raises an event (R13.3). The queue must have been created
     /// [on a channel](crate::Context::create_cq_on) (R13.7).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { context, .. } = proverbs::guide::ends()?;
+    /// let channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(64, &channel)?;
+    /// let first: CqId = cq.id();
+    /// if cq.poll_or_arm(Notify::Any)?.is_empty() {
+    ///     // Now it is safe to sleep on the channel's descriptor, in poll(2) or an event loop; events name the queue.
+    ///     assert_ne!(first, context.create_cq_on::<Buf>(64, &channel)?.id());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue is on no channel (R13.7), EIO if it is dead (R10.12).
     pub fn poll_or_arm(&mut self, notify: Notify) -> Result<Completions<'_, E>, Error> {
         if self.shared.handle().parents().channel.is_none() {
             let asked = "the completion queue is on no channel, so nobody would hear of it";

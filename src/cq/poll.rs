@@ -24,6 +24,27 @@ impl<E: Entry> CompletionQueue<E> {
     ///
     /// What is not taken from the iterator is handed out by the next poll. An error means that the
     /// completion queue is dead (R10.12).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+    /// # b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// # a.post_send(Send::inline(b"hello"))?;
+    /// let mut received = 0;
+    /// while received == 0 {
+    ///     for completion in cq.poll()? {
+    ///         if let Outcome::Received(message) = completion.outcome() {
+    ///             assert_eq!(message.data(), b"hello");
+    ///             received += 1;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EIO: the completion queue overran, or its device is gone, and it stays so (R10.12). No entry is lost:
+    /// they are reclaimed when the queue pairs are gone.
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);
@@ -41,6 +62,22 @@ impl<E: Entry> CompletionQueue<E> {
     }
 
     /// As [`poll`](Self::poll), but one completion at most.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pd, .. } = proverbs::guide::ends()?;
+    /// # a.post_send(RdmaWrite::inline(b"8 bytes!", pd.register::<RemoteWrite>(8)?.remote().write()))?;
+    /// let completion = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion;
+    ///     }
+    /// };
+    /// assert_eq!(completion.qp_num(), a.qp_num());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`poll`](Self::poll).
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
         let count = self.ask(1);
@@ -135,9 +172,18 @@ impl<E: Entry> CompletionQueue<E> {
     }
 }
 
-/// The completions of one poll. They borrow the completion queue, so none outlives the next poll.
+/// The completions of one poll (`ibv_poll_cq`), an iterator. They borrow the completion queue, so none outlives the next poll.
 ///
 /// `for_each` and `fold` are the fastest way through them: they take four at a time.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut cq, .. } = proverbs::guide::ends()?;
+/// let completions: Completions<'_, Buf> = cq.poll()?;
+/// assert!(completions.is_empty()); // nothing was posted
+/// completions.for_each(|completion| drop(completion.into_entry()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// `left` completions from `at` on, in `batch`, are polled and not handed out; `batch` is borrowed for `'cq`, and

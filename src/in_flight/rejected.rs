@@ -10,9 +10,28 @@ use crate::cold::Plain;
 use crate::entry::Entry;
 use crate::error::Errno;
 
-/// The entries that the device did not take, in posting order.
+/// The entries that the device did not take, in posting order: an iterator, from
+/// [`PostError::into_rejected`] (R9.1).
 ///
 /// They are linked through their headers, so that a refused post allocates nothing.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// # let at = region.remote().write();
+/// let mut list = SendSlots::<16>::new();
+/// let mut list = a.send_list(&mut list);
+/// let mut refused: Option<Rejected<Buf>> = None;
+/// while refused.is_none() {
+///     let buf = pool.take().ok_or("no buffer")?;
+///     refused = list.push(RdmaWrite::new(buf, at)).err().map(PostError::into_rejected);
+/// }
+/// assert_eq!((list.len(), refused.into_iter().flatten().count()), (8, 1)); // the ninth came back
+/// list.post()?;
+/// # proverbs::guide::poll(&mut cq, 8)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// `first` is 0 or the word of an entry of type `E` that this list owns, and so on along `link`.
@@ -85,10 +104,29 @@ impl<E: Entry> Drop for Rejected<E> {
 // SAFETY: the list owns entries of type `E`.
 unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 
-/// A post that was refused, wholly or from some work request on.
+/// A post that was refused, wholly or from some work request on (the return value and `bad_wr` of
+/// ibv_post_send(3)).
 ///
 /// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of the
 /// others are here (rules R9.1, R11.6). Dropping the error drops them.
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Wide { max_send_sge: 2, max_inline: 16, entry: BufList } }
+///
+/// # let proverbs::guide::Ends { mut a, pool, .. } = proverbs::guide::ends_of::<Wide>()?;
+/// let error: PostError<BufList> = a.post_send(Send::inline_slice(&[0; 17])).unwrap_err();
+/// assert_eq!(error.to_string(), "ibv_post_send: work request 0: inline payload exceeds the queue pair's 16 bytes");
+/// assert_eq!((error.verb(), error.kind()), ("ibv_post_send", PostErrorKind::InlineTooLong { max: 16 }));
+/// assert!(!error.is_full()); // polling will not help
+///
+/// let three: BufList = (0..3).filter_map(|_| pool.take()).collect();
+/// let error = a.post_send(Send::new(three)).unwrap_err();
+/// assert_eq!((error.kind(), error.accepted()), (PostErrorKind::TooManySge { max: 2 }, 0));
+/// let back: Vec<BufList> = error.into_rejected().collect();
+/// assert_eq!((back.len(), back[0].len()), (1, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct PostError<E: Entry> {
     // Without niches, so that whether there is an error is a constant on each path of a post.
     verb: Plain<&'static str>,
@@ -97,7 +135,7 @@ pub struct PostError<E: Entry> {
     rejected: Rejected<E>,
 }
 
-/// Why a post was refused.
+/// Why a post was refused: [`PostError::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PostErrorKind {

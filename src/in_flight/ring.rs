@@ -105,7 +105,8 @@ impl<E: Entry> Ring<E> {
     }
 }
 
-/// The entries that a completion of a selectively signaled send queue released, in posting order.
+/// The entries that a completion of a selectively signaled send queue released, in posting order: an iterator, shown at
+/// [`Completed`](crate::Completed) (R10.7).
 ///
 /// What is not iterated over is dropped.
 ///

@@ -26,12 +26,26 @@ use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr};
 use crate::wr::Data;
 
-/// A shared receive queue for queue pairs of transport `T` (RC or UD; R7.3), with entries of type `E` and
+/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC or UD; R7.3), with entries of type `E` and
 /// at most `M` scatter/gather elements a receive.
 ///
 /// It is fed from one pool, whose buffers bound what can be outstanding: each completion queue that
 /// receives from it books room for all of them, once (R9.9). Receives posted here belong to the queue, not to a
 /// queue pair, and are not flushed when one dies (R7.7).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+/// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+/// srq.post_srq_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// srq.arm_limit(1)?; // an event when fewer than 1 is left
+/// let attr: SrqAttr = srq.query()?;
+/// assert!(attr.max_wr >= 16 && attr.srq_limit == 1);
+/// let id: SrqId = srq.id(); // what the event names
+/// srq.destroy()?; // the receive is stranded: `Pool::reclaim` brings it back
+/// # let _ = id;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<1>> {
     core: Arc<SrqCore>,
     /// The C object of `core`.
@@ -61,7 +75,8 @@ pub(crate) struct SrqCore {
     cqs: Mutex<Vec<Weak<CqShared>>>,
 }
 
-/// A shared receive queue, as events name it. Unique in the process, and never used again.
+/// A shared receive queue, as events name it: [`SharedReceiveQueue::id`], where C has `srq_context` (ibv_create_srq(3)). Unique
+/// in the process, and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SrqId(u64);
 
@@ -156,6 +171,10 @@ impl ProtectionDomain {
     /// # drop((one, two));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise: EINVAL if the device's
+    /// shared receive queues hold fewer.
     pub fn create_srq<T, E, M, C>(
         &self,
         pool: &Pool<C>,
@@ -206,7 +225,7 @@ impl ProtectionDomain {
 }
 
 impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
-    /// What events call it.
+    /// What events call it (ibv_get_async_event(3)).
     pub fn id(&self) -> SrqId {
         self.core.id
     }
@@ -216,6 +235,9 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     }
 
     /// Its attributes (`ibv_query_srq`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<SrqAttr, Error> {
         let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: 0 };
         let query = self.core.handle.control().query_srq;
@@ -229,8 +251,11 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         }
     }
 
-    /// Arms the limit: one [`SrqEvent::LimitReached`](crate::SrqEvent) when fewer than `limit` receives are left; 0 disarms.
+    /// Arms the limit (`ibv_modify_srq`): one [`SrqEvent::LimitReached`](crate::SrqEvent) when fewer than `limit` receives are left; 0 disarms.
     /// It must be re-armed after it fired (R7.6).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the queue holds.
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
         let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: limit };
         let mask = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0 as i32;
@@ -242,8 +267,11 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         }
     }
 
-    /// Destroys it. Queue pairs attached to it must be gone, or it comes back. Receives still posted are
+    /// Destroys it (`ibv_destroy_srq`). Queue pairs attached to it must be gone, or it comes back. Receives still posted are
     /// then stranded: [`Pool::reclaim`] takes them back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue comes back: EBUSY if queue pairs are attached to it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";
         let error = match Arc::get_mut(&mut self.core).map(SrqCore::close) {

@@ -34,6 +34,23 @@ pub struct SrqPost<'q, T: SharesReceives, E: Entry, M: Limit> {
 impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     /// Posts one receive work request (`ibv_post_srq_recv`). Its buffers are of the queue's pool, and
     /// belong to the device until its completion, or come back in the error.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+    /// let mut srq: SharedReceiveQueue<Ud> = pd.create_srq(&pool)?;
+    /// srq.post_srq_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    ///
+    /// let foreign = pd.create_pool(1, 256)?.take().ok_or("no buffer")?;
+    /// let error = srq.post_srq_recv(Recv::new(foreign)).unwrap_err();
+    /// assert_eq!(error.kind(), PostErrorKind::ForeignPool);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PostError`] with the buffers: [`ForeignPool`](PostErrorKind::ForeignPool), [`NoBuffer`](PostErrorKind::NoBuffer),
+    /// [`TooManySge`](PostErrorKind::TooManySge) (R3.1), [`Refused`](PostErrorKind::Refused) by the device (R9.1),
+    /// [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown) and [`Poisoned`](PostErrorKind::Poisoned) after it (R8.20).
     #[inline(always)]
     pub fn post_srq_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<E>>
     where

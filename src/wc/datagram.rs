@@ -11,7 +11,30 @@ use crate::entry::Entry;
 /// The 40 bytes before the payload of a UD message.
 pub const GRH_LEN: usize = 40;
 
-/// An arrival on UD.
+/// An arrival on UD: [`Outcome::Datagram`](crate::Outcome::Datagram) (ibv_poll_cq(3), R5.8).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::DatagramEnds { context, pd, mut a, mut b, mut cq, pool, to_b, .. } = proverbs::guide::datagram_ends()?;
+/// b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes of it are for the GRH
+/// a.post_send(Send::inline(b"hello").to(to_b))?;
+/// let message: UdReceived<Buf> = loop {
+///     if let Some(Outcome::Datagram(message)) = cq.poll_one()?.map(Completion::outcome) {
+///         break message;
+///     }
+/// };
+/// assert_eq!((message.payload(), message.payload_len()), (&b"hello"[..], 5));
+/// assert_eq!(message.payload_segments().collect::<Vec<_>>().concat(), b"hello");
+/// assert_eq!((message.byte_len, message.src_qp.get()), (45, a.qp_num()));
+///
+/// // Whence it came, and how to answer.
+/// let grh: Grh = message.grh().ok_or("RoCE has one always")?;
+/// assert_eq!(grh.source(), Some(context.query_gid(1, 1)?));
+/// assert_eq!(grh.source(), grh.destination()); // one device
+/// let back: AddressVector = message.reply_vector(1, 1).ok_or("no GRH")?;
+/// let _ah = pd.create_ah(back)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct UdReceived<E> {
     /// The entry, its length set to what arrived, GRH included; `None` if the receive had no buffer.
@@ -72,7 +95,7 @@ impl<E: Entry> UdReceived<E> {
     }
 }
 
-/// A global routing header: IPv6's form, or (RoCE v2 over IPv4) 20 bytes of nothing and an IPv4 header.
+/// A global routing header ([`UdReceived::grh`], R5.9): IPv6's form, or (RoCE v2 over IPv4) 20 bytes of nothing and an IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Grh(pub [u8; GRH_LEN]);
 

@@ -19,10 +19,31 @@ use crate::entry::Entry;
 use crate::in_flight::{Books, Counter};
 use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
 
-/// One completion. It borrows its completion queue, cannot be copied, and is consumed once.
+/// One completion (`struct ibv_wc` of ibv_poll_cq(3)). It borrows its completion queue, cannot be copied, and is consumed once.
 ///
 /// Dropped, it sends its entry home to its pool; that of a selectively signaled send queue releases
 /// nothing then, but the next one does.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+/// # b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(SendWithImm::inline(b"hi", 7))?;
+/// let mut seen = Vec::new();
+/// while seen.len() < 2 {
+///     for completion in cq.poll()? {
+///         completion.status()?; // or why it failed
+///         assert!(!completion.is_selective());
+///         if completion.direction() == Direction::Receive {
+///             assert_eq!((completion.qp_num(), completion.imm_data()), (b.qp_num(), Some(7)));
+///         }
+///         seen.push(completion.opcode());
+///         let _buf: Option<Buf> = completion.into_entry();
+///     }
+/// }
+/// assert!(seen.contains(&Some(WcOpcode::Send)) && seen.contains(&Some(WcOpcode::Recv)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
@@ -41,7 +62,7 @@ pub(crate) type OneThread = dyn UsedByOneThreadAtATime;
 /// Only a name.
 pub(crate) trait UsedByOneThreadAtATime {}
 
-/// Which queue a work request was on.
+/// Which queue a work request was on: `opcode & IBV_WC_RECV` in C (R10.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The send queue.
@@ -50,7 +71,30 @@ pub enum Direction {
     Receive,
 }
 
-/// What a completion is, sorted.
+/// What a completion is, sorted: [`Completion::outcome`] (ibv_poll_cq(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+/// # b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(Send::inline(b"hello"))?;
+/// b.to_error()?; // before anything arrived, perhaps
+/// let (mut sent, mut received, mut failed) = (0, 0, 0);
+/// while sent + failed == 0 || received + failed == 0 {
+///     for completion in cq.poll()? {
+///         match completion.outcome() {
+///             Outcome::Sent(Sent { opcode, .. }) => sent += (opcode == WcOpcode::Send) as u32,
+///             Outcome::Received(message) => received += message.entry.is_some() as u32,
+///             Outcome::Failed(Failed { entry, direction, error }) => {
+///                 println!("{direction:?}: {error}, buffer back: {}", entry.is_some());
+///                 failed += 1;
+///             }
+///             Outcome::Datagram(_) | Outcome::Selective(_) => unreachable!("RC, and every send signaled"),
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum Outcome<'cq, E: Entry> {
     /// A send work request of a queue whose every work request completes is done.
     ///
@@ -67,7 +111,7 @@ pub enum Outcome<'cq, E: Entry> {
     Selective(Completion<'cq, E>),
 }
 
-/// A send that is done.
+/// A send that is done: [`Outcome::Sent`] (ibv_poll_cq(3)).
 #[derive(Debug)]
 pub struct Sent<E> {
     /// The entry; `None` if the work request had no buffer.
@@ -78,7 +122,7 @@ pub struct Sent<E> {
     pub qp_num: u32,
 }
 
-/// A work request that failed.
+/// A work request that failed: [`Outcome::Failed`] (ibv_poll_cq(3)).
 #[derive(Debug)]
 pub struct Failed<E> {
     /// The entry; `None` if the work request had no buffer.
@@ -89,7 +133,22 @@ pub struct Failed<E> {
     pub error: WcError,
 }
 
-/// An arrival on RC or UC.
+/// An arrival on RC or UC: [`Outcome::Received`] (ibv_poll_cq(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+/// b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(Send::inline(b"hello"))?;
+/// let message: Received<Buf> = loop {
+///     if let Some(Outcome::Received(message)) = cq.poll_one()?.map(Completion::outcome) {
+///         break message;
+///     }
+/// };
+/// assert_eq!((message.data(), message.byte_len), (&b"hello"[..], 5));
+/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // of a `BufList`, one a buffer
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Received<E> {
     /// The entry, its length set to what arrived; `None` if the receive had no buffer.
@@ -115,6 +174,9 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     }
 
     /// Success, or why not (R10.1).
+    ///
+    /// # Errors
+    /// [`WcError`] with the status that ibv_poll_cq(3) names.
     #[inline]
     pub fn status(&self) -> Result<(), WcError> {
         if self.wc.status == ibv_wc_status::IBV_WC_SUCCESS {
@@ -128,7 +190,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         }
     }
 
-    /// The queue pair.
+    /// The number of the queue pair.
     #[inline]
     pub fn qp_num(&self) -> u32 {
         self.wc.qp_num
@@ -205,7 +267,7 @@ impl<'cq, E: crate::entry::Owned> Completion<'cq, E> {
         ManuallyDrop::new(self).take_entry()
     }
 
-    /// What it is.
+    /// What it is, sorted, with its entry.
     #[inline]
     pub fn outcome(self) -> Outcome<'cq, E> {
         if self.is_ring() {

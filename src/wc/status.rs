@@ -4,14 +4,18 @@ use std::fmt;
 
 use crate::sys::types::{ibv_wc_opcode, ibv_wc_status};
 
-/// What a completed work request did.
+/// What a completed work request did (`opcode` of ibv_poll_cq(3)): [`Completion::opcode`](crate::Completion::opcode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum WcOpcode {
+    /// A SEND, with or without immediate.
     Send,
+    /// An RDMA WRITE, with or without immediate.
     RdmaWrite,
+    /// An RDMA READ.
     RdmaRead,
+    /// An atomic compare and swap.
     CompSwap,
+    /// An atomic fetch and add.
     FetchAdd,
     /// A message in the receive's buffer.
     Recv,
@@ -34,14 +38,30 @@ impl WcOpcode {
     }
 }
 
-/// Why a work request failed.
+/// Why a work request failed (`status` and `vendor_err` of ibv_poll_cq(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, .. } = proverbs::guide::ends()?;
+/// let gone = RemoteSlice::<RemoteWrite>::from_parts(0x1000, 8, 0xbad); // a key that nobody gave
+/// a.post_send(RdmaWrite::inline(b"8 bytes!", gone.write()))?;
+/// let error: WcError = loop {
+///     if let Some(completion) = cq.poll_one()? {
+///         break completion.status().unwrap_err();
+///     }
+/// };
+/// assert_eq!((error.status, error.qp_num), (WcStatus::RemAccess, a.qp_num()));
+/// assert!(!error.status.is_flush()); // a cause, not a consequence
+/// assert!(error.to_string().ends_with("IBV_WC_REM_ACCESS_ERR: remote access error"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WcError {
     /// The status.
     pub status: WcStatus,
-    /// The vendor's code.
+    /// The vendor's code, a hint for who knows the device.
     pub vendor_err: u32,
-    /// The queue pair, which is in the error state now.
+    /// The number of the queue pair, which is in the error state now (on UC and UD perhaps in SQE, R8.16).
     pub qp_num: u32,
 }
 
@@ -55,7 +75,7 @@ impl std::error::Error for WcError {}
 
 macro_rules! statuses {
     ($($name:ident = $c:ident, $text:literal;)*) => {
-        /// The status of a completion that is not a success.
+        /// The status of a completion that is not a success (`enum ibv_wc_status` of ibv_poll_cq(3)), part of a [`WcError`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum WcStatus {

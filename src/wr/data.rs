@@ -13,7 +13,38 @@ use crate::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::mr::OpenBuf;
 use crate::sys::types::ibv_sge;
 
-/// Data of a work request, for a queue whose entry type is `E`.
+/// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
+///
+/// These traits are bounds for functions that pass data on:
+///
+/// ```
+/// # use proverbs::*;
+/// /// A connection that puts a frame before each message.
+/// struct Framed(QueuePair<Rc, Rts>);
+///
+/// impl Framed {
+///     fn send<D>(&mut self, body: D) -> Result<(), PostError<Buf>>
+///     where
+///         D: Source + Data<Buf> + Fits<Max<1>, Max<64>>, // the entry and the limits of `DefaultProfile`
+///     {
+///         post_send!(self.0, [Send::inline(b"frame:"), Send::new(body)])
+///     }
+/// }
+/// ```
+///
+/// What is what:
+///
+/// ```
+/// # use proverbs::*;
+/// fn source<D: Source>() {}
+/// fn sink<D: Sink + RecvSink + SrqSink + AtomicSink>() {}
+/// source::<Buf>();
+/// source::<SharedBuf>();
+/// sink::<Buf>(); // shared buffers are none: others read them
+/// let bytes = *b"8 bytes!";
+/// let _: WorkRequest<Send, Inline<'_, 8>> = Send::inline(&bytes);
+/// let _: WorkRequest<Send, InlineSlice<'_>> = Send::inline_slice(&bytes[..3]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue that gives back `{E}`",
     label = "this queue's completions give back `{E}`",
@@ -51,7 +82,7 @@ pub struct Emitted<E> {
     pub wr_id: u64,
 }
 
-/// Data that a SEND or an RDMA WRITE may send: the device reads it.
+/// Data that a SEND or an RDMA WRITE may send: the device reads it (R2.10). Shown at [`Data`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data for a SEND or an RDMA WRITE",
     label = "not registered memory",
@@ -59,7 +90,7 @@ pub struct Emitted<E> {
 )]
 pub trait Source: sealed::Sealed {}
 
-/// Data that a receive or an RDMA READ may fill: the device writes it (R4.5, R6.7).
+/// Data that a receive or an RDMA READ may fill: the device writes it (R4.5, R6.7). Shown at [`Data`].
 #[diagnostic::on_unimplemented(
     message = "the device cannot write to `{Self}`",
     label = "not writable by the device",
@@ -67,7 +98,7 @@ pub trait Source: sealed::Sealed {}
 )]
 pub trait Sink: sealed::Sealed {}
 
-/// Memory that a receive may fill: exclusive buffers.
+/// Memory that a receive may fill: exclusive buffers (R4.5, R11.2). Shown at [`Data`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
     label = "not exclusive memory with LOCAL_WRITE",
@@ -76,7 +107,7 @@ pub trait Sink: sealed::Sealed {}
 pub trait RecvSink: Sink {}
 
 /// Memory that a receive of a shared receive queue may fill: at least one buffer, because the buffers of
-/// its pool are what bounds how many receives there are (R9.9).
+/// its pool are what bounds how many receives there are (R9.9). Shown at [`Data`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
     label = "no buffer of the queue's pool",
@@ -84,7 +115,7 @@ pub trait RecvSink: Sink {}
 )]
 pub trait SrqSink: RecvSink {}
 
-/// What an atomic may return its result in: one buffer, of which the first 8 bytes are used (R4.1).
+/// What an atomic may return its result in: one buffer, of which the first 8 bytes are used (R4.1). Shown at [`Data`].
 #[diagnostic::on_unimplemented(
     message = "the result of an atomic cannot go to `{Self}`",
     label = "not one exclusive buffer",
@@ -92,7 +123,7 @@ pub trait SrqSink: RecvSink {}
 )]
 pub trait AtomicSink: Sink {}
 
-/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue.
+/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue (R3.1, R2.7). Shown at [`Data`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data of a work request",
     label = "not registered memory",
@@ -100,15 +131,15 @@ pub trait AtomicSink: Sink {}
 )]
 pub trait Fits<M: Limit, I: Limit>: sealed::Sealed {}
 
-/// No data: a message of zero length (R3.2).
+/// No data: a message of zero length (R3.2). Shown at [`SendWithImm`](crate::SendWithImm).
 #[derive(Clone, Copy, Debug)]
 pub struct Empty;
 
-/// `N` bytes copied into the work request while it is posted (R2.9).
+/// `N` bytes copied into the work request while it is posted (R2.9). Shown at [`Data`].
 pub struct Inline<'a, const N: usize>(pub(super) &'a [u8; N]);
 
 /// Bytes copied into the work request while it is posted, their number checked against the inline
-/// capacity at that time (R2.7).
+/// capacity at that time (R2.7). Shown at [`Data`].
 pub struct InlineSlice<'a>(pub(super) &'a [u8]);
 
 /// Most elements of a run-time list of buffers, whatever the profile says.

@@ -15,11 +15,11 @@ bitflags! {
     }
 }
 
-/// A work request with `.fence()`.
+/// A [`WorkRequest`](crate::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`; [`FenceOn`](crate::rules::FenceOn)).
 pub enum Fenced {}
-/// A work request without `.fence()`.
+/// A [`WorkRequest`](crate::WorkRequest) without `.fence()` (R2.1).
 pub enum Unfenced {}
-/// A work request with `.signaled()`.
+/// A [`WorkRequest`](crate::WorkRequest) with `.signaled()` (`IBV_SEND_SIGNALED`).
 pub enum Signaled {}
-/// A work request without `.signaled()`.
+/// A [`WorkRequest`](crate::WorkRequest) without `.signaled()` (R2.4; [`Address`](crate::Address) names it).
 pub enum Plain {}

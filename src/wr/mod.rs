@@ -36,10 +36,25 @@ use data::Use;
 use flags::SendFlags;
 use port::Port;
 
-/// A send work request: an opcode `O` with its operands, data `D`, an address `A`, and whether it was
+/// A send work request (`struct ibv_send_wr` of ibv_post_send(3)): an opcode `O` with its operands, data `D`, an address `A`, and whether it was
 /// told to be fenced (`F`) and signaled (`G`).
 ///
 /// It is made by the opcode: `Send::new(buf)`, `RdmaWrite::inline(&bytes, remote)` and so on.
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Stream { signaling: Selective } }
+///
+/// /// The end of a stream: the peer is woken, and this side hears when all is done.
+/// fn last(buf: Buf) -> WorkRequest<Send, Buf, Connected, Unfenced, Signaled> {
+///     Send::new(buf).solicited().signaled()
+/// }
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends_of::<Stream>()?;
+/// # b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(last(pool.take().ok_or("no buffer")?))?;
+/// # proverbs::guide::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a work request does nothing until it is posted"]
 pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
     op: O,
@@ -50,15 +65,34 @@ pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
     _marks: PhantomData<(F, G)>,
 }
 
-/// A work request whose destination is that of the connection.
+/// The [`Address`] of a work request whose destination is that of the connection (R1.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Connected;
 
-/// A work request with a destination of its own (UD).
+/// The [`Address`] of a work request with a destination of its own (UD; R5.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram(Destination);
 
-/// Where a UD message goes (R5.1).
+/// Where a UD message goes (`wr.ud` of ibv_post_send(3); R5.1).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::DatagramEnds { context, pd, pool, mut cq, mut a, mut b, .. } = proverbs::guide::datagram_ends()?;
+/// let gid = context.query_gid(1, 1)?;
+/// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let address_handle: AhIndex = a.add_address_handle(ah)?;
+/// let qkey = Qkey::try_from(0x1111)?;
+/// let to_b = Destination { address_handle, qpn: Qpn::try_from(b.qp_num())?, qkey };
+///
+/// /// A SEND with a destination.
+/// fn hello(to: Destination) -> WorkRequest<Send, Inline<'static, 5>, Datagram> {
+///     Send::inline(b"hello").to(to)
+/// }
+/// b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(hello(to_b))?;
+/// proverbs::guide::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// An address handle that the queue pair was given.
@@ -69,7 +103,7 @@ pub struct Destination {
     pub qkey: Qkey,
 }
 
-/// The operands of CMP_AND_SWP, by name (R4.10).
+/// The operands of CMP_AND_SWP, by name, so that they are not swapped (R4.10): shown at [`CmpAndSwp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompareSwap {
     /// The value that the cell must hold for the swap to happen.
@@ -101,7 +135,7 @@ impl Send {
         request(Send, data, Use::Send)
     }
 
-    /// Sends a copy of `bytes`, made while posting.
+    /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`; R2.9). The compiler counts them (R2.7).
     #[inline(always)]
     pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
         inline(Send, bytes)
@@ -245,7 +279,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         WorkRequest { op, data, address, flags, use_, _marks: PhantomData }
     }
 
-    /// Names the destination (UD only, where every send needs one).
+    /// Names the destination (UD only, where every send needs one; R5.1).
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(Datagram(destination), SendFlags::empty())
@@ -275,7 +309,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self.with(address, SendFlags::FENCE)
     }
 
-    /// Asks for a completion (queue pairs with selective signaling only; the last work request of a
+    /// Asks for a completion (`IBV_SEND_SIGNALED`; queue pairs with selective signaling only; the last work request of a
     /// list has one anyway).
     #[inline(always)]
     pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
@@ -286,7 +320,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self.with(address, SendFlags::SIGNALED)
     }
 
-    /// Raises a solicited event at the peer.
+    /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`; R2.3, [`Notify::Solicited`](crate::Notify)).
     #[inline(always)]
     pub fn solicited(mut self) -> Self
     where
@@ -297,7 +331,16 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 }
 
-/// The address of a work request: [`Connected`] or [`Datagram`].
+/// The address of a work request: [`Connected`] or [`Datagram`] (R5.1).
+///
+/// ```
+/// # use proverbs::*;
+/// /// Marks work requests of any transport: `A` is `Connected` on RC and UC, `Datagram` on UD.
+/// fn wake<A: Address, F, G>(wr: WorkRequest<Send, Buf, A, F, G>) -> WorkRequest<Send, Buf, A, F, G> {
+///     wr.solicited()
+/// }
+/// let _ = (wake::<Connected, Unfenced, Plain>, wake::<Datagram, Unfenced, Plain>);
+/// ```
 pub trait Address: Copy + sealed::Sealed {
     /// # Safety
     /// `wr` is writable; a `Datagram` needs a port with a table of address handles, or is of the queue pair

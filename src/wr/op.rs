@@ -6,6 +6,19 @@ use crate::remote::{RemoteAddr, RemoteCell, ToRead};
 use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode, rdma_t};
 
 /// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer (R1.3).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pool, .. } = proverbs::guide::ends()?;
+/// /// Bytes of operands in a descriptor.
+/// fn operands<O: Opcode, D>(_: &WorkRequest<O, D>) -> usize {
+///     std::mem::size_of::<O>()
+/// }
+/// let buf = pool.take().ok_or("no buffer")?;
+/// assert_eq!(operands(&Send::new(buf)), 0);
+/// assert_eq!(operands(&SendWithImm::new(Empty, 7)), 4); // `imm_data`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Opcode: sealed::Sealed {
     #[doc(hidden)]
     const CODE: u32;
@@ -18,17 +31,49 @@ pub trait Opcode: sealed::Sealed {
     unsafe fn emit(self, wr: *mut ibv_send_wr);
 }
 
-/// SEND: the data lands in a receive of the peer's.
+/// SEND (`IBV_WR_SEND`): the data lands in a receive of the peer's.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+/// for _ in 0..3 {
+///     b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// }
+/// let mut buf = pool.take().ok_or("no buffer")?;
+/// buf.fill(b"of a buffer");
+/// a.post_send(Send::new(buf))?;
+/// a.post_send(Send::inline(b"copied"))?;                  // an array: the compiler counts it
+/// a.post_send(Send::inline_slice("copied".as_bytes()))?;  // a slice: counted while it is posted
+/// proverbs::guide::poll(&mut cq, 6)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Send;
 
-/// SEND_WITH_IMM: a SEND whose completion at the peer carries 32 bits.
+/// SEND_WITH_IMM (`IBV_WR_SEND_WITH_IMM`): a SEND whose completion at the peer carries 32 bits.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, .. } = proverbs::guide::ends()?;
+/// for _ in 0..3 {
+///     b.post_recv(Recv::empty())?; // room for no bytes, so none may come
+/// }
+/// a.post_send(SendWithImm::new(Empty, 1))?;
+/// a.post_send(SendWithImm::inline(&[], 2))?;
+/// a.post_send(SendWithImm::inline_slice(&[], 3))?;
+/// let mut got = Vec::new();
+/// while got.len() < 3 {
+///     cq.poll()?.for_each(|completion| got.extend(completion.imm_data()));
+/// }
+/// assert_eq!(got, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SendWithImm {
     pub(super) imm_data: u32,
 }
 
-/// RDMA_WRITE: the data lands in the peer's memory, which gets no notice.
+/// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): the data lands in the peer's memory, which gets no notice.
 ///
 /// ```
 /// # use proverbs::*;
@@ -41,19 +86,60 @@ pub struct SendWithImm {
 /// assert_eq!(&there, b"8 bytes!");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteWrite>(256)?;
+/// let (start, rest) = (region.remote(), region.remote().slice(128, 128)?);
+/// let mut buf = pool.take().ok_or("no buffer")?;
+/// buf.fill(b"of a buffer");
+/// post_send!(a, [
+///     RdmaWrite::new(buf, start.write()),
+///     RdmaWrite::inline_slice("any length".as_bytes(), rest.write()),
+/// ])?;
+/// proverbs::guide::poll(&mut cq, 2)?;
+/// let mut there = [0; 10];
+/// region.read_at(128, &mut there)?;
+/// assert_eq!(&there, b"any length");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWrite {
     pub(super) remote: RemoteAddr,
 }
 
-/// RDMA_WRITE_WITH_IMM: a WRITE that also consumes a receive of the peer's (R1.5).
+/// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive of the peer's (R1.5).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, mut b, mut cq, pd, .. } = proverbs::guide::ends()?;
+/// let region = pd.register::<RemoteWrite>(64)?;
+/// let at = region.remote().write();
+/// for _ in 0..3 {
+///     b.post_recv(Recv::empty())?; // what the notices use up
+/// }
+/// a.post_send(RdmaWriteWithImm::new(Empty, at, 1))?;
+/// a.post_send(RdmaWriteWithImm::inline(b"8 bytes!", at, 2))?;
+/// a.post_send(RdmaWriteWithImm::inline_slice("any length".as_bytes(), at, 3))?;
+/// let mut noticed = Vec::new();
+/// while noticed.len() < 3 {
+///     for completion in cq.poll()? {
+///         if completion.opcode() == Some(WcOpcode::RecvRdmaWithImm) {
+///             noticed.extend(completion.imm_data());
+///         }
+///     }
+/// }
+/// assert_eq!(noticed, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWriteWithImm {
     pub(super) remote: RemoteAddr,
     pub(super) imm_data: u32,
 }
 
-/// RDMA_READ: the peer's memory lands in the buffer.
+/// RDMA_READ (`IBV_WR_RDMA_READ`): the peer's memory lands in the buffer.
 ///
 /// ```
 /// # use proverbs::*;
@@ -70,7 +156,7 @@ pub struct RdmaRead {
     pub(super) remote: RemoteAddr<ToRead>,
 }
 
-/// ATOMIC_CMP_AND_SWP: the old value of the peer's 8 bytes lands in the buffer.
+/// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in the buffer.
 ///
 /// ```
 /// # use proverbs::*;
@@ -90,7 +176,7 @@ pub struct CmpAndSwp {
     pub(super) swap: u64,
 }
 
-/// ATOMIC_FETCH_AND_ADD: the old value of the peer's 8 bytes lands in the buffer.
+/// ATOMIC_FETCH_AND_ADD (`IBV_WR_ATOMIC_FETCH_AND_ADD`): the old value of the peer's 8 bytes lands in the buffer.
 ///
 /// ```
 /// # use proverbs::*;

@@ -10,9 +10,18 @@ use super::{Pending, slot};
 use crate::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
 
-/// A receive work request: where an incoming message may be put.
+/// A receive work request (`struct ibv_recv_wr` of ibv_post_recv(3)): where an incoming message may be put.
 ///
 /// The whole capacity of each buffer counts. On UD queue pairs the first 40 bytes are for the GRH (R5.8).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut b, pool, .. } = proverbs::guide::ends()?;
+/// b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?; // up to 256 bytes
+/// b.post_recv(Recv::empty())?;                              // a message of none
+/// assert_eq!((b.recvs_outstanding(), b.recv_room()), (2, 6));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a work request does nothing until it is posted"]
 pub struct Recv<D> {
     data: D,

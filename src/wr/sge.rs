@@ -8,7 +8,7 @@ use crate::mr::{Access, MemoryRegion};
 use crate::remote::OutOfBounds;
 use crate::sys::types::ibv_sge;
 
-/// A piece of a registered region.
+/// A piece of a registered region: an element of an [`Sge`] (`struct ibv_sge` of ibv_post_send(3)).
 #[derive(Clone, Copy)]
 pub struct Piece<'mr> {
     pub(super) sge: ibv_sge,
@@ -17,6 +17,9 @@ pub struct Piece<'mr> {
 
 impl<'mr> Piece<'mr> {
     /// Bytes `range` of `region`.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if it is not all inside the region, or its length exceeds 32 bits (R3.8).
     pub fn new<A: Access>(
         region: &'mr MemoryRegion<A>,
         range: Range<usize>,
@@ -35,10 +38,32 @@ impl<'mr> Piece<'mr> {
     }
 }
 
-/// `N` scatter/gather elements and the wr_id that their completion will carry.
+/// `N` scatter/gather elements (`sg_list` of ibv_post_send(3)) and the wr_id that their completion will carry: the
+/// data of the `unsafe` path.
 ///
 /// It borrows the regions until it is posted; that they stay until the completion is part of the
 /// contract of the `unsafe` post.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, pd, .. } = proverbs::guide::ends()?;
+/// profile! { Unchecked { max_send_sge: 2, entry: Raw } }
+///
+/// let region = pd.register::<LocalWrite>(4096)?;
+/// region.write_at(0, b"head")?;
+/// region.write_at(100, b"body")?;
+/// let pieces = [Piece::new(&region, 0..4)?, Piece::new(&region, 100..104)?];
+/// let wr: WorkRequest<Send, Sge<'_, 2>> = Send::new(Sge::new(42, pieces));   // wr_id 42
+/// let copied = Send::new(Sge::new(43, [Piece::new(&region, 0..4)?]).inline()); // copied while it is posted
+/// # let _: WorkRequest<Send, Sge<'_, 1>> = copied;
+/// # drop(wr);
+/// // Which queue pairs take them: those whose entry is `Raw`, with `post_send_unchecked`.
+/// let cq: CompletionQueue<Raw> = context.create_cq(32)?;
+/// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+/// assert!(Piece::new(&region, 4090..4100).is_err());
+/// # drop(qp);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Sge<'mr, const N: usize> {
     pub(super) pieces: [Piece<'mr>; N],
