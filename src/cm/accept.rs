@@ -23,6 +23,25 @@ use crate::transport::Rc;
 const VERB: &str = "rdma_accept";
 
 /// An acceptance that failed, with everything that went into it.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn accept(request: Request<Tcp>, qp: QueuePair<Rc, Init>) -> Option<Connection> {
+///     match request.accept(qp, &AcceptParam::default(), std::time::Duration::from_secs(1)) {
+///         Ok(connection) => return Some(connection),
+///         Err(Refused { object: NotAccepted::Unanswered { request, qp }, error }) => {
+///             eprintln!("{error}: the peer is told");
+///             let _ = request.reject(&RejectData::none());
+///             drop(qp); // as it was: good for another request
+///         }
+///         Err(Refused { object: NotAccepted::Failed { qp, .. }, error }) => {
+///             eprintln!("{error}: {qp:?} is to be drained");
+///         }
+///     }
+///     None
+/// }
+/// ```
 pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// Nothing was answered: the request may still be accepted otherwise, or rejected.
     Unanswered {
@@ -40,7 +59,22 @@ pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     },
 }
 
-/// A connection that was accepted, and that the peer has not confirmed yet.
+/// A connection that was accepted, and that the peer has not confirmed yet. [`advance`](Self::advance) takes the
+/// event that does; the example is [`EventChannel`](super::EventChannel)'s.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn on_event(accepted: Accepted, event: &Event) -> Option<Accepted> {
+///     println!("{:?} is about {:?}", event, accepted.id());
+///     match accepted.advance(event) {
+///         Step::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
+///         Step::Waiting(accepted) => return Some(accepted), // or `accepted.cancel()`
+///         Step::Failed(refused) => eprintln!("{refused}"),
+///     }
+///     None
+/// }
+/// ```
 pub struct Accepted<P: Profile = DefaultProfile, M: Mode = OnChannel> {
     id: CmId<Tcp, Accepting, M>,
     qp: QueuePair<Rc, Rts, P>,
@@ -54,7 +88,8 @@ impl<M: Mode> Request<Tcp, M> {
         qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
-        let peer = self.peer.expect("requests on TCP have parameters");
+        // Whoever took the parameters away asks for nothing.
+        let peer = self.peer.unwrap_or_default();
         if let Err(error) = check_depth::<P>(VERB, peer.initiator_depth) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
         }
@@ -87,6 +122,13 @@ impl Request<Tcp> {
     ///
     /// What is posted to its receive queue stays posted: post receives before, because the peer may send at
     /// once (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    ///
+    /// # Errors
+    /// Everything comes back, as far as it came ([`NotAccepted`], with its example).
+    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none: nothing was answered.
+    /// [`TimedOut`](crate::ErrorKind::TimedOut), [`Rejected`](crate::ErrorKind::Rejected) or
+    /// [`Cm`](crate::ErrorKind::Cm) if the peer did not confirm; [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_accept`, `rdma_init_qp_attr` or `ibv_modify_qp`.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -102,6 +144,11 @@ impl Request<Tcp, OnChannel> {
     ///
     /// What is posted to its receive queue stays posted: post receives before, because the peer may send at
     /// once (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    ///
+    /// # Errors
+    /// Everything comes back, as far as it came ([`NotAccepted`]). [`Limit`](crate::ErrorKind::Limit) if the profile
+    /// has reads and the peer serves none: nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_accept`, `rdma_init_qp_attr` or `ibv_modify_qp`.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -112,12 +159,12 @@ impl Request<Tcp, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Accepted<P, M> {
-    /// The id.
+    /// The id, whose [`key`](CmId::key) the event has.
     pub fn id(&self) -> &CmId<Tcp, Accepting, M> {
         &self.id
     }
 
-    /// Gives the connection up.
+    /// Gives the connection up. The queue pair is to be drained.
     pub fn cancel(self) -> NotAccepted<P, M> {
         NotAccepted::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
@@ -160,7 +207,10 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
 }
 
 impl<P: Profile> Accepted<P> {
-    /// Moves on by an event of this id.
+    /// Moves on by an event of this id: ESTABLISHED makes it a connection. An event of another id leaves it waiting.
+    ///
+    /// [`Step::Failed`] has the queue pair, in the error state, and [`Rejected`](crate::ErrorKind::Rejected) or
+    /// [`Cm`](crate::ErrorKind::Cm) with the event.
     pub fn advance(
         self,
         event: &Event,

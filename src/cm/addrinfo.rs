@@ -20,6 +20,21 @@ use crate::sys::cm::{Found, NotFound, getaddrinfo};
 const VERB: &str = "rdma_getaddrinfo";
 
 /// An address to connect to, of port space `PS` (`rdma_addrinfo`).
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), VerbsError> {
+/// let second = Duration::from_secs(1);
+/// let found = AddrInfo::<Tcp>::look_up("storage", "7471")?;
+/// let depth = Depth { send: 8, recv: 8 };
+/// let ep = found[0].create_ep::<DefaultProfile>(None, depth, second)?;
+/// let ep = ep.connect(&ConnParam::default(), second)?;
+/// # drop(ep);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct AddrInfo<PS: PortSpace> {
     /// The local address to come from, if it matters.
@@ -30,6 +45,22 @@ pub struct AddrInfo<PS: PortSpace> {
 }
 
 /// An address to listen on, of port space `PS` (`rdma_addrinfo` with RAI_PASSIVE).
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), VerbsError> {
+/// let any = PassiveInfo::<Tcp>::look_up(None, "7471")?;
+/// let listening = any[0].listen(8)?; // or `bind`, to set options first
+/// let request = listening.get_request()?;
+/// let depth = Depth { send: 8, recv: 8 };
+/// let ep = request.create_ep::<DefaultProfile>(None, depth)?;
+/// let ep = ep.accept(&AcceptParam::default(), Duration::from_secs(1))?;
+/// # drop(ep);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PassiveInfo<PS: PortSpace> {
     /// The local address.
@@ -61,6 +92,10 @@ fn look_up(
 
 impl<PS: PortSpace> AddrInfo<PS> {
     /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`). At least one.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) with the resolver's words if it knows no such node, service or IP address;
+    /// [`Os`](ErrorKind::Os): the errno of the call, or EINVAL for a NUL in a name.
     pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {
         let found = look_up(Some(node), Some(service), PS::C, false)?;
         let found = found.into_iter();
@@ -78,6 +113,10 @@ impl<PS: PortSpace> AddrInfo<PS> {
 
     /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`). Without
     /// `pd`, on the id's own.
+    ///
+    /// # Errors
+    /// As [`CmId::new`], [`bind_addr`](CmId::bind_addr), [`resolve_addr`](CmId::resolve_addr),
+    /// [`resolve_route`](CmId::resolve_route) and [`create_ep`](CmId::create_ep).
     pub fn create_ep<P: Profile>(
         &self,
         pd: Option<&ProtectionDomain>,
@@ -101,6 +140,9 @@ impl<PS: PortSpace> AddrInfo<PS> {
 impl<PS: PortSpace> PassiveInfo<PS> {
     /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with RAI_PASSIVE):
     /// those of `node`, or any of this machine's. At least one.
+    ///
+    /// # Errors
+    /// As [`AddrInfo::look_up`].
     pub fn look_up(node: Option<&str>, service: &str) -> Result<Vec<Self>, Error> {
         let found = look_up(node, Some(service), PS::C, true)?;
         let all: Vec<_> = found
@@ -116,11 +158,17 @@ impl<PS: PortSpace> PassiveInfo<PS> {
 
     /// Makes an id that is bound there (`rdma_create_ep`). Endpoints are made of its
     /// [requests](super::Request::create_ep).
+    ///
+    /// # Errors
+    /// As [`CmId::new`] and [`bind_addr`](CmId::bind_addr).
     pub fn bind(&self) -> Result<CmId<PS, Bound>, Error> {
         Ok(CmId::new()?.bind_addr(self.local)?)
     }
 
-    /// Makes an id that listens there.
+    /// Makes an id that listens there (`rdma_create_ep`, `rdma_listen`), for up to `backlog` requests that wait.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind) and [`CmId::listen`].
     pub fn listen(&self, backlog: u32) -> Result<CmId<PS, Listening>, Error> {
         Ok(self.bind()?.listen(backlog)?)
     }

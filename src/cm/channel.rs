@@ -17,34 +17,97 @@ use crate::sys::cm::Channel;
 ///
 /// It may be shared between threads. Ids keep their channel, so it may be dropped before them; their events
 /// are then nobody's.
+///
+/// Both ends of a connection in one thread:
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// /// The step that `event` is.
+/// fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, VerbsError> {
+///     match step {
+///         Step::Done(done) => Ok(done),
+///         Step::Failed(refused) => Err(refused.error),
+///         Step::Waiting(_) => panic!("an event of another id"),
+///     }
+/// }
+///
+/// # fn end<S: HasDevice, M: Mode>(id: &CmId<Tcp, S, M>) -> Result<QueuePair<Rc, Init>, VerbsError> {
+/// #     let (pd, cq) = (id.pd()?, id.context()?.create_cq(32)?);
+/// #     id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let channel = EventChannel::new()?;
+/// let listening = channel.create_id::<Tcp>()?.bind_addr("10.77.0.1:7471".parse()?)?.listen(8)?;
+/// let id = channel.create_id::<Tcp>()?.resolve_addr("10.77.0.1:7471".parse()?, second)?;
+/// // A program with more than one thing to wait for polls `channel.as_fd()` and then takes events with
+/// // `channel.try_event()` until there is none.
+/// let id = done(id.advance(&channel.wait()?))?.resolve_route(second)?;
+/// let id = done(id.advance(&channel.wait()?))?;
+///
+/// let qp = end(&id)?; // `create_qp`, and receives
+/// let pending = id.connect(qp, &ConnParam::default())?;
+/// let event = channel.wait_timeout(second)?.ok_or("no request")?;
+/// assert_eq!((event.id(), event.kind()), (listening.key(), EventKind::ConnectRequest));
+/// let request = listening.request(event).map_err(|event| format!("{event:?}"))?;
+/// let qp = end(&request.id)?;
+/// let accepted = request.accept(qp, &AcceptParam::default())?;
+/// let a = done(pending.advance(&channel.wait()?))?;
+/// let b = done(accepted.advance(&channel.wait()?))?;
+/// # drop((a, b));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct EventChannel {
     pub(super) channel: Arc<Channel>,
 }
 
 impl EventChannel {
-    /// Opens one. Fails where there is no rdma_cm (the kernel module is `rdma_ucm`).
+    /// Opens one (`rdma_create_event_channel`).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os): where there is no rdma_cm (the kernel module is `rdma_ucm`), or too many files
+    /// are open.
     pub fn new() -> Result<Self, Error> {
         open().map(|channel| EventChannel { channel })
     }
 
     /// Creates an id whose events come here (`rdma_create_id`).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_create_id`.
     pub fn create_id<PS: PortSpace>(&self) -> Result<CmId<PS, Created, OnChannel>, Error> {
         CmId::create(self.channel.clone())
     }
 
-    /// The next event, if one is there.
+    /// The next event, if one is there (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_get_cm_event`. That there is no event is none.
     pub fn try_event(&self) -> Result<Option<Event>, Error> {
         take(&self.channel)
     }
 
     /// The next event; sleeps until there is one.
+    ///
+    /// # Errors
+    /// As [`try_event`](Self::try_event); and [`Os`](crate::ErrorKind::Os) with the errno of poll(2).
     pub fn wait(&self) -> Result<Event, Error> {
-        next(&self.channel, None)
-            .map(|event| event.expect("without a deadline there is an event or an error"))
+        loop {
+            // Without a deadline there is an event or an error.
+            if let Some(event) = next(&self.channel, None)? {
+                return Ok(event);
+            }
+        }
     }
 
     /// The next event; `None` if none came within `timeout` (in steps of a millisecond, rounded up).
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait). That none came is none.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
         next(&self.channel, Instant::now().checked_add(timeout))
     }

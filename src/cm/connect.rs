@@ -24,6 +24,39 @@ use crate::transport::Rc;
 const VERB: &str = "rdma_connect";
 
 /// A connection attempt that failed, with everything that went into it.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// /// Tries three times, with the same queue pair.
+/// fn connect(
+///     at: std::net::SocketAddr,
+///     mut qp: QueuePair<Rc, Reset>,
+///     pd: &ProtectionDomain,
+///     cq: &mut CompletionQueue,
+/// ) -> Result<Connection, VerbsError> {
+///     let second = Duration::from_secs(1);
+///     let mut left = 3;
+///     loop {
+///         let id = CmId::<Tcp, _>::new()?.resolve_addr(at, second)?.resolve_route(second)?;
+///         let ready = id.init_qp(pd, qp)?; // and receives
+///         let (mut failed, error) = match id.connect(ready, &ConnParam::default(), second) {
+///             Ok(connection) => return Ok(connection),
+///             Err(Refused { object: NotConnected::Unsent { qp, .. }, error }) => {
+///                 (qp.to_error()?, error)
+///             }
+///             Err(Refused { object: NotConnected::Failed { qp, .. }, error }) => (qp, error),
+///         };
+///         left -= 1;
+///         if left == 0 {
+///             return Err(error);
+///         }
+///         failed.drain(cq, |_| ())?; // the receives come home
+///         (qp, _) = failed.reset()?;
+///     }
+/// }
+/// ```
 pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The call was refused and nothing was sent: both are as they were.
     Unsent {
@@ -42,7 +75,27 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     },
 }
 
-/// A connection that was asked for, on its way.
+/// A connection that was asked for, on its way. [`advance`](Self::advance) takes the event that brings the answer; the
+/// example is [`EventChannel`](super::EventChannel)'s.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn on_event(mut pending: Pending, event: &Event, buf: Buf) -> Option<Pending> {
+///     println!("{:?} is about {:?}", event, pending.id());
+///     if let Err(error) = pending.qp().post_recv(Recv::new(buf)) {
+///         eprintln!("{error}");
+///         pending.cancel();
+///         return None;
+///     }
+///     match pending.advance(event) {
+///         Step::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
+///         Step::Waiting(pending) => return Some(pending),
+///         Step::Failed(refused) => eprintln!("{refused}"),
+///     }
+///     None
+/// }
+/// ```
 pub struct Pending<P: Profile = DefaultProfile, M: Mode = OnChannel> {
     id: CmId<Tcp, Connecting, M>,
     qp: QueuePair<Rc, Init, P>,
@@ -77,8 +130,15 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
 impl<S: CmState> CmId<Tcp, S> {
     /// Connects `qp` to the peer, within `timeout` (`rdma_connect`).
     ///
-    /// What is posted to its receive queue stays posted. If the peer rejects, is not there or does not answer in
-    /// time, everything comes back (see [`NotConnected`]).
+    /// What is posted to its receive queue stays posted. The example is [the module's](super).
+    ///
+    /// # Errors
+    /// Everything comes back, as far as it came ([`NotConnected`], with its example).
+    /// [`Rejected`](crate::ErrorKind::Rejected) by the peer or because nobody listens (R16.22),
+    /// [`Cm`](crate::ErrorKind::Cm) if it is not there, [`TimedOut`](crate::ErrorKind::TimedOut);
+    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none (R4.6);
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect` (a depth exceeds the device's, R16.16),
+    /// `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`.
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -94,7 +154,11 @@ impl<S: CmState> CmId<Tcp, S> {
 
 impl<S: CmState> CmId<Tcp, S, OnChannel> {
     /// Asks the peer for a connection with `qp` (`rdma_connect`). What is posted to its receive queue stays
-    /// posted.
+    /// posted. The example is [`EventChannel`](super::EventChannel)'s.
+    ///
+    /// # Errors
+    /// Both come back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_connect` (a depth exceeds the device's, R16.16).
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -108,7 +172,7 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Pending<P, M> {
-    /// The id.
+    /// The id, whose [`key`](CmId::key) the event has.
     pub fn id(&self) -> &CmId<Tcp, Connecting, M> {
         &self.id
     }
@@ -118,7 +182,7 @@ impl<P: Profile, M: Mode> Pending<P, M> {
         &mut self.qp
     }
 
-    /// Gives the attempt up: the peer gets no further answer.
+    /// Gives the attempt up: the peer gets no further answer. The queue pair is to be drained.
     pub fn cancel(self) -> NotConnected<P, M> {
         NotConnected::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
@@ -183,7 +247,9 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
 
 impl<P: Profile> Pending<P> {
     /// Moves on by an event of this id: when the peer accepted, the queue pair is moved to RTS and the peer is
-    /// told (`rdma_establish`).
+    /// told (`rdma_establish`). An event of another id leaves it waiting.
+    ///
+    /// [`Step::Failed`] has the queue pair, in the error state, and what `connect` of a synchronous id fails with.
     pub fn advance(
         self,
         event: &Event,

@@ -22,6 +22,20 @@ use crate::transport::Rc;
 ///
 /// The two may be taken apart and used on different threads. Dropped, the queue pair is destroyed first, then
 /// the id, which tells the peer. For an orderly end see [`disconnect`](Self::disconnect).
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// fn end(connection: Connection, cq: &mut CompletionQueue) -> Result<(), VerbsError> {
+///     println!("the peer {:?} said {:?}", connection.peer, connection.private_data);
+///     let mut ended = connection.disconnect()?;
+///     ended.id.wait_disconnected(Duration::from_secs(1))?; // the peer confirms
+///     ended.qp.drain(cq, |_| ())?; // every buffer comes home
+///     ended.qp.destroy()?;
+///     Ok(ended.id.destroy()?)
+/// }
+/// ```
 pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The queue pair, ready to send.
     pub qp: QueuePair<Rc, Rts, P>,
@@ -33,7 +47,7 @@ pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     pub private_data: Vec<u8>,
 }
 
-/// A connection after this side disconnected.
+/// A connection after this side disconnected. The example is [`Connection`]'s.
 pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings every buffer home.
     pub qp: QueuePair<Rc, Failed, P>,
@@ -44,6 +58,9 @@ pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 impl<P: Profile, M: Mode> Connection<P, M> {
     /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do so
     /// (R16.20). The queue pair goes to the error state, where what is posted is flushed.
+    ///
+    /// # Errors
+    /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.
     pub fn disconnect(mut self) -> Result<Ended<P, M>, Refused<Self>> {
         // SAFETY: in this state the id has a device.
         match unsafe { self.id.core.id.disconnect() } {
@@ -56,6 +73,20 @@ impl<P: Profile, M: Mode> Connection<P, M> {
 impl<M: Mode> CmId<Tcp, Established, M> {
     /// Ends the connection of a queue pair that is elsewhere (`rdma_disconnect`), as
     /// [`Connection::disconnect`] does; the queue pair is for the program to move to the error state.
+    ///
+    /// # Errors
+    /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(connection: Connection) -> Result<(), VerbsError> {
+    /// let Connection { id, qp, .. } = connection; // perhaps on two threads
+    /// let id = id.disconnect()?;
+    /// let qp = qp.to_error()?;
+    /// # drop((id, qp));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn disconnect(mut self) -> Result<CmId<Tcp, Disconnected, M>, Refused<Self>> {
         // SAFETY: in this state the id has a device.
         match unsafe { self.core.id.disconnect() } {
@@ -66,12 +97,25 @@ impl<M: Mode> CmId<Tcp, Established, M> {
 
     /// Tells rdma_cm that a message arrived before the peer's confirmation did (`rdma_notify` with
     /// COMM_EST, an event of the queue pair).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_notify`.
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(connection: &mut Connection, event: DeviceEvent) -> Result<(), VerbsError> {
+    /// if let DeviceEvent::Qp { event: QpEvent::CommunicationEstablished, .. } = event {
+    ///     connection.id.notify_established()?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn notify_established(&mut self) -> Result<(), Error> {
         self.core.id.notify_comm_est().map_err(|errno| Error::os("rdma_notify", errno, "COMM_EST"))
     }
 }
 
-/// States that end with a DISCONNECTED event.
+/// States that end with a DISCONNECTED event, for which [`wait_disconnected`](CmId::wait_disconnected) waits.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` is not connected, so nothing disconnects it",
     label = "this id is in state `{Self}`",
@@ -83,7 +127,12 @@ impl Ends for Disconnected {}
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Waits until the connection is no more, because the peer ended it or confirmed this side's
-    /// [`disconnect`](Connection::disconnect), for at most `timeout`.
+    /// [`disconnect`](Connection::disconnect), for at most `timeout`. The example is [`Connection`]'s, and
+    /// [the module's](super).
+    ///
+    /// # Errors
+    /// [`TimedOut`](ErrorKind::TimedOut) if the connection still stands; [`Cm`](ErrorKind::Cm) if the device is going
+    /// away; [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
         S: Ends,

@@ -26,13 +26,50 @@ use crate::wr::Destination;
 
 const CONNECT: &str = "rdma_connect";
 
-/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13).
+/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13): what a [`UdPeer`] of one's
+/// own making carries, as in the answer of its example.
 pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
     Some(key) => key,
     None => panic!("bit 31 is clear"),
 };
 
 /// A datagram peer, or a multicast group: the only right values to send to it (R5.14).
+///
+/// The client finds a service and asks it something:
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let id = CmId::<Udp, _>::new()?;
+/// let id = id.resolve_addr("10.77.0.1:7471".parse()?, second)?.resolve_route(second)?;
+/// let (context, pd) = (id.context()?, id.pd()?);
+/// let cq = context.create_cq(32)?;
+/// let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
+/// let found = id.connect(&LookupData::of(b"who?"), second)?;
+/// let address_handle = qp.add_address_handle(pd.create_ah(found.peer.vector)?)?;
+/// qp.post_send(Send::inline(b"question").to(found.peer.destination(address_handle)))?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The service answers each message where it came from:
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn answer(id: &CmId<Udp, Established>, qp: &mut QueuePair<Ud, Rts>, message: &UdReceived<Buf>,
+///     gid_index: u8) -> Result<(), Box<dyn std::error::Error>>
+/// {
+///     let vector = message.reply_vector(id.port(), gid_index).ok_or("a message without a GRH")?;
+///     let peer = UdPeer { vector, qpn: message.src_qp, qkey: RDMA_UDP_QKEY };
+///     let address_handle = qp.add_address_handle(id.pd()?.create_ah(vector)?)?;
+///     qp.post_send(Send::inline(b"answer").to(peer.destination(address_handle)))?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdPeer {
     /// The way there, for [`create_ah`](crate::ProtectionDomain::create_ah).
@@ -57,7 +94,7 @@ impl UdPeer {
     }
 }
 
-/// A service that was found.
+/// A service that was found. The example is [`UdPeer`]'s.
 #[derive(Debug)]
 pub struct Found<M: Mode = Synchronous> {
     /// The id.
@@ -69,6 +106,19 @@ pub struct Found<M: Mode = Synchronous> {
 }
 
 /// A lookup that failed.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn look_up(id: CmId<Udp, RouteResolved>) -> Option<Found> {
+///     match id.connect(&LookupData::none(), std::time::Duration::from_secs(1)) {
+///         Ok(found) => return Some(found),
+///         Err(Refused { object: NotFound::Unsent(_id), error }) => eprintln!("not sent: {error}"),
+///         Err(Refused { object: NotFound::Failed(_id), error }) => eprintln!("no answer: {error}"),
+///     }
+///     None
+/// }
+/// ```
 #[derive(Debug)]
 pub enum NotFound<M: Mode = Synchronous> {
     /// The call was refused and nothing was sent.
@@ -106,7 +156,12 @@ impl<M: Mode> CmId<Udp, RouteResolved, M> {
 }
 
 impl<S: CmState> CmId<Udp, S> {
-    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP).
+    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP). The example is [`UdPeer`]'s.
+    ///
+    /// # Errors
+    /// The id comes back ([`NotFound`]). [`Rejected`](crate::ErrorKind::Rejected),
+    /// [`Cm`](crate::ErrorKind::Cm) if nobody is there, [`TimedOut`](crate::ErrorKind::TimedOut), or
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`.
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -120,7 +175,27 @@ impl<S: CmState> CmId<Udp, S> {
 }
 
 impl<S: CmState> CmId<Udp, S, OnChannel> {
-    /// Asks the peer for its queue pair (`rdma_connect` on UDP).
+    /// Asks the peer for its queue pair (`rdma_connect` on UDP); the answer is an event for
+    /// [`advance`](CmId::advance).
+    ///
+    /// # Errors
+    /// The id comes back ([`NotFound::Unsent`]): [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`.
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(channel: EventChannel, id: CmId<Udp, RouteResolved, OnChannel>) -> Result<(), VerbsError> {
+    /// let mut id = id.connect(&LookupData::of(b"who?"))?;
+    /// let found = loop {
+    ///     match id.advance(&channel.wait()?) {
+    ///         Step::Done(found) => break found,
+    ///         Step::Waiting(waiting) => id = waiting,
+    ///         Step::Failed(refused) => return Err(refused.error),
+    ///     }
+    /// };
+    /// println!("{}", found.peer);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -168,7 +243,9 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
 }
 
 impl CmId<Udp, Connecting, OnChannel> {
-    /// Moves on by an event of this id.
+    /// Moves on by an event of this id: ESTABLISHED brings the peer's numbers. An event of another id leaves it waiting.
+    ///
+    /// [`Step::Failed`] has the id, and [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm).
     pub fn advance(self, event: &Event) -> Step<Found<OnChannel>, Self, NotFound<OnChannel>> {
         self.step(event)
     }
@@ -179,7 +256,20 @@ impl<M: Mode> Request<Udp, M> {
     /// is of no use afterwards but to be told of the device's removal.
     ///
     /// Where to answer to is in each message that arrives:
-    /// [`UdReceived::reply_vector`](crate::UdReceived::reply_vector).
+    /// [`UdReceived::reply_vector`](crate::UdReceived::reply_vector), with its example at [`UdPeer`].
+    ///
+    /// # Errors
+    /// The request comes back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`.
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(listening: &CmId<Udp, Listening>, qp: &QueuePair<Ud, Rts>) -> Result<(), VerbsError> {
+    /// let request = listening.get_request()?;
+    /// let id = request.accept(qp, &ReplyData::of(b"it is me"))?;
+    /// # drop(id);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn accept<P: Profile>(
         mut self,
         qp: &QueuePair<Ud, Rts, P>,

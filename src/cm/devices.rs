@@ -38,7 +38,10 @@ fn context(open: &mut Vec<Open>, name: &str) -> Result<(Context, usize), Error> 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The device, open. Ids on one device share it, and it closes when nothing uses it.
     ///
-    /// A [`Context`] that the program opened itself serves as well.
+    /// A [`Context`] that the program opened itself serves as well. The example is [the module's](super).
+    ///
+    /// # Errors
+    /// As [`Context::open`]: the device went away, or may not be opened.
     pub fn context(&self) -> Result<Context, Error>
     where
         S: HasDevice,
@@ -47,7 +50,11 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Ok(context(&mut open, self.device().unwrap_or_default())?.0)
     }
 
-    /// A protection domain of the device, the same for all ids on it (`id->pd`).
+    /// A protection domain of the device, the same for all ids on it (`id->pd`). The example is
+    /// [the module's](super).
+    ///
+    /// # Errors
+    /// As [`context`](Self::context) and [`Context::alloc_pd`].
     pub fn pd(&self) -> Result<ProtectionDomain, Error>
     where
         S: HasDevice,

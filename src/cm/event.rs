@@ -6,7 +6,19 @@ use super::datagram::UdPeer;
 use crate::sys::cm::{Arm, Copied};
 use crate::sys::types::raw::rdma_cm_event_type as Type;
 
-/// Which id an event is about. Unique in the process, and never used again.
+/// Which id an event is about. Unique in the process, and never used again: a key of the map that a program with many
+/// ids keeps.
+///
+/// ```no_run
+/// use std::collections::HashMap;
+///
+/// use proverbs::{cm::*, *};
+///
+/// /// Finds the attempt that an event is about.
+/// fn take(attempts: &mut HashMap<IdKey, Pending>, event: &Event) -> Option<Pending> {
+///     attempts.remove(&event.id())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub(super) u64);
 
@@ -15,6 +27,20 @@ pub struct IdKey(pub(super) u64);
 ///
 /// Give it to [`advance`](super::CmId::advance) of the id that waits for it, or, a connection request, to
 /// [`request`](super::CmId::request) of the listening id. A request that is dropped is rejected.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn tell(event: &Event) {
+///     println!("{:?}: {}, status {}", event.id(), event.kind().name(), event.status());
+///     if let Some(PeerParam { initiator_depth, srq, .. }) = event.peer_param() {
+///         println!("the peer serves {initiator_depth} reads at once; shared receives: {srq}");
+///     }
+///     if event.kind() == EventKind::Rejected {
+///         println!("its program says {}", event.private_data().escape_ascii());
+///     }
+/// }
+/// ```
 #[must_use = "an id waits for this event; a dropped connection request is rejected"]
 pub struct Event {
     pub(super) copied: Copied,
@@ -22,7 +48,12 @@ pub struct Event {
 
 macro_rules! kinds {
     ($($name:ident = $c:ident, $words:literal;)*) => {
-        /// What happened.
+        /// What happened (`enum rdma_cm_event_type`).
+        ///
+        /// ```
+        /// use proverbs::cm::EventKind;
+        /// assert_eq!(EventKind::ConnectRequest.name(), "RDMA_CM_EVENT_CONNECT_REQUEST");
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum EventKind {
@@ -127,7 +158,8 @@ impl Event {
     }
 }
 
-/// What a peer says of its side of a connection, or of its wishes for it, as seen from here.
+/// What a peer says of its side of a connection, or of its wishes for it, as seen from here. The example is
+/// [`Event`]'s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerParam {
     /// Reads and atomics of the peer's that this side may have to serve at once.

@@ -25,6 +25,42 @@ use crate::sys::cm::{Channel, Id};
 ///
 /// Dropped, it is destroyed (`rdma_destroy_id`): the peer of a connection is told, and an unanswered
 /// request is rejected. Forgotten, it leaks.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let mut id = CmId::<Tcp, _>::new()?;
+/// id.set_tos(8)?;
+/// id.set_ack_timeout(Timeout::MS_67)?;
+/// let id = id.bind_addr("10.77.0.2:0".parse()?)?; // to come from this address
+/// println!("from {:?}", id.local_addr());
+/// let id = id.resolve_addr("10.77.0.1:7471".parse()?, second)?;
+/// println!("by port {} of {:?} to {:?}", id.port(), id.device(), id.peer_addr());
+/// let id = id.resolve_route(second)?;
+/// // ... `create_qp`, `connect`: see the module's example ...
+/// id.destroy()?; // dropping it does the same, and says nothing
+///
+/// let mut listening = CmId::<Tcp, _>::new()?;
+/// listening.set_reuse_addr(true)?;
+/// listening.set_af_only(true)?;
+/// let listening = listening.bind_addr("[::]:7471".parse()?)?.listen(8)?;
+/// match listening.get_request_timeout(second) {
+///     Ok(request) => request.reject(&RejectData::none())?,
+///     Err(error) => println!("{error}"),
+/// }
+///
+/// // Its events can go to a channel from here on, and back.
+/// let channel = EventChannel::new()?;
+/// let listening = listening.migrate_to(&channel)?;
+/// println!("events name it {:?}", listening.key());
+/// let listening = listening.into_synchronous()?;
+/// # drop(listening);
+/// # Ok(())
+/// # }
+/// ```
 pub struct CmId<PS: PortSpace, S: CmState, M: Mode = Synchronous> {
     pub(super) core: Core,
     _types: PhantomData<(PS, S, M)>,
@@ -51,7 +87,24 @@ impl Core {
     }
 }
 
-/// What an event did for an id that waits.
+/// What an event did for an id that waits: the result of each `advance`.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// /// Waits for a step on a channel that serves this id alone.
+/// fn resolved(channel: &EventChannel, mut id: CmId<Tcp, ResolvingAddr, OnChannel>)
+///     -> Result<CmId<Tcp, AddrResolved, OnChannel>, VerbsError>
+/// {
+///     loop {
+///         match id.advance(&channel.wait()?) {
+///             Step::Done(id) => return Ok(id),
+///             Step::Waiting(waiting) => id = waiting,
+///             Step::Failed(refused) => return Err(refused.error),
+///         }
+///     }
+/// }
+/// ```
 pub enum Step<D, W, F> {
     /// The step is done.
     Done(D),
@@ -114,6 +167,9 @@ pub(super) fn failure(verb: &'static str, event: &Event) -> Error {
 
 impl<PS: PortSpace> CmId<PS, Created> {
     /// Creates an id whose calls wait for their results (`rdma_create_id` without a channel).
+    ///
+    /// # Errors
+    /// As [`EventChannel::new`] and [`EventChannel::create_id`].
     pub fn new() -> Result<Self, Error> {
         CmId::create(channel::open()?)
     }
@@ -149,7 +205,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.device.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// The port of the device.
+    /// The port of the device, from 1.
     pub fn port(&self) -> u8
     where
         S: HasDevice,
@@ -157,22 +213,35 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.device.as_ref().map_or(0, |&(_, port)| port)
     }
 
-    /// Sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS).
+    /// Sets the type of service of the connection's packets (`rdma_set_option` with RDMA_OPTION_ID_TOS).
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.
     pub fn set_tos(&mut self, tos: u8) -> Result<(), Error> {
         self.set_option(0, &[tos], "RDMA_OPTION_ID_TOS")
     }
 
-    /// Lets several ids bind to one address (RDMA_OPTION_ID_REUSEADDR).
+    /// Lets several ids bind to one address (`rdma_set_option` with RDMA_OPTION_ID_REUSEADDR).
+    ///
+    /// # Errors
+    /// As [`set_tos`](Self::set_tos): set it before the id is bound.
     pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error> {
         self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
     }
 
-    /// Lets an IPv6 id listen for IPv6 only (RDMA_OPTION_ID_AFONLY).
+    /// Lets an IPv6 id listen for IPv6 only (`rdma_set_option` with RDMA_OPTION_ID_AFONLY).
+    ///
+    /// # Errors
+    /// As [`set_tos`](Self::set_tos): set it before the id is bound.
     pub fn set_af_only(&mut self, on: bool) -> Result<(), Error> {
         self.set_option(2, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_AFONLY")
     }
 
-    /// Sets the ACK timeout of queue pairs that connect by this id (RDMA_OPTION_ID_ACK_TIMEOUT); RC only.
+    /// Sets the ACK timeout of queue pairs that connect by this id (`rdma_set_option` with
+    /// RDMA_OPTION_ID_ACK_TIMEOUT); RC only.
+    ///
+    /// # Errors
+    /// As [`set_tos`](Self::set_tos): EINVAL on [`Udp`](super::Udp).
     pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
         self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
     }
@@ -182,7 +251,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         set.map_err(|errno| Error::os("rdma_set_option", errno, format!("{name} in {}", S::NAME)))
     }
 
-    /// Destroys it (`rdma_destroy_id`); if that is refused, it comes back.
+    /// Destroys it (`rdma_destroy_id`), and says what dropping it must swallow.
+    ///
+    /// # Errors
+    /// It comes back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let Core { id, local, peer, device } = self.core;
         id.destroy().map_err(|(id, errno)| {
@@ -199,6 +271,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Moves it to `channel`, with its events that wait (`rdma_migrate_id`).
+    ///
+    /// # Errors
+    /// It comes back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`.
     pub fn migrate_to(
         self,
         channel: &EventChannel,
@@ -207,6 +282,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Makes it synchronous: it gets a channel of its own (`rdma_migrate_id` with no channel).
+    ///
+    /// # Errors
+    /// It comes back. As [`EventChannel::new`] and [`migrate_to`](Self::migrate_to).
     pub fn into_synchronous(self) -> Result<CmId<PS, S, Synchronous>, Refused<Self>> {
         match channel::open() {
             Ok(channel) => self.migrate(channel),

@@ -16,7 +16,8 @@ use crate::sys::cm::Id;
 
 const GET_REQUEST: &str = "rdma_get_request";
 
-/// A peer that asks for a connection (on UDP: for the queue pair of a service). Dropped, it is rejected.
+/// A peer that asks for a connection (on UDP: for the queue pair of a service). Dropped, it is rejected. The example is
+/// [the module's](super).
 pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
     /// The id of the connection to be.
     pub id: CmId<PS, Requested, M>,
@@ -27,7 +28,12 @@ pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Listens for connection requests, of which up to `backlog` wait (`rdma_listen`).
+    /// Listens for connection requests, of which up to `backlog` wait (`rdma_listen`). The example is
+    /// [the module's](super).
+    ///
+    /// # Errors
+    /// It comes back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the address. EADDRINUSE: another
+    /// id listens there.
     pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
     where
         S: Listens,
@@ -48,17 +54,28 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The next connection request (`rdma_get_request`); sleeps until there is one. Its id is
-    /// synchronous too. Several threads may take requests from one id.
+    /// synchronous too. Several threads may take requests from one id. The example is [the module's](super).
+    ///
+    /// # Errors
+    /// [`Cm`](ErrorKind::Cm) if the device is going away; [`Os`](ErrorKind::Os) with the errno of
+    /// `rdma_get_cm_event` or poll(2), or, for the id of the request, as [`into_synchronous`](Self::into_synchronous).
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
         S: TakesRequests,
         M: WaitsInCalls,
     {
-        self.next_request(None)
-            .map(|request| request.expect("without a deadline there is a request"))
+        loop {
+            // Without a deadline there is a request or an error.
+            if let Some(request) = self.next_request(None)? {
+                return Ok(request);
+            }
+        }
     }
 
-    /// As [`get_request`](Self::get_request), for at most `timeout`.
+    /// As [`get_request`](Self::get_request), for at most `timeout`. The example is [the id's](CmId).
+    ///
+    /// # Errors
+    /// As [`get_request`](Self::get_request), and [`TimedOut`](ErrorKind::TimedOut).
     pub fn get_request_timeout(&self, timeout: Duration) -> Result<Request<PS>, Error>
     where
         S: TakesRequests,
@@ -87,7 +104,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, Listening, OnChannel> {
-    /// The connection request of an event of this id; any other event comes back.
+    /// The connection request of an event of this id. The example is [`EventChannel`](super::EventChannel)'s.
+    ///
+    /// # Errors
+    /// Any other event comes back, and so does a request for which librdmacm found no device.
     pub fn request(&self, event: Event) -> Result<Request<PS, OnChannel>, Event> {
         if event.id() != self.key() {
             return Err(event);
@@ -118,7 +138,10 @@ impl<PS: PortSpace> Request<PS, OnChannel> {
 }
 
 impl<PS: PortSpace, M: Mode> Request<PS, M> {
-    /// Refuses the connection, and says why (`rdma_reject`).
+    /// Refuses the connection, and says why (`rdma_reject`). The example is [the module's](super).
+    ///
+    /// # Errors
+    /// It comes back, unanswered: [`Os`](ErrorKind::Os) with the errno of `rdma_reject`.
     pub fn reject(mut self, private_data: &PS::RejectData) -> Result<(), Refused<Self>> {
         let id: &mut Id = &mut self.id.core.id;
         match id.reject(private_data) {

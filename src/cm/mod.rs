@@ -42,6 +42,40 @@
 //! # }
 //! ```
 //!
+//! # The passive side
+//!
+//! ```no_run
+//! use proverbs::{cm::*, *};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let second = Duration::from_secs(1);
+//! let listening = CmId::<Tcp, _>::new()?.bind_addr("0.0.0.0:7471".parse()?)?.listen(8)?;
+//! loop {
+//!     let request = listening.get_request()?;
+//!     if request.private_data.starts_with(b"no") {
+//!         request.reject(&RejectData::of(b"as you wish"))?;
+//!         continue;
+//!     }
+//!     let (context, pd) = (request.id.context()?, request.id.pd()?);
+//!     let mut cq = context.create_cq(32)?;
+//!     let pool = pd.create_pool(8, 64)?;
+//!     let depth = Depth { send: 8, recv: 8 };
+//!     let mut qp = request.id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
+//!     qp.post_recv(Recv::new(pool.take().expect("8 buffers")))?; // before the peer can send
+//!
+//!     let mut connection = request.accept(qp, &AcceptParam::default(), second)?;
+//!     // ... poll `cq` ...
+//!     connection.id.wait_disconnected(60 * second)?; // the peer ends it,
+//!     let mut ended = connection.disconnect()?; // and this side confirms (R16.20)
+//!     ended.qp.drain(&mut cq, |_| ())?;
+//! }
+//! # }
+//! ```
+//!
+//! Both sides in one thread, by events: [`EventChannel`]. Datagrams: [`UdPeer`]; multicast: [`Group`]. The calls of
+//! rdma_verbs.h: [`verbs`].
+//!
 //! # What differs from C
 //!
 //! - Calls that crash C because they come too early do not compile: see the methods' states.

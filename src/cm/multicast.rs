@@ -22,6 +22,30 @@ const VERB: &str = "rdma_join_multicast";
 
 /// A group that an id joined. It is left with [`leave_multicast`](CmId::leave_multicast), or when the id is
 /// destroyed.
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (second, at) = (Duration::from_secs(1), "239.77.0.1:7471".parse()?);
+/// let id = CmId::<Udp, _>::new()?.bind_addr("10.77.0.1:0".parse()?)?;
+/// let mut id = id.resolve_addr(at, second)?;
+/// let (context, pd) = (id.context()?, id.pd()?);
+/// let cq = context.create_cq(32)?;
+/// let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
+///
+/// let group = id.join_multicast(at, second)?;
+/// println!("{} is {:?}", group.address, group.gid());
+/// group.attach(&mut qp)?; // to receive from it
+/// let address_handle = qp.add_address_handle(pd.create_ah(group.peer.vector)?)?;
+/// qp.post_send(Send::inline(b"to all").to(group.peer.destination(address_handle)))?;
+/// // ... poll `cq` ...
+/// assert!(group.detach(&mut qp)?);
+/// id.leave_multicast(group)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Group {
     key: u64,
@@ -31,7 +55,7 @@ pub struct Group {
     pub peer: UdPeer,
 }
 
-/// A group that is being joined.
+/// A group that is being joined. The example is that of [`join_multicast`](CmId::join_multicast) on a channel.
 #[derive(Debug)]
 pub struct Joining {
     id: IdKey,
@@ -49,7 +73,10 @@ impl<M: Mode> CmId<Udp, AddrResolved, M> {
     }
 
     /// Leaves a group (`rdma_leave_multicast`). Queue pairs that are attached to it are for the program to
-    /// detach.
+    /// detach. The example is [`Group`]'s.
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined it, or the errno of `rdma_leave_multicast`.
     pub fn leave_multicast(&mut self, group: Group) -> Result<(), Error> {
         const VERB: &str = "rdma_leave_multicast";
         match self.core.id.leave(group.key) {
@@ -63,7 +90,11 @@ impl<M: Mode> CmId<Udp, AddrResolved, M> {
 impl CmId<Udp, AddrResolved> {
     /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from it, attach
     /// queue pairs with [`Group::attach`]. The address must have been resolved on the way: resolve the group's
-    /// own.
+    /// own. The example is [`Group`]'s.
+    ///
+    /// # Errors
+    /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_join_multicast`.
     pub fn join_multicast(
         &mut self,
         address: SocketAddr,
@@ -90,13 +121,36 @@ impl CmId<Udp, AddrResolved> {
 
 impl CmId<Udp, AddrResolved, OnChannel> {
     /// Starts to join the group of an IP address (`rdma_join_multicast`).
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_join_multicast`.
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(channel: EventChannel, mut id: CmId<Udp, AddrResolved, OnChannel>)
+    /// #     -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut joining = id.join_multicast("239.77.0.1:7471".parse()?)?;
+    /// let group = loop {
+    ///     match joining.advance(&channel.wait()?) {
+    ///         Step::Done(group) => break group,
+    ///         Step::Waiting(waiting) => joining = waiting,
+    ///         Step::Failed(refused) => return Err(refused.error.into()),
+    ///     }
+    /// };
+    /// # drop(group);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn join_multicast(&mut self, address: SocketAddr) -> Result<Joining, Error> {
         self.begin_join(address)
     }
 }
 
 impl Joining {
-    /// Moves on by an event of the id.
+    /// Moves on by an event of the id: MULTICAST_JOIN brings the group. An event of another id or group leaves it
+    /// waiting. The example is that of [`join_multicast`](CmId::join_multicast) on a channel.
+    ///
+    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event.
     pub fn advance(self, event: &Event) -> Step<Group, Self, ()> {
         if event.id() != self.id || event.group() != self.key {
             return Step::Waiting(self);
@@ -117,11 +171,17 @@ impl Group {
     }
 
     /// Makes `qp` receive what is sent to the group (`ibv_attach_mcast`).
+    ///
+    /// # Errors
+    /// As [`QueuePair::attach_mcast`].
     pub fn attach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<(), Error> {
         qp.attach_mcast(self.gid(), self.peer.vector.dlid)
     }
 
     /// Makes `qp` receive it no longer (`ibv_detach_mcast`). Whether it did.
+    ///
+    /// # Errors
+    /// As [`QueuePair::detach_mcast`].
     pub fn detach<S: State, P: Profile>(
         &self,
         qp: &mut QueuePair<Ud, S, P>,

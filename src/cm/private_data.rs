@@ -18,20 +18,21 @@ use crate::limits::{Answer, Max, Within};
 /// use proverbs::cm::{ConnectData, PrivateData};
 /// let hello: ConnectData = PrivateData::of(b"hello"); // the length is checked by the compiler
 /// assert!(ConnectData::new(&[0; 57]).is_err()); // or at run time
+/// assert!(ConnectData::none().is_empty());
 /// # assert_eq!(&*hello, b"hello");
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PrivateData<const MAX: usize>(ArrayVec<u8, MAX>);
 
-/// Of a connection request: `rdma_connect` on TCP.
+/// Of a connection request: `rdma_connect` on TCP. The example is [`PrivateData`]'s.
 pub type ConnectData = PrivateData<56>;
-/// Of the answer to one: `rdma_accept` on TCP.
+/// Of the answer to one: `rdma_accept` on TCP. The example is [`PrivateData`]'s.
 pub type AcceptData = PrivateData<196>;
-/// Of a refusal: `rdma_reject` on TCP.
+/// Of a refusal: `rdma_reject` on TCP. The example is [the module's](super).
 pub type RejectData = PrivateData<148>;
-/// Of the lookup of a datagram service: `rdma_connect` on UDP.
+/// Of the lookup of a datagram service: `rdma_connect` on UDP. The example is [`UdPeer`](super::UdPeer)'s.
 pub type LookupData = PrivateData<180>;
-/// Of the answer to one: `rdma_accept` and `rdma_reject` on UDP.
+/// Of the answer to one: `rdma_accept` and `rdma_reject` on UDP. The example is [`PrivateData`]'s.
 pub type ReplyData = PrivateData<136>;
 
 impl<const MAX: usize> PrivateData<MAX> {
@@ -41,6 +42,9 @@ impl<const MAX: usize> PrivateData<MAX> {
     }
 
     /// `bytes`, if there are not too many.
+    ///
+    /// # Errors
+    /// [`OutOfRange`], with both lengths, if there are more than `MAX` (R16.15).
     pub fn new(bytes: &[u8]) -> Result<Self, OutOfRange> {
         let (asked, max) = (bytes.len() as u64, MAX as u64);
         let bytes = ArrayVec::try_from(bytes);

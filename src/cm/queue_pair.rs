@@ -15,10 +15,10 @@ use crate::sys::cm::Id;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::transport::{Rc, Ud};
 
-/// The queue pair as an id of port space `PS` makes it: RC in INIT, UD in RTS.
+/// The queue pair as an id of port space `PS` makes it with [`create_qp`](CmId::create_qp): RC in INIT, UD in RTS.
 pub type MadeBy<PS, P> = QueuePair<<PS as PortSpace>::Transport, <PS as PortSpace>::Made, P>;
 
-/// A queue pair of port space `PS` that was not moved yet.
+/// A queue pair of port space `PS` that was not moved yet, for [`init_qp`](CmId::init_qp).
 pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 
 /// How a port space's queue pairs are brought to where receives may be posted.
@@ -39,7 +39,11 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// Its transport is that of the port space (R16.9). On TCP it is in INIT, so that receives can be
     /// posted before [`connect`](Self::connect) or `accept`, which take it along; sends can be posted
-    /// once it is connected. On UDP it is in RTS at once.
+    /// once it is connected. On UDP it is in RTS at once. The example is [the module's](super).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of
+    /// `rdma_init_qp_attr` or `ibv_modify_qp`; and as [`ProtectionDomain::create_qp`].
     pub fn create_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain,
@@ -58,6 +62,25 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
 
     /// Takes a queue pair that was made on `pd`, on this id's device, and not moved yet, to where
     /// `create_qp` leaves one: one with a shared receive queue, or one that was reset.
+    ///
+    /// # Errors
+    /// It comes back, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch) if it is on another protection domain;
+    /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of
+    /// `rdma_init_qp_attr` or `ibv_modify_qp`.
+    ///
+    /// ```no_run
+    /// use proverbs::{cm::*, *};
+    ///
+    /// profile! { OnSrq { receive: SharedRq } }
+    ///
+    /// fn shared(id: &CmId<Tcp, RouteResolved>, srq: &SharedReceiveQueue<Rc>, cq: &CompletionQueue)
+    ///     -> Result<QueuePair<Rc, Init, OnSrq>, VerbsError>
+    /// {
+    ///     let pd = id.pd()?;
+    ///     let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(cq, cq, srq, 8)?;
+    ///     Ok(id.init_qp(&pd, qp)?)
+    /// }
+    /// ```
     pub fn init_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain,

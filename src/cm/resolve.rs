@@ -26,7 +26,12 @@ fn milliseconds(timeout: Duration) -> i32 {
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Binds it to a local address (`rdma_bind_addr`); port 0 takes a free one, and the unspecified address
-    /// any of this machine's. 127.0.0.1 is no RDMA address: use the network device's (R16.23).
+    /// any of this machine's. 127.0.0.1 is no RDMA address: use the network device's (R16.23). The example is
+    /// [the id's](CmId).
+    ///
+    /// # Errors
+    /// It comes back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and the address. ENODEV: no RDMA
+    /// device has it; EADDRINUSE: another id has the port.
     pub fn bind_addr(mut self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
         S: Binds,
@@ -59,7 +64,13 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// Finds the device that leads to `peer`, and its address there, within `timeout`
-    /// (`rdma_resolve_addr`). To come from an address of one's own choice, bind the id first.
+    /// (`rdma_resolve_addr`). To come from an address of one's own choice, bind the id first. The example is
+    /// [the id's](CmId).
+    ///
+    /// # Errors
+    /// The id comes back, bound. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if there is no way or no
+    /// answer in time; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address: ENODEV if no
+    /// RDMA device leads there.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -75,7 +86,10 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the device that leads to `peer` (`rdma_resolve_addr`). To come from an address of
-    /// one's own choice, bind the id first.
+    /// one's own choice, bind the id first. The example is [`EventChannel`](super::EventChannel)'s.
+    ///
+    /// # Errors
+    /// The id comes back, bound: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -123,7 +137,10 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
-    /// Moves on by an event of this id.
+    /// Moves on by an event of this id: ADDR_RESOLVED gives it a device. An event of another id leaves it waiting. The
+    /// example is [`Step`]'s.
+    ///
+    /// [`Step::Failed`] has the id, bound, and what `resolve_addr` of a synchronous id fails with.
     pub fn advance(
         self,
         event: &Event,
@@ -146,7 +163,11 @@ impl<PS: PortSpace, S: ResolvesRoute, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
-    /// Finds the way to the peer, within `timeout` (`rdma_resolve_route`).
+    /// Finds the way to the peer, within `timeout` (`rdma_resolve_route`). The example is [the id's](CmId).
+    ///
+    /// # Errors
+    /// The id comes back, with its address resolved. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ROUTE_ERROR if there
+    /// is no way or no answer in time; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     pub fn resolve_route(
         self,
         timeout: Duration,
@@ -162,7 +183,11 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
-    /// Starts to find the way to the peer (`rdma_resolve_route`).
+    /// Starts to find the way to the peer (`rdma_resolve_route`). The example is
+    /// [`EventChannel`](super::EventChannel)'s.
+    ///
+    /// # Errors
+    /// It comes back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     pub fn resolve_route(
         self,
         timeout: Duration,
@@ -202,7 +227,10 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
-    /// Moves on by an event of this id.
+    /// Moves on by an event of this id: with ROUTE_RESOLVED it may connect. An event of another id leaves it waiting.
+    /// The example is [`EventChannel`](super::EventChannel)'s.
+    ///
+    /// [`Step::Failed`] has the id, with its address resolved, and what `resolve_route` of a synchronous id fails with.
     pub fn advance(
         self,
         event: &Event,

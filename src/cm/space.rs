@@ -7,14 +7,26 @@ use crate::state::{Init, Rts, State};
 use crate::sys::types::raw::rdma_port_space;
 use crate::transport::{Rc, Transport, Ud};
 
-/// Reliable connections (RDMA_PS_TCP): queue pairs are RC.
+/// Reliable connections (RDMA_PS_TCP): queue pairs are RC. The example is [the module's](super).
 #[derive(Debug)]
 pub enum Tcp {}
-/// Datagrams (RDMA_PS_UDP): queue pairs are UD.
+/// Datagrams (RDMA_PS_UDP): queue pairs are UD. The example is [`UdPeer`](super::UdPeer)'s.
 #[derive(Debug)]
 pub enum Udp {}
 
 /// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair (R16.9).
+///
+/// ```no_run
+/// use proverbs::{VerbsError, cm::*};
+///
+/// /// An id of either port space that listens on every address.
+/// fn listen<PS: PortSpace>(port: u16) -> Result<CmId<PS, Listening>, VerbsError> {
+///     println!("{} port {port}", PS::NAME);
+///     Ok(CmId::new()?.bind_addr(([0; 8], port).into())?.listen(8)?)
+/// }
+/// let listening = listen::<Udp>(7471)?;
+/// # Ok::<_, VerbsError>(())
+/// ```
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
     type Transport: Transport;

@@ -27,7 +27,16 @@ pub enum Disconnected {}
 /// An attempt failed: nothing is left to do with the id but to destroy it.
 pub enum Spent {}
 
-/// A state of an id.
+/// A state of an id. The way of one is told on [the module's page](super).
+///
+/// ```
+/// use proverbs::cm::*;
+///
+/// fn say<S: CmState, M: Mode>(id: &CmId<Tcp, S, M>) {
+///     println!("{:?} is {}", id.key(), S::NAME);
+/// }
+/// assert_eq!(RouteResolved::NAME, "RouteResolved");
+/// ```
 pub trait CmState: sealed::Sealed + 'static {
     /// Its name.
     const NAME: &'static str;
@@ -104,6 +113,15 @@ impl Resolves for Bound {}
 
 /// Whether events go to a channel that the program reads ([`OnChannel`]), or each call waits for its own
 /// ([`Synchronous`]).
+///
+/// ```
+/// use proverbs::{VerbsError, cm::*};
+///
+/// /// Options are set alike in both.
+/// fn low_delay<M: Mode>(id: &mut CmId<Tcp, Created, M>) -> Result<(), VerbsError> {
+///     id.set_tos(0x10)
+/// }
+/// ```
 pub trait Mode: sealed::Sealed + 'static {}
 /// Each call waits for its result.
 #[derive(Debug)]

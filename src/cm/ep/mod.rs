@@ -1,0 +1,208 @@
+//! Endpoints: an id, its queue pair, and completion queues of its own, one each way (`rdma_create_ep`).
+
+#![allow(clippy::type_complexity)] // spelt out, the results say what comes back
+
+mod state;
+mod tcp;
+mod udp;
+
+use std::fmt;
+
+pub use state::{EpRecvs, EpSends, EpState};
+
+use super::event::PeerParam;
+use super::id::CmId;
+use super::listen::Request;
+use super::queue_pair::{Brings, MadeBy};
+use super::space::PortSpace;
+use super::state::{HasDevice, Requested, RouteResolved};
+use crate::channel::CompletionChannel;
+use crate::cq::CompletionQueue;
+use crate::entry::Entry;
+use crate::error::{Error, Refused};
+use crate::pd::ProtectionDomain;
+use crate::profile::{DefaultProfile, Profile};
+use crate::qp::{Depth, QueuePair};
+use crate::rules::UsesOwnQueue;
+
+/// An endpoint of port space `PS`, in the state `S` of its id: what `rdma_create_ep` makes, and what the calls
+/// of rdma_verbs.h work on. Synchronous.
+///
+/// Its completion queues are its own, one for sends and one for receives, sized for the depths (R16.10); so
+/// [`get_send_comp`](Self::get_send_comp) and [`get_recv_comp`](Self::get_recv_comp) exist here, and not for
+/// queue pairs with completion queues of the program's (R16.11).
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let id = CmId::<Tcp, _>::new()?.resolve_addr("10.77.0.1:7471".parse()?, second)?;
+/// let id = id.resolve_route(second)?;
+/// profile! { Numbered { entry: Buf<u32> } } // buffers that carry a number
+/// let mut ep = id.create_ep::<Numbered>(None, Depth { send: 8, recv: 8 })?;
+/// let pool = ep.reg_msgs::<u32>(8, 64)?;
+/// ep.post_recv(17, pool.take().expect("8 buffers"))?; // before the peer can send
+///
+/// let mut ep = ep.connect(&ConnParam::default(), second)?;
+/// let mut message = pool.take().expect("8 buffers");
+/// message.fill(b"hello");
+/// ep.post_send(18, message)?;
+/// if let Outcome::Sent(sent) = ep.get_send_comp_timeout(second)? {
+///     assert_eq!(sent.entry.map(|buf| *buf.context()), Some(18));
+/// }
+///
+/// let mut ep = ep.disconnect()?;
+/// ep.id.wait_disconnected(second)?;
+/// ep.drain(|buf| println!("{} comes home", buf.context()))?;
+/// println!("all on {:?}", ep.pd());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile> {
+    /// The queue pair: for posts with flags, immediates, atomics and lists.
+    pub qp: QueuePair<PS::Transport, S::Qp, P>,
+    /// The id.
+    pub id: CmId<PS, S>,
+    /// What the peer said of its side, once it did (TCP).
+    pub peer: Option<PeerParam>,
+    /// The private data that came with it, perhaps padded with zeroes (R16.15).
+    pub private_data: Vec<u8>,
+    pub(super) pd: ProtectionDomain,
+    pub(super) send: Side<P::Entry>,
+    pub(super) recv: Side<P::Entry>,
+}
+
+/// A completion queue and its channel.
+pub(super) struct Side<E: Entry> {
+    pub cq: CompletionQueue<E>,
+    pub channel: CompletionChannel,
+}
+
+impl<E: Entry> Side<E> {
+    fn new(pd: &ProtectionDomain, cqe: u32) -> Result<Self, Error> {
+        let context = pd.context();
+        let channel = context.create_comp_channel()?;
+        // A queue of nothing is refused by devices; in C it crashes librdmacm (R16.10).
+        let cq = context.create_cq_on(cqe.max(1), &channel)?;
+        Ok(Side { cq, channel })
+    }
+}
+
+/// What an endpoint has besides its id.
+struct Parts<PS: PortSpace, P: Profile> {
+    qp: MadeBy<PS, P>,
+    pd: ProtectionDomain,
+    send: Side<P::Entry>,
+    recv: Side<P::Entry>,
+}
+
+fn parts<PS: Brings, S: HasDevice, P: Profile>(
+    id: &CmId<PS, S>,
+    pd: Option<&ProtectionDomain>,
+    depth: Depth,
+) -> Result<Parts<PS, P>, Error>
+where
+    P::Receive: UsesOwnQueue,
+{
+    let pd = pd.cloned().map_or_else(|| id.pd(), Ok)?;
+    // One more each way, for what tells that a queue has drained.
+    let send = Side::new(&pd, depth.send.saturating_add(1))?;
+    let recv = Side::new(&pd, depth.recv.saturating_add(1))?;
+    let qp = id.create_qp::<P>(&pd, &send.cq, &recv.cq, depth)?;
+    Ok(Parts { qp, pd, send, recv })
+}
+
+impl<PS> CmId<PS, RouteResolved>
+where
+    PS: Brings,
+    RouteResolved: EpState<PS, Qp = PS::Made>,
+{
+    /// Makes an endpoint of it, with a queue pair and completion queues of its own (`rdma_create_qp`
+    /// without completion queues). Without `pd`, on [`pd`](Self::pd). The example is [`verbs`](super::verbs)'s.
+    ///
+    /// # Errors
+    /// It comes back. As [`pd`](Self::pd), [`Context::create_comp_channel`](crate::Context::create_comp_channel),
+    /// [`Context::create_cq_on`](crate::Context::create_cq_on) and [`create_qp`](Self::create_qp).
+    pub fn create_ep<P: Profile>(
+        self,
+        pd: Option<&ProtectionDomain>,
+        depth: Depth,
+    ) -> Result<Ep<PS, RouteResolved, P>, Refused<Self>>
+    where
+        P::Receive: UsesOwnQueue,
+    {
+        match parts(&self, pd, depth) {
+            Ok(Parts { qp, pd, send, recv }) => {
+                Ok(Ep { qp, id: self, peer: None, private_data: Vec::new(), pd, send, recv })
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+}
+
+impl<PS> Request<PS>
+where
+    PS: Brings,
+    Requested: EpState<PS, Qp = PS::Made>,
+{
+    /// Makes an endpoint of it, to be accepted, as [`CmId::create_ep`] does. The example is
+    /// [`PassiveInfo`](super::PassiveInfo)'s.
+    ///
+    /// # Errors
+    /// The request comes back, unanswered. As [`CmId::create_ep`].
+    pub fn create_ep<P: Profile>(
+        self,
+        pd: Option<&ProtectionDomain>,
+        depth: Depth,
+    ) -> Result<Ep<PS, Requested, P>, Refused<Self>>
+    where
+        P::Receive: UsesOwnQueue,
+    {
+        match parts(&self.id, pd, depth) {
+            Ok(Parts { qp, pd, send, recv }) => {
+                let Request { id, peer, private_data } = self;
+                Ok(Ep { qp, id, peer, private_data, pd, send, recv })
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+}
+
+impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
+    /// Another state, with what stays the same.
+    fn turn<To: EpState<PS>>(
+        rest: Rest<P>,
+        qp: QueuePair<PS::Transport, To::Qp, P>,
+        id: CmId<PS, To>,
+    ) -> Ep<PS, To, P> {
+        let Rest { peer, private_data, pd, send, recv } = rest;
+        Ep { qp, id, peer, private_data, pd, send, recv }
+    }
+
+    fn apart(self) -> (QueuePair<PS::Transport, S::Qp, P>, CmId<PS, S>, Rest<P>) {
+        let Ep { qp, id, peer, private_data, pd, send, recv } = self;
+        (qp, id, Rest { peer, private_data, pd, send, recv })
+    }
+
+    /// Its protection domain, to register memory on and make address handles of.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+}
+
+/// What does not change from state to state.
+struct Rest<P: Profile> {
+    peer: Option<PeerParam>,
+    private_data: Vec<u8>,
+    pd: ProtectionDomain,
+    send: Side<P::Entry>,
+    recv: Side<P::Entry>,
+}
+
+impl<PS: PortSpace, S: EpState<PS>, P: Profile> fmt::Debug for Ep<PS, S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ep({:?}, {:?})", self.id, self.qp)
+    }
+}

@@ -1,0 +1,64 @@
+//! What an endpoint can do in which state of its id.
+
+use crate::cm::space::{Tcp, Udp};
+use crate::cm::state::{CmState, Disconnected, Established, Requested, RouteResolved, Spent};
+use crate::rules::CanPostRecv;
+use crate::state::{Error as Failed, Init, Rts, State};
+
+/// The states of an [endpoint](super::Ep), and the state in which its queue pair is then. On TCP: INIT until it is
+/// connected, then RTS, at the end the error state. On UDP: RTS.
+#[diagnostic::on_unimplemented(
+    message = "there is no endpoint of an id in state `{Self}`",
+    label = "an id in state `{Self}` has no queue pair",
+    note = "make it of a resolved route (`CmId::create_ep`) or of a request (`Request::create_ep`) (R16.6)"
+)]
+pub trait EpState<PS>: CmState {
+    /// The state of the queue pair.
+    type Qp: State;
+}
+impl EpState<Tcp> for RouteResolved {
+    type Qp = Init;
+}
+impl EpState<Tcp> for Requested {
+    type Qp = Init;
+}
+impl EpState<Tcp> for Established {
+    type Qp = Rts;
+}
+impl EpState<Tcp> for Disconnected {
+    type Qp = Failed;
+}
+impl EpState<Tcp> for Spent {
+    type Qp = Failed;
+}
+impl EpState<Udp> for RouteResolved {
+    type Qp = Rts;
+}
+impl EpState<Udp> for Requested {
+    type Qp = Rts;
+}
+impl EpState<Udp> for Established {
+    type Qp = Rts;
+}
+impl EpState<Udp> for Spent {
+    type Qp = Rts;
+}
+
+/// States of an [endpoint](super::Ep) in which sends may be posted (R16.7).
+#[diagnostic::on_unimplemented(
+    message = "cannot post sends to an endpoint in state `{Self}`",
+    label = "the endpoint is in state `{Self}`",
+    note = "`connect` or `accept` first; only receives may be posted before (R16.7)"
+)]
+pub trait EpSends<PS>: EpState<PS, Qp = Rts> {}
+impl EpSends<Tcp> for Established {}
+impl<S: EpState<Udp, Qp = Rts>> EpSends<Udp> for S {}
+
+/// States of an [endpoint](super::Ep) in which receives may be posted: from the first on, until it is disconnected.
+#[diagnostic::on_unimplemented(
+    message = "cannot post receives to an endpoint in state `{Self}`",
+    label = "the endpoint is in state `{Self}`",
+    note = "its queue pair is in the error state; some devices never complete a receive that is posted there (R7.15)"
+)]
+pub trait EpRecvs<PS>: EpState<PS, Qp: CanPostRecv> {}
+impl<PS, S: EpState<PS, Qp: CanPostRecv>> EpRecvs<PS> for S {}

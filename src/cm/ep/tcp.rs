@@ -1,0 +1,115 @@
+//! Endpoints of connections.
+
+use std::time::Duration;
+
+use super::{Ep, EpState};
+use crate::cm::connection::{Connection, Ended};
+use crate::cm::listen::Request;
+use crate::cm::param::{AcceptParam, ConnParam};
+use crate::cm::space::Tcp;
+use crate::cm::state::{Disconnected, Established, Requested, RouteResolved, Spent};
+use crate::cm::{NotAccepted, NotConnected};
+use crate::entry::Owned;
+use crate::error::{Error, Refused};
+use crate::profile::Profile;
+use crate::qp::Drained;
+use crate::state::Error as Failed;
+
+impl<P: Profile> Ep<Tcp, RouteResolved, P> {
+    /// Connects it, within `timeout` (`rdma_connect`). The example is [the endpoint's](Ep).
+    ///
+    /// # Errors
+    /// It comes back, to be [drained](Self::drain), with the error of [`CmId::connect`](crate::cm::CmId::connect).
+    pub fn connect(
+        self,
+        param: &ConnParam<P>,
+        timeout: Duration,
+    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
+        let (qp, id, mut rest) = self.apart();
+        match id.connect(qp, param, timeout) {
+            Ok(Connection { qp, id, peer, private_data }) => {
+                (rest.peer, rest.private_data) = (Some(peer), private_data);
+                Ok(Self::turn(rest, qp, id))
+            }
+            Err(Refused { object, error }) => {
+                let (qp, id) = match object {
+                    NotConnected::Unsent { id, qp } => (qp.give_up(), id.to()),
+                    NotConnected::Failed { id, qp } => (qp, id),
+                };
+                Err(Refused::new(Self::turn(rest, qp, id), error))
+            }
+        }
+    }
+}
+
+impl<P: Profile> Ep<Tcp, Requested, P> {
+    /// Accepts the connection, and waits at most `timeout` for the peer to confirm (`rdma_accept`). The example is
+    /// [`PassiveInfo`](crate::cm::PassiveInfo)'s.
+    ///
+    /// # Errors
+    /// It comes back, to be [drained](Self::drain), with the error of [`Request::accept`]. Its id is of no further use:
+    /// the peer is told when it is dropped.
+    pub fn accept(
+        self,
+        param: &AcceptParam<P>,
+        timeout: Duration,
+    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
+        let (qp, id, mut rest) = self.apart();
+        let private_data = std::mem::take(&mut rest.private_data);
+        let request = Request { id, peer: rest.peer, private_data };
+        match request.accept(qp, param, timeout) {
+            Ok(Connection { qp, id, private_data, .. }) => {
+                rest.private_data = private_data;
+                Ok(Self::turn(rest, qp, id))
+            }
+            Err(Refused { object, error }) => {
+                let (qp, id) = match object {
+                    NotAccepted::Unanswered { request, qp } => (qp.give_up(), request.id.to()),
+                    NotAccepted::Failed { id, qp } => (qp, id),
+                };
+                Err(Refused::new(Self::turn(rest, qp, id), error))
+            }
+        }
+    }
+}
+
+impl<P: Profile> Ep<Tcp, Established, P> {
+    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`). What is posted is flushed. The
+    /// example is [the endpoint's](Ep).
+    ///
+    /// # Errors
+    /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.
+    pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P>, Refused<Self>> {
+        let (qp, id, rest) = self.apart();
+        let peer = rest.peer.unwrap_or_default();
+        match (Connection { qp, id, peer, private_data: Vec::new() }).disconnect() {
+            Ok(Ended { qp, id }) => Ok(Self::turn(rest, qp, id)),
+            Err(Refused { object, error }) => {
+                Err(Refused::new(Self::turn(rest, object.qp, object.id), error))
+            }
+        }
+    }
+}
+
+impl<S, P> Ep<Tcp, S, P>
+where
+    S: EpState<Tcp, Qp = Failed>,
+    P: Profile,
+    P::Entry: Owned,
+{
+    /// Waits until everything that was posted is flushed, and gives it back, with the contexts (R16.20). The example is
+    /// [the endpoint's](Ep).
+    ///
+    /// # Errors
+    /// As [`QueuePair::drain`](crate::QueuePair::drain).
+    pub fn drain(&mut self, mut found: impl FnMut(P::Entry)) -> Result<(), Error> {
+        for side in [&mut self.send, &mut self.recv] {
+            self.qp.drain(&mut side.cq, |drained| match drained {
+                Drained::Entry(entry) => found(entry),
+                // Nobody else completes into an endpoint's own queues.
+                Drained::Other(completion) => drop(completion),
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Endpoints of datagrams.
+
+use std::time::Duration;
+
+use super::Ep;
+use crate::cm::datagram::{NotFound, UdPeer};
+use crate::cm::listen::Request;
+use crate::cm::private_data::{LookupData, ReplyData};
+use crate::cm::space::Udp;
+use crate::cm::state::{Established, Requested, RouteResolved, Spent};
+use crate::error::Refused;
+use crate::profile::Profile;
+
+impl<P: Profile> Ep<Udp, RouteResolved, P> {
+    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect`): give its
+    /// [`vector`](UdPeer::vector) an address handle, and send there. The example is that of
+    /// [`post_ud_send`](Self::post_ud_send).
+    ///
+    /// # Errors
+    /// It comes back, of no further use, with the error of [`CmId::connect`](crate::cm::CmId::connect) on UDP.
+    pub fn connect(
+        self,
+        private_data: &LookupData,
+        timeout: Duration,
+    ) -> Result<(Ep<Udp, Established, P>, UdPeer), Refused<Ep<Udp, Spent, P>>> {
+        let (qp, id, mut rest) = self.apart();
+        match id.connect(private_data, timeout) {
+            Ok(found) => {
+                rest.private_data = found.private_data;
+                Ok((Self::turn(rest, qp, found.id), found.peer))
+            }
+            Err(Refused { object, error }) => {
+                let id = match object {
+                    NotFound::Unsent(id) => id.to(),
+                    NotFound::Failed(id) => id,
+                };
+                Err(Refused::new(Self::turn(rest, qp, id), error))
+            }
+        }
+    }
+}
+
+impl<P: Profile> Ep<Udp, Requested, P> {
+    /// Tells the peer this endpoint's queue pair (`rdma_accept`).
+    ///
+    /// # Errors
+    /// It comes back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`.
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(listening: &CmId<Udp, Listening>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let depth = Depth { send: 8, recv: 8 };
+    /// let mut ep = listening.get_request()?.create_ep::<DefaultProfile>(None, depth)?;
+    /// let pool = ep.reg_msgs::<()>(8, 256)?;
+    /// ep.post_recv((), pool.take().expect("8 buffers"))?;
+    /// let mut ep = ep.accept(&ReplyData::none())?;
+    /// if let Outcome::Datagram(message) = ep.get_recv_comp()? {
+    ///     println!("{}", message.payload().escape_ascii());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn accept(
+        self,
+        private_data: &ReplyData,
+    ) -> Result<Ep<Udp, Established, P>, Refused<Self>> {
+        let (qp, id, mut rest) = self.apart();
+        let came = std::mem::take(&mut rest.private_data);
+        let request = Request { id, peer: None, private_data: came };
+        match request.accept(&qp, private_data) {
+            Ok(id) => Ok(Self::turn(rest, qp, id)),
+            Err(Refused { object, error }) => {
+                rest.private_data = object.private_data;
+                Err(Refused::new(Self::turn(rest, qp, object.id), error))
+            }
+        }
+    }
+}

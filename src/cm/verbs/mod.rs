@@ -1,0 +1,263 @@
+//! The calls of rdma_verbs.h, in their typed form.
+//!
+//! | C | here |
+//! |---|---|
+//! | `rdma_reg_msgs` | [`CmId::reg_msgs`], [`Ep::reg_msgs`](super::Ep::reg_msgs): a pool of buffers |
+//! | `rdma_reg_read`, `rdma_reg_write` | `reg_read`, `reg_write`: a region open to the peer |
+//! | `rdma_dereg_mr` | [`Pool::destroy`], [`MemoryRegion::destroy`], or dropping them |
+//! | `rdma_post_recv`, `rdma_post_recvv` | `post_recv`, `post_recvv` |
+//! | `rdma_post_send`, `_sendv`, `_read`, `_readv`, `_write`, `_writev` | the methods of the same names |
+//! | `rdma_post_ud_send` | `post_ud_send` |
+//! | `rdma_get_send_comp`, `rdma_get_recv_comp` | `get_send_comp`, `get_recv_comp` |
+//! | `rdma_create_srq` | [`CmId::create_srq`] |
+//!
+//! The context of each post travels in its buffer (`Buf<C>`), and comes back with the completion, as the
+//! program's own type. C's `flags` are methods of the work request: post it to the endpoint's `qp`.
+//!
+//! ```no_run
+//! use proverbs::{cm::*, *};
+//! use std::time::Duration;
+//!
+//! /// What a post was for: no pointer cast could take it for something else.
+//! #[derive(Debug, Default)]
+//! enum Task {
+//!     #[default]
+//!     None,
+//!     Read(u64),
+//!     Message(String),
+//! }
+//!
+//! profile! { Vectored { max_send_sge: 4, max_recv_sge: 4, entry: AnyBuf<Task> } }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let second = Duration::from_secs(1);
+//! let info = &AddrInfo::<Tcp>::look_up("storage", "7471")?[0];
+//! let mut ep = info.create_ep::<Vectored>(None, Depth { send: 8, recv: 8 }, second)?;
+//! let pool = ep.reg_msgs::<Task>(16, 64)?;
+//! let take = || pool.take().expect("16 buffers");
+//! let open = (ep.reg_read(4096)?, ep.reg_write(4096)?); // what the peer may read, and write
+//! ep.post_recv(Task::Message("hello?".into()), take())?;
+//! ep.post_recvv(Task::None, [take(), take()])?;
+//!
+//! let mut ep = ep.connect(&ConnParam::default(), second)?;
+//! let bytes = ep.private_data.first_chunk().ok_or("the peer exports no region")?;
+//! let there = RemoteSlice::<RemoteReadWrite>::from_bytes(bytes).ok_or("no such region")?;
+//! ep.post_send(Task::Message("hello".into()), take())?;
+//! ep.post_sendv(Task::None, [take(), take()])?;
+//! ep.post_read(Task::Read(0), take(), there.read())?;
+//! ep.post_readv(Task::Read(1), [take(), take()], there.read())?;
+//! ep.post_write(Task::None, take(), there.write())?;
+//! ep.post_writev(Task::None, [take(), take()], there.write())?;
+//! for _ in 0..6 {
+//!     if let Outcome::Sent(sent) = ep.get_send_comp()? { // or `get_send_comp_timeout(second)`
+//!         let buf = sent.entry.and_then(AnyBuf::into_buf);
+//!         println!("{:?} is done: {:?}", sent.opcode, buf.as_ref().map(Buf::context));
+//!     }
+//! }
+//! match ep.get_recv_comp_timeout(second)? { // or `get_recv_comp()`
+//!     Outcome::Received(received) => println!("{} bytes", received.byte_len),
+//!     Outcome::Failed(failed) => println!("{}", failed.error),
+//!     _ => {}
+//! }
+//! # drop(open);
+//! # Ok(())
+//! # }
+//! ```
+
+mod post;
+
+use std::time::Duration;
+
+use super::ep::{Ep, EpState, Side};
+use super::id::CmId;
+use super::space::PortSpace;
+use super::state::{CmState, HasDevice, Mode};
+use crate::buf::{Buf, Pool};
+use crate::entry::Owned;
+use crate::error::{Error, ErrorKind};
+use crate::limits::Limit;
+use crate::mr::{MemoryRegion, RemoteRead, RemoteWrite};
+use crate::pd::ProtectionDomain;
+use crate::profile::{Profile, SignalAll};
+use crate::rules::SharesReceives;
+use crate::srq::SharedReceiveQueue;
+use crate::wc::Outcome;
+use crate::wr::Data;
+
+fn reg_msgs<C: Default + 'static>(
+    pd: &ProtectionDomain,
+    count: usize,
+    size: usize,
+) -> Result<Pool<C>, Error> {
+    pd.create_pool_with(count, size, |_| C::default())
+}
+
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
+    /// Registers `count` buffers of `size` bytes for messages, on [`pd`](Self::pd) (`rdma_reg_msgs`).
+    ///
+    /// # Errors
+    /// As [`pd`](Self::pd) and [`ProtectionDomain::create_pool`].
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(id: &CmId<Tcp, RouteResolved>) -> Result<(), VerbsError> {
+    /// let pool = id.reg_msgs::<()>(16, 64)?;
+    /// let (to_read, to_write) = (id.reg_read(4096)?, id.reg_write(4096)?);
+    /// let srq: SharedReceiveQueue<Rc> = id.create_srq(&pool)?;
+    /// # drop((to_read, to_write, srq));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reg_msgs<C: Default + 'static>(
+        &self,
+        count: usize,
+        size: usize,
+    ) -> Result<Pool<C>, Error>
+    where
+        S: HasDevice,
+    {
+        reg_msgs(&self.pd()?, count, size)
+    }
+
+    /// Registers `len` bytes that the peer may read (`rdma_reg_read`). The example is that of
+    /// [`reg_msgs`](Self::reg_msgs).
+    ///
+    /// # Errors
+    /// As [`pd`](Self::pd) and [`ProtectionDomain::register`].
+    pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error>
+    where
+        S: HasDevice,
+    {
+        self.pd()?.register(len)
+    }
+
+    /// Registers `len` bytes that the peer may write (`rdma_reg_write`). The example is that of
+    /// [`reg_msgs`](Self::reg_msgs).
+    ///
+    /// # Errors
+    /// As [`pd`](Self::pd) and [`ProtectionDomain::register`].
+    pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error>
+    where
+        S: HasDevice,
+    {
+        self.pd()?.register(len)
+    }
+
+    /// Creates a shared receive queue for queue pairs of this port space, fed from `pool`, on
+    /// [`pd`](Self::pd) (`rdma_create_srq`). It is the crate's own, whose books bound what is posted. The example is that
+    /// of [`reg_msgs`](Self::reg_msgs).
+    ///
+    /// # Errors
+    /// As [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].
+    pub fn create_srq<E, L, C>(
+        &self,
+        pool: &Pool<C>,
+    ) -> Result<SharedReceiveQueue<PS::Transport, E, L>, Error>
+    where
+        S: HasDevice,
+        PS::Transport: SharesReceives,
+        E: Owned,
+        L: Limit,
+        C: 'static,
+        Buf<C>: Data<E>,
+    {
+        self.pd()?.create_srq(pool)
+    }
+}
+
+impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
+    /// Registers `count` buffers of `size` bytes for messages (`rdma_reg_msgs`). The example is
+    /// [the module's](crate::cm::verbs).
+    ///
+    /// # Errors
+    /// As [`ProtectionDomain::create_pool`].
+    pub fn reg_msgs<C: Default + 'static>(
+        &self,
+        count: usize,
+        size: usize,
+    ) -> Result<Pool<C>, Error> {
+        reg_msgs(&self.pd, count, size)
+    }
+
+    /// Registers `len` bytes that the peer may read (`rdma_reg_read`). The example is
+    /// [the module's](crate::cm::verbs).
+    ///
+    /// # Errors
+    /// As [`ProtectionDomain::register`].
+    pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error> {
+        self.pd.register(len)
+    }
+
+    /// Registers `len` bytes that the peer may write (`rdma_reg_write`). The example is
+    /// [the module's](crate::cm::verbs).
+    ///
+    /// # Errors
+    /// As [`ProtectionDomain::register`].
+    pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error> {
+        self.pd.register(len)
+    }
+}
+
+impl<PS: PortSpace, S: EpState<PS>, P: Profile<Signaling = SignalAll>> Ep<PS, S, P>
+where
+    P::Entry: Owned,
+{
+    /// The next completion of a send; sleeps until there is one (`rdma_get_send_comp`). The example is
+    /// [the module's](crate::cm::verbs).
+    ///
+    /// # Errors
+    /// As [`CompletionChannel::wait`](crate::CompletionChannel::wait). A work request that failed is
+    /// [`Outcome::Failed`].
+    pub fn get_send_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
+        self.send.next()
+    }
+
+    /// The next completion of a receive; sleeps until there is one (`rdma_get_recv_comp`). The example is
+    /// [the module's](crate::cm::verbs).
+    ///
+    /// # Errors
+    /// As [`get_send_comp`](Self::get_send_comp).
+    pub fn get_recv_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
+        self.recv.next()
+    }
+
+    /// As [`get_send_comp`](Self::get_send_comp), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there, and [`TimedOut`](ErrorKind::TimedOut).
+    pub fn get_send_comp_timeout(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<Outcome<'_, P::Entry>, Error> {
+        self.send.next_within(timeout, "rdma_get_send_comp")
+    }
+
+    /// As [`get_recv_comp`](Self::get_recv_comp), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there, and [`TimedOut`](ErrorKind::TimedOut).
+    pub fn get_recv_comp_timeout(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<Outcome<'_, P::Entry>, Error> {
+        self.recv.next_within(timeout, "rdma_get_recv_comp")
+    }
+}
+
+impl<E: Owned> Side<E> {
+    fn next(&mut self) -> Result<Outcome<'_, E>, Error> {
+        let completion = self.channel.wait(&mut self.cq)?.next();
+        Ok(completion.expect("a wait ends with a completion").outcome())
+    }
+
+    fn next_within(
+        &mut self,
+        timeout: Duration,
+        verb: &'static str,
+    ) -> Result<Outcome<'_, E>, Error> {
+        match self.channel.wait_timeout(&mut self.cq, timeout)?.next() {
+            Some(completion) => Ok(completion.outcome()),
+            None => Err(Error::new(verb, ErrorKind::TimedOut { after: timeout })),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The posts.
+
+use crate::bounded::Qpn;
+use crate::buf::{Buf, BufList};
+use crate::cm::RDMA_UDP_QKEY;
+use crate::cm::ep::{Ep, EpRecvs, EpSends, EpState};
+use crate::cm::space::{PortSpace, Tcp, Udp};
+use crate::entry::Owned;
+use crate::in_flight::PostError;
+use crate::profile::{Profile, SignalAll};
+use crate::qp::AhIndex;
+use crate::remote::{RemoteAddr, ToRead};
+use crate::rules::{HasRecvQueue, IssuedBy};
+use crate::wr::{Data, Destination, Fits, RdmaRead, RdmaWrite, Recv, Send};
+
+/// Puts the context of a list in its first buffer.
+fn with_context<C>(context: C, list: impl Into<BufList<C>>) -> BufList<C> {
+    let mut list = list.into();
+    if let Some(mut first) = list.pop_front() {
+        *first.context_mut() = context;
+        list.push_front(first);
+    }
+    list
+}
+
+impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
+    /// Posts a receive (`rdma_post_recv`), of the whole capacity of `buf`. `context` comes back in the
+    /// buffer. The example of all posts is [the module's](crate::cm::verbs).
+    ///
+    /// # Errors
+    /// [`PostError`], with why and the buffer, as [`QueuePair::post_recv`](crate::QueuePair::post_recv).
+    pub fn post_recv<C>(&mut self, context: C, mut buf: Buf<C>) -> Result<(), PostError<P::Entry>>
+    where
+        S: EpRecvs<PS>,
+        P::Receive: HasRecvQueue,
+        P::Entry: Owned,
+        Buf<C>: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
+    {
+        *buf.context_mut() = context;
+        self.qp.post_recv(Recv::new(buf))
+    }
+
+    /// Posts a receive into several buffers (`rdma_post_recvv`). `context` comes back in the first one; without
+    /// buffers there is nothing for it to come back in.
+    ///
+    /// # Errors
+    /// [`PostError`], with why and the buffers, as [`QueuePair::post_recv`](crate::QueuePair::post_recv).
+    pub fn post_recvv<C: 'static>(
+        &mut self,
+        context: C,
+        bufs: impl Into<BufList<C>>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        S: EpRecvs<PS>,
+        P::Receive: HasRecvQueue,
+        P::Entry: Owned + From<BufList<C>>,
+    {
+        self.qp.post_recv(Recv::new(with_context(context, bufs)))
+    }
+}
+
+/// What a post of one buffer gives.
+type Posted<P> = Result<(), PostError<<P as Profile>::Entry>>;
+
+impl<S: EpState<Tcp>, P: Profile<Signaling = SignalAll>> Ep<Tcp, S, P>
+where
+    P::Entry: Owned,
+{
+    /// Posts a send of `buf` up to its length (`rdma_post_send`). `context` comes back in the buffer.
+    ///
+    /// # Errors
+    /// [`PostError`], with why and the buffer, as [`QueuePair::post_send`](crate::QueuePair::post_send).
+    pub fn post_send<C>(&mut self, context: C, mut buf: Buf<C>) -> Posted<P>
+    where
+        S: EpSends<Tcp>,
+        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        *buf.context_mut() = context;
+        self.qp.post_send(Send::new(buf))
+    }
+
+    /// Posts a send of several buffers (`rdma_post_sendv`). `context` comes back in the first one.
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
+    where
+        S: EpSends<Tcp>,
+        P::Entry: From<BufList<C>>,
+    {
+        self.qp.post_send(Send::new(with_context(context, bufs)))
+    }
+
+    /// Posts an RDMA READ from `remote` into `buf`, as many bytes as its capacity (`rdma_post_read`).
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    pub fn post_read<C>(
+        &mut self,
+        context: C,
+        mut buf: Buf<C>,
+        remote: RemoteAddr<ToRead>,
+    ) -> Posted<P>
+    where
+        S: EpSends<Tcp>,
+        RdmaRead: IssuedBy<P::Initiator>,
+        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        *buf.context_mut() = context;
+        self.qp.post_send(RdmaRead::new(buf, remote))
+    }
+
+    /// Posts an RDMA READ into several buffers (`rdma_post_readv`).
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    pub fn post_readv<C: 'static>(
+        &mut self,
+        context: C,
+        bufs: impl Into<BufList<C>>,
+        remote: RemoteAddr<ToRead>,
+    ) -> Posted<P>
+    where
+        S: EpSends<Tcp>,
+        RdmaRead: IssuedBy<P::Initiator>,
+        P::Entry: From<BufList<C>>,
+    {
+        self.qp.post_send(RdmaRead::new(with_context(context, bufs), remote))
+    }
+
+    /// Posts an RDMA WRITE of `buf` up to its length to `remote` (`rdma_post_write`).
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteAddr) -> Posted<P>
+    where
+        S: EpSends<Tcp>,
+        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        *buf.context_mut() = context;
+        self.qp.post_send(RdmaWrite::new(buf, remote))
+    }
+
+    /// Posts an RDMA WRITE of several buffers (`rdma_post_writev`).
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    pub fn post_writev<C: 'static>(
+        &mut self,
+        context: C,
+        bufs: impl Into<BufList<C>>,
+        remote: RemoteAddr,
+    ) -> Posted<P>
+    where
+        S: EpSends<Tcp>,
+        P::Entry: From<BufList<C>>,
+    {
+        self.qp.post_send(RdmaWrite::new(with_context(context, bufs), remote))
+    }
+}
+
+impl<S: EpState<Udp>, P: Profile<Signaling = SignalAll>> Ep<Udp, S, P>
+where
+    P::Entry: Owned,
+{
+    /// Posts a datagram to queue pair `remote_qpn` behind an address handle of this endpoint's `qp`, with
+    /// the Q_Key of rdma_cm (`rdma_post_ud_send`, R5.13).
+    ///
+    /// # Errors
+    /// [`PostError`], with why and the buffer, as [`QueuePair::post_send`](crate::QueuePair::post_send).
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(id: CmId<Udp, RouteResolved>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let ep = id.create_ep::<DefaultProfile>(None, Depth { send: 8, recv: 8 })?;
+    /// let pool = ep.reg_msgs::<()>(8, 256)?;
+    /// let (mut ep, peer) = ep.connect(&LookupData::none(), std::time::Duration::from_secs(1))?;
+    /// let ah = ep.pd().create_ah(peer.vector)?;
+    /// let address_handle = ep.qp.add_address_handle(ah)?;
+    /// let mut message = pool.take().expect("8 buffers");
+    /// message.fill(b"question");
+    /// ep.post_ud_send((), message, address_handle, peer.qpn)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn post_ud_send<C>(
+        &mut self,
+        context: C,
+        mut buf: Buf<C>,
+        address_handle: AhIndex,
+        remote_qpn: Qpn,
+    ) -> Posted<P>
+    where
+        S: EpSends<Udp>,
+        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        *buf.context_mut() = context;
+        let to = Destination { address_handle, qpn: remote_qpn, qkey: RDMA_UDP_QKEY };
+        self.qp.post_send(Send::new(buf).to(to))
+    }
+}
