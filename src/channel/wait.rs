@@ -9,8 +9,19 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::sys::events::wait_readable;
 
-/// A completion queue, whatever its entries: what [`CompletionChannel::wait_any`] waits for, where its example
-/// is. Every [`CompletionQueue`] is one, and nothing else.
+/// A completion queue (`ibv_cq`), whatever its entries: what [`CompletionChannel::wait_any`] waits for. Every
+/// [`CompletionQueue`] is one, and nothing else.
+///
+/// ```
+/// # use proverbs::*;
+/// /// One of many queues, each with entries of its own type.
+/// fn ready(
+///     channel: &mut CompletionChannel,
+///     queues: &mut [&mut dyn AnyCompletionQueue],
+/// ) -> Result<Option<usize>, VerbsError> {
+///     channel.wait_any(queues, Some(std::time::Duration::from_millis(1)))
+/// }
+/// ```
 pub trait AnyCompletionQueue: sealed::Sealed {}
 
 impl<E: Entry> AnyCompletionQueue for CompletionQueue<E> {}

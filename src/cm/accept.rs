@@ -69,7 +69,10 @@ pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 ///     println!("{:?} is about {:?}", event, accepted.id());
 ///     match accepted.advance(event) {
 ///         Step::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
-///         Step::Waiting(accepted) => return Some(accepted), // or `accepted.cancel()`
+///         Step::Waiting(accepted) if event.kind() == EventKind::AddrChange => {
+///             accepted.cancel(); // gives it up
+///         }
+///         Step::Waiting(accepted) => return Some(accepted),
 ///         Step::Failed(refused) => eprintln!("{refused}"),
 ///     }
 ///     None

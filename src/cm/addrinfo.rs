@@ -52,7 +52,9 @@ pub struct AddrInfo<PS: PortSpace> {
 ///
 /// # fn main() -> Result<(), VerbsError> {
 /// let any = PassiveInfo::<Tcp>::look_up(None, "7471")?;
-/// let listening = any[0].listen(8)?; // or `bind`, to set options first
+/// let mut bound = any[0].bind()?; // `any[0].listen(8)` where there are no options to set
+/// bound.set_tos(8)?;
+/// let listening = bound.listen(8)?;
 /// let request = listening.get_request()?;
 /// let depth = Depth { send: 8, recv: 8 };
 /// let ep = request.create_ep::<DefaultProfile>(None, depth)?;

@@ -85,6 +85,17 @@ impl EventChannel {
 
     /// The next event, if one is there (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps.
     ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(channel: EventChannel) -> Result<(), VerbsError> {
+    /// // ... epoll_wait on `channel.as_fd()` and whatever else there is ...
+    /// while let Some(event) = channel.try_event()? {
+    ///     println!("{:?}: {:?}", event.id(), event.kind());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_get_cm_event`. That there is no event is none.
     pub fn try_event(&self) -> Result<Option<Event>, Error> {

@@ -115,7 +115,8 @@ impl<M: Mode> CmId<Tcp, Established, M> {
     }
 }
 
-/// States that end with a DISCONNECTED event, for which [`wait_disconnected`](CmId::wait_disconnected) waits.
+/// States that end with a DISCONNECTED event, for which [`wait_disconnected`](CmId::wait_disconnected) waits. The
+/// example is [`CmState`](super::CmState)'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` is not connected, so nothing disconnects it",
     label = "this id is in state `{Self}`",

@@ -48,7 +48,7 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 /// let (context, pd) = (id.context()?, id.pd()?);
 /// let cq = context.create_cq(32)?;
 /// let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
-/// let found = id.connect(&LookupData::of(b"who?"), second)?;
+/// let found: Found = id.connect(&LookupData::of(b"who?"), second)?;
 /// let address_handle = qp.add_address_handle(pd.create_ah(found.peer.vector)?)?;
 /// qp.post_send(Send::inline(b"question").to(found.peer.destination(address_handle)))?;
 /// # Ok(())

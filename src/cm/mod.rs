@@ -10,6 +10,68 @@
 //! descriptor, takes [`Event`]s, and gives each to the [`advance`](CmId::advance) of the id that it names.
 //! Events are owned copies, acknowledged before they are handed out.
 //!
+//! The types, spelt out; programs mostly leave them to inference:
+//!
+//! ```no_run
+//! use proverbs::{cm::*, *};
+//! use std::time::Duration;
+//!
+//! fn active(qp: QueuePair<Rc, Init>) -> Result<(), Box<dyn std::error::Error>> {
+//!     let second = Duration::from_secs(1);
+//!     let id: CmId<Tcp, Created, Synchronous> = CmId::new()?;
+//!     let id: CmId<Tcp, Bound> = id.bind_addr("10.77.0.2:0".parse()?)?; // if it matters
+//!     let id: CmId<Tcp, AddrResolved> = id.resolve_addr("10.77.0.1:7471".parse()?, second)?;
+//!     let id: CmId<Tcp, RouteResolved> = id.resolve_route(second)?;
+//!     match id.connect(qp, &ConnParam::default(), second) {
+//!         Ok(connection) => {
+//!             let ended: Ended = connection.disconnect()?;
+//!             let id: CmId<Tcp, Disconnected> = ended.id;
+//!             id.destroy()?;
+//!         }
+//!         Err(Refused { object: NotConnected::Failed { id, .. }, error }) => {
+//!             let id: CmId<Tcp, Spent> = id;
+//!             println!("{id:?}: {error}");
+//!         }
+//!         Err(Refused { error, .. }) => println!("nothing was sent: {error}"),
+//!     }
+//!     Ok(())
+//! }
+//!
+//! fn passive(qp: QueuePair<Rc, Init>) -> Result<CmId<Tcp, Established>, Box<dyn std::error::Error>> {
+//!     let id: CmId<Tcp, Bound> = CmId::new()?.bind_addr("0.0.0.0:7471".parse()?)?;
+//!     let id: CmId<Tcp, Listening> = id.listen(8)?;
+//!     let request: Request<Tcp> = id.get_request()?;
+//!     let _: &CmId<Tcp, Requested> = &request.id;
+//!     let connection: Connection = request.accept(qp, &AcceptParam::default(), Duration::from_secs(1))?;
+//!     Ok(connection.id)
+//! }
+//!
+//! /// On a channel a step has a state of its own while it is under way.
+//! enum Attempt {
+//!     Address(CmId<Tcp, ResolvingAddr, OnChannel>),
+//!     Route(CmId<Tcp, ResolvingRoute, OnChannel>),
+//!     Asked(Pending),     // its id is `Connecting`
+//!     Answered(Accepted), // its id is `Accepting`
+//!     Connected(Connection<DefaultProfile, OnChannel>),
+//! }
+//!
+//! fn key(attempt: &Attempt) -> IdKey {
+//!     fn asked(pending: &Pending) -> &CmId<Tcp, Connecting, OnChannel> {
+//!         pending.id()
+//!     }
+//!     fn answered(accepted: &Accepted) -> &CmId<Tcp, Accepting, OnChannel> {
+//!         accepted.id()
+//!     }
+//!     match attempt {
+//!         Attempt::Address(id) => id.key(),
+//!         Attempt::Route(id) => id.key(),
+//!         Attempt::Asked(pending) => asked(pending).key(),
+//!         Attempt::Answered(accepted) => answered(accepted).key(),
+//!         Attempt::Connected(connection) => connection.id.key(),
+//!     }
+//! }
+//! ```
+//!
 //! # Queue pairs
 //!
 //! [`CmId::create_qp`] gives an ordinary [`QueuePair`](crate::QueuePair): RC in INIT on [`Tcp`], so that receives
@@ -116,8 +178,7 @@ pub use listen::Request;
 pub use multicast::{Group, Joining};
 pub use param::{AcceptParam, ConnParam};
 pub use private_data::{
-    AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,
-    ReplyData,
+    AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, RejectData, ReplyData,
 };
 pub use queue_pair::{Brings, MadeBy, NewFor};
 pub use space::{PortSpace, Tcp, Udp};

@@ -129,7 +129,7 @@ impl CmId<Udp, AddrResolved, OnChannel> {
     /// # use proverbs::{cm::*, *};
     /// # fn example(channel: EventChannel, mut id: CmId<Udp, AddrResolved, OnChannel>)
     /// #     -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut joining = id.join_multicast("239.77.0.1:7471".parse()?)?;
+    /// let mut joining: Joining = id.join_multicast("239.77.0.1:7471".parse()?)?;
     /// let group = loop {
     ///     match joining.advance(&channel.wait()?) {
     ///         Step::Done(group) => break group,

@@ -15,10 +15,12 @@ use crate::limits::{Answer, Max, Within};
 /// The peer may see more bytes than were sent, padded with zeroes.
 ///
 /// ```
-/// use proverbs::cm::{ConnectData, PrivateData};
+/// use proverbs::cm::{AcceptData, ConnectData, PrivateData, ReplyData};
 /// let hello: ConnectData = PrivateData::of(b"hello"); // the length is checked by the compiler
 /// assert!(ConnectData::new(&[0; 57]).is_err()); // or at run time
 /// assert!(ConnectData::none().is_empty());
+/// let welcome: AcceptData = PrivateData::of(&[0; 196]); // each call has its own length
+/// let found: ReplyData = PrivateData::of(&[0; 136]);
 /// # assert_eq!(&*hello, b"hello");
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -74,7 +76,20 @@ impl<const MAX: usize> fmt::Debug for PrivateData<MAX> {
     }
 }
 
-/// `Max<M>: PrivateBytes<N>`: `N` bytes fit.
+/// `Max<M>: PrivateBytes<N>`: `N` bytes fit (R16.15).
+///
+/// ```
+/// use proverbs::{Max, cm::*};
+///
+/// /// A connection request that names a program, of any length that fits.
+/// fn named<const N: usize>(name: &[u8; N]) -> ConnParam
+/// where
+///     Max<56>: PrivateBytes<N>,
+/// {
+///     ConnParam { private_data: PrivateData::of(name), ..Default::default() }
+/// }
+/// assert_eq!(&*named(b"storage").private_data, b"storage");
+/// ```
 pub trait PrivateBytes<const N: usize> {}
 
 impl<const N: usize, const M: usize> PrivateBytes<N> for Max<M>

@@ -15,13 +15,34 @@ use crate::sys::cm::Id;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::transport::{Rc, Ud};
 
-/// The queue pair as an id of port space `PS` makes it with [`create_qp`](CmId::create_qp): RC in INIT, UD in RTS.
+/// The queue pair as an id of port space `PS` makes it with [`create_qp`](CmId::create_qp): RC in INIT, UD in RTS. The
+/// example is that of [`Brings`].
 pub type MadeBy<PS, P> = QueuePair<<PS as PortSpace>::Transport, <PS as PortSpace>::Made, P>;
 
-/// A queue pair of port space `PS` that was not moved yet, for [`init_qp`](CmId::init_qp).
+/// A queue pair of port space `PS` that was not moved yet, for [`init_qp`](CmId::init_qp). The example is that of [`Brings`].
 pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 
-/// How a port space's queue pairs are brought to where receives may be posted.
+/// How a port space's queue pairs are brought to where receives may be posted (`rdma_init_qp_attr`).
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// /// On either port space.
+/// fn end<PS: Brings, S: HasDevice>(
+///     id: &CmId<PS, S>,
+///     cq: &CompletionQueue,
+/// ) -> Result<MadeBy<PS, DefaultProfile>, VerbsError> {
+///     id.create_qp(&id.pd()?, cq, cq, Depth { send: 8, recv: 8 })
+/// }
+///
+/// /// Once more, with one that was reset.
+/// fn again<PS: Brings, S: HasDevice>(
+///     id: &CmId<PS, S>,
+///     qp: NewFor<PS, DefaultProfile>,
+/// ) -> Result<MadeBy<PS, DefaultProfile>, VerbsError> {
+///     Ok(id.init_qp(&id.pd()?, qp)?)
+/// }
+/// ```
 pub trait Brings: PortSpace {
     #[doc(hidden)]
     fn bring<P: Profile>(

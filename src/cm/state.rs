@@ -37,12 +37,51 @@ pub enum Spent {}
 /// }
 /// assert_eq!(RouteResolved::NAME, "RouteResolved");
 /// ```
+///
+/// Functions for more than one state ask for what they need:
+///
+/// ```no_run
+/// use std::{net::SocketAddr, time::Duration};
+///
+/// use proverbs::{cm::*, *};
+///
+/// const SECOND: Duration = Duration::from_secs(1);
+///
+/// /// Of a new id, or one that is bound.
+/// fn reach<S: Resolves>(id: CmId<Tcp, S>, to: SocketAddr) -> Result<CmId<Tcp, RouteResolved>, VerbsError> {
+///     route(id.resolve_addr(to, SECOND)?)
+/// }
+/// fn route<S: ResolvesRoute>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, RouteResolved>, VerbsError> {
+///     Ok(id.resolve_route(SECOND)?)
+/// }
+/// fn connect<S: Connects>(id: CmId<Tcp, S>, qp: QueuePair<Rc, Init>) -> Result<Connection, VerbsError> {
+///     Ok(id.connect(qp, &ConnParam::default(), SECOND)?)
+/// }
+/// fn memory<S: HasDevice>(id: &CmId<Tcp, S>) -> Result<Pool, VerbsError> {
+///     id.pd()?.create_pool(8, 64)
+/// }
+///
+/// fn bind<S: Binds>(id: CmId<Tcp, S>, at: SocketAddr) -> Result<CmId<Tcp, Listening>, VerbsError> {
+///     listen(id.bind_addr(at)?)
+/// }
+/// fn listen<S: Listens>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, Listening>, VerbsError> {
+///     Ok(id.listen(8)?)
+/// }
+/// fn next<S: TakesRequests, M: WaitsInCalls>(id: &CmId<Tcp, S, M>) -> Result<Request<Tcp>, VerbsError> {
+///     id.get_request()
+/// }
+///
+/// fn is_over<S: Ends>(id: &mut CmId<Tcp, S>) -> bool {
+///     id.wait_disconnected(Duration::ZERO).is_ok()
+/// }
+/// ```
 pub trait CmState: sealed::Sealed + 'static {
     /// Its name.
     const NAME: &'static str;
 }
 
-/// States in which the id has a device, so that queue pairs and regions can be made (R16.5).
+/// States in which the id has a device, so that queue pairs and regions can be made (R16.5). The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
     label = "this id is in state `{Self}`",
@@ -56,7 +95,8 @@ impl HasDevice for Accepting {}
 impl HasDevice for Connecting {}
 impl HasDevice for Established {}
 
-/// The state in which an id is bound: new.
+/// The state in which an id is bound: new. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot be bound",
     label = "this id is in state `{Self}`",
@@ -65,7 +105,8 @@ impl HasDevice for Established {}
 pub trait Binds: CmState {}
 impl Binds for Created {}
 
-/// The state in which an id starts to listen: bound.
+/// The state in which an id starts to listen: bound. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot listen",
     label = "this id is in state `{Self}`",
@@ -74,7 +115,8 @@ impl Binds for Created {}
 pub trait Listens: CmState {}
 impl Listens for Bound {}
 
-/// The state in which connection requests arrive: listening.
+/// The state in which connection requests arrive: listening. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` gets no connection requests",
     label = "this id is in state `{Self}`",
@@ -83,7 +125,8 @@ impl Listens for Bound {}
 pub trait TakesRequests: CmState {}
 impl TakesRequests for Listening {}
 
-/// The state in which a route is resolved: with the address resolved.
+/// The state in which a route is resolved: with the address resolved. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve a route",
     label = "this id is in state `{Self}`",
@@ -92,7 +135,8 @@ impl TakesRequests for Listening {}
 pub trait ResolvesRoute: HasDevice {}
 impl ResolvesRoute for AddrResolved {}
 
-/// The state in which an id connects: with the route resolved.
+/// The state in which an id connects: with the route resolved. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot connect",
     label = "this id is in state `{Self}`",
@@ -101,7 +145,8 @@ impl ResolvesRoute for AddrResolved {}
 pub trait Connects: HasDevice {}
 impl Connects for RouteResolved {}
 
-/// States from which an address is resolved.
+/// States from which an address is resolved. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve an address",
     label = "this id is in state `{Self}`",
@@ -132,7 +177,8 @@ pub enum OnChannel {}
 impl Mode for Synchronous {}
 impl Mode for OnChannel {}
 
-/// The mode in which calls wait: [`Synchronous`].
+/// The mode in which calls wait: [`Synchronous`]. The
+/// example is [`CmState`]'s.
 #[diagnostic::on_unimplemented(
     message = "an id on an event channel does not wait inside calls",
     label = "this id's events go to its channel",

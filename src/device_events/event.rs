@@ -62,7 +62,7 @@ pub enum DeviceEvent {
     Other(u32),
 }
 
-/// What happened to a queue pair.
+/// What happened to a queue pair (`enum ibv_event_type`). The example is [`DeviceEvent`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpEvent {
     /// It failed in a way that no completion tells, and is in the error state (`IBV_EVENT_QP_FATAL`).
@@ -87,7 +87,7 @@ pub enum QpEvent {
     LastWqeReached,
 }
 
-/// What happened to a shared receive queue.
+/// What happened to a shared receive queue (`enum ibv_event_type`). The example is [`DeviceEvent`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SrqEvent {
     /// It failed (`IBV_EVENT_SRQ_ERR`).
@@ -97,7 +97,7 @@ pub enum SrqEvent {
     LimitReached,
 }
 
-/// What happened to a port.
+/// What happened to a port (`enum ibv_event_type`). The example is [`DeviceEvent`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortEvent {
     /// It can send and receive (`IBV_EVENT_PORT_ACTIVE`).

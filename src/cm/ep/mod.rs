@@ -60,6 +60,22 @@ use crate::rules::UsesOwnQueue;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Functions for more than one state:
+///
+/// ```no_run
+/// use proverbs::{cm::*, *};
+///
+/// fn number<PS: PortSpace, S: EpState<PS>>(ep: &Ep<PS, S>) -> u32 {
+///     ep.qp.qp_num()
+/// }
+/// fn receive<S: EpRecvs<Tcp>>(ep: &mut Ep<Tcp, S>, buf: Buf) -> Result<(), PostError<Buf>> {
+///     ep.post_recv((), buf)
+/// }
+/// fn send<S: EpSends<Tcp>>(ep: &mut Ep<Tcp, S>, buf: Buf) -> Result<(), PostError<Buf>> {
+///     ep.post_send((), buf)
+/// }
+/// ```
 pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile> {
     /// The queue pair: for posts with flags, immediates, atomics and lists.
     pub qp: QueuePair<PS::Transport, S::Qp, P>,

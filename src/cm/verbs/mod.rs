@@ -232,7 +232,7 @@ where
         self.send.next_within(timeout, "rdma_get_send_comp")
     }
 
-    /// As [`get_recv_comp`](Self::get_recv_comp), for at most `timeout`.
+    /// As [`get_recv_comp`](Self::get_recv_comp), for at most `timeout`. The example is [the module's](crate::cm::verbs).
     ///
     /// # Errors
     /// As there, and [`TimedOut`](ErrorKind::TimedOut).

@@ -41,7 +41,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
     }
 
     /// Posts a receive into several buffers (`rdma_post_recvv`). `context` comes back in the first one; without
-    /// buffers there is nothing for it to come back in.
+    /// buffers there is nothing for it to come back in. The example is [the module's](crate::cm::verbs).
     ///
     /// # Errors
     /// [`PostError`], with why and the buffers, as [`QueuePair::post_recv`](crate::QueuePair::post_recv).
@@ -82,7 +82,7 @@ where
     /// Posts a send of several buffers (`rdma_post_sendv`). `context` comes back in the first one.
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send).
+    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
     pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -94,7 +94,7 @@ where
     /// Posts an RDMA READ from `remote` into `buf`, as many bytes as its capacity (`rdma_post_read`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send).
+    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
     pub fn post_read<C>(
         &mut self,
         context: C,
@@ -113,7 +113,7 @@ where
     /// Posts an RDMA READ into several buffers (`rdma_post_readv`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send).
+    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
     pub fn post_readv<C: 'static>(
         &mut self,
         context: C,
@@ -131,7 +131,7 @@ where
     /// Posts an RDMA WRITE of `buf` up to its length to `remote` (`rdma_post_write`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send).
+    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteAddr) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -144,7 +144,7 @@ where
     /// Posts an RDMA WRITE of several buffers (`rdma_post_writev`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send).
+    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
     pub fn post_writev<C: 'static>(
         &mut self,
         context: C,
