@@ -178,7 +178,8 @@ pub use listen::Request;
 pub use multicast::{Group, Joining};
 pub use param::{AcceptParam, ConnParam};
 pub use private_data::{
-    AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, RejectData, ReplyData,
+    AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,
+    ReplyData,
 };
 pub use queue_pair::{Brings, MadeBy, NewFor};
 pub use space::{PortSpace, Tcp, Udp};

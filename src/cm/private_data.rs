@@ -101,7 +101,13 @@ where
 {
 }
 
-/// The answer, with words.
+/// What [`PrivateBytes`] asks typenum, with words for the answer (R16.15).
+///
+/// ```compile_fail,E0277
+/// use proverbs::cm::{ConnectData, PrivateData};
+/// // error: private data of 57 bytes exceeds the 56 bytes that this call carries
+/// let long: ConnectData = PrivateData::of(&[0; 57]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "private data of {N} bytes exceeds the {M} bytes that this call carries",
     label = "{N} bytes of private data",
