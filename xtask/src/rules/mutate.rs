@@ -15,7 +15,10 @@ use super::mutants::{self, Kind, Mutant};
 use super::proof::ui_tests;
 use super::table::Tables;
 use crate::sh::Cmd;
-use crate::{cargo, paths, setup};
+use crate::{paths, setup};
+
+/// How long a test of a mutant may take, with its compilation; unharmed it takes less than a minute.
+const MOST_SECONDS: &str = "300";
 
 /// Who noticed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,10 +145,14 @@ impl Copy {
         Ok(text.trim_end().ends_with("failed").then_some(by))
     }
 
-    /// Whether a test of the copy compiles and passes.
+    /// Whether a test of the copy compiles and passes. A mutant may also wait for ever.
     fn test(&self, name: &str) -> Result<bool> {
-        let cmd = cargo::cargo(&["test", "--quiet", "--test", name])?.current_dir(&self.dir);
-        Ok(cmd.env("CARGO_TARGET_DIR", &self.target).succeeds())
+        let mut timed = Cmd::new("timeout").args([MOST_SECONDS, "cargo", "test", "--quiet"]);
+        for (name, value) in setup::libclang()?.env() {
+            timed = timed.env(name, value);
+        }
+        let timed = timed.args(["--test", name]).current_dir(&self.dir);
+        Ok(timed.env("CARGO_TARGET_DIR", &self.target).succeeds())
     }
 
     /// The errors of a ui-test, and where in it they are.
