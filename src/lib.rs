@@ -134,6 +134,7 @@ mod open_buf;
 mod pd;
 mod profile;
 mod qp;
+mod registered;
 mod remote;
 pub mod rules;
 mod srq;
@@ -163,7 +164,38 @@ pub use limits::{Limit, Max};
 pub use mr::*;
 pub use pd::ProtectionDomain;
 pub use profile::*;
-pub use proverbs_macros::{post_recv, post_send, post_srq_recv};
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut b, pool, .. } = proverbs::guide::ends()?;
+/// let (one, two) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
+/// post_recv!(b, [Recv::new(one), Recv::new(two), Recv::empty()])?;
+/// assert_eq!(b.recvs_outstanding(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub use proverbs_macros::post_recv;
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// let table = pd.register::<RemoteReadWrite>(256)?; // at the peer, usually
+/// let remote = table.remote();
+/// post_send!(a, [
+///     RdmaWrite::inline(b"8 bytes!", remote.write()),
+///     RdmaRead::new(pool.take().ok_or("no buffer")?, remote.read()),
+/// ])?;
+/// let read = proverbs::guide::poll(&mut cq, 2)?.remove(1).ok_or("a READ has a buffer")?;
+/// assert_eq!(&read[..8], b"8 bytes!"); // RC executes in order
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub use proverbs_macros::post_send;
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+/// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+/// let (one, two) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
+/// post_srq_recv!(srq, [Recv::new(one), Recv::new(two)])?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub use proverbs_macros::post_srq_recv;
 pub use qp::attr::*;
 pub use qp::*;
 pub use remote::{

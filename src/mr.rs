@@ -1,149 +1,18 @@
 //! Memory regions, with their rights in the type.
 
-#![allow(unsafe_code)] // owns registered memory
+#![allow(unsafe_code)] // makes atomics of registered memory
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use bitflags::bitflags;
-
 use crate::buf::lend;
 use crate::error::Error;
-use crate::open::Open;
 pub use crate::open_buf::OpenBuf;
 use crate::pd::ProtectionDomain;
+use crate::registered::{AccessFlags, Registered};
 use crate::remote::{OutOfBounds, RemoteSlice};
-use crate::sys::handle;
-use crate::sys::types::ibv_access_flags;
-
-bitflags! {
-    /// `access` of ibv_reg_mr(3).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) struct AccessFlags: u32 {
-        const LOCAL_WRITE = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
-        const REMOTE_WRITE = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
-        const REMOTE_READ = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
-        const REMOTE_ATOMIC = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
-    }
-}
-
-/// Page size of what is registered; larger pages do no harm.
-const PAGE: usize = 4096;
-
-/// Memory that is registered and owned.
-///
-/// # Invariants
-/// `base` is `layout.size()` bytes, initialised, registered as `mr`, and freed only after
-/// `ibv_dereg_mr` returned 0 (R6.9); it does not move.
-pub(crate) struct Registered {
-    mr: handle::Mr,
-    base: NonNull<u8>,
-    layout: Layout,
-    pd: u32,
-}
-
-// SAFETY: the memory is owned; who may touch its bytes is decided by the handles to it.
-unsafe impl Send for Registered {}
-// SAFETY: as for Send; shared access gives addresses only.
-unsafe impl Sync for Registered {}
-
-impl Registered {
-    pub(crate) fn new(
-        pd: &ProtectionDomain,
-        len: usize,
-        access: AccessFlags,
-    ) -> Result<Self, Error> {
-        const VERB: &str = "ibv_reg_mr";
-        let asked = || format!("{len} bytes");
-        if len == 0 {
-            return Err(Error::os(VERB, libc::EINVAL, asked()));
-        }
-        let layout = Layout::from_size_align(len, PAGE)
-            .map_err(|_| Error::os(VERB, libc::ENOMEM, asked()))?;
-        // SAFETY: the size is not 0.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })
-            .ok_or_else(|| Error::os(VERB, libc::ENOMEM, asked()))?;
-        let handle = pd.handle();
-        let control = handle.control();
-        // SAFETY: the protection domain is live, and the memory is ours for the length.
-        let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base.as_ptr(), len, access.bits()) };
-        match mr {
-            Ok(mr) => {
-                // SAFETY: just created, and owned by nobody else.
-                let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
-                Ok(Registered { mr, base, layout, pd: pd.id() })
-            }
-            Err(errno) => {
-                // SAFETY: allocated above with this layout, and not registered.
-                unsafe { dealloc(base.as_ptr(), layout) };
-                let asked = format!("{len} bytes, {access:?}; see `ulimit -l` for locked memory");
-                Err(Error::os(VERB, errno, asked))
-            }
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.layout.size()
-    }
-
-    /// The address of byte `offset`, which is within the region.
-    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset < self.len());
-        // SAFETY: callers stay within the region.
-        unsafe { self.base.as_ptr().add(offset) }
-    }
-
-    /// The region as memory that others may touch meanwhile. Pools do not use it: their bytes are owned.
-    fn open(&self) -> Open {
-        // SAFETY: valid while `self` lives, since nobody keeps the value; who touches the bytes of a region that
-        // is open to the fabric does so through such values, but for devices, which Rust does not see.
-        unsafe { Open::new(self.base, self.len()) }
-    }
-
-    pub(crate) fn lkey(&self) -> u32 {
-        // SAFETY: the region is registered while `self` lives.
-        unsafe { (*self.mr.as_ptr()).lkey }
-    }
-
-    pub(crate) fn rkey(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (*self.mr.as_ptr()).rkey }
-    }
-
-    pub(crate) fn pd(&self) -> u32 {
-        self.pd
-    }
-
-    pub(crate) fn check(&self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
-        match offset.checked_add(len) {
-            Some(end) if end <= self.len() => Ok(()),
-            _ => Err(OutOfBounds {
-                offset: offset as u64,
-                len: len as u64,
-                available: self.len() as u64,
-                misaligned: false,
-            }),
-        }
-    }
-
-    /// Deregisters now; if the device refuses, the memory stays, registered and leaked.
-    pub(crate) fn close(&mut self) -> Result<(), i32> {
-        self.mr.close()
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        if self.close().is_ok() {
-            // SAFETY: allocated in `new` with this layout; deregistered, so no device uses it.
-            unsafe { dealloc(self.base.as_ptr(), self.layout) };
-        }
-    }
-}
 
 /// The rights of a region (`access` of ibv_reg_mr(3)). LOCAL_WRITE goes with every one that writes (R6.1).
 ///

@@ -10,7 +10,8 @@ use crate::ah::{AddressHandle, AddressVector};
 use crate::buf::Pool;
 use crate::context::Context;
 use crate::error::{Error, Refused};
-use crate::mr::{Access, AccessFlags, MemoryRegion, Registered};
+use crate::mr::{Access, MemoryRegion};
+use crate::registered::{AccessFlags, Registered};
 use crate::sys::handle;
 
 /// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue pairs of one domain may be

@@ -59,7 +59,7 @@ pub trait Profile: 'static {
 }
 
 /// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the [`Profile`] of a
-/// queue pair whose type names none.
+/// queue pair whose type names none (ibv_create_qp(3)).
 pub enum DefaultProfile {}
 
 impl Profile for DefaultProfile {
@@ -121,7 +121,7 @@ macro_rules! __profile {
     (entry []) => { $crate::Buf };
 }
 
-/// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]).
+/// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]; R7.2).
 pub enum OwnRq {}
 /// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not exist (R7.1).
 pub enum SharedRq {}

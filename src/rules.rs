@@ -2,6 +2,50 @@
 //!
 //! The work request's part is the `Self` of each trait, so that an error names what the user wrote.
 //! `post_send!` and the methods share these bounds, and so obey the same rules.
+//!
+//! They are bounds, not something to call: a program meets them in an error, or where it is generic itself.
+//!
+//! ```
+//! use proverbs::{rules::*, *};
+//!
+//! /// Posts a buffer to whatever may take it: what `post_send` asks, asked of the caller.
+//! fn post<O, T, S, P>(
+//!     qp: &mut QueuePair<T, S, P>,
+//!     wr: WorkRequest<O, Buf>,
+//! ) -> Result<(), PostError<Buf>>
+//! where
+//!     T: Transport,
+//!     S: CanPostSend,                         // the state (R8.19)
+//!     P: Profile<Entry = Buf>,
+//!     O: PostOn<T> + IssuedBy<P::Initiator>,  // the opcode (R1.1), reads and atomics (R4.6)
+//!     Connected: Addressed<T>,                // no destination (R5.1)
+//!     Unfenced: FenceOn<T>,                   // (R2.1)
+//!     Plain: SignaledOn<P::Signaling>,        // (R2.4)
+//!     Buf: Fits<P::MaxSendSge, P::MaxInline>, // one scatter/gather element (R3.1)
+//! {
+//!     qp.post_send(wr)
+//! }
+//!
+//! // What holds, a line for a trait:
+//! fn opcodes<O: PostOn<Rc> + InlineOp + SolicitedOp>() {}
+//! opcodes::<Send>();
+//! fn transports<A: NamesPeer, B: TakesDestinations, C: StopsSending, D: SharesReceives>() {}
+//! transports::<Rc, Ud, Uc, Ud>();
+//! fn states<A: CanPostRecv, B: CanFail>() {}
+//! states::<Init, Rtr>();
+//! fn receives<A: HasRecvQueue + UsesOwnQueue, B: UsesSharedQueue>() {}
+//! receives::<OwnRq, SharedRq>();
+//! fn signals<A: LeavesUnsignaled>() {}
+//! signals::<Selective>();
+//! ```
+//!
+//! What does not hold is `cargo check`'s to say, in verbs terms ([how to read it](crate::guide::compile_errors)):
+//!
+//! ```compile_fail,E0277
+//! # use proverbs::{rules::*, *};
+//! fn opcodes<O: PostOn<Ud>>() {}
+//! opcodes::<RdmaWrite>(); // `proverbs::RdmaWrite` cannot be posted to a `proverbs::Ud` queue pair
+//! ```
 
 mod never;
 
@@ -44,7 +88,7 @@ pub trait Addressed<T: Transport> {}
 impl<T: NamesPeer> Addressed<T> for Connected {}
 impl<T: TakesDestinations> Addressed<T> for Datagram {}
 
-/// Transports whose connection names the peer.
+/// Transports whose connection names the peer (R5.1).
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
     label = "add `.to(destination)`",
@@ -55,7 +99,7 @@ pub trait NamesPeer: Transport {}
 impl NamesPeer for Rc {}
 impl NamesPeer for Uc {}
 
-/// Transports whose sends each name their peer.
+/// Transports whose sends each name their peer (R5.1).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
     label = "leave `.to(..)` and address handles out: they are for UD queue pairs only",

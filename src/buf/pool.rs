@@ -13,7 +13,7 @@ use super::{Buf, stranded};
 use crate::cq::CompletionQueue;
 use crate::entry::Entry;
 use crate::error::{Error, Refused};
-use crate::mr::Registered;
+use crate::registered::Registered;
 
 /// A header with the user's context behind it.
 #[repr(C)]

@@ -23,7 +23,7 @@ pub enum Notify {
     Solicited,
 }
 
-/// A completion queue, as events name it: [`CompletionQueue::id`], where C has `cq_context`. Unique in the
+/// A completion queue, as events name it: [`CompletionQueue::id`], where C has `cq_context` (ibv_create_cq(3)). Unique in the
 /// process, and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CqId(u64);

@@ -135,7 +135,7 @@ pub struct PostError<E: Entry> {
     rejected: Rejected<E>,
 }
 
-/// Why a post was refused: [`PostError::kind`].
+/// Why a post was refused: [`PostError::kind`] (ibv_post_send(3), R9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PostErrorKind {

@@ -106,7 +106,7 @@ impl<E: Entry> Ring<E> {
 }
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order: an iterator, shown at
-/// [`Completed`](crate::Completed) (R10.7).
+/// [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
 ///
 /// What is not iterated over is dropped.
 ///

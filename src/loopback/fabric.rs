@@ -19,9 +19,32 @@ use super::script::{Injected, Script};
 use super::srq::Srq;
 use crate::sys::types::ibv_context;
 
-/// A software fabric: the devices opened on it reach each other.
+/// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach each other.
 ///
 /// A clone is another handle to the same fabric.
+///
+/// ```
+/// use proverbs::{loopback::{Fabric, Fault, Injected, Script}, *};
+///
+/// let fabric = Fabric::new();
+/// let (one, two) = (fabric.open_device(), fabric.open_device());
+/// assert_eq!((one.name(), two.name()), ("loop0".to_owned(), "loop1".to_owned()));
+///
+/// // The first receive that is posted is refused.
+/// fabric.inject(Script::default().with(Fault::Refuse { errno: 12 }.nth(0).posting(Direction::Receive)));
+/// # let pd = one.alloc_pd()?;
+/// # let cq = one.create_cq(16)?;
+/// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 1, recv: 1 })?;
+/// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// assert!(qp.post_recv(Recv::empty()).unwrap_err().is_full()); // ENOMEM
+/// let seen: Injected = fabric.injected();
+/// assert_eq!((seen.refuse, seen.by_kind().len()), (1, 12));
+///
+/// // The device moves the queue pair to ERR by itself.
+/// assert!(fabric.fail(qp.qp_num()));
+/// assert_eq!(qp.query()?.state, Some(QpState::Error));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Fabric(Arc<Shared>);
 
@@ -44,7 +67,7 @@ impl Fabric {
         self.0.post(|state| state.inject(script));
     }
 
-    /// The faults injected since the fabric was made.
+    /// The faults injected since the fabric was made, counted by kind.
     pub fn injected(&self) -> Injected {
         self.0.post(|state| state.faults.injected)
     }

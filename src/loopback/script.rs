@@ -8,10 +8,22 @@ use rand_pcg::Pcg32;
 use super::qp::Transport;
 use crate::wc::{Direction, WcStatus};
 
-/// Something that goes wrong, once.
+/// Something that goes wrong on the [loopback](crate::loopback) device, once.
 ///
 /// Which one of a kind's occasions it happens on is said by [`nth`](Fault::nth), [`one_in`](Fault::one_in)
 /// or [`always`](Fault::always), which make it a [`Rule`] of a [`Script`].
+///
+/// ```
+/// use proverbs::loopback::{Fault, Rule, Script};
+/// use proverbs::{Rc, Uc, WcStatus};
+///
+/// let lossy: Rule = Fault::Lose.one_in(100).on_transport::<Uc>();
+/// let cut: Rule = Fault::NoAnswer.always().on_qp(0x11);
+/// let broken: Rule = Fault::Fail(WcStatus::RemOp).nth(7).on_transport::<Rc>();
+/// let late: Rule = Fault::Delay { runs: 3 }.always().times(5);
+/// let script = Script::seeded(1).with(lossy).with(cut).with(broken).with(late);
+/// # let _ = script;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -120,10 +132,12 @@ enum When {
     OneIn(u32),
 }
 
-/// A fault, when it happens, and to whom.
+/// A [`Fault`], when it happens, and to whom: part of a [`Script`] for the loopback device.
 ///
 /// The occasions of a rule are those that its fault is for and its filters let through: work requests
 /// that the device begins with, work requests that are posted, armings, polls.
+///
+/// See [`Fault`] for some, and [`Fabric`](super::Fabric) for one that is limited to posts.
 #[derive(Clone, Debug)]
 #[must_use = "a rule does nothing until it is part of a script"]
 pub struct Rule {
@@ -261,22 +275,33 @@ impl Script {
     }
 }
 
-/// How often each fault was injected.
+/// How often each [`Fault`] of the loopback device was injected: [`Fabric::injected`](super::Fabric::injected).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs)] // named as the faults
 pub struct Injected {
+    /// [`Fault::Lose`].
     pub lose: u64,
+    /// [`Fault::Duplicate`].
     pub duplicate: u64,
+    /// [`Fault::Delay`].
     pub delay: u64,
+    /// [`Fault::NotReady`].
     pub not_ready: u64,
+    /// [`Fault::NeverReady`].
     pub never_ready: u64,
+    /// [`Fault::NoAnswer`].
     pub no_answer: u64,
+    /// [`Fault::Fail`].
     pub fail: u64,
+    /// [`Fault::ToError`].
     pub to_error: u64,
+    /// [`Fault::Refuse`].
     pub refuse: u64,
+    /// [`Fault::OutcomeUnknown`].
     pub outcome_unknown: u64,
+    /// [`Fault::SpuriousEvent`].
     pub spurious_event: u64,
+    /// [`Fault::BreakCq`].
     pub break_cq: u64,
 }
 

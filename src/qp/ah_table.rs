@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::sys::handle;
 use crate::sys::types::ibv_ah;
 
-/// The name of an address handle within the queue pair that it was given to.
+/// The name of an address handle within the queue pair that it was given to, for a
+/// [`Destination`](crate::Destination), where C has `wr.ud.ah` (R5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AhIndex {
     raw: *mut ibv_ah,

@@ -10,8 +10,14 @@ use crate::bounded::{
 use crate::profile::{Initiator, Profile};
 
 bitflags::bitflags! {
-    /// What peers may do: through a queue pair (`qp_access_flags`), within the rights of the regions; or with an
+    /// What peers may do: through a queue pair (`qp_access_flags` of ibv_modify_qp(3)), within the rights of the regions; or with an
     /// [exported region](crate::endpoint::ExportedRegion).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// let readers_and_counters = QpAccess::REMOTE_READ | QpAccess::REMOTE_ATOMIC;
+    /// assert!(QpAccess::all().contains(readers_and_counters));
+    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct QpAccess: u32 {
         /// RDMA WRITE.
@@ -23,7 +29,7 @@ bitflags::bitflags! {
     }
 }
 
-/// A Q_Key to set on a queue pair.
+/// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); R5.6), as [`PrivilegedQkey`] shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpQkey {
     /// One that any process may set.
@@ -47,7 +53,7 @@ impl From<Qkey> for QpQkey {
     }
 }
 
-/// RESET -> INIT of RC and UC.
+/// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectedInit {
     /// Index in the port's P_Key table.
@@ -58,7 +64,7 @@ pub struct ConnectedInit {
     pub access: QpAccess,
 }
 
-/// INIT -> INIT of RC and UC.
+/// INIT -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectedReinit {
     /// Index in the port's P_Key table.
@@ -69,7 +75,7 @@ pub struct ConnectedReinit {
     pub access: Option<QpAccess>,
 }
 
-/// INIT -> RTR of RC.
+/// INIT -> RTR of RC (ibv_modify_qp(3)).
 #[derive(Clone, Copy, Debug)]
 pub struct RcRtr {
     /// The way to the peer.
@@ -88,7 +94,26 @@ pub struct RcRtr {
     pub optional: RtrOptional,
 }
 
-/// INIT -> RTR of UC.
+/// INIT -> RTR of UC (ibv_modify_qp(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { context, pd, cq, .. } = proverbs::guide::ends()?;
+/// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+/// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+/// # let peer = Qpn::try_from(qp.qp_num())?;
+/// let access = QpAccess::REMOTE_WRITE;
+/// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
+/// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?; // a change of mind
+/// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
+/// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
+/// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
+/// let qp = qp.modify(UcRts { sq_psn: psn, optional: UcRtsOptional::default() })?;
+/// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access) }))?; // and back, in RTS
+/// let qp = qp.modify(Drain::default())?.modify(UcSqd::default())?.modify(UcReturn::default())?;
+/// assert_eq!(qp.query()?.state, Some(QpState::Rts));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct UcRtr {
     /// The way to the peer.
@@ -103,7 +128,7 @@ pub struct UcRtr {
     pub optional: RtrOptional,
 }
 
-/// Optional attributes of INIT -> RTR, RC and UC.
+/// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RtrOptional {
     /// What peers may do.
@@ -112,7 +137,7 @@ pub struct RtrOptional {
     pub pkey_index: Option<u16>,
 }
 
-/// RTR -> RTS of RC.
+/// RTR -> RTS of RC (ibv_modify_qp(3)).
 ///
 /// `max_rd_atomic` is a [`ReadDepth`](crate::ReadDepth), at least 1, or [`NoDepth`](crate::NoDepth) if the
 /// profile has [`NoReads`](crate::NoReads) (R4.6).
@@ -132,7 +157,7 @@ pub struct RcRts<P: Profile = crate::DefaultProfile> {
     pub optional: RcRtsOptional,
 }
 
-/// Optional attributes of RC, on the way to RTS and in it.
+/// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RcRtsOptional {
     /// What peers may do.
@@ -141,7 +166,7 @@ pub struct RcRtsOptional {
     pub min_rnr_timer: Option<MinRnrTimer>,
 }
 
-/// RTR -> RTS of UC.
+/// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug)]
 pub struct UcRts {
     /// The first PSN that is sent.
@@ -150,14 +175,14 @@ pub struct UcRts {
     pub optional: UcRtsOptional,
 }
 
-/// Optional attributes of UC, on the way to RTS and in it.
+/// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UcRtsOptional {
     /// What peers may do.
     pub access: Option<QpAccess>,
 }
 
-/// RESET -> INIT of UD.
+/// RESET -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug)]
 pub struct UdInit {
     /// Index in the port's P_Key table.
@@ -168,7 +193,7 @@ pub struct UdInit {
     pub qkey: QpQkey,
 }
 
-/// INIT -> INIT of UD.
+/// INIT -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UdReinit {
     /// Index in the port's P_Key table.
@@ -179,7 +204,22 @@ pub struct UdReinit {
     pub qkey: Option<QpQkey>,
 }
 
-/// INIT -> RTR of UD.
+/// INIT -> RTR of UD (ibv_modify_qp(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, cq, .. } = proverbs::guide::ends()?;
+/// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+/// let qkey: QpQkey = Qkey::try_from(0x1111)?.into();
+/// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?;
+/// let qp = qp.modify(UdReinit { pkey_index: Some(0), ..Default::default() })?;
+/// let qp = qp.modify(UdRtr::default())?;
+/// let qp = qp.modify(UdRts { sq_psn: Psn::try_from(0)?, qkey: None })?;
+/// let qp = qp.modify(Drain::default())?.modify(UdSqd::default())?;
+/// let qp = qp.modify(UdReturn { qkey: Some(Qkey::try_from(0x2222)?.into()) })?;
+/// assert_eq!(qp.query()?.qkey, 0x2222);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UdRtr {
     /// Index in the port's P_Key table.
@@ -188,7 +228,7 @@ pub struct UdRtr {
     pub qkey: Option<QpQkey>,
 }
 
-/// RTR -> RTS of UD.
+/// RTR -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug)]
 pub struct UdRts {
     /// The first PSN that is sent.
@@ -197,29 +237,42 @@ pub struct UdRts {
     pub qkey: Option<QpQkey>,
 }
 
-/// RTS -> RTS, SQD -> RTS and SQE -> RTS of RC.
+/// RTS -> RTS and SQD -> RTS of RC (ibv_modify_qp(3)), as [`Drain`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RcReturn(pub RcRtsOptional);
 
-/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UC.
+/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UcReturn(pub UcRtsOptional);
 
-/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD.
+/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UdReturn {
     /// The key that messages must carry to be received.
     pub qkey: Option<QpQkey>,
 }
 
-/// RTS -> SQD: sends already begun are finished, later ones are held.
+/// RTS -> SQD (ibv_modify_qp(3)): sends already begun are finished, later ones are held.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { a, .. } = proverbs::guide::ends()?;
+/// let qp: QueuePair<Rc, Sqd> = a.modify(Drain { notify: false })?;
+/// // Posts are taken, and held. Now the path may change:
+/// let patient = Timeout::exponent(20);
+/// let qp = qp.modify(RcSqd { timeout: patient, ..RcSqd::default() })?;
+/// let access = Some(QpAccess::REMOTE_READ);
+/// let qp = qp.modify(RcReturn(RcRtsOptional { access, ..Default::default() }))?;
+/// assert_eq!(qp.query()?.access, QpAccess::REMOTE_READ);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drain {
     /// Whether the device raises an event when the send queue has drained (SQ_DRAINED).
     pub notify: bool,
 }
 
-/// SQD -> SQD of RC: what may be changed while the send queue stands still.
+/// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: what may be changed while the send queue stands still.
 #[derive(Debug)]
 pub struct RcSqd<P: Profile = crate::DefaultProfile> {
     /// The port, from 1.
@@ -244,7 +297,7 @@ pub struct RcSqd<P: Profile = crate::DefaultProfile> {
     pub min_rnr_timer: Option<MinRnrTimer>,
 }
 
-/// SQD -> SQD of UC.
+/// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UcSqd {
     /// The way to the peer.
@@ -255,7 +308,7 @@ pub struct UcSqd {
     pub pkey_index: Option<u16>,
 }
 
-/// SQD -> SQD of UD.
+/// SQD -> SQD of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UdSqd {
     /// Index in the port's P_Key table.

@@ -23,7 +23,7 @@ use crate::transport::Transport;
 
 const VERB: &str = "ibv_create_qp";
 
-/// How many work requests a queue pair holds.
+/// How many work requests a queue pair holds (`cap` of ibv_create_qp(3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
     /// Sends (`max_send_wr`).
@@ -52,6 +52,10 @@ impl ProtectionDomain {
     /// # drop(qp);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] with what the device has at most, [`ErrorKind::CqTooSmall`] if a completion queue has not enough room
+    /// left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another context (R12.1), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     pub fn create_qp<T: Transport, P: Profile>(
         &self,
         send_cq: &CompletionQueue<P::Entry>,
@@ -66,6 +70,13 @@ impl ProtectionDomain {
 
     /// Creates a queue pair whose receives come from `srq` (`ibv_create_qp`). `srq` books room for all its
     /// buffers on `recv_cq`, unless it has done so for another queue pair.
+    ///
+    /// See [`create_srq`](Self::create_srq) for an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] with what the device has at most, [`ErrorKind::CqTooSmall`] if a completion queue has not enough room
+    /// left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another context (R12.1), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise. [`ErrorKind::PdMismatch`] if `srq` is of
+    /// another protection domain (R7.4).
     pub fn create_qp_on_srq<T, P, M>(
         &self,
         send_cq: &CompletionQueue<P::Entry>,

@@ -18,7 +18,7 @@ use crate::sys::types::{ibv_send_flags, ibv_send_wr, ibv_wr_opcode};
 use crate::transport::Transport;
 use crate::wc::Completion;
 
-/// What a drain finds.
+/// What a [`drain`](QueuePair::drain) finds (R10.14).
 pub enum Drained<'cq, E: Owned> {
     /// An entry of the queue pair that is drained.
     Entry(E),
@@ -40,6 +40,10 @@ where
     /// Entries of this queue pair come out as [`Drained::Entry`], whether they succeeded before the error
     /// or were flushed; completions of other queues on the same completion queue are handed on. Receives of
     /// a shared receive queue stay there (R7.7).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into `cq`, EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12),
+    /// ETIMEDOUT if the device does not flush (R7.15).
     pub fn drain(
         &mut self,
         cq: &mut CompletionQueue<P::Entry>,

@@ -28,7 +28,7 @@ use crate::wr::{Address, Data, Fits, WorkRequest};
 
 const VERB: &str = "ibv_post_send";
 
-/// Stack room for `N` send work requests of at most `G` scatter/gather elements.
+/// Stack room for `N` send work requests of at most `G` scatter/gather elements, for a [`SendList`] (ibv_post_send(3)).
 pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> SendSlots<N, G> {
@@ -40,9 +40,31 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     }
 }
 
-/// A list of sends being put together; [`post`](SendList::post) posts it.
+/// A list of sends being put together; [`post`](SendList::post) posts it (`wr.next` of ibv_post_send(3)).
 ///
 /// Dropped instead, it drops what was pushed and posts nothing.
+///
+/// ```
+/// # use proverbs::*;
+/// profile! { Stream { signaling: Selective } }
+///
+/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends_of::<Stream>()?;
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// # let at = region.remote().write();
+/// let bufs: Vec<Buf> = (0..3).filter_map(|_| pool.take()).collect();
+/// let mut slots = SendSlots::<8>::new(); // on the stack, and used again for the next list
+/// let mut list: SendList<'_, Rc, Stream, 1> = a.send_list(&mut slots);
+/// list.push(RdmaWrite::inline(b"first", at))?;
+/// list.extend(bufs.into_iter().map(|buf| RdmaWrite::new(buf, at)))?;
+/// assert_eq!((list.len(), list.is_empty()), (4, false));
+/// list.post()?; // one call of the verb; the last is signaled
+///
+/// let mut list = a.send_list(&mut slots);
+/// list.push(RdmaWrite::inline(b"later", at))?;
+/// let _: Unsettled = list.post_unsignaled()?; // a later completion will speak for it
+/// # proverbs::guide::poll(&mut cq, 1)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// - The `most - left` slots from `slots` to `at` are emitted, their entries entered in the books and given up;
@@ -102,6 +124,10 @@ where
 
     /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry comes
     /// back in the error, and the list stays as it was.
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take: [`QueueFull`](crate::PostErrorKind::QueueFull) (R9.6), and the other
+    /// [kinds](crate::PostErrorKind).
     #[inline(always)]
     pub fn push<O, D, A, F, S>(
         &mut self,
@@ -154,6 +180,9 @@ where
 
     /// Pushes each of `wrs`, up to the first that is refused. To keep those after it, lend the iterator
     /// (`by_ref`).
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push); what was pushed before stays in the list.
     #[inline(always)]
     pub fn extend<O, D, A, F, S>(
         &mut self,
@@ -174,6 +203,10 @@ where
 
     /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty list
     /// is Ok and posts nothing (R9.5).
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take: [`Refused`](PostErrorKind::Refused) (R9.1),
+    /// [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown) and [`Poisoned`](PostErrorKind::Poisoned) after it (R8.20).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.finish(<P::Signaling as SendMode>::SIGNAL_LAST)
@@ -182,6 +215,9 @@ where
     /// As [`post`](Self::post), the last one signaled only if it asks for it: the entries behind the last
     /// signaled one come back with the completion of a later work request. A list that fills the queue is signaled
     /// at its end all the same (R9.8).
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
     #[inline(always)]
     pub fn post_unsignaled(mut self) -> Result<Unsettled, PostError<P::Entry>>
     where

@@ -53,7 +53,7 @@ use crate::transport::Transport;
 use crate::wc::{Completion, WcError};
 use ah_table::AhTable;
 
-/// A queue pair of transport `T` in state `S`, with all that was fixed at creation in `P`.
+/// A queue pair (`ibv_create_qp`) of transport `T` in state `S`, with all that was fixed at creation in `P`.
 ///
 /// It is not Clone, and there is no safe way to its C handle, so the state cannot be forged: `Rts` means
 /// that this program moved it to RTS. **It is what we did, not what is:** the device may have moved it to
@@ -61,6 +61,30 @@ use ah_table::AhTable;
 ///
 /// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a time.
 /// Dropping destroys it and does not drain: see [`drain`](Self::drain).
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { a, b, mut cq, pool, .. } = proverbs::guide::ends()?;
+/// let mut qp: QueuePair<Rc, Rts> = a; // that is `QueuePair<Rc, Rts, DefaultProfile>`
+/// assert_eq!((qp.depth(), qp.send_room()), (Depth { send: 8, recv: 8 }, 8));
+/// assert!(qp.granted_depth().send >= qp.depth().send);
+/// qp.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// assert_eq!((qp.recvs_outstanding(), qp.recv_room(), qp.sends_outstanding()), (1, 7, 0));
+/// let attr: QpAttr = qp.query()?;
+/// assert_eq!((attr.state, attr.dest_qpn), (Some(QpState::Rts), b.qp_num()));
+///
+/// // An orderly end: every buffer home, then the queue pair.
+/// let mut qp: QueuePair<Rc, Error> = qp.to_error()?;
+/// let mut home = Vec::new();
+/// qp.drain(&mut cq, |found| {
+///     if let Drained::Entry(buf) = found {
+///         home.push(buf);
+///     }
+/// })?;
+/// assert_eq!(home.len(), 1);
+/// qp.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
     pub(crate) core: Core<P>,
     _types: PhantomData<(T, S)>,
@@ -196,6 +220,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Buffers that are the wr_id of an outstanding work request come back with their completions, if
     /// those are already in the completion queue, and with [`Pool::reclaim`](crate::Pool::reclaim)
     /// otherwise. To have them all back in order, [`drain`](Self::drain) first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: EBUSY if something is attached that this crate does not know of.
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
         match self.core.close() {
             Ok(entries) => Ok(entries),
@@ -215,6 +242,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Gives the queue pair an address handle to send with; the name that it gets is for
     /// [`Destination`](crate::Destination). Both must be of one protection domain (R5.2).
+    ///
+    /// See [`AddressHandle`](crate::AddressHandle) for an example with removing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if they are not of one domain (R5.2), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno ENOSPC after 2^32
+    /// names; the handle comes back.
     pub fn add_address_handle(
         &mut self,
         ah: AddressHandle,
@@ -236,6 +269,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// Takes an address handle away: no later post can name it, and it is destroyed once every send
     /// posted before has completed (R5.3). Whether the name was known.
+    ///
+    /// As [`AddressHandle`](crate::AddressHandle) shows.
     pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
         let posted = self.core.send.posted();
         let known = self.core.ah.remove(index, posted);
@@ -245,13 +280,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// Destroys the removed address handles that no outstanding send can name any more. Gives the number
     /// of those that wait. (Removing does this too.)
+    ///
+    /// As [`AddressHandle`](crate::AddressHandle) shows.
     pub fn reap_address_handles(&mut self) -> usize {
         let completed = self.core.send.completed();
         self.core.ah.reap(completed)
     }
 }
 
-/// What a completion of a selectively signaled send queue says and releases.
+/// What a completion of a selectively signaled send queue says and releases: [`QueuePair::complete`] (R10.7).
 pub struct Completed<'q, E: Entry> {
     /// Success, or why the work request that it names failed.
     pub status: Result<(), WcError>,
@@ -265,39 +302,30 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     ///
     /// ```
     /// # use proverbs::*;
-    /// # let proverbs::guide::Ends { context, pd, pool, .. } = proverbs::guide::ends()?;
     /// profile! { Stream { signaling: Selective } }
     ///
-    /// # let gid = context.query_gid(1, 1)?;
-    /// # let cq_of = || context.create_cq::<Buf>(32);
-    /// # let (mut cq, other) = (cq_of()?, cq_of()?);
-    /// # let depth = Depth { send: 4, recv: 4 };
-    /// # let (a, b) = (pd.create_qp::<Rc, Stream>(&cq, &cq, depth)?, pd.create_qp::<Rc, Stream>(&other, &other, depth)?);
-    /// # let psn = Psn::try_from(0)?;
-    /// # let connect = |qp: QueuePair<Rc, Reset, Stream>, peer: u32| -> Result<_, VerbsError> {
-    /// #     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-    /// #     let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), Qpn::try_from(peer)?, psn))?;
-    /// #     Ok(qp.modify(RcRts::new(psn, ReadDepth::ONE))?)
-    /// # };
-    /// # let (a_num, b_num) = (a.qp_num(), b.qp_num());
-    /// # let (a, _b) = (connect(a, b_num)?, connect(b, a_num)?);
+    /// # let proverbs::guide::Ends { a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends_of::<Stream>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// # let at = region.remote().write();
     /// let mut qp: QueuePair<Rc, Rts, Stream> = a;
-    /// let _ = qp.post_send_unsignaled(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
+    /// let _: Unsettled = qp.post_send_unsignaled(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
     /// qp.post_send(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?; // signaled
     ///
     /// let mut home = Vec::new();
     /// while home.is_empty() {
     ///     for completion in cq.poll()? {
-    ///         let done = qp.complete(completion).map_err(|_| "of another queue pair")?;
+    ///         let done: Completed<'_, Buf> = qp.complete(completion).map_err(|_| "of another queue pair")?;
     ///         done.status?;
-    ///         home.extend(done.released);
+    ///         let released: Released<'_, Buf> = done.released;
+    ///         home.extend(released);
     ///     }
     /// }
     /// assert_eq!(home.len(), 2); // the completion of the second speaks for both
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// The completion, if it is not of this queue pair's send queue: try the next one.
     #[inline(always)]
     pub fn complete<'cq>(
         &mut self,

@@ -19,7 +19,21 @@ use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::transport::{Rc, Transport, Uc, Ud};
 
 /// Attributes that take a queue pair of transport `T` and profile `P` from state `S` to
-/// [`To`](Transition::To): a row of the state table (R8.1).
+/// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3) (R8.1). [`UcRtr`](crate::UcRtr),
+/// [`UdRtr`](crate::UdRtr) and [`Drain`](crate::Drain) show the ways.
+///
+/// ```
+/// # use proverbs::*;
+/// /// A step of a queue pair, with a word about it.
+/// fn step<T: Transport, S: State, A: Transition<T, S, DefaultProfile>>(
+///     qp: QueuePair<T, S>,
+///     attr: A,
+/// ) -> Result<QueuePair<T, A::To>, VerbsError> {
+///     println!("{} -> {}", S::NAME, <A::To as State>::NAME);
+///     Ok(qp.modify(attr)?)
+/// }
+/// let _ = |qp| step::<Rc, Reset, ConnectedInit>(qp, ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
     label = "no transition from `{S}` of `{T}` takes these attributes",
@@ -261,6 +275,10 @@ impl<P: Profile> Core<P> {
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Moves the queue pair on by `attr` (`ibv_modify_qp`). If the device refuses, it comes back in its
     /// old state.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device does not take a value (an unfilled GID index, R8.5; an MTU beyond the port's, R8.6);
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline capacity exceeds a message (R3.5, R3.6).
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
@@ -320,6 +338,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Moves it to the error state, where everything posted is flushed. Not from RESET (R8.1).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: the device is gone.
     pub fn to_error(mut self) -> Result<QueuePair<T, Error, P>, Refused<Self>>
     where
         S: CanFail,
@@ -336,6 +357,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// wr_ids come back with their completions, if those are already in the completion queue, and with
     /// [`Pool::reclaim`](crate::Pool::reclaim) otherwise; until the completion queue was polled empty, the
     /// room that such completions may take is not given out again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: the device is gone.
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
     pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
         let Some(books) = Books::new(self.core.books.pd) else {
@@ -350,6 +374,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Takes it for a queue pair in SQE, if the device says that it is (UC and UD; R8.16).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EINVAL if it is in another state, and it comes back.
     pub fn into_sqe(self) -> Result<QueuePair<T, Sqe, P>, Refused<Self>>
     where
         T: StopsSending,

@@ -38,6 +38,23 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     /// the network must be told as well: join the group with rdma_cm
     /// ([`join_multicast`](crate::cm::CmId::join_multicast), R5.12). It is left when the queue pair is
     /// destroyed.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::DatagramEnds { mut b, .. } = proverbs::guide::datagram_ends()?;
+    /// let mut group = [0; 16];
+    /// group[..2].copy_from_slice(&[0xff, 0x0e]); // a multicast GID begins with ff
+    /// let group = Gid(group);
+    /// match b.attach_mcast(group, 0) {
+    ///     Ok(()) => assert!(b.detach_mcast(group, 0)?),
+    ///     Err(error) => println!("this device has no multicast: {error}"), // the loopback device has none
+    /// }
+    /// assert!(!b.detach_mcast(group, 0)?); // it was not attached
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is no group, ENOMEM if the device has no room, EOPNOTSUPP or ENOSYS if it has no multicast.
     pub fn attach_mcast(&mut self, gid: Gid, lid: u16) -> Result<(), Error> {
         let c = ibv_gid { raw: gid.0 };
         let attach = self.core.handle.control().attach_mcast;
@@ -52,6 +69,9 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     }
 
     /// Receives from the group no longer (`ibv_detach_mcast`). Whether it was attached.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn detach_mcast(&mut self, gid: Gid, lid: u16) -> Result<bool, Error> {
         let Some(at) = self.core.groups.iter().position(|group| *group == (gid, lid)) else {
             return Ok(false);

@@ -15,6 +15,9 @@ use crate::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// What the device says of it now (`ibv_query_qp`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<QpAttr, Error> {
         let mut attr = MaybeUninit::<ibv_qp_attr>::zeroed();
         let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed();
@@ -55,22 +58,31 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 }
 
-/// What the device says of a queue pair. Fields that mean nothing to the transport or in the state hold
+/// What the device says of a queue pair (`struct ibv_qp_attr`): [`QueuePair::query`]. Fields that mean nothing to the transport or in the state hold
 /// whatever the device put there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct QpAttr {
     /// The state that it is in, which may not be the one that it was moved to last; `None` if the
     /// device names one that does not exist.
     pub state: Option<QpState>,
+    /// The largest payload of a packet; `None` before RTR.
     pub path_mtu: Option<Mtu>,
+    /// The peer's queue pair number (RC and UC).
     pub dest_qpn: u32,
+    /// The PSN that is expected next.
     pub rq_psn: u32,
+    /// The PSN that is sent next.
     pub sq_psn: u32,
+    /// The Q_Key that messages must carry (UD; R5.5).
     pub qkey: u32,
+    /// What peers may do.
     pub access: QpAccess,
+    /// The port, from 1.
     pub port: u8,
+    /// Reads and atomics that may be outstanding (R4.6).
     pub max_rd_atomic: u8,
+    /// Reads and atomics that the peer may have outstanding here (R4.7).
     pub max_dest_rd_atomic: u8,
+    /// Whether SQD was asked for, and sends begun before are not done yet.
     pub sq_draining: bool,
 }

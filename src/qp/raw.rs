@@ -23,7 +23,13 @@ use crate::wr::chain::{Link, index_of};
 use crate::wr::slot::{RecvSlot, SendSlot};
 use crate::wr::{Address, Data, Fits, Recv, WorkRequest};
 
-/// The device refused a post of the `unsafe` path.
+/// The device refused a post of the `unsafe` path (the return value and `bad_wr` of ibv_post_send(3)).
+///
+/// ```
+/// # use proverbs::*;
+/// let error = RawPostError { errno: 12, bad_wr: Some(2) };
+/// assert!(error.to_string().starts_with("post: work request 2: ENOMEM"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawPostError {
     /// The errno.
@@ -62,6 +68,9 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// their lengths in 32 bits, and copy past their ring if the sum wraps (R2.8). Its bytes are free when
     /// this returns. If the error has no `bad_wr`, all this
     /// holds as if the post had succeeded. The caller sees to it that no completion queue overruns (R9.9).
+    ///
+    /// # Errors
+    /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which nothing here counts (R9.6).
     #[inline(always)]
     pub unsafe fn post_send_unchecked<O, D, A, F, G>(
         &mut self,
@@ -91,6 +100,44 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// that its data names stay registered, and nobody touches the bytes (R11.2). If the error has no
     /// `bad_wr`, this holds as if the post had succeeded. The caller sees to it that no completion queue
     /// overruns (R9.9).
+    ///
+    /// # Errors
+    /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which nothing here counts (R9.6).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// profile! { Unchecked { entry: Raw } }
+    ///
+    /// # let proverbs::guide::Ends { pd, context, .. } = proverbs::guide::ends()?;
+    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// let region = pd.register::<LocalWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
+    /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// # let myself = Qpn::try_from(qp.qp_num())?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), myself, psn))?;
+    /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
+    /// region.write_at(0, b"hello")?;
+    /// let (from, into) = (Piece::new(&region, 0..5)?, Piece::new(&region, 2048..4096)?);
+    /// // SAFETY: the region outlives the queue pair, nobody else touches the two pieces of it before they completed,
+    /// // and `cq` has room for both.
+    /// unsafe {
+    ///     qp.post_recv_unchecked(Recv::new(Sge::new(1, [into])))?;
+    ///     qp.post_send_unchecked(Send::new(Sge::new(2, [from])))?;
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 2 {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         done.push((completion.raw_wr_id(), completion.byte_len()));
+    ///     }
+    /// }
+    /// assert!(done.contains(&(1, Some(5))));
+    /// let mut arrived = [0; 5];
+    /// region.read_at(2048, &mut arrived)?;
+    /// assert_eq!(&arrived, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     pub unsafe fn post_recv_unchecked<D>(&mut self, wr: Recv<D>) -> Result<(), RawPostError>
     where

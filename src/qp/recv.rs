@@ -32,6 +32,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// Its buffers belong to the device until its completion, or come back in the error. For several at
     /// once see [`post_recv!`](crate::post_recv!) and [`recv_list`](Self::recv_list).
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take: [`QueueFull`](crate::PostErrorKind::QueueFull) (R9.6), and the other
+    /// [kinds](crate::PostErrorKind).
     #[inline(always)]
     pub fn post_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where
@@ -77,7 +81,7 @@ pub(crate) const fn receive_tags<T: Transport>() -> usize {
 /// Emits one receive and links it.
 ///
 /// # Safety
-/// As for [`SendPost::emit`].
+/// As for `SendPost::emit`.
 #[inline(always)]
 pub(crate) unsafe fn emit_recv<T: Transport, E: Entry, D: Data<E>>(
     wr: Recv<D>,
@@ -123,7 +127,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     /// Emits a receive into `slot`, links `prev` to it, and shows in its buffer that the queue has it.
     ///
     /// # Safety
-    /// As for [`SendPost::emit`].
+    /// As for `SendPost::emit`.
     #[inline(always)]
     pub unsafe fn emit<D>(
         &mut self,
@@ -159,7 +163,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     /// Posts the list `first..=last` of `N`.
     ///
     /// # Safety
-    /// As for [`SendPost::post`].
+    /// As for `SendPost::post`.
     #[inline(always)]
     pub unsafe fn post<const N: usize>(
         self,

@@ -24,7 +24,8 @@ use crate::wr::{Data, Fits, Recv};
 
 const VERB: &str = "ibv_post_recv";
 
-/// Stack room for `N` receive work requests of at most `G` scatter/gather elements.
+/// Stack room for `N` receive work requests of at most `G` scatter/gather elements, for a [`RecvList`]
+/// (ibv_post_recv(3)).
 pub struct RecvSlots<const N: usize, const G: usize = 1>([MaybeUninit<RecvSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> RecvSlots<N, G> {
@@ -36,9 +37,24 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
     }
 }
 
-/// A list of receives being put together; [`post`](RecvList::post) posts it.
+/// A list of receives being put together; [`post`](RecvList::post) posts it (`wr.next` of ibv_post_recv(3)).
 ///
 /// Dropped instead, it drops what was pushed and posts nothing.
+///
+/// ```
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut b, pool, .. } = proverbs::guide::ends()?;
+/// let mut slots = RecvSlots::<4>::new();
+/// let mut list: RecvList<'_, Rc, DefaultProfile, 1> = b.recv_list(&mut slots);
+/// list.push(Recv::empty())?;
+/// list.extend((0..3).filter_map(|_| pool.take()).map(Recv::new))?;
+/// assert_eq!((list.len(), list.is_empty()), (4, false));
+/// let error = list.push(Recv::empty()).unwrap_err(); // there are four slots
+/// assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 5, room: 4 });
+/// list.post()?;
+/// assert_eq!(b.recvs_outstanding(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// As those of `SendList`; the entries are in the wr_ids.
@@ -97,6 +113,10 @@ where
 
     /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes back in
     /// the error, and the list stays as it was.
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take: [`QueueFull`](crate::PostErrorKind::QueueFull) (R9.6), and the other
+    /// [kinds](crate::PostErrorKind).
     #[inline(always)]
     pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where
@@ -142,6 +162,9 @@ where
 
     /// Pushes each of `wrs`, up to the first that is refused. To keep those after it, lend the iterator
     /// (`by_ref`).
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push); what was pushed before stays in the list.
     #[inline(always)]
     pub fn extend<D>(
         &mut self,
@@ -157,6 +180,10 @@ where
     }
 
     /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing (R9.5).
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take: [`Refused`](PostErrorKind::Refused) (R9.1),
+    /// [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown) and [`Poisoned`](PostErrorKind::Poisoned) after it (R8.20).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         let mut list = ManuallyDrop::new(self);

@@ -27,6 +27,8 @@ use crate::wr::{Address, Data, Fits, Opcode, Pending, WorkRequest};
 
 /// Entries that an unsignaled post left with the device: nothing will tell when they are done but the
 /// completion of a later, signaled one.
+///
+/// See [`QueuePair::complete`] (R2.4).
 #[must_use = "nothing completes these work requests: post a signaled one after them"]
 #[derive(Debug)]
 pub struct Unsettled(());
@@ -61,6 +63,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # proverbs::guide::poll(&mut cq, 1)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take: [`QueueFull`](crate::PostErrorKind::QueueFull) (R9.6), and the other
+    /// [kinds](crate::PostErrorKind).
     #[inline(always)]
     pub fn post_send<O, D, A, F, G>(
         &mut self,
@@ -86,6 +92,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// As [`post_send`](Self::post_send), not signaled: the entry comes back with the completion of a
     /// later signaled work request. The one that fills the queue is signaled all the same (R9.8).
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send).
     #[inline(always)]
     pub fn post_send_unsignaled<O, D, A, F, G>(
         &mut self,

@@ -22,6 +22,13 @@ use crate::transport::{Rc, Transport};
 use crate::wr::{CmpAndSwp, CompareSwap, Empty, FetchAndAdd, Opcode, RdmaRead, WorkRequest};
 
 /// What an RDMA READ or an atomic would need to be inline: nothing has it (R2.6).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends().unwrap();
+/// # let region = pd.register::<RemoteRead>(8).unwrap();
+/// RdmaRead::inline(b"8 bytes!", region.remote().read()); // the data of an RDMA READ comes from the peer
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{O}` cannot be inline",
     label = "inline data is for SEND and RDMA WRITE only",
@@ -95,6 +102,12 @@ impl FetchAndAdd {
 }
 
 /// What `post_send!` would post to besides queue pairs (R8.19).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut cq, .. } = proverbs::guide::ends().unwrap();
+/// post_send!(cq, [Send::inline(b"hello")]); // a completion queue
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`post_send!` posts to a queue pair, not to a `{Self}`",
     label = "not a queue pair",
@@ -106,6 +119,12 @@ pub trait PostsSends {
 }
 
 /// What `post_recv!` would post to besides queue pairs (R7.2).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut cq, .. } = proverbs::guide::ends().unwrap();
+/// post_recv!(cq, [Recv::empty()]); // a completion queue
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`post_recv!` posts to a queue pair, not to a `{Self}`",
     label = "not a queue pair",
@@ -117,6 +136,12 @@ pub trait PostsReceives {
 }
 
 /// What `post_srq_recv!` would post to besides shared receive queues (R7.1).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { mut b, .. } = proverbs::guide::ends().unwrap();
+/// post_srq_recv!(b, [Recv::empty()]); // a queue pair, which has a receive queue of its own
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",
     label = "not a shared receive queue",
@@ -203,6 +228,13 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
 }
 
 /// What a registered region could be indexed with, if it gave out slices (R6.12).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::*;
+/// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends().unwrap();
+/// let region = pd.register::<RemoteRead>(8).unwrap();
+/// let _ = &region[..4]; // peers may read it meanwhile
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a registered region gives out no slice of its bytes",
     label = "device and peers may touch these bytes at any time",
