@@ -25,7 +25,8 @@ use crate::remote::{OutOfBounds, RemoteSlice};
 /// let _: RemoteAddr<ToWrite> = writers.write();
 /// let counters = pd.register::<RemoteAtomic>(64)?.remote();
 /// let _: RemoteCell = counters.atomic(8)?;
-/// let both = pd.register::<RemoteReadWrite>(64)?;      // or `RemoteAll`, with atomics
+/// let both = pd.register::<RemoteReadWrite>(64)?;
+/// let _: MemoryRegion<RemoteAll> = pd.register(64)?;   // and atomics
 /// let _: RemoteSlice<RemoteRead> = both.export();      // a key for those who only read
 /// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for the `unsafe` path
 /// assert_eq!((both.len(), mine.len()), (64, 64));

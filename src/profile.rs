@@ -126,7 +126,7 @@ pub enum OwnRq {}
 /// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not exist (R7.1).
 pub enum SharedRq {}
 
-/// [`OwnRq`] or [`SharedRq`] (`srq` of ibv_create_qp(3)).
+/// [`OwnRq`] or [`SharedRq`] (`srq` of ibv_create_qp(3)), in a [`Profile`].
 pub trait ReceiveSource: sealed::Sealed + 'static {}
 impl ReceiveSource for OwnRq {}
 impl ReceiveSource for SharedRq {}
@@ -136,7 +136,7 @@ pub enum SignalAll {}
 /// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`]; R2.4).
 pub enum Selective {}
 
-/// [`SignalAll`] or [`Selective`] (`sq_sig_all` of ibv_create_qp(3)).
+/// [`SignalAll`] or [`Selective`] (`sq_sig_all` of ibv_create_qp(3)), in a [`Profile`].
 pub trait Signaling: sealed::Sealed + crate::in_flight::SendMode + 'static {}
 impl Signaling for SignalAll {}
 impl Signaling for Selective {}
@@ -146,7 +146,7 @@ pub enum Reads {}
 /// The queue pair issues none (`initiator` of a [`Profile`]): its initiator depth is 0 (R4.6).
 pub enum NoReads {}
 
-/// [`Reads`] or [`NoReads`] (`max_rd_atomic` of ibv_modify_qp(3)).
+/// [`Reads`] or [`NoReads`] (`max_rd_atomic` of ibv_modify_qp(3)), in a [`Profile`].
 pub trait Initiator: sealed::Sealed + 'static {
     /// The initiator depth that RTR -> RTS needs: [`ReadDepth`], or nothing to say.
     type Depth: InitiatorDepth;

@@ -16,6 +16,21 @@ pub enum Rts {}
 /// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19).
 pub enum Sqd {}
 /// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
+///
+/// ```
+/// # use proverbs::*;
+/// use proverbs::loopback::{Fault, Script};
+///
+/// # let proverbs::guide::DatagramEnds { fabric, mut a, mut cq, to_b, .. } = proverbs::guide::datagram_ends()?;
+/// fabric.inject(Script::default().with(Fault::Fail(WcStatus::LocQpOp).nth(0)));
+/// a.post_send(Send::inline(b"hello").to(to_b))?;
+/// while cq.poll_one()?.is_none_or(|completion| completion.status().is_ok()) {}
+///
+/// let a: QueuePair<Ud, Sqe> = a.into_sqe()?; // the device stopped its sends
+/// let mut a: QueuePair<Ud, Rts> = a.modify(UdReturn::default())?;
+/// a.post_send(Send::inline(b"again").to(to_b))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum Sqe {}
 /// ERR ([`State`]): everything posted is flushed (R8.19).
 pub enum Error {}

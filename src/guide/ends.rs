@@ -8,6 +8,7 @@ use crate::*;
 /// Two connected RC queue pairs on a loopback device of their own.
 #[allow(missing_docs)]
 pub struct Ends<P: Profile = DefaultProfile> {
+    pub fabric: loopback::Fabric,
     pub context: Context,
     pub pd: ProtectionDomain,
     pub cq: CompletionQueue<P::Entry>,
@@ -26,7 +27,8 @@ pub fn ends() -> Result<Ends, VerbsError> {
 
 /// See [`Ends`].
 pub fn ends_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Ends<P>, VerbsError> {
-    let context = loopback::Fabric::new().open_device();
+    let fabric = loopback::Fabric::new();
+    let context = fabric.open_device();
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(64)?;
     let pool = pd.create_pool(16, 256)?;
@@ -43,12 +45,13 @@ pub fn ends_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Ends<P>, VerbsErro
     };
     let (a_num, b_num) = (a.qp_num(), b.qp_num());
     let (a, b) = (connect(a, b_num)?, connect(b, a_num)?);
-    Ok(Ends { context, pd, cq, pool, a, b })
+    Ok(Ends { fabric, context, pd, cq, pool, a, b })
 }
 
 /// Two UD queue pairs on a loopback device of their own.
 #[allow(missing_docs)]
 pub struct DatagramEnds {
+    pub fabric: loopback::Fabric,
     pub context: Context,
     pub pd: ProtectionDomain,
     pub cq: CompletionQueue,
@@ -62,7 +65,8 @@ pub struct DatagramEnds {
 
 /// See [`DatagramEnds`].
 pub fn datagram_ends() -> Result<DatagramEnds, VerbsError> {
-    let context = loopback::Fabric::new().open_device();
+    let fabric = loopback::Fabric::new();
+    let context = fabric.open_device();
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(64)?;
     let pool = pd.create_pool(16, 256)?;
@@ -77,7 +81,7 @@ pub fn datagram_ends() -> Result<DatagramEnds, VerbsError> {
     let ah = pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1))?;
     let address_handle = a.add_address_handle(ah)?;
     let to_b = Destination { address_handle, qpn: Qpn::try_from(b.qp_num())?, qkey };
-    Ok(DatagramEnds { context, pd, cq, pool, a, b, to_b })
+    Ok(DatagramEnds { fabric, context, pd, cq, pool, a, b, to_b })
 }
 
 /// Polls until `count` completions came, which must be successes.

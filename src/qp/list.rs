@@ -87,7 +87,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P>
 where
     P::Entry: Owned,
 {
-    /// Begins a list of at most `N` sends, in `slots`.
+    /// Begins a list of at most `N` sends, in `slots`, as [`SendList`] shows.
     #[inline(always)]
     pub fn send_list<'d, const N: usize, const G: usize>(
         &'d mut self,

@@ -351,7 +351,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// Moves it to RESET: its queues are emptied without completions (R7.16, R8.18).
+    /// Moves it to RESET ([`State`] shows it): its queues are emptied without completions (R7.16, R8.18).
     ///
     /// What the ring of a selectively signaled send queue held comes back at once. Buffers that are
     /// wr_ids come back with their completions, if those are already in the completion queue, and with
@@ -373,7 +373,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Ok((QueuePair::from_core(self.core), entries))
     }
 
-    /// Takes it for a queue pair in SQE, if the device says that it is (UC and UD; R8.16).
+    /// Takes it for a queue pair in [SQE](Sqe), if the device says that it is (UC and UD; R8.16).
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EINVAL if it is in another state, and it comes back.

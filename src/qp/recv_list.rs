@@ -75,7 +75,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P>
 where
     P::Entry: Owned,
 {
-    /// Begins a list of at most `N` receives, in `slots`.
+    /// Begins a list of at most `N` receives, in `slots`, as [`RecvList`] shows.
     #[inline(always)]
     pub fn recv_list<'d, const N: usize, const G: usize>(
         &'d mut self,

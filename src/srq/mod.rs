@@ -140,7 +140,7 @@ impl Drop for SrqCore {
     }
 }
 
-/// The attributes of a shared receive queue (`ibv_query_srq`).
+/// The attributes of a shared receive queue (`ibv_query_srq`): [`SharedReceiveQueue::query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SrqAttr {
     /// Receives that it holds at most, as the device granted.

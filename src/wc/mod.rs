@@ -62,7 +62,7 @@ pub(crate) type OneThread = dyn UsedByOneThreadAtATime;
 /// Only a name.
 pub(crate) trait UsedByOneThreadAtATime {}
 
-/// Which queue a work request was on: `opcode & IBV_WC_RECV` in C (R10.2).
+/// Which queue a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C (R10.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The send queue.
@@ -311,12 +311,14 @@ impl<'cq, E: crate::entry::Owned> Completion<'cq, E> {
 }
 
 impl Completion<'_, crate::entry::Raw> {
-    /// The wr_id that the work request was posted with.
+    /// The wr_id that the work request was posted with, as
+    /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) shows.
     pub fn raw_wr_id(&self) -> u64 {
         self.wc.wr_id
     }
 
-    /// Bytes received or read, if it succeeded (R10.5).
+    /// Bytes received or read, if it succeeded (R10.5), as
+    /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) shows.
     pub fn byte_len(&self) -> Option<u32> {
         self.status().ok().map(|()| self.wc.byte_len)
     }

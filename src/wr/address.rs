@@ -54,7 +54,7 @@ pub struct Destination {
 /// fn wake<A: Address, F, G>(wr: WorkRequest<Send, Buf, A, F, G>) -> WorkRequest<Send, Buf, A, F, G> {
 ///     wr.solicited()
 /// }
-/// let _ = (wake::<Connected, Unfenced, Plain>, wake::<Datagram, Unfenced, Plain>);
+/// let _ = (wake::<Connected, Fenced, Plain>, wake::<Datagram, Unfenced, Plain>);
 /// ```
 pub trait Address: Copy + sealed::Sealed {
     /// # Safety

@@ -15,7 +15,7 @@ bitflags! {
     }
 }
 
-/// A [`WorkRequest`](crate::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`; [`FenceOn`](crate::rules::FenceOn)).
+/// A [`WorkRequest`](crate::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`; [`Address`](crate::Address) names it).
 pub enum Fenced {}
 /// A [`WorkRequest`](crate::WorkRequest) without `.fence()` (R2.1).
 pub enum Unfenced {}

@@ -241,7 +241,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         WorkRequest { op, data, address, flags, use_, _marks: PhantomData }
     }
 
-    /// Names the destination (UD only, where every send needs one; R5.1).
+    /// Names the destination (UD only, where every send needs one; R5.1), as [`Destination`] shows.
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(Datagram(destination), SendFlags::empty())

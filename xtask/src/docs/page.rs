@@ -80,16 +80,17 @@ pub fn root(items: &[Item], index: usize) -> usize {
 }
 
 impl Pages {
-    /// The examples of the page that an item is on, of the module in which it is, and of what its documentation links
-    /// to.
+    /// The examples of the page that an item is on, of the module in which it is, and of what its own documentation or
+    /// that of its type links to.
     pub fn examples<'a>(
         &'a self,
         items: &'a [Item],
         index: usize,
     ) -> impl Iterator<Item = &'a Example> {
-        let item = &items[index];
-        let linked = item.links(items).map(|to| root(items, to));
-        let pages = [root(items, index)].into_iter().chain(self.module(item)).chain(linked);
+        let (item, owner) = (&items[index], root(items, index));
+        let links = item.links(items).chain(items[owner].links(items));
+        let linked = links.map(|to| root(items, to));
+        let pages = [owner].into_iter().chain(self.module(item)).chain(linked);
         pages.filter_map(|page| self.of.get(&page)).flat_map(|page| &page.examples)
     }
 
