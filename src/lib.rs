@@ -102,6 +102,8 @@
 
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
+// `cargo xtask docs` asks for more: an example of each item, and where it comes from.
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 // A refused transition gives the queue pair back, and a refused post its buffers, by value.
 #![allow(clippy::result_large_err)]
 

@@ -21,11 +21,17 @@ pub struct Ends<P: Profile = DefaultProfile> {
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
 /// See [`Ends`].
+///
+/// # Errors
+/// What the verbs on the way say.
 pub fn ends() -> Result<Ends, VerbsError> {
     ends_of()
 }
 
 /// See [`Ends`].
+///
+/// # Errors
+/// What the verbs on the way say.
 pub fn ends_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Ends<P>, VerbsError> {
     let fabric = loopback::Fabric::new();
     let context = fabric.open_device();
@@ -64,6 +70,9 @@ pub struct DatagramEnds {
 }
 
 /// See [`DatagramEnds`].
+///
+/// # Errors
+/// What the verbs on the way say.
 pub fn datagram_ends() -> Result<DatagramEnds, VerbsError> {
     let fabric = loopback::Fabric::new();
     let context = fabric.open_device();
@@ -85,6 +94,9 @@ pub fn datagram_ends() -> Result<DatagramEnds, VerbsError> {
 }
 
 /// Polls until `count` completions came, which must be successes.
+///
+/// # Errors
+/// What the queue says, or why one of them failed.
 pub fn poll<E: Owned>(
     cq: &mut CompletionQueue<E>,
     count: usize,

@@ -160,6 +160,9 @@ impl<T: Transport, P: Profile<Entry = Raw>> SendPost<'_, T, P> {
     ///
     /// # Safety
     /// The list was emitted by `emit`, in order; the rest as for `post_send_unchecked`.
+    ///
+    /// # Errors
+    /// As for `post_send_unchecked`.
     #[inline(always)]
     pub unsafe fn post_raw<const N: usize>(
         self,
@@ -184,6 +187,9 @@ impl<T: Transport, P: Profile<Entry = Raw>> RecvPost<'_, T, P> {
     ///
     /// # Safety
     /// The list was emitted by `emit`, in order; the rest as for `post_recv_unchecked`.
+    ///
+    /// # Errors
+    /// As for `post_recv_unchecked`.
     #[inline(always)]
     pub unsafe fn post_raw<const N: usize>(
         self,

@@ -164,6 +164,9 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     ///
     /// # Safety
     /// As for `SendPost::post`.
+    ///
+    /// # Errors
+    /// As for `post_recv`.
     #[inline(always)]
     pub unsafe fn post<const N: usize>(
         self,

@@ -226,6 +226,9 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     ///
     /// # Safety
     /// The list was emitted by `emit`, in order, and these are its entries.
+    ///
+    /// # Errors
+    /// As for `post_send`.
     #[inline(always)]
     pub unsafe fn post<const N: usize>(
         self,
@@ -244,6 +247,9 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     ///
     /// # Safety
     /// As for `post`.
+    ///
+    /// # Errors
+    /// As for `post_send_unsignaled`.
     #[inline(always)]
     pub unsafe fn post_unsignaled<const N: usize>(
         mut self,

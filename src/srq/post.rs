@@ -126,6 +126,9 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
     ///
     /// # Safety
     /// The list was emitted by `emit`, in order, and these are its entries.
+    ///
+    /// # Errors
+    /// As for `post_srq_recv`.
     #[inline(always)]
     pub unsafe fn post<const N: usize>(
         self,
