@@ -24,7 +24,7 @@ struct Options {
     /// Messages in all.
     #[arg(long, default_value_t = 20_000)]
     messages: u64,
-    /// Go on for so long instead.
+    /// Go on for so long instead: half of it with one thread, half with two.
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
     /// What cargo gives to every test.
@@ -38,10 +38,11 @@ const WINDOW: usize = 4;
 
 fn main() {
     let options = Options::parse();
-    let end = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let time = options.seconds.map(|seconds| Duration::from_secs(seconds) / 2);
+    let end = || time.map(|time| Instant::now() + time);
     let half = options.queue_pairs.div_ceil(2).max(2);
-    let one = run("one thread", options.queue_pairs, options.messages, end);
-    let other = options.messages / 2;
+    let one = run("one thread", options.queue_pairs, options.messages, end());
+    let (other, end) = (options.messages / 2, end());
     let threads = [half, half].map(|n| std::thread::spawn(move || run("of two", n, other, end)));
     let two: u64 = threads.map(|thread| thread.join().expect("a thread of two")).iter().sum();
     println!("{} messages of {SIZE} bytes, none lost, none twice", one + two);

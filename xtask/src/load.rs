@@ -1,6 +1,7 @@
 //! `cargo xtask load` and `cargo xtask soak`: many queue pairs on one completion queue and one shared receive
 //! queue, for many messages or for long.
 
+use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,16 +22,19 @@ pub struct Args {
     /// Messages; a million, or 5000 on Soft-RoCE.
     #[arg(long)]
     messages: Option<u64>,
-    /// Write the figures to FAULTS.md (loopback device only).
+    /// Write the figures to FAULTS.md.
     #[arg(long)]
     record: bool,
 }
 
 #[derive(clap::Args)]
 pub struct SoakArgs {
-    /// How long.
+    /// How long, half of it with one thread and half with two.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     seconds: u64,
+    /// Write the figures to FAULTS.md.
+    #[arg(long)]
+    record: bool,
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -40,7 +44,12 @@ pub fn main(args: Args) -> Outcome {
     let messages = args.messages.unwrap_or(messages).to_string();
     let options = ["--queue-pairs", &pairs, "--messages", &messages];
     if args.soft_roce {
-        in_guest("load", &options, Duration::from_secs(900))?;
+        let printed = in_guest("load", &options, Duration::from_secs(900))?;
+        if args.record {
+            let size = format!("--queue-pairs {pairs} --messages {messages}");
+            let command = format!("cargo xtask load --soft-roce {size} --record");
+            figures::record("load-soft-roce", &command, &printed)?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut all = vec!["test", "--quiet", "--release", "--test", "load", "--"];
@@ -59,22 +68,32 @@ pub fn main(args: Args) -> Outcome {
 pub fn soak(args: SoakArgs) -> Outcome {
     setup::ensure(&[Group::Build])?;
     let seconds = args.seconds.to_string();
-    // One thread and then two, and the time that a guest takes to boot.
+    // And the time that a guest takes to boot.
     let timeout = Duration::from_secs(args.seconds + 600);
-    in_guest("load", &["--queue-pairs", "64", "--seconds", &seconds], timeout)?;
+    let printed = in_guest("load", &["--queue-pairs", "64", "--seconds", &seconds], timeout)?;
+    if args.record {
+        let command = format!("cargo xtask soak --seconds {seconds} --record");
+        figures::record("soak", &command, &printed)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a test of this name in a guest.
-pub fn in_guest(test: &str, options: &[&str], timeout: Duration) -> Result<()> {
+/// Runs a test of this name in a guest, and gives what it printed.
+pub fn in_guest(test: &str, options: &[&str], timeout: Duration) -> Result<String> {
     setup::ensure(&[Group::Guest])?;
     let built = cargo::executables("Building the test", &["test", "--no-run", "--test", test])?;
     let found = built.iter().find(|(name, _)| name == test);
     let path = found.with_context(|| format!("cargo built no `{test}`"))?.1.display().to_string();
-    let mut command = vec![path.as_str()];
-    command.extend(options);
-    match soft_roce::run(&Guest { timeout, ..Guest::default() }, &command)? {
-        0 => Ok(()),
+    let printed = soft_roce::out_dir()?.join(test);
+    // Printed as it comes, and kept.
+    let script = format!(
+        "mkfifo /tmp/copy && {{ tee '{}' </tmp/copy & }}; '{path}' {} >/tmp/copy; code=$?; wait; exit $code",
+        printed.display(),
+        options.join(" ")
+    );
+    match soft_roce::run(&Guest { timeout, ..Guest::default() }, &["sh", "-c", &script])? {
+        0 => fs::read_to_string(&printed)
+            .with_context(|| format!("cannot read {}", printed.display())),
         code => bail!("`{test}` failed in the guest with code {code}"),
     }
 }

@@ -51,7 +51,7 @@ enum Part {
     MiriStacked,
     /// The suites under Miri, Tree Borrows.
     MiriTree,
-    /// On Soft-RoCE: the suite, every example against its C namesake, and what C does.
+    /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake, what C does.
     Guest,
 }
 

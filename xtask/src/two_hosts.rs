@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::soft_roce::{self, Guest};
-use crate::{Outcome, cargo, paths};
+use crate::{Outcome, cargo, figures, paths};
 
 /// Each runs on both hosts at the same time.
 const SCENARIOS: [&str; 6] =
@@ -18,7 +18,7 @@ pub struct Args {
     /// Which, and in which order; without, all of them.
     #[arg(value_parser = SCENARIOS)]
     scenarios: Vec<String>,
-    /// Write what was seen to tests/two_hosts/RESULTS.md.
+    /// Write what was seen to tests/two_hosts/RESULTS.md, and what host 1 says to FAULTS.md.
     #[arg(long, conflicts_with = "scenarios")]
     record: bool,
 }
@@ -35,6 +35,7 @@ pub fn main(args: Args) -> Outcome {
         fs::write(&page, results(&kernel, &lines))
             .with_context(|| format!("cannot write {}", page.display()))?;
         println!("written to {}", page.display());
+        figures::record("two-hosts", "cargo xtask two-hosts --record", &judged(&lines))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,6 +51,16 @@ fn results(kernel: &str, lines: &[String]) -> String {
         page.push_str(&format!("- {}\n", &line[3..]));
     }
     page
+}
+
+/// What host 1 says: it sends, and judges.
+fn judged(lines: &[String]) -> String {
+    let lines = lines.iter().filter_map(|line| line.strip_prefix("ok "));
+    let judged: Vec<String> = lines
+        .filter(|line| line.contains(" on host 1: "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    judged.concat()
 }
 
 /// Runs the scenarios, prints what each end has to say, and gives it; an error if one failed.

@@ -1,4 +1,5 @@
-//! On Soft-RoCE or a real device: the suites, every example against its C namesake, and what C does.
+//! On Soft-RoCE or a real device: the suites, random programs and a load, every example against its C
+//! namesake, and what C does.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,11 +15,11 @@ use crate::{cargo, paths, what_c_does};
 pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
-        "Building the conformance and attack suites, and the tests of rdma_cm",
+        "Building the suites and the tests of rdma_cm",
         &[
             &["test", "--no-run", "--features", features][..],
             &["--test", "conformance", "--test", "attack"],
-            &["--test", "imm_interop", "--test", "cm"],
+            &["--test", "differential", "--test", "load", "--test", "imm_interop", "--test", "cm"],
         ]
         .concat(),
     )?;
@@ -26,28 +27,29 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         "Building the examples",
         &["build", "--release", "--examples", "--features", features],
     )?;
-    let conformance = named(&tests, "conformance")?;
-    let attack = named(&tests, "attack")?;
-    let imm = named(&tests, "imm_interop")?;
-    let cm = named(&tests, "cm")?;
+    let test = |name: &str| Ok::<_, anyhow::Error>(named(&tests, name)?.display().to_string());
     let examples = named(&examples, "rc_pingpong")?;
-    let examples = examples.parent().context("the examples are in a directory")?;
-    let peer = imm_peer()?;
-    let script = format!(
-        "set -e\n{conformance}\n{attack}\nPROVERBS_IMM_PEER={peer} {imm} --ignored\n{cm} --ignored --skip leaks::\n{cm} --ignored leaks::\nsh {pingpong} {examples}\nsh {cm_programs} {examples}\n",
-        conformance = conformance.display(),
-        attack = attack.display(),
-        peer = peer.display(),
-        imm = imm.display(),
-        cm = cm.display(),
-        pingpong = paths::workspace().join("tests/interop/pingpong.sh").display(),
-        cm_programs = paths::workspace().join("tests/interop/cm.sh").display(),
-        examples = examples.display(),
-    );
-    // This takes the link down, which is for a guest only, and comes last.
-    let watch = paths::workspace().join("tests/interop/asyncwatch.sh");
-    let watch = format!("sh {} {}\n", watch.display(), examples.display());
-    let script = if device.is_none() { script + &watch } else { script };
+    let examples = examples.parent().context("the examples are in a directory")?.display();
+    let interop = |script: &str| paths::workspace().join("tests/interop").join(script);
+    let scripts = ["pingpong.sh", "cm.sh", "perf.sh"].map(interop);
+    let cm = test("cm")?;
+    let mut lines = vec![
+        "set -e".to_owned(),
+        test("conformance")?,
+        test("attack")?,
+        format!("{} --queue-pairs 64 --messages 5000", test("load")?),
+        format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
+        format!("{cm} --ignored --skip leaks::"),
+        format!("{cm} --ignored leaks::"),
+    ];
+    lines.extend(scripts.iter().map(|script| format!("sh {} {examples}", script.display())));
+    if device.is_none() {
+        // Deviations are known for Soft-RoCE only.
+        lines.push(format!("{} --programs 10", test("differential")?));
+        // This takes the link down, which is for a guest only, and comes last.
+        lines.push(format!("sh {} {examples}", interop("asyncwatch.sh").display()));
+    }
+    let script = lines.join("\n");
     let command = ["sh", "-c", &script];
     let code = match device {
         Some(device) => soft_roce::on_device(device, &command)?,
