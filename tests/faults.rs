@@ -5,6 +5,9 @@
 #[path = "conformance/support/mod.rs"]
 mod support;
 
+#[path = "faults/late.rs"]
+mod late;
+
 use std::time::Duration;
 
 use proverbs::loopback::{Fabric, Fault, Injected, Script};

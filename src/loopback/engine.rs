@@ -89,10 +89,11 @@ impl State {
         }
     }
 
-    /// Whether a retry timer runs that will end some day.
+    /// Whether a retry timer runs that will end some day, or a queue is flushed later.
     pub(super) fn timers_run(&self) -> bool {
         let ends = |wait: Wait| wait.left.is_some() || wait.cause == Cause::Late;
-        self.has_late() || self.active.iter().filter_map(|qp| self.qps.get(qp)?.wait).any(ends)
+        let runs = |qp: &Qp| qp.wait.is_some_and(ends) || qp.flush_from > self.faults.runs;
+        self.has_late() || self.active.iter().filter_map(|qp| self.qps.get(qp)).any(runs)
     }
 
     fn round(&mut self) -> bool {
@@ -106,10 +107,12 @@ impl State {
     }
 
     fn turn(&mut self, number: u32) -> bool {
+        let runs = self.faults.runs;
         let Some(qp) = self.qps.get_mut(&number) else {
             return self.rest(number);
         };
         match qp.phase {
+            Phase::Err if qp.flush_from > runs => return false,
             Phase::Rts | Phase::Sqd if qp.wait.is_some_and(Wait::is_hopeless) => {
                 return self.rest(number);
             }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use super::address::{Address, Gid};
 use super::engine::Outcome;
 use super::fabric::State;
-use super::qp::Phase;
+use super::qp::{Phase, Transport};
 use super::requester::Message;
 use super::script::{Fault, Injected, Occasion, Script};
 use super::wr::{Op, Send};
@@ -117,6 +117,17 @@ impl State {
             Some(Fault::Refuse { errno }) => Err(Stop::Refused(errno)),
             Some(Fault::OutcomeUnknown { errno, taken }) => Err(Stop::Unknown { errno, taken }),
             _ => Ok(()),
+        }
+    }
+
+    /// A queue pair has come to ERR.
+    pub(super) fn flush_fault(&mut self, number: u32, transport: Transport) {
+        let occasion = Occasion::Flush { qp: number, transport };
+        if let Some(Fault::FlushLate { runs }) = self.decide(occasion) {
+            let from = self.faults.runs + u64::from(runs);
+            if let Some(qp) = self.qps.get_mut(&number) {
+                qp.flush_from = from;
+            }
         }
     }
 

@@ -97,6 +97,8 @@ pub(super) struct Qp {
     pub(super) silent: u32,
     /// Set while the first send waits to be tried again.
     pub(super) wait: Option<Wait>,
+    /// The run before which it flushes nothing.
+    pub(super) flush_from: u64,
     /// Whether its first message has come while it was in RTR.
     pub(super) established: bool,
     /// Whether an event is to tell when its send queue has drained.
@@ -117,6 +119,7 @@ impl Qp {
         self.send_slots = 0;
         self.silent = 0;
         self.wait = None;
+        self.flush_from = 0;
         self.established = false;
         self.tells_drained = false;
         self.generation = self.generation.wrapping_add(1);
@@ -152,6 +155,7 @@ impl State {
             send_slots: 0,
             silent: 0,
             wait: None,
+            flush_from: 0,
             established: false,
             tells_drained: false,
         };
@@ -173,11 +177,14 @@ impl State {
             return;
         };
         let before = std::mem::replace(&mut qp.phase, phase);
-        let on_srq = qp.shape.srq.is_some();
+        let (on_srq, transport) = (qp.shape.srq.is_some(), qp.shape.transport);
         match phase {
             Phase::Reset => qp.reset(),
             Phase::Err | Phase::Sqe => qp.wait = None,
             _ => {}
+        }
+        if phase == Phase::Err && before != Phase::Err {
+            self.flush_fault(number, transport);
         }
         self.active.insert(number);
         if phase == Phase::Err && before != Phase::Err && on_srq {

@@ -52,6 +52,12 @@ pub enum Fault {
     /// The device moves the queue pair to ERR when it comes to the work request, which is flushed with all
     /// behind it.
     ToError,
+    /// A queue pair that comes to ERR flushes what it holds `runs` runs later
+    /// (R7.15). A run is any verb that is not a post.
+    FlushLate {
+        /// How many runs of the device later.
+        runs: u32,
+    },
     /// The post is refused with this errno at this work request, which is `*bad_wr` (R9.1).
     Refuse {
         /// For example `libc::ENOMEM` or `libc::EINVAL`.
@@ -81,6 +87,11 @@ pub(super) enum Occasion {
         uses_receive: bool,
     },
     /// A work request is posted, to a queue pair or to a shared receive queue.
+    /// The queue pair has come to ERR.
+    Flush {
+        qp: u32,
+        transport: Transport,
+    },
     Post {
         qp: Option<u32>,
         transport: Option<Transport>,
@@ -120,6 +131,7 @@ impl Fault {
                 Occasion::Begin { transport, uses_receive, .. },
             ) => transport == Rc && uses_receive,
             (Fault::Refuse { .. } | Fault::OutcomeUnknown { .. }, Occasion::Post { .. }) => true,
+            (Fault::FlushLate { .. }, Occasion::Flush { .. }) => true,
             (Fault::SpuriousEvent, Occasion::Arm) | (Fault::BreakCq, Occasion::Poll) => true,
             _ => false,
         }
@@ -135,7 +147,7 @@ enum When {
 /// A [`Fault`], when it happens, and to whom: part of a [`Script`] for the loopback device.
 ///
 /// The occasions of a rule are those that its fault is for and its filters let through: work requests
-/// that the device begins with, work requests that are posted, armings, polls.
+/// that the device begins with, queue pairs that come to ERR, work requests that are posted, armings, polls.
 ///
 /// See [`Fault`] for some, and [`Fabric`](super::Fabric) for one that is limited to posts.
 #[derive(Clone, Debug)]
@@ -187,7 +199,9 @@ impl Rule {
         };
         self.fault.fits(occasion)
             && match occasion {
-                Occasion::Begin { qp, transport, .. } => is(Some(qp), Some(transport)),
+                Occasion::Begin { qp, transport, .. } | Occasion::Flush { qp, transport } => {
+                    is(Some(qp), Some(transport))
+                }
                 Occasion::Post { qp, transport, direction } => {
                     is(qp, transport) && self.direction.is_none_or(|only| only == direction)
                 }
@@ -295,6 +309,8 @@ pub struct Injected {
     pub fail: u64,
     /// [`Fault::ToError`].
     pub to_error: u64,
+    /// [`Fault::FlushLate`].
+    pub flush_late: u64,
     /// [`Fault::Refuse`].
     pub refuse: u64,
     /// [`Fault::OutcomeUnknown`].
@@ -316,6 +332,7 @@ impl Injected {
             Fault::NoAnswer => &mut self.no_answer,
             Fault::Fail(_) => &mut self.fail,
             Fault::ToError => &mut self.to_error,
+            Fault::FlushLate { .. } => &mut self.flush_late,
             Fault::Refuse { .. } => &mut self.refuse,
             Fault::OutcomeUnknown { .. } => &mut self.outcome_unknown,
             Fault::SpuriousEvent => &mut self.spurious_event,
@@ -325,7 +342,7 @@ impl Injected {
     }
 
     /// Name and number of each kind.
-    pub fn by_kind(&self) -> [(&'static str, u64); 12] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 13] {
         [
             ("Lose", self.lose),
             ("Duplicate", self.duplicate),
@@ -335,6 +352,7 @@ impl Injected {
             ("NoAnswer", self.no_answer),
             ("Fail", self.fail),
             ("ToError", self.to_error),
+            ("FlushLate", self.flush_late),
             ("Refuse", self.refuse),
             ("OutcomeUnknown", self.outcome_unknown),
             ("SpuriousEvent", self.spurious_event),

@@ -1,0 +1,175 @@
+//! Draining on a device that flushes late (R7.15): on every transport, with and without a shared receive queue,
+//! signaled and not.
+
+use super::*;
+
+profile! { SharedAll { receive: SharedRq } }
+profile! { SharedRing { receive: SharedRq, signaling: Selective } }
+
+/// So long after it came to ERR.
+const RUNS: u32 = 300;
+
+/// A device whose queue pairs all flush late.
+fn late() -> (Fabric, Device) {
+    let fabric = Fabric::new();
+    fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: RUNS }.always()));
+    (fabric.clone(), Device::loopback(&fabric))
+}
+
+/// Moves it to ERR and drains it: `all` come home, and not at once. Gives the first bytes, in order.
+fn drained<T: Transport, P: Profile<Entry = Buf>>(
+    qp: QueuePair<T, Rts, P>,
+    cq: &mut CompletionQueue,
+    fabric: &Fabric,
+) -> Vec<u8> {
+    let mut qp = qp.to_error().unwrap();
+    let before = (qp.sends_outstanding(), qp.recvs_outstanding());
+    assert_eq!(poll_empty(cq), 0, "nothing is flushed yet");
+    assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding()), before);
+    let mut found = Vec::new();
+    qp.drain(cq, |drained| match drained {
+        Drained::Entry(mut buf) => {
+            buf.set_len(1);
+            found.push(buf[0]);
+        }
+        Drained::Other(_) => unreachable!("the queue is its own"),
+    })
+    .unwrap();
+    assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding()), (0, 0));
+    assert!(qp.destroy().unwrap().is_empty());
+    assert_eq!(fabric.injected().flush_late, 1);
+    found.sort_unstable();
+    found
+}
+
+/// Sends of one byte and, with a queue of its own, receives; and home with all of them.
+macro_rules! own {
+    ($($name:ident: $t:ty, $profile:ty, |$p:ident, $i:ident| $wr:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let (fabric, dev) = late();
+            let mut $p = Pair::<$t, $profile>::on(dev, &Wish::new());
+            for $i in 0..3u8 {
+                $p.a.post_recv(Recv::new(filled(&$p.pool, &[10 + $i]))).unwrap();
+            }
+            let script = Script::seeded(0)
+                .with(Fault::FlushLate { runs: RUNS }.always())
+                .with(Fault::ToError.nth(0));
+            fabric.inject(script);
+            for $i in 0..3u8 {
+                let wr = $wr;
+                $p.a.post_send(wr).unwrap();
+            }
+            let found = drained($p.a, &mut $p.ca, &fabric);
+            assert_eq!(found, [0, 1, 2, 10, 11, 12]);
+            assert_eq!($p.pool.available(), 40);
+        }
+    )*};
+}
+
+own! {
+    rc: Rc, DefaultProfile, |p, i| Send::new(filled(&p.pool, &[i]));
+    rc_ring: Rc, Ring, |p, i| Send::new(filled(&p.pool, &[i]));
+    uc: Uc, DefaultProfile, |p, i| Send::new(filled(&p.pool, &[i]));
+    uc_ring: Uc, Ring, |p, i| Send::new(filled(&p.pool, &[i]));
+    ud: Ud, DefaultProfile, |p, i| {
+        let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+        Send::new(filled(&p.pool, &[i])).to(to)
+    };
+    ud_ring: Ud, Ring, |p, i| {
+        let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+        Send::new(filled(&p.pool, &[i])).to(to)
+    };
+}
+
+/// Sends that nothing tells of but a sentinel, which a late device flushes as late.
+macro_rules! unsignaled {
+    ($($name:ident: $t:ty, |$p:ident, $i:ident| $wr:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let (fabric, dev) = late();
+            let mut $p = Pair::<$t, Ring>::on(dev, &Wish::new());
+            for $i in 0..3u8 {
+                let wr = $wr;
+                let _ = $p.a.post_send_unsignaled(wr).unwrap();
+            }
+            assert_eq!(drained($p.a, &mut $p.ca, &fabric), [0, 1, 2]);
+            assert_eq!($p.pool.available(), 40);
+        }
+    )*};
+}
+
+unsignaled! {
+    rc_unsignaled: Rc, |p, i| Send::new(filled(&p.pool, &[i]));
+    uc_unsignaled: Uc, |p, i| Send::new(filled(&p.pool, &[i]));
+    ud_unsignaled: Ud, |p, i| {
+        let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+        Send::new(filled(&p.pool, &[i])).to(to)
+    };
+}
+
+/// On a shared receive queue: the sends come home, the receives stay there, and the pool has them when it goes.
+macro_rules! shared {
+    ($($name:ident: $t:ty, $profile:ty, |$pool:ident, $i:ident, $qp:ident, $dev:ident, $pd:ident| $wr:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let (fabric, $dev) = late();
+            let ($pd, wish) = ($dev.ctx.alloc_pd().unwrap(), Wish::new());
+            let ($pool, feed) = ($pd.create_pool(8, 64).unwrap(), $pd.create_pool(4, 64).unwrap());
+            let mut cq = $dev.ctx.create_cq(60).unwrap();
+            let mut srq = $pd.create_srq::<$t, Buf, Max<1>, ()>(&feed).unwrap();
+            while let Some(buf) = feed.take() {
+                srq.post_srq_recv(Recv::new(buf)).unwrap();
+            }
+            let made = $pd.create_qp_on_srq::<$t, $profile, _>(&cq, &cq, &srq, 4).unwrap();
+            #[allow(unused_mut)]
+            let mut $qp = <$t>::up(made, &$dev, 0xfffff0, &wish);
+            let script = Script::seeded(0)
+                .with(Fault::FlushLate { runs: RUNS }.always())
+                .with(Fault::ToError.nth(0));
+            fabric.inject(script);
+            for $i in 0..3u8 {
+                let wr = $wr;
+                $qp.post_send(wr).unwrap();
+            }
+            assert_eq!(drained($qp, &mut cq, &fabric), [0, 1, 2]);
+            assert_eq!(($pool.available(), feed.available()), (8, 0));
+            srq.destroy().unwrap();
+            assert_eq!(poll_empty(&mut cq), 0);
+            assert_eq!((feed.reclaim(&mut cq), feed.available()), (4, 4));
+            assert_eq!(cq.unbooked(), cq.capacity());
+        }
+    )*};
+}
+
+shared! {
+    rc_srq: Rc, SharedAll, |pool, i, _qp, _dev, _pd| Send::new(filled(&pool, &[i]));
+    rc_srq_ring: Rc, SharedRing, |pool, i, _qp, _dev, _pd| Send::new(filled(&pool, &[i]));
+    ud_srq: Ud, SharedAll, |pool, i, qp, dev, pd| {
+        let to = qp.way_to(&dev, &pd, 0xfffff0);
+        Send::new(filled(&pool, &[i])).to(to)
+    };
+    ud_srq_ring: Ud, SharedRing, |pool, i, qp, dev, pd| {
+        let to = qp.way_to(&dev, &pd, 0xfffff0);
+        Send::new(filled(&pool, &[i])).to(to)
+    };
+}
+
+/// Who sleeps on the channel is woken for what is flushed late.
+#[test]
+fn a_wait_for_what_is_flushed_late() {
+    let (_, dev) = late();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(2, 64).unwrap();
+    let mut channel = dev.ctx.create_comp_channel().unwrap();
+    let mut cq = dev.ctx.create_cq_on(30, &channel).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    let mut qp =
+        Rc::init(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap(), &Wish::new());
+    qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    let qp = qp.to_error().unwrap();
+    assert_eq!(poll_empty(&mut cq), 0);
+    let flushed = channel.wait(&mut cq).unwrap().count();
+    assert_eq!((flushed, pool.available()), (1, 2));
+    drop(qp);
+}
