@@ -16,9 +16,9 @@ use std::ptr::NonNull;
 pub use list::BufList;
 pub use pool::Pool;
 pub use shared::SharedBuf;
-use shared::lent_with;
 pub(crate) use shared::{Lent, lend, reclaim};
-pub(crate) use stranded::reclaim_everything;
+use shared::{lent_with, with_lent};
+pub(crate) use stranded::{count_stranded, reclaim_everything};
 
 use header::Header;
 use pool::Slot;

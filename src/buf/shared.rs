@@ -60,6 +60,16 @@ pub(crate) fn reclaim(quiet: &Quiet) -> usize {
     lent_with(quiet).len()
 }
 
+/// Shows the queues that boxed handles are with, under the lock under which they are taken back.
+pub(super) fn with_lent<R>(see: impl FnOnce(&mut dyn Iterator<Item = u32>) -> R) -> R {
+    let all = register();
+    see(&mut all.iter().filter_map(|&address| {
+        let header = std::ptr::with_exposed_provenance::<Header>(address);
+        // SAFETY: listed headers are alive; the field read here is an atomic.
+        unsafe { (*header).posted_to() }
+    }))
+}
+
 /// The boxed handles that are with one of the queues in `quiet`.
 pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     let mut stranded = Vec::new();

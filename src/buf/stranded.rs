@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)] // looks at headers that others own
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use super::header::{Header, word};
 use super::pool::Slot;
-use super::{BufList, Lent, lent_with};
-use crate::in_flight::Quiet;
+use super::{BufList, Lent, lent_with, with_lent};
+use crate::in_flight::{Books, Quiet};
 
 /// The headers of a pool, and how to send one home.
 ///
@@ -53,13 +53,18 @@ pub(super) fn forget_pool<C>(slots: *mut Slot<C>) {
 }
 
 impl Headers {
-    /// Takes the handles that are with one of the queues in `quiet`.
-    fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
-        for i in 0..self.count {
+    fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
+        (0..self.count).map(|i| {
             let address = self.first + i * self.stride;
             let header = std::ptr::with_exposed_provenance::<Header>(address);
-            // SAFETY: initialised and alive (the invariant); the fields read here are atomics.
-            let header = unsafe { &*header };
+            // SAFETY: initialised and alive (the invariant); through it only atomics are touched here.
+            (address, unsafe { &*header })
+        })
+    }
+
+    /// Takes the handles that are with one of the queues in `quiet`.
+    fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
+        for (address, header) in self.all() {
             if let Some(queue) = header.posted_to().filter(|&queue| quiet.has(queue)) {
                 header.forget_queue();
                 quiet.took(queue);
@@ -67,6 +72,26 @@ impl Headers {
             }
         }
     }
+}
+
+/// Counts the entries that are with each of these queues, whose completions can no longer come, and tells it.
+pub(crate) fn count_stranded(quiet: &[&Books]) {
+    if quiet.is_empty() {
+        return;
+    }
+    let mut left: HashMap<u32, u32> = quiet.iter().map(|books| (books.id, 0)).collect();
+    // Under both locks nothing is taken back meanwhile.
+    let pools = pools();
+    let headers = pools.values().flat_map(Headers::all);
+    let posted = headers.filter_map(|(_, header)| header.posted_to());
+    with_lent(|lent| {
+        for queue in posted.chain(lent) {
+            if let Some(count) = left.get_mut(&queue) {
+                *count += 1;
+            }
+        }
+        quiet.iter().for_each(|books| books.count_stranded(left[&books.id]));
+    });
 }
 
 /// Sends the handles home. Gives their number.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::buf::reclaim_everything;
+use crate::buf::{count_stranded, reclaim_everything};
 use crate::error::{Error, ErrorKind};
 use crate::in_flight::{Books, Quiet};
 use crate::sys::handle;
@@ -13,8 +13,9 @@ pub(crate) struct CqShared {
     handle: Arc<handle::Cq>,
     capacity: u32,
     state: Mutex<State>,
-    /// Whether some attached queue is gone; looked at when a poll finds nothing.
-    any_dead: AtomicBool,
+    /// Whether some attached queue is gone; looked at when a poll finds nothing. Apart, so that a shared receive
+    /// queue can know it without knowing the queue.
+    any_dead: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -33,7 +34,7 @@ struct Attachment {
 impl CqShared {
     pub fn new(handle: Arc<handle::Cq>, capacity: u32) -> Self {
         let state = Mutex::new(State::default());
-        CqShared { handle, capacity, state, any_dead: AtomicBool::new(false) }
+        CqShared { handle, capacity, state, any_dead: Arc::default() }
     }
 
     pub fn handle(&self) -> &Arc<handle::Cq> {
@@ -97,6 +98,11 @@ impl CqShared {
         state.attached.extend(moved);
     }
 
+    /// What to set when a queue is gone that completes here.
+    pub fn notice(&self) -> &Arc<AtomicBool> {
+        &self.any_dead
+    }
+
     /// Some attached queue is gone.
     pub fn notice_dead(&self) {
         self.any_dead.store(true, Ordering::Release);
@@ -132,9 +138,18 @@ impl CqShared {
 
     /// Books with nothing outstanding are of no use any more.
     fn forget_finished(&self, state: &mut State) {
-        state
-            .attached
-            .retain(|a| !(a.settled && a.books.is_quiet() && a.books.outstanding_at_end() == 0));
+        let over = |a: &Attachment| a.settled && a.books.is_quiet();
+        let left = state.attached.iter().filter(|a| over(a) && a.books.outstanding_at_end() != 0);
+        let uncounted: Vec<&Books> =
+            left.map(|a| &*a.books).filter(|books| !books.is_counted()).collect();
+        count_stranded(&uncounted);
+        state.attached.retain(|a| !(over(a) && a.books.outstanding_at_end() == 0));
+    }
+
+    /// How many queues it keeps the books of.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn attachments(&self) -> usize {
+        self.state().attached.len()
     }
 
     /// The queues whose completions can no longer come.

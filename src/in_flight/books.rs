@@ -23,6 +23,9 @@ pub struct Books {
     pending: AtomicU32,
     /// Entries taken back after the end.
     taken: AtomicU32,
+    /// Those that were stranded, `taken` and not, by the marks in their headers, and whether they were counted.
+    stranded: AtomicU32,
+    counted: AtomicU32,
     dead: AtomicU32,
     /// The protection domain, as `Pd` numbers them.
     pub pd: u32,
@@ -78,6 +81,8 @@ impl Books {
             posted_at_end: Default::default(),
             pending: AtomicU32::new(0),
             taken: AtomicU32::new(0),
+            stranded: AtomicU32::new(0),
+            counted: AtomicU32::new(0),
             dead: AtomicU32::new(0),
             pd,
             id,
@@ -156,8 +161,23 @@ impl Books {
         self.is_dead() && self.pending.load(Ordering::Acquire) == 0
     }
 
+    /// `left` entries are stranded and not taken back; known once no completion can come any more. (Until then a
+    /// work request without a buffer, which nobody can take back, counts too.)
+    pub fn count_stranded(&self, left: u32) {
+        self.stranded.store(left + self.taken.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.counted.store(1, Ordering::Release);
+    }
+
+    /// Whether what is stranded was counted.
+    pub fn is_counted(&self) -> bool {
+        self.counted.load(Ordering::Acquire) == 1
+    }
+
     /// Entries posted and neither completed nor taken back.
     pub fn outstanding_at_end(&self) -> u32 {
+        if self.is_counted() {
+            return self.stranded.load(Ordering::Relaxed) - self.taken.load(Ordering::Relaxed);
+        }
         if self.uncounted {
             // Several completion queues, so no exact count: only the marks in the headers tell.
             return u32::MAX;

@@ -78,3 +78,44 @@ fn credits_whose_counters_wrap() {
         }
     }
 }
+
+/// A completion queue that lives long keeps nothing of the queues that are gone, whatever they left: a shared receive
+/// queue's receives, which nobody counts, and receives without a buffer, which nobody takes back.
+#[test]
+fn a_completion_queue_forgets_what_is_gone() {
+    use crate::SharedRq;
+    crate::profile! { OnSrq { receive: SharedRq } }
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let (mut cq, mut other) =
+        (context.create_cq::<Buf>(40).unwrap(), context.create_cq::<Buf>(40).unwrap());
+    let pool = pd.create_pool(4, 8).unwrap();
+    let empty = |cq: &mut crate::CompletionQueue| {
+        while let Some(completion) = cq.poll_one().unwrap() {
+            drop(completion);
+        }
+    };
+    for round in 0..3 {
+        let mut srq = pd.create_srq::<crate::Rc, Buf, crate::Max<1>, ()>(&pool).unwrap();
+        for _ in 0..round {
+            srq.post_srq_recv(crate::Recv::new(pool.take().unwrap())).unwrap();
+        }
+        let make = |cq| pd.create_qp_on_srq::<crate::Rc, OnSrq, _>(cq, cq, &srq, 2).unwrap();
+        drop((make(&cq), make(&other)));
+        let depth = crate::Depth { send: 2, recv: 2 };
+        let qp = pd.create_qp::<crate::Rc, crate::DefaultProfile>(&cq, &cq, depth).unwrap();
+        let init = crate::ConnectedInit { pkey_index: 0, port: 1, access: crate::QpAccess::all() };
+        let mut qp = qp.modify(init).unwrap();
+        qp.post_recv(crate::Recv::empty()).unwrap();
+        qp.post_recv(crate::Recv::new(pool.take().unwrap())).unwrap();
+        drop(qp);
+        srq.destroy().unwrap();
+        empty(&mut cq);
+        let stranded = (round + 1) as usize;
+        empty(&mut other);
+        assert_eq!((pool.reclaim(&mut cq), pool.available()), (stranded, 4), "round {round}");
+        assert_eq!((pool.reclaim(&mut cq), pool.reclaim(&mut other)), (0, 0));
+        assert_eq!((cq.shared().attachments(), other.shared().attachments()), (0, 0));
+        assert_eq!((cq.unbooked(), other.unbooked()), (40, 40));
+    }
+}

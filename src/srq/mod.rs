@@ -10,7 +10,7 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::buf::{Buf, Pool, reclaim_everything};
@@ -71,8 +71,8 @@ pub(crate) struct SrqCore {
     pub buffers: u32,
     pub pd: u32,
     id: SrqId,
-    /// Where its completions go.
-    cqs: Mutex<Vec<Weak<CqShared>>>,
+    /// What tells the completion queues that have its completions that it is gone.
+    cqs: Mutex<Vec<Weak<AtomicBool>>>,
 }
 
 /// A shared receive queue, as events name it: [`SharedReceiveQueue::id`], where C has `srq_context` (ibv_create_srq(3)). Unique
@@ -111,7 +111,7 @@ impl SrqCore {
     pub fn completes_into(&self, cq: &Arc<CqShared>) {
         let mut cqs = self.cqs.lock().unwrap_or_else(PoisonError::into_inner);
         cqs.retain(|known| known.strong_count() != 0);
-        let cq = Arc::downgrade(cq);
+        let cq = Arc::downgrade(cq.notice());
         if !cqs.iter().any(|known| known.ptr_eq(&cq)) {
             cqs.push(cq);
         }
@@ -125,7 +125,7 @@ impl SrqCore {
         // What is posted has no count here; the marks in the headers tell (see `Pool::reclaim`).
         self.books.end([0, 0]);
         let cqs = self.cqs.get_mut().unwrap_or_else(PoisonError::into_inner);
-        cqs.iter().filter_map(Weak::upgrade).for_each(|cq| cq.notice_dead());
+        cqs.iter().filter_map(Weak::upgrade).for_each(|cq| cq.store(true, Ordering::Release));
         if self.books.is_quiet() {
             // No completion queue that lives ever had its completions: nobody else will ask.
             reclaim_everything(&Quiet(vec![self.books.clone()]));
