@@ -131,6 +131,8 @@ where
                 let mut scratch = RecvSlot::<D::Sges>::new();
                 // SAFETY: a local slot, whose work request is not posted.
                 let pending = unsafe { self.post.put(wr, &raw mut scratch, ptr::null_mut()) };
+                // What else is wrong with it is not the next one's fault.
+                self.post.port.clear();
                 let kind = PostErrorKind::QueueFull { asked: i + 1, room: self.most };
                 return Err(not_pushed(VERB, i, kind, pending.entry));
             }

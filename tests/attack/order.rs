@@ -89,3 +89,95 @@ fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     let mut cb = p.cb.destroy().unwrap_err().object;
     assert_eq!(poll(&p.dev, &mut cb, 1).remove(0).received().data(), b"kept");
 }
+
+/// Nothing completes into it any more, so it may go, though the shared receive queue that fed it stays.
+#[test]
+fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
+    for _ in 0..2 {
+        let cq = dev.ctx.create_cq(30).unwrap();
+        let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap();
+        srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+        drop(qp);
+        cq.destroy().unwrap();
+    }
+    assert_eq!(pool.available(), 2);
+    // One that goes while the shared receive queue does, on another thread.
+    let cq = dev.ctx.create_cq::<Buf>(30).unwrap();
+    drop(pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| cq.destroy().unwrap());
+        srq.destroy().unwrap();
+    });
+    assert_eq!(pool.available(), 4);
+    pool.destroy().unwrap();
+}
+
+/// The user's iterator panics, or lies about its length, in the midst of a list.
+#[test]
+fn iterators_that_panic_or_lie() {
+    struct Liar<I>(I);
+    impl<I: Iterator> Iterator for Liar<I> {
+        type Item = I::Item;
+        fn next(&mut self) -> Option<I::Item> {
+            self.0.next()
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (usize::MAX, Some(0))
+        }
+    }
+    let mut p = Pair::<Rc>::new();
+    let (mut sends, mut receives) = (SendSlots::<4>::new(), RecvSlots::<4>::new());
+    let pool = &p.pool;
+    let bad = |i: u8| match i {
+        2 => std::panic::resume_unwind(Box::new("on purpose")),
+        _ => filled(pool, &[i]),
+    };
+    let panics = std::panic::AssertUnwindSafe(|| {
+        let mut list = p.a.send_list(&mut sends);
+        list.extend((0..4).map(|i| Send::new(bad(i)))).unwrap();
+    });
+    assert!(std::panic::catch_unwind(panics).is_err());
+    let panics = std::panic::AssertUnwindSafe(|| {
+        let mut list = p.b.recv_list(&mut receives);
+        list.extend((0..4).map(|i| Recv::new(bad(i)))).unwrap();
+    });
+    assert!(std::panic::catch_unwind(panics).is_err());
+    assert_eq!((pool.available(), p.a.send_room(), p.b.recv_room()), (40, 8, 8));
+
+    let mut list = p.b.recv_list(&mut receives);
+    let error = list.extend(Liar((0..6).map(|_| Recv::new(poisoned(pool))))).unwrap_err();
+    assert!(error.is_full());
+    drop(error);
+    list.post().unwrap();
+    let mut list = p.a.send_list(&mut sends);
+    list.extend(Liar((0..4).map(|i| Send::new(filled(pool, &[i]))))).unwrap();
+    list.post().unwrap();
+    poll(&p.dev, &mut p.ca, 4);
+    let got = poll(&p.dev, &mut p.cb, 4).into_iter().map(|done| done.received().data()[0]);
+    assert_eq!(got.collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(pool.available(), 40);
+}
+
+/// A work request that is refused because the list is full, and is wrong besides, does not spoil the next one.
+#[test]
+fn what_is_wrong_with_one_is_not_found_with_the_next() {
+    let p = Pair::<Rc>::new();
+    let cq = p.dev.ctx.create_cq(30).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    let qp = p.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let stranger = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 64).unwrap();
+    let mut qp = Rc::up(qp, &p.dev, p.b.qp_num(), &Wish::new());
+    let mut slots = SendSlots::<3>::new();
+    let mut list = qp.send_list(&mut slots);
+    list.push(Send::new(filled(&p.pool, &[0]))).unwrap();
+    list.push(Send::new(filled(&p.pool, &[1]))).unwrap();
+    assert!(list.push(Send::new(stranger.take().unwrap())).unwrap_err().is_full());
+    let error = list.push(Send::new(filled(&p.pool, &[2]))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 3, room: 2 });
+    drop((error, list));
+    assert_eq!((stranger.available(), p.pool.available()), (1, 40));
+}
