@@ -4,8 +4,10 @@
 //! not only while an event waits, but also while there is work: whoever wakes calls a verb, and the
 //! fabric goes on.
 
+#![allow(unsafe_code)] // One system call that std does not offer.
+
 use std::ffi::c_int;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
@@ -40,10 +42,24 @@ impl Signal {
 
     pub(super) fn lower(&mut self) {
         if self.raised {
-            // The byte is there, so this does not block.
-            let _ = self.signal.read(&mut [0]);
+            self.take();
             self.raised = false;
         }
+    }
+
+    /// Takes the byte, which is there unless the program took it: the descriptor can be read by who likes.
+    #[cfg(not(miri))]
+    fn take(&mut self) {
+        let mut byte = 0u8;
+        let at = (&raw mut byte).cast();
+        // SAFETY: a system call on an open descriptor, with room for one byte.
+        unsafe { libc::recv(self.fd(), at, 1, libc::MSG_DONTWAIT) };
+    }
+
+    /// As Miri has it.
+    #[cfg(miri)]
+    fn take(&mut self) {
+        let _ = std::io::Read::read(&mut self.signal, &mut [0]);
     }
 
     /// Nothing is there to take. If there is work left, who watches for a change must see one.
