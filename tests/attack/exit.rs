@@ -1,0 +1,163 @@
+//! Processes that end with work outstanding, threads that do, and programs that are started meanwhile.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, abort, exit};
+use std::sync::Mutex;
+use std::{env, fs, thread};
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+profile! { OnSrq { receive: SharedRq } }
+
+const HOW: &str = "PROVERBS_ATTACK_EXIT";
+
+/// Everything that can be outstanding, on every transport, and never completes.
+fn busy() -> (Pool, Box<dyn Any + std::marker::Send>) {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(20, 64).unwrap();
+    let channel = dev.ctx.create_comp_channel().unwrap();
+    let mut cq = dev.ctx.create_cq_on::<Buf>(60, &channel).unwrap();
+    let region = pd.register::<RemoteAll>(64).unwrap();
+    let nobody = 0xfffff0;
+
+    let ring = pd.create_qp::<Rc, Ring>(&cq, &cq, wish.depth).unwrap();
+    let mut ring = Rc::up(ring, &dev, nobody, &wish);
+    ring.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    let _ = ring.post_send_unsignaled(Send::new(filled(&pool, b"never told of"))).unwrap();
+    ring.post_send(Send::new(filled(&pool, b"nobody"))).unwrap();
+
+    let uc = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+    let mut uc = Uc::up(uc, &dev, nobody, &wish);
+    uc.post_recv(Recv::new(poisoned(&pool))).unwrap();
+
+    let feed = pd.create_pool(4, 128).unwrap();
+    let mut srq = pd.create_srq::<Ud, Buf, Max<1>, ()>(&feed).unwrap();
+    let ud = pd.create_qp_on_srq::<Ud, OnSrq, _>(&cq, &cq, &srq, 4).unwrap();
+    let mut ud = Ud::up(ud, &dev, nobody, &wish);
+    let way = ud.way_to(&dev, &pd, nobody);
+    while let Some(buf) = feed.take() {
+        srq.post_srq_recv(Recv::new(buf)).unwrap();
+    }
+    ud.post_send(Send::new(filled(&pool, b"to nobody")).to(way)).unwrap();
+    drop(cq.poll_or_arm(Notify::Any).unwrap());
+    // Parents first, so that only what needs them keeps them.
+    (pool.clone(), Box::new((dev, pd, pool, channel, region, feed, srq, ring, uc, ud, cq)))
+}
+
+/// For what is to be there when the process ends.
+static KEPT: Mutex<Vec<Box<dyn Any + std::marker::Send>>> = Mutex::new(Vec::new());
+
+/// What the test below starts; alone it does nothing.
+#[test]
+#[ignore = "started by a_process_that_ends_with_work_outstanding"]
+fn child() {
+    let Ok(how) = env::var(HOW) else { return };
+    let (_pool, kept) = busy();
+    match how.as_str() {
+        "exit" => exit(7),
+        "abort" => abort(),
+        "return" => KEPT.lock().unwrap().push(kept),
+        "forget" => std::mem::forget(kept),
+        "panic" => panic!("with everything on the stack"),
+        "elsewhere" => {
+            // The process ends while this thread is in the verbs.
+            thread::spawn(|| exit(7));
+            loop {
+                drop(busy());
+            }
+        }
+        other => unreachable!("{other}"),
+    }
+}
+
+/// The kernel's objects of this process, `None` where there are none to be seen.
+fn left_by(pid: u32) -> Option<Vec<String>> {
+    env::var("PROVERBS_DEVICE").ok()?;
+    let mut lines = Vec::new();
+    for kind in ["qp", "cq", "mr", "pd", "cm_id", "ctx", "srq"] {
+        let out = Command::new("rdma").args(["resource", "show", kind]).output().ok()?;
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        lines.extend(text.lines().map(str::to_owned));
+    }
+    let whose = format!(" pid {pid} ");
+    lines.retain(|line| format!("{line} ").contains(&whose));
+    Some(lines)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn a_process_that_ends_with_work_outstanding() {
+    for (how, code, signal) in [
+        ("exit", Some(7), None),
+        ("abort", None, Some(6)),
+        ("return", Some(0), None),
+        ("forget", Some(0), None),
+        ("panic", Some(101), None),
+        ("elsewhere", Some(7), None),
+    ] {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["exit::child", "--exact", "--ignored", "--quiet"])
+            .env(HOW, how)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let status = child.wait().unwrap();
+        assert_eq!((status.code(), status.signal()), (code, signal), "{how}");
+        if let Some(left) = left_by(pid) {
+            assert!(left.is_empty(), "{how} leaves {left:?} with the kernel");
+        }
+    }
+}
+
+/// What a thread keeps for itself goes when the thread does, with work outstanding: everything is home then.
+#[test]
+fn a_thread_that_ends_with_work_outstanding() {
+    thread_local! {
+        static MINE: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    }
+    let pool = thread::spawn(|| {
+        let (pool, kept) = busy();
+        MINE.set(Some(kept));
+        pool
+    });
+    let pool = pool.join().unwrap();
+    assert_eq!(pool.available(), 20);
+    pool.destroy().unwrap();
+}
+
+/// Between fork and exec a child shares this process's pages; what the device writes then must reach this
+/// process all the same (R17.4).
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn programs_started_while_messages_come() {
+    let mut p = Pair::<Rc>::new();
+    let me = fs::metadata("/proc/self").unwrap().uid();
+    thread::scope(|scope| {
+        let starter = scope.spawn(move || {
+            for _ in 0..10 {
+                // With a user id, std forks, instead of spawning without pages of its own.
+                let status = Command::new("true").uid(me).status().unwrap();
+                assert!(status.success());
+            }
+        });
+        let mut round = 0u8;
+        while round == 0 || !starter.is_finished() {
+            round = round.wrapping_add(1).max(1);
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(Send::new(filled(&p.pool, &[round; 64]))).unwrap();
+            let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+            assert_eq!(got.data(), [round; 64]);
+            poll(&p.dev, &mut p.ca, 1);
+        }
+    });
+    assert_eq!(p.pool.available(), 40);
+}
