@@ -28,27 +28,56 @@ pub enum Place {
     Forgotten,
 }
 
+/// Where buffers are, and behind them pieces of the region that is open: a piece that nobody has is at home.
 #[derive(Default)]
-pub struct Places(Vec<Option<Place>>);
+pub struct Places {
+    all: Vec<Place>,
+    buffers: usize,
+}
+
+/// How many pieces there are.
+pub const PIECES: usize = 16;
+/// The length of the first; each is longer by one, which tells them apart.
+pub const SHORTEST: usize = 20;
 
 impl Places {
     pub fn new(buffers: usize) -> Places {
-        Places(vec![Some(Place::Home); buffers])
+        Places { all: vec![Place::Home; buffers + PIECES], buffers }
+    }
+
+    /// The number of the piece that is so long.
+    pub fn piece(&self, len: usize) -> u32 {
+        (self.buffers + len - SHORTEST) as u32
+    }
+
+    /// A piece that nobody has, and which of the pieces it is.
+    pub fn free_piece(&self) -> Option<(u32, usize)> {
+        let i = (0..PIECES).find(|i| self.all[self.buffers + i] == Place::Home)?;
+        Some(((self.buffers + i) as u32, i))
+    }
+
+    pub fn is_piece(&self, wr: &Wr) -> bool {
+        wr.buffers.first().is_some_and(|&first| first as usize >= self.buffers)
+    }
+
+    /// Whether something was forgotten, a piece too.
+    pub fn any_forgotten(&self) -> bool {
+        self.all.contains(&Place::Forgotten)
     }
 
     pub fn of(&self, buffer: u32) -> Place {
-        self.0[buffer as usize].unwrap_or(Place::Forgotten)
+        self.all[buffer as usize]
     }
 
     pub fn go(&mut self, buffer: u32, from: Place, to: Place) -> Check {
         let is = self.of(buffer);
         hold!(is == from, "buffer {buffer} goes from {from:?} to {to:?}, and is in {is:?}");
-        self.0[buffer as usize] = Some(to);
+        self.all[buffer as usize] = to;
         Ok(())
     }
 
     pub fn count(&self, place: Place) -> usize {
-        self.0.iter().filter(|&&is| is == Some(place)).count()
+        self.all[..self.buffers].iter().filter(|&&is| is == place).count()
     }
 }
 
@@ -87,6 +116,10 @@ pub struct Life {
     pub withheld: (usize, usize),
     pub send_cq: usize,
     pub recv_cq: usize,
+    /// What it booked on which completion queue.
+    pub booked: Vec<(usize, usize)>,
+    /// The program forgot the queue pair, which goes on.
+    pub forgotten: bool,
 }
 
 /// A message on its way to a queue pair.

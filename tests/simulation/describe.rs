@@ -29,13 +29,24 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let atomic = matches!(what, What::Swap | What::Add);
         let writes = matches!(what, What::Write | What::WriteImm);
         match data {
-            Carrier::Inline | Carrier::Shared if fetches => data = Carrier::Buf,
+            Carrier::Inline | Carrier::Shared | Carrier::Open if fetches => data = Carrier::Buf,
+            Carrier::Open if !T::RELIABLE && writes => data = Carrier::Buf,
             Carrier::Empty | Carrier::Pair if atomic => data = Carrier::Buf,
             _ => {}
         }
         let number = self.next;
         let mut len = usize::from(work.len);
-        if atomic {
+        let piece = if data == Carrier::Open { self.places.free_piece() } else { None };
+        if data == Carrier::Open && piece.is_none() {
+            data = Carrier::Buf;
+        }
+        if data == Carrier::Pair && self.config.short {
+            // More than one buffer holds.
+            len *= 2;
+        }
+        if let Some((_, i)) = piece {
+            len = SHORTEST + i;
+        } else if atomic {
             len = 8;
         } else if data == Carrier::Empty {
             len = 0;
@@ -69,6 +80,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let payload = match data {
             Carrier::Empty => Payload::Empty,
             Carrier::Inline => Payload::Inline,
+            Carrier::Open => {
+                let (number, i) = piece.expect("a piece was found");
+                buffers.push(number);
+                self.places.go(number, Place::Home, Place::Program)?;
+                self.open.write_at(i * PIECE, &bytes).expect("inside");
+                Payload::Open(self.open.piece(i * PIECE, len).expect("inside"))
+            }
             Carrier::Buf | Carrier::Shared => {
                 let Some(mut buf) = self.take_buffer()? else { return Ok(None) };
                 buffers.push(*buf.context());

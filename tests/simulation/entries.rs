@@ -72,8 +72,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 }
 
 /// An entry and the numbers of its buffers; a shared one has none to be seen.
-pub fn numbered(entry: Option<Held>) -> (Option<Held>, Vec<u32>) {
+pub fn numbered(entry: Option<Held>, places: &Places) -> (Option<Held>, Vec<u32>) {
     match entry {
+        Some(AnyBuf::Open(piece)) => {
+            let ids = vec![places.piece(piece.len())];
+            (Some(AnyBuf::Open(piece)), ids)
+        }
         Some(AnyBuf::Buf(buf)) => {
             let ids = vec![*buf.context()];
             (Some(AnyBuf::Buf(buf)), ids)

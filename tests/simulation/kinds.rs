@@ -30,6 +30,7 @@ pub trait Kind: Profile<Entry = Held> {
 pub enum Receive {
     Buf(Numbered),
     Pair([Numbered; 2]),
+    Nothing,
 }
 
 macro_rules! kind {
@@ -90,6 +91,10 @@ macro_rules! receive_list {
                     let $wr = Recv::new(pair);
                     $one
                 }
+                Receive::Nothing => {
+                    let $wr = Recv::empty();
+                    $one
+                }
             };
         }
         let bufs = receives.len() == 2 && receives.iter().all(|r| matches!(r, Receive::Buf(_)));
@@ -108,6 +113,7 @@ macro_rules! receive_list {
             match receive {
                 Receive::Buf(buf) => list.push(Recv::new(buf))?,
                 Receive::Pair(pair) => list.push(Recv::new(pair))?,
+                Receive::Nothing => list.push(Recv::empty())?,
             }
         }
         list.post()

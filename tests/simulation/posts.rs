@@ -121,7 +121,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         };
         let must: Vec<u32> = wrs[accepted..]
             .iter()
-            .flat_map(|wr| if wr.is_shared { vec![u32::MAX] } else { wr.buffers.clone() })
+            .flat_map(|wr| match wr.is_shared || self.places.is_piece(wr) {
+                true => vec![u32::MAX],
+                false => wr.buffers.clone(),
+            })
             .collect();
         // A list that is full gives back the one that did not fit; those before go home.
         let is_list = matches!(kind, PostErrorKind::QueueFull { .. }) && n > 1;
@@ -167,7 +170,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
     }
 
-    pub fn receive(&mut self, slot: usize, form: Form, pairs: &[bool]) -> Check {
+    pub fn receive(&mut self, slot: usize, form: Form, into: &[Into]) -> Check {
         use Any::*;
         if !P::SHARED && !matches!(self.qps[slot].any, Init(_) | Rtr(_) | Rts(_) | Sqd(_) | Sqe(_))
         {
@@ -181,8 +184,14 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         } else {
             8
         };
-        for &pair in pairs.iter().take(most) {
-            let pair = pair && form != Form::Chain;
+        for &into in into.iter().take(most) {
+            let may_be_nothing = self.config.bufferless && self.config.short && !P::SHARED;
+            if into == Into::Nothing && may_be_nothing && form != Form::Chain {
+                receives.push(Receive::Nothing);
+                wrs.push(self.receive_wr(Vec::new()));
+                continue;
+            }
+            let pair = into == Into::Pair && form != Form::Chain;
             let Some(a) = self.take_buffer()? else { break };
             let b = if pair { self.take_buffer()? } else { None };
             let receive = match b {
@@ -192,6 +201,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             let buffers = match &receive {
                 Receive::Buf(buf) => vec![*buf.context()],
                 Receive::Pair([a, b]) => vec![*a.context(), *b.context()],
+                Receive::Nothing => Vec::new(),
             };
             receives.push(receive);
             wrs.push(self.receive_wr(buffers));

@@ -73,6 +73,8 @@ pub struct Config {
     /// Whether work requests without a buffer are posted; then a reset is settled at once, because
     /// nothing but their order tells their completions apart.
     pub bufferless: bool,
+    /// Whether messages are sent that are longer than some receives, and receives without a buffer posted.
+    pub short: bool,
     pub script_seed: u64,
     pub faults: Vec<Chance>,
 }
@@ -91,7 +93,14 @@ impl Config {
                 if dice.one_in(3) {
                     let rare = matches!(fault, Fault::BreakCq | Fault::NeverReady);
                     let often = 4 + dice.below(60);
-                    faults.push(Chance(fault, if rare { often * 20 } else { often }));
+                    // Few of its occasions come.
+                    let common = matches!(fault, Fault::FlushLate { .. });
+                    let often = match (rare, common) {
+                        (true, _) => often * 20,
+                        (_, true) => 1 + often % 3,
+                        _ => often,
+                    };
+                    faults.push(Chance(fault, often));
                 }
             }
         }
@@ -105,6 +114,7 @@ impl Config {
             rnr_retry: [None, None, Some(0), Some(1), Some(3)][dice.below(5) as usize],
             timeout: !dice.one_in(3),
             bufferless: dice.one_in(2),
+            short: dice.one_in(4),
             script_seed: dice.seed(),
             faults,
         }
@@ -120,7 +130,7 @@ impl Config {
     }
 }
 
-const ALL: [Fault; 17] = [
+const ALL: [Fault; 18] = [
     Fault::Lose,
     Fault::Duplicate,
     Fault::Delay { runs: 1 },
@@ -132,6 +142,7 @@ const ALL: [Fault; 17] = [
     Fault::Fail(WcStatus::LocProt),
     Fault::Fail(WcStatus::General),
     Fault::ToError,
+    Fault::FlushLate { runs: 30 },
     Fault::Refuse { errno: 12 },
     Fault::Refuse { errno: 22 },
     Fault::OutcomeUnknown { errno: 22, taken: true },
@@ -151,7 +162,7 @@ pub enum Step {
     Receive {
         qp: u8,
         form: Form,
-        pairs: Vec<bool>,
+        into: Vec<Into>,
     },
     Poll {
         cq: u8,
@@ -197,6 +208,10 @@ pub enum Step {
     Reclaim {
         cq: u8,
     },
+    /// It leaks, and goes on.
+    Forget {
+        qp: u8,
+    },
     /// The device fails by itself.
     Fail {
         qp: u8,
@@ -214,6 +229,14 @@ pub enum Form {
     List,
     /// Put together, and dropped.
     DroppedList,
+}
+
+/// What a receive fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Into {
+    Buf,
+    Pair,
+    Nothing,
 }
 
 /// What becomes of a completion's entry.
@@ -251,6 +274,7 @@ pub enum Carrier {
     Buf,
     Pair,
     Shared,
+    Open,
     Inline,
     Empty,
 }
@@ -264,12 +288,13 @@ fn work(dice: &mut Dice) -> Work {
         Carrier::Buf,
         Carrier::Pair,
         Carrier::Shared,
+        Carrier::Open,
         Carrier::Inline,
         Carrier::Empty,
     ];
     Work {
         what: what[dice.below(9) as usize],
-        data: data[dice.below(7) as usize],
+        data: data[dice.below(8) as usize],
         len: dice.below(121) as u8,
         at: dice.below(64) as u8,
         flag: dice.one_in(3),
@@ -293,7 +318,9 @@ pub fn step(dice: &mut Dice) -> Step {
         28..52 => {
             let form = [Form::One, Form::Chain, Form::List][dice.below(3) as usize];
             let n = if form == Form::One { 1 } else { 1 + dice.below(5) };
-            Step::Receive { qp, form, pairs: (0..n).map(|_| dice.one_in(5)).collect() }
+            let into = [Into::Pair, Into::Nothing, Into::Buf, Into::Buf, Into::Buf, Into::Buf];
+            let into = (0..n).map(|_| into[dice.below(6) as usize]).collect();
+            Step::Receive { qp, form, into }
         }
         52..82 => {
             let then = match dice.below(200) {
@@ -316,6 +343,7 @@ pub fn step(dice: &mut Dice) -> Step {
         96 => Step::Reclaim { cq },
         97 if dice.one_in(3) => Step::Fail { qp },
         98 => Step::Arm { cq },
+        99 if dice.one_in(6) => Step::Forget { qp },
         _ => Step::LetGo,
     }
 }

@@ -16,7 +16,7 @@ use crate::world::{Tally, World};
 pub struct Figures {
     pub tally: Tally,
     pub worlds: u64,
-    pub injected: [u64; 12],
+    pub injected: [u64; 13],
 }
 
 impl Figures {
@@ -28,6 +28,8 @@ impl Figures {
         a.lost_unreliable += b.lost_unreliable;
         a.reclaimed += b.reclaimed;
         a.refused += b.refused;
+        a.short += b.short;
+        a.forgotten += b.forgotten;
         self.worlds += other.worlds;
         for (sum, one) in self.injected.iter_mut().zip(other.injected) {
             *sum += one;
@@ -40,14 +42,18 @@ impl Figures {
     }
 
     pub fn json(&self, seed: u64) -> String {
-        let Tally { steps, completions, bytes, lost_unreliable, reclaimed, refused } = self.tally;
+        let Tally { steps, completions, bytes, lost_unreliable, reclaimed, refused, .. } =
+            self.tally;
         let faults: Vec<String> =
             self.faults().map(|(name, n)| format!("\"{name}\": {n}")).collect();
         format!(
             "{{\"seed\": {seed}, \"steps\": {steps}, \"worlds\": {}, \"completions\": {completions}, \
              \"bytes\": {bytes}, \"lost_unreliable\": {lost_unreliable}, \
-             \"reclaimed\": {reclaimed}, \"refused\": {refused}, \"faults\": {{{}}}}}",
+             \"reclaimed\": {reclaimed}, \"refused\": {refused}, \"short\": {}, \"forgotten\": {}, \
+             \"faults\": {{{}}}}}",
             self.worlds,
+            self.tally.short,
+            self.tally.forgotten,
             faults.join(", ")
         )
     }
@@ -63,6 +69,7 @@ impl fmt::Display for Figures {
             t.bytes, t.lost_unreliable
         )?;
         writeln!(f, "{} posts refused, {} entries reclaimed", t.refused, t.reclaimed)?;
+        writeln!(f, "{} receives too short, {} queue pairs forgotten", t.short, t.forgotten)?;
         for (name, n) in self.faults() {
             writeln!(f, "{n:>9} x {name}")?;
         }
@@ -135,28 +142,40 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
         world.reclaim(at)?;
     }
     world.check()?;
-    // What is left in the shared receive queue comes back when that is gone.
+    // What is left in the shared receive queue comes back when that is gone, for which no queue pair may be left.
     world.srq = AnySrq::None;
+    let leaked = world.lives.values().any(|life| life.forgotten);
+    if !leaked {
+        world.srq_books_on.clear();
+    }
     world.settle()?;
-    let must = world.srq_posted.len();
+    let must = if leaked { 0 } else { world.srq_posted.len() };
     let mut got = 0;
     for cq in &mut world.cqs {
         got += world.pool.reclaim(cq);
     }
     hold!(got == must, "{must} receives were stranded in the shared queue, {got} came back");
+    let to = if leaked { Place::Forgotten } else { Place::Home };
     for wr in std::mem::take(&mut world.srq_posted) {
         for buffer in wr.buffers {
-            world.places.go(buffer, Place::Receives(0), Place::Home)?;
+            world.places.go(buffer, Place::Receives(0), to)?;
+        }
+    }
+    let forgotten = world.lives.iter().filter(|(_, life)| life.forgotten);
+    let with_them = forgotten.flat_map(|(&id, life)| life.recvs.iter().map(move |wr| (id, wr)));
+    for (id, wr) in with_them {
+        for &buffer in &wr.buffers {
+            world.places.go(buffer, Place::Receives(id), Place::Forgotten)?;
         }
     }
     world.step(&Step::LetGo)?;
     let forgotten = world.places.count(Place::Forgotten);
     let (home, all) = (world.pool.available(), world.pool.count());
     hold!(home + forgotten == all, "{home} of {all} buffers are home, {forgotten} were forgotten");
-    if forgotten == 0 {
-        let World { cqs, channel, regions, pool, pd, dev, .. } = world;
+    if !leaked && !world.places.any_forgotten() {
+        let World { cqs, channel, regions, open, pool, pd, dev, .. } = world;
         pool.destroy().map_err(|refused| refused.error.to_string())?;
-        drop(regions);
+        drop((regions, open));
         for cq in cqs {
             cq.destroy().map_err(|refused| refused.error.to_string())?;
         }

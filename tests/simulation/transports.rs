@@ -15,6 +15,7 @@ macro_rules! source {
             Payload::Buf($d) => $body,
             Payload::Pair($d) => $body,
             Payload::Shared($d) => $body,
+            Payload::Open($d) => $body,
             Payload::Inline | Payload::Empty => {
                 let $d = Empty;
                 $body

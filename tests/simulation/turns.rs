@@ -34,6 +34,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         qp.qpn = each!(&any, qp => qp.qp_num(), 0);
         (qp.any, qp.way, qp.peer) = (any, way, 0);
         self.begin_life(slot);
+        let (send_cq, recv_cq) = (self.qps[slot].send_cq, self.qps[slot].recv_cq);
+        // And a drain's sentinel.
+        let sends = depth.send as usize + 1;
+        self.life(slot).booked = vec![(send_cq, sends), (recv_cq, depth.recv as usize)];
+        if P::SHARED {
+            self.srq_books_on.insert(recv_cq);
+        }
     }
 
     pub fn advance(&mut self, slot: usize) {
@@ -113,7 +120,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let (qp, ring) = each!(any, qp => qp.reset().expect("to RESET"), return Ok(()));
         self.qps[slot].any = Any::Reset(qp);
         self.end_life(slot, ring, true)?;
+        // The booking goes on.
+        let booked = std::mem::take(&mut self.life(slot).booked);
         self.begin_life(slot);
+        self.life(slot).booked = booked;
         Ok(())
     }
 
@@ -153,6 +163,17 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             }
         }
         self.end_life(slot, Vec::new(), false)
+    }
+
+    /// The queue pair leaks: it goes on to receive, and what it has comes back by completions or not at all. (With
+    /// sends under way nobody could tell what it still does to its peer's memory.)
+    pub fn forget(&mut self, slot: usize) {
+        if matches!(self.qps[slot].any, Any::Gone) || !self.life(slot).sends.is_empty() {
+            return;
+        }
+        self.life(slot).forgotten = true;
+        self.tally.forgotten += 1;
+        std::mem::forget(self.qps[slot].any.take());
     }
 
     pub fn drain(&mut self, slot: usize) -> Check {
@@ -218,7 +239,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     /// An entry of the queue pair that is drained: of its sends, or of its receives, the oldest.
     fn drained(&mut self, slot: usize, entry: Held) -> Check {
         let id = self.qps[slot].life;
-        let (entry, ids) = numbered(Some(entry));
+        let (entry, ids) = numbered(Some(entry), &self.places);
         let Some(entry) = entry else { return Ok(()) };
         // A shared buffer has no number to be seen; it can only be a send.
         let of_receives =
@@ -276,14 +297,14 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             let here = life.send_cq == at || life.recv_cq == at;
             let gone =
                 self.qps[life.slot].life != id || matches!(self.qps[life.slot].any, Any::Gone);
-            if !here || !gone || !life.pending.is_empty() {
+            if !here || !gone || life.forgotten || !life.pending.is_empty() {
                 continue;
             }
             for (queue, place) in
                 [(&mut life.sends, Place::Sends(id)), (&mut life.recvs, Place::Receives(id))]
             {
                 for wr in queue.drain(..) {
-                    if wr.is_shared {
+                    if wr.is_shared || self.places.is_piece(&wr) {
                         lent += 1;
                     } else if !wr.buffers.is_empty() {
                         must += 1;

@@ -46,6 +46,7 @@ pub enum Payload {
     Buf(Numbered),
     Pair([Numbered; 2]),
     Shared(SharedBuf),
+    Open(OpenBuf),
     Inline,
     Empty,
 }
@@ -122,6 +123,7 @@ fn post_srq<T: SharesReceives>(srq: &mut Srq<T>, receives: Vec<Receive>, chain: 
         match receive {
             Receive::Buf(buf) => srq.post_srq_recv(Recv::new(buf))?,
             Receive::Pair(pair) => srq.post_srq_recv(Recv::new(pair))?,
+            Receive::Nothing => unreachable!("a shared queue's receives have a buffer"),
         }
     }
     Ok(())

@@ -1,11 +1,12 @@
 //! A world: devices, queues and buffers, the model beside them, and the steps that move both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proverbs::loopback::{Fabric, Fault, Injected};
 use proverbs::*;
 
 use crate::books::*;
+use crate::describe::PIECE;
 use crate::program::*;
 use crate::support::{Device, Wish};
 use crate::wire::*;
@@ -24,6 +25,10 @@ pub struct Tally {
     pub lost_unreliable: u64,
     pub reclaimed: u64,
     pub refused: u64,
+    /// Receives that failed because a message was longer.
+    pub short: u64,
+    /// Queue pairs that were forgotten.
+    pub forgotten: u64,
 }
 
 pub struct Qp<T: Transport, P: Profile> {
@@ -47,9 +52,13 @@ pub struct World<T: Wire<P>, P: Kind> {
     pub srq: AnySrq,
     pub srq_poisoned: bool,
     pub srq_posted: Vec<Wr>,
+    /// The completion queues that it has booked room on.
+    pub srq_books_on: BTreeSet<usize>,
     pub cqs: Vec<Cq>,
     pub channel: Option<CompletionChannel>,
     pub regions: Vec<(MemoryRegion<RemoteAll>, Region)>,
+    /// What is sent from by the piece.
+    pub open: MemoryRegion<RemoteRead>,
     pub pool: Pool<u32>,
     pub pd: ProtectionDomain,
     pub dev: Device,
@@ -85,6 +94,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let regions = (0..config.pairs * 2)
             .map(|_| (pd.register(REGION).expect("a region"), Region::new(REGION)))
             .collect();
+        let open = pd.register(PIECES * PIECE).expect("a region");
         let mut world = World {
             config: config.clone(),
             wish,
@@ -93,9 +103,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             srq,
             srq_poisoned: false,
             srq_posted: Vec::new(),
+            srq_books_on: BTreeSet::new(),
             cqs,
             channel: Some(channel),
             regions,
+            open,
             pool,
             pd,
             dev,
@@ -135,7 +147,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.tally.steps += 1;
         match step {
             Step::Send { qp: at, form, work } => self.send(qp(*at), *form, work)?,
-            Step::Receive { qp: at, form, pairs } => self.receive(qp(*at), *form, pairs)?,
+            Step::Receive { qp: at, form, into } => self.receive(qp(*at), *form, into)?,
             Step::Poll { cq: at, most, then } => {
                 self.poll(cq(*at), usize::from(*most) + 1, *then)?;
             }
@@ -176,6 +188,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                     self.create(at);
                 }
             }
+            Step::Forget { qp: at } => self.forget(qp(*at)),
             Step::Reclaim { cq: at } => self.reclaim(cq(*at))?,
             Step::Fail { qp: at } => {
                 let at = qp(*at);
@@ -240,6 +253,19 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         for slot in 0..self.qps.len() {
             self.check_credits(slot)?;
         }
+        (0..self.cqs.len()).try_for_each(|at| self.check_bookings(at))
+    }
+
+    /// Who may still complete into a queue has booked room there, and nobody else.
+    fn check_bookings(&self, at: usize) -> Check {
+        let lives = self.lives.values().flat_map(|life| &life.booked);
+        let mut booked: usize = lives.filter(|(cq, _)| *cq == at).map(|(_, room)| room).sum();
+        if self.srq_books_on.contains(&at) {
+            booked += self.config.buffers;
+        }
+        let cq = &self.cqs[at];
+        let is = (cq.capacity() - cq.unbooked()) as usize;
+        hold!(is == booked, "CQ {at}: {is} are booked by its count, {booked} by ours");
         Ok(())
     }
 
