@@ -10,6 +10,44 @@ use crate::support::*;
 profile! { OnSrq { receive: SharedRq } }
 profile! { Ring { signaling: Selective } }
 
+/// What must not leave its thread: contexts that may not, in every handle that could take them along, and what
+/// moves counters that have one writer.
+mod stays {
+    use std::cell::Cell;
+    use std::rc::Rc as Counted;
+
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+    use super::*;
+
+    type Local = Counted<()>;
+    profile! { LocalHandles { entry: Buf<Counted<()>> } }
+    profile! { LocalRing { entry: AnyBuf<Counted<()>>, signaling: Selective } }
+
+    assert_not_impl_any!(Buf<Local>: std::marker::Send, Sync);
+    assert_not_impl_any!(BufList<Local>: std::marker::Send, Sync);
+    assert_not_impl_any!(AnyBuf<Local>: std::marker::Send, Sync);
+    assert_not_impl_any!(Pool<Local>: std::marker::Send, Sync);
+    assert_not_impl_any!(CompletionQueue<Buf<Local>>: std::marker::Send, Sync);
+    assert_not_impl_any!(QueuePair<Rc, Rts, LocalHandles>: std::marker::Send, Sync);
+    assert_not_impl_any!(QueuePair<Rc, Rts, LocalRing>: std::marker::Send, Sync);
+    assert_not_impl_any!(SharedReceiveQueue<Rc, Buf<Local>>: std::marker::Send, Sync);
+    assert_not_impl_any!(Rejected<Buf<Local>>: std::marker::Send, Sync);
+    assert_not_impl_any!(PostError<Buf<Local>>: std::marker::Send, Sync);
+    // A context that may move but not be shared: the pool gives each to one holder.
+    assert_not_impl_any!(Buf<Cell<u8>>: Sync);
+    assert_impl_all!(Pool<Cell<u8>>: std::marker::Send, Sync);
+    // Completions move counters, and releases move rings, of the thread that polls.
+    assert_not_impl_any!(Completion<'static, Buf>: std::marker::Send, Sync);
+    assert_not_impl_any!(Completions<'static, Buf>: std::marker::Send, Sync);
+    assert_not_impl_any!(Released<'static, Buf>: std::marker::Send, Sync);
+    assert_not_impl_any!(SendList<'static, Rc, DefaultProfile, 1>: std::marker::Send, Sync);
+    assert_not_impl_any!(CompletionQueue: Sync);
+    assert_not_impl_any!(QueuePair<Rc, Rts>: Sync);
+    assert_impl_all!(QueuePair<Rc, Rts>: std::marker::Send);
+    assert_impl_all!(CompletionQueue: std::marker::Send);
+}
+
 const ROUNDS: usize = if cfg!(miri) { 4 } else { 200 };
 
 /// One thread resets a queue pair again and again while another polls its completion queue empty: the booking must

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Group};
 use crate::soft_roce::{self, Guest};
+use crate::test::FEATURES;
 use crate::{Outcome, cargo, figures};
 
 #[derive(clap::Args)]
@@ -52,7 +53,7 @@ pub fn main(args: Args) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut all = vec!["test", "--quiet", "--release", "--test", "load", "--"];
+    let mut all = BUILD.to_vec();
     all.extend(options);
     if args.record {
         let command =
@@ -81,7 +82,9 @@ pub fn soak(args: SoakArgs) -> Outcome {
 /// Runs a test of this name in a guest, and gives what it printed.
 pub fn in_guest(test: &str, options: &[&str], timeout: Duration) -> Result<String> {
     setup::ensure(&[Group::Guest])?;
-    let built = cargo::executables("Building the test", &["test", "--no-run", "--test", test])?;
+    // The features of `cargo xtask test`, so that they share a build.
+    let build = ["test", "--no-run", "--features", FEATURES, "--test", test];
+    let built = cargo::executables("Building the test", &build)?;
     let found = built.iter().find(|(name, _)| name == test);
     let path = found.with_context(|| format!("cargo built no `{test}`"))?.1.display().to_string();
     let printed = soft_roce::out_dir()?.join(test);
@@ -98,8 +101,10 @@ pub fn in_guest(test: &str, options: &[&str], timeout: Duration) -> Result<Strin
     }
 }
 
+const BUILD: [&str; 7] = ["test", "--quiet", "--features", FEATURES, "--test", "load", "--"];
+
 /// What `cargo xtask test` runs.
 pub fn quick() -> Result<()> {
     let options = ["--queue-pairs", "1000", "--messages", "50000"];
-    cargo::run(&[&["test", "--quiet", "--test", "load", "--"][..], &options].concat())
+    cargo::run(&[&BUILD[..], &options].concat())
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::setup::{self, Group};
+use crate::test::FEATURES;
 use crate::{Outcome, cargo, figures};
 
 #[derive(clap::Args)]
@@ -27,7 +28,7 @@ pub fn main(args: Args) -> Outcome {
     setup::ensure(&[Group::Build])?;
     let (steps, seed) = (args.steps.to_string(), args.seed.to_string());
     let world = args.world.map(|world| world.to_string());
-    let mut all = vec!["test", "--quiet", "--release", "--test", "simulation", "--"];
+    let mut all = BUILD.to_vec();
     all.extend(["--steps", &steps, "--seed", &seed]);
     if let Some(world) = &world {
         all.extend(["--world", world]);
@@ -41,7 +42,10 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `cargo xtask test` runs: with debug assertions, which cost less than another build.
+/// With debug assertions, which cost less than another build than that of `cargo xtask test`.
+const BUILD: [&str; 7] = ["test", "--quiet", "--features", FEATURES, "--test", "simulation", "--"];
+
+/// What `cargo xtask test` runs.
 pub fn quick() -> Result<()> {
-    cargo::run(&["test", "--quiet", "--test", "simulation", "--", "--steps", "1000000"])
+    cargo::run(&[&BUILD[..], &["--steps", "1000000"]].concat())
 }
