@@ -48,6 +48,19 @@ fn one_chain_of_every_opcode() {
 }
 
 #[test]
+fn names_in_the_macros_are_not_the_programs() {
+    let mut p = Pair::<Rc>::new();
+    let [__post, __wr0, __slot0, __at0] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
+    let receives = post_recv!(p.b, [Recv::new(__at0), Recv::new(__post)]);
+    receives.unwrap();
+    post_send!(p.a, [Send::new(__slot0), Send::new(__wr0)]).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 2).into_iter().map(|done| done.sent().entry.unwrap());
+    assert_eq!(labels(sent), [2, 1]);
+    let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(|done| done.received().entry.unwrap());
+    assert_eq!(labels(got), [2, 1]);
+}
+
+#[test]
 fn a_full_queue_gives_everything_back_in_order() {
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);

@@ -49,9 +49,9 @@ const CHANGES: [(&str, &str, &str, &str); 17] = [
     ),
     (
         EXPAND,
-        "the entries are the wrong way round",
+        "the first entry is not given up",
         "(0..count).map(|i| name(\"pending\", i))",
-        "(0..count).rev().map(|i| name(\"pending\", i))",
+        "(1..count).map(|i| name(\"pending\", i))",
     ),
     (
         EXPAND,
@@ -59,12 +59,12 @@ const CHANGES: [(&str, &str, &str, &str); 17] = [
         "match (#request,) {",
         "match (unsafe { #request },) {",
     ),
-    (EXPAND, "the `unsafe` is the user's", "unsafe { #post.#finish(", "\u{0}"),
+    (EXPAND, "names are the user's", "unsafe { #post.#finish(", "\u{0}"),
     (
         EXPAND,
         "an error is not at its element",
-        "quote_spanned!(here=> #first.#field)",
-        "quote_spanned!(site=> #first.#field)",
+        "Ident::new(&wr.to_string(), here)",
+        "Ident::new(&wr.to_string(), site)",
     ),
     (
         EXPAND,
