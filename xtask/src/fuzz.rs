@@ -21,7 +21,7 @@ const TARGETS: [&str; 4] = ["endpoint", "pingpong_record", "rping_message", "rem
 pub fn main(args: Args) -> Outcome {
     setup::ensure(&[setup::Group::Build, setup::Group::Fuzz])?;
     setup::nightly()?;
-    setup::cargo_fuzz()?;
+    setup::cargo_tool("fuzz")?;
     let time = format!("-max_total_time={}", args.seconds);
     let targets = match &args.target {
         Some(target) => vec![target.as_str()],

@@ -3,6 +3,7 @@
 //! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is a
 //! module with an `Args` and a `main(Args) -> Result<ExitCode>`, and one line in each `Command` here.
 
+mod anywhere;
 mod callgrind;
 mod cargo;
 mod chart;
@@ -72,6 +73,8 @@ enum Command {
     Overhead(overhead::Args),
     /// See that every public item is documented, with its errors, an example and where it comes from.
     Docs(docs::Args),
+    /// Compile the crate with the oldest Rust that it names, and for aarch64.
+    Anywhere(anywhere::Args),
     /// See whether the crates could be published today.
     Package(package::Args),
     /// Run random programs on the loopback device and its faults, against a model.
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),
         Command::Docs(args) => docs::main(args),
+        Command::Anywhere(args) => anywhere::main(args),
         Command::Package(args) => package::main(args),
         Command::Simulate(args) => simulate::main(args),
         Command::Differential(args) => differential::main(args),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{Outcome, cargo, paths};
+use crate::{Outcome, cargo, paths, setup};
 
 /// Publishes nothing: packs each crate, and looks at licences and manifests
 #[derive(clap::Args)]
@@ -14,6 +14,13 @@ pub struct Args {
     /// Build what was packed, too: minutes.
     #[arg(long)]
     verify: bool,
+    /// Hold the dependencies against all of deny.toml, advisories too. Installs cargo-deny.
+    #[arg(long)]
+    policy: bool,
+    /// Say what of the interface changed since REV, and which version that takes: minutes. Installs
+    /// cargo-semver-checks.
+    #[arg(long, value_name = "REV")]
+    since: Option<String>,
 }
 
 /// The crates that are published, in that order.
@@ -21,11 +28,29 @@ const CRATES: [&str; 2] = ["proverbs-macros", "proverbs"];
 
 pub fn main(args: Args) -> Outcome {
     check(args.verify)?;
-    println!(
-        "Not looked at here: the interface against the last release (cargo semver-checks; there is none yet), and \
-         advisories (cargo deny check)."
-    );
+    if args.policy {
+        policy()?;
+    }
+    if let Some(rev) = &args.since {
+        interface(rev)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Advisories, bans, licences and sources. The advisories come from their database, if that can be reached.
+fn policy() -> Result<()> {
+    setup::cargo_tool("deny")?;
+    cargo::run(&["deny", "--workspace", "check"]).context(
+        "deny.toml is not met.\nNext: read above; where the advisories cannot be fetched: cargo deny --offline --workspace check",
+    )
+}
+
+/// The public interface, as rustdoc tells it, now and then.
+fn interface(rev: &str) -> Result<()> {
+    setup::cargo_tool("semver-checks")?;
+    cargo::run(&["semver-checks", "-p", "proverbs", "--baseline-rev", rev]).with_context(|| {
+        format!("the interface differs from {rev}'s in more than the version says.\nNext: raise the version, or mend what is listed")
+    })
 }
 
 pub fn check(verify: bool) -> Result<()> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::miri::{self, Model};
 use crate::setup::{self, Group};
-use crate::{Outcome, cargo, load, machine_code, overhead, package, rules, simulate, ui};
+use crate::{Outcome, anywhere, cargo, load, machine_code, overhead, package, rules, simulate, ui};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,6 +37,8 @@ enum Part {
     Doc,
     /// Licences and manifests, and packing the crates that are published.
     Package,
+    /// The oldest Rust that the crate names, and aarch64.
+    Anywhere,
     /// What must not compile, and what it says.
     Ui,
     /// The rule book against its proofs, and the truth tables.
@@ -58,7 +60,7 @@ enum Part {
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 13] = [
+const ALL: [Part; 14] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
@@ -66,6 +68,7 @@ const ALL: [Part; 13] = [
     Part::Simulation,
     Part::Doc,
     Part::Package,
+    Part::Anywhere,
     Part::Ui,
     Part::Rules,
     Part::MachineCode,
@@ -136,6 +139,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         }
         Part::Doc => doc(),
         Part::Package => package::check(false),
+        Part::Anywhere => anywhere::check(),
         Part::Ui => ui::run(false),
         Part::Rules => {
             rules::check()?;

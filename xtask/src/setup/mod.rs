@@ -108,15 +108,27 @@ pub fn nightly() -> Result<()> {
         .run("Adding nightly components")
 }
 
-/// Installs cargo-fuzz, if it is not there.
-pub fn cargo_fuzz() -> Result<()> {
-    if Cmd::new("cargo").args(["fuzz", "--version"]).succeeds() {
+/// Sees that there is a toolchain of this version.
+pub fn toolchain(version: &str) -> Result<()> {
+    if Cmd::new("rustup").args(["run", version, "rustc", "--version"]).succeeds() {
         return Ok(());
     }
+    Cmd::new("rustup")
+        .args(["toolchain", "install", version, "--profile", "minimal"])
+        .hint(format!("install it by hand: rustup toolchain install {version}"))
+        .run("Installing a toolchain")
+}
+
+/// Installs `cargo NAME`, which the package cargo-NAME has, if it is not there. From source: minutes.
+pub fn cargo_tool(name: &str) -> Result<()> {
+    if Cmd::new("cargo").args([name, "--version"]).succeeds() {
+        return Ok(());
+    }
+    let package = format!("cargo-{name}");
     Cmd::new("cargo")
-        .args(["install", "--locked", "cargo-fuzz"])
-        .hint("install it by hand: cargo install cargo-fuzz")
-        .run("Installing cargo-fuzz")
+        .args(["install", "--locked", &package])
+        .hint(format!("install it by hand: cargo install {package}"))
+        .run(format!("Installing {package}"))
 }
 
 pub fn main(_: Args) -> Outcome {
