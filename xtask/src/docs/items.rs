@@ -201,10 +201,10 @@ impl<'a> Walk<'a> {
             let path = self.items[owner].path.clone();
             let name = item.name.clone().unwrap_or_default();
             let index = self.add(item, kind, &path, &name, Some(owner));
-            if let ItemEnum::Variant(variant) = &item.inner {
-                if let VariantKind::Struct { fields, .. } = &variant.kind {
-                    self.parts(fields, index);
-                }
+            if let ItemEnum::Variant(variant) = &item.inner
+                && let VariantKind::Struct { fields, .. } = &variant.kind
+            {
+                self.parts(fields, index);
             }
         }
     }
