@@ -44,7 +44,7 @@ const BOUNDED: [&str; 12] = [
 
 /// Changes that change nothing, and why.
 const EQUIVALENT: [(&str, &str); 3] = [
-    ("`emit`: without `O: Opcode`", "`PostOn` has it as a supertrait"),
+    ("`SendPost::emit`: without `O: Opcode`", "`PostOn` has it as a supertrait"),
     ("`inline`: without `O: InlineOp`", "a private function, called for such opcodes only"),
     ("`inline_slice`: without `O: InlineOp`", "a private function, called for such opcodes only"),
 ];
@@ -149,19 +149,38 @@ fn lost_impls(root: &Path) -> Result<Vec<Mutant>> {
     Ok(lines.map(mutant).collect())
 }
 
+/// The type that an `impl` line is about, without its parameters.
+fn implemented(line: &str) -> &str {
+    let mut depth = 0;
+    let after = line["impl".len()..].find(|c| {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        depth == 0 && c == ' '
+    });
+    let head = after.map_or("", |at| &line["impl".len() + at + 1..]);
+    let of = head.split_once(" for ").map_or(head, |(_, of)| of);
+    of.trim_start_matches(['&', '\'']).split(['<', ' ', '{']).next().unwrap_or(of)
+}
+
 /// Every bound in a where-clause, and the bounds of the constructors' data.
 fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
     let text = read(root, file)?;
     let lines: Vec<&str> = text.lines().collect();
     let mut all = Vec::new();
-    let (mut in_where, mut function) = (false, "");
+    let (mut in_where, mut owner, mut function) = (false, "", String::new());
     for (at, line) in lines.iter().enumerate() {
         let code = line.trim();
         if code.starts_with("//") {
             continue;
         }
+        // Named by type and function, not by line: what else changes in the file is no news of the mutant.
+        if line.starts_with("impl") {
+            owner = implemented(line);
+        } else if *line == "}" {
+            owner = "";
+        }
         if let Some(name) = code.split_once("fn ").map(|(_, name)| name) {
-            function = name.split(['(', '<']).next().unwrap_or(name);
+            let name = name.split(['(', '<']).next().unwrap_or(name);
+            function = if owner.is_empty() { name.to_owned() } else { format!("{owner}::{name}") };
         }
         let mut push = |new: String, lost: &str| {
             let mut changed: Vec<&str> = lines.clone();
@@ -169,7 +188,7 @@ fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
             let ident = |c: char| !c.is_alphanumeric() && c != '_';
             all.push(Mutant {
                 kind: Kind::LostBound,
-                what: format!("{file}:{}, `{function}`: without `{lost}`", at + 1),
+                what: format!("{file}, `{function}`: without `{lost}`"),
                 file,
                 text: changed.join("\n") + "\n",
                 names: lost.split(ident).filter(|w| w.len() > 2).map(str::to_owned).collect(),
@@ -199,4 +218,21 @@ fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::implemented;
+
+    #[test]
+    fn the_type_of_an_impl() {
+        for (line, of) in [
+            ("impl RdmaRead {", "RdmaRead"),
+            ("impl<'d, T: Transport, const G: usize> SendList<'d, T, P, G>", "SendList"),
+            ("impl<T, P: Profile<Entry = Raw>> SendPost<'_, T, P> {", "SendPost"),
+            ("impl<E: Entry> SendBooks<E> for Handles<E> {", "Handles"),
+        ] {
+            assert_eq!(implemented(line), of);
+        }
+    }
 }
