@@ -9,7 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::miri::{self, Model};
 use crate::setup::{self, Group};
-use crate::{Outcome, anywhere, cargo, load, machine_code, overhead, package, rules, simulate, ui};
+use crate::{
+    Outcome, anywhere, cargo, docs, load, machine_code, overhead, package, rules, simulate, ui,
+};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -35,6 +37,8 @@ enum Part {
     Simulation,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
+    /// Whether every public item is documented, with its errors, an example and its source.
+    Docs,
     /// Licences and manifests, and packing the crates that are published.
     Package,
     /// The oldest Rust that the crate names, and aarch64.
@@ -60,13 +64,14 @@ enum Part {
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 14] = [
+const ALL: [Part; 15] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
     Part::Loopback,
     Part::Simulation,
     Part::Doc,
+    Part::Docs,
     Part::Package,
     Part::Anywhere,
     Part::Ui,
@@ -138,6 +143,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             load::quick()
         }
         Part::Doc => doc(),
+        Part::Docs => docs::check(None),
         Part::Package => package::check(false),
         Part::Anywhere => anywhere::check(),
         Part::Ui => ui::run(false),
