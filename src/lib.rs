@@ -70,7 +70,7 @@
 //!
 //! # Where to go on
 //!
-//! New to verbs: [the guide](guide). From C: [each call beside its form here](guide::porting). In front of a long error:
+//! New to verbs: [the guide](guide), which also says what the examples leave out. From C: [each call beside its form here](guide::porting). In front of a long error:
 //! [how to read it](guide::compile_errors). Measuring: [what pays when](guide::performance).
 //!
 //! # The map of the rooms
@@ -109,7 +109,7 @@
 
 extern crate self as proverbs;
 
-pub mod ah;
+mod ah;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;

@@ -1,7 +1,9 @@
 //! The guide: from what a queue pair is to a small key-value store, and pages for who comes from C.
 //!
 //! Read in order if verbs are new to you. Every example here runs, on the [loopback](crate::loopback) device inside the
-//! test program; on hardware, [`Context::open`](crate::Context::open) takes its place.
+//! test program; on hardware, [`Context::open`](crate::Context::open) takes its place. What every example needs is shown once, in
+//! [`queue_pairs`], and left out after that, here and on the pages of the types: `context` is an open device, `pd` a protection
+//! domain of it, `a` and `b` are two connected queue pairs that complete into `cq`, and `pool` has 16 buffers of 256 bytes.
 //!
 //! | page | for |
 //! |---|---|

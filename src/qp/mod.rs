@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // owns the C object
 
 pub(crate) mod ah_table;
-pub mod attr;
+pub(crate) mod attr;
 mod create;
 mod drain;
 mod limit;
