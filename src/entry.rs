@@ -87,11 +87,11 @@ pub trait Entry: sealed::Sealed + Sized + 'static {
 )]
 pub trait Owned: Entry {}
 
-/// No entry: the caller chooses the wr_id and keeps the books. The `unsafe` path, shown at
+/// No entry: the caller chooses the `wr_id` (ibv_post_send(3)) and keeps the books. The `unsafe` path, shown at
 /// [`Sge`](crate::Sge).
 pub enum Raw {}
 
-/// Any buffer: the [`Entry`] of a queue pair that posts several kinds.
+/// Any buffer: the [`Entry`] of a queue pair that posts several kinds (where C has a `wr_id`, ibv_post_send(3)).
 ///
 /// ```
 /// # use proverbs::*;

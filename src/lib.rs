@@ -166,6 +166,8 @@ pub use limits::{Limit, Max};
 pub use mr::*;
 pub use pd::ProtectionDomain;
 pub use profile::*;
+/// Posts several receives with one call of `ibv_post_recv`.
+///
 /// ```
 /// # use proverbs::*;
 /// # let proverbs::guide::Ends { mut b, pool, .. } = proverbs::guide::ends()?;
@@ -175,6 +177,8 @@ pub use profile::*;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub use proverbs_macros::post_recv;
+/// Posts several sends with one call of `ibv_post_send`.
+///
 /// ```
 /// # use proverbs::*;
 /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
@@ -189,6 +193,8 @@ pub use proverbs_macros::post_recv;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub use proverbs_macros::post_send;
+/// Posts several receives of a shared receive queue with one call of `ibv_post_srq_recv`.
+///
 /// ```
 /// # use proverbs::*;
 /// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;

@@ -41,7 +41,7 @@ use crate::remote::{OutOfBounds, RemoteSlice};
 ///
 /// A right that was not granted does not compile:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use proverbs::*;
 /// fn write(readers: RemoteSlice<RemoteRead>) {
 ///     readers.write(); // `RemoteRead` does not grant RDMA WRITE

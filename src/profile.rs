@@ -72,7 +72,7 @@ impl Profile for DefaultProfile {
     type Entry = crate::Buf;
 }
 
-/// Names a profile: what is not said is as in [`DefaultProfile`].
+/// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in [`DefaultProfile`].
 ///
 /// ```
 /// use proverbs::{profile, Selective, SharedRq};

@@ -139,8 +139,8 @@ pub trait PostsReceives {
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::*;
-/// # let proverbs::guide::Ends { mut b, .. } = proverbs::guide::ends().unwrap();
-/// post_srq_recv!(b, [Recv::empty()]); // a queue pair, which has a receive queue of its own
+/// # let proverbs::guide::Ends { mut b, pool, .. } = proverbs::guide::ends().unwrap();
+/// post_srq_recv!(b, [Recv::new(pool.take().unwrap())]); // a queue pair, which has a receive queue of its own
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",

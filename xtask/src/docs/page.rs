@@ -98,3 +98,28 @@ impl Pages {
         self.modules.get(&item.module).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Page;
+
+    fn examples(info: &str) -> usize {
+        Page::of(&format!("Words.\n\n```{info}\nlet a = 1;\n```\n\n# Errors\nNone.")).examples.len()
+    }
+
+    #[test]
+    fn only_what_rustdoc_compiles_is_an_example() {
+        for info in ["", "rust", "no_run", "should_panic", "compile_fail,E0277"] {
+            assert_eq!(examples(info), 1, "{info}");
+        }
+        for info in ["text", "c", "sh", "toml", "ignore", "rust,ignore"] {
+            assert_eq!(examples(info), 0, "{info}");
+        }
+    }
+
+    #[test]
+    fn headings_are_those_outside_of_examples() {
+        let page = Page::of("```\n# Hidden\nlet a = 1;\n```\n\n# `Errors`\nNone.");
+        assert_eq!(page.headings, ["Errors"]);
+    }
+}
