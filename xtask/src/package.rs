@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 /// The crates that are published, in that order.
-const CRATES: [&str; 2] = ["proverbs-macros", "proverbs"];
+const CRATES: [&str; 3] = ["proverbs-probe", "proverbs-macros", "proverbs"];
 
 pub fn main(args: Args) -> Outcome {
     check(args.verify)?;
@@ -122,7 +122,7 @@ fn manifests(packages: &[Value]) -> Result<()> {
 
 /// Each dependency and each feature has its reason behind it or before it.
 fn reasons() -> Result<()> {
-    for manifest in ["Cargo.toml", "macros/Cargo.toml", "xtask/Cargo.toml"] {
+    for manifest in ["Cargo.toml", "macros/Cargo.toml", "probe/Cargo.toml", "xtask/Cargo.toml"] {
         let text = fs::read_to_string(paths::workspace().join(manifest)).context(manifest)?;
         let (mut section, mut before) = ("", "");
         for line in text.lines() {

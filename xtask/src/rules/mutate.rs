@@ -83,7 +83,9 @@ impl Copy {
         let dir = paths::below_target("mutants")?.join("tree");
         let _ = fs::remove_dir_all(&dir);
         paths::directory(dir.clone())?;
-        for name in ["src", "macros", "tests", "ui-tests", "benches", "examples", "README.md"] {
+        for name in
+            ["src", "macros", "probe", "tests", "ui-tests", "benches", "examples", "README.md"]
+        {
             if root.join(name).exists() {
                 Cmd::new("cp").arg("-r").arg(root.join(name)).arg(&dir).read()?;
             }
