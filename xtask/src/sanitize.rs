@@ -65,9 +65,10 @@ fn sanitize(
     options: &str,
 ) -> Result<()> {
     setup::nightly()?;
-    let dir = format!("target/sanitize-{sanitizer}");
-    let mut args =
-        vec!["+nightly", "test", "-Zbuild-std", "--target", TARGET, "--target-dir", &dir];
+    // One directory for all: what runs while building (macros, build scripts) is the same for each.
+    let dir = ["--target-dir", "target/sanitize"];
+    let mut args = vec!["+nightly", "test", "-Zbuild-std", "--target", TARGET];
+    args.extend(dir);
     args.extend(suites.iter().flat_map(|suite| ["--test", *suite]));
     args.extend(filter);
     args.push("--");
@@ -116,8 +117,8 @@ fn memcheck_suites() -> Result<()> {
     valgrind(&built, "attack", &[&skip[..], &[LEAKS]].concat())
 }
 
-/// What forgets, or drops while it panics, and so leaks.
-const FORGETTING: [&str; 2] = ["forget::", "contexts::contexts_that_panic"];
+/// What forgets, ends its process, or drops while it panics, and so leaks.
+pub const FORGETTING: [&str; 3] = ["forget::", "exit::", "contexts::contexts_that_panic"];
 
 /// For `valgrind`, in place of an argument: look for leaks too.
 const LEAKS: &str = "--leaks";
