@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use crate::sanitize::FORGETTING;
 use crate::{Outcome, cargo, setup};
 
 #[derive(clap::Args)]
@@ -11,6 +12,9 @@ pub struct Args {
     /// One borrow model only.
     #[arg(long)]
     model: Option<Model>,
+    /// Look for leaks too, in those attacks that forget nothing.
+    #[arg(long)]
+    leaks: bool,
     /// Only tests whose names contain this.
     filter: Option<String>,
 }
@@ -26,11 +30,13 @@ impl Model {
     /// SGE addresses are integers, as the hardware takes them: hence the permissive provenance. Memory
     /// that is open to the fabric is touched by words and by bytes, always atomically, which Miri's store
     /// buffers cannot follow: hence no weak memory. Tests forget things on purpose, and what is stranded
-    /// with a queue that was not drained stays in flight: hence leaks are let pass.
-    fn flags(self) -> String {
-        let mut flags = "-Zmiri-permissive-provenance -Zmiri-disable-weak-memory-emulation \
-             -Zmiri-ignore-leaks"
-            .to_owned();
+    /// with a queue that was not drained stays in flight: hence leaks are let pass, but where nothing is forgotten.
+    fn flags(self, leaks: bool) -> String {
+        let mut flags =
+            "-Zmiri-permissive-provenance -Zmiri-disable-weak-memory-emulation".to_owned();
+        if !leaks {
+            flags.push_str(" -Zmiri-ignore-leaks");
+        }
         if self == Model::TreeBorrows {
             flags.push_str(" -Zmiri-tree-borrows");
         }
@@ -44,7 +50,10 @@ pub fn main(args: Args) -> Outcome {
         None => vec![Model::StackedBorrows, Model::TreeBorrows],
     };
     for model in models {
-        run(model, args.filter.as_deref())?;
+        match args.leaks {
+            true => leaks(model, args.filter.as_deref())?,
+            false => run(model, args.filter.as_deref())?,
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -68,17 +77,28 @@ pub fn run(model: Model, filter: Option<&str>) -> Result<()> {
     setup::nightly()?;
     let mut suite = vec!["+nightly", "miri", "test", "--test", "conformance", "--test", "attack"];
     suite.extend(filter);
-    miri(model, &suite)?;
+    miri(model, &suite, false)?;
     if filter.is_none() {
-        miri(model, &["+nightly", "miri", "test", "--lib", "qp::"])?;
+        miri(model, &["+nightly", "miri", "test", "--lib", "qp::"], false)?;
     }
     Ok(())
 }
 
-fn miri(model: Model, args: &[&str]) -> Result<()> {
+/// The attacks that forget nothing: what they leave behind is a leak.
+fn leaks(model: Model, filter: Option<&str>) -> Result<()> {
+    setup::ensure(&[setup::Group::Build])?;
+    setup::nightly()?;
+    let mut suite = vec!["+nightly", "miri", "test", "--test", "attack"];
+    suite.extend(filter);
+    suite.push("--");
+    suite.extend(FORGETTING.iter().flat_map(|name| ["--skip", *name]));
+    miri(model, &suite, true)
+}
+
+fn miri(model: Model, args: &[&str], leaks: bool) -> Result<()> {
     // With `cargo xtask`, cargo names its own toolchain to us; Miri needs the other.
     let cmd = cargo::cargo(args)?
-        .env("MIRIFLAGS", model.flags())
+        .env("MIRIFLAGS", model.flags(leaks))
         .without("RUSTUP_TOOLCHAIN")
         .without("CARGO")
         .hint("rustup component add --toolchain nightly miri rust-src");
