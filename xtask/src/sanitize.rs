@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Group};
 use crate::sh::Cmd;
+use crate::test::FEATURES;
 use crate::{Outcome, cargo};
 
 #[derive(clap::Args)]
@@ -99,7 +100,9 @@ fn memcheck() -> Result<()> {
         ("srq_pingpong", PINGPONG),
     ];
     memcheck_suites()?;
-    let built = cargo::executables("Building the examples", &["build", "--release", "--examples"])?;
+    // As for `cargo xtask test`, whose builds these are.
+    let build = ["build", "--release", "--examples", "--features", FEATURES];
+    let built = cargo::executables("Building the examples", &build)?;
     for (name, args) in EXAMPLES {
         valgrind(&built, name, args)?;
     }
@@ -109,8 +112,9 @@ fn memcheck() -> Result<()> {
 /// The conformance and attack suites under memcheck, and no leak in what forgets nothing.
 fn memcheck_suites() -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
-    let suites = ["test", "--no-run", "--test", "conformance", "--test", "attack"];
-    let built = cargo::executables("Building the suites", &suites)?;
+    let build = ["test", "--no-run", "--features", FEATURES];
+    let suites = ["--test", "conformance", "--test", "attack"];
+    let built = cargo::executables("Building the suites", &[&build[..], &suites].concat())?;
     valgrind(&built, "conformance", &[])?;
     valgrind(&built, "attack", &[])?;
     let skip: Vec<&str> = FORGETTING.iter().flat_map(|name| ["--skip", *name]).collect();
