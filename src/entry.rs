@@ -32,6 +32,17 @@ pub trait Entry: sealed::Sealed + Sized + 'static {
     #[doc(hidden)]
     unsafe fn from_word(word: usize) -> Self;
 
+    /// As `from_word`, for a word that was not a wr_id meanwhile: it has no tags but its kind.
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn from_kept(word: usize) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { Self::from_word(word) }
+    }
+
     /// The handle as a word with its kind in the tag bits.
     #[doc(hidden)]
     fn into_word(self) -> usize;
@@ -155,6 +166,13 @@ impl<C: 'static> Entry for Buf<C> {
     unsafe fn from_word(word: usize) -> Self {
         // SAFETY: the word is that of a `Buf<C>`, given up by the caller.
         unsafe { Buf::from_header(word::address(word)) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_kept(word: usize) -> Self {
+        const { assert!(word::EXCLUSIVE == 0) };
+        // SAFETY: as above, and the word is the address.
+        unsafe { Buf::from_header(std::ptr::with_exposed_provenance_mut(word)) }
     }
 
     #[inline(always)]

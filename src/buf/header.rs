@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use static_assertions::const_assert;
 
@@ -18,6 +18,7 @@ use crate::in_flight::Counter;
 ///   the program, with the device as a `wr_id`, or in a ring.
 /// - There is one handle to a header. Who holds it may touch the `Cell`s and, if it is exclusive,
 ///   the bytes; nobody else does.
+/// - `home` begins with a `u32` and lives as long as the header.
 /// - `next` is 0 except in a handle that is part of a list.
 /// - `state` has `IN_FLIGHT` exactly while the handle is the `wr_id` of a posted work request, or of one that is
 ///   being put together for a queue that is there.
@@ -37,39 +38,52 @@ pub struct Header {
     at_queue: AtomicPtr<Counter>,
     /// The next buffer of the same work request, as a word.
     pub(crate) next: Cell<usize>,
-    /// What keeps header and memory alive; its type follows from the kind of handle.
+    /// What keeps header and memory alive; its type follows from the kind of handle. It begins with the number
+    /// of the region's protection domain, as `Pd` numbers them.
     pub(crate) home: *const (),
     /// Which queue it was last posted to (see [`mark`]): protection domains and sizes are compared when it
     /// changes.
-    state: AtomicU32,
-    /// The protection domain of the region, as `Pd` numbers them.
-    pub(crate) pd: u32,
+    state: AtomicU64,
 }
 
-/// What `Header::state` says: the id of a queue, and
+/// What `Header::state` says: the id of a queue and its direction, or `NOBODY`, and what else is said of it.
+///
+/// Neither of two different marks has all the bits of the other, and no mark has the bits of what else is said. So the
+/// states of several buffers, or-ed together, are a queue's mark exactly if each of them is: a list compares once.
 pub(crate) mod mark {
     /// The device has it.
-    pub const IN_FLIGHT: u32 = 1;
-    /// The queue's receives.
-    pub const RECEIVE: u32 = 1 << 1;
+    pub const IN_FLIGHT: u64 = 1;
     /// Each send of it is looked at: it is empty (R3.3), or may be longer than a message (R3.5, R3.6).
-    pub const LOOK: u32 = 1 << 2;
+    pub const LOOK: u64 = 1 << 1;
+    const SEND: u64 = 1 << 2;
+    /// The queue's receives.
+    pub const RECEIVE: u64 = 1 << 3;
+    /// It is with no queue.
+    pub const NOBODY: u64 = 1 << 4;
+    /// The mark of a queue that no buffer is ever taken for. No state has it.
+    pub const NEVER: u64 = 1 << 5;
+    /// Below 2^29.
+    const ID_BITS: u32 = 29;
+    const INVERSE: u32 = 6;
+    const ID: u32 = INVERSE + ID_BITS;
 
-    /// The mark of a queue's direction.
-    pub fn of(id: u32, direction: usize) -> u32 {
-        (id << 3) | (direction as u32 * RECEIVE)
+    /// The mark of a queue's direction: the id, and its inverse.
+    pub fn of(id: u32, direction: usize) -> u64 {
+        let inverse = !id & ((1 << ID_BITS) - 1);
+        let direction = if direction == 0 { SEND } else { RECEIVE };
+        (id as u64) << ID | (inverse as u64) << INVERSE | direction
     }
 
     /// The id of the queue.
-    pub fn id(state: u32) -> u32 {
-        state >> 3
+    pub fn id(state: u64) -> u32 {
+        (state >> ID) as u32
     }
 }
 
 const_assert!(size_of::<Header>() == 64);
 
 impl Header {
-    pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, pd: u32, home: *const ()) -> Self {
+    pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, home: *const ()) -> Self {
         // The device will use it as an integer.
         addr.expose_provenance();
         Header {
@@ -82,8 +96,7 @@ impl Header {
             at_queue: AtomicPtr::new(ptr::null_mut()),
             next: Cell::new(0),
             home,
-            state: AtomicU32::new(0),
-            pd,
+            state: AtomicU64::new(mark::NOBODY),
         }
     }
 
@@ -115,33 +128,43 @@ impl Header {
         self.to_send().wrapping_add(1)
     }
 
+    /// The state, for who holds the handle.
     #[inline(always)]
-    pub(crate) fn state(&self) -> u32 {
-        self.state.load(Ordering::Relaxed)
+    pub(crate) fn state(&self) -> u64 {
+        // Not atomic, so that it can be the operand of an instruction.
+        // SAFETY: nobody else writes to it while somebody holds the handle; others only read it, atomically.
+        unsafe { *self.state.as_ptr() }
     }
 
     /// The device has it, or is about to: `mark` is that of the queue, which is there.
     #[inline(always)]
-    pub(crate) fn give(&self, mark: u32) {
+    pub(crate) fn give(&self, mark: u64) {
         self.state.store(mark | mark::IN_FLIGHT, Ordering::Release);
     }
 
     /// As `give`, for a handle that was attached.
     #[inline(always)]
     pub(crate) fn give_attached(&self) {
-        self.state.store(self.state() | mark::IN_FLIGHT, Ordering::Release);
+        // One instruction: a load and a store of the same kind are merged.
+        self.state.store(self.state.load(Ordering::Relaxed) | mark::IN_FLIGHT, Ordering::Release);
     }
 
     /// The device is done with it.
     #[inline(always)]
     pub(crate) fn take(&self) {
-        self.state.store(self.state() & !mark::IN_FLIGHT, Ordering::Release);
+        self.state.store(self.state.load(Ordering::Relaxed) & !mark::IN_FLIGHT, Ordering::Release);
     }
 
     /// It is attached to a queue with this counter, and was or was not given to it.
-    pub(crate) fn attach(&self, counter: *const Counter, mark: u32) {
+    pub(crate) fn attach(&self, counter: *const Counter, mark: u64) {
         self.at_queue.store(counter.cast_mut(), Ordering::Relaxed);
         self.state.store(mark | self.state() & mark::IN_FLIGHT, Ordering::Release);
+    }
+
+    /// The protection domain of the region, as `Pd` numbers them.
+    pub(crate) fn pd(&self) -> u32 {
+        // SAFETY: the home begins with it, and outlives the header.
+        unsafe { *self.home.cast::<u32>() }
     }
 
     /// The counter of the queue that it was posted to.
@@ -152,7 +175,7 @@ impl Header {
 
     /// It is with no queue, and the next will have a look at it.
     pub(crate) fn forget_queue(&self) {
-        self.state.store(0, Ordering::Release);
+        self.state.store(mark::NOBODY, Ordering::Release);
     }
 
     /// The next entry of a list of refused ones, as a word.
@@ -162,7 +185,7 @@ impl Header {
 
     /// Links a header that was made to forget its queue.
     pub(crate) fn set_link(&self, word: usize) {
-        debug_assert!(self.state() == 0);
+        debug_assert!(self.state() == mark::NOBODY);
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 

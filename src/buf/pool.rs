@@ -48,7 +48,10 @@ pub struct Pool<C: 'static = ()> {
 /// - `slots` are `count` initialised slots, freed when the last handle and the last `Pool` are gone.
 /// - `free` names exactly the slots whose handle is neither with the program nor in flight.
 /// - Each handle outside `free` counts as one strong reference.
+#[repr(C)]
 pub(crate) struct Shared<C> {
+    /// The protection domain: the headers' home begins with it.
+    pd: u32,
     slots: NonNull<Slot<C>>,
     count: usize,
     free: Mutex<Vec<u32>>,
@@ -76,6 +79,7 @@ impl<C> Pool<C> {
         let slots =
             NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>()).ok_or_else(no_memory)?;
         let shared = Arc::new(Shared {
+            pd: region.pd(),
             slots,
             count: count as usize,
             free: Mutex::new((0..count).rev().collect()),
@@ -85,7 +89,7 @@ impl<C> Pool<C> {
         for (i, context) in contexts.into_iter().enumerate() {
             let region = &shared.region;
             let addr = region.at(i * size as usize);
-            let header = Header::new(addr, size, region.lkey(), region.pd(), home);
+            let header = Header::new(addr, size, region.lkey(), home);
             // SAFETY: slot `i` is inside the allocation.
             let slot = unsafe { slots.as_ptr().add(i) };
             // SAFETY: written once, before anybody has a handle to it.

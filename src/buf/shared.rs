@@ -7,7 +7,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Buf;
@@ -18,6 +18,8 @@ use crate::in_flight::Quiet;
 #[repr(C)]
 struct LentHeader {
     header: Header,
+    /// The protection domain: the header's `home` is this field.
+    pd: u32,
     home: Arc<dyn Any + Send + Sync>,
 }
 
@@ -42,8 +44,14 @@ pub(crate) fn lend(
     lkey: u32,
     pd: u32,
 ) -> Lent {
-    let header = Header::new(addr, len, lkey, pd, std::ptr::null());
-    let at = NonNull::from(Box::leak(Box::new(LentHeader { header, home })));
+    let header = Header::new(addr, len, lkey, ptr::null());
+    let at = Box::into_raw(Box::new(LentHeader { header, pd, home }));
+    // SAFETY: a fresh box; no reference is made.
+    let home = unsafe { &raw const (*at).pd }.cast();
+    // SAFETY: as above.
+    unsafe { (*at).header.home = home };
+    // SAFETY: a box is not null.
+    let at = unsafe { NonNull::new_unchecked(at) };
     register().insert(at.as_ptr().expose_provenance());
     // INVARIANT: a fresh box, whose only handle this is.
     Lent { at }
@@ -121,7 +129,7 @@ impl Clone for Lent {
     /// Another header for the same memory.
     fn clone(&self) -> Self {
         let h = self.header();
-        lend(self.home().clone(), h.addr, h.capacity, h.lkey, h.pd)
+        lend(self.home().clone(), h.addr, h.capacity, h.lkey, h.pd())
     }
 }
 
@@ -163,7 +171,7 @@ pub struct SharedBuf(pub(crate) Lent);
 impl SharedBuf {
     pub(super) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
         let header = buf.header();
-        let (addr, len, lkey, pd) = (header.addr, header.len(), header.lkey, header.pd);
+        let (addr, len, lkey, pd) = (header.addr, header.len(), header.lkey, header.pd());
         SharedBuf(lend(Arc::new(buf), addr, len, lkey, pd))
     }
 }

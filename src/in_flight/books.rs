@@ -108,7 +108,7 @@ impl Books {
     }
 
     /// What the headers of buffers show that were posted in this direction last, and are not in flight.
-    pub fn mark(&self, direction: usize) -> u32 {
+    pub fn mark(&self, direction: usize) -> u64 {
         mark::of(self.id, direction)
     }
 

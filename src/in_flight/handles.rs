@@ -18,10 +18,11 @@ use crate::wr::port::Queue;
 ///
 /// # Invariants
 /// - `books` outlives the value.
+/// - `credit` is at most `i32::MAX`, and above it only between a `spend` that said no and its `unspend`.
 /// - `credit` + work requests outstanding, by what was known at the last refill, = `depth`.
 pub struct Handles<E> {
+    mark: u64,
     credit: u32,
-    mark: u32,
     depth: u32,
     /// Completions known at the last refill, wrapping.
     seen: u32,
@@ -40,6 +41,7 @@ impl<E: Entry> Handles<E> {
         // SAFETY: the caller's contract.
         let mark = unsafe { (*books).mark(direction) };
         let direction = direction as u32;
+        let depth = depth.min(i32::MAX as u32);
         Handles {
             credit: depth,
             mark,
@@ -100,7 +102,7 @@ impl<E: Entry> Handles<E> {
 
     /// What the headers of buffers show that were posted here last and need no look.
     #[inline(always)]
-    pub(crate) fn mark(&self) -> u32 {
+    pub(crate) fn mark(&self) -> u64 {
         self.mark
     }
 
@@ -139,9 +141,9 @@ impl<E: Entry> Handles<E> {
     /// `unspend` must follow.
     #[inline(always)]
     pub(crate) fn spend(&mut self, n: u32) -> bool {
-        let (left, none) = self.credit.overflowing_sub(n);
-        self.credit = left;
-        !none
+        self.credit = self.credit.wrapping_sub(n);
+        // The sign is a flag of the subtraction; a borrow of a constant would be a comparison of its own.
+        self.credit as i32 >= 0
     }
 
     /// `n` of them came back without having been posted.
@@ -211,7 +213,7 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
     }
 
     #[inline(always)]
-    fn mark(&self) -> u32 {
+    fn mark(&self) -> u64 {
         self.mark
     }
 
@@ -238,13 +240,21 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
         self.free()
     }
 
+    type Cursor = ();
+
     #[inline(always)]
-    fn wr_id(&self, _: u32, word: usize) -> u64 {
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance(_: &mut ()) {}
+
+    #[inline(always)]
+    fn wr_id(&self, _: &(), _: u32, word: usize) -> u64 {
         (if word == 0 { self.no_buffer() } else { word }) as u64
     }
 
     #[inline(always)]
-    fn enter(&mut self, _: u32, _: usize) {}
+    unsafe fn enter(&mut self, _: &(), _: u32, _: usize) {}
 
     unsafe fn word(&self, _: u32, wr: *mut ibv_send_wr) -> usize {
         // SAFETY: the caller's contract.
@@ -271,7 +281,7 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
     }
 
     fn push_sentinel(&mut self) -> u64 {
-        self.wr_id(0, 0)
+        self.no_buffer() as u64
     }
 
     fn pop_sentinel(&mut self) {}

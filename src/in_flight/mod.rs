@@ -62,7 +62,7 @@ pub trait SendBooks<E: Entry> {
     fn books(&self) -> *const Books;
 
     /// What the headers of buffers show that were posted here last and need no look.
-    fn mark(&self) -> u32;
+    fn mark(&self) -> u64;
 
     /// Moves `n` work requests to the device, if as many fit by what is known already. If not, `unspend`
     /// must follow.
@@ -80,12 +80,23 @@ pub trait SendBooks<E: Entry> {
     /// How many work requests fit now.
     fn room(&mut self) -> u32;
 
-    /// The wr_id of the `i`th work request of a list whose entry is `word` (0 if none).
-    fn wr_id(&self, i: u32, word: usize) -> u64;
+    /// Where the entries of a list that is being put together are noted, and what names them.
+    type Cursor: Copy;
 
-    /// Notes the entry (0 if none) of the `i`th work request of a list that is being put together, at most
-    /// `MOST` beyond the room. It stays the caller's until `spend`.
-    fn enter(&mut self, i: u32, word: usize);
+    /// The cursor of a list that begins now; good until a work request is spent.
+    fn cursor(&self) -> Self::Cursor;
+
+    /// The cursor of the next work request.
+    fn advance(cursor: &mut Self::Cursor);
+
+    /// The wr_id of the `i`th work request from `cursor` on whose entry is `word` (0 if none).
+    fn wr_id(&self, cursor: &Self::Cursor, i: u32, word: usize) -> u64;
+
+    /// Notes the entry (0 if none) of the `i`th work request from `cursor` on. It stays the caller's until `spend`.
+    ///
+    /// # Safety
+    /// The cursor is good, and the list has no more work requests than `MOST`, or than there is room for.
+    unsafe fn enter(&mut self, cursor: &Self::Cursor, i: u32, word: usize);
 
     /// The word that was entered as the `i`th of a list; `wr` is its work request.
     ///

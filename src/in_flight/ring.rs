@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)] // owns entries as words
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -29,12 +30,21 @@ pub(super) fn sequence(wr_id: u64) -> u32 {
 /// What `room` is while the ring is poisoned: nothing that is released makes it positive.
 const POISONED: i32 = i32::MIN / 2;
 
+/// Where a list begins in the ring.
+#[derive(Clone, Copy)]
+pub struct Cursor {
+    slot: *const Cell<usize>,
+    /// Its wr_id.
+    name: u64,
+}
+
 /// # Invariants
 /// - Slots `head..tail` (wrapping, masked) hold the words of the entries that the device owns, 0 where there
 ///   is no buffer. Those after `tail` may hold words of entries that are being posted.
 /// - `room` is `cap - (tail - head)`, and below 0 when poisoned, which ends posting. A drain's sentinel takes one more.
 /// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`: entering a list that
-///   turns out not to fit overwrites nothing.
+///   turns out not to fit overwrites nothing. As many are behind them: a list is entered into slots side by side, so that
+///   it needs to mask once, and `spend` moves what went beyond to where it belongs.
 /// - `books` outlives the value, and its id is in `id`.
 #[repr(C)]
 pub struct Ring<E: Entry> {
@@ -43,9 +53,10 @@ pub struct Ring<E: Entry> {
     tail: u32,
     head: u32,
     room: i32,
-    slots: Box<[usize]>,
+    /// Cells, because cursors write through them too.
+    slots: Box<[Cell<usize>]>,
     mask: u32,
-    mark: u32,
+    mark: u64,
     cap: u32,
     poisoned: bool,
     books: *const Books,
@@ -68,10 +79,10 @@ impl<E: Entry> Ring<E> {
     }
 
     #[inline(always)]
-    fn slot(&mut self, seq: u32) -> &mut usize {
+    fn slot(&self, seq: u32) -> &Cell<usize> {
         let index = (seq & self.mask) as usize;
         // SAFETY: there are `mask + 1` slots.
-        unsafe { self.slots.get_unchecked_mut(index) }
+        unsafe { self.slots.get_unchecked(index) }
     }
 
     /// As if as many work requests had been posted and completed.
@@ -105,6 +116,16 @@ impl<E: Entry> Ring<E> {
     }
 }
 
+/// A list that was entered went beyond the `len` slots of the ring, by `over`: those belong at its beginning.
+#[cold]
+#[inline(never)]
+fn wrap(slots: &[Cell<usize>], len: u32, over: u32) {
+    let (ring, beyond) = slots.split_at(len as usize);
+    for (to, from) in ring.iter().zip(&beyond[..over as usize]) {
+        to.set(from.get());
+    }
+}
+
 /// The entries that a completion of a selectively signaled send queue released, in posting order: an iterator, shown at
 /// [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
 ///
@@ -113,7 +134,7 @@ impl<E: Entry> Ring<E> {
 /// # Invariants
 /// Slots `at..end` hold words of entries that this owns; nothing is entered while it borrows the ring.
 pub struct Released<'q, E: Entry> {
-    slots: *const usize,
+    slots: *const Cell<usize>,
     mask: u32,
     at: u32,
     end: u32,
@@ -130,11 +151,11 @@ impl<E: Entry> Iterator for Released<'_, E> {
             // SAFETY: there are `mask + 1` slots.
             let slot = unsafe { self.slots.add(index) };
             // SAFETY: the ring is borrowed, so its slots are there.
-            let word = unsafe { *slot };
+            let word = unsafe { (*slot).get() };
             self.at = self.at.wrapping_add(1);
             if word != 0 {
                 // SAFETY: the slots hold words of `E`; this one was just taken out.
-                return Some(unsafe { E::from_word(word) });
+                return Some(unsafe { E::from_kept(word) });
             }
         }
         None
@@ -153,7 +174,7 @@ impl<E: Entry> Drop for Released<'_, E> {
 /// By value, so that what is released can be in registers.
 #[cold]
 #[inline(never)]
-fn drop_rest<E: Entry>(slots: *const usize, mask: u32, at: u32, end: u32) {
+fn drop_rest<E: Entry>(slots: *const Cell<usize>, mask: u32, at: u32, end: u32) {
     let mut rest = Released::<E> { slots, mask, at, end, _ring: PhantomData };
     rest.by_ref().for_each(drop);
 }
@@ -162,7 +183,8 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     const MARKED: bool = false;
 
     unsafe fn new(books: *const Books, depth: u32) -> Self {
-        let slots = vec![0; (depth + 1 + MOST).next_power_of_two() as usize].into_boxed_slice();
+        let len = (depth + 1 + MOST).next_power_of_two();
+        let slots = vec![Cell::new(0); 2 * len as usize].into_boxed_slice();
         // SAFETY: the books outlive the value (the caller's contract).
         let shared = unsafe { &*books };
         Ring {
@@ -170,7 +192,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
             tail: 0,
             head: 0,
             room: depth as i32,
-            mask: slots.len() as u32 - 1,
+            mask: len - 1,
             slots,
             mark: shared.mark(SEND),
             cap: depth,
@@ -187,9 +209,11 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     #[inline(always)]
-    fn mark(&self) -> u32 {
+    fn mark(&self) -> u64 {
         self.mark
     }
+
+    type Cursor = Cursor;
 
     #[inline(always)]
     fn known_room(&self) -> u32 {
@@ -203,6 +227,11 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
             return false;
         }
         self.tail = self.tail.wrapping_add(n);
+        let over = self.tail & self.mask;
+        // One work request never goes beyond.
+        if n > 1 && over < n {
+            wrap(&self.slots, self.mask + 1, over);
+        }
         true
     }
 
@@ -221,17 +250,33 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     #[inline(always)]
-    fn wr_id(&self, i: u32, _: usize) -> u64 {
-        (self.tail.wrapping_add(i) as u64) << 32 | self.id as u64
+    fn cursor(&self) -> Cursor {
+        let index = (self.tail & self.mask) as usize;
+        let name = (self.tail as u64) << 32 | self.id as u64;
+        Cursor { slot: self.slots.as_ptr().wrapping_add(index), name }
     }
 
     #[inline(always)]
-    fn enter(&mut self, i: u32, word: usize) {
-        *self.slot(self.tail.wrapping_add(i)) = word;
+    fn advance(cursor: &mut Cursor) {
+        cursor.slot = cursor.slot.wrapping_add(1);
+        cursor.name = cursor.name.wrapping_add(1 << 32);
+    }
+
+    #[inline(always)]
+    fn wr_id(&self, cursor: &Cursor, i: u32, _: usize) -> u64 {
+        cursor.name.wrapping_add((i as u64) << 32)
+    }
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, cursor: &Cursor, i: u32, word: usize) {
+        // SAFETY: the caller's contract, and the ring has that many slots from any one on.
+        let slot = unsafe { cursor.slot.add(i as usize) };
+        // SAFETY: as above; nobody else has the slots.
+        unsafe { (*slot).set(word) };
     }
 
     unsafe fn word(&self, i: u32, _: *mut ibv_send_wr) -> usize {
-        self.slots[(self.tail.wrapping_add(i) & self.mask) as usize]
+        self.slots[(self.tail & self.mask) as usize + i as usize].get()
     }
 
     unsafe fn take_back(&mut self, n: u32, accepted: u32, _: *mut ibv_send_wr) -> Rejected<E> {
@@ -240,7 +285,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         self.tail = end.wrapping_sub(n - accepted);
         self.unspend(n - accepted);
         for i in 0..n - accepted {
-            let word = *self.slot(self.tail.wrapping_add(i));
+            let word = self.slot(self.tail.wrapping_add(i)).get();
             // SAFETY: the slots hold words of `E`, and are outside head..tail from now on.
             unsafe { rejected.push(word) };
         }
@@ -259,8 +304,9 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     fn push_sentinel(&mut self) -> u64 {
-        let wr_id = self.wr_id(0, 0);
-        self.enter(0, 0);
+        let cursor = self.cursor();
+        let wr_id = self.wr_id(&cursor, 0, 0);
+        self.slot(self.tail).set(0);
         self.tail = self.tail.wrapping_add(1);
         self.room -= 1;
         wr_id

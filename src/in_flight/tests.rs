@@ -28,7 +28,9 @@ fn a_ring_whose_sequence_numbers_wrap() {
         while ring.reserve(1) {
             let mut buf = pool.take().unwrap();
             buf.fill(&[sent]);
-            ring.enter(0, crate::entry::Entry::into_word(buf));
+            let (cursor, word) = (ring.cursor(), crate::entry::Entry::into_word(buf));
+            // SAFETY: one work request, and there is room for it.
+            unsafe { ring.enter(&cursor, 0, word) };
             assert!(ring.spend(1));
             sent += 1;
         }
@@ -117,5 +119,50 @@ fn a_completion_queue_forgets_what_is_gone() {
         assert_eq!((pool.reclaim(&mut cq), pool.reclaim(&mut other)), (0, 0));
         assert_eq!((cq.shared().attachments(), other.shared().attachments()), (0, 0));
         assert_eq!((cq.unbooked(), other.unbooked()), (40, 40));
+    }
+}
+
+/// A list that goes beyond the end of the ring: its entries are released in order, and those that it did not touch stay.
+#[test]
+fn a_list_that_goes_beyond_the_end_of_a_ring() {
+    let pool = pool();
+    let books = Books::new(1).unwrap();
+    for before_the_end in 0..=3 {
+        // SAFETY: the books are dropped after the ring.
+        let mut ring: Ring<Buf> = unsafe { SendBooks::new(Arc::as_ptr(&books), DEPTH) };
+        let slots = (DEPTH + 1 + MOST).next_power_of_two();
+        ring.begin_at(slots - before_the_end - 1);
+        for (sent, n) in [(0, 1), (1, 3)] {
+            let cursor = ring.cursor();
+            for i in 0..n {
+                let mut buf = pool.take().unwrap();
+                buf.fill(&[(sent + i) as u8]);
+                // SAFETY: there is room for all of them.
+                unsafe { ring.enter(&cursor, i, crate::entry::Entry::into_word(buf)) };
+            }
+            assert!(ring.spend(n));
+        }
+        let last = ring.posted().wrapping_sub(1);
+        let released = ring.release((last as u64) << 32 | id_of(&books) as u64);
+        assert_eq!(released.map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+    assert_eq!(pool.available(), 8);
+}
+
+/// What a list that compares once relies on: or-ed to a queue's mark, nothing but the mark itself gives the mark.
+#[test]
+fn marks_stand_out() {
+    use crate::buf::header::mark;
+    let ids = [1, 2, 3, 4, 5, 1 << 28, (1 << 29) - 2, 0x1555_5555, 0x0aaa_aaaa];
+    let all: Vec<u64> = ids.into_iter().flat_map(|id| [0, 1].map(|d| mark::of(id, d))).collect();
+    for (i, &one) in all.iter().enumerate() {
+        assert_eq!(mark::id(one | mark::IN_FLIGHT | mark::LOOK), ids[i / 2]);
+        for said in [mark::IN_FLIGHT, mark::LOOK, mark::NOBODY] {
+            assert_ne!(one | said, one);
+        }
+        for &other in &all {
+            assert_eq!(one | other == one, one == other, "{one:#x} {other:#x}");
+            assert_ne!(one | other, mark::NEVER);
+        }
     }
 }

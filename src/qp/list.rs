@@ -1,6 +1,6 @@
 //! Lists whose length is known at run time: linked while they are pushed, bounded by their slots.
 //!
-//! What `push` keeps between two calls is in registers, so cold functions get values, never the list.
+//! What `push` keeps between two calls is in registers, so it is little, and cold functions get values, never the list.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-use super::send::{SendPost, Unsettled};
+use super::send::{Cursor, SendPost, Unsettled};
 use super::send_slow::{queue, words};
-use super::{Core, QueuePair};
+use super::{Core, QueuePair, SendQueue};
 use crate::entry::{Entry, Owned};
 use crate::in_flight::{PostError, PostErrorKind, Rejected, SendBooks, SendMode};
 use crate::limits::{Limit, Max};
@@ -67,19 +67,22 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
 /// ```
 ///
 /// # Invariants
-/// - The `most - left` slots from `slots` to `at` are emitted, their entries entered in the books and given up;
-///   each is linked to the next slot. There are `left` more slots, and room for as many.
+/// - The slots from `slots` to `at` are emitted, their entries entered in the books before `cursor` and given up;
+///   each is linked to the next slot. There are more slots up to `end`, at most `capacity` in all, and room for as many.
 /// - `'d` is outlived by everything that the work requests borrow.
 pub struct SendList<'d, T: Transport, P: Profile, const G: usize>
 where
     P::Entry: Owned,
 {
-    post: ManuallyDrop<SendPost<'d, T, P>>,
+    core: &'d mut Core<P>,
+    /// That of the queue, which the compiler would read again for each work request.
+    mark: u64,
+    cursor: Cursor<P>,
     slots: *mut SendSlot<[ibv_sge; G]>,
     at: *mut SendSlot<[ibv_sge; G]>,
-    left: u32,
-    most: u32,
+    end: *mut SendSlot<[ibv_sge; G]>,
     capacity: u32,
+    _transport: PhantomData<T>,
     _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
 }
 
@@ -97,12 +100,22 @@ where
         S: CanPostSend,
     {
         let capacity = N as u32;
-        let most = self.core.send.known_room().min(capacity);
-        let mut post = SendPost::new(&mut self.core);
-        post.port.limit_sge(G as u32);
-        let slots = slots.0.as_mut_ptr().cast();
-        let post = ManuallyDrop::new(post);
-        SendList { post, slots, at: slots, left: most, most, capacity, _borrows: PhantomData }
+        let core = &mut self.core;
+        let most = core.send.known_room().min(capacity);
+        let (mark, cursor) = (core.send.mark(), core.send.cursor());
+        let slots = slots_begin(slots.0.as_mut_ptr().cast());
+        let end = slots_end(slots, most);
+        SendList {
+            core,
+            mark,
+            cursor,
+            slots,
+            at: slots,
+            end,
+            capacity,
+            _transport: PhantomData,
+            _borrows: PhantomData,
+        }
     }
 }
 
@@ -113,13 +126,27 @@ where
     /// Work requests pushed so far.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        (self.most - self.left) as usize
+        self.count() as usize
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        // SAFETY: both are slots of one array.
+        unsafe { self.at.offset_from(self.slots) as u32 }
     }
 
     /// Whether there is none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.most == self.left
+        self.at == self.slots
+    }
+
+    /// For the next work request.
+    #[inline(always)]
+    fn begin(&mut self) -> SendPost<'_, T, P> {
+        let mut post = SendPost::at(self.core, self.mark, Some(self.cursor));
+        post.port.limit_sge(G as u32);
+        post
     }
 
     /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry comes
@@ -140,43 +167,43 @@ where
         S: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
     {
-        let i = self.most - self.left;
-        if self.left == 0 {
-            self.most = more_room::<P>(&mut self.post.core.send, i, self.capacity);
-            self.left = self.most - i;
-            if self.left == 0 {
+        if self.at == self.end {
+            let i = self.count();
+            let most = more_room::<P>(&mut self.core.send, i, self.capacity);
+            self.end = slots_end(self.slots, most);
+            if most == i {
                 let mut scratch = SendSlot::<D::Sges>::new();
                 // SAFETY: a local slot, whose work request is not posted.
-                let pending = unsafe { self.post.put(i, wr, &raw mut scratch, ptr::null_mut()) };
-                // What else is wrong with it is not the next one's fault.
-                self.post.port.clear();
-                let kind = PostErrorKind::QueueFull { asked: i + 1, room: self.most };
+                let pending = unsafe { self.begin().put(0, wr, &raw mut scratch, ptr::null_mut()) };
+                // What else is wrong with it is not the next one's fault: that has a port of its own.
+                let kind = PostErrorKind::QueueFull { asked: i + 1, room: most };
                 return Err(not_pushed(VERB, i, kind, pending.entry));
             }
         }
         let at = self.at;
+        let mut post = self.begin();
         // SAFETY: a slot is left, and one for up to G elements holds those of `D` (`Fits`); it stays where it is:
         // the list borrows the array until it is posted.
-        let pending = unsafe { self.post.put(i, wr, at.cast(), ptr::null_mut()) };
-        if super::SendQueue::<P>::MARKED {
-            self.post.port.give(&pending.entry);
+        let pending = unsafe { post.put(0, wr, at.cast(), ptr::null_mut()) };
+        if SendQueue::<P>::MARKED {
+            post.port.give(&pending.entry);
         }
-        // SAFETY: at most one past the last slot.
-        let next = unsafe { at.add(1) };
-        if !self.post.port.is_clear() {
-            let findings = self.post.port.findings();
-            self.post.port.clear();
+        let findings = post.port.findings();
+        if !findings.is_clear() {
+            let i = self.count();
             // SAFETY: emitted, entered as the `i`th, and not posted.
-            let kind = unsafe { look_at::<P>(&self.post.core.send, findings, i, at.cast(), G) };
+            let kind = unsafe { look_at::<P>(&self.core.send, findings, i, at.cast(), G) };
             if let Some(kind) = kind {
                 return Err(not_pushed(VERB, i, kind, pending.entry));
             }
         }
+        // SAFETY: at most one past the last slot.
+        let next = unsafe { at.add(1) };
         // SAFETY: the slot is writable.
         unsafe { (*at.cast::<ibv_send_wr>()).next = next.cast() };
         std::mem::forget(pending.entry);
         self.at = next;
-        self.left -= 1;
+        SendQueue::<P>::advance(&mut self.cursor);
         Ok(())
     }
 
@@ -225,7 +252,8 @@ where
     where
         P::Signaling: LeavesUnsignaled,
     {
-        let flags = self.post.signal_if_full(self.most - self.left);
+        let n = self.count();
+        let flags = self.begin().signal_if_full(n);
         self.finish(flags).map(|()| Unsettled::new())
     }
 
@@ -233,22 +261,19 @@ where
     #[inline(always)]
     fn finish(self, flags: u32) -> Result<(), PostError<P::Entry>> {
         let mut list = ManuallyDrop::new(self);
-        let n = list.most - list.left;
-        if n == 0 {
+        if list.is_empty() {
             return Ok(());
         }
-        // SAFETY: `n` slots were emitted.
+        // SAFETY: some slots were emitted.
         let last = unsafe { list.at.sub(1) }.cast::<ibv_send_wr>();
         // SAFETY: as above.
         unsafe { (*last).next = ptr::null_mut() };
         // SAFETY: as above.
         unsafe { (*last).send_flags |= flags };
-        // What was wrong was not pushed.
-        list.post.port.clear();
-        // SAFETY: taken once: the list is not dropped.
-        let post = unsafe { ManuallyDrop::take(&mut list.post) };
+        let (n, first) = (list.count(), list.slots.cast());
+        // What was wrong was not pushed, so the port is a new one.
         // SAFETY: the list is put together and ended.
-        unsafe { post.post_list(n, list.slots.cast()) }
+        unsafe { list.begin().post_list(n, first) }
     }
 }
 
@@ -258,10 +283,10 @@ where
 {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.most != self.left {
-            // SAFETY: as many slots were emitted, and not posted.
+        if !self.is_empty() {
+            // SAFETY: those slots were emitted, and not posted.
             let rejected = unsafe {
-                give_up::<P>(self.post.core, self.slots.cast(), self.at.wrapping_sub(1).cast())
+                give_up::<P>(self.core, self.slots.cast(), self.at.wrapping_sub(1).cast())
             };
             // Here, where the user's `Drop` may panic.
             drop(rejected);
@@ -269,15 +294,24 @@ where
     }
 }
 
+/// Where an array of slots begins. That it is on the stack is kept from the compiler, which would compute each address
+/// from the stack pointer, in two instructions.
+#[inline(always)]
+pub(super) fn slots_begin<S>(slots: *mut S) -> *mut S {
+    std::hint::black_box(slots)
+}
+
+/// One past the `most`th of an array of slots, which has as many.
+#[inline(always)]
+pub(super) fn slots_end<S>(slots: *mut S, most: u32) -> *mut S {
+    slots.wrapping_add(most as usize)
+}
+
 /// How many work requests a list of `count` can have in all, now that as many are there as were known to fit.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn more_room<P: Profile>(
-    books: &mut super::SendQueue<P>,
-    count: u32,
-    capacity: u32,
-) -> u32 {
+extern "C" fn more_room<P: Profile>(books: &mut SendQueue<P>, count: u32, capacity: u32) -> u32 {
     if count == capacity { capacity } else { books.room().clamp(count, capacity) }
 }
 
@@ -289,7 +323,7 @@ extern "C" fn more_room<P: Profile>(
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
 unsafe extern "C" fn look_at<P: Profile>(
-    books: &super::SendQueue<P>,
+    books: &SendQueue<P>,
     findings: Findings,
     i: u32,
     wr: *mut ibv_send_wr,

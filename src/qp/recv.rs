@@ -50,7 +50,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         // SAFETY: the slot is a local that lives until the post.
         let pending = unsafe { post.put(wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post_one(pending.entry, at.cast()) }
+        unsafe { post.post_one::<D>(pending.entry, at.cast()) }
     }
 
     #[doc(hidden)]
@@ -114,7 +114,14 @@ pub(crate) unsafe fn emit_recv<T: Transport, E: Entry, D: Data<E>>(
 impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     #[inline(always)]
     pub(super) fn new(core: &'q mut Core<P>) -> Self {
-        let port = Port::new(core.recv.mark(), P::MaxRecvSge::VALUE, 0);
+        let mark = core.recv.mark();
+        RecvPost::of(core, mark)
+    }
+
+    /// As `new`, with the mark of the queue.
+    #[inline(always)]
+    pub(super) fn of(core: &'q mut Core<P>, mark: u64) -> Self {
+        let port = Port::new(mark, P::MaxRecvSge::VALUE, 0);
         RecvPost { core, port, _transport: PhantomData }
     }
 
@@ -198,9 +205,10 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     where
         P::Entry: Owned,
     {
-        if !self.port.is_clear() || !self.core.recv.spend(n) {
+        let findings = self.port.findings();
+        if !findings.is_clear() || !self.core.recv.spend(n) {
             // SAFETY: the caller's contract.
-            return unsafe { self.post_slowly(n, first) };
+            return unsafe { self.post_slowly(findings, n, first) };
         }
         // SAFETY: the entries are committed and the list is linked.
         unsafe { doorbell(self.core, n, first) }
@@ -211,10 +219,10 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     #[inline(always)]
     unsafe fn post_slowly(
         self,
+        findings: Findings,
         n: u32,
         first: *mut ibv_recv_wr,
     ) -> Result<(), PostError<P::Entry>> {
-        let findings = self.port.findings();
         let mut error = MaybeUninit::uninit();
         // SAFETY: the caller's contract.
         match unsafe { slow(self.core, findings, n, first, error.as_mut_ptr()) } {
@@ -229,7 +237,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     /// # Safety
     /// It was emitted, and this is its entry.
     #[inline(always)]
-    unsafe fn post_one(
+    unsafe fn post_one<D: Data<P::Entry>>(
         self,
         entry: Option<P::Entry>,
         wr: *mut ibv_recv_wr,
@@ -240,9 +248,10 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
         // SAFETY: it was emitted.
         unsafe { (*wr).next = ptr::null_mut() };
         let entry = ManuallyDrop::new(entry);
-        if !self.port.is_clear() || !self.core.recv.spend(1) {
+        let findings = self.port.findings_of(&entry, D::IS_ONE);
+        if !findings.is_clear() || !self.core.recv.spend(1) {
             // SAFETY: the caller's contract.
-            return unsafe { self.post_slowly(1, wr) };
+            return unsafe { self.post_slowly(findings, 1, wr) };
         }
         if let Some(entry) = &*entry {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-use super::QueuePair;
-use super::list::not_pushed;
+use super::list::{not_pushed, slots_begin, slots_end};
 use super::recv::RecvPost;
+use super::{Core, QueuePair};
 use crate::entry::Owned;
 use crate::in_flight::handles::{Handles, entry_of, take_back_from};
 use crate::in_flight::{PostError, PostErrorKind, Rejected};
@@ -62,12 +62,13 @@ pub struct RecvList<'d, T: Transport, P: Profile, const G: usize>
 where
     P::Entry: Owned,
 {
-    post: ManuallyDrop<RecvPost<'d, T, P>>,
+    core: &'d mut Core<P>,
+    mark: u64,
     slots: *mut RecvSlot<[ibv_sge; G]>,
     at: *mut RecvSlot<[ibv_sge; G]>,
-    left: u32,
-    most: u32,
+    end: *mut RecvSlot<[ibv_sge; G]>,
     capacity: u32,
+    _transport: PhantomData<T>,
     _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
 }
 
@@ -86,12 +87,21 @@ where
         P::Receive: HasRecvQueue,
     {
         let capacity = N as u32;
-        let most = self.core.recv.known_room().min(capacity);
-        let mut post = RecvPost::new(&mut self.core);
-        post.port.limit_sge(G as u32);
-        let slots = slots.0.as_mut_ptr().cast();
-        let post = ManuallyDrop::new(post);
-        RecvList { post, slots, at: slots, left: most, most, capacity, _borrows: PhantomData }
+        let core = &mut self.core;
+        let most = core.recv.known_room().min(capacity);
+        let mark = core.recv.mark();
+        let slots = slots_begin(slots.0.as_mut_ptr().cast());
+        let end = slots_end(slots, most);
+        RecvList {
+            core,
+            mark,
+            slots,
+            at: slots,
+            end,
+            capacity,
+            _transport: PhantomData,
+            _borrows: PhantomData,
+        }
     }
 }
 
@@ -102,13 +112,27 @@ where
     /// Work requests pushed so far.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        (self.most - self.left) as usize
+        self.count() as usize
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        // SAFETY: both are slots of one array.
+        unsafe { self.at.offset_from(self.slots) as u32 }
     }
 
     /// Whether there is none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.most == self.left
+        self.at == self.slots
+    }
+
+    /// For the next work request.
+    #[inline(always)]
+    fn begin(&mut self) -> RecvPost<'_, T, P> {
+        let mut post = RecvPost::of(self.core, self.mark);
+        post.port.limit_sge(G as u32);
+        post
     }
 
     /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes back in
@@ -123,42 +147,41 @@ where
         // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
         D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
     {
-        let i = self.most - self.left;
-        if self.left == 0 {
-            self.most = more_room(&mut self.post.core.recv, i, self.capacity);
-            self.left = self.most - i;
-            if self.left == 0 {
+        if self.at == self.end {
+            let i = self.count();
+            let most = more_room(&mut self.core.recv, i, self.capacity);
+            self.end = slots_end(self.slots, most);
+            if most == i {
                 let mut scratch = RecvSlot::<D::Sges>::new();
                 // SAFETY: a local slot, whose work request is not posted.
-                let pending = unsafe { self.post.put(wr, &raw mut scratch, ptr::null_mut()) };
-                // What else is wrong with it is not the next one's fault.
-                self.post.port.clear();
-                let kind = PostErrorKind::QueueFull { asked: i + 1, room: self.most };
+                let pending = unsafe { self.begin().put(wr, &raw mut scratch, ptr::null_mut()) };
+                // What else is wrong with it is not the next one's fault: that has a port of its own.
+                let kind = PostErrorKind::QueueFull { asked: i + 1, room: most };
                 return Err(not_pushed(VERB, i, kind, pending.entry));
             }
         }
         let at = self.at;
+        let mut post = self.begin();
         // SAFETY: a slot is left, and one for up to G elements holds those of `D` (`Fits`); it stays where it is:
         // the list borrows the array until it is posted.
-        let pending = unsafe { self.post.put(wr, at.cast(), ptr::null_mut()) };
-        self.post.port.give(&pending.entry);
-        // SAFETY: at most one past the last slot.
-        let next = unsafe { at.add(1) };
-        if !self.post.port.is_clear() {
-            let findings = self.post.port.findings();
-            self.post.port.clear();
-            let queue = self.post.core.recv.queue();
+        let pending = unsafe { post.put(wr, at.cast(), ptr::null_mut()) };
+        post.port.give(&pending.entry);
+        let findings = post.port.findings();
+        if !findings.is_clear() {
+            let i = self.count();
+            let queue = self.core.recv.queue();
             // SAFETY: emitted, and not posted.
             let kind = unsafe { look_at::<P>(queue, findings, at.cast(), G) };
             if let Some(kind) = kind {
                 return Err(not_pushed(VERB, i, kind, pending.entry));
             }
         }
+        // SAFETY: at most one past the last slot.
+        let next = unsafe { at.add(1) };
         // SAFETY: the slot is writable.
         unsafe { (*at.cast::<ibv_recv_wr>()).next = next.cast() };
         std::mem::forget(pending.entry);
         self.at = next;
-        self.left -= 1;
         Ok(())
     }
 
@@ -189,20 +212,17 @@ where
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         let mut list = ManuallyDrop::new(self);
-        let n = list.most - list.left;
-        if n == 0 {
+        if list.is_empty() {
             return Ok(());
         }
-        // SAFETY: `n` slots were emitted.
+        // SAFETY: some slots were emitted.
         let last = unsafe { list.at.sub(1) }.cast::<ibv_recv_wr>();
         // SAFETY: as above.
         unsafe { (*last).next = ptr::null_mut() };
-        // What was wrong was not pushed.
-        list.post.port.clear();
-        // SAFETY: taken once: the list is not dropped.
-        let post = unsafe { ManuallyDrop::take(&mut list.post) };
+        let (n, first) = (list.count(), list.slots.cast());
+        // What was wrong was not pushed, so the port is a new one.
         // SAFETY: the list is put together and ended.
-        unsafe { post.post_list(n, list.slots.cast()) }
+        unsafe { list.begin().post_list(n, first) }
     }
 }
 
@@ -212,8 +232,8 @@ where
 {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.most != self.left {
-            // SAFETY: as many slots were emitted, and not posted.
+        if !self.is_empty() {
+            // SAFETY: those slots were emitted, and not posted.
             let rejected =
                 unsafe { give_up::<P>(self.slots.cast(), self.at.wrapping_sub(1).cast()) };
             // Here, where the user's `Drop` may panic.

@@ -21,7 +21,7 @@ use crate::sys::data;
 use crate::sys::types::{ibv_send_flags, ibv_send_wr};
 use crate::transport::Transport;
 use crate::wr::data::peek;
-use crate::wr::port::Port;
+use crate::wr::port::{Findings, Port};
 use crate::wr::slot::{SendSlot, Slot};
 use crate::wr::{Address, Data, Fits, Opcode, Pending, WorkRequest};
 
@@ -39,11 +39,16 @@ impl Unsettled {
     }
 }
 
+/// Where a list begins in the books of a profile's send queue.
+pub(super) type Cursor<P> = <SendQueue<P> as SendBooks<<P as Profile>::Entry>>::Cursor;
+
 /// A list of sends on its way to a queue pair. The posting macros use it.
 #[doc(hidden)]
 pub struct SendPost<'q, T: Transport, P: Profile> {
     pub(crate) core: &'q mut Core<P>,
     pub(super) port: Port,
+    /// Where the list begins in the books, once that was asked: before, it would occupy registers.
+    cursor: Option<Cursor<P>>,
     _transport: PhantomData<T>,
 }
 
@@ -82,12 +87,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         let mut post = self.begin_send();
+        let wr = wr.flagged(P::Signaling::SIGNAL_LAST);
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
         let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post_one(pending.entry, at.cast(), P::Signaling::SIGNAL_LAST) }
+        unsafe { post.post_one::<D>(pending.entry, at.cast()) }
     }
 
     /// As [`post_send`](Self::post_send), not signaled: the entry comes back with the completion of a
@@ -110,13 +116,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         let mut post = self.begin_send();
+        let wr = wr.flagged(post.signal_if_full(1));
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
         let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
-        let flags = post.signal_if_full(1);
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post_one(pending.entry, at.cast(), flags) }.map(|()| Unsettled::new())
+        unsafe { post.post_one::<D>(pending.entry, at.cast()) }.map(|()| Unsettled::new())
     }
 
     #[doc(hidden)]
@@ -132,8 +138,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     #[inline(always)]
     pub(super) fn new(core: &'q mut Core<P>) -> Self {
-        let port = Port::new(core.send.mark(), P::MaxSendSge::VALUE, P::MaxInline::VALUE);
-        SendPost { core, port, _transport: PhantomData }
+        let mark = core.send.mark();
+        SendPost::at(core, mark, None)
+    }
+
+    /// A list of the queue with this mark that begins at `cursor`, at the end of the books if there is none.
+    #[inline(always)]
+    pub(super) fn at(core: &'q mut Core<P>, mark: u64, cursor: Option<Cursor<P>>) -> Self {
+        let port = Port::new(mark, P::MaxSendSge::VALUE, P::MaxInline::VALUE);
+        SendPost { core, port, cursor, _transport: PhantomData }
     }
 
     /// Room for the work request's C form.
@@ -201,8 +214,10 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         let wr_id = if <P::Entry as Entry>::OWNED {
             let (word, entry) = peek(pending.entry.take());
             pending.entry = entry;
-            self.core.send.enter(i, word);
-            self.core.send.wr_id(i, word)
+            let cursor = *self.cursor.get_or_insert_with(|| self.core.send.cursor());
+            // SAFETY: lists have at most `MOST` work requests, or as many as there is room for.
+            unsafe { self.core.send.enter(&cursor, i, word) };
+            self.core.send.wr_id(&cursor, i, word)
         } else {
             pending.wr_id
         };
@@ -305,9 +320,10 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         P::Entry: Owned,
     {
         // In this order: once posted, another thread may poll the completion.
-        if !self.port.is_clear() || !self.core.send.spend(n) {
+        let findings = self.port.findings();
+        if !findings.is_clear() || !self.core.send.spend(n) {
             // SAFETY: the caller's contract.
-            return unsafe { self.post_slowly(n, first) };
+            return unsafe { self.post_slowly(findings, n, first) };
         }
         // SAFETY: the entries are committed and the list is linked.
         unsafe { doorbell(self.core, n, first) }
@@ -318,10 +334,10 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     #[inline(always)]
     unsafe fn post_slowly(
         self,
+        findings: Findings,
         n: u32,
         first: *mut ibv_send_wr,
     ) -> Result<(), PostError<P::Entry>> {
-        let findings = self.port.findings();
         let mut error = MaybeUninit::uninit();
         // SAFETY: the caller's contract.
         match unsafe { slow(self.core, findings, n, first, error.as_mut_ptr()) } {
@@ -336,23 +352,21 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     /// # Safety
     /// It was emitted, and this is its entry.
     #[inline(always)]
-    unsafe fn post_one(
+    unsafe fn post_one<D: Data<P::Entry>>(
         self,
         entry: Option<P::Entry>,
         wr: *mut ibv_send_wr,
-        flags: u32,
     ) -> Result<(), PostError<P::Entry>>
     where
         P::Entry: Owned,
     {
         // SAFETY: it was emitted.
         unsafe { (*wr).next = ptr::null_mut() };
-        // SAFETY: as above.
-        unsafe { (*wr).send_flags |= flags };
         let entry = ManuallyDrop::new(entry);
-        if !self.port.is_clear() || !self.core.send.spend(1) {
+        let findings = self.port.findings_of(&entry, D::IS_ONE);
+        if !findings.is_clear() || !self.core.send.spend(1) {
             // SAFETY: the caller's contract.
-            return unsafe { self.post_slowly(1, wr) };
+            return unsafe { self.post_slowly(findings, 1, wr) };
         }
         if let (true, Some(entry)) = (SendQueue::<P>::MARKED, &*entry) {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).

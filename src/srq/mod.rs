@@ -13,6 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::buf::header::mark;
 use crate::buf::{Buf, Pool, reclaim_everything};
 use crate::cq::CqShared;
 use crate::entry::{Entry, Owned};
@@ -51,7 +52,7 @@ pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<
     /// The C object of `core`.
     raw: *mut ibv_srq,
     /// What headers of buffers show that were posted here last; `POISONED` after a post without a known outcome.
-    mark: u32,
+    mark: u64,
     _pool: Box<dyn Any>,
     _types: PhantomData<(T, E, M, *mut ())>,
 }
@@ -60,7 +61,7 @@ pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<
 unsafe impl<T: SharesReceives, E: Entry + Send, M: Limit> Send for SharedReceiveQueue<T, E, M> {}
 
 /// The mark of no queue.
-const POISONED: u32 = u32::MAX;
+const POISONED: u64 = mark::NEVER;
 
 /// # Invariants
 /// `home` is the home of the pool's headers; `buffers` is the number of its buffers.

@@ -62,7 +62,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
         // SAFETY: the slot is a local that lives until the post.
         let pending = unsafe { post.put(wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot.
-        unsafe { post.post_one(pending.entry, at.cast()) }
+        unsafe { post.post_one::<D>(pending.entry, at.cast()) }
     }
 
     #[doc(hidden)]
@@ -140,9 +140,10 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
         std::mem::forget(entries);
         // SAFETY: `last` was emitted.
         unsafe { (*last).next = ptr::null_mut() };
-        if !self.port.is_clear() {
+        let findings = self.port.findings();
+        if !findings.is_clear() {
             // SAFETY: the caller's contract.
-            return unsafe { self.post_slowly(first) };
+            return unsafe { self.post_slowly(findings, first) };
         }
         // SAFETY: the entries are committed and the list is linked.
         unsafe { doorbell(self.srq, first) }
@@ -151,8 +152,11 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
     /// # Safety
     /// As for `slow`.
     #[inline(always)]
-    unsafe fn post_slowly(self, first: *mut ibv_recv_wr) -> Result<(), PostError<E>> {
-        let findings = self.port.findings();
+    unsafe fn post_slowly(
+        self,
+        findings: Findings,
+        first: *mut ibv_recv_wr,
+    ) -> Result<(), PostError<E>> {
         let mut error = MaybeUninit::uninit();
         // SAFETY: the caller's contract.
         match unsafe { slow(self.srq, findings, first, error.as_mut_ptr()) } {
@@ -167,13 +171,18 @@ impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
     /// # Safety
     /// It was emitted, and this is its entry.
     #[inline(always)]
-    unsafe fn post_one(self, entry: Option<E>, wr: *mut ibv_recv_wr) -> Result<(), PostError<E>> {
+    unsafe fn post_one<D: Data<E>>(
+        self,
+        entry: Option<E>,
+        wr: *mut ibv_recv_wr,
+    ) -> Result<(), PostError<E>> {
         // SAFETY: it was emitted.
         unsafe { (*wr).next = ptr::null_mut() };
         let entry = ManuallyDrop::new(entry);
-        if !self.port.is_clear() {
+        let findings = self.port.findings_of(&entry, D::IS_ONE);
+        if !findings.is_clear() {
             // SAFETY: the caller's contract.
-            return unsafe { self.post_slowly(wr) };
+            return unsafe { self.post_slowly(findings, wr) };
         }
         if let Some(entry) = &*entry {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).

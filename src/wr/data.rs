@@ -55,6 +55,10 @@ pub trait Data<E: Entry>: sealed::Sealed {
     #[doc(hidden)]
     type Sges;
 
+    /// Whether it is always one buffer.
+    #[doc(hidden)]
+    const IS_ONE: bool = false;
+
     /// Writes the scatter/gather elements and gives up the handles.
     ///
     /// # Safety
@@ -170,6 +174,7 @@ macro_rules! single {
     ($t:ty as $e:ty, [$($generics:tt)*], $wrap:expr, $header:expr) => {
         impl<$($generics)*> Data<$e> for $t {
             type Sges = [ibv_sge; 1];
+            const IS_ONE: bool = true;
 
             #[inline(always)]
             unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<$e> {

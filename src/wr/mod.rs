@@ -241,6 +241,13 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         WorkRequest { op, data, address, flags, use_, _marks: PhantomData }
     }
 
+    /// With `flags` besides its own.
+    #[inline(always)]
+    pub(crate) fn flagged(mut self, flags: u32) -> Self {
+        self.flags |= flags;
+        self
+    }
+
     /// Names the destination (UD only, where every send needs one; R5.1), as [`Destination`] shows.
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {

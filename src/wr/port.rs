@@ -14,13 +14,14 @@ use crate::qp::ah_table::AhTable;
 #[doc(hidden)]
 pub struct Port {
     /// What the header of a buffer shows that needs no look.
-    mark: u32,
+    mark: u64,
     ah: *const AhTable,
     max_sge: u32,
     max_inline: u32,
     faults: u32,
-    /// Not 0 if a buffer was not posted here last.
-    strange: u32,
+    /// The states of the buffers, or-ed together; whether there are any.
+    seen: u64,
+    has_seen: bool,
 }
 
 const PD: u32 = 1;
@@ -35,8 +36,9 @@ const MTU: u32 = 128;
 impl Port {
     /// `mark` is what headers show that need no look: that of a direction of the queue.
     #[inline(always)]
-    pub(crate) fn new(mark: u32, max_sge: u32, max_inline: u32) -> Self {
-        Port { mark, ah: std::ptr::null(), max_sge, max_inline, faults: 0, strange: 0 }
+    pub(crate) fn new(mark: u64, max_sge: u32, max_inline: u32) -> Self {
+        let ah = std::ptr::null();
+        Port { mark, ah, max_sge, max_inline, faults: 0, seen: 0, has_seen: false }
     }
 
     #[inline(always)]
@@ -49,8 +51,11 @@ impl Port {
     /// that no later queue is taken for this one.
     #[inline(always)]
     pub(crate) fn attach(&mut self, header: &Header) {
-        // Only noted here: a call before the post would cost the hot path its registers.
-        self.strange |= header.state() ^ self.mark;
+        // Only noted here: a call before the post would cost the hot path its registers. What is not this queue's mark
+        // adds a bit that the mark has not.
+        let state = header.state();
+        self.seen = if self.has_seen { self.seen | state } else { state };
+        self.has_seen = true;
     }
 
     /// Shows in the header of an entry that the queue has it, before it is posted: who posts several looks
@@ -94,6 +99,20 @@ impl Port {
         self.faults |= AH;
     }
 
+    /// As `findings`, of one work request whose data `is_one` buffer, or may be several: the state of one is read
+    /// here, where it is the operand of the comparison.
+    #[inline(always)]
+    pub(crate) fn findings_of<E: Entry>(&self, entry: &Option<E>, is_one: bool) -> Findings {
+        match entry {
+            Some(entry) if is_one => {
+                // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+                let header = unsafe { entry.header() };
+                Findings { faults: self.faults, strange: header.state() ^ self.mark }
+            }
+            _ => self.findings(),
+        }
+    }
+
     /// Where the address handles of the queue are, until the queue's core is borrowed anew.
     #[inline(always)]
     pub(crate) fn look_up_in(&mut self, ah: *const AhTable) {
@@ -110,23 +129,11 @@ impl Port {
         unsafe { &*self.ah }
     }
 
-    /// Whether nothing is wrong, and every buffer was posted here last.
-    #[inline(always)]
-    pub(crate) fn is_clear(&self) -> bool {
-        (self.faults | self.strange) == 0
-    }
-
-    /// What cold code needs of the port, in two registers.
+    /// What was found: for cold code, in two registers. To be asked once, so that one instruction compares and keeps the result.
     #[inline(always)]
     pub(crate) fn findings(&self) -> Findings {
-        Findings { faults: self.faults, strange: self.strange }
-    }
-
-    /// Forgets what was found wrong: the work request is not part of the list.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.faults = 0;
-        self.strange = 0;
+        let strange = if self.has_seen { self.seen ^ self.mark } else { 0 };
+        Findings { faults: self.faults, strange }
     }
 }
 
@@ -134,7 +141,8 @@ impl Port {
 #[derive(Clone, Copy)]
 pub(crate) struct Findings {
     faults: u32,
-    strange: u32,
+    /// Not 0 if a buffer was not posted here last.
+    strange: u64,
 }
 
 /// The queue that buffers are looked at for.
@@ -142,14 +150,16 @@ pub(crate) struct Findings {
 pub(crate) struct Queue {
     pub books: *const Books,
     /// What headers show of buffers that were posted here last.
-    pub mark: u32,
+    pub mark: u64,
     /// The only pool that buffers may come from; null if any may.
     pub home: *const (),
 }
 
 impl Findings {
+    /// Whether nothing is wrong, and every buffer was posted here last.
+    #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
-        (self.faults | self.strange) == 0
+        self.faults == 0 && self.strange == 0
     }
 
     /// Looks at the buffers of sends that were posted elsewhere last, are empty, or are large, and says
@@ -220,7 +230,7 @@ impl Queue {
         }
         // SAFETY: the caller's contract.
         let books = unsafe { &*self.books };
-        if header.pd != books.pd {
+        if header.pd() != books.pd {
             return PD;
         }
         let is_receive = self.mark & mark::RECEIVE != 0;

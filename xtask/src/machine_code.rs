@@ -27,15 +27,16 @@ const FUNCTIONS: [&str; 7] = [
     "post_shared_receive",
 ];
 
-/// Cold paths, by the end of their mangled paths: all that is not straightforward, and a refusal of the
-/// device's.
-const COLD: [(&str, &str); 6] = [
+/// Cold paths, by the end of their mangled paths: all that is not straightforward, a refusal of the device's, and a list
+/// that goes beyond the end of a ring.
+const COLD: [(&str, &str); 7] = [
     ("2qp9send_slow4slow", "slow"),
     ("2qp4recv4slow", "slow"),
     ("3srq4post4slow", "slow"),
     ("2qp9send_slow11send_failed", "send_failed"),
     ("2qp4recv11recv_failed", "recv_failed"),
     ("3srq4post6failed", "failed"),
+    ("9in_flight4ring4wrap", "wrap"),
 ];
 
 pub fn main(_: Args) -> Outcome {
