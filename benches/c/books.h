@@ -2,8 +2,16 @@
  *
  * C0  none: the wr_id is the address of the buffer.
  * C1  a ring of buffers that refuses to overflow; a completion releases all up to its own.
- * C2  every check that the crate makes: protection domain, the queue noted in the buffer, the mark
- *     "with the device", credits (or the ring), an outcome that is unknown (bad_wr stays NULL).
+ * C2  every check that the crate makes, and by the same means where those are the cheapest that we know:
+ *
+ *     row                  what is checked                                   how
+ *     a buffer posted      protection domain, not empty, not longer than a   its state is the queue's mark: compared when
+ *                          message, not with the device already              it was posted here before, looked at otherwise
+ *     a send or receive    room for it, a queue whose outcome is known       credits; the ring's room where it is selective
+ *     ud_send              the address handle is still the queue pair's      its name's key is that of the table
+ *     any post             which work request was refused, if any            bad_wr is NULL unless the provider says
+ *     a completion         whose it is: with or without a buffer             tag bits of the wr_id
+ *     a selective one      this ring's, and of a work request in flight      the id, and the range of the sequence number
  */
 #ifndef BOOKS_H
 #define BOOKS_H
@@ -12,10 +20,13 @@
 
 #include "env.h"
 
-#define RING (1ull << 63)
+enum { IN_FLIGHT = 1, NO_BUFFER = 1, RECEIVED = 4, TAGS = 63 };
 
-COLD int refill(struct queue *q, int direction, uint32_t n);
-COLD int mismatch(const struct queue *q, const struct buf *b);
+/* The rest of a post that is not straightforward, for C2: looks at the buffers, refills the credits, posts or not. */
+COLD int send_slowly(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective);
+COLD int recv_slowly(struct env *e, struct ibv_recv_wr *wr, uint32_t n, int shared);
+/* Whether the buffer may be posted; it is the queue's then. */
+COLD int settle(struct queue *q, int direction, struct buf *b);
 COLD int refused(struct env *e);
 COLD int take_back(struct queue *q, uint32_t n, const void *bad, int err);
 
@@ -23,46 +34,13 @@ COLD int take_back(struct queue *q, uint32_t n, const void *bad, int err);
 #define HAS_RING(mode, selective) ((mode) == 1 || ((mode) == 2 && (selective)))
 
 /* Whether n more fit. */
-INLINE int has_room(struct queue *q, int direction, uint32_t n, int mode, int selective)
+INLINE int has_room(struct queue *q, uint32_t n, int mode, int selective)
 {
 	if (HAS_RING(mode, selective))
 		return LIKELY(q->tail - q->head + n <= q->cap);
 	if (mode == 2)
-		return LIKELY(n <= q->credit) || refill(q, direction, n);
+		return LIKELY(n <= q->credit);
 	return 1;
-}
-
-/* The checks of one buffer; what is wrong. */
-INLINE int attach(struct queue *q, struct buf *b, int mode)
-{
-	int fault = 0;
-
-	if (mode == 2) {
-		if (UNLIKELY(b->pd != q->pd))
-			fault = mismatch(q, b);
-		b->queue = q;
-	}
-	return fault;
-}
-
-/* The wr_id of the i-th work request of a list, whose buffer is b (NULL if it has none). */
-INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int mode, int selective)
-{
-	if (mode == 2 && selective)
-		return q->id | (uint32_t)(q->tail + i);
-	if (mode == 1)
-		return (uint32_t)(q->tail + i);
-	if (mode == 2)
-		return (b ? (uint64_t)(uintptr_t)b : (uint64_t)(uintptr_t)q | 28) | tag;
-	return (uint64_t)(uintptr_t)b;
-}
-
-INLINE void commit(struct queue *q, uint32_t i, struct buf *b, int mode, int selective)
-{
-	if (HAS_RING(mode, selective))
-		q->slots[(q->tail + i) & q->mask] = b;
-	else if (mode == 2 && b)
-		b->in_flight = 1;
 }
 
 INLINE void spend(struct queue *q, uint32_t n, int mode, int selective)
@@ -71,6 +49,48 @@ INLINE void spend(struct queue *q, uint32_t n, int mode, int selective)
 		q->tail += n;
 	else if (mode == 2)
 		q->credit -= n;
+}
+
+/* The states of the buffers of a list, or-ed together: the queue's mark exactly if each of them is. */
+struct seen {
+	uint32_t states;
+	int any;
+};
+
+/* Notes the state of a buffer, and (where the buffer is the wr_id) that the device has it. */
+INLINE void see(struct seen *seen, const struct queue *q, struct buf *b, int mode, int selective)
+{
+	if (mode != 2)
+		return;
+	seen->states = seen->any ? seen->states | b->state : b->state;
+	seen->any = 1;
+	if (!selective)
+		b->state = q->mark | IN_FLIGHT;
+}
+
+INLINE int is_strange(const struct seen *seen, const struct queue *q, int mode)
+{
+	return mode == 2 && seen->any && seen->states != q->mark;
+}
+
+/* The wr_id of the i-th work request of a list, whose buffer is b (NULL if it has none). */
+INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int mode, int selective)
+{
+	if (mode == 2 && selective)
+		return (uint64_t)(q->tail + i) << 32 | q->id;
+	if (mode == 1)
+		return (uint32_t)(q->tail + i);
+	if (mode == 2)
+		return (b ? (uint64_t)(uintptr_t)b : (uint64_t)(uintptr_t)&q->completed | NO_BUFFER) | tag;
+	return (uint64_t)(uintptr_t)b;
+}
+
+/* Notes the i-th buffer of a list that is about to be posted. The ring has slots enough for a list that turns out
+ * not to fit. */
+INLINE void enter(struct queue *q, uint32_t i, struct buf *b, int mode, int selective)
+{
+	if (HAS_RING(mode, selective))
+		q->slots[(q->tail + i) & q->mask] = b;
 }
 
 #endif

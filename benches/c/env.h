@@ -22,33 +22,48 @@ struct buf {
 	struct ibv_sge sge;
 	uint32_t capacity;
 	uint32_t pd;
-	struct queue *queue;
+	/* Of the queue that it was posted to last. */
+	uint32_t *counter;
 	struct buf *next;
-	uint32_t in_flight;
+	/* That queue's mark, and whether the device has it. */
+	uint32_t state;
 } __attribute__((aligned(64)));
 
 /* The books of one direction of a queue pair: C1 uses the ring, C2 all of it. */
 struct queue {
 	struct buf **slots;
 	uint32_t mask, head, tail, cap;
-	uint64_t id;
-	uint32_t credit, seen, completed[2];
+	uint32_t id;
+	uint32_t credit, seen, mark;
 	uint32_t pd;
+	uint32_t longest;
 	uint32_t poisoned;
+	/* Completions polled; the address leaves the tag bits free. */
+	uint32_t completed __attribute__((aligned(64)));
+};
+
+/* The name of an address handle, as a program keeps it. */
+struct ah_name {
+	struct ibv_ah *ah;
+	uint32_t index, key;
 };
 
 struct env {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
-	struct ibv_ah *ah;
+	struct ah_name to_ah;
+	/* The address handles of the queue pair: the key of each, 0 where there is none. */
+	const uint32_t *ah_keys;
+	uint32_t ah_mask;
 	/* Where to write, where to read, and the cell of an atomic. */
 	struct { uint64_t addr; uint32_t rkey; } to, from, cell;
 	uint32_t imm_data;
 	uint64_t compare, swap, add;
 	uint32_t remote_qpn, remote_qkey;
 	uint64_t wr_id;
-	uint32_t n;
+	/* Run-time counts: 1, 4 and 16. */
+	uint32_t counts[3];
 	uint8_t payload[PAYLOAD];
 	struct ibv_sge pieces[MOST];
 	uint64_t ids[MOST];

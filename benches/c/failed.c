@@ -9,18 +9,75 @@ int failed(const void *wr, const void *bad, int err)
 	return err ? err : -1;
 }
 
-int refill(struct queue *q, int direction, uint32_t n)
+static int refill(struct queue *q, uint32_t n)
 {
 	if (q->poisoned)
 		return 0;
-	q->credit += q->completed[direction] - q->seen;
-	q->seen = q->completed[direction];
+	q->credit += q->completed - q->seen;
+	q->seen = q->completed;
 	return n <= q->credit;
 }
 
-int mismatch(const struct queue *q, const struct buf *b)
+int settle(struct queue *q, int direction, struct buf *b)
 {
-	return q->pd != b->pd;
+	if (b->pd != q->pd)
+		return 0;
+	if (direction == SEND && (b->sge.length == 0 || b->sge.length > q->longest))
+		return 0;
+	b->counter = &q->completed;
+	b->state = q->mark;
+	return 1;
+}
+
+static struct buf *named(uint64_t wr_id)
+{
+	return wr_id & NO_BUFFER ? NULL : (struct buf *)(uintptr_t)(wr_id & ~(uint64_t)TAGS);
+}
+
+int send_slowly(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective)
+{
+	struct queue *q = &e->send;
+	struct ibv_send_wr *at = wr, *bad = NULL;
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < n; i++, at = at->next) {
+		struct buf *b = selective ? q->slots[(q->tail + i) & q->mask] : named(at->wr_id);
+
+		for (; b; b = at->num_sge > 1 ? b->next : NULL)
+			if (!settle(q, SEND, b))
+				return refused(e);
+	}
+	if (selective ? q->tail - q->head + n > q->cap : n > q->credit && !refill(q, n))
+		return refused(e);
+	for (at = wr; !selective && at; at = at->next)
+		if (named(at->wr_id))
+			named(at->wr_id)->state |= IN_FLIGHT;
+	if (selective)
+		q->tail += n;
+	else
+		q->credit -= n;
+	ret = ibv_post_send(e->qp, wr, &bad);
+	return ret ? take_back(q, n, bad, ret) : 0;
+}
+
+int recv_slowly(struct env *e, struct ibv_recv_wr *wr, uint32_t n, int shared)
+{
+	struct queue *q = &e->recv;
+	struct ibv_recv_wr *at, *bad = NULL;
+	int ret;
+
+	for (at = wr; at; at = at->next)
+		if (!settle(q, RECEIVE, named(at->wr_id)))
+			return refused(e);
+	if (!shared && n > q->credit && !refill(q, n))
+		return refused(e);
+	for (at = wr; at; at = at->next)
+		named(at->wr_id)->state |= IN_FLIGHT;
+	if (!shared)
+		q->credit -= n;
+	ret = shared ? ibv_post_srq_recv(e->srq, wr, &bad) : ibv_post_recv(e->qp, wr, &bad);
+	return ret ? take_back(q, n, bad, ret) : 0;
 }
 
 int refused(struct env *e)
@@ -47,10 +104,10 @@ int restore(struct env *e)
 	for (i = 0; i < 2; i++) {
 		q[i]->head = q[i]->tail;
 		q[i]->credit = q[i]->cap;
-		q[i]->seen = q[i]->completed[i];
+		q[i]->seen = q[i]->completed;
 	}
 	for (i = 0; i < MOST; i++)
 		if (e->bufs[i])
-			e->bufs[i]->in_flight = 0;
+			e->bufs[i]->state &= ~IN_FLIGHT;
 	return 0;
 }

@@ -106,12 +106,12 @@ int fast_mixed4(struct env *e)
 	return post(e, wr);
 }
 
-int fast_list4of16(struct env *e)
+INLINE int list(struct env *e, uint32_t count)
 {
 	struct ibv_sge sge[16];
 	struct ibv_send_wr wr[16];
 	struct ibv_send_wr *at = wr;
-	uint32_t i, n = e->n < 16 ? e->n : 16;
+	uint32_t i, n = count < 16 ? count : 16;
 
 	if (n == 0)
 		return 0;
@@ -124,6 +124,15 @@ int fast_list4of16(struct env *e)
 	at[-1].next = NULL;
 	return post(e, wr);
 }
+
+#define LIST(n, i) \
+	int fast_list##n##of16(struct env *e) \
+	{ \
+		return list(e, e->counts[i]); \
+	}
+LIST(1, 0)
+LIST(4, 1)
+LIST(16, 2)
 
 #define RECEIVES(n) \
 	int fast_recv##n(struct env *e) \

@@ -71,7 +71,7 @@ INLINE void emit_faa(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct e
 INLINE void emit_ud_send(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct env *e)
 {
 	head(wr, sge, 1, IBV_WR_SEND, 0);
-	wr->wr.ud.ah = e->ah;
+	wr->wr.ud.ah = e->to_ah.ah;
 	wr->wr.ud.remote_qpn = e->remote_qpn;
 	wr->wr.ud.remote_qkey = e->remote_qkey;
 }

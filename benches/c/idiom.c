@@ -37,7 +37,7 @@ ONE(faa, SGE(0), .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 ONE(inline_send, SGE(0), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE)
 ONE(inline_write, SGE(0), .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE, RDMA)
 ONE(ud_send, SGE(0), .opcode = IBV_WR_SEND,
-    .wr.ud = { .ah = e->ah, .remote_qpn = e->remote_qpn, .remote_qkey = e->remote_qkey })
+    .wr.ud = { .ah = e->to_ah.ah, .remote_qpn = e->remote_qpn, .remote_qkey = e->remote_qkey })
 
 #define GATHERED(name, n, ...) \
 	int idiom_##name(struct env *e) \
@@ -93,15 +93,15 @@ int idiom_mixed4(struct env *e)
 	POST(wr);
 }
 
-int idiom_list4of16(struct env *e)
+INLINE int list(struct env *e, uint32_t n)
 {
 	struct ibv_sge sge[16];
 	struct ibv_send_wr wr[16];
 	uint32_t i;
 
-	if (e->n == 0)
+	if (n == 0)
 		return 0;
-	for (i = 0; i < e->n && i < 16; i++) {
+	for (i = 0; i < n && i < 16; i++) {
 		sge[i] = (struct ibv_sge)SGE(i);
 		wr[i] = (struct ibv_send_wr){ .wr_id = e->ids[i], .next = &wr[i + 1],
 					      .sg_list = &sge[i], .num_sge = 1,
@@ -110,6 +110,15 @@ int idiom_list4of16(struct env *e)
 	wr[i - 1].next = NULL;
 	POST(wr);
 }
+
+#define LIST(n, i) \
+	int idiom_list##n##of16(struct env *e) \
+	{ \
+		return list(e, e->counts[i]); \
+	}
+LIST(1, 0)
+LIST(4, 1)
+LIST(16, 2)
 
 #define RECEIVES(n) \
 	int idiom_recv##n(struct env *e) \

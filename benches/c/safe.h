@@ -9,36 +9,50 @@
 #define FORM(name) PASTE(PREFIX, name)
 #define LAST (SELECTIVE ? IBV_SEND_SIGNALED : 0)
 
-/* The list wr of n, whose buffers are b, is put together: book it, post it. */
-INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uint32_t n, int fault)
+/* Posts what is booked. */
+INLINE int doorbell(struct env *e, struct ibv_send_wr *wr, uint32_t n)
 {
-	struct queue *q = &e->send;
 	struct ibv_send_wr *bad;
-	uint32_t i;
 	int ret;
 
-	wr[n - 1].next = NULL;
-	wr[n - 1].send_flags |= LAST;
-	if (MODE == 2 && UNLIKELY(fault))
-		return refused(e);
-	if (MODE && UNLIKELY(!has_room(q, SEND, n, MODE, SELECTIVE)))
-		return refused(e);
-#pragma GCC unroll 32
-	for (i = 0; i < n; i++)
-		commit(q, i, b[i], MODE, SELECTIVE);
-	spend(q, n, MODE, SELECTIVE);
 	if (MODE == 2)
 		bad = NULL;
 	ret = ibv_post_send(e->qp, wr, &bad);
 	if (UNLIKELY(ret))
-		return MODE == 2 ? take_back(q, n, bad, ret) : failed(wr, bad, ret);
+		return MODE == 2 ? take_back(&e->send, n, bad, ret) : failed(wr, bad, ret);
 	return 0;
+}
+
+/* The list wr of n, whose buffers are b, is put together: book it, post it. */
+INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uint32_t n,
+		const struct seen *seen)
+{
+	struct queue *q = &e->send;
+	uint32_t i;
+
+	wr[n - 1].next = NULL;
+	wr[n - 1].send_flags |= LAST;
+	if (MODE == 2) {
+#pragma GCC unroll 32
+		for (i = 0; i < n; i++)
+			enter(q, i, b[i], MODE, SELECTIVE);
+		if (UNLIKELY(is_strange(seen, q, MODE) || !has_room(q, n, MODE, SELECTIVE)))
+			return send_slowly(e, wr, n, SELECTIVE);
+	} else {
+		if (UNLIKELY(!has_room(q, n, MODE, SELECTIVE)))
+			return refused(e);
+#pragma GCC unroll 32
+		for (i = 0; i < n; i++)
+			enter(q, i, b[i], MODE, SELECTIVE);
+	}
+	spend(q, n, MODE, SELECTIVE);
+	return doorbell(e, wr, n);
 }
 
 /* The i-th work request of a list: its buffer, or bytes. */
 #define DATA(i) \
 	b[i] = e->bufs[i]; \
-	fault |= attach(&e->send, b[i], MODE); \
+	see(&seen, &e->send, b[i], MODE, SELECTIVE); \
 	sge[i] = b[i]->sge;
 #define BYTES(i) \
 	b[i] = NULL; \
@@ -51,7 +65,7 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uin
 	struct ibv_sge sge[n]; \
 	struct ibv_send_wr wr[n]; \
 	struct buf *b[n]; \
-	int fault = 0
+	struct seen seen = { 0, 0 }
 
 #define ONE(name, data) \
 	int FORM(name)(struct env *e) \
@@ -60,7 +74,7 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uin
 		data(0) \
 		emit_##name(wr, sge, e); \
 		NAME(0) \
-		return post(e, wr, b, 1, fault); \
+		return post(e, wr, b, 1, &seen); \
 	}
 
 ONE(send, DATA)
@@ -76,8 +90,23 @@ ONE(inline_write, BYTES)
 ONE(cas, RESULT)
 ONE(faa, RESULT)
 
-/* The address handle comes from the program's own variable: a table of them is part of C2 only by its lookup. */
-ONE(ud_send, DATA)
+/* The address handle has a name, which may have been taken away. */
+INLINE int is_named(const struct env *e)
+{
+	return MODE != 2 || LIKELY(e->ah_keys[e->to_ah.index & e->ah_mask] == e->to_ah.key);
+}
+
+int FORM(ud_send)(struct env *e)
+{
+	LIST(1);
+
+	if (UNLIKELY(!is_named(e)))
+		return refused(e);
+	DATA(0)
+	emit_ud_send(wr, sge, e);
+	NAME(0)
+	return post(e, wr, b, 1, &seen);
+}
 
 #define WRITE(i) DATA(i) emit_write(&wr[i], &sge[i], e); NAME(i)
 #define CHAIN(n) \
@@ -85,13 +114,24 @@ ONE(ud_send, DATA)
 	{ \
 		LIST(n); \
 		TIMES_##n(WRITE) \
-		return post(e, wr, b, n, fault); \
+		return post(e, wr, b, n, &seen); \
 	}
 CHAIN(2)
 CHAIN(4)
 CHAIN(8)
 CHAIN(16)
 CHAIN(32)
+
+#if SELECTIVE
+/* Each of them completes. */
+#define SIGNALED(i) WRITE(i) wr[i].send_flags |= IBV_SEND_SIGNALED;
+int FORM(signaled16)(struct env *e)
+{
+	LIST(16);
+	TIMES_16(SIGNALED)
+	return post(e, wr, b, 16, &seen);
+}
+#endif
 
 int FORM(mixed4)(struct env *e)
 {
@@ -107,15 +147,13 @@ int FORM(mixed4)(struct env *e)
 	RESULT(3)
 	emit_faa(&wr[3], &sge[3], e);
 	NAME(3)
-	return post(e, wr, b, 4, fault);
+	return post(e, wr, b, 4, &seen);
 }
 
 /* One work request with several buffers: the wr_id is the first, which leads to the others. */
 #define SHARE(i) \
-	b[i] = e->bufs[i]; \
-	fault |= attach(&e->send, b[i], MODE); \
-	b[i]->next = i + 1 < COUNT ? e->bufs[i + 1] : NULL; \
-	sge[i] = b[i]->sge;
+	DATA(i) \
+	b[i]->next = i + 1 < COUNT ? e->bufs[i + 1] : NULL;
 #define GATHERED(n) \
 	int FORM(sge##n)(struct env *e) \
 	{ \
@@ -125,41 +163,52 @@ int FORM(mixed4)(struct env *e)
 		emit_write(wr, sge, e); \
 		wr[0].num_sge = n; \
 		NAME(0) \
-		return post(e, wr, b, 1, fault); \
+		return post(e, wr, b, 1, &seen); \
 	}
 GATHERED(2)
 GATHERED(4)
 
-int FORM(list4of16)(struct env *e)
+/* A count that is known at run time. */
+INLINE int list(struct env *e, uint32_t count)
 {
 	struct queue *q = &e->send;
 	struct ibv_sge sge[16];
-	struct ibv_send_wr wr[16], *at = wr, *bad;
-	uint32_t i, n = e->n < 16 ? e->n : 16;
-	int ret;
+	struct ibv_send_wr wr[16], *at = wr;
+	uint32_t i, n = count < 16 ? count : 16;
+	/* A subset of every mark, so that no first one needs to be told from the others. */
+	struct seen seen = { 0, 1 };
 
 	if (n == 0)
 		return 0;
-	if (MODE && UNLIKELY(!has_room(q, SEND, n, MODE, SELECTIVE)))
+	if (MODE == 1 && UNLIKELY(!has_room(q, n, MODE, SELECTIVE)))
 		return refused(e);
 	for (i = 0; i < n; i++, at++) {
 		struct buf *b = e->bufs[i];
 
-		if (MODE == 2 && UNLIKELY(attach(q, b, MODE)))
-			return refused(e);
+		see(&seen, q, b, MODE, SELECTIVE);
 		sge[i] = b->sge;
 		emit_write(at, &sge[i], e);
 		at->wr_id = wr_id(q, i, b, 0, MODE, SELECTIVE);
 		at->next = at + 1;
-		commit(q, i, b, MODE, SELECTIVE);
+		enter(q, i, b, MODE, SELECTIVE);
 	}
 	at[-1].next = NULL;
 	at[-1].send_flags |= LAST;
+	if (MODE == 2 && UNLIKELY(is_strange(&seen, q, MODE) || !has_room(q, n, MODE, SELECTIVE)))
+		return send_slowly(e, wr, n, SELECTIVE);
 	spend(q, n, MODE, SELECTIVE);
-	if (MODE == 2)
-		bad = NULL;
-	ret = ibv_post_send(e->qp, wr, &bad);
-	if (UNLIKELY(ret))
-		return MODE == 2 ? take_back(q, n, bad, ret) : failed(wr, bad, ret);
-	return 0;
+	return doorbell(e, wr, n);
 }
+
+/* C knows the count; Rust is given it by an iterator, or work request by work request. */
+#define COUNTED(name, i) \
+	int FORM(name)(struct env *e) \
+	{ \
+		return list(e, e->counts[i]); \
+	}
+COUNTED(push1of16, 0)
+COUNTED(push4of16, 1)
+COUNTED(push16of16, 2)
+COUNTED(iter1of16, 0)
+COUNTED(iter4of16, 1)
+COUNTED(iter16of16, 2)

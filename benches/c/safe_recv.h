@@ -3,41 +3,120 @@
 #if !SELECTIVE
 #define FILL(i) \
 	b[i] = e->bufs[i]; \
-	fault |= attach(&e->recv, b[i], MODE); \
+	see(&seen, &e->recv, b[i], MODE, 0); \
 	sge[i] = b[i]->sge; \
 	wr[i].sg_list = &sge[i]; \
 	wr[i].num_sge = 1; \
-	wr[i].wr_id = wr_id(&e->recv, i, b[i], MODE == 2, MODE, 0); \
+	wr[i].wr_id = wr_id(&e->recv, i, b[i], MODE == 2 ? RECEIVED : 0, MODE, 0); \
 	wr[i].next = i + 1 < COUNT ? &wr[i + 1] : NULL;
 
-#define BOOK(i) commit(&e->recv, i, b[i], MODE, 0);
+#define NOTE(i) enter(&e->recv, i, b[i], MODE, 0);
 
-#define RECEIVES(name, n, verb, queue) \
-	int FORM(name)(struct env *e) \
+/* Posts receives that are booked. */
+INLINE int post_receives(struct env *e, struct ibv_recv_wr *wr, uint32_t n)
+{
+	struct ibv_recv_wr *bad;
+	int ret;
+
+	if (MODE == 2)
+		bad = NULL;
+	ret = ibv_post_recv(e->qp, wr, &bad);
+	if (UNLIKELY(ret))
+		return MODE == 2 ? take_back(&e->recv, n, bad, ret) : failed(wr, bad, ret);
+	return 0;
+}
+
+#define RECEIVES(n) \
+	int FORM(recv##n)(struct env *e) \
+	{ \
+		enum { COUNT = n }; \
+		struct ibv_sge sge[n]; \
+		struct ibv_recv_wr wr[n]; \
+		struct buf *b[n]; \
+		struct seen seen = { 0, 0 }; \
+		TIMES_##n(FILL) \
+		if (MODE == 2 && UNLIKELY(is_strange(&seen, &e->recv, MODE) || \
+					  !has_room(&e->recv, n, MODE, 0))) \
+			return recv_slowly(e, wr, n, 0); \
+		if (MODE == 1 && UNLIKELY(!has_room(&e->recv, n, MODE, 0))) \
+			return refused(e); \
+		TIMES_##n(NOTE) \
+		spend(&e->recv, n, MODE, 0); \
+		return post_receives(e, wr, n); \
+	}
+RECEIVES(1)
+RECEIVES(16)
+
+/* The pool's buffers bound what a shared receive queue holds, so that C2 counts nothing. */
+#define SHARED(n) \
+	int FORM(srq##n)(struct env *e) \
 	{ \
 		enum { COUNT = n }; \
 		struct ibv_sge sge[n]; \
 		struct ibv_recv_wr wr[n], *bad; \
 		struct buf *b[n]; \
-		int ret, fault = 0; \
+		struct seen seen = { 0, 0 }; \
+		int ret; \
 		TIMES_##n(FILL) \
-		if (MODE == 2 && UNLIKELY(fault)) \
+		if (MODE == 2 && UNLIKELY(is_strange(&seen, &e->recv, MODE))) \
+			return recv_slowly(e, wr, n, 1); \
+		if (MODE == 1 && UNLIKELY(!has_room(&e->recv, n, MODE, 0))) \
 			return refused(e); \
-		if (MODE && UNLIKELY(!has_room(&e->recv, RECEIVE, n, MODE, 0))) \
-			return refused(e); \
-		TIMES_##n(BOOK) \
-		spend(&e->recv, n, MODE, 0); \
+		TIMES_##n(NOTE) \
+		if (MODE == 1) \
+			spend(&e->recv, n, MODE, 0); \
 		if (MODE == 2) \
 			bad = NULL; \
-		ret = verb(e->queue, wr, &bad); \
+		ret = ibv_post_srq_recv(e->srq, wr, &bad); \
 		if (UNLIKELY(ret)) \
-			return MODE == 2 ? take_back(&e->recv, n, bad, ret) : failed(wr, bad, ret); \
+			return MODE == 2 ? take_back(&e->recv, 0, bad, ret) : failed(wr, bad, ret); \
 		return 0; \
 	}
-RECEIVES(recv1, 1, ibv_post_recv, qp)
-RECEIVES(recv16, 16, ibv_post_recv, qp)
-RECEIVES(srq1, 1, ibv_post_srq_recv, srq)
-RECEIVES(srq16, 16, ibv_post_srq_recv, srq)
+SHARED(1)
+SHARED(16)
+
+/* A count that is known at run time. */
+INLINE int receives(struct env *e, uint32_t count)
+{
+	struct queue *q = &e->recv;
+	struct ibv_sge sge[16];
+	struct ibv_recv_wr wr[16], *at = wr;
+	uint32_t i, n = count < 16 ? count : 16;
+	struct seen seen = { 0, 1 };
+
+	if (n == 0)
+		return 0;
+	if (MODE == 1 && UNLIKELY(!has_room(q, n, MODE, 0)))
+		return refused(e);
+	for (i = 0; i < n; i++, at++) {
+		struct buf *b = e->bufs[i];
+
+		see(&seen, q, b, MODE, 0);
+		sge[i] = b->sge;
+		at->sg_list = &sge[i];
+		at->num_sge = 1;
+		at->wr_id = wr_id(q, i, b, MODE == 2 ? RECEIVED : 0, MODE, 0);
+		at->next = at + 1;
+		enter(q, i, b, MODE, 0);
+	}
+	at[-1].next = NULL;
+	if (MODE == 2 && UNLIKELY(is_strange(&seen, q, MODE) || !has_room(q, n, MODE, 0)))
+		return recv_slowly(e, wr, n, 0);
+	spend(q, n, MODE, 0);
+	return post_receives(e, wr, n);
+}
+
+#define COUNTED_RECEIVES(name, i) \
+	int FORM(name)(struct env *e) \
+	{ \
+		return receives(e, e->counts[i]); \
+	}
+COUNTED_RECEIVES(recv_push1of16, 0)
+COUNTED_RECEIVES(recv_push4of16, 1)
+COUNTED_RECEIVES(recv_push16of16, 2)
+COUNTED_RECEIVES(recv_iter1of16, 0)
+COUNTED_RECEIVES(recv_iter4of16, 1)
+COUNTED_RECEIVES(recv_iter16of16, 2)
 #endif
 
 /* A completion gives back its buffer (all up to its own, from a ring) to `to`. */
@@ -49,9 +128,9 @@ INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 	if (UNLIKELY(wc->status != IBV_WC_SUCCESS))
 		return failed(wc, NULL, wc->status);
 	if (HAS_RING(MODE, SELECTIVE)) {
-		uint32_t seq = wc->wr_id;
+		uint32_t seq = MODE == 2 ? wc->wr_id >> 32 : wc->wr_id;
 
-		if (MODE == 2 && UNLIKELY((wc->wr_id & ~0xffffffffull) != q->id))
+		if (MODE == 2 && UNLIKELY((uint32_t)wc->wr_id != q->id))
 			return failed(wc, NULL, EINVAL);
 		if (MODE == 2 && UNLIKELY(seq - q->head >= q->tail - q->head))
 			return failed(wc, NULL, EINVAL);
@@ -63,14 +142,13 @@ INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 		return 0;
 	}
 	if (MODE == 2) {
-		if (UNLIKELY((wc->wr_id & 28) == 28)) {
-			q = (struct queue *)(uintptr_t)(wc->wr_id & ~63ull);
-			q->completed[wc->wr_id & 1]++;
+		if (UNLIKELY(wc->wr_id & NO_BUFFER)) {
+			++*(uint32_t *)(uintptr_t)(wc->wr_id & ~(uint64_t)TAGS);
 			return 0;
 		}
-		b = (struct buf *)(uintptr_t)(wc->wr_id & ~63ull);
-		b->in_flight = 0;
-		b->queue->completed[wc->wr_id & 1]++;
+		b = (struct buf *)(uintptr_t)(wc->wr_id & ~(uint64_t)TAGS);
+		b->state &= ~IN_FLIGHT;
+		++*b->counter;
 	} else {
 		b = (struct buf *)(uintptr_t)wc->wr_id;
 		if (SELECTIVE) {
@@ -111,13 +189,21 @@ int FORM(poll16)(struct env *e)
 	return poll(e, 16);
 }
 
+#if SELECTIVE
+/* One completion for sixteen work requests. */
+int FORM(release16)(struct env *e)
+{
+	return poll(e, 1);
+}
+#endif
+
 #define CYCLE(name, n, one, most) \
 	int FORM(name)(struct env *e) \
 	{ \
 		LIST(n); \
 		int ret; \
 		TIMES_##n(one) \
-		ret = post(e, wr, b, n, fault); \
+		ret = post(e, wr, b, n, &seen); \
 		return UNLIKELY(ret) ? ret : poll(e, most); \
 	}
 CYCLE(cycle, 1, WRITE, 1)

@@ -66,6 +66,8 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         gather(stub),
         shared(stub),
         selective(stub),
+        selective_datagram(stub),
+        selective_gather(stub),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }
@@ -76,8 +78,8 @@ fn caller(stub: &Stub) -> Family {
     let qp = connected::<Caller>(&ground, &cq, DEPTH);
     let (world, twin) = ground.world(stub, qp, cq);
     let mut rows = rows![typed raw: send write read cas faa inline_send inline_write
-        chain2 chain4 chain8 chain16 chain32 recv1 recv16];
-    rows.extend(rows![typed: send_imm write_imm sge2 sge4 mixed4]);
+        send_imm write_imm sge2 sge4 mixed4 chain2 chain4 chain8 chain16 chain32
+        list1of16 list4of16 list16of16 recv1 recv16];
     rows.push(Row { after: Some("write"), raw: Some(raw::poll1), ..row("poll1", typed::poll1) });
     rows.push(Row {
         after: Some("chain16"),
@@ -101,7 +103,7 @@ fn caller_datagram(stub: &Stub) -> Family {
     let cq = ground.cq();
     let (qp, to, ah) = datagram::<Caller>(&ground, &cq);
     let (world, twin) = ground.world(stub, qp, cq);
-    twin.ah = ah.cast();
+    twin.to_ah.ah = ah.cast();
     Family {
         name: "caller",
         twins: &["idiom", "fast"],
@@ -123,21 +125,39 @@ fn with<T: Transport, P: Profile, X>(world: World<P, T>, extra: X) -> World<P, T
         imm_data,
         operands,
         add,
-        n,
+        counts,
         payload,
         pieces,
         ids,
         bufs,
         ..
     } = world;
-    World { qp, cq, at, from, cell, imm_data, operands, add, n, payload, pieces, ids, bufs, extra }
+    World {
+        qp,
+        cq,
+        at,
+        from,
+        cell,
+        imm_data,
+        operands,
+        add,
+        counts,
+        payload,
+        pieces,
+        ids,
+        bufs,
+        extra,
+    }
 }
 
 const BOOKS: &[&str] = &["c0", "c1", "c2"];
 
 fn signal_all_rows() -> Vec<Row> {
     let mut rows = rows![safe: send send_imm write write_imm read cas faa inline_send inline_write
-        chain2 chain4 chain8 chain16 chain32 mixed4 list4of16 recv1 recv16 cycle cycle4];
+        chain2 chain4 chain8 chain16 chain32 mixed4
+        push1of16 push4of16 push16of16 iter1of16 iter4of16 iter16of16 recv1 recv16
+        recv_push1of16 recv_push4of16 recv_push16of16 recv_iter1of16 recv_iter4of16 recv_iter16of16
+        cycle cycle4];
     rows.push(Row { after: Some("write"), ..row("poll1", safe::poll1) });
     rows.push(Row { after: Some("chain16"), ..row("poll16", safe::poll16) });
     rows
@@ -157,7 +177,7 @@ fn datagram_signaled(stub: &Stub) -> Family {
     let cq = ground.cq();
     let (qp, to, ah) = datagram::<DefaultProfile>(&ground, &cq);
     let (world, twin) = ground.world(stub, qp, cq);
-    twin.ah = ah.cast();
+    twin.to_ah.ah = ah.cast();
     Family {
         name: "signal-all",
         twins: BOOKS,
@@ -216,35 +236,78 @@ fn shared(stub: &Stub) -> Family {
     }
 }
 
+const RINGS: &[&str] = &["c0s", "c1s", "c2s"];
+
 fn selective(stub: &Stub) -> Family {
     let ground = Ground::new();
     let cq = ground.cq();
     let qp = connected::<Chosen>(&ground, &cq, DEPTH);
     let (world, twin) = ground.world(stub, qp, cq);
-    let mut rows = rows![selective: send write inline_send chain2 chain4 chain8 chain16 chain32
-        mixed4 list4of16 cycle cycle4];
-    rows.push(Row { after: Some("write"), ..row("poll1", selective::poll1) });
+    let mut rows = rows![selective: send send_imm write write_imm read cas faa inline_send inline_write
+        chain2 chain4 chain8 chain16 chain32 signaled16 mixed4
+        push1of16 push4of16 push16of16 iter1of16 iter4of16 iter16of16 cycle cycle4];
+    let after = |name, what, rust| Row { after: Some(what), ..row(name, rust) };
+    rows.push(after("poll1", "write", selective::poll1));
+    rows.push(after("poll16", "signaled16", selective::poll16));
+    rows.push(after("release16", "chain16", selective::release16));
+    ring(world, twin, rows)
+}
+
+fn selective_datagram(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let (qp, to, ah) = datagram::<Chosen>(&ground, &cq);
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.to_ah.ah = ah.cast();
+    ring(with(world, to), twin, rows![selective: ud_send])
+}
+
+fn selective_gather(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<ChosenGather>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    ring(world, twin, rows![selective: sge2 sge4])
+}
+
+fn ring<T: Transport, P, X>(world: World<P, T, X>, twin: *mut Twin, rows: Vec<Row>) -> Family
+where
+    P: Profile<Signaling = Selective>,
+    P::Entry: Owned,
+{
     Family {
         name: "selective",
-        twins: &["c0s", "c1s", "c2s"],
+        twins: RINGS,
         signal_all: false,
         world: leak(world),
-        restore: |world| {
-            // SAFETY: the world of this family.
-            let world = unsafe { &mut *world.cast::<selective::Some_>() };
-            while let Ok(Some(completion)) = world.cq.poll_one() {
-                // The slots still have the handles.
-                if let Ok(done) = world.qp.complete(completion) {
-                    done.released.for_each(mem::forget);
-                }
-            }
-            for buf in &mut world.bufs {
-                let capacity = buf.capacity();
-                buf.set_len(capacity);
-            }
-        },
+        restore: release_all::<P, T, X>,
         twin,
         rows,
+    }
+}
+
+/// # Safety
+/// `world` is of these types.
+unsafe fn release_all<P: Profile<Signaling = Selective>, T: Transport, X>(world: *mut c_void)
+where
+    P::Entry: Owned,
+{
+    // SAFETY: the caller's contract.
+    let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
+    while let Ok(Some(completion)) = world.cq.poll_one() {
+        // The slots still have the handles.
+        if let Ok(done) = world.qp.complete(completion) {
+            done.released.for_each(mem::forget);
+        }
+    }
+    whole(&mut world.bufs);
+}
+
+/// An atomic's result has 8 bytes, and its buffer that length.
+fn whole(bufs: &mut [mem::ManuallyDrop<Buf>]) {
+    for buf in bufs {
+        let capacity = buf.capacity();
+        buf.set_len(capacity);
     }
 }
 
@@ -258,11 +321,7 @@ where
     // SAFETY: the caller's contract.
     let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
     take_back(&mut world.cq);
-    for buf in &mut world.bufs {
-        // An atomic's result has 8 bytes, and its buffer that length.
-        let capacity = buf.capacity();
-        buf.set_len(capacity);
-    }
+    whole(&mut world.bufs);
     // Asking for the room brings the credits up to date, so that no count has that in it by chance.
     world.qp.send_room();
     world.qp.recv_room();

@@ -1,11 +1,14 @@
 //! Rust and C through the same stub provider.
 //!
 //! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider was
-//! given, and under callgrind dumps the cost of each. `cargo xtask overhead` builds the shared objects,
+//! given, and under callgrind dumps the cost of each. With `--floor` in front it runs them instruction by instruction
+//! instead, and says what no form can do without. `cargo xtask overhead` builds the shared objects,
 //! runs this, and makes the table.
 
 mod family;
+mod floor;
 mod form;
+mod posts;
 mod raw;
 mod run;
 mod safe;
@@ -22,7 +25,13 @@ use std::process::exit;
 use stub::{Library, Stub};
 
 fn main() {
-    let result = prepared().and_then(|(stub, libraries)| all(&stub, &libraries));
+    let mut args: Vec<_> = std::env::args().skip(1).collect();
+    let is_floor = args.first().is_some_and(|arg| arg == "--floor");
+    args.drain(..is_floor as usize);
+    let result = prepared(args).and_then(|(stub, libraries)| match is_floor {
+        true => floor::all(&stub, &libraries),
+        false => all(&stub, &libraries),
+    });
     match result {
         // Not by return: the objects belong to a device whose data path is the stub's.
         Ok(()) => exit(0),
@@ -42,9 +51,9 @@ fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
     run::all(stub, libraries)
 }
 
-fn prepared() -> Result<(Stub, Vec<Library>), String> {
-    const USAGE: &str = "usage: proverbs-overhead STUB NAME=TWINS...";
-    let mut args = std::env::args().skip(1);
+fn prepared(args: Vec<String>) -> Result<(Stub, Vec<Library>), String> {
+    const USAGE: &str = "usage: proverbs-overhead [--floor] STUB NAME=TWINS...";
+    let mut args = args.into_iter();
     let stub = Stub::load(&args.next().ok_or(USAGE)?)?;
     let open = |arg: String| {
         let (name, path) = arg.split_once('=').ok_or(USAGE)?;

@@ -11,7 +11,7 @@ use rdma_sys::{
 };
 
 use crate::form::form;
-use crate::twin::Twin;
+use crate::twin::{Twin, TwinRemote};
 
 #[cold]
 #[inline(never)]
@@ -91,7 +91,149 @@ one! { faa, IBV_WR_ATOMIC_FETCH_AND_ADD, 0;
 }
 one! { inline_send, IBV_WR_SEND, INLINE; }
 one! { inline_write, IBV_WR_RDMA_WRITE, INLINE; rdma.remote_addr = to.addr; rdma.rkey = to.rkey; }
-one! { ud_send, IBV_WR_SEND, 0; ud.ah = ah; ud.remote_qpn = remote_qpn; ud.remote_qkey = remote_qkey; }
+one! { ud_send, IBV_WR_SEND, 0; ud.ah = to_ah.ah; ud.remote_qpn = remote_qpn; ud.remote_qkey = remote_qkey; }
+
+/// The immediate, in network order.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn set_imm(wr: *mut ibv_send_wr, imm_data: u32) {
+    // SAFETY: the caller's contract; no reference is made.
+    let imm = unsafe { &raw mut (*wr).imm_data_invalidated_rkey_union }.cast::<u32>();
+    // SAFETY: the field is inside the work request.
+    unsafe { imm.write(imm_data.to_be()) };
+}
+
+/// Where a WRITE or READ goes.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn set_remote(wr: *mut ibv_send_wr, at: &TwinRemote) {
+    // SAFETY: the caller's contract.
+    let rdma = unsafe { &raw mut (*wr).wr.rdma };
+    // SAFETY: as above.
+    unsafe { (*rdma).remote_addr = at.addr };
+    // SAFETY: as above.
+    unsafe { (*rdma).rkey = at.rkey };
+}
+
+form! { send_imm(twin: Twin) {
+    let mut wr = MaybeUninit::<ibv_send_wr>::uninit();
+    let mut sge = MaybeUninit::<ibv_sge>::uninit();
+    let (at, sge) = (wr.as_mut_ptr(), sge.as_mut_ptr());
+    let (data, operation) = ((twin.ids[0], twin.pieces[0]), (ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, 0));
+    // SAFETY: both are locals.
+    unsafe { head(at, sge, data, ptr::null_mut(), operation) };
+    // SAFETY: as above.
+    unsafe { set_imm(at, twin.imm_data) };
+    // SAFETY: all fields that the opcode reads are set.
+    unsafe { post(twin, at) }
+}}
+
+form! { write_imm(twin: Twin) {
+    let mut wr = MaybeUninit::<ibv_send_wr>::uninit();
+    let mut sge = MaybeUninit::<ibv_sge>::uninit();
+    let (at, sge) = (wr.as_mut_ptr(), sge.as_mut_ptr());
+    let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, 0);
+    // SAFETY: both are locals.
+    unsafe { head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation) };
+    // SAFETY: as above.
+    unsafe { set_imm(at, twin.imm_data) };
+    // SAFETY: as above.
+    unsafe { set_remote(at, &twin.to) };
+    // SAFETY: all fields that the opcode reads are set.
+    unsafe { post(twin, at) }
+}}
+
+/// A WRITE of `N` elements.
+#[inline(always)]
+fn gathered<const N: usize>(twin: &Twin) -> c_int {
+    let mut wr = MaybeUninit::<ibv_send_wr>::uninit();
+    let mut sges = [const { MaybeUninit::<ibv_sge>::uninit() }; N];
+    let (at, sge) = (wr.as_mut_ptr(), sges.as_mut_ptr().cast::<ibv_sge>());
+    let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0);
+    // SAFETY: both are locals.
+    unsafe { head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation) };
+    for (i, piece) in twin.pieces[..N].iter().enumerate().skip(1) {
+        // SAFETY: an element of a local array.
+        unsafe { sge.wrapping_add(i).write(*piece) };
+    }
+    // SAFETY: a field of a local.
+    unsafe { (*at).num_sge = N as c_int };
+    // SAFETY: as above.
+    unsafe { set_remote(at, &twin.to) };
+    // SAFETY: all fields that the opcode reads are set.
+    unsafe { post(twin, at) }
+}
+
+form! { sge2(twin: Twin) gathered::<2>(twin) }
+form! { sge4(twin: Twin) gathered::<4>(twin) }
+
+form! { mixed4(twin: Twin) {
+    let mut wrs = [const { MaybeUninit::<ibv_send_wr>::uninit() }; 4];
+    let mut sges = [const { MaybeUninit::<ibv_sge>::uninit() }; 4];
+    let (first, sge) =
+        (wrs.as_mut_ptr().cast::<ibv_send_wr>(), sges.as_mut_ptr().cast::<ibv_sge>());
+    let operations = [
+        (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0),
+        (ibv_wr_opcode::IBV_WR_SEND, INLINE),
+        (ibv_wr_opcode::IBV_WR_RDMA_READ, 0),
+        (ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD, 0),
+    ];
+    for (i, operation) in operations.into_iter().enumerate() {
+        let at = first.wrapping_add(i);
+        let next = if i < 3 { at.wrapping_add(1) } else { ptr::null_mut() };
+        let data = (twin.ids[i], twin.pieces[i]);
+        // SAFETY: elements of local arrays.
+        unsafe { head(at, sge.wrapping_add(i), data, next, operation) };
+    }
+    // SAFETY: as above.
+    unsafe { set_remote(first, &twin.to) };
+    // SAFETY: as above.
+    unsafe { set_remote(first.wrapping_add(2), &twin.from) };
+    // SAFETY: as above; no reference is made.
+    let atomic = unsafe { &raw mut (*first.wrapping_add(3)).wr.atomic };
+    // SAFETY: as above.
+    unsafe { (*atomic).remote_addr = twin.cell.addr };
+    // SAFETY: as above.
+    unsafe { (*atomic).rkey = twin.cell.rkey };
+    // SAFETY: as above.
+    unsafe { (*atomic).compare_add = twin.add };
+    // SAFETY: all fields that the opcodes read are set.
+    unsafe { post(twin, first) }
+}}
+
+/// WRITEs, as many as is known at run time.
+#[inline(always)]
+fn listed(twin: &Twin, count: u32) -> c_int {
+    let mut wrs = [const { MaybeUninit::<ibv_send_wr>::uninit() }; 16];
+    let mut sges = [const { MaybeUninit::<ibv_sge>::uninit() }; 16];
+    let (first, sge) =
+        (wrs.as_mut_ptr().cast::<ibv_send_wr>(), sges.as_mut_ptr().cast::<ibv_sge>());
+    let count = count.min(16) as usize;
+    if count == 0 {
+        return 0;
+    }
+    for i in 0..count {
+        let at = first.wrapping_add(i);
+        let (data, operation) =
+            ((twin.ids[i], twin.pieces[i]), (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0));
+        // SAFETY: elements of local arrays.
+        unsafe { head(at, sge.wrapping_add(i), data, at.wrapping_add(1), operation) };
+        // SAFETY: as above.
+        unsafe { set_remote(at, &twin.to) };
+    }
+    // SAFETY: the last that was written.
+    unsafe { (*first.wrapping_add(count - 1)).next = ptr::null_mut() };
+    // SAFETY: all fields that the opcode reads are set.
+    unsafe { post(twin, first) }
+}
+
+form! { list1of16(twin: Twin) listed(twin, twin.counts[0]) }
+form! { list4of16(twin: Twin) listed(twin, twin.counts[1]) }
+form! { list16of16(twin: Twin) listed(twin, twin.counts[2]) }
 
 /// A chain of `N` WRITEs.
 #[inline(always)]
@@ -107,13 +249,8 @@ fn chain<const N: usize>(twin: &Twin) -> c_int {
         let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0);
         // SAFETY: elements of local arrays.
         unsafe { head(at, sge.wrapping_add(i), what, next, operation) };
-        let (addr, rkey) = (twin.to.addr, twin.to.rkey);
         // SAFETY: as above.
-        let rdma = unsafe { &raw mut (*at).wr.rdma };
-        // SAFETY: as above.
-        unsafe { (*rdma).remote_addr = addr };
-        // SAFETY: as above.
-        unsafe { (*rdma).rkey = rkey };
+        unsafe { set_remote(at, &twin.to) };
     }
     // SAFETY: all fields that the opcode reads are set.
     unsafe { post(twin, first) }
@@ -129,7 +266,7 @@ form! { chain32(twin: Twin) chain::<32>(twin) }
 #[inline(always)]
 fn receives<const N: usize>(twin: &Twin) -> c_int {
     let mut wrs = [const { MaybeUninit::<ibv_recv_wr>::uninit() }; N];
-    let mut sges = twin.pieces;
+    let mut sges: [ibv_sge; N] = std::array::from_fn(|i| twin.pieces[i]);
     let first = wrs.as_mut_ptr().cast::<ibv_recv_wr>();
     let sge = sges.as_mut_ptr();
     for i in 0..N {

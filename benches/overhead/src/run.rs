@@ -97,6 +97,21 @@ pub(crate) fn contenders(
     Ok(all)
 }
 
+/// Nothing is posted but what the row needs to be.
+pub(crate) fn prepare(
+    stub: &Stub,
+    family: &Family,
+    contender: &Contender,
+    label: &str,
+) -> Result<(), String> {
+    stub.reset(family.signal_all);
+    match contender.before {
+        // SAFETY: the form's own environment.
+        Some(before) => check(label, unsafe { before(contender.env) }),
+        None => Ok(()),
+    }
+}
+
 fn compare_and_count(
     stub: &Stub,
     family: &Family,
@@ -106,14 +121,10 @@ fn compare_and_count(
 ) -> Result<Vec<u8>, String> {
     let mut image = Vec::new();
     for i in 0..WARM + row.calls {
-        stub.reset(family.signal_all);
-        if let Some(before) = contender.before {
-            // SAFETY: the form's own environment.
-            check(label, unsafe { before(contender.env) })?;
-        }
+        prepare(stub, family, contender, label)?;
         let counted = i >= WARM;
         let code = if counted {
-            // SAFETY: as above.
+            // SAFETY: the form's own environment.
             unsafe { stub.measure(contender.form, contender.env) }
         } else {
             // SAFETY: as above.
@@ -146,6 +157,6 @@ pub(crate) fn forget(contender: &Contender) {
     }
 }
 
-fn check(label: &str, code: i32) -> Result<(), String> {
+pub(crate) fn check(label: &str, code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{label} failed with {code}")) }
 }

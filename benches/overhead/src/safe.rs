@@ -5,12 +5,11 @@ use std::mem::ManuallyDrop;
 use proverbs::*;
 
 use crate::form::{Checked, Slots, completed_badly, form, poll_failed, take};
+use crate::posts::{chain, one, posts};
 use crate::twin::MOST;
-use crate::world::{Gather, World};
+use crate::world::Gather;
 
-pub type All = World<DefaultProfile>;
-type Datagrams = World<DefaultProfile, Ud, Destination>;
-type Lists = World<Gather>;
+posts!(DefaultProfile, Gather);
 
 /// What receives from a shared queue.
 pub struct Shared {
@@ -19,56 +18,30 @@ pub struct Shared {
     pub bufs: [ManuallyDrop<Buf>; MOST],
 }
 
-macro_rules! one {
-    ($name:ident($w:ident: $type:ty) $wr:expr) => {
-        form! { $name($w: $type) $w.qp.post_send($wr).code() }
-    };
-}
-
-one! { send(w: All) Send::new(take(&w.bufs[0])) }
-one! { send_imm(w: All) SendWithImm::new(take(&w.bufs[0]), w.imm_data) }
-one! { write(w: All) RdmaWrite::new(take(&w.bufs[0]), w.at) }
-one! { write_imm(w: All) RdmaWriteWithImm::new(take(&w.bufs[0]), w.at, w.imm_data) }
-one! { read(w: All) RdmaRead::new(take(&w.bufs[0]), w.from) }
-one! { cas(w: All) CmpAndSwp::new(take(&w.bufs[0]), w.cell, w.operands) }
-one! { faa(w: All) FetchAndAdd::new(take(&w.bufs[0]), w.cell, w.add) }
-one! { inline_send(w: All) Send::inline(&w.payload) }
-one! { inline_write(w: All) RdmaWrite::inline(&w.payload, w.at) }
-one! { ud_send(w: Datagrams) Send::new(take(&w.bufs[0])).to(w.extra) }
-one! { sge2(w: Lists) RdmaWrite::new([take(&w.bufs[0]), take(&w.bufs[1])], w.at) }
-one! { sge4(w: Lists) RdmaWrite::new([0, 1, 2, 3].map(|i: usize| take(&w.bufs[i])), w.at) }
-
-macro_rules! chain {
-    ($name:ident: $($i:literal)*) => {
-        form! { $name(w: All)
-            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), w.at)),*]).code()
-        }
-    };
-}
-chain! { chain2: 0 1 }
-chain! { chain4: 0 1 2 3 }
-chain! { chain8: 0 1 2 3 4 5 6 7 }
-chain! { chain16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
-chain! { chain32: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 }
-
-form! { mixed4(w: All) post_send!(w.qp, [
-    RdmaWrite::new(take(&w.bufs[0]), w.at),
-    Send::inline(&w.payload),
-    RdmaRead::new(take(&w.bufs[2]), w.from),
-    FetchAndAdd::new(take(&w.bufs[3]), w.cell, w.add),
-]).code() }
-
 #[inline(always)]
-fn pushed(w: &mut All) -> Result<(), PostError<Buf>> {
-    let mut slots = SendSlots::<16>::new();
-    let mut list = w.qp.send_list(&mut slots);
-    for buf in &w.bufs[..w.n.min(16)] {
-        list.push(RdmaWrite::new(take(buf), w.at))?;
+fn pushed_receives(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
+    let mut slots = RecvSlots::<16>::new();
+    let mut list = w.qp.recv_list(&mut slots);
+    for buf in &w.bufs[..(count as usize).min(16)] {
+        list.push(Recv::new(take(buf)))?;
     }
     list.post()
 }
 
-form! { list4of16(w: All) pushed(w).code() }
+#[inline(always)]
+fn extended_receives(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
+    let mut slots = RecvSlots::<16>::new();
+    let mut list = w.qp.recv_list(&mut slots);
+    list.extend(w.bufs[..(count as usize).min(16)].iter().map(|buf| Recv::new(take(buf))))?;
+    list.post()
+}
+
+form! { recv_push1of16(w: All) pushed_receives(w, w.counts[0]).code() }
+form! { recv_push4of16(w: All) pushed_receives(w, w.counts[1]).code() }
+form! { recv_push16of16(w: All) pushed_receives(w, w.counts[2]).code() }
+form! { recv_iter1of16(w: All) extended_receives(w, w.counts[0]).code() }
+form! { recv_iter4of16(w: All) extended_receives(w, w.counts[1]).code() }
+form! { recv_iter16of16(w: All) extended_receives(w, w.counts[2]).code() }
 
 form! { recv1(w: All) w.qp.post_recv(Recv::new(take(&w.bufs[0]))).code() }
 form! { srq1(w: Shared) w.srq.post_srq_recv(Recv::new(take(&w.bufs[0]))).code() }

@@ -14,9 +14,9 @@ pub struct TwinBuf {
     pub sge: ibv_sge,
     pub capacity: u32,
     pub pd: u32,
-    queue: *mut c_void,
+    counter: *mut u32,
     next: *mut c_void,
-    in_flight: u32,
+    state: u32,
 }
 
 /// Address and rkey.
@@ -27,6 +27,9 @@ pub struct TwinRemote {
     pub rkey: u32,
 }
 
+/// The state of a buffer that is with no queue: no mark has this bit.
+const NOBODY: u32 = 2;
+
 /// `struct queue`.
 #[repr(C)]
 pub struct TwinQueue {
@@ -35,12 +38,26 @@ pub struct TwinQueue {
     head: u32,
     tail: u32,
     cap: u32,
-    id: u64,
+    id: u32,
     credit: u32,
     seen: u32,
-    completed: [u32; 2],
+    mark: u32,
     pd: u32,
+    longest: u32,
     poisoned: u32,
+    completed: TwinCounter,
+}
+
+/// `completed` of `struct queue`.
+#[repr(C, align(64))]
+struct TwinCounter(u32);
+
+/// `struct ah_name`.
+#[repr(C)]
+pub struct TwinAh {
+    pub ah: *mut ibv_ah,
+    index: u32,
+    key: u32,
 }
 
 /// `struct env`. It lives as long as the process.
@@ -49,7 +66,9 @@ pub struct Twin {
     pub qp: *mut ibv_qp,
     pub cq: *mut ibv_cq,
     pub srq: *mut ibv_srq,
-    pub ah: *mut ibv_ah,
+    pub to_ah: TwinAh,
+    ah_keys: *const u32,
+    ah_mask: u32,
     pub to: TwinRemote,
     pub from: TwinRemote,
     pub cell: TwinRemote,
@@ -60,7 +79,7 @@ pub struct Twin {
     pub remote_qpn: u32,
     pub remote_qkey: u32,
     pub wr_id: u64,
-    pub n: u32,
+    pub counts: [u32; 3],
     pub payload: [u8; PAYLOAD],
     pub pieces: [ibv_sge; MOST],
     pub ids: [u64; MOST],
@@ -70,8 +89,9 @@ pub struct Twin {
 }
 
 impl TwinQueue {
-    fn new(id: u64, depth: u32) -> Self {
-        let len = (depth + 1).next_power_of_two();
+    fn new(id: u32, depth: u32) -> Self {
+        // As the crate's ring: a list that turns out not to fit overwrites nothing.
+        let len = (depth + 1 + 128).next_power_of_two();
         let slots: &'static mut [*mut c_void] = vec![ptr::null_mut(); len as usize].leak();
         TwinQueue {
             slots: slots.as_mut_ptr(),
@@ -79,12 +99,16 @@ impl TwinQueue {
             head: 0,
             tail: 0,
             cap: depth,
-            id: 1 << 63 | id << 32,
+            // As a ring's wr_ids are.
+            id: id << 2 | 3,
             credit: depth,
             seen: 0,
-            completed: [0; 2],
+            // Neither of the two has the other's bits.
+            mark: id << 3,
             pd: 1,
+            longest: 1 << 30,
             poisoned: 0,
+            completed: TwinCounter(0),
         }
     }
 }
@@ -94,15 +118,18 @@ impl Twin {
     pub fn new(pieces: [ibv_sge; MOST], bufs: [ibv_sge; MOST], depth: u32) -> &'static mut Twin {
         let bufs = bufs.map(|sge| {
             let (capacity, next) = (sge.length, ptr::null_mut());
-            let queue = ptr::null_mut();
-            let buf = TwinBuf { sge, capacity, pd: 1, queue, next, in_flight: 0 };
+            let counter = ptr::null_mut();
+            let buf = TwinBuf { sge, capacity, pd: 1, counter, next, state: NOBODY };
             ptr::from_mut(Box::leak(Box::new(buf)))
         });
         Box::leak(Box::new(Twin {
             qp: ptr::null_mut(),
             cq: ptr::null_mut(),
             srq: ptr::null_mut(),
-            ah: ptr::null_mut(),
+            // Of a few address handles, the last.
+            to_ah: TwinAh { ah: ptr::null_mut(), index: 3, key: 4 },
+            ah_keys: vec![1, 2, 3, 4].leak().as_ptr(),
+            ah_mask: 3,
             to: TwinRemote::default(),
             from: TwinRemote::default(),
             cell: TwinRemote::default(),
@@ -113,7 +140,7 @@ impl Twin {
             remote_qpn: crate::world::QPN,
             remote_qkey: crate::world::QKEY,
             wr_id: 7,
-            n: 4,
+            counts: crate::world::COUNTS,
             payload: crate::world::BYTES,
             pieces,
             ids: std::array::from_fn(|i| i as u64 + 100),

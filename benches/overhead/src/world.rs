@@ -16,6 +16,8 @@ pub const SWAP: u64 = 12;
 pub const ADD: u64 = 13;
 pub const QPN: u32 = 0x77;
 pub const QKEY: u32 = 0x1111_2222;
+/// What the rows of run-time counts post.
+pub const COUNTS: [u32; 3] = [1, 4, 16];
 pub const BYTES: [u8; PAYLOAD] = *b"sixteen bytes!!!";
 
 /// Work requests that a queue holds, but where a row says otherwise.
@@ -26,6 +28,7 @@ const SIZE: usize = 64;
 profile! { pub Caller { entry: Raw, max_send_sge: 4, max_recv_sge: 4 } }
 profile! { pub Chosen { signaling: Selective } }
 profile! { pub Gather { entry: BufList, max_send_sge: 4 } }
+profile! { pub ChosenGather { entry: BufList, max_send_sge: 4, signaling: Selective } }
 
 /// The arguments of the forms, as a program would hold them.
 pub struct World<P: Profile, T: Transport = Rc, X = ()> {
@@ -37,7 +40,8 @@ pub struct World<P: Profile, T: Transport = Rc, X = ()> {
     pub imm_data: u32,
     pub operands: CompareSwap,
     pub add: u64,
-    pub n: usize,
+    /// Run-time counts.
+    pub counts: [u32; 3],
     pub payload: [u8; PAYLOAD],
     pub pieces: [Piece<'static>; MOST],
     pub ids: [u64; MOST],
@@ -93,7 +97,7 @@ impl Ground {
             imm_data: IMM,
             operands: CompareSwap { compare: COMPARE, swap: SWAP },
             add: ADD,
-            n: 4,
+            counts: COUNTS,
             payload: BYTES,
             pieces: std::array::from_fn(|i| piece(i).expect("a piece")),
             ids: std::array::from_fn(|i| i as u64 + 100),

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::build::Twins;
 use crate::callgrind;
 use crate::paths;
+use crate::sh::Cmd;
 
 /// Instructions a call, of one form.
 pub struct Count {
@@ -30,6 +31,26 @@ pub fn run(twins: &Twins, forms: &Path, what: &str) -> Result<Vec<Count>> {
     let costs = callgrind::costs(&text, &twins.stub.display().to_string());
     step.done("Instructions are counted");
     join(&calls, &costs)
+}
+
+/// The floor of each row, by `family/row`: the same forms, run instruction by instruction.
+pub fn floors(twins: &Twins, forms: &Path) -> Result<HashMap<String, f64>> {
+    let mut cmd = Cmd::new(forms).arg("--floor").arg(&twins.stub);
+    for (name, file) in &twins.objects {
+        cmd = cmd.arg(format!("{name}={}", file.display()));
+    }
+    let text = cmd.read_text()?;
+    let lines = text.lines().filter_map(|line| line.strip_prefix("floor "));
+    let floors: HashMap<_, _> = lines
+        .map(|line| {
+            let (id, count) = line.rsplit_once(' ').context("a floor has a row and a number")?;
+            Ok((id.to_owned(), count.parse().with_context(|| format!("`{line}`"))?))
+        })
+        .collect::<Result<_>>()?;
+    if floors.is_empty() {
+        bail!("no floor was found");
+    }
+    Ok(floors)
 }
 
 /// Divides the costs by the calls that the forms' own output tells.

@@ -72,6 +72,8 @@ fn parse(line: &str) -> Option<(String, f64)> {
 /// The file with these counts, where they are lower than those of before.
 pub fn lowered(rows: &[Row]) -> Result<String> {
     let mut all = counts(RECORDED)?;
+    // Rows that are no more.
+    all.retain(|key, _| rows.iter().any(|row| key.starts_with(&format!("{}/", row.id()))));
     for row in rows {
         for (form, count) in row.rust() {
             let entry = all.entry(format!("{}/{form}", row.id())).or_insert(count);

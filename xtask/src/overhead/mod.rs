@@ -30,7 +30,8 @@ pub struct Args {
     /// which only ever go down, and all of it in benches/results.json.
     #[arg(long)]
     record: bool,
-    /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort.
+    /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort. With --record they go to
+    /// benches/PROFILES.md.
     #[arg(long)]
     profiles: bool,
     /// Count only, and let no failure of the gate fail the command.
@@ -55,14 +56,21 @@ fn check(args: &Args) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
     let twins = build::twins()?;
     let gating = build::PROFILES[0];
-    let rows = row::from_counts(count::run(&twins, &build::forms(&gating)?, gating.name)?);
+    let forms = build::forms(&gating)?;
+    let mut rows = row::from_counts(count::run(&twins, &forms, gating.name)?);
+    let floors = count::floors(&twins, &forms)?;
+    rows.iter_mut().for_each(|row| row.floor = floors.get(&row.id()).copied());
     let failures = gate::failures(&rows)?;
     let versions = twins.versions()?;
-    let mut text = table::render(&rows, &failures, &versions)?;
-    if args.profiles {
-        text.push_str(&other_profiles(&twins, &rows)?);
-    }
+    let text = table::render(&rows, &failures, &versions)?;
     println!("{text}");
+    if args.profiles {
+        let text = other_profiles(&twins, &rows, &versions)?;
+        println!("{text}");
+        if args.record {
+            write_to_benches("PROFILES.md", &text)?;
+        }
+    }
     let file = paths::target()?.join("overhead.md");
     fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     if args.record {
@@ -76,13 +84,13 @@ fn check(args: &Args) -> Result<()> {
     bail!("the gate does not hold:\n{}", failures.join("\n"))
 }
 
-fn other_profiles(twins: &build::Twins, rows: &[row::Row]) -> Result<String> {
+fn other_profiles(twins: &build::Twins, rows: &[row::Row], versions: &[String]) -> Result<String> {
     let mut all = Vec::new();
     for profile in &build::PROFILES[1..] {
         let counts = count::run(twins, &build::forms(profile)?, profile.name)?;
         all.push((profile.name, row::from_counts(counts)));
     }
-    Ok(table::profiles(rows, &all))
+    Ok(table::profiles(rows, &all, versions))
 }
 
 fn record(rows: &[row::Row], text: &str) -> Result<()> {

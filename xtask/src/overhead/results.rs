@@ -10,7 +10,7 @@
 //! | `c` | form (`idiom`, `fast`; `c0`, `c1`, `c2`) -> compiler and level (`gcc -O2`) -> instructions |
 //! | `limit` | what the gate holds `rust` to: the fastest C, or C2 |
 //! | `target` | what is aimed at: the fastest C; C0 where all complete; C1 with selective signaling |
-//! | `floor` | the least that any program can do: the stores that the provider reads, the call, the return |
+//! | `floor` | the least of any form: the stores that the provider reads, its calls, the return |
 
 use std::collections::BTreeMap;
 
@@ -59,6 +59,6 @@ fn counted(row: &Row) -> Counted<'_> {
         c,
         limit: row.limit(),
         target: row.target(),
-        floor: row.floor(),
+        floor: row.floor,
     }
 }

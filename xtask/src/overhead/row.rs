@@ -8,6 +8,8 @@ pub struct Row {
     pub name: String,
     /// Form (`fast`, `c0`, `typed`), compiler (empty for Rust) and instructions.
     pub forms: Vec<(String, String, f64)>,
+    /// The least of any form, once it is known: the stores that the provider reads, its calls, the return.
+    pub floor: Option<f64>,
 }
 
 /// Groups counts by row, in the order in which they were made, families together.
@@ -25,7 +27,7 @@ pub fn from_counts(counts: Vec<Count>) -> Vec<Row> {
         let at = at.unwrap_or_else(|| {
             let after = rows.iter().rposition(|row| row.family == family);
             let at = after.map_or(rows.len(), |last| last + 1);
-            rows.insert(at, Row { family, name, forms: Vec::new() });
+            rows.insert(at, Row { family, name, forms: Vec::new(), floor: None });
             at
         });
         rows[at].forms.push((form, compiler, instructions));
@@ -74,11 +76,6 @@ impl Row {
             "selective" => self.best("c1", ""),
             _ => self.best("c0", ""),
         }
-    }
-
-    /// The least that any program can do, once it is known.
-    pub fn floor(&self) -> Option<f64> {
-        None
     }
 
     pub fn keeps_books(&self) -> bool {

@@ -12,7 +12,8 @@ const HEAD: &str = "\
 
 What each form executes outside the provider, counted by callgrind, whose counts repeat exactly. All forms post
 through the same stub provider, and what it was given is equal byte for byte (wr_ids aside). Best of -O2 and
--O3. Made by `cargo xtask overhead`; do not edit.
+-O3. The *floor* is the stores whose bytes the provider reads, its calls and the return: the least that any form of the row
+gets by with, found by running them instruction by instruction. (The books, and loading what is stored, are above it.) Made by `cargo xtask overhead`; do not edit.
 
 ";
 
@@ -22,8 +23,8 @@ const CALLER: &str = "\
 *idiomatic*: designated initialisers. *fastest*: field by field, unrolled. *raw*: rdma-sys alone. *typed*:
 `post_send_unchecked`. The ratio is typed to the best C of the row; the gate wants it at most 1.
 
-| row | idiomatic gcc / clang | fastest gcc / clang | raw | typed | ratio |
-|---|---|---|---|---|---|
+| row | floor | idiomatic gcc / clang | fastest gcc / clang | raw | typed | ratio |
+|---|---|---|---|---|---|---|
 ";
 
 const SAFE: &str = "\
@@ -31,8 +32,8 @@ const SAFE: &str = "\
 check that the crate makes. The gate wants safe at most C2; the target is C0 where every work request completes,
 C1 with selective signaling.
 
-| row | C0 gcc / clang | C1 gcc / clang | C2 gcc / clang | safe | to C0 | to C1 | to C2 |
-|---|---|---|---|---|---|---|---|
+| row | floor | C0 gcc / clang | C1 gcc / clang | C2 gcc / clang | safe | to C0 | to C1 | to C2 |
+|---|---|---|---|---|---|---|---|---|
 ";
 
 /// Everything that was measured in the profile that gates.
@@ -70,13 +71,16 @@ fn line(row: &Row) -> String {
     let ours = row.ours().map(|(_, count)| count);
     let pair =
         |form| format!("{} / {}", show(row.best(form, "gcc")), show(row.best(form, "clang")));
+    let floor = show(row.floor);
     let to = |form| ratio(ours, row.best(form, ""));
     if row.keeps_books() {
-        let cells = [pair("c0"), pair("c1"), pair("c2"), show(ours), to("c0"), to("c1"), to("c2")];
+        let cells =
+            [floor, pair("c0"), pair("c1"), pair("c2"), show(ours), to("c0"), to("c1"), to("c2")];
         format!("| {} | {} |\n", row.name, cells.join(" | "))
     } else {
         let raw = row.rust().find(|(form, _)| *form == "raw").map(|(_, count)| count);
-        let cells = [pair("idiom"), pair("fast"), show(raw), show(ours), ratio(ours, row.limit())];
+        let cells =
+            [floor, pair("idiom"), pair("fast"), show(raw), show(ours), ratio(ours, row.limit())];
         format!("| {} | {} |\n", row.name, cells.join(" | "))
     }
 }
@@ -97,8 +101,17 @@ fn ratio(ours: Option<f64>, theirs: Option<f64>) -> String {
 }
 
 /// The Rust forms in other profiles, which do not gate.
-pub fn profiles(gating: &[Row], others: &[(&str, Vec<Row>)]) -> String {
-    let mut text = "\n## Other profiles, typed and safe Rust\n\n| row | gating |".to_owned();
+pub fn profiles(gating: &[Row], others: &[(&str, Vec<Row>)], versions: &[String]) -> String {
+    let mut text = "\
+# Instructions a call, in other profiles
+
+Typed and safe Rust, counted as for RESULTS.md. *Gating* is opt-level 3 with one codegen unit, and so are the others but for
+what they name. None of them gates. Made by `cargo xtask overhead --profiles --record`; do not edit.
+
+"
+    .to_owned();
+    versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
+    text.push_str("\n| row | gating |");
     others.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
     let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(others.len()));
     for row in gating {
