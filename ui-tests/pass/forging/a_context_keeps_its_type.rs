@@ -1,0 +1,16 @@
+// R11.1, ibv_post_recv(3): the legal twin of ui-tests/forging/a_context_keeps_its_type.rs.
+use proverbs::*;
+
+type Any = for<'a> fn(&'a str);
+
+fn buffer(buf: Buf<Any>) -> Buf<Any> {
+    buf
+}
+
+fn list(bufs: BufList<Any>) -> BufList<Any> {
+    bufs
+}
+
+fn pool(pool: Pool<Any>) -> Pool<Any> {
+    pool
+}
