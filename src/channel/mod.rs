@@ -197,7 +197,7 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> Result<(
 
 impl AsFd for CompletionChannel {
     /// The descriptor, for poll(2) and epoll(7): readable while an event waits. Who reads it takes an event that nobody
-    /// then acknowledges, for which `ibv_destroy_cq` waits for ever (R13.2); take events by
+    /// then acknowledges, for which `ibv_destroy_cq` waits for ever (R13.1); take events by
     /// [`try_event`](CompletionChannel::try_event).
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the channel is live.
