@@ -29,6 +29,9 @@ struct Options {
     /// The names alone
     #[arg(short, long)]
     list: bool,
+    /// As ibv_devinfo has it; all is always told here
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 fn main() -> ExitCode {

@@ -41,7 +41,8 @@ fn histogram(path: &Path, title: &str, all: &Latencies) -> Result<()> {
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .max_light_lines(0)
+        // None at all: asked for 0 of them, plotters looks for a distance for ever.
+        .light_line_style(TRANSPARENT)
         .x_desc(unit)
         .y_desc("exchanges")
         .draw()?;

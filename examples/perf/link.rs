@@ -54,7 +54,8 @@ impl Link {
 
     fn new(stream: UnixStream) -> Result<Link> {
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Link { reader: BufReader::new(stream.try_clone()?), writer: stream })
+        // A byte: what `watch` waits for may come right behind what is read here.
+        Ok(Link { reader: BufReader::with_capacity(1, stream.try_clone()?), writer: stream })
     }
 
     pub fn send(&mut self, message: &Value) -> Result<()> {
@@ -79,11 +80,18 @@ impl Link {
     /// The peer's next message, for who has other things to do meanwhile.
     pub fn watch(&self) -> Result<mpsc::Receiver<std::result::Result<Value, String>>> {
         let stream = self.writer.try_clone()?;
-        // It speaks when its work is done, which may take long. Nothing of it is in our buffer: the ends
-        // take turns.
+        // It speaks when its work is done, which may take long. Nothing of it is in our buffer, which holds a byte.
         stream.set_read_timeout(None)?;
         let (tell, told) = mpsc::channel();
-        thread::spawn(move || tell.send(read(&mut BufReader::new(stream))));
+        thread::spawn(move || {
+            // What it says next is not for this reader.
+            let said = read(&mut BufReader::with_capacity(1, &stream));
+            let patience = stream.set_read_timeout(Some(PATIENCE));
+            tell.send(said.and_then(|value| match patience {
+                Ok(()) => Ok(value),
+                Err(error) => Err(format!("cannot read from the peer any more: {error}")),
+            }))
+        });
         Ok(told)
     }
 }
