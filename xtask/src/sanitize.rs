@@ -77,6 +77,8 @@ fn sanitize(
     let code = cargo::cargo(&args)?
         .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
         .env("ASAN_OPTIONS", options)
+        // What is absurdly large is refused, as the allocator does.
+        .env("TSAN_OPTIONS", "allocator_may_return_null=1")
         // With `cargo xtask`, cargo names its own toolchain to us; sanitizers need the other.
         .without("RUSTUP_TOOLCHAIN")
         .without("CARGO")
