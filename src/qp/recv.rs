@@ -201,10 +201,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
         self,
         n: u32,
         first: *mut ibv_recv_wr,
-    ) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    ) -> Result<(), PostError<P::Entry>> {
         let findings = self.port.findings();
         if !findings.is_clear() || !self.core.recv.spend(n) {
             // SAFETY: the caller's contract.
@@ -241,10 +238,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
         self,
         entry: Option<P::Entry>,
         wr: *mut ibv_recv_wr,
-    ) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    ) -> Result<(), PostError<P::Entry>> {
         // SAFETY: it was emitted.
         unsafe { (*wr).next = ptr::null_mut() };
         let entry = ManuallyDrop::new(entry);

@@ -315,10 +315,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         self,
         n: u32,
         first: *mut ibv_send_wr,
-    ) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    ) -> Result<(), PostError<P::Entry>> {
         // In this order: once posted, another thread may poll the completion.
         let findings = self.port.findings();
         if !findings.is_clear() || !self.core.send.spend(n) {
@@ -356,10 +353,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         self,
         entry: Option<P::Entry>,
         wr: *mut ibv_send_wr,
-    ) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    ) -> Result<(), PostError<P::Entry>> {
         // SAFETY: it was emitted.
         unsafe { (*wr).next = ptr::null_mut() };
         let entry = ManuallyDrop::new(entry);
