@@ -60,6 +60,8 @@ fn two_clients_at_once_on_one_listening_id() {
                 let message = end.receive();
                 assert_eq!(message.data(), &connection.private_data[..1]);
                 drop(message);
+                post_send!(connection.qp, [Send::inline(b"seen")]).unwrap();
+                end.sent();
                 connection.id.wait_disconnected(LONG).unwrap();
                 end.drain(connection.disconnect().unwrap().qp);
             });
@@ -68,14 +70,14 @@ fn two_clients_at_once_on_one_listening_id() {
             let start = &start;
             scope.spawn(move || {
                 let id = routed::<Tcp>(at);
-                let (qp, mut end) = end(&id, 0);
+                let (qp, mut end) = end(&id, 1);
                 let param =
                     ConnParam { private_data: PrivateData::of(&[name]), ..Default::default() };
                 start.wait();
                 let mut connection = id.connect(qp, &param, LONG).unwrap();
                 assert_eq!(connection.private_data[0], name, "each has its own peer");
                 post_send!(connection.qp, [Send::inline(&[name])]).unwrap();
-                end.sent();
+                assert_eq!(end.receive().data(), b"seen");
                 let mut ended = connection.disconnect().unwrap();
                 ended.id.wait_disconnected(LONG).unwrap();
                 end.drain(ended.qp);

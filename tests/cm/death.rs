@@ -98,12 +98,16 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
             let request = listening.get_request().unwrap();
             let (qp, mut end) = end(&request.id, 2);
             let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+            post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
+            end.sent();
             connection.id.wait_disconnected(LONG).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         });
         let id = routed::<Tcp>(at);
         let (qp, mut active) = end(&id, 2);
         let Connection { mut qp, id, .. } = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+        // Else the other side's `accept` may find that this one left.
+        assert_eq!(active.receive().data(), b"connected");
         if id_first {
             drop(id);
             // Nobody is behind the connection any more; the queue pair does not know.

@@ -32,6 +32,8 @@ fn a_thousand_connections_leave_nothing() {
             let (qp, mut end) = end(&request.id, 2);
             let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
             assert_eq!(end.receive().data(), i.to_be_bytes());
+            post_send!(connection.qp, [Send::inline(b"seen")]).unwrap();
+            end.sent();
             connection.id.wait_disconnected(LONG).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         }
@@ -42,7 +44,8 @@ fn a_thousand_connections_leave_nothing() {
         let (qp, mut end) = end(&id, 2);
         let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
         post_send!(connection.qp, [Send::inline(&i.to_be_bytes())]).unwrap();
-        end.sent();
+        // Who leaves before the other side knows of the connection is a disconnection to its `accept`.
+        assert_eq!(end.receive().data(), b"seen");
         let mut ended = connection.disconnect().unwrap();
         ended.id.wait_disconnected(LONG).unwrap();
         end.drain(ended.qp);
