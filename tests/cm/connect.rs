@@ -61,7 +61,6 @@ fn two_clients_at_once_on_one_listening_id() {
                 assert_eq!(message.data(), &connection.private_data[..1]);
                 drop(message);
                 post_send!(connection.qp, [Send::inline(b"seen")]).unwrap();
-                end.sent();
                 connection.id.wait_disconnected(LONG).unwrap();
                 end.drain(connection.disconnect().unwrap().qp);
             });

@@ -99,7 +99,6 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
             let (qp, mut end) = end(&request.id, 2);
             let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
             post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
-            end.sent();
             connection.id.wait_disconnected(LONG).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         });

@@ -32,8 +32,8 @@ fn a_thousand_connections_leave_nothing() {
             let (qp, mut end) = end(&request.id, 2);
             let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
             assert_eq!(end.receive().data(), i.to_be_bytes());
+            // Not waited for: the client may be gone before its device acknowledged this.
             post_send!(connection.qp, [Send::inline(b"seen")]).unwrap();
-            end.sent();
             connection.id.wait_disconnected(LONG).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         }
