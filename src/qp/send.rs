@@ -290,10 +290,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         first: *mut ibv_send_wr,
         last: *mut ibv_send_wr,
         flags: u32,
-    ) -> Result<(), PostError<P::Entry>>
-    where
-        P::Entry: Owned,
-    {
+    ) -> Result<(), PostError<P::Entry>> {
         // What `enter` relies on.
         const { assert!(N <= MOST as usize) };
         // They live on in the wr_ids, or in the ring.

@@ -8,4 +8,8 @@ fn list(qp: &mut QueuePair<Rc, Rts, Unbooked>, data: Sge<'_, 1>) {
     let _ = post_send!(qp, [Send::new(data)], unsignaled).unwrap();
 }
 
+fn method(qp: &mut QueuePair<Rc, Rts, Unbooked>, data: Sge<'_, 1>) {
+    let _ = qp.post_send_unsignaled(Send::new(data)).unwrap();
+}
+
 fn main() {}

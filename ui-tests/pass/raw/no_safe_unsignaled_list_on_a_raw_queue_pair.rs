@@ -6,3 +6,7 @@ profile! { Booked { signaling: Selective } }
 fn list(qp: &mut QueuePair<Rc, Rts, Booked>, data: Buf) {
     let _ = post_send!(qp, [Send::new(data)], unsignaled).unwrap();
 }
+
+fn method(qp: &mut QueuePair<Rc, Rts, Booked>, data: Buf) {
+    let _ = qp.post_send_unsignaled(Send::new(data)).unwrap();
+}
