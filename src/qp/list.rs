@@ -13,7 +13,7 @@ use super::send_slow::{queue, words};
 use super::{Core, QueuePair, SendQueue};
 use crate::entry::{Entry, Owned};
 use crate::in_flight::{PostError, PostErrorKind, Rejected, SendBooks, SendMode};
-use crate::limits::{Limit, Max};
+use crate::limits::{Limit, Max, Sges};
 use crate::profile::Profile;
 use crate::rules::{
     Addressed, CanPostSend, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn,
@@ -29,13 +29,19 @@ use crate::wr::{Address, Data, Fits, WorkRequest};
 const VERB: &str = "ibv_post_send";
 
 /// Stack room for `N` send work requests of at most `G` scatter/gather elements, for a [`SendList`] (ibv_post_send(3)).
+///
+/// # Invariants
+/// - `G` is at least one: inline data is told in an element too, whatever `max_send_sge` is.
 pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> SendSlots<N, G> {
     /// Room, not initialised: it costs nothing.
     #[inline(always)]
     #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        Max<G>: Sges<1>,
+    {
         SendSlots([const { MaybeUninit::uninit() }; N])
     }
 }
@@ -182,8 +188,8 @@ where
         }
         let at = self.at;
         let mut post = self.begin();
-        // SAFETY: a slot is left, and one for up to G elements holds those of `D` (`Fits`); it stays where it is:
-        // the list borrows the array until it is posted.
+        // SAFETY: a slot is left, and one for up to G elements holds those of `D`: its buffers (`Fits`), or the one
+        // of inline data (invariant of `SendSlots`). It stays where it is: the list borrows the array until it is posted.
         let pending = unsafe { post.put(0, wr, at.cast(), ptr::null_mut()) };
         if SendQueue::<P>::MARKED {
             post.port.give(&pending.entry);

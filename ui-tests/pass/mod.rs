@@ -69,6 +69,7 @@ mod limits {
     mod every_way_to_post_asks_for_max_send_sge;
     mod inline_data_fits_the_capacity;
     mod no_buffer_where_the_profile_allows_none;
+    mod slots_have_an_element_for_inline_data;
 }
 
 mod r#macro {
