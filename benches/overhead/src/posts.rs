@@ -36,20 +36,22 @@ macro_rules! posts {
 
         #[inline(always)]
         fn pushed(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
+            let at = w.at;
             let mut slots = SendSlots::<16>::new();
             let mut list = w.qp.send_list(&mut slots);
             for buf in &w.bufs[..(count as usize).min(16)] {
-                list.push(RdmaWrite::new(take(buf), w.at))?;
+                list.push(RdmaWrite::new(take(buf), at))?;
             }
             list.post()
         }
 
         #[inline(always)]
         fn extended(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
+            let at = w.at;
             let mut slots = SendSlots::<16>::new();
             let mut list = w.qp.send_list(&mut slots);
             let bufs = &w.bufs[..(count as usize).min(16)];
-            list.extend(bufs.iter().map(|buf| RdmaWrite::new(take(buf), w.at)))?;
+            list.extend(bufs.iter().map(|buf| RdmaWrite::new(take(buf), at)))?;
             list.post()
         }
 
@@ -72,9 +74,11 @@ pub(crate) use one;
 
 macro_rules! chain {
     ($name:ident: $($i:literal)*) => {
-        form! { $name(w: All)
-            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), w.at)),*]).code()
-        }
+        form! { $name(w: All) {
+            // A copy, as C's compiler makes, which knows by their types that the books of buffers are elsewhere.
+            let at = w.at;
+            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), at)),*]).code()
+        }}
     };
 }
 pub(crate) use chain;

@@ -104,7 +104,8 @@ form! { cycle(w: All) {
 }}
 
 form! { cycle4(w: All) {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| RdmaWrite::new(take(&w.bufs[i]), w.at));
+    let at = w.at;
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| RdmaWrite::new(take(&w.bufs[i]), at));
     match post_send!(w.qp, [a, b, c, d]).code() {
         0 => poll_all!(w),
         code => code,

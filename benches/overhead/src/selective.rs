@@ -10,9 +10,10 @@ posts!(Chosen, ChosenGather);
 
 macro_rules! signaled {
     ($name:ident: $($i:literal)*) => {
-        form! { $name(w: All)
-            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), w.at).signaled()),*]).code()
-        }
+        form! { $name(w: All) {
+            let at = w.at;
+            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), at).signaled()),*]).code()
+        }}
     };
 }
 signaled! { signaled16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
@@ -77,7 +78,8 @@ form! { cycle(w: All) {
 }}
 
 form! { cycle4(w: All) {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| RdmaWrite::new(take(&w.bufs[i]), w.at));
+    let at = w.at;
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| RdmaWrite::new(take(&w.bufs[i]), at));
     match post_send!(w.qp, [a, b, c, d]).code() {
         0 => poll_all!(w),
         code => code,
