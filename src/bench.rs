@@ -61,5 +61,5 @@ pub fn piece<A: Access>(
 
 /// Address and rkey.
 pub fn remote<U>(at: RemoteAddr<U>) -> (u64, u32) {
-    (at.addr, at.rkey)
+    (at.addr, at.rkey())
 }

@@ -71,7 +71,8 @@ impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
 /// ```
 pub struct RemoteAddr<U = ToWrite> {
     pub(crate) addr: u64,
-    pub(crate) rkey: u32,
+    /// As it is in memory behind `remote_addr`: with the four bytes after it, so that both are one store of 16 bytes.
+    pub(crate) rkey_and_padding: u64,
     _use: PhantomData<U>,
 }
 
@@ -88,9 +89,24 @@ impl<U> Clone for RemoteAddr<U> {
 
 impl<U> Copy for RemoteAddr<U> {}
 
+impl<U> RemoteAddr<U> {
+    #[inline(always)]
+    fn new(addr: u64, rkey: u32) -> Self {
+        let [a, b, c, d] = rkey.to_ne_bytes();
+        let rkey_and_padding = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
+        RemoteAddr { addr, rkey_and_padding, _use: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn rkey(&self) -> u32 {
+        let [a, b, c, d, ..] = self.rkey_and_padding.to_ne_bytes();
+        u32::from_ne_bytes([a, b, c, d])
+    }
+}
+
 impl<U> std::fmt::Debug for RemoteAddr<U> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.addr, self.rkey)
+        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.addr, self.rkey())
     }
 }
 
@@ -254,7 +270,7 @@ impl<A: Access> RemoteSlice<A> {
     }
 
     fn start<U>(&self) -> RemoteAddr<U> {
-        RemoteAddr { addr: self.addr, rkey: self.rkey, _use: PhantomData }
+        RemoteAddr::new(self.addr, self.rkey)
     }
 
     /// Where an RDMA READ of this slice starts.

@@ -1,4 +1,4 @@
-/* Work requests field by field: only what the opcode reads. */
+/* Work requests field by field: what the opcode reads, and what makes writing it shorter. */
 #ifndef FIELDS_H
 #define FIELDS_H
 
@@ -11,6 +11,10 @@ INLINE void head(struct ibv_send_wr *wr, struct ibv_sge *sge, int num_sge, enum 
 	wr->num_sge = num_sge;
 	wr->opcode = op;
 	wr->send_flags = flags;
+#ifdef __clang__
+	/* With it, constants are one store of 16 bytes (as in the crate). gcc does not take the offer. */
+	wr->imm_data = 0;
+#endif
 }
 
 INLINE void rdma(struct ibv_send_wr *wr, const struct env *e)

@@ -328,12 +328,13 @@ impl<O: Opcode, D, A: Address, F, G> WorkRequest<O, D, A, F, G> {
         let emitted = unsafe { self.data.emit(sges, self.use_, port) };
         // SAFETY: `wr` is writable.
         unsafe { (*wr).sg_list = sges };
+        // Number of elements, opcode, flags and the immediate, which is overwritten where the opcode has one: constants
+        // that are one store of 16 bytes.
+        let head = [emitted.count as u32, O::CODE, self.flags | emitted.flags, 0];
+        // SAFETY: as above; the fields follow one another (`layout`).
+        let at = unsafe { &raw mut (*wr).num_sge }.cast::<[u32; 4]>();
         // SAFETY: as above.
-        unsafe { (*wr).num_sge = emitted.count };
-        // SAFETY: as above.
-        unsafe { (*wr).opcode = O::CODE };
-        // SAFETY: as above.
-        unsafe { (*wr).send_flags = self.flags | emitted.flags };
+        unsafe { at.write(head) };
         // SAFETY: as above.
         unsafe { self.op.emit(wr) };
         // SAFETY: as above; `Addressed` lets a `Datagram` come to a UD port only, and what keeps no books has

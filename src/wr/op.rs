@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use crate::remote::{RemoteAddr, RemoteCell, ToRead};
-use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode, rdma_t};
+use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode};
 
 /// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer (R1.3).
 ///
@@ -220,12 +220,11 @@ unsafe fn emit_imm(wr: *mut ibv_send_wr, imm_data: u32) {
 /// `wr` is writable.
 #[inline(always)]
 unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteAddr<U>) {
+    // `rdma_t`, with its padding.
     // SAFETY: the caller's contract.
-    let rdma = unsafe { arm::<rdma_t>(wr) };
+    let rdma = unsafe { arm::<[u64; 2]>(wr) };
     // SAFETY: as above.
-    unsafe { (*rdma).remote_addr = remote.addr };
-    // SAFETY: as above.
-    unsafe { (*rdma).rkey = remote.rkey };
+    unsafe { rdma.write([remote.addr, remote.rkey_and_padding]) };
 }
 
 /// # Safety

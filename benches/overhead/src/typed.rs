@@ -88,9 +88,10 @@ form! { recv1(w: Books) {
 
 macro_rules! chain {
     ($name:ident: $($i:literal)*) => {
-        form! { $name(w: Books)
-            post_unchecked!(w.qp, begin_send, [$(RdmaWrite::new(sge!(w, $i), w.at)),*]).code()
-        }
+        form! { $name(w: Books) {
+            let at = w.at;
+            post_unchecked!(w.qp, begin_send, [$(RdmaWrite::new(sge!(w, $i), at)),*]).code()
+        }}
     };
 }
 chain! { chain2: 0 1 }
