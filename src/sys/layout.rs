@@ -16,6 +16,10 @@ const_assert_eq!(offset_of!(ibv_send_wr, opcode), 28);
 const_assert_eq!(offset_of!(ibv_send_wr, send_flags), 32);
 const_assert_eq!(offset_of!(ibv_send_wr, imm_data_invalidated_rkey_union), 36);
 const_assert_eq!(offset_of!(ibv_send_wr, wr), 40);
+// Written as two words.
+const_assert_eq!(size_of::<rdma_t>(), 16);
+const_assert_eq!(offset_of!(rdma_t, remote_addr), 0);
+const_assert_eq!(offset_of!(rdma_t, rkey), 8);
 
 const_assert_eq!(size_of::<ibv_recv_wr>(), 32);
 const_assert_eq!(offset_of!(ibv_recv_wr, next), 8);

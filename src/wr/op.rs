@@ -220,7 +220,7 @@ unsafe fn emit_imm(wr: *mut ibv_send_wr, imm_data: u32) {
 /// `wr` is writable.
 #[inline(always)]
 unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteAddr<U>) {
-    // `rdma_t`, with its padding.
+    // An `rdma_t` with its padding (`layout`).
     // SAFETY: the caller's contract.
     let rdma = unsafe { arm::<[u64; 2]>(wr) };
     // SAFETY: as above.
