@@ -43,7 +43,7 @@ impl Kind {
 pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let site = Span::mixed_site();
     let name = |what: &str, i: usize| Ident::new(&format!("__{what}{i}"), site);
-    let post = Ident::new("__post", site);
+    let (begun, post) = (Ident::new("__begun", site), Ident::new("__post", site));
     let count = list.requests.len();
     let entries = (0..count).map(|i| name("pending", i));
     let (first, last) = (name("at", 0), name("at", count - 1));
@@ -64,7 +64,15 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let at_queue = site.located_at(queue.span());
     let begin = Ident::new(kind.begin(), at_queue);
     let begin = quote_spanned! {at_queue=> (#queue).#begin() };
-    quote_spanned! {site=> match #begin { mut #post => #body } }
+    quote_spanned! {site=>
+        match #begin {
+            #begun => {
+                // SAFETY: whatever it is that the queue began, `vouch` is safe, or gives a list of this crate itself, whose
+                // own methods are called below; the entries go from `emit` to `post`.
+                match unsafe { #begun.vouch() } { mut #post => #body }
+            }
+        }
+    }
 }
 
 fn emit(

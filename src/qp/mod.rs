@@ -4,6 +4,7 @@
 
 pub(crate) mod ah_table;
 pub(crate) mod attr;
+mod begun;
 mod create;
 mod drain;
 mod limit;
@@ -24,6 +25,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use ah_table::AhIndex;
+pub use begun::Begun;
 pub use create::Depth;
 pub use drain::Drained;
 pub use list::{SendList, SendSlots};

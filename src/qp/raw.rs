@@ -84,7 +84,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let mut post = self.begin_send();
+        let mut post = SendPost::<T, P>::new(&mut self.core);
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
@@ -145,7 +145,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         P::Receive: HasRecvQueue,
         D: Data<Raw> + Fits<P::MaxRecvSge, P::MaxInline>,
     {
-        let mut post = self.begin_recv();
+        let mut post = RecvPost::<T, P>::new(&mut self.core);
         let mut slot = RecvSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-use super::{Core, QueuePair};
+use super::{Begun, Core, QueuePair};
 use crate::buf::header::{Header, word};
 use crate::cold::{Outcome, out_of_line};
 use crate::entry::{Entry, Owned};
@@ -44,7 +44,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Entry: Owned,
         D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
     {
-        let mut post = self.begin_recv();
+        let mut post = RecvPost::<T, P>::new(&mut self.core);
         let mut slot = RecvSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
@@ -55,12 +55,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     #[doc(hidden)]
     #[inline(always)]
-    pub fn begin_recv(&mut self) -> RecvPost<'_, T, P>
+    pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, T, P>>
     where
         S: CanPostRecv,
         P::Receive: HasRecvQueue,
     {
-        RecvPost::new(&mut self.core)
+        Begun::new(RecvPost::new(&mut self.core))
     }
 }
 

@@ -7,7 +7,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use super::send_slow::{send_failed, slow};
-use super::{Core, QueuePair, SendQueue};
+use super::{Begun, Core, QueuePair, SendQueue};
 use crate::cold::{Outcome, out_of_line};
 use crate::entry::{Entry, Owned};
 use crate::in_flight::{MOST, PostError, SendBooks, SendMode};
@@ -86,7 +86,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let mut post = self.begin_send();
+        let mut post = SendPost::<T, P>::new(&mut self.core);
         let wr = wr.flagged(P::Signaling::SIGNAL_LAST);
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
@@ -115,7 +115,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         F: FenceOn<T>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let mut post = self.begin_send();
+        let mut post = SendPost::<T, P>::new(&mut self.core);
         let wr = wr.flagged(post.signal_if_full(1));
         let mut slot = SendSlot::<D::Sges>::new();
         let at = &raw mut slot;
@@ -127,11 +127,11 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     #[doc(hidden)]
     #[inline(always)]
-    pub fn begin_send(&mut self) -> SendPost<'_, T, P>
+    pub fn begin_send(&mut self) -> Begun<SendPost<'_, T, P>>
     where
         S: CanPostSend,
     {
-        SendPost::new(&mut self.core)
+        Begun::new(SendPost::new(&mut self.core))
     }
 }
 

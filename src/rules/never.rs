@@ -13,7 +13,7 @@ use crate::entry::{Entry, Owned};
 use crate::limits::{Limit, Max};
 use crate::mr::{Access, MemoryRegion};
 use crate::profile::{DefaultProfile, Profile};
-use crate::qp::{QueuePair, RecvPost, SendPost};
+use crate::qp::{Begun, QueuePair, RecvPost, SendPost};
 use crate::remote::{RemoteAddr, RemoteCell, ToRead};
 use crate::rules::SharesReceives;
 use crate::srq::{SharedReceiveQueue, SrqPost};
@@ -175,7 +175,7 @@ impl PostsSharedReceives for Infallible {
 
 impl<E: Entry> CompletionQueue<E> {
     #[doc(hidden)]
-    pub fn begin_send(&mut self) -> SendPost<'_, Rc, DefaultProfile>
+    pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
     where
         Self: PostsSends,
     {
@@ -183,7 +183,7 @@ impl<E: Entry> CompletionQueue<E> {
     }
 
     #[doc(hidden)]
-    pub fn begin_recv(&mut self) -> RecvPost<'_, Rc, DefaultProfile>
+    pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, Rc, DefaultProfile>>
     where
         Self: PostsReceives,
     {
@@ -191,7 +191,7 @@ impl<E: Entry> CompletionQueue<E> {
     }
 
     #[doc(hidden)]
-    pub fn begin_srq(&mut self) -> SrqPost<'_, Rc, Buf, Max<1>>
+    pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, Rc, Buf, Max<1>>>
     where
         Self: PostsSharedReceives,
     {
@@ -201,7 +201,7 @@ impl<E: Entry> CompletionQueue<E> {
 
 impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     #[doc(hidden)]
-    pub fn begin_send(&mut self) -> SendPost<'_, Rc, DefaultProfile>
+    pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
     where
         Self: PostsSends,
     {
@@ -209,7 +209,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     }
 
     #[doc(hidden)]
-    pub fn begin_recv(&mut self) -> SrqPost<'_, T, E, M>
+    pub fn begin_recv(&mut self) -> Begun<SrqPost<'_, T, E, M>>
     where
         Self: PostsReceives,
     {
@@ -219,7 +219,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
 
 impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     #[doc(hidden)]
-    pub fn begin_srq(&mut self) -> SrqPost<'_, Rc, P::Entry, P::MaxRecvSge>
+    pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, Rc, P::Entry, P::MaxRecvSge>>
     where
         Self: PostsSharedReceives,
     {

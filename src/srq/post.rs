@@ -13,6 +13,7 @@ use crate::entry::{Entry, Owned};
 use crate::in_flight::handles::take_back_from;
 use crate::in_flight::{PostError, PostErrorKind, Rejected};
 use crate::limits::{Limit, Max};
+use crate::qp::Begun;
 use crate::qp::recv::{emit_recv, give_all, words};
 use crate::rules::SharesReceives;
 use crate::sys::data;
@@ -56,7 +57,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     where
         D: Data<E> + SrqSink + Fits<M, Max<0>>,
     {
-        let mut post = self.begin_srq();
+        let mut post = SrqPost::new(self);
         let mut slot = RecvSlot::<D::Sges>::new();
         let at = &raw mut slot;
         // SAFETY: the slot is a local that lives until the post.
@@ -67,13 +68,18 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
 
     #[doc(hidden)]
     #[inline(always)]
-    pub fn begin_srq(&mut self) -> SrqPost<'_, T, E, M> {
-        let port = Port::new(self.mark, M::VALUE, 0);
-        SrqPost { srq: self, port }
+    pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, T, E, M>> {
+        Begun::new(SrqPost::new(self))
     }
 }
 
-impl<T: SharesReceives, E: Owned, M: Limit> SrqPost<'_, T, E, M> {
+impl<'q, T: SharesReceives, E: Owned, M: Limit> SrqPost<'q, T, E, M> {
+    #[inline(always)]
+    fn new(srq: &'q mut SharedReceiveQueue<T, E, M>) -> Self {
+        let port = Port::new(srq.mark, M::VALUE, 0);
+        SrqPost { srq, port }
+    }
+
     /// Room for the work request's C form.
     #[inline(always)]
     pub fn slot<D: Data<E>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges> {

@@ -79,6 +79,7 @@ mod r#macro {
     mod a_queue_comes_before_the_list;
     mod a_receive_is_no_send;
     mod an_unsettled_list_is_noticed;
+    mod no_list_is_begun_by_another;
     mod no_list_is_empty;
     mod no_list_is_unsignaled_where_all_are_signaled;
     mod no_list_lends_its_unsafe;

@@ -14,7 +14,8 @@ type Datagrams = World<Caller, Ud, Destination>;
 /// `post_send!` for the `unsafe` path, which has no such macro yet.
 macro_rules! post_unchecked {
     ($qp:expr, $begin:ident, [$head:expr $(, $tail:expr)* $(,)?]) => {{
-        let mut post = $qp.$begin();
+        // SAFETY: what `emit` gives is dropped: nothing of the `unsafe` path owns anything.
+        let mut post = unsafe { $qp.$begin().vouch() };
         let wr = $head;
         let mut slot = post.slot(&wr);
         let at = &raw mut slot;
@@ -112,7 +113,8 @@ form! { mixed4(w: Books) post_unchecked!(w.qp, begin_send, [
 fn listed(w: &mut Books, count: u32) -> Result<(), RawPostError> {
     let mut slots = [const { MaybeUninit::uninit() }; 16];
     let first = &raw mut slots;
-    let mut post = w.qp.begin_send();
+    // SAFETY: what `emit` gives is dropped: nothing of the `unsafe` path owns anything.
+    let mut post = unsafe { w.qp.begin_send().vouch() };
     let mut prev = ptr::null_mut();
     let mut at = first.cast();
     if count == 0 {
