@@ -1,13 +1,13 @@
 #!/bin/sh
 # C and Rust in turn on one RDMA device: latency of rc_pingpong, and the message rate of chains.
 #
-#     compare.sh EXAMPLES RATE-RUST RATE-C ROUNDS
+#     compare.sh EXAMPLES RATE-RUST RATE-C ROUNDS all|polled-latency|others
 #
 # The device is $PROVERBS_DEVICE (rxe0) with GID index $PROVERBS_GID_INDEX (1). One line for each run:
 # WHAT MODE LANGUAGE NUMBER, the number in µs a round trip or in seconds for $messages messages.
 set -u
 
-examples=$1 rate_rust=$2 rate_c=$3 rounds=$4
+examples=$1 rate_rust=$2 rate_c=$3 rounds=$4 part=$5
 device=${PROVERBS_DEVICE:-rxe0}
 gid=${PROVERBS_GID_INDEX:-1}
 iters=400
@@ -66,7 +66,11 @@ while [ "$round" -lt "$rounds" ]; do
     # Who comes first alternates, so that a machine that slows down slows both.
     if [ $((round % 2)) -eq 0 ]; then order="c rust"; else order="rust c"; fi
     for mode in polled events; do
-        for language in $order; do latency "$mode" "$language"; done
+        case $mode/$part in
+        polled/others | events/polled-latency) ;;
+        *) for language in $order; do latency "$mode" "$language"; done ;;
+        esac
+        [ "$part" != polled-latency ] || continue
         for chain in 1 4 16; do
             for language in $order; do rate "$chain" "$mode" "$language"; done
         done

@@ -94,7 +94,8 @@ fn field(text: &mut String, results: &Recorded) -> Result<()> {
 fn rate(text: &mut String, results: &Recorded) {
     let _ = writeln!(
         text,
-        "\nOn Soft-RoCE, **emulated**, {} pairs of runs; Rust to C, above 1 is better for Rust:\n",
+        "\nOn Soft-RoCE, **emulated** on a clock of instructions (polled latency: in real time), {} pairs of runs; Rust to C, above 1 is \
+         better for Rust:\n",
         results.rate.pairs
     );
     text.push_str("| | polled | events |\n|---|---|---|\n");

@@ -10,9 +10,10 @@ const HEAD: &str = "\
 # Latency and message rate, emulated
 
 C and Rust in turn on the same device, the order alternating. **Emulated**: the processor, and so every number; what
-counts is the ratio. Latency: a round trip of `rc_pingpong` with 64 bytes, both ends in one language. Rate: WRITEs of
-64 bytes in chains, window 64, only the last of a chain signaled; on rxe a post is a system call, however long its
-chain. Made by `cargo xtask rate --record`; do not edit.
+counts is the ratio. A clock of instructions repeats, whatever else the host does; real time does not. Latency: a round
+trip of `rc_pingpong` with 64 bytes, both ends in one language. Rate: WRITEs of 64 bytes in chains, window 64, only the
+last of a chain signaled; on rxe a post is a system call, however long its chain. Made by `cargo xtask rate --record`;
+do not edit.
 
 ";
 

@@ -22,13 +22,16 @@ pub enum Accel {
     Kvm,
     /// By QEMU: works everywhere, slowly.
     Tcg,
+    /// By QEMU, whose clock counts instructions: slower, but what takes how long repeats, whatever the host does.
+    Counted,
 }
 
 impl Accel {
     pub fn arguments(self) -> &'static str {
         match self {
-            Self::Kvm => "-accel kvm -cpu host",
-            Self::Tcg => "-accel tcg,thread=multi -cpu max",
+            Self::Kvm => "-smp 2 -accel kvm -cpu host",
+            Self::Tcg => "-smp 2 -accel tcg,thread=multi -cpu max",
+            Self::Counted => "-smp 1 -accel tcg,thread=single -cpu max -icount shift=0,sleep=off",
         }
     }
 
@@ -36,6 +39,7 @@ impl Accel {
         match self {
             Self::Kvm => "KVM",
             Self::Tcg => "emulated",
+            Self::Counted => "emulated, on a clock of instructions",
         }
     }
 

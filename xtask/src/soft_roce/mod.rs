@@ -28,7 +28,7 @@ use anyhow::{Result, bail};
 use crate::progress::Step;
 use crate::setup::{self, Group};
 use crate::{Outcome, paths};
-use accel::Accel;
+pub use accel::Accel;
 use guest::Job;
 use qemu::Machine;
 use run_dir::RunDir;

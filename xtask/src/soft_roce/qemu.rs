@@ -31,11 +31,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Two processors, a serial console, and nothing else that QEMU makes unasked.
+    /// A machine with a serial console, and nothing else that QEMU makes unasked.
     pub fn new(accel: Accel, memory_mb: u32, image: &Path, initramfs: &Path) -> Result<Self> {
         let (console, theirs) = UnixStream::pair()?;
         let mut machine = Self { command: Command::new(QEMU), inherited: Vec::new(), console };
-        machine.args("-nodefaults -no-user-config -display none -no-reboot -machine pc -smp 2");
+        machine.args("-nodefaults -no-user-config -display none -no-reboot -machine pc");
         machine.args(accel.arguments());
         machine.command.args(["-m", &memory_mb.to_string()]);
         machine.command.arg("-kernel").arg(image).arg("-initrd").arg(initramfs);
