@@ -6,14 +6,17 @@ profile! { Mine { entry: Raw, max_send_sge: 2, max_recv_sge: 2 } }
 profile! { Shared { entry: Raw, receive: SharedRq } }
 
 unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 3>) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_unchecked(Send::new(sges)) };
 }
 
 unsafe fn recv(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 3>) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_recv_unchecked(Recv::new(sges)) };
 }
 
 unsafe fn queue(qp: &mut QueuePair<Rc, Rts, Shared>, sge: Sge<'_, 1>) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_recv_unchecked(Recv::new(sge)) };
 }
 

@@ -7,20 +7,23 @@ profile! { Mine { entry: Raw, initiator: NoReads } }
 type Data<'a> = Sge<'a, 1>;
 
 unsafe fn opcode(qp: &mut QueuePair<Uc, Rts, Mine>, sge: Data<'_>, at: RemoteCell) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_unchecked(FetchAndAdd::new(sge, at, 1)) };
 }
 
 unsafe fn reads(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Data<'_>, at: RemoteCell) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_unchecked(FetchAndAdd::new(sge, at, 1)) };
 }
 
 unsafe fn address(qp: &mut QueuePair<Ud, Rts, Mine>, sge: Data<'_>) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_unchecked(Send::new(sge)) };
 }
 
 unsafe fn flags(qp: &mut QueuePair<Uc, Rts, Mine>, sge: Data<'_>) {
-    let _ = unsafe { qp.post_send_unchecked(Send::new(sge).fence()) };
-    let _ = unsafe { qp.post_send_unchecked(Send::new(sge).signaled()) };
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_send_unchecked(Send::new(sge).fence().signaled()) };
 }
 
 fn main() {}
