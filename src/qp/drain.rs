@@ -85,15 +85,14 @@ where
     }
 }
 
-impl<P: Profile> Core<P>
-where
-    P::Entry: Owned,
-{
+impl<P: Profile> Core<P> {
     fn sort<'cq>(
         &mut self,
         completion: Completion<'cq, P::Entry>,
         found: &mut impl FnMut(Drained<'_, P::Entry>),
-    ) {
+    ) where
+        P::Entry: Owned,
+    {
         if completion.belongs_to(Arc::as_ptr(&self.books)) {
             if let Some(entry) = completion.into_entry() {
                 found(Drained::Entry(entry));

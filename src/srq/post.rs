@@ -73,7 +73,7 @@ impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
     }
 }
 
-impl<'q, T: SharesReceives, E: Owned, M: Limit> SrqPost<'q, T, E, M> {
+impl<'q, T: SharesReceives, E: Entry, M: Limit> SrqPost<'q, T, E, M> {
     #[inline(always)]
     fn new(srq: &'q mut SharedReceiveQueue<T, E, M>) -> Self {
         let port = Port::new(srq.mark, M::VALUE, 0);
