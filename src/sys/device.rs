@@ -1,6 +1,6 @@
 //! The device list, which only libibverbs has.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use super::control::LIBIBVERBS;
@@ -48,10 +48,11 @@ pub(crate) fn name_of(context: &Context) -> String {
 /// # Safety
 /// `device` is live.
 pub(super) unsafe fn name(device: *mut ibv_device) -> String {
-    // SAFETY: the device is live; `name` is a NUL-terminated array inside it.
-    let name = unsafe { &(*device).name };
-    // SAFETY: the provider terminates the name within its 64 bytes.
-    unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()
+    // SAFETY: the device is live, and `name` an array inside it.
+    let name = unsafe { (*device).name };
+    // A name that fills the array has no NUL.
+    let bytes: Vec<u8> = name.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn with_list<R>(f: impl FnOnce(&[*mut ibv_device]) -> R) -> Result<R, c_int> {
