@@ -75,7 +75,7 @@ impl<E: Entry> Handles<E> {
     ) {
         let direction = self.direction as usize;
         let mut withheld = std::mem::take(&mut self.withheld);
-        withheld.add(old, left);
+        withheld.add(old, left, depth);
         // SAFETY: the caller's contract.
         *self = unsafe { Handles::with_direction(books, depth, direction) };
         self.credit = depth.saturating_sub(withheld.total());
@@ -178,23 +178,29 @@ impl<E: Entry> Handles<E> {
 
 /// Room of a queue that completions of before a reset may still take.
 #[derive(Default)]
-pub(crate) struct Withheld(Vec<(Arc<Books>, u32)>);
+pub(crate) struct Withheld {
+    lives: Vec<(Arc<Books>, u32)>,
+    depth: u32,
+}
 
 impl Withheld {
-    pub(crate) fn add(&mut self, old: &Arc<Books>, entries: u32) {
+    /// `entries` of a queue of this depth may still complete.
+    pub(crate) fn add(&mut self, old: &Arc<Books>, entries: u32, depth: u32) {
+        self.depth = depth;
         if entries != 0 {
-            self.0.push((old.clone(), entries));
+            self.lives.push((old.clone(), entries));
         }
     }
 
+    /// At most the depth: the sentinel of a drain that was interrupted is one of the entries, and beyond it.
     pub(crate) fn total(&self) -> u32 {
-        self.0.iter().map(|(_, entries)| entries).sum()
+        self.lives.iter().map(|(_, entries)| entries).sum::<u32>().min(self.depth)
     }
 
     /// The room that is free again.
     pub(crate) fn recover(&mut self) -> u32 {
         let before = self.total();
-        self.0.retain(|(books, _)| !books.is_quiet());
+        self.lives.retain(|(books, _)| !books.is_quiet());
         before - self.total()
     }
 }

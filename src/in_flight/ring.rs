@@ -339,7 +339,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
 
     unsafe fn reopen(&mut self, old: &Arc<Books>, left: u32, books: *const Books, depth: u32) {
         let mut withheld = std::mem::take(&mut self.withheld);
-        withheld.add(old, left);
+        withheld.add(old, left, depth);
         // SAFETY: the caller's contract.
         let mut new: Self = unsafe { SendBooks::new(books, depth) };
         new.cap = depth.saturating_sub(withheld.total());

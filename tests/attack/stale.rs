@@ -98,6 +98,39 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
     drop((other, qp));
 }
 
+/// The sentinel of a drain that was interrupted is beyond the depth: a reset that withholds its room has none to give back
+/// for it. With more room than was asked for the completion queue, which books for that, would overrun (R9.9).
+#[test]
+fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
+    let p = Pair::<Rc, Ring>::new();
+    let (dev, pd, pool) = (p.dev, p.pd, p.pool);
+    let wish = Wish { depth: Depth { send: 3, recv: 1 }, ..Wish::new() };
+    let mut cq = dev.ctx.create_cq(30).unwrap();
+    let other = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+    let mut other = Rc::init(other, &wish);
+    other.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    // Its completion is in front of the ring's.
+    let other = other.to_error().unwrap();
+    until(&dev, "the receive is flushed", || other.query().is_ok());
+
+    let qp = pd.create_qp::<Rc, Ring>(&cq, &cq, wish.depth).unwrap();
+    let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
+    let one = || Send::new(filled(&pool, &[1]));
+    post_send!(qp, [one(), one(), one()]).unwrap();
+    let mut qp = qp.to_error().unwrap();
+    let interrupted = AssertUnwindSafe(|| {
+        qp.drain(&mut cq, |_| std::panic::resume_unwind(Box::new("on purpose"))).unwrap();
+    });
+    assert!(catch_unwind(interrupted).is_err());
+    assert_eq!(qp.sends_outstanding(), 4, "three, and the sentinel");
+
+    let (mut qp, entries) = qp.reset().unwrap();
+    assert_eq!((entries.len(), qp.send_room()), (3, 0));
+    poll_empty(&mut cq);
+    assert_eq!(qp.send_room(), 3);
+    drop((other, qp));
+}
+
 /// A hidden hook for tests is safe to call: it must not give out room that is withheld.
 #[test]
 fn the_hook_for_depths_does_not_forget_what_a_reset_withheld() {
