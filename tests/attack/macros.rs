@@ -16,6 +16,9 @@ mod hijack {
     }
 
     pub trait Sends {
+        fn vouch(&self) {
+            panic!("hijacked")
+        }
         fn slot<A>(&self, _: A) -> [u64; 18] {
             panic!("hijacked")
         }
