@@ -58,7 +58,8 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
         unsafe { #post.#finish([#(#entries.entry),*], #first.cast(), #last.cast()) }
     };
     for (i, request) in list.requests.iter().enumerate().rev() {
-        body = emit(kind, &post, i, request, &name, body);
+        let is_last = list.unsignaled.is_none() && i + 1 == count;
+        body = emit(kind, &post, (i, is_last), request, &name, body);
     }
     let queue = &list.queue;
     let at_queue = site.located_at(queue.span());
@@ -75,10 +76,11 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     }
 }
 
+/// One work request, and the `rest` after it; `is_last` says whether it ends a list that is signaled.
 fn emit(
     kind: Kind,
     post: &Ident,
-    i: usize,
+    (i, is_last): (usize, bool),
     request: &Expr,
     name: &dyn Fn(&str, usize) -> Ident,
     rest: TokenStream,
@@ -104,7 +106,7 @@ fn emit(
     let index = match kind {
         Kind::Send => {
             let i = i as u32;
-            quote_spanned! {site=> #i, }
+            quote_spanned! {site=> #i, #is_last, }
         }
         Kind::Recv | Kind::SrqRecv => quote!(),
     };

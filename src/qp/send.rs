@@ -159,7 +159,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     }
 
     /// Emits the `i`th work request of the list into `slot`, links `prev` to it, and shows in its buffer that
-    /// the queue has it.
+    /// the queue has it. That which `is_last` is signaled where not all are: to say so later would be a store more.
     ///
     /// # Safety
     /// `slot` is writable and stays where it is until the post; `prev` is null or the work request emitted before.
@@ -167,6 +167,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     pub unsafe fn emit<O, D, A, F, G>(
         &mut self,
         i: u32,
+        is_last: bool,
         wr: WorkRequest<O, D, A, F, G>,
         slot: *mut SendSlot<D::Sges>,
         prev: *mut ibv_send_wr,
@@ -178,6 +179,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
+        let wr = wr.flagged(if is_last { P::Signaling::SIGNAL_LAST } else { 0 });
         // SAFETY: the caller's contract.
         let pending = unsafe { self.put(i, wr, slot, prev) };
         if SendQueue::<P>::MARKED {
@@ -237,7 +239,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         if has_more { 0 } else { ibv_send_flags::IBV_SEND_SIGNALED.0 }
     }
 
-    /// Posts the list `first..=last` of `N`, the last of them signaled where not all are.
+    /// Posts the list `first..=last` of `N`.
     ///
     /// # Safety
     /// The list was emitted by `emit`, in order, and these are its entries.
@@ -255,7 +257,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         P::Entry: Owned,
     {
         // SAFETY: the caller's contract.
-        unsafe { self.finish(entries, first, last, P::Signaling::SIGNAL_LAST) }
+        unsafe { self.finish(entries, first, last) }
     }
 
     /// As `post`, but the last is signaled only if the queue would be full otherwise.
@@ -277,8 +279,10 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         P::Entry: Owned,
     {
         let flags = self.signal_if_full(N as u32);
+        // SAFETY: `last` was emitted.
+        unsafe { (*last).send_flags |= flags };
         // SAFETY: the caller's contract.
-        unsafe { self.finish(entries, first, last, flags) }.map(|()| Unsettled::new())
+        unsafe { self.finish(entries, first, last) }.map(|()| Unsettled::new())
     }
 
     /// # Safety
@@ -289,7 +293,6 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         entries: [Option<P::Entry>; N],
         first: *mut ibv_send_wr,
         last: *mut ibv_send_wr,
-        flags: u32,
     ) -> Result<(), PostError<P::Entry>> {
         // What `enter` relies on.
         const { assert!(N <= MOST as usize) };
@@ -297,8 +300,6 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         std::mem::forget(entries);
         // SAFETY: `last` was emitted.
         unsafe { (*last).next = ptr::null_mut() };
-        // SAFETY: as above.
-        unsafe { (*last).send_flags |= flags };
         // SAFETY: the caller's contract.
         unsafe { self.post_list(N as u32, first) }
     }

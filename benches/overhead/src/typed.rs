@@ -38,7 +38,7 @@ macro_rules! post_unchecked {
 macro_rules! emit {
     (begin_send $post:ident $i:expr, $wr:expr, $at:expr, $prev:expr) => {
         // SAFETY: the slot is a local that stays until the post.
-        let _ = unsafe { $post.emit($i, $wr, $at, $prev) };
+        let _ = unsafe { $post.emit($i, false, $wr, $at, $prev) };
     };
     (begin_recv $post:ident $i:expr, $wr:expr, $at:expr, $prev:expr) => {
         // SAFETY: the slot is a local that stays until the post.
