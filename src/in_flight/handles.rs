@@ -20,6 +20,7 @@ use crate::wr::port::Queue;
 /// - `books` outlives the value.
 /// - `credit` is at most `i32::MAX`, and above it only between a `spend` that said no and its `unspend`.
 /// - `credit` + work requests outstanding, by what was known at the last refill, = `depth`.
+/// - `no_buffer` is the word of this direction's counter in `books`.
 pub struct Handles<E> {
     mark: u64,
     credit: u32,
@@ -27,6 +28,8 @@ pub struct Handles<E> {
     /// Completions known at the last refill, wrapping.
     seen: u32,
     direction: u32,
+    /// The wr_id of a work request without a buffer: the counter in `books`, as a word.
+    no_buffer: usize,
     poisoned: bool,
     pub(crate) books: *const Books,
     /// Room that completions of before a reset may still take.
@@ -40,6 +43,9 @@ impl<E: Entry> Handles<E> {
     pub(crate) unsafe fn with_direction(books: *const Books, depth: u32, direction: usize) -> Self {
         // SAFETY: the caller's contract.
         let mark = unsafe { (*books).mark(direction) };
+        // SAFETY: as above.
+        let counter = unsafe { Books::counter(books, direction) };
+        let no_buffer = word::of(counter.cast_mut(), word::NONE);
         let direction = direction as u32;
         let depth = depth.min(i32::MAX as u32);
         Handles {
@@ -48,6 +54,7 @@ impl<E: Entry> Handles<E> {
             depth,
             seen: 0,
             direction,
+            no_buffer,
             poisoned: false,
             books,
             withheld: Withheld::default(),
@@ -117,12 +124,10 @@ impl<E: Entry> Handles<E> {
         self.credit
     }
 
-    /// The wr_id of a work request without a buffer, as a word.
+    /// What completes a work request without a buffer.
     #[inline(always)]
     pub(crate) fn no_buffer(&self) -> usize {
-        // SAFETY: the books outlive the value.
-        let counter = unsafe { Books::counter(self.books, self.direction as usize) };
-        word::of(counter.cast_mut(), word::NONE)
+        self.no_buffer
     }
 
     /// Whether `n` more work requests fit.

@@ -98,7 +98,9 @@ pub(crate) unsafe fn emit_recv<T: Transport, E: Entry, D: Data<E>>(
         let (word, entry) = peek(pending.entry.take());
         pending.entry = entry;
         let word = if word == 0 { no_buffer() } else { word };
-        (word | receive_tags::<T>()) as u64
+        debug_assert_eq!(word & receive_tags::<T>(), 0);
+        // Added, not or-ed: that is one instruction, an address.
+        word.wrapping_add(receive_tags::<T>()) as u64
     } else {
         pending.wr_id
     };
