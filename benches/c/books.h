@@ -60,6 +60,9 @@ struct seen {
 /* Notes the state of a buffer, and (where the buffer is the wr_id) that the device has it. */
 INLINE void see(struct seen *seen, const struct queue *q, struct buf *b, int mode, int selective)
 {
+	/* clang asks again, where the wr_id is made, unless it is told that it need not. */
+	if (!b)
+		__builtin_unreachable();
 	if (mode != 2)
 		return;
 	seen->states = seen->any ? seen->states | b->state : b->state;
