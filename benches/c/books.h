@@ -27,6 +27,11 @@ COLD int send_slowly(struct env *e, struct ibv_send_wr *wr, uint32_t n, int sele
 COLD int recv_slowly(struct env *e, struct ibv_recv_wr *wr, uint32_t n, int shared);
 /* Whether the buffer may be posted; it is the queue's then. */
 COLD int settle(struct queue *q, int direction, struct buf *b);
+/* How many work requests a list of n can have, of at most `most`, now that as many are there as were known to fit. */
+COLD uint32_t more_room(struct queue *q, uint32_t n, uint32_t most, int selective);
+/* A list of n that is not posted because of `err`: its buffers are the program's again. */
+COLD int given_up(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective, int err);
+COLD int receives_given_up(struct ibv_recv_wr *wr, uint32_t n, int err);
 COLD int refused(struct env *e);
 COLD int take_back(struct queue *q, uint32_t n, const void *bad, int err);
 
@@ -41,6 +46,14 @@ INLINE int has_room(struct queue *q, uint32_t n, int mode, int selective)
 	if (mode == 2)
 		return LIKELY(n <= q->credit);
 	return 1;
+}
+
+/* How many fit by what is known. */
+INLINE uint32_t room_of(const struct queue *q, int mode, int selective)
+{
+	if (HAS_RING(mode, selective))
+		return q->cap - (q->tail - q->head);
+	return q->credit;
 }
 
 INLINE void spend(struct queue *q, uint32_t n, int mode, int selective)
@@ -76,24 +89,47 @@ INLINE int is_strange(const struct seen *seen, const struct queue *q, int mode)
 	return mode == 2 && seen->any && seen->states != q->mark;
 }
 
-/* The wr_id of the i-th work request of a list, whose buffer is b (NULL if it has none). */
-INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int mode, int selective)
+/* What is read of the books for each work request of a list: from a copy where it is the ring, because the compiler has to
+ * take each store to a work request for one to the books. */
+#define BOOKS(q, copy, mode, selective) (HAS_RING(mode, selective) ? (const struct queue *)&(copy) : (q))
+
+/* The wr_id of the work request with this sequence number, whose buffer is b (NULL if it has none). */
+INLINE uint64_t wr_id_at(const struct queue *q, uint32_t seq, struct buf *b, int tag, int mode, int selective)
 {
 	if (mode == 2 && selective)
-		return (uint64_t)(q->tail + i) << 32 | q->id;
+		return (uint64_t)seq << 32 | q->id;
 	if (mode == 1)
-		return (uint32_t)(q->tail + i);
+		return seq;
 	if (mode == 2)
 		return (b ? (uint64_t)(uintptr_t)b : (uint64_t)(uintptr_t)&q->completed | NO_BUFFER) | tag;
 	return (uint64_t)(uintptr_t)b;
 }
 
-/* Notes the i-th buffer of a list that is about to be posted. The ring has slots enough for a list that turns out
- * not to fit. */
-INLINE void enter(struct queue *q, uint32_t i, struct buf *b, int mode, int selective)
+/* The same for C2's ring, step by step: the first of a list, and the difference of one to the next. */
+INLINE uint64_t name_of(const struct queue *q)
+{
+	return (uint64_t)q->tail << 32 | q->id;
+}
+#define NEXT_NAME (1ull << 32)
+
+/* That of the i-th of a list. */
+INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int mode, int selective)
+{
+	return wr_id_at(q, q->tail + i, b, tag, mode, selective);
+}
+
+/* Notes the buffer of the work request with this sequence number, which is about to be posted. The ring has slots enough
+ * for a list that turns out not to fit. */
+INLINE void enter_at(const struct queue *q, uint32_t seq, struct buf *b, int mode, int selective)
 {
 	if (HAS_RING(mode, selective))
-		q->slots[(q->tail + i) & q->mask] = b;
+		q->slots[seq & q->mask] = b;
+}
+
+/* That of the i-th of a list. */
+INLINE void enter(struct queue *q, uint32_t i, struct buf *b, int mode, int selective)
+{
+	enter_at(q, q->tail + i, b, mode, selective);
 }
 
 #endif

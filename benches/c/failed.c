@@ -80,6 +80,40 @@ int recv_slowly(struct env *e, struct ibv_recv_wr *wr, uint32_t n, int shared)
 	return ret ? take_back(q, n, bad, ret) : 0;
 }
 
+uint32_t more_room(struct queue *q, uint32_t n, uint32_t most, int selective)
+{
+	uint32_t room;
+
+	if (n == most)
+		return most;
+	if (!selective)
+		refill(q, 0);
+	room = selective ? q->cap - (q->tail - q->head) : q->credit;
+	return room < n ? n : room < most ? room : most;
+}
+
+int given_up(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective, int err)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct buf *b = selective ? e->send.slots[(e->send.tail + i) & e->send.mask] : named(wr[i].wr_id);
+
+		if (b)
+			b->state &= ~IN_FLIGHT;
+	}
+	return err;
+}
+
+int receives_given_up(struct ibv_recv_wr *wr, uint32_t n, int err)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		named(wr[i].wr_id)->state &= ~IN_FLIGHT;
+	return err;
+}
+
 int refused(struct env *e)
 {
 	(void)e;

@@ -171,10 +171,13 @@ GATHERED(4)
 /* A count that is known at run time. */
 INLINE int list(struct env *e, uint32_t count)
 {
-	struct queue *q = &e->send;
+	struct queue *q = &e->send, copy = *q;
+	const struct queue *books = BOOKS(q, copy, MODE, SELECTIVE);
 	struct ibv_sge sge[16];
 	struct ibv_send_wr wr[16], *at = wr;
 	uint32_t i, n = count < 16 ? count : 16;
+	uint32_t seq = books->tail;
+	uint64_t name = name_of(books);
 	/* A subset of every mark, so that no first one needs to be told from the others. */
 	struct seen seen = { 0, 1 };
 
@@ -188,9 +191,11 @@ INLINE int list(struct env *e, uint32_t count)
 		see(&seen, q, b, MODE, SELECTIVE);
 		sge[i] = b->sge;
 		emit_write(at, &sge[i], e);
-		at->wr_id = wr_id(q, i, b, 0, MODE, SELECTIVE);
+		at->wr_id = MODE == 2 && SELECTIVE ? name : wr_id_at(books, seq, b, 0, MODE, SELECTIVE);
 		at->next = at + 1;
-		enter(q, i, b, MODE, SELECTIVE);
+		enter_at(books, seq, b, MODE, SELECTIVE);
+		seq++;
+		name += NEXT_NAME;
 	}
 	at[-1].next = NULL;
 	at[-1].send_flags |= LAST;
@@ -200,15 +205,100 @@ INLINE int list(struct env *e, uint32_t count)
 	return doorbell(e, wr, n);
 }
 
-/* C knows the count; Rust is given it by an iterator, or work request by work request. */
+/* The count is known before the first work request: the iterator's rows. */
 #define COUNTED(name, i) \
 	int FORM(name)(struct env *e) \
 	{ \
 		return list(e, e->counts[i]); \
 	}
-COUNTED(push1of16, 0)
-COUNTED(push4of16, 1)
-COUNTED(push16of16, 2)
 COUNTED(iter1of16, 0)
 COUNTED(iter4of16, 1)
 COUNTED(iter16of16, 2)
+
+/* A list that grows work request by work request, whose length nobody knows before it is posted. */
+struct builder {
+	struct ibv_send_wr *wr, *at;
+	struct ibv_sge *sge;
+	/* Pushed so far, and how many are known to fit: slots and queue. */
+	uint32_t n, most;
+	/* The queue's, which need not be read again for each. */
+	uint32_t mark;
+	const struct queue *books;
+};
+
+INLINE struct builder begin(const struct queue *books, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	uint32_t room = room_of(books, MODE, SELECTIVE);
+	struct builder list = { wr, wr, sge, 0, room < 16 ? room : 16, books->mark, books };
+
+	return list;
+}
+
+/* Answers for the buffer: if it does not fit, or something is wrong with it, it stays the caller's, and the list is as it
+ * was. C0 asks nothing, C1 whether it fits, C2 also whether the buffer was posted here last; if not, cold code looks. */
+INLINE int push(struct env *e, struct builder *list, struct buf *b, uint64_t to, uint32_t rkey)
+{
+	struct queue *q = &e->send;
+	struct ibv_send_wr *at = list->at;
+
+	if (MODE && UNLIKELY(list->n == list->most)) {
+		list->most = MODE == 2 ? more_room(q, list->n, 16, SELECTIVE) : list->n;
+		if (list->n == list->most)
+			return ENOMEM;
+	}
+	if (MODE == 2 && UNLIKELY(b->state != list->mark) && !settle(q, SEND, b))
+		return EINVAL;
+	if (MODE == 2 && !SELECTIVE)
+		b->state = list->mark | IN_FLIGHT;
+	*list->sge = b->sge;
+	head(at, list->sge, 1, IBV_WR_RDMA_WRITE, 0);
+	at->wr.rdma.remote_addr = to;
+	at->wr.rdma.rkey = rkey;
+	at->wr_id = wr_id_at(list->books, list->books->tail + list->n, b, 0, MODE, SELECTIVE);
+	at->next = at + 1;
+	enter_at(list->books, list->books->tail + list->n, b, MODE, SELECTIVE);
+	list->at++;
+	list->sge++;
+	list->n++;
+	return 0;
+}
+
+/* What is pushed fits, and was looked at. */
+INLINE int post_pushed(struct env *e, struct builder *list)
+{
+	if (list->n == 0)
+		return 0;
+	list->at[-1].next = NULL;
+	list->at[-1].send_flags |= LAST;
+	spend(&e->send, list->n, MODE, SELECTIVE);
+	return doorbell(e, list->wr, list->n);
+}
+
+INLINE int pushed(struct env *e, uint32_t count)
+{
+	struct ibv_sge sge[16];
+	struct ibv_send_wr wr[16];
+	struct queue copy = e->send;
+	struct builder list = begin(BOOKS(&e->send, copy, MODE, SELECTIVE), wr, sge);
+	/* The program's own, which no call of the loop changes. */
+	uint64_t to = e->to.addr;
+	uint32_t rkey = e->to.rkey;
+	uint32_t i, n = count < 16 ? count : 16;
+
+	for (i = 0; i < n; i++) {
+		int ret = push(e, &list, e->bufs[i], to, rkey);
+
+		if (UNLIKELY(ret))
+			return given_up(e, list.wr, list.n, SELECTIVE, ret);
+	}
+	return post_pushed(e, &list);
+}
+
+#define PUSHED(name, i) \
+	int FORM(name)(struct env *e) \
+	{ \
+		return pushed(e, e->counts[i]); \
+	}
+PUSHED(push1of16, 0)
+PUSHED(push4of16, 1)
+PUSHED(push16of16, 2)

@@ -78,7 +78,8 @@ SHARED(16)
 /* A count that is known at run time. */
 INLINE int receives(struct env *e, uint32_t count)
 {
-	struct queue *q = &e->recv;
+	struct queue *q = &e->recv, copy = *q;
+	const struct queue *books = BOOKS(q, copy, MODE, 0);
 	struct ibv_sge sge[16];
 	struct ibv_recv_wr wr[16], *at = wr;
 	uint32_t i, n = count < 16 ? count : 16;
@@ -95,9 +96,9 @@ INLINE int receives(struct env *e, uint32_t count)
 		sge[i] = b->sge;
 		at->sg_list = &sge[i];
 		at->num_sge = 1;
-		at->wr_id = wr_id(q, i, b, MODE == 2 ? RECEIVED : 0, MODE, 0);
+		at->wr_id = wr_id_at(books, books->tail + i, b, MODE == 2 ? RECEIVED : 0, MODE, 0);
 		at->next = at + 1;
-		enter(q, i, b, MODE, 0);
+		enter_at(books, books->tail + i, b, MODE, 0);
 	}
 	at[-1].next = NULL;
 	if (MODE == 2 && UNLIKELY(is_strange(&seen, q, MODE) || !has_room(q, n, MODE, 0)))
@@ -111,12 +112,82 @@ INLINE int receives(struct env *e, uint32_t count)
 	{ \
 		return receives(e, e->counts[i]); \
 	}
-COUNTED_RECEIVES(recv_push1of16, 0)
-COUNTED_RECEIVES(recv_push4of16, 1)
-COUNTED_RECEIVES(recv_push16of16, 2)
 COUNTED_RECEIVES(recv_iter1of16, 0)
 COUNTED_RECEIVES(recv_iter4of16, 1)
 COUNTED_RECEIVES(recv_iter16of16, 2)
+
+/* As `builder` has it for sends. */
+struct recv_builder {
+	struct ibv_recv_wr *wr, *at;
+	struct ibv_sge *sge;
+	uint32_t n, most;
+	uint32_t mark;
+	const struct queue *books;
+};
+
+INLINE struct recv_builder begin_receives(const struct queue *books, struct ibv_recv_wr *wr, struct ibv_sge *sge)
+{
+	uint32_t room = room_of(books, MODE, 0);
+	struct recv_builder list = { wr, wr, sge, 0, room < 16 ? room : 16, books->mark, books };
+
+	return list;
+}
+
+INLINE int push_receive(struct env *e, struct recv_builder *list, struct buf *b)
+{
+	struct queue *q = &e->recv;
+	struct ibv_recv_wr *at = list->at;
+
+	if (MODE && UNLIKELY(list->n == list->most)) {
+		list->most = MODE == 2 ? more_room(q, list->n, 16, 0) : list->n;
+		if (list->n == list->most)
+			return ENOMEM;
+	}
+	if (MODE == 2 && UNLIKELY(b->state != list->mark) && !settle(q, RECEIVE, b))
+		return EINVAL;
+	if (MODE == 2)
+		b->state = list->mark | IN_FLIGHT;
+	*list->sge = b->sge;
+	at->sg_list = list->sge;
+	at->num_sge = 1;
+	at->wr_id = wr_id_at(list->books, list->books->tail + list->n, b, MODE == 2 ? RECEIVED : 0, MODE, 0);
+	at->next = at + 1;
+	enter_at(list->books, list->books->tail + list->n, b, MODE, 0);
+	list->at++;
+	list->sge++;
+	list->n++;
+	return 0;
+}
+
+INLINE int pushed_receives(struct env *e, uint32_t count)
+{
+	struct ibv_sge sge[16];
+	struct ibv_recv_wr wr[16];
+	struct queue copy = e->recv;
+	struct recv_builder list = begin_receives(BOOKS(&e->recv, copy, MODE, 0), wr, sge);
+	uint32_t i, n = count < 16 ? count : 16;
+
+	for (i = 0; i < n; i++) {
+		int ret = push_receive(e, &list, e->bufs[i]);
+
+		if (UNLIKELY(ret))
+			return receives_given_up(list.wr, list.n, ret);
+	}
+	if (list.n == 0)
+		return 0;
+	list.at[-1].next = NULL;
+	spend(&e->recv, list.n, MODE, 0);
+	return post_receives(e, list.wr, list.n);
+}
+
+#define PUSHED_RECEIVES(name, i) \
+	int FORM(name)(struct env *e) \
+	{ \
+		return pushed_receives(e, e->counts[i]); \
+	}
+PUSHED_RECEIVES(recv_push1of16, 0)
+PUSHED_RECEIVES(recv_push4of16, 1)
+PUSHED_RECEIVES(recv_push16of16, 2)
 #endif
 
 /* A completion gives back its buffer (all up to its own, from a ring) to `to`. */

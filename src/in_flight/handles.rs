@@ -120,8 +120,8 @@ impl<E: Entry> Handles<E> {
 
     /// How many work requests fit by what is known already.
     #[inline(always)]
-    pub(crate) fn known_room(&self) -> u32 {
-        self.credit
+    pub(crate) fn known_room(&self) -> i32 {
+        self.credit as i32
     }
 
     /// What completes a work request without a buffer.
@@ -229,8 +229,8 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
     }
 
     #[inline(always)]
-    fn known_room(&self) -> u32 {
-        self.credit
+    fn known_room(&self) -> i32 {
+        self.credit as i32
     }
 
     #[inline(always)]

@@ -74,8 +74,8 @@ pub trait SendBooks<E: Entry> {
     /// Whether `n` more work requests fit. May look at what was polled, but only when it must.
     fn reserve(&mut self, n: u32) -> bool;
 
-    /// How many work requests fit by what is known already.
-    fn known_room(&self) -> u32;
+    /// How many work requests fit by what is known already; none if it is negative.
+    fn known_room(&self) -> i32;
 
     /// How many work requests fit now.
     fn room(&mut self) -> u32;

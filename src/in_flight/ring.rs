@@ -216,8 +216,8 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     type Cursor = Cursor;
 
     #[inline(always)]
-    fn known_room(&self) -> u32 {
-        self.room.max(0) as u32
+    fn known_room(&self) -> i32 {
+        self.room
     }
 
     #[inline(always)]
@@ -246,7 +246,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
 
     fn room(&mut self) -> u32 {
         self.recover(0);
-        self.known_room()
+        self.room.max(0) as u32
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Lists whose length is known at run time: linked while they are pushed, bounded by their slots.
 //!
-//! What `push` keeps between two calls is in registers, so it is little, and cold functions get values, never the list.
+//! What is kept between two work requests is in registers, so it is little, and cold functions get values, never the list.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -8,12 +8,13 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
+use super::bump::bump;
+use super::list_slow::{drop_list, full, look_at, more_room, not_pushed};
 use super::send::{Cursor, SendPost, Unsettled};
-use super::send_slow::{queue, words};
 use super::{Core, QueuePair, SendQueue};
-use crate::entry::{Entry, Owned};
-use crate::in_flight::{PostError, PostErrorKind, Rejected, SendBooks, SendMode};
-use crate::limits::{Limit, Max, Sges};
+use crate::entry::Owned;
+use crate::in_flight::{PostError, SendBooks, SendMode};
+use crate::limits::{Max, Sges};
 use crate::profile::Profile;
 use crate::rules::{
     Addressed, CanPostSend, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn,
@@ -21,8 +22,6 @@ use crate::rules::{
 use crate::state::State;
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::transport::Transport;
-use crate::wr::chain;
-use crate::wr::port::Findings;
 use crate::wr::slot::SendSlot;
 use crate::wr::{Address, Data, Fits, WorkRequest};
 
@@ -44,6 +43,12 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     {
         SendSlots([const { MaybeUninit::uninit() }; N])
     }
+
+    /// All of them.
+    #[inline(always)]
+    pub(super) fn first(&mut self) -> *mut SendSlot<[ibv_sge; G]> {
+        self.0.as_mut_ptr().cast()
+    }
 }
 
 /// A list of sends being put together; [`post`](SendList::post) posts it (`wr.next` of ibv_post_send(3)).
@@ -61,7 +66,7 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
 /// let mut slots = SendSlots::<8>::new(); // on the stack, and used again for the next list
 /// let mut list: SendList<'_, Rc, Stream, 1> = a.send_list(&mut slots);
 /// list.push(RdmaWrite::inline(b"first", at))?;
-/// list.extend(bufs.into_iter().map(|buf| RdmaWrite::new(buf, at)))?;
+/// list.extend(bufs.into_iter().map(move |buf| RdmaWrite::new(buf, at)))?;
 /// assert_eq!((list.len(), list.is_empty()), (4, false));
 /// list.post()?; // one call of the verb; the last is signaled
 ///
@@ -73,20 +78,23 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
 /// ```
 ///
 /// # Invariants
-/// - The slots from `slots` to `at` are emitted, their entries entered in the books before `cursor` and given up;
-///   each is linked to the next slot. There are more slots up to `end`, at most `capacity` in all, and room for as many.
+/// - The `count` slots from `slots` to `at` are emitted, their entries entered in the books before `cursor` and given up;
+///   each is linked to the next slot. There are `most` slots (if that is positive) and as much room, at most `capacity` in all.
+/// - `seen` is what their buffers' states are, or-ed to the mark of the queue; the mark itself if each of them was looked at.
 /// - `'d` is outlived by everything that the work requests borrow.
 pub struct SendList<'d, T: Transport, P: Profile, const G: usize>
 where
     P::Entry: Owned,
 {
-    core: &'d mut Core<P>,
+    pub(super) core: &'d mut Core<P>,
     /// That of the queue, which the compiler would read again for each work request.
-    mark: u64,
-    cursor: Cursor<P>,
-    slots: *mut SendSlot<[ibv_sge; G]>,
-    at: *mut SendSlot<[ibv_sge; G]>,
-    end: *mut SendSlot<[ibv_sge; G]>,
+    pub(super) mark: u64,
+    pub(super) seen: u64,
+    pub(super) cursor: Cursor<P>,
+    pub(super) slots: *mut SendSlot<[ibv_sge; G]>,
+    pub(super) at: *mut SendSlot<[ibv_sge; G]>,
+    pub(super) count: u32,
+    pub(super) most: i32,
     capacity: u32,
     _transport: PhantomData<T>,
     _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
@@ -107,21 +115,10 @@ where
     {
         let capacity = N as u32;
         let core = &mut self.core;
-        let most = core.send.known_room().min(capacity);
+        let most = core.send.known_room().min(capacity as i32);
         let (mark, cursor) = (core.send.mark(), core.send.cursor());
-        let slots = slots_begin(slots.0.as_mut_ptr().cast());
-        let end = slots_end(slots, most);
-        SendList {
-            core,
-            mark,
-            cursor,
-            slots,
-            at: slots,
-            end,
-            capacity,
-            _transport: PhantomData,
-            _borrows: PhantomData,
-        }
+        let slots = slots.first();
+        SendList::new(core, mark, cursor, slots, most, capacity)
     }
 }
 
@@ -132,27 +129,69 @@ where
     /// Work requests pushed so far.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.count() as usize
-    }
-
-    #[inline(always)]
-    fn count(&self) -> u32 {
-        // SAFETY: both are slots of one array.
-        unsafe { self.at.offset_from(self.slots) as u32 }
+        self.count as usize
     }
 
     /// Whether there is none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.at == self.slots
+        self.count == 0
+    }
+
+    #[inline(always)]
+    fn new(
+        core: &'d mut Core<P>,
+        mark: u64,
+        cursor: Cursor<P>,
+        slots: *mut SendSlot<[ibv_sge; G]>,
+        most: i32,
+        capacity: u32,
+    ) -> Self {
+        let (at, seen) = (slots, mark);
+        let (_transport, _borrows) = (PhantomData, PhantomData);
+        let count = 0;
+        SendList {
+            core,
+            mark,
+            seen,
+            cursor,
+            slots,
+            at,
+            count,
+            most,
+            capacity,
+            _transport,
+            _borrows,
+        }
     }
 
     /// For the next work request.
     #[inline(always)]
-    fn begin(&mut self) -> SendPost<'_, T, P> {
-        let mut post = SendPost::at(self.core, self.mark, Some(self.cursor));
+    pub(super) fn begin(&mut self) -> SendPost<'_, T, P> {
+        let mark = self.mark;
+        self.begin_with(mark)
+    }
+
+    #[inline(always)]
+    fn begin_with(&mut self, mark: u64) -> SendPost<'_, T, P> {
+        let mut post = SendPost::at(self.core, mark, Some(self.cursor));
         post.port.limit_sge(G as u32);
         post
+    }
+
+    /// The slot before `next` was emitted and entered, its entry given up.
+    ///
+    /// # Safety
+    /// It is the slot at `at`.
+    #[inline(always)]
+    pub(super) unsafe fn advance(&mut self, next: *mut SendSlot<[ibv_sge; G]>) {
+        // SAFETY: the caller's contract.
+        let slot = unsafe { next.sub(1) }.cast::<ibv_send_wr>();
+        // SAFETY: the slot is writable.
+        unsafe { (*slot).next = next.cast() };
+        self.at = next;
+        self.count += 1;
+        SendQueue::<P>::advance(&mut self.cursor);
     }
 
     /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry comes
@@ -173,66 +212,43 @@ where
         S: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
     {
-        if self.at == self.end {
-            let i = self.count();
-            let most = more_room::<P>(&mut self.core.send, i, self.capacity);
-            self.end = slots_end(self.slots, most);
+        if self.count as i32 >= self.most {
+            let i = self.count;
+            let most = more_room(self.core, i, self.capacity);
+            self.most = most as i32;
             if most == i {
                 let mut scratch = SendSlot::<D::Sges>::new();
                 // SAFETY: a local slot, whose work request is not posted.
                 let pending = unsafe { self.begin().put(0, wr, &raw mut scratch, ptr::null_mut()) };
                 // What else is wrong with it is not the next one's fault: that has a port of its own.
-                let kind = PostErrorKind::QueueFull { asked: i + 1, room: most };
-                return Err(not_pushed(VERB, i, kind, pending.entry));
+                return Err(full(VERB, most, pending.entry));
             }
         }
-        let at = self.at;
-        let mut post = self.begin();
+        // SAFETY: a slot is left.
+        let (at, next) = unsafe { bump(self.at) };
+        self.at = at;
+        // Where it is only compared it is read again: a ring needs the register for its cursor.
+        let mark = if SendQueue::<P>::MARKED { self.mark } else { self.core.send.mark() };
+        let mut post = self.begin_with(mark);
         // SAFETY: a slot is left, and one for up to G elements holds those of `D`: its buffers (`Fits`), or the one
         // of inline data (invariant of `SendSlots`). It stays where it is: the list borrows the array until it is posted.
         let pending = unsafe { post.put(0, wr, at.cast(), ptr::null_mut()) };
-        if SendQueue::<P>::MARKED {
-            post.port.give(&pending.entry);
-        }
-        let findings = post.port.findings();
-        if !findings.is_clear() {
-            let i = self.count();
+        let findings = post.port.findings_of(&pending.entry, D::IS_ONE).brief();
+        if findings.is_clear() {
+            if SendQueue::<P>::MARKED {
+                post.port.give(&pending.entry);
+            }
+        } else {
+            let i = self.count;
             // SAFETY: emitted, entered as the `i`th, and not posted.
-            let kind = unsafe { look_at::<P>(&self.core.send, findings, i, at.cast(), G) };
+            let kind = unsafe { look_at::<P>(self.core, findings, i, at.cast(), G) };
             if let Some(kind) = kind {
                 return Err(not_pushed(VERB, i, kind, pending.entry));
             }
         }
-        // SAFETY: at most one past the last slot.
-        let next = unsafe { at.add(1) };
-        // SAFETY: the slot is writable.
-        unsafe { (*at.cast::<ibv_send_wr>()).next = next.cast() };
         std::mem::forget(pending.entry);
-        self.at = next;
-        SendQueue::<P>::advance(&mut self.cursor);
-        Ok(())
-    }
-
-    /// Pushes each of `wrs`, up to the first that is refused. To keep those after it, lend the iterator
-    /// (`by_ref`).
-    ///
-    /// # Errors
-    /// As for [`push`](Self::push); what was pushed before stays in the list.
-    #[inline(always)]
-    pub fn extend<O, D, A, F, S>(
-        &mut self,
-        wrs: impl IntoIterator<Item = WorkRequest<O, D, A, F, S>>,
-    ) -> Result<(), PostError<P::Entry>>
-    where
-        O: PostOn<T> + IssuedBy<P::Initiator>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        S: SignaledOn<P::Signaling>,
-        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
-    {
-        for wr in wrs {
-            self.push(wr)?;
-        }
+        // SAFETY: the slot that was emitted.
+        unsafe { self.advance(next) };
         Ok(())
     }
 
@@ -240,8 +256,8 @@ where
     /// is Ok and posts nothing (R9.5).
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not take: [`Refused`](PostErrorKind::Refused) (R9.1),
-    /// [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown) and [`Poisoned`](PostErrorKind::Poisoned) after it (R8.20).
+    /// [`PostError`] with the entries that the device did not take: [`Refused`](crate::PostErrorKind::Refused) (R9.1),
+    /// [`OutcomeUnknown`](crate::PostErrorKind::OutcomeUnknown) and [`Poisoned`](crate::PostErrorKind::Poisoned) after it (R8.20).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.finish(<P::Signaling as SendMode>::SIGNAL_LAST)
@@ -258,7 +274,7 @@ where
     where
         P::Signaling: LeavesUnsignaled,
     {
-        let n = self.count();
+        let n = self.count;
         let flags = self.begin().signal_if_full(n);
         self.finish(flags).map(|()| Unsettled::new())
     }
@@ -276,10 +292,12 @@ where
         unsafe { (*last).next = ptr::null_mut() };
         // SAFETY: as above.
         unsafe { (*last).send_flags |= flags };
-        let (n, first) = (list.count(), list.slots.cast());
-        // What was wrong was not pushed, so the port is a new one.
+        let (n, first, seen) = (list.count, list.slots.cast(), list.seen);
+        let mut post = list.begin();
+        // Nothing strange, unless an iterator panicked before it was looked at.
+        post.port.has_seen(seen);
         // SAFETY: the list is put together and ended.
-        unsafe { list.begin().post_list(n, first) }
+        unsafe { post.post_list(n, first) }
     }
 }
 
@@ -291,94 +309,7 @@ where
     fn drop(&mut self) {
         if !self.is_empty() {
             // SAFETY: those slots were emitted, and not posted.
-            let rejected = unsafe {
-                give_up::<P>(self.core, self.slots.cast(), self.at.wrapping_sub(1).cast())
-            };
-            // Here, where the user's `Drop` may panic.
-            drop(rejected);
+            unsafe { drop_list(self.core, self.slots.cast(), self.at.wrapping_sub(1).cast()) };
         }
     }
-}
-
-/// Where an array of slots begins. That it is on the stack is kept from the compiler, which would compute each address
-/// from the stack pointer, in two instructions.
-#[inline(always)]
-pub(super) fn slots_begin<S>(slots: *mut S) -> *mut S {
-    std::hint::black_box(slots)
-}
-
-/// One past the `most`th of an array of slots, which has as many.
-#[inline(always)]
-pub(super) fn slots_end<S>(slots: *mut S, most: u32) -> *mut S {
-    slots.wrapping_add(most as usize)
-}
-
-/// How many work requests a list of `count` can have in all, now that as many are there as were known to fit.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn more_room<P: Profile>(books: &mut SendQueue<P>, count: u32, capacity: u32) -> u32 {
-    if count == capacity { capacity } else { books.room().clamp(count, capacity) }
-}
-
-/// What is wrong with the `i`th work request of a list, which is emitted and entered.
-///
-/// # Safety
-/// `wr` is that work request, and its entry the caller's.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn look_at<P: Profile>(
-    books: &SendQueue<P>,
-    findings: Findings,
-    i: u32,
-    wr: *mut ibv_send_wr,
-    slot_sges: usize,
-) -> Option<PostErrorKind> {
-    // SAFETY: it is emitted.
-    unsafe { (*wr).next = ptr::null_mut() };
-    // SAFETY: a list of one.
-    unsafe { chain::drop_empty(wr) };
-    // SAFETY: entered as the `i`th.
-    let word = unsafe { books.word(i, wr) };
-    // SAFETY: the caller's contract.
-    let faults = unsafe { findings.settle_sends::<P::Entry>(queue(books), std::iter::once(word)) };
-    faults.first(P::MaxSendSge::VALUE.min(slot_sges as u32), P::MaxInline::VALUE)
-}
-
-/// The entries of a list that is not posted.
-///
-/// # Safety
-/// The work requests from `first` to `last` were emitted and entered, and their entries are given up.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-unsafe extern "C" fn give_up<P: Profile>(
-    core: &Core<P>,
-    first: *mut ibv_send_wr,
-    last: *mut ibv_send_wr,
-) -> Rejected<P::Entry> {
-    // SAFETY: the caller's contract.
-    unsafe { (*last).next = ptr::null_mut() };
-    let mut rejected = Rejected::<P::Entry>::new();
-    // SAFETY: as above.
-    for word in unsafe { words(&core.send, first) } {
-        // SAFETY: as above.
-        unsafe { rejected.push(word) };
-    }
-    rejected
-}
-
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-pub(super) extern "C" fn not_pushed<E: Entry>(
-    verb: &'static str,
-    at: u32,
-    kind: PostErrorKind,
-    entry: Option<E>,
-) -> PostError<E> {
-    let mut rejected = Rejected::new();
-    rejected.push_entry(entry);
-    PostError::new(verb, kind, at, rejected)
 }

@@ -5,16 +5,20 @@
 pub(crate) mod ah_table;
 pub(crate) mod attr;
 mod begun;
+mod bump;
 mod create;
 mod drain;
+mod extend;
 mod limit;
 mod list;
+mod list_slow;
 mod modify;
 mod multicast;
 mod query;
 mod raw;
 pub(crate) mod recv;
 mod recv_list;
+mod recv_list_slow;
 pub(crate) mod send;
 mod send_slow;
 #[cfg(all(test, feature = "loopback"))]

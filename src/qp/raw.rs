@@ -6,11 +6,14 @@ use std::fmt;
 use std::ptr;
 
 use super::QueuePair;
+use super::bump::bump;
+use super::list::SendSlots;
 use super::recv::RecvPost;
 use super::send::SendPost;
 use crate::cold::out_of_line;
 use crate::entry::Raw;
 use crate::error::Errno;
+use crate::limits::Max;
 use crate::profile::Profile;
 use crate::rules::{
     Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, PostOn, SignaledOn,
@@ -91,6 +94,86 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         unsafe { post.put(0, wr, at, ptr::null_mut()) };
         // SAFETY: one work request was emitted into the slot; the rest is the caller's contract.
         unsafe { post.post_raw([], at.cast(), at.cast()) }
+    }
+
+    /// Posts a list of `n` work requests, which `wr` gives by their place and `slots` have room for, and keeps no books
+    /// (`ibv_post_send`). A list of none is Ok and posts nothing (R9.5).
+    ///
+    /// # Safety
+    /// As for [`post_send_unchecked`](Self::post_send_unchecked), for each of them; of a list that the device refuses, those
+    /// before `bad_wr` are posted.
+    ///
+    /// # Errors
+    /// As for `post_send_unchecked`; ENOMEM and a `bad_wr` of 0 also if there are more than slots: none is posted then.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// profile! { Unchecked { entry: Raw } }
+    ///
+    /// # let proverbs::guide::Ends { pd, context, .. } = proverbs::guide::ends()?;
+    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// let region = pd.register::<RemoteWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
+    /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// # let myself = Qpn::try_from(qp.qp_num())?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), myself, psn))?;
+    /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
+    /// region.write_at(0, b"abcd")?;
+    /// let pieces = [Piece::new(&region, 0..1)?, Piece::new(&region, 1..3)?, Piece::new(&region, 3..4)?];
+    /// let to = region.remote().slice(2048, 4)?;
+    /// let mut slots = SendSlots::<8>::new();
+    /// // SAFETY: the region outlives the queue pair, nobody else touches it before they completed, and `cq` has room.
+    /// unsafe {
+    ///     qp.post_send_list_unchecked(&mut slots, 3, |i| {
+    ///         RdmaWrite::new(Sge::new(i as u64, [pieces[i]]), to.write())
+    ///     })?;
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 3 {
+    ///     cq.poll()?.for_each(|completion| done.push(completion.raw_wr_id()));
+    /// }
+    /// assert_eq!(done, [0, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub unsafe fn post_send_list_unchecked<O, D, A, F, G, const N: usize, const SGES: usize>(
+        &mut self,
+        slots: &mut SendSlots<N, SGES>,
+        n: usize,
+        mut wr: impl FnMut(usize) -> WorkRequest<O, D, A, F, G>,
+    ) -> Result<(), RawPostError>
+    where
+        S: CanPostSend,
+        O: PostOn<T> + IssuedBy<P::Initiator>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
+        D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<SGES>, P::MaxInline>,
+    {
+        if n > N {
+            return Err(RawPostError { errno: libc::ENOMEM, bad_wr: Some(0) });
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        let first = slots.first();
+        let mut end = first;
+        let mut post = SendPost::<T, P>::new(&mut self.core);
+        for i in 0..n {
+            let wr = wr(i);
+            // SAFETY: a slot is left.
+            let (at, next) = unsafe { bump(end) };
+            // SAFETY: it is the caller's until the post, and has room for the elements of `D` (`Fits`).
+            unsafe { post.put(0, wr, at.cast(), ptr::null_mut()) };
+            // SAFETY: as above.
+            unsafe { (*at.cast::<ibv_send_wr>()).next = next.cast() };
+            end = next;
+        }
+        // SAFETY: one past a slot that was emitted.
+        let last = unsafe { end.sub(1) };
+        // SAFETY: the slots before were emitted and linked; the rest is the caller's contract.
+        unsafe { post.post_raw([], first.cast(), last.cast()) }
     }
 
     /// Posts one receive work request and keeps no books (`ibv_post_recv`).

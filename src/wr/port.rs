@@ -41,6 +41,25 @@ impl Port {
         Port { mark, ah, max_sge, max_inline, faults: 0, seen: 0, has_seen: false }
     }
 
+    /// As one that has seen buffers with these states; the mark itself, if all were posted here last, or none was seen. So the
+    /// first of a list need not be told from the others.
+    #[inline(always)]
+    pub(crate) fn has_seen(&mut self, states: u64) {
+        (self.seen, self.has_seen) = (states, true);
+    }
+
+    /// What was seen so far, for `has_seen`.
+    #[inline(always)]
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Whether something is wrong with a work request besides its buffers.
+    #[inline(always)]
+    pub(crate) fn has_faults(&self) -> bool {
+        self.faults != 0
+    }
+
     #[inline(always)]
     pub(crate) fn no_buffer(&mut self) {
         self.faults |= EMPTY;
@@ -156,6 +175,20 @@ pub(crate) struct Queue {
 }
 
 impl Findings {
+    /// Buffers have to be looked at, and nothing else is known to be wrong.
+    pub(crate) const LOOK: Findings = Findings { faults: 0, strange: 1 };
+
+    /// Whether something is wrong besides the buffers.
+    pub(crate) fn is_fault(&self) -> bool {
+        self.faults != 0
+    }
+
+    /// Without the states: what is only compared can be the operand of the comparison.
+    #[inline(always)]
+    pub(crate) fn brief(self) -> Findings {
+        Findings { strange: (self.strange != 0) as u64, ..self }
+    }
+
     /// Whether nothing is wrong, and every buffer was posted here last.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {

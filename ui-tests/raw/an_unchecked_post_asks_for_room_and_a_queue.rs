@@ -10,6 +10,13 @@ unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 3>) {
     let _ = unsafe { qp.post_send_unchecked(Send::new(sges)) };
 }
 
+unsafe fn list(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 3>, sge: Sge<'_, 2>) {
+    let mut slots = SendSlots::<1, 3>::new();
+    let _ = unsafe { qp.post_send_list_unchecked(&mut slots, 1, |_| Send::new(sges)) };
+    let mut slots = SendSlots::<1>::new();
+    let _ = unsafe { qp.post_send_list_unchecked(&mut slots, 1, |_| Send::new(sge)) };
+}
+
 unsafe fn recv(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 3>) {
     // SAFETY: never called.
     let _ = unsafe { qp.post_recv_unchecked(Recv::new(sges)) };

@@ -51,7 +51,7 @@ macro_rules! posts {
             let mut slots = SendSlots::<16>::new();
             let mut list = w.qp.send_list(&mut slots);
             let bufs = &w.bufs[..(count as usize).min(16)];
-            list.extend(bufs.iter().map(|buf| RdmaWrite::new(take(buf), at)))?;
+            list.extend(bufs.iter().map(move |buf| RdmaWrite::new(take(buf), at)))?;
             list.post()
         }
 

@@ -1,8 +1,5 @@
 //! The caller's books, typed: `post_send_unchecked`, and chains as a macro of it would expand.
 
-use std::mem::MaybeUninit;
-use std::ptr;
-
 use proverbs::*;
 
 use crate::form::{Checked, completed_badly, form, poll_failed};
@@ -108,30 +105,15 @@ form! { mixed4(w: Books) post_unchecked!(w.qp, begin_send, [
     FetchAndAdd::new(sge!(w, 3), w.cell, w.add),
 ]).code() }
 
-/// A list whose length is known at run time, in slots of its own: the `unsafe` path has no builder.
 #[inline(always)]
 fn listed(w: &mut Books, count: u32) -> Result<(), RawPostError> {
-    let mut slots = [const { MaybeUninit::uninit() }; 16];
-    let first = &raw mut slots;
-    // SAFETY: what `emit` gives is dropped: nothing of the `unsafe` path owns anything.
-    let mut post = unsafe { w.qp.begin_send().vouch() };
-    let mut prev = ptr::null_mut();
-    let mut at = first.cast();
-    if count == 0 {
-        return Ok(());
-    }
-    for i in 0..count.min(16) {
-        let wr = RdmaWrite::new(Sge::new(w.ids[i as usize], [w.pieces[i as usize]]), w.at);
-        if false {
-            // Says what a slot is.
-            slots[0].write(post.slot(&wr));
-        }
-        emit!(begin_send post i, wr, at, prev);
-        prev = at.cast();
-        at = at.wrapping_add(1);
-    }
-    // SAFETY: all were emitted in order into slots that are still there; the stub reads them at once.
-    unsafe { post.post_raw([], first.cast(), prev) }
+    let at = w.at;
+    let mut slots = SendSlots::<16>::new();
+    let n = (count as usize).min(16);
+    let (ids, pieces) = (&w.ids[..n], &w.pieces[..n]);
+    let wr = |i: usize| RdmaWrite::new(Sge::new(ids[i], [pieces[i]]), at);
+    // SAFETY: the stub is done with the work requests when the post returns.
+    unsafe { w.qp.post_send_list_unchecked(&mut slots, n, wr) }
 }
 form! { list1of16(w: Books) listed(w, w.counts[0]).code() }
 form! { list4of16(w: Books) listed(w, w.counts[1]).code() }

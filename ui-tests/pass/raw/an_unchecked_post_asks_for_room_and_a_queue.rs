@@ -8,6 +8,12 @@ unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 2>) {
     let _ = unsafe { qp.post_send_unchecked(Send::new(sges)) };
 }
 
+unsafe fn list(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 2>) {
+    let mut slots = SendSlots::<1, 2>::new();
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_send_list_unchecked(&mut slots, 1, |_| Send::new(sges)) };
+}
+
 unsafe fn recv(qp: &mut QueuePair<Rc, Rts, Mine>, sges: Sge<'_, 2>) {
     // SAFETY: never called.
     let _ = unsafe { qp.post_recv_unchecked(Recv::new(sges)) };
