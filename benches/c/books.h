@@ -7,23 +7,26 @@
  *     row                  what is checked                                   how
  *     a buffer posted      protection domain, not empty, not longer than a   its state is the queue's mark: compared when
  *                          message, not with the device already              it was posted here before, looked at otherwise
- *     a send or receive    room for it, a queue whose outcome is known       credits; the ring's room where it is selective
+ *     a send or receive    room for it, a queue whose outcome is known       credits, refilled when they are used up
  *     ud_send              the address handle is still the queue pair's      its name's key is that of the table
  *     any post             which work request was refused, if any            bad_wr is NULL unless the provider says
  *     a completion         whose it is: with or without a buffer             tag bits of the wr_id
- *     a selective one      this ring's, and of a work request in flight      the id, and the range of the sequence number
+ *     a selective one      this ring's, and of a work request in flight      id and range of the sequence number, compared at once
  */
 #ifndef BOOKS_H
 #define BOOKS_H
 
 #include <errno.h>
+#include <string.h>
 
 #include "env.h"
 
 enum { IN_FLIGHT = 1, NO_BUFFER = 1, RECEIVED = 4, TAGS = 63 };
 
-/* The rest of a post that is not straightforward, for C2: looks at the buffers, refills the credits, posts or not. */
+/* The rest of a post that is not straightforward, for C2: looks at the buffers (send_again does not), looks for room,
+ * posts or not. */
 COLD int send_slowly(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective);
+COLD int send_again(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective);
 COLD int recv_slowly(struct env *e, struct ibv_recv_wr *wr, uint32_t n, int shared);
 /* Whether the buffer may be posted; it is the queue's then. */
 COLD int settle(struct queue *q, int direction, struct buf *b);
@@ -38,13 +41,13 @@ COLD int take_back(struct queue *q, uint32_t n, const void *bad, int err);
 /* MODE: 0, 1 or 2. SELECTIVE: whether only the last work request of a list completes. */
 #define HAS_RING(mode, selective) ((mode) == 1 || ((mode) == 2 && (selective)))
 
-/* Whether n more fit. */
+/* Whether n more fit (without a look, for C2). */
 INLINE int has_room(struct queue *q, uint32_t n, int mode, int selective)
 {
-	if (HAS_RING(mode, selective))
+	if (mode == 1)
 		return LIKELY(q->tail - q->head + n <= q->cap);
 	if (mode == 2)
-		return LIKELY(n <= q->credit);
+		return LIKELY(n <= (selective ? q->room : q->credit));
 	return 1;
 }
 
@@ -60,8 +63,21 @@ INLINE void spend(struct queue *q, uint32_t n, int mode, int selective)
 {
 	if (HAS_RING(mode, selective))
 		q->tail += n;
-	else if (mode == 2)
+	if (mode == 2 && selective) {
+		q->at += n;
+		q->room -= n;
+	} else if (mode == 2) {
 		q->credit -= n;
+	}
+}
+
+/* Two halves side by side, in one load. */
+INLINE uint64_t name(const uint32_t *id)
+{
+	uint64_t name;
+
+	memcpy(&name, id, sizeof name);
+	return name;
 }
 
 /* The states of the buffers of a list, or-ed together: the queue's mark exactly if each of them is. */
@@ -108,13 +124,15 @@ INLINE uint64_t wr_id_at(const struct queue *q, uint32_t seq, struct buf *b, int
 /* The same for C2's ring, step by step: the first of a list, and the difference of one to the next. */
 INLINE uint64_t name_of(const struct queue *q)
 {
-	return (uint64_t)q->tail << 32 | q->id;
+	return name(&q->id);
 }
 #define NEXT_NAME (1ull << 32)
 
 /* That of the i-th of a list. */
 INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int mode, int selective)
 {
+	if (mode == 2 && selective)
+		return name(&q->id) + ((uint64_t)i << 32);
 	return wr_id_at(q, q->tail + i, b, tag, mode, selective);
 }
 
@@ -122,7 +140,9 @@ INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int m
  * for a list that turns out not to fit. */
 INLINE void enter_at(const struct queue *q, uint32_t seq, struct buf *b, int mode, int selective)
 {
-	if (HAS_RING(mode, selective))
+	if (mode == 2 && selective)
+		q->at[seq - q->tail] = b;
+	else if (mode == 1)
 		q->slots[seq & q->mask] = b;
 }
 

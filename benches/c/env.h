@@ -32,8 +32,13 @@ struct buf {
 /* The books of one direction of a queue pair: C1 uses the ring, C2 all of it. */
 struct queue {
 	struct buf **slots;
-	uint32_t mask, head, tail, cap;
-	uint32_t id;
+	/* C2: the slot of the next work request, or one past the last, and how many fit without a look. */
+	struct buf **at;
+	/* The wr_ids of C2's ring, of the next work request and of the oldest: id, sequence number. */
+	uint32_t id, tail;
+	uint32_t old_id, head;
+	uint32_t mask, cap;
+	uint32_t room;
 	uint32_t credit, seen, mark;
 	uint32_t pd;
 	uint32_t longest;

@@ -34,28 +34,52 @@ static struct buf *named(uint64_t wr_id)
 	return wr_id & NO_BUFFER ? NULL : (struct buf *)(uintptr_t)(wr_id & ~(uint64_t)TAGS);
 }
 
+/* Enters the n work requests in the ring that are at its end, and perhaps beyond; whether they fit. */
+static int spend_slowly(struct queue *q, uint32_t n)
+{
+	uint32_t len = q->mask + 1, begin = q->at - q->slots, index, i;
+
+	if (q->poisoned || q->tail - q->head + n > q->cap)
+		return 0;
+	for (i = begin > len ? begin : len; i < begin + n; i++)
+		q->slots[i - len] = q->slots[i];
+	q->tail += n;
+	index = q->tail & q->mask;
+	q->at = q->slots + index;
+	q->room = q->cap - (q->tail - q->head);
+	if (q->room > len - index)
+		q->room = len - index;
+	return 1;
+}
+
 int send_slowly(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective)
 {
 	struct queue *q = &e->send;
-	struct ibv_send_wr *at = wr, *bad = NULL;
+	struct ibv_send_wr *at = wr;
 	uint32_t i;
-	int ret;
 
 	for (i = 0; i < n; i++, at = at->next) {
-		struct buf *b = selective ? q->slots[(q->tail + i) & q->mask] : named(at->wr_id);
+		struct buf *b = selective ? q->at[i] : named(at->wr_id);
 
 		for (; b; b = at->num_sge > 1 ? b->next : NULL)
 			if (!settle(q, SEND, b))
 				return refused(e);
 	}
-	if (selective ? q->tail - q->head + n > q->cap : n > q->credit && !refill(q, n))
+	return send_again(e, wr, n, selective);
+}
+
+int send_again(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective)
+{
+	struct queue *q = &e->send;
+	struct ibv_send_wr *at, *bad = NULL;
+	int ret;
+
+	if (selective ? !spend_slowly(q, n) : n > q->credit && !refill(q, n))
 		return refused(e);
 	for (at = wr; !selective && at; at = at->next)
 		if (named(at->wr_id))
 			named(at->wr_id)->state |= IN_FLIGHT;
-	if (selective)
-		q->tail += n;
-	else
+	if (!selective)
 		q->credit -= n;
 	ret = ibv_post_send(e->qp, wr, &bad);
 	return ret ? take_back(q, n, bad, ret) : 0;
@@ -122,10 +146,12 @@ int refused(struct env *e)
 
 int take_back(struct queue *q, uint32_t n, const void *bad, int err)
 {
-	if (!bad)
+	if (!bad) {
 		q->poisoned = 1;
-	else
+		q->room = q->credit = 0;
+	} else {
 		q->credit += n;
+	}
 	return err;
 }
 
@@ -136,7 +162,9 @@ int restore(struct env *e)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		q[i]->head = q[i]->tail;
+		q[i]->head = q[i]->tail = 0;
+		q[i]->at = q[i]->slots;
+		q[i]->room = q[i]->cap;
 		q[i]->credit = q[i]->cap;
 		q[i]->seen = q[i]->completed;
 	}

@@ -36,8 +36,10 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uin
 #pragma GCC unroll 32
 		for (i = 0; i < n; i++)
 			enter(q, i, b[i], MODE, SELECTIVE);
-		if (UNLIKELY(is_strange(seen, q, MODE) || !has_room(q, n, MODE, SELECTIVE)))
+		if (UNLIKELY(is_strange(seen, q, MODE)))
 			return send_slowly(e, wr, n, SELECTIVE);
+		if (UNLIKELY(!has_room(q, n, MODE, SELECTIVE)))
+			return send_again(e, wr, n, SELECTIVE);
 	} else {
 		if (UNLIKELY(!has_room(q, n, MODE, SELECTIVE)))
 			return refused(e);
@@ -199,8 +201,10 @@ INLINE int list(struct env *e, uint32_t count)
 	}
 	at[-1].next = NULL;
 	at[-1].send_flags |= LAST;
-	if (MODE == 2 && UNLIKELY(is_strange(&seen, q, MODE) || !has_room(q, n, MODE, SELECTIVE)))
+	if (MODE == 2 && UNLIKELY(is_strange(&seen, q, MODE)))
 		return send_slowly(e, wr, n, SELECTIVE);
+	if (MODE == 2 && UNLIKELY(!has_room(q, n, MODE, SELECTIVE)))
+		return send_again(e, wr, n, SELECTIVE);
 	spend(q, n, MODE, SELECTIVE);
 	return doorbell(e, wr, n);
 }

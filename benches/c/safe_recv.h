@@ -199,17 +199,36 @@ INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 	if (UNLIKELY(wc->status != IBV_WC_SUCCESS))
 		return failed(wc, NULL, wc->status);
 	if (HAS_RING(MODE, SELECTIVE)) {
-		uint32_t seq = MODE == 2 ? wc->wr_id >> 32 : wc->wr_id;
+		uint32_t at = q->head, end;
 
-		if (MODE == 2 && UNLIKELY((uint32_t)wc->wr_id != q->id))
-			return failed(wc, NULL, EINVAL);
-		if (MODE == 2 && UNLIKELY(seq - q->head >= q->tail - q->head))
-			return failed(wc, NULL, EINVAL);
-		do {
-			b = q->slots[q->head++ & q->mask];
-			if (b)
-				*(*to)++ = b;
-		} while (q->head != seq + 1);
+		if (MODE == 2) {
+			/* Equal ids leave nothing above the distance of the sequence numbers. */
+			uint64_t ahead = wc->wr_id - name(&q->old_id);
+
+			ahead = ahead << 32 | ahead >> 32;
+			if (UNLIKELY(ahead >= q->tail - q->head))
+				return failed(wc, NULL, EINVAL);
+			end = q->head + (uint32_t)ahead + 1;
+		} else {
+			end = (uint32_t)wc->wr_id + 1;
+		}
+		q->head = end;
+		b = q->slots[at & q->mask];
+		if (b)
+			*(*to)++ = b;
+		/* Most often there is but one. */
+		if (++at != end) {
+			/* What the compiler cannot know to stay as it is while buffers are stored. */
+			struct buf **slots = q->slots, **out = *to;
+			uint32_t mask = q->mask;
+
+			do {
+				b = slots[at & mask];
+				if (b)
+					*out++ = b;
+			} while (++at != end);
+			*to = out;
+		}
 		return 0;
 	}
 	if (MODE == 2) {

@@ -20,8 +20,8 @@ use crate::in_flight::Counter;
 ///   the bytes; nobody else does.
 /// - `home` begins with a `u32` and lives as long as the header.
 /// - `next` is 0 except in a handle that is part of a list.
-/// - `state` has `IN_FLIGHT` exactly while the handle is the `wr_id` of a posted work request, or of one that is
-///   being put together for a queue that is there.
+/// - `state` has `IN_FLIGHT` exactly while the handle is the `wr_id` of a posted work request, of one that is being put
+///   together for a queue that is there, or of a completion from which nobody took it.
 /// - If `state` is a queue's mark, `at_queue` is that queue's counter. If it is a send queue's without `LOOK`,
 ///   the length is not 0 and any send may have it.
 #[repr(C, align(64))]

@@ -5,10 +5,8 @@
 use std::marker::PhantomData;
 
 use super::{BATCH, Batch, CompletionQueue};
-use crate::buf::header::{Header, word};
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::in_flight::Counter;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::wc::Completion;
@@ -233,18 +231,18 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
     #[inline(always)]
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, start: B, mut see: F) -> B {
         let mut all = start;
-        while self.left >= 4 {
-            // SAFETY: four are left, or three.
-            all = see(all, unsafe { self.pull() });
-            // SAFETY: as above.
-            all = see(all, unsafe { self.pull() });
-            // SAFETY: as above.
-            all = see(all, unsafe { self.pull() });
-            // SAFETY: as above.
+        while self.left % 4 != 0 {
+            // SAFETY: some are left.
             all = see(all, unsafe { self.pull() });
         }
         while self.left != 0 {
-            // SAFETY: some are left.
+            // SAFETY: a multiple of four are left, so four are, or three.
+            all = see(all, unsafe { self.pull() });
+            // SAFETY: as above.
+            all = see(all, unsafe { self.pull() });
+            // SAFETY: as above.
+            all = see(all, unsafe { self.pull() });
+            // SAFETY: as above.
             all = see(all, unsafe { self.pull() });
         }
         all
@@ -253,7 +251,7 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
 
 impl<E: Entry> ExactSizeIterator for Completions<'_, E> {}
 
-/// The completion at `wc`, booked.
+/// The completion at `wc`.
 ///
 /// # Safety
 /// `wc` lives as long as `'cq`, was polled from a queue of `E`, and is handed out once.
@@ -261,33 +259,8 @@ impl<E: Entry> ExactSizeIterator for Completions<'_, E> {}
 unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
     // SAFETY: the caller's contract.
     let wc = unsafe { &*wc };
-    let word = wc.wr_id as usize;
-    if E::OWNED {
-        settle(word);
-    }
     // SAFETY: as above.
-    unsafe { Completion::new(wc, word) }
-}
-
-/// Books the completion of a handle: its credit comes back, and it is no longer in flight.
-#[inline(always)]
-fn settle(wr_id: usize) {
-    if word::is_none(wr_id) {
-        if wr_id & word::RING == 0 {
-            let counter: *const Counter = word::address(wr_id);
-            // SAFETY: the completion queue keeps the books of its queues while completions can come.
-            unsafe { (*counter).count() };
-        }
-        return;
-    }
-    let header = word::address::<Header>(wr_id);
-    // SAFETY: the device gave back a wr_id that a queue of this completion queue posted: the
-    // handle is alive in it, and so is its header.
-    let header = unsafe { &*header };
-    header.take();
-    // SAFETY: the queue was noted when the handle was posted, and the completion queue keeps the books of its queues
-    // while completions can come.
-    unsafe { (*header.counter()).count() };
+    unsafe { Completion::new(wc, wc.wr_id as usize) }
 }
 
 impl<E: Entry> Drop for Completions<'_, E> {

@@ -10,12 +10,12 @@ use crate::buf::header::mark;
 /// The shared part of the books of a queue pair, or of a shared receive queue.
 ///
 /// Each counter of `completed` has one writer, the thread that polls the completion queue of that
-/// direction (`&mut CompletionQueue`), so loads and plain stores suffice; no read-modify-write is
+/// direction (`&mut CompletionQueue`, which completions borrow and do not leave), so loads and plain stores suffice; no read-modify-write is
 /// ever needed. A shared receive queue may complete into several completion queues, and does not
 /// use its counter.
 #[repr(C, align(64))]
 pub struct Books {
-    /// Completions polled: of sends, of receives.
+    /// Completions polled, and taken apart or dropped: of sends, of receives.
     completed: [Counter; 2],
     /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
     posted_at_end: [AtomicU32; 2],
@@ -47,7 +47,7 @@ pub struct Books {
 pub(crate) struct Counter(AtomicU32);
 
 impl Counter {
-    /// A completion was polled. Called by the direction's one poller only.
+    /// A completion was taken apart or dropped, on the thread of the direction's one poller.
     #[inline(always)]
     pub fn count(&self) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
@@ -128,7 +128,7 @@ impl Books {
         self.completed.iter().for_each(|counter| counter.0.store(completed, Ordering::Relaxed));
     }
 
-    /// Completions polled so far, wrapping.
+    /// Work requests that are done, wrapping: completions polled and not held any more.
     pub fn completed(&self, direction: usize) -> u32 {
         self.completed[direction & 1].0.load(Ordering::Acquire)
     }

@@ -204,6 +204,9 @@ impl Withheld {
 
     /// The room that is free again.
     pub(crate) fn recover(&mut self) -> u32 {
+        if self.lives.is_empty() {
+            return 0;
+        }
         let before = self.total();
         self.lives.retain(|(books, _)| !books.is_quiet());
         before - self.total()
@@ -240,6 +243,11 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
 
     fn unspend(&mut self, n: u32) {
         Handles::unspend(self, n);
+    }
+
+    fn spend_reserved(&mut self, n: u32) {
+        let has_room = Handles::spend(self, n);
+        debug_assert!(has_room);
     }
 
     #[inline(always)]

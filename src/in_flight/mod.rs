@@ -65,11 +65,14 @@ pub trait SendBooks<E: Entry> {
     fn mark(&self) -> u64;
 
     /// Moves `n` work requests to the device, if as many fit by what is known already. If not, `unspend`
-    /// must follow.
+    /// must follow. (For a few that do fit it may say no.)
     fn spend(&mut self, n: u32) -> bool;
 
     /// Undoes a `spend` that said no.
     fn unspend(&mut self, n: u32);
+
+    /// Moves `n` work requests to the device, of which `reserve` just said that they fit.
+    fn spend_reserved(&mut self, n: u32);
 
     /// Whether `n` more work requests fit. May look at what was polled, but only when it must.
     fn reserve(&mut self, n: u32) -> bool;

@@ -7,6 +7,8 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::ptr;
 use std::sync::Arc;
 
 use super::books::{Books, SEND};
@@ -21,14 +23,26 @@ pub(super) fn id_of(books: &Books) -> u32 {
     books.id << 2 | (word::RING | word::NONE) as u32
 }
 
-/// The sequence number of a wr_id.
-#[inline(always)]
-pub(super) fn sequence(wr_id: u64) -> u32 {
-    (wr_id >> 32) as u32
+/// What names a work request: the halves of its wr_id.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Name {
+    #[cfg(target_endian = "big")]
+    sequence: u32,
+    id: u32,
+    #[cfg(target_endian = "little")]
+    sequence: u32,
 }
 
-/// What `room` is while the ring is poisoned: nothing that is released makes it positive.
-const POISONED: i32 = i32::MIN / 2;
+impl Name {
+    /// Both at once.
+    #[inline(always)]
+    fn wr_id(&self) -> u64 {
+        const { assert!(size_of::<Self>() == size_of::<u64>()) };
+        // SAFETY: two halves of a `u64`, in its order and aligned as it is, without padding.
+        unsafe { ptr::from_ref(self).cast::<u64>().read() }
+    }
+}
 
 /// Where a list begins in the ring.
 #[derive(Clone, Copy)]
@@ -39,23 +53,25 @@ pub struct Cursor {
 }
 
 /// # Invariants
-/// - Slots `head..tail` (wrapping, masked) hold the words of the entries that the device owns, 0 where there
-///   is no buffer. Those after `tail` may hold words of entries that are being posted.
-/// - `room` is `cap - (tail - head)`, and below 0 when poisoned, which ends posting. A drain's sentinel takes one more.
-/// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`: entering a list that
-///   turns out not to fit overwrites nothing. As many are behind them: a list is entered into slots side by side, so that
-///   it needs to mask once, and `spend` moves what went beyond to where it belongs.
-/// - `books` outlives the value, and its id is in `id`.
+/// - Both names have the id of `books`. Slots `oldest..next` (sequence numbers, wrapping, masked) hold the words of the
+///   entries that the device owns, 0 where there is no buffer.
+/// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`, and as many behind them. Those from `at` on
+///   may hold words of entries that are being posted: side by side, so a list may go beyond the end of the ring,
+///   and `spend_slowly` moves what did to where it belongs. A list that turns out not to fit overwrites nothing.
+/// - `at` is the slot of `next`, or one past the last where that is the first one.
+/// - `room` is how many fit without looking: no more than `cap - (next - oldest)` (what completes is added when it is
+///   needed), than slots from `at` to the end of the ring, and none if poisoned. It is below 0 only between a `spend`
+///   that said no and its `unspend`. (A drain's sentinel goes beyond `cap`.)
+/// - `books` outlives the value.
 #[repr(C)]
 pub struct Ring<E: Entry> {
-    // Side by side: together they are the next wr_id.
-    id: u32,
-    tail: u32,
-    head: u32,
+    next: Name,
+    oldest: Name,
+    at: *const Cell<usize>,
     room: i32,
-    /// Cells, because cursors write through them too.
-    slots: Box<[Cell<usize>]>,
     mask: u32,
+    /// Cells, because cursors write through them too. (A `Box` that moves would make `at` invalid.)
+    slots: Vec<Cell<usize>>,
     mark: u64,
     cap: u32,
     poisoned: bool,
@@ -66,79 +82,125 @@ pub struct Ring<E: Entry> {
 }
 
 impl<E: Entry> Ring<E> {
+    /// How many work requests fit.
+    fn free(&self) -> u32 {
+        if self.poisoned { 0 } else { self.cap.saturating_sub(self.outstanding()) }
+    }
+
+    #[inline(always)]
+    fn outstanding(&self) -> u32 {
+        self.next.sequence.wrapping_sub(self.oldest.sequence)
+    }
+
+    /// The index of `at`.
+    fn index(&self) -> u32 {
+        ((self.at.addr() - self.slots.as_ptr().addr()) / size_of::<Cell<usize>>()) as u32
+    }
+
+    /// What fits without looking again.
+    fn look(&mut self) {
+        self.room = self.free().min(self.mask + 1 - self.index()) as i32;
+    }
+
+    /// Begins again at the slot of `next`. Nothing is entered there.
+    fn rewind(&mut self) {
+        let index = (self.next.sequence & self.mask) as usize;
+        self.at = self.slots.as_ptr().wrapping_add(index);
+        self.look();
+    }
+
     #[cold]
     #[inline(never)]
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
     extern "C" fn recover(&mut self, n: u32) -> bool {
         if !self.poisoned {
-            let back = self.withheld.recover();
-            self.cap += back;
-            self.room += back as i32;
+            self.cap += self.withheld.recover();
         }
-        n as i32 <= self.room
+        self.look();
+        n <= self.free()
     }
 
+    /// The word in a slot.
     #[inline(always)]
-    fn slot(&self, seq: u32) -> &Cell<usize> {
-        let index = (seq & self.mask) as usize;
-        // SAFETY: there are `mask + 1` slots.
-        unsafe { self.slots.get_unchecked(index) }
+    fn word_at(&self, index: u32) -> usize {
+        debug_assert!(index <= self.mask);
+        // SAFETY: there are `mask + 1` slots, and callers mask the index.
+        let slot = unsafe { self.slots.get_unchecked(index as usize) };
+        slot.get()
+    }
+
+    fn slot(&self, sequence: u32) -> &Cell<usize> {
+        &self.slots[(sequence & self.mask) as usize]
     }
 
     /// As if as many work requests had been posted and completed.
     #[cfg(test)]
     pub(super) fn begin_at(&mut self, sequence: u32) {
-        (self.head, self.tail) = (sequence, sequence);
+        (self.oldest.sequence, self.next.sequence) = (sequence, sequence);
+        self.rewind();
     }
 
-    /// Whether `wr_id` is that of an outstanding work request of this ring.
+    /// How many work requests are done if that with this `wr_id` is: `None` unless it is an outstanding one of this ring.
     #[inline(always)]
-    pub(crate) fn owns(&self, wr_id: u64) -> bool {
-        // Both tests: without the second, a wrong or late completion would release live entries.
-        let seq = sequence(wr_id);
-        wr_id as u32 == self.id && seq.wrapping_sub(self.head) < self.tail.wrapping_sub(self.head)
+    pub(crate) fn done_with(&self, wr_id: u64) -> Option<NonZeroU32> {
+        // Both tests at once: the ids are equal, and so is nothing but 0 above the distance from the oldest; and that is
+        // in range, without which a wrong or late completion would release live entries.
+        // (Half of the oldest name is read before all of it, or it would be taken from that, in two instructions.)
+        let outstanding = self.outstanding() as u64;
+        let ahead = wr_id.wrapping_sub(self.oldest.wr_id()).rotate_left(32);
+        if ahead >= outstanding {
+            return None;
+        }
+        // SAFETY: less than a 32-bit number, so one more is not 0.
+        Some(unsafe { NonZeroU32::new_unchecked((ahead as u32).wrapping_add(1)) })
     }
 
-    /// The entries up to the one of `wr_id`, which `owns` said is ours.
+    /// The first `count` entries, of work requests that are outstanding.
     #[inline(always)]
-    pub(crate) fn release(&mut self, wr_id: u64) -> Released<'_, E> {
-        self.release_until(sequence(wr_id).wrapping_add(1))
-    }
-
-    /// The entries before `end`, which is not beyond the tail.
-    #[inline(always)]
-    fn release_until(&mut self, end: u32) -> Released<'_, E> {
+    pub(crate) fn release(&mut self, count: NonZeroU32) -> Released<'_, E> {
         // They leave the books before anybody runs code with one.
-        let at = std::mem::replace(&mut self.head, end);
-        self.room += end.wrapping_sub(at) as i32;
-        let slots = self.slots.as_ptr();
-        Released { slots, mask: self.mask, at, end, _ring: PhantomData }
+        let at = self.oldest.sequence;
+        self.oldest.sequence = at.wrapping_add(count.get());
+        Released { ring: self, at, left: count.get() }
     }
 }
 
-/// A list that was entered went beyond the `len` slots of the ring, by `over`: those belong at its beginning.
-#[cold]
-#[inline(never)]
-fn wrap(slots: &[Cell<usize>], len: u32, over: u32) {
+/// Moves what is in the slots from `from` to `end` by `len` towards the beginning.
+fn wrap(slots: &[Cell<usize>], len: u32, from: u32, end: u32) {
     let (ring, beyond) = slots.split_at(len as usize);
-    for (to, from) in ring.iter().zip(&beyond[..over as usize]) {
-        to.set(from.get());
+    for i in from.max(len)..end {
+        let i = (i - len) as usize;
+        ring[i].set(beyond[i].get());
     }
 }
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order: an iterator, shown at
 /// [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
 ///
-/// What is not iterated over is dropped.
+/// `for_each` and `fold` are the fastest way through them. What is not iterated over is dropped.
 ///
 /// # Invariants
-/// Slots `at..end` hold words of entries that this owns; nothing is entered while it borrows the ring.
+/// The `left` slots from `at` on (masked) hold words of entries that this owns; nothing is entered while it borrows
+/// the ring.
 pub struct Released<'q, E: Entry> {
-    slots: *const Cell<usize>,
-    mask: u32,
+    ring: &'q Ring<E>,
     at: u32,
-    end: u32,
-    _ring: PhantomData<(&'q mut Ring<E>, E)>,
+    left: u32,
+}
+
+impl<E: Entry> Released<'_, E> {
+    /// The entry of the next slot, if there is one in it.
+    ///
+    /// # Safety
+    /// Some slots are left.
+    #[inline(always)]
+    unsafe fn pull(&mut self) -> Option<E> {
+        let word = self.ring.word_at(self.at & self.ring.mask);
+        self.at = self.at.wrapping_add(1);
+        self.left -= 1;
+        // SAFETY: the slots hold words of `E`; this one was just taken out.
+        (word != 0).then(|| unsafe { E::from_kept(word) })
+    }
 }
 
 impl<E: Entry> Iterator for Released<'_, E> {
@@ -146,27 +208,56 @@ impl<E: Entry> Iterator for Released<'_, E> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<E> {
-        while self.at != self.end {
-            let index = (self.at & self.mask) as usize;
-            // SAFETY: there are `mask + 1` slots.
-            let slot = unsafe { self.slots.add(index) };
-            // SAFETY: the ring is borrowed, so its slots are there.
-            let word = unsafe { (*slot).get() };
-            self.at = self.at.wrapping_add(1);
-            if word != 0 {
-                // SAFETY: the slots hold words of `E`; this one was just taken out.
-                return Some(unsafe { E::from_kept(word) });
+        while self.left != 0 {
+            // SAFETY: some are left.
+            if let Some(entry) = unsafe { self.pull() } {
+                return Some(entry);
             }
         }
         None
+    }
+
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, E) -> B>(mut self, start: B, mut see: F) -> B {
+        let mut all = start;
+        if self.left == 0 {
+            return all;
+        }
+        // Most often there is but one, so it is not part of a loop.
+        // SAFETY: some are left.
+        if let Some(entry) = unsafe { self.pull() } {
+            all = see(all, entry);
+        }
+        if self.left != 0 {
+            // Read again, so that they are in no register before.
+            let (slots, mask) = (self.ring.slots.as_ptr(), self.ring.mask);
+            let mut index = self.at & mask;
+            let last = (self.at.wrapping_add(self.left) - 1) & mask;
+            loop {
+                // SAFETY: there are `mask + 1` slots.
+                let slot = unsafe { slots.add(index as usize) };
+                // SAFETY: the ring is borrowed, so its slots are there.
+                let word = unsafe { (*slot).get() };
+                (self.at, self.left) = (index + 1, last.wrapping_sub(index) & mask);
+                if word != 0 {
+                    // SAFETY: the slots hold words of `E`; this one was just taken out.
+                    all = see(all, unsafe { E::from_kept(word) });
+                }
+                if index == last {
+                    break;
+                }
+                index = (index + 1) & mask;
+            }
+        }
+        all
     }
 }
 
 impl<E: Entry> Drop for Released<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.at != self.end {
-            drop_rest::<E>(self.slots, self.mask, self.at, self.end);
+        if self.left != 0 {
+            drop_rest::<E>(self.ring, self.at, self.left);
         }
     }
 }
@@ -174,8 +265,8 @@ impl<E: Entry> Drop for Released<'_, E> {
 /// By value, so that what is released can be in registers.
 #[cold]
 #[inline(never)]
-fn drop_rest<E: Entry>(slots: *const Cell<usize>, mask: u32, at: u32, end: u32) {
-    let mut rest = Released::<E> { slots, mask, at, end, _ring: PhantomData };
+fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {
+    let mut rest = Released { ring, at, left };
     rest.by_ref().for_each(drop);
 }
 
@@ -184,13 +275,14 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
 
     unsafe fn new(books: *const Books, depth: u32) -> Self {
         let len = (depth + 1 + MOST).next_power_of_two();
-        let slots = vec![Cell::new(0); 2 * len as usize].into_boxed_slice();
+        let slots = vec![Cell::new(0); 2 * len as usize];
         // SAFETY: the books outlive the value (the caller's contract).
         let shared = unsafe { &*books };
+        let first = Name { id: id_of(shared), sequence: 0 };
         Ring {
-            id: id_of(shared),
-            tail: 0,
-            head: 0,
+            next: first,
+            oldest: first,
+            at: slots.as_ptr(),
             room: depth as i32,
             mask: len - 1,
             slots,
@@ -226,17 +318,20 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         if self.room < 0 {
             return false;
         }
-        self.tail = self.tail.wrapping_add(n);
-        let over = self.tail & self.mask;
-        // One work request never goes beyond.
-        if n > 1 && over < n {
-            wrap(&self.slots, self.mask + 1, over);
-        }
+        self.next.sequence = self.next.sequence.wrapping_add(n);
+        self.at = self.at.wrapping_add(n as usize);
         true
     }
 
     fn unspend(&mut self, n: u32) {
         self.room += n as i32;
+    }
+
+    fn spend_reserved(&mut self, n: u32) {
+        let begin = self.index();
+        wrap(&self.slots, self.mask + 1, begin, begin + n);
+        self.next.sequence = self.next.sequence.wrapping_add(n);
+        self.rewind();
     }
 
     #[inline(always)]
@@ -246,14 +341,12 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
 
     fn room(&mut self) -> u32 {
         self.recover(0);
-        self.room.max(0) as u32
+        self.free()
     }
 
     #[inline(always)]
     fn cursor(&self) -> Cursor {
-        let index = (self.tail & self.mask) as usize;
-        let name = (self.tail as u64) << 32 | self.id as u64;
-        Cursor { slot: self.slots.as_ptr().wrapping_add(index), name }
+        Cursor { slot: self.at, name: self.next.wr_id() }
     }
 
     #[inline(always)]
@@ -276,49 +369,47 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     unsafe fn word(&self, i: u32, _: *mut ibv_send_wr) -> usize {
-        self.slots[(self.tail & self.mask) as usize + i as usize].get()
+        self.slots[(self.index() + i) as usize].get()
     }
 
     unsafe fn take_back(&mut self, n: u32, accepted: u32, _: *mut ibv_send_wr) -> Rejected<E> {
         let mut rejected = Rejected::new();
-        let end = self.tail;
-        self.tail = end.wrapping_sub(n - accepted);
-        self.unspend(n - accepted);
+        self.next.sequence = self.next.sequence.wrapping_sub(n - accepted);
         for i in 0..n - accepted {
-            let word = self.slot(self.tail.wrapping_add(i)).get();
-            // SAFETY: the slots hold words of `E`, and are outside head..tail from now on.
+            let word = self.slot(self.next.sequence.wrapping_add(i)).get();
+            // SAFETY: the slots hold words of `E`, and are outside oldest..next from now on.
             unsafe { rejected.push(word) };
         }
+        self.rewind();
         rejected
     }
 
     fn poison(&mut self) {
         self.poisoned = true;
-        self.room = POISONED;
+        self.look();
     }
 
     fn needs_sentinel(&self) -> bool {
         // Beyond the capacity there is only the sentinel of a drain that was interrupted, and it is the last.
-        let outstanding = self.tail.wrapping_sub(self.head);
+        let outstanding = self.outstanding();
         outstanding != 0 && outstanding <= self.cap
     }
 
     fn push_sentinel(&mut self) -> u64 {
-        let cursor = self.cursor();
-        let wr_id = self.wr_id(&cursor, 0, 0);
-        self.slot(self.tail).set(0);
-        self.tail = self.tail.wrapping_add(1);
-        self.room -= 1;
+        let wr_id = self.next.wr_id();
+        self.slot(self.next.sequence).set(0);
+        self.next.sequence = self.next.sequence.wrapping_add(1);
+        self.rewind();
         wr_id
     }
 
     fn pop_sentinel(&mut self) {
-        self.tail = self.tail.wrapping_sub(1);
-        self.room += 1;
+        self.next.sequence = self.next.sequence.wrapping_sub(1);
+        self.rewind();
     }
 
     fn release_if_owned(&mut self, wr_id: u64) -> Option<Released<'_, E>> {
-        self.owns(wr_id).then(|| self.release(wr_id))
+        self.done_with(wr_id).map(|count| self.release(count))
     }
 
     fn is_poisoned(&self) -> bool {
@@ -326,7 +417,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     fn posted(&self) -> u32 {
-        self.tail
+        self.next.sequence
     }
 
     fn posted_as_wr_ids(&self) -> u32 {
@@ -334,7 +425,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     fn completed(&self) -> u32 {
-        self.head
+        self.oldest.sequence
     }
 
     unsafe fn reopen(&mut self, old: &Arc<Books>, left: u32, books: *const Books, depth: u32) {
@@ -343,12 +434,13 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         // SAFETY: the caller's contract.
         let mut new: Self = unsafe { SendBooks::new(books, depth) };
         new.cap = depth.saturating_sub(withheld.total());
-        new.room = new.cap as i32;
         new.withheld = withheld;
+        new.look();
         *self = new;
     }
 
     fn release_all(&mut self) -> Vec<E> {
-        self.release_until(self.tail).collect()
+        let all = NonZeroU32::new(self.outstanding());
+        all.map_or_else(Vec::new, |all| self.release(all).collect())
     }
 }

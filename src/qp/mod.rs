@@ -337,13 +337,14 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
         &mut self,
         completion: Completion<'cq, P::Entry>,
     ) -> Result<Completed<'_, P::Entry>, Completion<'cq, P::Entry>> {
-        if !self.core.send.owns(completion.wr_id()) {
+        let Some(count) = self.core.send.done_with(completion.wr_id()) else {
             return Err(completion);
-        }
-        let (status, wr_id) = (completion.status(), completion.wr_id());
+        };
+        let released = self.core.send.release(count);
+        let status = completion.status();
         // A completion of a ring owns nothing.
         std::mem::forget(completion);
-        Ok(Completed { status, released: self.core.send.release(wr_id) })
+        Ok(Completed { status, released })
     }
 }
 

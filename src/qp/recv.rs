@@ -296,36 +296,43 @@ unsafe extern "C" fn slow<P: Profile>(
     first: *mut ibv_recv_wr,
     out: *mut PostError<P::Entry>,
 ) -> bool {
-    if findings.is_clear() {
+    let is_clear = findings.is_clear();
+    if is_clear {
         core.recv.unspend(n);
     }
-    let queue = core.recv.queue();
-    // SAFETY: the caller's contract.
-    let entries = unsafe { words(first) };
-    // SAFETY: as above.
-    let faults = unsafe { findings.settle_receives::<P::Entry>(queue, entries) };
-    let error = if !faults.is_none() || !core.recv.has_room(n) {
-        let kind = match faults.first(P::MaxRecvSge::VALUE, 0) {
-            Some(kind) => kind,
-            None if core.recv.is_stopped() => PostErrorKind::Poisoned,
-            None => PostErrorKind::QueueFull { asked: n, room: core.recv.free() },
-        };
-        // SAFETY: as above; the list was not posted.
-        PostError::new(VERB, kind, 0, unsafe { take_back_from(first) })
-    } else {
+    // Most often there is only room to be found.
+    if !(is_clear && core.recv.has_room(n)) {
+        let queue = core.recv.queue();
+        // SAFETY: the caller's contract.
+        let entries = unsafe { words(first) };
         // SAFETY: as above.
-        unsafe { give_all(first) };
-        let has_room = core.recv.spend(n);
-        debug_assert!(has_room);
-        // SAFETY: the entries are committed and the list is linked.
-        match unsafe { doorbell(core, n, first) } {
-            Ok(()) => return true,
-            Err(error) => error,
+        let faults = unsafe { findings.settle_receives::<P::Entry>(queue, entries) };
+        if !faults.is_none() || !core.recv.has_room(n) {
+            let kind = match faults.first(P::MaxRecvSge::VALUE, 0) {
+                Some(kind) => kind,
+                None if core.recv.is_stopped() => PostErrorKind::Poisoned,
+                None => PostErrorKind::QueueFull { asked: n, room: core.recv.free() },
+            };
+            // SAFETY: as above; the list was not posted.
+            let error = PostError::new(VERB, kind, 0, unsafe { take_back_from(first) });
+            // SAFETY: the caller's contract.
+            unsafe { out.write(error) };
+            return false;
         }
-    };
+    }
     // SAFETY: the caller's contract.
-    unsafe { out.write(error) };
-    false
+    unsafe { give_all(first) };
+    let has_room = core.recv.spend(n);
+    debug_assert!(has_room);
+    // SAFETY: the entries are committed and the list is linked.
+    match unsafe { doorbell(core, n, first) } {
+        Ok(()) => true,
+        Err(error) => {
+            // SAFETY: the caller's contract.
+            unsafe { out.write(error) };
+            false
+        }
+    }
 }
 
 /// The words of the entries of a list of receives, 0 where there is none.

@@ -33,15 +33,19 @@ pub(super) unsafe extern "C" fn slow<P: Profile>(
     first: *mut ibv_send_wr,
     out: *mut PostError<P::Entry>,
 ) -> bool {
-    if findings.is_clear() {
+    let is_clear = findings.is_clear();
+    if is_clear {
         core.send.unspend(n);
     }
-    // SAFETY: the caller's contract.
-    let faults = unsafe { settle(&core.send, findings, first) };
-    if !faults.is_none() || !core.send.reserve(n) {
-        // SAFETY: as above.
-        unsafe { refuse(core, faults, n, first, out) };
-        return false;
+    // Most often there is only room to be found.
+    if !(is_clear && core.send.reserve(n)) {
+        // SAFETY: the caller's contract.
+        let faults = unsafe { settle(&core.send, findings, first) };
+        if !faults.is_none() || !core.send.reserve(n) {
+            // SAFETY: as above.
+            unsafe { refuse(core, faults, n, first, out) };
+            return false;
+        }
     }
     if SendQueue::<P>::MARKED {
         // SAFETY: as above.
@@ -50,8 +54,7 @@ pub(super) unsafe extern "C" fn slow<P: Profile>(
             unsafe { (*word::address::<Header>(word)).give_attached() };
         }
     }
-    let has_room = core.send.spend(n);
-    debug_assert!(has_room);
+    core.send.spend_reserved(n);
     // SAFETY: the entries are committed and the list is linked.
     match unsafe { doorbell(core, n, first) } {
         Ok(()) => true,

@@ -21,8 +21,9 @@ use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
 
 /// One completion (`struct ibv_wc` of ibv_poll_cq(3)). It borrows its completion queue, cannot be copied, and is consumed once.
 ///
-/// Dropped, it sends its entry home to its pool; that of a selectively signaled send queue releases
-/// nothing then, but the next one does.
+/// The room of its work request comes back with its entry. Dropped, it sends the entry home to its pool; that of a
+/// selectively signaled send queue releases nothing then, but the next one does. Forgotten (`mem::forget`), it leaves its
+/// work request outstanding until the queue pair is reset or destroyed.
 ///
 /// ```
 /// # use proverbs::*;
@@ -325,15 +326,43 @@ impl Completion<'_, crate::entry::Raw> {
 }
 
 impl<E: Entry> Completion<'_, E> {
-    /// The entry, once.
+    /// The entry, once: it is no longer in flight, and its room comes back.
     #[inline(always)]
     fn take_entry(&self) -> Option<E> {
-        if !E::OWNED || word::is_none(self.word) {
+        if !E::OWNED {
+            return None;
+        }
+        // SAFETY: by the type's invariant.
+        unsafe { settle(self.word) };
+        if word::is_none(self.word) {
             return None;
         }
         // SAFETY: by the type's invariant the entry is ours; callers take it once.
         Some(unsafe { E::from_word(self.word) })
     }
+}
+
+/// Books what is done: its room comes back, and an entry is no longer in flight.
+///
+/// # Safety
+/// `wr_id` is that of a completion which is held, and not booked.
+#[inline(always)]
+unsafe fn settle(wr_id: usize) {
+    if word::is_none(wr_id) {
+        if wr_id & word::RING == 0 {
+            let counter: *const Counter = word::address(wr_id);
+            // SAFETY: the completion queue keeps the books of its queues while completions can come, or are held.
+            unsafe { (*counter).count() };
+        }
+        return;
+    }
+    let header = word::address::<Header>(wr_id);
+    // SAFETY: the device gave back a wr_id that a queue of the completion queue posted: the handle is alive in it, and
+    // so is its header.
+    let header = unsafe { &*header };
+    header.take();
+    // SAFETY: the queue was noted when the handle was posted, and its books are kept as above.
+    unsafe { (*header.counter()).count() };
 }
 
 impl<E: Entry> Drop for Completion<'_, E> {

@@ -32,8 +32,9 @@ pub struct Family {
     pub twins: &'static [&'static str],
     pub signal_all: bool,
     pub world: *mut c_void,
-    /// Takes back what is outstanding, between two calls.
-    pub restore: unsafe fn(*mut c_void),
+    /// Takes back what is outstanding, between two calls, in Rust and in C: `None` where nothing is, and both find
+    /// their room by themselves.
+    pub restore: Option<unsafe fn(*mut c_void)>,
     pub twin: *mut Twin,
     pub rows: Vec<Row>,
 }
@@ -92,7 +93,7 @@ fn caller(stub: &Stub) -> Family {
         twins: &["idiom", "fast"],
         signal_all: true,
         world: leak(world),
-        restore: |_| {},
+        restore: None,
         twin,
         rows,
     }
@@ -109,7 +110,7 @@ fn caller_datagram(stub: &Stub) -> Family {
         twins: &["idiom", "fast"],
         signal_all: true,
         world: leak(with(world, to)),
-        restore: |_| {},
+        restore: None,
         twin,
         rows: rows![typed raw: ud_send],
     }
@@ -168,7 +169,8 @@ fn all_signaled(name: &'static str, stub: &Stub, depth: u32, rows: Vec<Row>) -> 
     let cq = ground.cq();
     let qp = connected::<DefaultProfile>(&ground, &cq, depth);
     let (world, twin) = ground.world(stub, qp, cq);
-    let restore = if depth == DEPTH { restore::<DefaultProfile, Rc, ()> } else { |_| {} };
+    let restore: unsafe fn(*mut c_void) = restore::<DefaultProfile, Rc, ()>;
+    let restore = (depth == DEPTH).then_some(restore);
     Family { name, twins: BOOKS, signal_all: true, world: leak(world), restore, twin, rows }
 }
 
@@ -183,7 +185,7 @@ fn datagram_signaled(stub: &Stub) -> Family {
         twins: BOOKS,
         signal_all: true,
         world: leak(with(world, to)),
-        restore: restore::<DefaultProfile, Ud, Destination>,
+        restore: Some(restore::<DefaultProfile, Ud, Destination>),
         twin,
         rows: rows![safe: ud_send],
     }
@@ -199,7 +201,7 @@ fn gather(stub: &Stub) -> Family {
         twins: BOOKS,
         signal_all: true,
         world: leak(world),
-        restore: restore::<Gather, Rc, ()>,
+        restore: Some(restore::<Gather, Rc, ()>),
         twin,
         rows: rows![safe: sge2 sge4],
     }
@@ -226,11 +228,11 @@ fn shared(stub: &Stub) -> Family {
         twins: BOOKS,
         signal_all: true,
         world: leak(safe::Shared { srq, cq, bufs }),
-        restore: |world| {
+        restore: Some(|world| {
             // SAFETY: the world of this family.
             let world = unsafe { &mut *world.cast::<safe::Shared>() };
             take_back(&mut world.cq);
-        },
+        }),
         twin,
         rows: rows![safe: srq1 srq16],
     }
@@ -280,7 +282,7 @@ where
         twins: RINGS,
         signal_all: false,
         world: leak(world),
-        restore: release_all::<P, T, X>,
+        restore: Some(release_all::<P, T, X>),
         twin,
         rows,
     }

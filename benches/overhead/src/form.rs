@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use proverbs::{Buf, Entry, PostError, RawPostError, VerbsError, WcError};
+use proverbs::{Buf, Completion, Entry, PostError, RawPostError, VerbsError, WcError};
 
 /// `form!(name(world: Type) { body })`: a function that the stub can call. The body gives 0, or not.
 macro_rules! form {
@@ -68,6 +68,32 @@ pub fn poll_failed(error: VerbsError) -> c_int {
 #[inline(never)]
 pub fn completed_badly(_: WcError) -> c_int {
     black_box(-3)
+}
+
+/// A completion is not what it should be; its buffer goes home to its pool.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, which C's function makes as well
+pub extern "C" fn failed(completion: Completion<'_, Buf>) -> c_int {
+    drop(completion);
+    black_box(-4)
+}
+
+/// As `failed`, where no register has the completion's address.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // as above
+pub extern "C" fn failed_with(buf: Option<Buf>) -> c_int {
+    drop(buf);
+    black_box(-4)
+}
+
+/// As `failed_with`, one of several.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // as above
+pub extern "C" fn failed_among(code: &mut c_int, buf: Option<Buf>) {
+    *code = failed_with(buf);
 }
 
 /// The buffer of a slot, as a C program reads a pointer.

@@ -73,7 +73,10 @@ pub(crate) fn contenders(
                     None => None,
                 },
                 env: family.twin.cast(),
-                restore: Restore::Twin(find("restore")?),
+                restore: match family.restore {
+                    Some(_) => Restore::Twin(find("restore")?),
+                    None => Restore::Nothing,
+                },
             });
         }
     }
@@ -83,7 +86,7 @@ pub(crate) fn contenders(
         form: row.rust,
         before: after.map(|row| row.rust),
         env: family.world,
-        restore: Restore::World(family.restore),
+        restore: family.restore.map_or(Restore::Nothing, Restore::World),
     });
     if let Some(form) = row.raw {
         all.push(Contender {

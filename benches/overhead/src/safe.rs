@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 
 use proverbs::*;
 
-use crate::form::{Checked, Slots, completed_badly, form, poll_failed, take};
+use crate::form::{Checked, Slots, failed_among, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
 use crate::twin::MOST;
 use crate::world::Gather;
@@ -54,17 +54,28 @@ macro_rules! receives {
 receives! { recv16 All, post_recv qp: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 receives! { srq16 Shared, post_srq_recv srq: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 
+/// The buffer goes to the slots.
+macro_rules! complete {
+    ($slots:ident, $completion:ident, $failed:expr) => {
+        match $completion.status() {
+            Ok(()) => {
+                if let Some(buf) = $completion.into_entry() {
+                    $slots.put(buf);
+                }
+            }
+            Err(_) => $failed,
+        }
+    };
+}
+
 macro_rules! poll_one {
     ($w:ident) => {
         match $w.cq.poll_one() {
             Ok(None) => 0,
             Ok(Some(completion)) => {
-                // Whatever the status, the buffer is back.
-                let status = completion.status();
-                if let Some(buf) = completion.into_entry() {
-                    Slots::of(&mut $w.bufs).put(buf);
-                }
-                status.map_or_else(completed_badly, |()| 0)
+                let mut slots = Slots::of(&mut $w.bufs);
+                complete!(slots, completion, return failed_with(completion.into_entry()));
+                0
             }
             Err(error) => poll_failed(error),
         }
@@ -80,14 +91,7 @@ macro_rules! poll_all {
         let mut slots = Slots::of(&mut $w.bufs);
         let mut code = 0;
         completions.for_each(|completion| {
-            // Whatever the status, the buffer is back.
-            let status = completion.status();
-            if let Some(buf) = completion.into_entry() {
-                slots.put(buf);
-            }
-            if let Err(error) = status {
-                code = completed_badly(error);
-            }
+            complete!(slots, completion, failed_among(&mut code, completion.into_entry()));
         });
         code
     }};

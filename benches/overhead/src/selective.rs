@@ -1,8 +1,11 @@
 //! The safe path on send queues where only some work requests complete: a ring keeps the buffers.
 
+use std::ffi::c_int;
+use std::hint::black_box;
+
 use proverbs::*;
 
-use crate::form::{Checked, Slots, completed_badly, form, poll_failed, take};
+use crate::form::{Checked, Slots, failed, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
 use crate::world::{Chosen, ChosenGather};
 
@@ -20,19 +23,25 @@ signaled! { signaled16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 
 /// Completes: the buffers that it releases go to the slots; what is wrong.
 macro_rules! complete {
-    ($w:ident, $slots:ident, $completion:expr) => {
+    ($w:ident, $slots:ident, $completion:expr, $failed:expr) => {
         match $w.qp.complete($completion) {
-            Ok(done) => {
-                let status = done.status;
-                // Whatever the status, the buffers are back.
-                for buf in done.released {
-                    $slots.put(buf);
-                }
-                status.map_or_else(completed_badly, |()| 0)
+            Ok(Completed { status: Ok(()), released }) => {
+                released.for_each(|buf| $slots.put(buf));
+                0
             }
-            Err(_) => -4,
+            Ok(Completed { released, .. }) => failed_releasing(released),
+            Err(completion) => $failed(completion),
         }
     };
+}
+
+/// The buffers go home to their pool.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind
+extern "C" fn failed_releasing(released: Released<'_, Buf>) -> c_int {
+    drop(released);
+    black_box(-3)
 }
 
 macro_rules! poll_one {
@@ -41,7 +50,9 @@ macro_rules! poll_one {
             Ok(None) => 0,
             Ok(Some(completion)) => {
                 let mut slots = Slots::of(&mut $w.bufs);
-                complete!($w, slots, completion)
+                complete!($w, slots, completion, |one: Completion<'_, Buf>| failed_with(
+                    one.into_entry()
+                ))
             }
             Err(error) => poll_failed(error),
         }
@@ -57,7 +68,7 @@ macro_rules! poll_all {
         let mut slots = Slots::of(&mut $w.bufs);
         let mut code = 0;
         completions.for_each(|completion| {
-            let now = complete!($w, slots, completion);
+            let now = complete!($w, slots, completion, failed);
             if now != 0 {
                 code = now;
             }

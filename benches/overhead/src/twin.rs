@@ -34,11 +34,14 @@ const NOBODY: u32 = 2;
 #[repr(C)]
 pub struct TwinQueue {
     slots: *mut *mut c_void,
-    mask: u32,
-    head: u32,
-    tail: u32,
-    cap: u32,
+    at: *mut *mut c_void,
     id: u32,
+    tail: u32,
+    old_id: u32,
+    head: u32,
+    mask: u32,
+    cap: u32,
+    room: u32,
     credit: u32,
     seen: u32,
     mark: u32,
@@ -92,19 +95,24 @@ impl TwinQueue {
     fn new(id: u32, depth: u32) -> Self {
         // As the crate's ring: a list that turns out not to fit overwrites nothing.
         let len = (depth + 1 + 128).next_power_of_two();
-        let slots: &'static mut [*mut c_void] = vec![ptr::null_mut(); len as usize].leak();
+        let slots: &'static mut [*mut c_void] = vec![ptr::null_mut(); 2 * len as usize].leak();
+        let slots = slots.as_mut_ptr();
+        // As a ring's wr_ids are.
+        let id = id << 2 | 3;
         TwinQueue {
-            slots: slots.as_mut_ptr(),
-            mask: len - 1,
-            head: 0,
+            slots,
+            at: slots,
+            id,
             tail: 0,
+            old_id: id,
+            head: 0,
+            mask: len - 1,
             cap: depth,
-            // As a ring's wr_ids are.
-            id: id << 2 | 3,
+            room: depth,
             credit: depth,
             seen: 0,
             // Neither of the two has the other's bits.
-            mark: id << 3,
+            mark: id >> 2 << 3,
             pd: 1,
             longest: 1 << 30,
             poisoned: 0,
