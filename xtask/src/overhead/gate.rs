@@ -10,28 +10,18 @@ use crate::paths;
 
 /// The counts of before.
 const RECORDED: &str = "benches/recorded.toml";
-/// The rows that exceed what they are held to, each by exactly how much.
-const EXCESS: &str = "benches/excess.toml";
 
 /// What does not hold, a line each.
 pub fn failures(rows: &[Row]) -> Result<Vec<String>> {
     let recorded = counts(RECORDED)?;
-    let excess = counts(EXCESS)?;
     let notes = notes()?;
     let mut failures = Vec::new();
     for row in rows {
         let id = row.id();
         let Some((form, ours)) = row.ours() else { continue };
-        if let Some(limit) = row.limit() {
+        if let Some(limit) = row.limit().filter(|limit| ours > *limit) {
             let of = if row.keeps_books() { "C2" } else { "the fastest C" };
-            let known = excess.get(&id).copied().unwrap_or(0.0);
-            if ours > limit + known {
-                let more = if known == 0.0 { String::new() } else { format!(" and {known} more") };
-                failures.push(format!("{id}: {form} Rust {ours}, {of} {limit}{more}"));
-            } else if known != 0.0 && ours < limit + known {
-                let left = (ours - limit).max(0.0);
-                failures.push(format!("{id}: lower its excess in {EXCESS} from {known} to {left}"));
-            }
+            failures.push(format!("{id}: {form} Rust {ours}, {of} {limit}"));
         }
         if row.target().is_some_and(|target| ours > target) && !notes.contains(&format!("`{id}`")) {
             failures
