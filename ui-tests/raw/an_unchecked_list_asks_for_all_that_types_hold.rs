@@ -9,15 +9,19 @@ type Data<'a> = Sge<'a, 1>;
 type Slots<'a> = &'a mut SendSlots<2>;
 
 unsafe fn opcode(qp: &mut Qp<Uc>, slots: Slots<'_>, sge: Data<'_>, at: RemoteCell) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_list_unchecked(slots, 2, |_| FetchAndAdd::new(sge, at, 1)) };
 }
 
 unsafe fn address(qp: &mut Qp<Ud>, slots: Slots<'_>, sge: Data<'_>) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_list_unchecked(slots, 2, |_| Send::new(sge)) };
 }
 
 unsafe fn flags(qp: &mut Qp<Uc>, slots: Slots<'_>, sge: Data<'_>) {
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_list_unchecked(slots, 2, |_| Send::new(sge).fence()) };
+    // SAFETY: never called.
     let _ = unsafe { qp.post_send_list_unchecked(slots, 2, |_| Send::new(sge).signaled()) };
 }
 

@@ -10,7 +10,7 @@ const LIST: &str = "macros/src/list.rs";
 const EXPAND: &str = "macros/src/expand.rs";
 
 /// File, what is lost, and the change.
-const CHANGES: [(&str, &str, &str, &str); 17] = [
+const CHANGES: [(&str, &str, &str, &str); 20] = [
     (LIST, "a list may be empty", "if self.requests.is_empty() {", "if false {"),
     (LIST, "a list may have any length", ".nth(MOST)", ".nth(usize::MAX)"),
     (LIST, "post_recv! takes `unsignaled`", "Kind::Recv | Kind::SrqRecv", "Kind::SrqRecv"),
@@ -19,7 +19,7 @@ const CHANGES: [(&str, &str, &str, &str); 17] = [
     (LIST, "a list needs no brackets of its own", "if !input.peek(Bracket) {", "if false {"),
     (
         EXPAND,
-        "an unsignaled list is signaled",
+        "an unsignaled list leaves no debt",
         "format_ident!(\"post_unsignaled\"",
         "format_ident!(\"post\"",
     ),
@@ -32,8 +32,26 @@ const CHANGES: [(&str, &str, &str, &str); 17] = [
     (
         EXPAND,
         "every work request is the first of its list",
-        "quote_spanned! {site=> #i, }",
-        "quote_spanned! {site=> { let _ = #i; 0 }, }",
+        "quote_spanned! {site=> #i, #is_last, }",
+        "quote_spanned! {site=> { let _ = #i; 0 }, #is_last, }",
+    ),
+    (
+        EXPAND,
+        "no work request is the signaled end of its list",
+        "quote_spanned! {site=> #i, #is_last, }",
+        "quote_spanned! {site=> #i, #is_last && false, }",
+    ),
+    (
+        EXPAND,
+        "every work request of a list is its signaled end",
+        "list.unsignaled.is_none() && i + 1 == count",
+        "list.unsignaled.is_none()",
+    ),
+    (
+        EXPAND,
+        "the last of an unsignaled list is signaled",
+        "list.unsignaled.is_none() && i + 1 == count",
+        "i + 1 == count",
     ),
     (
         EXPAND,

@@ -27,13 +27,14 @@ pub enum Kind {
 }
 
 /// Where posting, exporting and moving on are bounded.
-const BOUNDED: [&str; 13] = [
+const BOUNDED: [&str; 14] = [
     "src/rules.rs",
     "src/rules/never.rs",
     "src/qp/send.rs",
     "src/qp/recv.rs",
     "src/qp/list.rs",
     "src/qp/extend.rs",
+    "src/qp/recv_list.rs",
     "src/qp/raw.rs",
     "src/qp/create.rs",
     "src/qp/modify.rs",
@@ -195,7 +196,7 @@ fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
                 names: lost.split(ident).filter(|w| w.len() > 2).map(str::to_owned).collect(),
             });
         };
-        if code == "where" {
+        if code == "where" || code.ends_with(") where") {
             in_where = true;
         } else if code.ends_with('{') || code == "}" || code.ends_with(';') {
             in_where = false;

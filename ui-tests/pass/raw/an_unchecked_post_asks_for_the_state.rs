@@ -1,0 +1,20 @@
+// R7.14, R8.19, ibv_post_send(3): the legal twin of ui-tests/raw/an_unchecked_post_asks_for_the_state.rs.
+use proverbs::*;
+
+profile! { Mine { entry: Raw } }
+
+unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Sge<'_, 1>) {
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_send_unchecked(Send::new(sge)) };
+}
+
+unsafe fn list(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Sge<'_, 1>) {
+    let mut slots = SendSlots::<1>::new();
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_send_list_unchecked(&mut slots, 1, |_| Send::new(sge)) };
+}
+
+unsafe fn recv(qp: &mut QueuePair<Rc, Init, Mine>, sge: Sge<'_, 1>) {
+    // SAFETY: never called.
+    let _ = unsafe { qp.post_recv_unchecked(Recv::new(sge)) };
+}
