@@ -103,8 +103,8 @@ fn table(scale: &Scale) -> Result<String> {
          heap and handle, each queue with its own books; averaged over 1000 of them on one completion queue.\n\n\
          | | every work request completes | selective signaling |\n|---|--:|--:|\n\
          | a queue pair | {} | {} |\n| each slot of its send queue | {} | {} |\n\n\
-         A slot is an outstanding work request's: with selective signaling a ring keeps a word or two for each; else the \
-         wr_id is all there is, as it is for receives. A buffer has a header of {} bytes besides its payload; what a program \
+         A slot is an outstanding work request's: with selective signaling a ring keeps a word or two for each, and has \
+         room for the longest list besides, which is the 4 kB of a queue pair; else the wr_id is all there is, as it is for receives. A buffer has a header of {} bytes besides its payload; what a program \
          moves is a handle of {}.\n\n",
         bytes("owned-pair")?,
         bytes("selective-pair")?,
