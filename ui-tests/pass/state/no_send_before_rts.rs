@@ -20,3 +20,9 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
     qp.send_list(slots);
 }
+
+profile! { Ring { signaling: Selective } }
+
+fn unsignaled(qp: &mut QueuePair<Rc, Rts, Ring>, buf: Buf) {
+    let _ = qp.post_send_unsignaled(Send::new(buf)).unwrap();
+}
