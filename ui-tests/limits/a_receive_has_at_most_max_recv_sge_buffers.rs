@@ -12,4 +12,8 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 3]) {
     post_recv!(qp, [Recv::new(bufs)]).unwrap();
 }
 
+fn pushed(list: &mut RecvList<'_, Rc, Lists, 4>, bufs: [Buf; 3]) {
+    list.push(Recv::new(bufs)).unwrap();
+}
+
 fn main() {}

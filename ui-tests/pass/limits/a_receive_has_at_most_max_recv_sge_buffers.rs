@@ -10,3 +10,7 @@ fn method(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
     post_recv!(qp, [Recv::new(bufs)]).unwrap();
 }
+
+fn pushed(list: &mut RecvList<'_, Rc, Lists, 4>, bufs: [Buf; 2]) {
+    list.push(Recv::new(bufs)).unwrap();
+}
