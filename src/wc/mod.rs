@@ -23,7 +23,7 @@ use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
 ///
 /// The room of its work request comes back with its entry. Dropped, it sends the entry home to its pool; that of a
 /// selectively signaled send queue releases nothing then, but the next one does. Forgotten (`mem::forget`), it leaves its
-/// work request outstanding until the queue pair is reset or destroyed.
+/// work request outstanding until the queue pair is reset or destroyed, and a drain waits for it in vain.
 ///
 /// ```
 /// # use proverbs::*;
