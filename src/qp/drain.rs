@@ -43,7 +43,7 @@ where
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into `cq`, EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12),
-    /// ETIMEDOUT if the device does not flush (R7.15).
+    /// ETIMEDOUT if the device does not flush (R7.15), or a completion of this queue pair was forgotten.
     pub fn drain(
         &mut self,
         cq: &mut CompletionQueue<P::Entry>,
