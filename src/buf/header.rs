@@ -50,6 +50,8 @@ pub struct Header {
 ///
 /// Neither of two different marks has all the bits of the other, and no mark has the bits of what else is said. So the
 /// states of several buffers, or-ed together, are a queue's mark exactly if each of them is: a list compares once.
+/// For this an id comes with the number of its zeros (a Berger code): an id that has all the bits of another, and more,
+/// has fewer zeros, and a smaller number has not all the bits of a larger one.
 pub(crate) mod mark {
     /// The device has it.
     pub const IN_FLIGHT: u64 = 1;
@@ -62,21 +64,24 @@ pub(crate) mod mark {
     pub const NOBODY: u64 = 1 << 4;
     /// The mark of a queue that no buffer is ever taken for. No state has it.
     pub const NEVER: u64 = 1 << 5;
-    /// Below 2^29.
-    const ID_BITS: u32 = 29;
-    const INVERSE: u32 = 6;
-    const ID: u32 = INVERSE + ID_BITS;
+    const ID_BITS: u32 = 52;
+    /// One more than the largest id.
+    pub const IDS: u64 = 1 << ID_BITS;
+    /// Where the number of an id's zeros begins, which has 6 bits, and where the id does.
+    const ZEROS: u32 = 6;
+    const ID: u32 = 64 - ID_BITS;
 
-    /// The mark of a queue's direction: the id, and its inverse.
-    pub fn of(id: u32, direction: usize) -> u64 {
-        let inverse = !id & ((1 << ID_BITS) - 1);
+    /// The mark of a queue's direction: the id, and how many zeros it has.
+    pub fn of(id: u64, direction: usize) -> u64 {
+        debug_assert!(id < IDS);
+        let zeros = ID_BITS - id.count_ones();
         let direction = if direction == 0 { SEND } else { RECEIVE };
-        (id as u64) << ID | (inverse as u64) << INVERSE | direction
+        id << ID | (zeros as u64) << ZEROS | direction
     }
 
     /// The id of the queue.
-    pub fn id(state: u64) -> u32 {
-        (state >> ID) as u32
+    pub fn id(state: u64) -> u64 {
+        state >> ID
     }
 }
 
@@ -190,7 +195,7 @@ impl Header {
     }
 
     /// The id of the queue that the handle is with, if it is with one.
-    pub(crate) fn posted_to(&self) -> Option<u32> {
+    pub(crate) fn posted_to(&self) -> Option<u64> {
         let state = self.state.load(Ordering::Acquire);
         (state & mark::IN_FLIGHT != 0).then_some(mark::id(state))
     }

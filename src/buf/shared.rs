@@ -69,7 +69,7 @@ pub(crate) fn reclaim(quiet: &Quiet) -> usize {
 }
 
 /// Shows the queues that boxed handles are with, under the lock under which they are taken back.
-pub(super) fn with_lent<R>(see: impl FnOnce(&mut dyn Iterator<Item = u32>) -> R) -> R {
+pub(super) fn with_lent<R>(see: impl FnOnce(&mut dyn Iterator<Item = u64>) -> R) -> R {
     let all = register();
     see(&mut all.iter().filter_map(|&address| {
         let header = std::ptr::with_exposed_provenance::<Header>(address);

@@ -79,7 +79,7 @@ pub(crate) fn count_stranded(quiet: &[&Books]) {
     if quiet.is_empty() {
         return;
     }
-    let mut left: HashMap<u32, u32> = quiet.iter().map(|books| (books.id, 0)).collect();
+    let mut left: HashMap<u64, u32> = quiet.iter().map(|books| (books.id, 0)).collect();
     // Under both locks nothing is taken back meanwhile.
     let pools = pools();
     let headers = pools.values().flat_map(Headers::all);

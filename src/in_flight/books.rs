@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::ids::{self, RingTag};
 use crate::buf::header::mark;
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
@@ -29,8 +30,10 @@ pub struct Books {
     dead: AtomicU32,
     /// The protection domain, as `Pd` numbers them.
     pub pd: u32,
-    /// Unique in the process, never 0, below 2^29 - 1.
-    pub id: u32,
+    /// Unique in the process, never 0, and never used again (see `ids`).
+    pub id: u64,
+    /// What names the queue in the wr_ids of a ring.
+    ring: RingTag,
     /// The longest message, bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
     by_mtu: AtomicU32,
@@ -70,12 +73,7 @@ impl Books {
     }
 
     fn with(pd: u32, uncounted: bool) -> Option<Arc<Self>> {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let id = NEXT
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| {
-                (id < (1 << 29) - 1).then(|| id + 1)
-            })
-            .ok()?;
+        let (id, ring) = (ids::next_id()?, RingTag::new()?);
         Some(Arc::new(Books {
             completed: Default::default(),
             posted_at_end: Default::default(),
@@ -86,6 +84,7 @@ impl Books {
             dead: AtomicU32::new(0),
             pd,
             id,
+            ring,
             longest: AtomicU32::new(u32::MAX),
             by_mtu: AtomicU32::new(0),
             // Until the limit is known every buffer is looked at, so that none is marked in vain. A shared
@@ -110,6 +109,11 @@ impl Books {
     /// What the headers of buffers show that were posted in this direction last, and are not in flight.
     pub fn mark(&self, direction: usize) -> u64 {
         mark::of(self.id, direction)
+    }
+
+    /// What names the queue in the wr_ids of a ring: not 0, below 2^30, and that of these books alone.
+    pub fn ring_tag(&self) -> u32 {
+        self.ring.get()
     }
 
     /// The counter of a direction.
@@ -194,12 +198,12 @@ pub(crate) struct Quiet(pub Vec<Arc<Books>>);
 
 impl Quiet {
     /// Whether the queue with this id is one of them.
-    pub fn has(&self, id: u32) -> bool {
+    pub fn has(&self, id: u64) -> bool {
         self.0.iter().any(|books| books.id == id)
     }
 
     /// One entry of the queue with this id was taken back.
-    pub fn took(&self, id: u32) {
+    pub fn took(&self, id: u64) {
         if let Some(books) = self.0.iter().find(|books| books.id == id) {
             books.taken.fetch_add(1, Ordering::Relaxed);
         }

@@ -9,6 +9,7 @@
 
 pub(crate) mod books;
 pub(crate) mod handles;
+mod ids;
 mod rejected;
 pub(crate) mod ring;
 #[cfg(all(test, feature = "loopback"))]

@@ -1,6 +1,6 @@
 //! Books of a send queue with selective signaling: a ring of entries.
 //!
-//! The wr_id is a sequence number and the id of the books; a completion releases every entry up to
+//! The wr_id is a sequence number and the tag of the books (see `ids`); a completion releases every entry up to
 //! its own, since the send queues of IB and RoCE complete in order (R10.7).
 
 #![allow(unsafe_code)] // owns entries as words
@@ -18,9 +18,9 @@ use crate::buf::header::word;
 use crate::entry::Entry;
 use crate::sys::types::ibv_send_wr;
 
-/// The lower half of the wr_ids of a ring: the id of its books, and the tags that no handle has.
+/// The lower half of the wr_ids of a ring: what names its books there, and the tags that no handle has.
 pub(super) fn id_of(books: &Books) -> u32 {
-    books.id << 2 | (word::RING | word::NONE) as u32
+    books.ring_tag() << 2 | (word::RING | word::NONE) as u32
 }
 
 /// What names a work request: the halves of its wr_id.
@@ -53,7 +53,7 @@ pub struct Cursor {
 }
 
 /// # Invariants
-/// - Both names have the id of `books`. Slots `oldest..next` (sequence numbers, wrapping, masked) hold the words of the
+/// - Both names have the tag of `books`. Slots `oldest..next` (sequence numbers, wrapping, masked) hold the words of the
 ///   entries that the device owns, 0 where there is no buffer.
 /// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`, and as many behind them. Those from `at` on
 ///   may hold words of entries that are being posted: side by side, so a list may go beyond the end of the ring,

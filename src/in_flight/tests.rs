@@ -56,7 +56,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
             assert_eq!(ring.done_with(wr_id(id, wrong)), None, "{wrong:#x} is not in flight");
         }
         let up_to = head.wrapping_add(round % DEPTH);
-        for wrong in [id + 4, id - 4, id & !2, id | 1 << 31, 0] {
+        for wrong in [id + 4, id.wrapping_sub(4), id & !2, id ^ 1 << 31, 0] {
             assert_eq!(ring.done_with(wr_id(wrong, up_to)), None, "another queue's, or no ring's");
             assert_eq!(ring.done_with(wr_id(wrong, up_to.wrapping_add(1))), None);
         }
@@ -168,8 +168,12 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
 #[test]
 fn marks_stand_out() {
     use crate::buf::header::mark;
-    let ids = [1, 2, 3, 4, 5, 1 << 28, (1 << 29) - 2, 0x1555_5555, 0x0aaa_aaaa];
-    let all: Vec<u64> = ids.into_iter().flat_map(|id| [0, 1].map(|d| mark::of(id, d))).collect();
+    let alternate = 0x5555_5555_5555 | 1 << 50;
+    let near = (0..52).flat_map(|bit| [1 << bit, mark::IDS - 1 - (1 << bit), alternate ^ 1 << bit]);
+    let mut ids: Vec<u64> = (1..200).chain(near).chain([mark::IDS - 1, alternate]).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let all: Vec<u64> = ids.iter().flat_map(|&id| [0, 1].map(|d| mark::of(id, d))).collect();
     for (i, &one) in all.iter().enumerate() {
         assert_eq!(mark::id(one | mark::IN_FLIGHT | mark::LOOK), ids[i / 2]);
         for said in [mark::IN_FLIGHT, mark::LOOK, mark::NOBODY] {
@@ -180,4 +184,38 @@ fn marks_stand_out() {
             assert_ne!(one | other, mark::NEVER);
         }
     }
+}
+
+/// More queue pairs and resets than a process could once make: each has an id of its own and a ring's tag that no other
+/// has that is there, and buffers come home as ever.
+#[test]
+fn ids_last() {
+    use std::collections::BTreeSet;
+    let before: Vec<_> = (0..3).map(|_| Books::new(1).unwrap()).collect();
+    ids::begin_at((1 << 29) - 3, (1 << 30) - 2);
+    let wrapped: Vec<_> = (0..4).map(|_| Books::new(1).unwrap()).collect();
+    // The tags come round to those of the first ones again, which are there.
+    ids::begin_at(0, before[0].ring_tag());
+    let again: Vec<_> = (0..3).map(|_| Books::new(1).unwrap()).collect();
+    let all: Vec<_> = before.iter().chain(&wrapped).chain(&again).collect();
+    let names: BTreeSet<u64> = all.iter().map(|books| books.id).collect();
+    let tags: BTreeSet<u32> = all.iter().map(|books| books.ring_tag()).collect();
+    assert_eq!((names.len(), tags.len()), (10, 10));
+    assert!(wrapped.iter().all(|books| books.id >= (1 << 29) - 3), "beyond the bits of before");
+    assert!(tags.iter().all(|tag| (1..1 << 30).contains(tag)));
+
+    let ends = crate::guide::ends().unwrap();
+    let (mut cq, pool) = (ends.cq, ends.pool);
+    let mut qp = ends.a.reset().unwrap().0;
+    let mut lives = BTreeSet::new();
+    for _ in 0..100 {
+        let init = crate::ConnectedInit { pkey_index: 0, port: 1, access: crate::QpAccess::all() };
+        let mut ready = qp.modify(init).unwrap();
+        assert!(lives.insert(ready.core.books.id), "an id that it had before");
+        ready.post_recv(crate::Recv::new(pool.take().unwrap())).unwrap();
+        qp = ready.reset().unwrap().0;
+        while cq.poll_one().unwrap().is_some() {}
+        assert_eq!(pool.reclaim(&mut cq), 1);
+    }
+    assert_eq!(pool.available(), pool.count());
 }
