@@ -21,7 +21,7 @@ fn pair<T: Bring<P>, P: Profile<Receive = OwnRq>>(
     script: Script,
     wish: &Wish,
 ) -> (Fabric, Pair<T, P>) {
-    let fabric = Fabric::new();
+    let fabric = Device::fabric();
     fabric.inject(script);
     (fabric.clone(), Pair::on(Device::loopback(&fabric), wish))
 }
@@ -220,7 +220,7 @@ fn a_post_without_an_outcome_keeps_everything_with_the_device() {
 fn a_shared_receive_queue_is_refused_too() {
     let script =
         Script::seeded(0).with(Fault::Refuse { errno: 12 }.nth(1).posting(Direction::Receive));
-    let fabric = Fabric::new();
+    let fabric = Device::fabric();
     fabric.inject(script);
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -233,7 +233,7 @@ fn a_shared_receive_queue_is_refused_too() {
 
 #[test]
 fn a_spurious_event_ends_no_wait() {
-    let fabric = Fabric::new();
+    let fabric = Device::fabric();
     fabric.inject(Script::seeded(0).with(Fault::SpuriousEvent.one_in(2)));
     let dev = Device::loopback(&fabric);
     let mut channel = dev.ctx.create_comp_channel().unwrap();
@@ -256,6 +256,18 @@ fn a_broken_completion_queue_says_so_for_good() {
         assert!(p.ca.poll_one().is_err());
     }
     assert!(p.cb.poll_one().unwrap().is_none(), "the other one lives");
+}
+
+/// What no device ever answers would be taken for success, with the buffer at the device and in nobody's books.
+#[test]
+fn a_failure_that_says_success_is_no_fault() {
+    let no_rule = |fault: Fault| std::panic::catch_unwind(|| fault.always()).is_err();
+    for errno in [0, -22] {
+        assert!(no_rule(Fault::Refuse { errno }));
+        assert!(no_rule(Fault::OutcomeUnknown { errno, taken: true }));
+    }
+    assert!(no_rule(Fault::Fail(WcStatus::Unknown(0))));
+    assert!(!no_rule(Fault::Refuse { errno: 1 }) && !no_rule(Fault::Fail(WcStatus::RemOp)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::channel::Event;
 use super::fabric::State;
 use super::limits;
 use super::qp::Phase;
+use super::script::Fault;
 use crate::sys::types::{ibv_cq, ibv_wc_status, raw::ibv_event_type};
 
 pub(super) struct Cq {
@@ -31,6 +32,15 @@ pub(super) enum Arm {
     Any,
 }
 
+/// A receive queue that has a slot taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// The queue pair's own.
+    Own,
+    /// A shared one's.
+    Shared(u32),
+}
+
 #[derive(Default)]
 pub(super) struct Cqe {
     pub(super) wr_id: u64,
@@ -38,9 +48,17 @@ pub(super) struct Cqe {
     pub(super) opcode: u32,
     pub(super) byte_len: u32,
     pub(super) imm: Option<u32>,
+    /// Of a send that had an immediate.
+    pub(super) sent_imm: bool,
     pub(super) qp_num: u32,
     pub(super) src_qp: u32,
+    /// Of a receive on UD.
+    pub(super) datagram: bool,
     pub(super) grh: bool,
+    pub(super) sl: u8,
+    pub(super) slid: u16,
+    /// The receive queue in which its poll frees a slot.
+    pub(super) receive_slot: Option<Slot>,
     /// How many send queue slots the poll of this entry frees, and of which life of the QP.
     pub(super) frees: u32,
     pub(super) generation: u32,
@@ -150,10 +168,12 @@ impl State {
         }
     }
 
-    /// The next completion, `None` when empty. Frees the send queue slots that it stands for.
+    /// The next completion, `None` when empty. Frees the slots that it stands for.
     pub(super) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
-        if self.breaks_cq() {
-            self.overrun(cq);
+        match self.poll_fault() {
+            Some(Fault::BreakCq) => self.overrun(cq),
+            Some(_) => return Err(libc::EIO),
+            None => {}
         }
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
         if queue.overrun {
@@ -165,7 +185,39 @@ impl State {
         if let Some(qp) = self.qps.get_mut(&entry.qp_num) {
             qp.free_sends(entry.generation, entry.frees);
         }
+        self.free_receive(&entry);
         Ok(Some(entry))
+    }
+
+    pub(super) fn free_receive(&mut self, entry: &Cqe) {
+        match entry.receive_slot {
+            None => {}
+            Some(Slot::Own) => {
+                if let Some(qp) = self.qps.get_mut(&entry.qp_num) {
+                    qp.free_receive(entry.generation);
+                }
+            }
+            Some(Slot::Shared(srq)) => {
+                if let Some(srq) = self.srqs.get_mut(&srq) {
+                    srq.free();
+                }
+            }
+        }
+    }
+
+    /// A queue pair is destroyed or reset: its completions that nobody polled go with it, on some devices.
+    pub(super) fn clean(&mut self, qp: u32, send_cq: u32, recv_cq: u32) {
+        for cq in if send_cq == recv_cq { vec![send_cq] } else { vec![send_cq, recv_cq] } {
+            if !self.habits.takes_completions_along() {
+                continue;
+            }
+            let Some(queue) = self.cqs.get_mut(&cq) else { continue };
+            let entries = std::mem::take(&mut queue.entries).into_iter();
+            let (gone, left) = entries.partition(|entry| entry.qp_num == qp);
+            queue.entries = left;
+            let gone: VecDeque<Cqe> = gone;
+            gone.iter().for_each(|entry| self.free_receive(entry));
+        }
     }
 
     /// Arms for one event. What was armed for any completion stays so until it fires.

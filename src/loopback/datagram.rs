@@ -82,7 +82,7 @@ impl State {
             *count = count.saturating_add(1);
             return;
         }
-        let mut data = header(address, sgid, message).to_vec();
+        let mut data = header(address, sgid, message, self.habits.before_ipv4()).to_vec();
         data.extend_from_slice(&message.data);
         let arrival = Arrival {
             data: &data,
@@ -92,14 +92,16 @@ impl State {
             solicited: message.solicited,
             src_qp: from,
             grh: true,
+            sl: address.sl,
+            slid: 0,
         };
         // Nobody is told of what could not be received.
         let _ = self.receive(to, &arrival);
     }
 }
 
-/// What RoCEv2 puts there: the IPv6 header, or 20 zeroes and the IPv4 header.
-fn header(address: &Address, sgid: Gid, message: &Message) -> [u8; HEADER] {
+/// What RoCEv2 puts there: the IPv6 header, or 20 bytes of no meaning and the IPv4 header.
+fn header(address: &Address, sgid: Gid, message: &Message, before_ipv4: [u8; 20]) -> [u8; HEADER] {
     // UDP, BTH, DETH, the immediate, the payload padded to words, ICRC.
     let imm = if message.imm.is_some() { 4 } else { 0 };
     let length = (8 + 12 + 8 + imm + message.data.len().next_multiple_of(4) + 4) as u16;
@@ -107,6 +109,7 @@ fn header(address: &Address, sgid: Gid, message: &Message) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     if sgid.starts_with(&V4) && address.dgid.starts_with(&V4) {
+        bytes[..20].copy_from_slice(&before_ipv4);
         let ip = &mut bytes[20..];
         ip[0] = 0x45;
         ip[1] = address.traffic_class;

@@ -248,16 +248,13 @@ impl State {
     /// The receives of an SRQ are not the queue pair's, and stay (R7.7).
     fn flush_recvs(&mut self, number: u32) -> bool {
         let mut worked = false;
-        while let Some(qp) = self.qps.get_mut(&number) {
-            let (cq, Some(wr)) = (qp.shape.recv_cq, qp.recvs.pop_front()) else {
+        while let Some(qp) = self.qps.get(&number) {
+            if qp.shape.srq.is_some() {
                 break;
-            };
-            let status = status::IBV_WC_WR_FLUSH_ERR;
-            self.complete(
-                cq,
-                Cqe { wr_id: wr.wr_id, status, qp_num: number, ..Cqe::default() },
-                false,
-            );
+            }
+            let cq = qp.shape.recv_cq;
+            let Some(taken) = self.take_receive(number) else { break };
+            self.complete(cq, Cqe { status: status::IBV_WC_WR_FLUSH_ERR, ..taken }, false);
             worked = true;
         }
         worked
@@ -278,6 +275,7 @@ impl State {
             status,
             opcode: if success { completion_opcode(&wr.op) } else { 0 },
             byte_len,
+            sent_imm: wr.imm.is_some(),
             qp_num: number,
             frees: std::mem::take(&mut qp.silent) + 1,
             generation: qp.generation,

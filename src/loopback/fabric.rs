@@ -14,6 +14,7 @@ use super::channel::Channel;
 use super::cq::Cq;
 use super::faults::Faults;
 use super::memory::{Mr, Pd};
+use super::personality::{Habits, Personality};
 use super::qp::{Phase, Qp};
 use super::script::{Injected, Script};
 use super::srq::Srq;
@@ -53,6 +54,18 @@ impl Fabric {
     /// A fabric without devices.
     pub fn new() -> Fabric {
         Fabric::default()
+    }
+
+    /// A fabric whose devices are like this.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, Personality}, *};
+    /// let context = Fabric::with(Personality::worst(1)).open_device();
+    /// assert_eq!(context.name(), "loop0");
+    /// ```
+    pub fn with(personality: Personality) -> Fabric {
+        let state = State { habits: Habits::of(personality), ..State::default() };
+        Fabric(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::default() }))
     }
 
     /// Opens a new device on the fabric: "loop0", "loop1" and so on.
@@ -211,6 +224,7 @@ pub(super) struct State {
     /// The QPs that the engine has to look at.
     pub(super) active: BTreeSet<u32>,
     pub(super) faults: Faults,
+    pub(super) habits: Habits,
     /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
     pub(super) qkey_violations: BTreeMap<u32, u16>,
     devices_opened: u32,

@@ -136,9 +136,9 @@ impl State {
         self.decide(Occasion::Arm).is_some()
     }
 
-    /// Whether a completion queue dies at this poll.
-    pub(super) fn breaks_cq(&mut self) -> bool {
-        self.decide(Occasion::Poll).is_some()
+    /// What goes wrong with this poll.
+    pub(super) fn poll_fault(&mut self) -> Option<Fault> {
+        self.decide(Occasion::Poll)
     }
 
     /// Keeps a message back until its run.

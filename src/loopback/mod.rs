@@ -14,12 +14,26 @@
 //!
 //! Where the kernel's rxe departs from the InfiniBand Architecture (IBA) the device follows IBA.
 //!
+//! What providers do differently within the manual pages, the device does on demand: a [`Personality`] is chosen when
+//! its fabric is made ([`Fabric::with`]). Programs should be run on several; `worst` finds most.
+//!
+//! | | plain | rxe | mlx5 | worst |
+//! |---|---|---|---|---|
+//! | fields of `ibv_wc` without a meaning | zero | zero | not written: no value under Miri, else one that is wrong | any of these, or only what ibv_poll_cq(3) promises is written |
+//! | `IBV_WC_WITH_IMM` when a send or write with immediate completes | no | yes, `imm_data` 0 | yes, `imm_data` not written | any of these |
+//! | `IBV_WC_GRH` of a receive on RC or UC | no | yes | no | either |
+//! | completions of a queue pair that is destroyed or reset, and that nobody polled | stay | stay | go; shared receive queues have their slots back | either, for each completion queue |
+//! | a receive's slot is free again | when it is filled | when it is filled | when its completion is polled, or goes | either, for each receive |
+//! | the 20 bytes before an IPv4 header | zero | zero | anything, a 6 in front too | either |
+//! | a failed poll returns | -1 | -1 | -2 | either |
+//!
 //! | file | what |
 //! |---|---|
 //! | `fabric` | the one lock, and what is behind it |
 //! | `memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | which transitions exist, and which values |
+//! | `personality` | what devices may do differently |
 //! | `script`, `faults` | what goes wrong, and what that does |
 //! | `engine`, `requester`, `responder`, `datagram` | the work |
 //! | `entry/` | the C boundary: pointers in, numbers on |
@@ -38,6 +52,7 @@ mod fabric;
 mod faults;
 mod memory;
 mod modify;
+mod personality;
 mod qp;
 mod requester;
 mod responder;
@@ -53,6 +68,7 @@ pub(crate) use control::LOOPBACK;
 pub use fabric::Fabric;
 #[doc(hidden)]
 pub use fabric::is_at_work;
+pub use personality::{Personality, UnknownPersonality};
 pub use script::{Fault, Injected, Rule, Script};
 
 /// What the device offers; `query_device` and `query_port` report these.

@@ -93,6 +93,8 @@ pub(super) struct Qp {
     pub(super) recvs: VecDeque<Recv>,
     /// Send slots in use: queued, or done but not released by a polled completion (R9.7).
     pub(super) send_slots: u32,
+    /// Receive slots in use: posted, or on some devices done and not polled.
+    pub(super) recv_slots: u32,
     /// Sends that are done and left no completion, since the last that did.
     pub(super) silent: u32,
     /// Set while the first send waits to be tried again.
@@ -112,11 +114,18 @@ impl Qp {
         }
     }
 
+    pub(super) fn free_receive(&mut self, generation: u32) {
+        if self.generation == generation {
+            self.recv_slots = self.recv_slots.saturating_sub(1);
+        }
+    }
+
     fn reset(&mut self) {
         self.attributes = Attributes::default();
         self.sends.clear();
         self.recvs.clear();
         self.send_slots = 0;
+        self.recv_slots = 0;
         self.silent = 0;
         self.wait = None;
         self.flush_from = 0;
@@ -153,6 +162,7 @@ impl State {
             sends: VecDeque::new(),
             recvs: VecDeque::new(),
             send_slots: 0,
+            recv_slots: 0,
             silent: 0,
             wait: None,
             flush_from: 0,
@@ -163,10 +173,11 @@ impl State {
         Ok(number)
     }
 
-    /// What was completed stays in the completion queues; what was not is dropped.
+    /// What was completed stays in the completion queues, on most devices; what was not is dropped.
     pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
         self.active.remove(&qp);
         let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
+        self.clean(qp, pair.shape.send_cq, pair.shape.recv_cq);
         self.forget_async(pair.device, Affiliate::Qp(qp));
         Ok(())
     }
@@ -178,10 +189,14 @@ impl State {
         };
         let before = std::mem::replace(&mut qp.phase, phase);
         let (on_srq, transport) = (qp.shape.srq.is_some(), qp.shape.transport);
+        let (send_cq, recv_cq) = (qp.shape.send_cq, qp.shape.recv_cq);
         match phase {
             Phase::Reset => qp.reset(),
             Phase::Err | Phase::Sqe => qp.wait = None,
             _ => {}
+        }
+        if phase == Phase::Reset {
+            self.clean(number, send_cq, recv_cq);
         }
         if phase == Phase::Err && before != Phase::Err {
             self.flush_fault(number, transport);

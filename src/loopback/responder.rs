@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::cq::Cqe;
+use super::cq::{Cqe, Slot};
 use super::fabric::State;
 use super::memory::{Key, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, Span};
 use super::qp::{Phase, Transport};
@@ -42,6 +42,8 @@ pub(super) struct Arrival<'a> {
     pub(super) solicited: bool,
     pub(super) src_qp: u32,
     pub(super) grh: bool,
+    pub(super) sl: u8,
+    pub(super) slid: u16,
 }
 
 impl State {
@@ -144,6 +146,8 @@ impl State {
             solicited: message.solicited,
             src_qp: 0,
             grh: false,
+            sl: 0,
+            slid: 0,
         };
         match self.receive(to, &arrival) {
             Ok(()) => Reply::Done(Vec::new()),
@@ -192,16 +196,17 @@ impl State {
         };
         let entry = match &outcome {
             Ok(()) => Cqe {
-                wr_id: taken,
                 opcode: arrival.opcode,
                 byte_len: arrival.byte_len,
                 imm: arrival.imm,
-                qp_num: to,
                 src_qp: arrival.src_qp,
+                datagram: transport == Transport::Ud,
                 grh: arrival.grh,
-                ..Cqe::default()
+                sl: arrival.sl,
+                slid: arrival.slid,
+                ..taken
             },
-            Err((_, status)) => Cqe { wr_id: taken, status: *status, qp_num: to, ..Cqe::default() },
+            Err((_, status)) => Cqe { status: *status, ..taken },
         };
         self.complete(cq, entry, arrival.solicited);
         outcome.map_err(|(refusal, _)| {
@@ -212,13 +217,25 @@ impl State {
         })
     }
 
-    /// Takes the next receive off its queue, and gives its wr_id.
-    fn take_receive(&mut self, to: u32) -> Option<u64> {
+    /// Takes the next receive off its queue, and begins its completion.
+    pub(super) fn take_receive(&mut self, to: u32) -> Option<Cqe> {
         let qp = self.qps.get_mut(&to)?;
-        let wr = match qp.shape.srq {
-            Some(srq) => self.pop_srq(srq),
-            None => qp.recvs.pop_front(),
+        let generation = qp.generation;
+        let (wr, slot) = match qp.shape.srq {
+            Some(srq) => (self.pop_srq(srq)?, Slot::Shared(srq)),
+            None => (qp.recvs.pop_front()?, Slot::Own),
         };
-        wr.map(|wr| wr.wr_id)
+        let entry = Cqe {
+            wr_id: wr.wr_id,
+            qp_num: to,
+            generation,
+            receive_slot: Some(slot),
+            ..Cqe::default()
+        };
+        if self.habits.holds_slots_until_polled() {
+            return Some(entry);
+        }
+        self.free_receive(&entry);
+        Some(Cqe { receive_slot: None, ..entry })
     }
 }

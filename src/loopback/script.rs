@@ -75,6 +75,9 @@ pub enum Fault {
     SpuriousEvent,
     /// The completion queue dies: this poll and all later ones are errors (R10.12).
     BreakCq,
+    /// This poll ends with an error, behind the completions that it has written already; those are gone. Later polls go
+    /// on, as mlx5's do after an entry that it cannot read.
+    FailPoll,
 }
 
 /// What a fault can happen to.
@@ -86,12 +89,12 @@ pub(super) enum Occasion {
         transport: Transport,
         uses_receive: bool,
     },
-    /// A work request is posted, to a queue pair or to a shared receive queue.
     /// The queue pair has come to ERR.
     Flush {
         qp: u32,
         transport: Transport,
     },
+    /// A work request is posted, to a queue pair or to a shared receive queue.
     Post {
         qp: Option<u32>,
         transport: Option<Transport>,
@@ -103,16 +106,26 @@ pub(super) enum Occasion {
 
 impl Fault {
     /// This fault on the `n`th occasion, counted from 0, and on no other.
+    ///
+    /// # Panics
+    /// If the fault's `errno` is not positive, or its status that of success: what is called a failure there would be
+    /// none. So do the other two.
     pub fn nth(self, n: u64) -> Rule {
         Rule::new(self, When::Nth(n))
     }
 
     /// This fault on one occasion in `n`, by the script's seed; never if `n` is 0.
+    ///
+    /// # Panics
+    /// As [`nth`](Self::nth).
     pub fn one_in(self, n: u32) -> Rule {
         Rule::new(self, When::OneIn(n))
     }
 
     /// This fault on every occasion.
+    ///
+    /// # Panics
+    /// As [`nth`](Self::nth).
     pub fn always(self) -> Rule {
         Rule::new(self, When::OneIn(1))
     }
@@ -132,7 +145,8 @@ impl Fault {
             ) => transport == Rc && uses_receive,
             (Fault::Refuse { .. } | Fault::OutcomeUnknown { .. }, Occasion::Post { .. }) => true,
             (Fault::FlushLate { .. }, Occasion::Flush { .. }) => true,
-            (Fault::SpuriousEvent, Occasion::Arm) | (Fault::BreakCq, Occasion::Poll) => true,
+            (Fault::SpuriousEvent, Occasion::Arm) => true,
+            (Fault::BreakCq | Fault::FailPoll, Occasion::Poll) => true,
             _ => false,
         }
     }
@@ -165,6 +179,15 @@ pub struct Rule {
 
 impl Rule {
     fn new(fault: Fault, when: When) -> Rule {
+        match fault {
+            Fault::Refuse { errno } | Fault::OutcomeUnknown { errno, .. } => {
+                assert!(errno > 0, "{fault:?}: a post that gives {errno} was accepted");
+            }
+            Fault::Fail(status) => {
+                assert!(status.to_c() != 0, "{fault:?}: this is the status of success");
+            }
+            _ => {}
+        }
         Rule { fault, when, qp: None, qp_type: None, direction: None, left: u64::MAX, seen: 0 }
     }
 
@@ -319,6 +342,8 @@ pub struct Injected {
     pub spurious_event: u64,
     /// [`Fault::BreakCq`].
     pub break_cq: u64,
+    /// [`Fault::FailPoll`].
+    pub fail_poll: u64,
 }
 
 impl Injected {
@@ -337,12 +362,13 @@ impl Injected {
             Fault::OutcomeUnknown { .. } => &mut self.outcome_unknown,
             Fault::SpuriousEvent => &mut self.spurious_event,
             Fault::BreakCq => &mut self.break_cq,
+            Fault::FailPoll => &mut self.fail_poll,
         };
         *counter += 1;
     }
 
     /// Name and number of each kind.
-    pub fn by_kind(&self) -> [(&'static str, u64); 13] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 14] {
         [
             ("Lose", self.lose),
             ("Duplicate", self.duplicate),
@@ -357,6 +383,7 @@ impl Injected {
             ("OutcomeUnknown", self.outcome_unknown),
             ("SpuriousEvent", self.spurious_event),
             ("BreakCq", self.break_cq),
+            ("FailPoll", self.fail_poll),
         ]
     }
 }

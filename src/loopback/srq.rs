@@ -17,6 +17,8 @@ pub(super) struct Srq {
     /// Armed while not 0.
     limit: u32,
     queue: VecDeque<Recv>,
+    /// Slots in use: posted, or on some devices done and not polled.
+    slots: u32,
     /// What an event names.
     pub(super) object: Option<Object>,
 }
@@ -31,11 +33,17 @@ unsafe impl Send for Object {}
 
 impl Srq {
     pub(super) fn has_room(&self) -> bool {
-        (self.queue.len() as u64) < u64::from(self.max_wr)
+        self.slots < self.max_wr
     }
 
     pub(super) fn push(&mut self, wr: Recv) {
         self.queue.push_back(wr);
+        self.slots += 1;
+    }
+
+    /// A slot is free again.
+    pub(super) fn free(&mut self) {
+        self.slots = self.slots.saturating_sub(1);
     }
 
     pub(super) fn front(&self) -> Option<&Recv> {
@@ -80,7 +88,7 @@ impl State {
         let number = self.number()?;
         self.srqs.insert(
             number,
-            Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), object: None },
+            Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), slots: 0, object: None },
         );
         Ok(number)
     }
@@ -90,8 +98,7 @@ impl State {
         let srq = self.srqs.get_mut(&srq).ok_or(libc::EINVAL)?;
         let max_wr = max_wr.unwrap_or(srq.max_wr);
         let limit = limit.unwrap_or(srq.limit);
-        let fits =
-            (1..=limits::SRQ_WR).contains(&max_wr) && u64::from(max_wr) >= srq.queue.len() as u64;
+        let fits = (1..=limits::SRQ_WR).contains(&max_wr) && max_wr >= srq.slots;
         if !fits || limit > max_wr {
             return Err(libc::EINVAL);
         }

@@ -5,7 +5,6 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use proverbs::loopback::Fabric;
 use proverbs::*;
 
 use crate::support::*;
@@ -15,7 +14,7 @@ use crate::support::*;
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sockets block differently")]
 fn who_reads_the_descriptor_of_a_channel() {
-    let dev = Device::loopback(&Fabric::new());
+    let dev = Device::loopback(&Device::fabric());
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(4, 64).unwrap();
     let mut channel = dev.ctx.create_comp_channel().unwrap();

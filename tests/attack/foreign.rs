@@ -1,6 +1,5 @@
 //! Things given to those whom they do not belong to.
 
-use proverbs::loopback::Fabric;
 use proverbs::*;
 
 use crate::support::*;
@@ -8,7 +7,7 @@ use crate::support::*;
 /// A second context of the same device: its handles have the same numbers as the first one's.
 fn other_context(dev: &Device) -> Context {
     match dev.kind {
-        Kind::Loopback => Fabric::new().open_device(),
+        Kind::Loopback => Device::fabric().open_device(),
         _ => Context::open(&dev.ctx.name()).unwrap(),
     }
 }

@@ -11,7 +11,7 @@ const RUNS: u32 = 300;
 
 /// A device whose queue pairs all flush late.
 fn late() -> (Fabric, Device) {
-    let fabric = Fabric::new();
+    let fabric = Device::fabric();
     fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: RUNS }.always()));
     (fabric.clone(), Device::loopback(&fabric))
 }

@@ -12,6 +12,7 @@ mod memory;
 mod ops;
 mod pair;
 mod read_wr;
+mod write_wc;
 
 pub(super) use asynchronous::*;
 pub(super) use completion::*;

@@ -4,11 +4,11 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::super::cq::{Arm, Cqe};
+use super::super::cq::Arm;
 use super::super::fabric::State;
 use super::super::faults::Stop;
 use super::super::qp::Phase;
-use super::{errno_of, locate, read_wr};
+use super::{errno_of, locate, read_wr, write_wc};
 use crate::sys::types::*;
 use crate::wc::Direction;
 
@@ -148,7 +148,7 @@ unsafe extern "C" fn post_recv(
             if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
                 return Err(libc::EINVAL.into());
             }
-            if queue.recvs.len() as u64 >= u64::from(queue.shape.max_recv_wr) {
+            if queue.recv_slots >= queue.shape.max_recv_wr {
                 return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list.
@@ -156,7 +156,9 @@ unsafe extern "C" fn post_recv(
             if may_fail {
                 state.post_fault(Some(number), Direction::Receive)?;
             }
-            state.qps.get_mut(&number).ok_or(libc::EINVAL)?.recvs.push_back(recv);
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            queue.recvs.push_back(recv);
+            queue.recv_slots += 1;
             state.active.insert(number);
             Ok(())
         };
@@ -201,38 +203,16 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
                 Ok(Some(entry)) => {
                     // SAFETY: polled < num_entries, the length of the caller's array.
                     let slot = unsafe { wc.add(polled as usize) };
-                    // SAFETY: as above; it need not be initialised.
-                    unsafe { slot.write(completion(&entry)) };
+                    // SAFETY: a place of that array; it need not be initialised.
+                    unsafe { write_wc::write(slot, &entry, state.habits.fill()) };
                     polled += 1;
                 }
                 Ok(None) => break,
-                Err(_) => return -1,
+                Err(_) => return state.habits.poll_error(),
             }
         }
         polled
     })
-}
-
-fn completion(entry: &Cqe) -> ibv_wc {
-    let imm = if entry.imm.is_some() { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 };
-    let grh = if entry.grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 };
-    ibv_wc {
-        wr_id: entry.wr_id,
-        status: entry.status,
-        opcode: entry.opcode,
-        vendor_err: 0,
-        byte_len: entry.byte_len,
-        imm_data_invalidated_rkey_union: imm_data_invalidated_rkey_union_t {
-            imm_data: entry.imm.unwrap_or(0),
-        },
-        qp_num: entry.qp_num,
-        src_qp: entry.src_qp,
-        wc_flags: imm | grh,
-        pkey_index: 0,
-        slid: 0,
-        sl: 0,
-        dlid_path_bits: 0,
-    }
 }
 
 unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {

@@ -2,10 +2,10 @@
 
 use super::*;
 
-struct Handle(*mut ibv_ah);
+pub(super) struct Handle(*mut ibv_ah);
 
 impl Handle {
-    fn new(from: &End, to: &End, gid: u8) -> Handle {
+    pub(super) fn new(from: &End, to: &End, gid: u8) -> Handle {
         let mut attr = from.address_of(to, gid);
         Handle(unsafe { (LOOPBACK.create_ah)(from.pd, &mut attr) }.unwrap().as_ptr())
     }
@@ -17,7 +17,7 @@ impl Drop for Handle {
     }
 }
 
-fn datagram(ah: &Handle, to: &End, qkey: u32, sge: ibv_sge) -> SendWr {
+pub(super) fn datagram(ah: &Handle, to: &End, qkey: u32, sge: ibv_sge) -> SendWr {
     SendWr { ud: Some((ah.0, to.number(), qkey)), ..SendWr::send(9, &[sge]) }
 }
 

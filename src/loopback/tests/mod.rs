@@ -9,6 +9,7 @@ mod connected;
 mod datagram;
 mod events;
 mod faults;
+mod personalities;
 mod posting;
 mod send_wr;
 mod states;
@@ -247,11 +248,16 @@ impl End {
 
     /// One poll of up to 16 completions.
     fn poll(&self) -> Vec<ibv_wc> {
+        self.poll_raw().into_iter().map(|wc| unsafe { wc.assume_init() }).collect()
+    }
+
+    /// As `poll`, of a device that writes some fields only.
+    fn poll_raw(&self) -> Vec<MaybeUninit<ibv_wc>> {
         let mut wcs = [const { MaybeUninit::<ibv_wc>::uninit() }; 16];
         let poll = unsafe { (*self.context).ops.poll_cq }.unwrap();
         let count = unsafe { poll(self.cq, 16, wcs.as_mut_ptr().cast()) };
         assert!(count >= 0);
-        wcs.into_iter().take(count as usize).map(|wc| unsafe { wc.assume_init() }).collect()
+        wcs.into_iter().take(count as usize).collect()
     }
 
     /// The next completion, for which idle runs are made.
@@ -296,8 +302,11 @@ impl Drop for End {
 
 /// Two ends in RTS, connected to each other unless they are UD.
 fn pair(wish: &Wish) -> (End, End) {
-    let fabric = Fabric::new();
-    let (a, b) = (End::new(&fabric, wish), End::new(&fabric, wish));
+    pair_on(&Fabric::new(), wish)
+}
+
+fn pair_on(fabric: &Fabric, wish: &Wish) -> (End, End) {
+    let (a, b) = (End::new(fabric, wish), End::new(fabric, wish));
     for (end, peer) in [(&a, &b), (&b, &a)] {
         assert_eq!((end.init(wish), end.rtr(wish, peer)), (0, 0));
         // The second end answers, and expects what the first sends.

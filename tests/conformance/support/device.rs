@@ -3,7 +3,7 @@
 use std::env;
 use std::time::{Duration, Instant};
 
-use proverbs::loopback::Fabric;
+use proverbs::loopback::{Fabric, Personality};
 use proverbs::{AddressVector, Context, Gid};
 
 /// Which device a test expects the behaviour of.
@@ -15,6 +15,14 @@ pub enum Kind {
     Rxe,
     /// Any other, which is taken to follow IBA.
     Hardware,
+}
+
+/// What the loopback device does where the manual pages leave it open.
+pub fn personality() -> Personality {
+    match env::var("PROVERBS_PERSONALITY") {
+        Ok(name) => name.parse().expect("PROVERBS_PERSONALITY names a personality"),
+        Err(_) => Personality::Plain,
+    }
 }
 
 /// An open device, its port 1, and one entry of its GID table.
@@ -41,15 +49,20 @@ pub(crate) use by_rule;
 
 impl Device {
     pub fn open() -> Device {
-        // Miri shows no environment, and so takes the loopback device.
         let Ok(name) = env::var("PROVERBS_DEVICE") else {
-            return Device::loopback(&Fabric::new());
+            return Device::loopback(&Device::fabric());
         };
         let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
         let gid_index = index.parse().expect("PROVERBS_GID_INDEX is a number");
         let ctx = Context::open(&name).expect("PROVERBS_DEVICE names a device");
         let kind = if name.starts_with("rxe") { Kind::Rxe } else { Kind::Hardware };
         Device { ctx, gid_index, kind }
+    }
+
+    /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names. (Miri shows it with
+    /// `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
+    pub fn fabric() -> Fabric {
+        Fabric::with(personality())
     }
 
     /// A new device on this fabric.

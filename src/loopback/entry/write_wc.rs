@@ -1,0 +1,144 @@
+//! `ibv_wc`, written as a provider writes it: some write all of it, and some what ibv_poll_cq(3) promises.
+#![allow(unsafe_code)] // A C struct that is written in part.
+
+use std::mem::MaybeUninit;
+
+use super::super::cq::Cqe;
+use super::super::personality::Fill;
+use crate::sys::types::*;
+
+/// What a completion says. `None`: the provider does not write the field.
+#[derive(Default)]
+struct Fields {
+    opcode: Option<u32>,
+    vendor_err: Option<u32>,
+    byte_len: Option<u32>,
+    imm: Option<u32>,
+    src_qp: Option<u32>,
+    wc_flags: Option<u32>,
+    pkey_index: Option<u16>,
+    slid: Option<u16>,
+    sl: Option<u8>,
+    dlid_path_bits: Option<u8>,
+}
+
+fn fields(entry: &Cqe, fill: Fill) -> Fields {
+    let success = entry.status == ibv_wc_status::IBV_WC_SUCCESS;
+    match fill {
+        Fill::Plain | Fill::Rxe => everything(entry, success && fill == Fill::Rxe),
+        Fill::Mlx5 if success => mlx5(entry),
+        // Some number of the vendor's, and no flags.
+        Fill::Mlx5 => {
+            let vendor_err = Some(0x80 | entry.status);
+            Fields { vendor_err, wc_flags: Some(0), ..Fields::default() }
+        }
+        Fill::Promised if success => promised(entry),
+        Fill::Promised => Fields { vendor_err: Some(0x40 | entry.status), ..Fields::default() },
+    }
+}
+
+fn is_receive(entry: &Cqe) -> bool {
+    entry.opcode & ibv_wc_opcode::IBV_WC_RECV != 0
+}
+
+/// READs and atomics: what a send brings back has a length.
+fn fetches(entry: &Cqe) -> bool {
+    use ibv_wc_opcode::{IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_RDMA_READ};
+    [IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD].contains(&entry.opcode)
+}
+
+fn flags(with_imm: bool, grh: bool) -> u32 {
+    let imm = if with_imm { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 };
+    let grh = if grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 };
+    imm | grh
+}
+
+fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
+    let with_imm = entry.imm.is_some() || as_rxe && entry.sent_imm;
+    Fields {
+        opcode: Some(entry.opcode),
+        vendor_err: Some(0),
+        byte_len: Some(entry.byte_len),
+        imm: Some(entry.imm.unwrap_or(0)),
+        src_qp: Some(entry.src_qp),
+        wc_flags: Some(flags(with_imm, entry.grh || as_rxe && is_receive(entry))),
+        pkey_index: Some(0),
+        slid: Some(entry.slid),
+        sl: Some(entry.sl),
+        dlid_path_bits: Some(0),
+    }
+}
+
+fn mlx5(entry: &Cqe) -> Fields {
+    if is_receive(entry) {
+        return Fields { vendor_err: None, imm: entry.imm, ..everything(entry, false) };
+    }
+    Fields {
+        opcode: Some(entry.opcode),
+        byte_len: fetches(entry).then_some(entry.byte_len),
+        wc_flags: Some(flags(entry.sent_imm, false)),
+        ..Fields::default()
+    }
+}
+
+/// The source is that of datagrams, the P_Key index that of queue pairs which no program of ours has.
+fn promised(entry: &Cqe) -> Fields {
+    let received = is_receive(entry);
+    Fields {
+        opcode: Some(entry.opcode),
+        byte_len: (received || fetches(entry)).then_some(entry.byte_len),
+        imm: entry.imm,
+        src_qp: entry.datagram.then_some(entry.src_qp),
+        wc_flags: Some(flags(entry.imm.is_some(), entry.grh)),
+        slid: entry.datagram.then_some(entry.slid),
+        sl: entry.datagram.then_some(entry.sl),
+        ..Fields::default()
+    }
+}
+
+/// # Safety
+/// `wc` is writable; it need not be initialised.
+pub(super) unsafe fn write(wc: *mut ibv_wc, entry: &Cqe, fill: Fill) {
+    let fields = fields(entry, fill);
+    // SAFETY: the caller's contract.
+    unsafe { unwrite(wc) };
+    macro_rules! put {
+        ($field:ident, $value:expr) => {
+            // SAFETY: a field of what the caller lets us write; no reference to the rest is made.
+            unsafe { (&raw mut (*wc).$field).write($value) }
+        };
+    }
+    put!(wr_id, entry.wr_id);
+    put!(status, entry.status);
+    put!(qp_num, entry.qp_num);
+    macro_rules! put_known {
+        ($($field:ident)*) => {$(
+            if let Some(value) = fields.$field {
+                put!($field, value);
+            }
+        )*};
+    }
+    put_known!(opcode vendor_err byte_len src_qp wc_flags pkey_index slid sl dlid_path_bits);
+    if let Some(imm_data) = fields.imm {
+        put!(imm_data_invalidated_rkey_union, imm_data_invalidated_rkey_union_t { imm_data });
+    }
+}
+
+/// What is not written has no value, and Miri knows it. A test that runs without Miri sees a value that is wrong:
+/// every flag is set, the opcode is a receive's, and the immediate is none that was sent.
+///
+/// # Safety
+/// `wc` is writable.
+unsafe fn unwrite(wc: *mut ibv_wc) {
+    let nothing = if cfg!(miri) {
+        MaybeUninit::uninit()
+    } else {
+        const GARBAGE: u8 = 0xb7;
+        let mut garbage = MaybeUninit::<ibv_wc>::uninit();
+        // SAFETY: as long as the place is.
+        unsafe { garbage.as_mut_ptr().cast::<u8>().write_bytes(GARBAGE, size_of::<ibv_wc>()) };
+        garbage
+    };
+    // SAFETY: the caller's contract; a copy of what need not be initialised.
+    unsafe { wc.cast::<MaybeUninit<ibv_wc>>().write(nothing) };
+}

@@ -1,0 +1,189 @@
+//! What devices may do differently within the manual pages, and which of it a fabric's do.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg32;
+
+/// What the devices of a [`Fabric`](super::Fabric) do where the manual pages leave it open.
+///
+/// The table is [the module's](crate::loopback). A program that keeps to the manual pages, as every safe program of
+/// this crate does, cannot tell one from the other by anything that it may look at.
+///
+/// ```
+/// use proverbs::{loopback::{Fabric, Personality}, *};
+///
+/// // A server whose clients die works the same whatever device it runs on.
+/// for personality in [Personality::Plain, Personality::Rxe, Personality::Mlx5, Personality::worst(7)] {
+///     let context = Fabric::with(personality).open_device();
+///     let pd = context.alloc_pd()?;
+///     // ...
+/// #   drop(pd);
+/// }
+/// // As an environment variable or a command line has it.
+/// assert_eq!("worst:7".parse(), Ok(Personality::worst(7)));
+/// assert_eq!(Personality::Mlx5.to_string(), "mlx5");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Personality {
+    /// The kindest: every field of a completion is written, and nothing is taken away.
+    #[default]
+    Plain,
+    /// As Linux's Soft-RoCE fills completions and treats dead queue pairs (not where it departs from IBA).
+    Rxe,
+    /// As the mlx5 provider does: it writes what ibv_poll_cq(3) promises, and takes a dead queue pair's completions
+    /// away.
+    Mlx5,
+    /// Whatever some device may do, drawn anew for each decision.
+    Worst {
+        /// What it is drawn from. The same program on the same seed sees the same.
+        seed: u64,
+    },
+}
+
+impl Personality {
+    /// The worst that the manual pages allow, drawn from `seed`; its example is [the type's](Personality).
+    pub const fn worst(seed: u64) -> Personality {
+        Personality::Worst { seed }
+    }
+}
+
+impl fmt::Display for Personality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Personality::Plain => f.write_str("plain"),
+            Personality::Rxe => f.write_str("rxe"),
+            Personality::Mlx5 => f.write_str("mlx5"),
+            Personality::Worst { seed } => write!(f, "worst:{seed}"),
+        }
+    }
+}
+
+/// A text that names no [`Personality`]: `plain`, `rxe`, `mlx5`, `worst` (seed 0) and `worst:7` do.
+///
+/// ```
+/// use proverbs::loopback::{Personality, UnknownPersonality};
+/// let refused: Result<Personality, UnknownPersonality> = "mlx4".parse();
+/// assert_eq!(refused.unwrap_err().to_string(), "no personality is called `mlx4`: plain, rxe, mlx5, worst or worst:SEED");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPersonality(String);
+
+impl fmt::Display for UnknownPersonality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no personality is called `{}`: plain, rxe, mlx5, worst or worst:SEED", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPersonality {}
+
+impl FromStr for Personality {
+    type Err = UnknownPersonality;
+
+    fn from_str(text: &str) -> Result<Personality, UnknownPersonality> {
+        let unknown = || UnknownPersonality(text.to_owned());
+        Ok(match text {
+            "plain" => Personality::Plain,
+            "rxe" => Personality::Rxe,
+            "mlx5" => Personality::Mlx5,
+            "worst" => Personality::worst(0),
+            _ => {
+                let seed = text.strip_prefix("worst:").ok_or_else(unknown)?;
+                Personality::worst(seed.parse().map_err(|_| unknown())?)
+            }
+        })
+    }
+}
+
+/// How a completion is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Every field, zero where it means nothing.
+    Plain,
+    /// As `Plain`; the completion of a send with immediate says that it has one, and that of any receive that it has a
+    /// GRH.
+    Rxe,
+    /// What a provider writes that parses hardware's entries: nothing that it does not know.
+    Mlx5,
+    /// What ibv_poll_cq(3) says is valid, and nothing else.
+    Promised,
+}
+
+/// A personality at work.
+pub(super) struct Habits {
+    personality: Personality,
+    dice: Pcg32,
+}
+
+impl Default for Habits {
+    fn default() -> Habits {
+        Habits::of(Personality::Plain)
+    }
+}
+
+impl Habits {
+    pub(super) fn of(personality: Personality) -> Habits {
+        let seed = match personality {
+            Personality::Worst { seed } => seed,
+            _ => 0,
+        };
+        Habits { personality, dice: Pcg32::seed_from_u64(seed) }
+    }
+
+    /// A number below `n`.
+    fn below(&mut self, n: u32) -> u32 {
+        ((u64::from(self.dice.next_u32()) * u64::from(n)) >> 32) as u32
+    }
+
+    /// What mlx5 does and the others do not.
+    fn as_mlx5(&mut self) -> bool {
+        match self.personality {
+            Personality::Plain | Personality::Rxe => false,
+            Personality::Mlx5 => true,
+            Personality::Worst { .. } => self.below(2) == 0,
+        }
+    }
+
+    /// How the next completion is written.
+    pub(super) fn fill(&mut self) -> Fill {
+        match self.personality {
+            Personality::Plain => Fill::Plain,
+            Personality::Rxe => Fill::Rxe,
+            Personality::Mlx5 => Fill::Mlx5,
+            Personality::Worst { .. } => {
+                [Fill::Plain, Fill::Rxe, Fill::Mlx5, Fill::Promised][self.below(4) as usize]
+            }
+        }
+    }
+
+    /// Whether a queue pair that is destroyed or reset takes its completions along that were not polled.
+    pub(super) fn takes_completions_along(&mut self) -> bool {
+        self.as_mlx5()
+    }
+
+    /// Whether a receive has its slot until its completion was polled, or only until the device is done with it.
+    pub(super) fn holds_slots_until_polled(&mut self) -> bool {
+        self.as_mlx5()
+    }
+
+    /// What a failed poll returns.
+    pub(super) fn poll_error(&mut self) -> i32 {
+        if self.as_mlx5() { -2 } else { -1 }
+    }
+
+    /// The 20 bytes in front of an IPv4 header, which mean nothing. Half of those that are not zero begin as an IPv6
+    /// header does.
+    pub(super) fn before_ipv4(&mut self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        if self.as_mlx5() {
+            self.dice.fill_bytes(&mut bytes);
+            if bytes[1] % 2 == 0 {
+                bytes[0] = 0x60 | bytes[0] & 0xf;
+            }
+        }
+        bytes
+    }
+}
