@@ -16,6 +16,7 @@ mod fuzz;
 mod load;
 mod machine_code;
 mod miri;
+mod mutants;
 mod overhead;
 mod package;
 mod paths;
@@ -65,6 +66,8 @@ enum Command {
     MachineCode(machine_code::Args),
     /// Hold the rule book against its proofs.
     Rules(rules::Args),
+    /// Change run-time logic, and see whether a test notices.
+    Mutants(mutants::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Ui(args) => ui::main(args),
         Command::MachineCode(args) => machine_code::main(args),
         Command::Rules(args) => rules::main(args),
+        Command::Mutants(args) => mutants::main(args),
         Command::WhatCDoes(args) => what_c_does::main(args),
         Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),

@@ -78,6 +78,13 @@ impl Cmd {
         Err(self.failed(&output))
     }
 
+    /// Runs silently; whether it worked, and what it wrote to stdout.
+    pub fn read_anyway(mut self) -> Result<(bool, String)> {
+        let output = self.inner.env("LC_ALL", "C.UTF-8").output();
+        let output = output.map_err(|error| self.not_started(&error))?;
+        Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
+
     /// As `read`, for text.
     pub fn read_text(self) -> Result<String> {
         let line = self.line();

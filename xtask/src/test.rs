@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::{
-    Outcome, anywhere, cargo, docs, load, machine_code, overhead, package, rules, simulate, ui,
+    Outcome, anywhere, cargo, docs, load, machine_code, mutants, overhead, package, rules,
+    simulate, ui,
 };
 
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ pub struct Args {
     device: Option<String>,
 }
 
-/// The parts, in the order in which they run.
+/// The parts, in the order in which they run (`mutants` only by name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// rustfmt, on every member.
@@ -47,6 +48,8 @@ enum Part {
     Ui,
     /// The rule book against its proofs, and the truth tables.
     Rules,
+    /// Whether a test notices when run-time logic is changed: a sample of 100.
+    Mutants,
     /// What the post paths are compiled to.
     MachineCode,
     /// Instructions against C, the profile that gates only.
@@ -151,6 +154,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             rules::check()?;
             cargo::run(&["test", "--test", "truth_table"])
         }
+        Part::Mutants => mutants::gate(),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
         Part::Miri => miri::run_both(),

@@ -1,0 +1,73 @@
+//! Changes after which nothing that anybody was promised is different, named one by one.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::find::Candidate;
+
+/// Names changes by content, so that code may move; and says why nobody can notice.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    pub file: String,
+    pub function: String,
+    /// The line where the change begins.
+    pub line: String,
+    pub change: String,
+    /// Which one, if the function has several such lines; without, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nth: Option<usize>,
+    /// Equivalent, or cost or words only.
+    #[serde(default)]
+    pub why: String,
+}
+
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct Entries {
+    #[serde(default)]
+    pub mutant: Vec<Entry>,
+}
+
+impl Entry {
+    pub fn of(candidate: &Candidate) -> Entry {
+        Entry {
+            file: candidate.file.clone(),
+            function: candidate.function.clone(),
+            line: candidate.before.clone(),
+            change: candidate.what.clone(),
+            nth: Some(candidate.nth),
+            why: String::new(),
+        }
+    }
+
+    pub fn is(&self, candidate: &Candidate) -> bool {
+        self.file == candidate.file
+            && self.function == candidate.function
+            && self.line == candidate.before
+            && self.change == candidate.what
+            && self.nth.is_none_or(|nth| nth == candidate.nth)
+    }
+}
+
+impl Entries {
+    pub fn read(path: &Path) -> Result<Entries> {
+        let text = fs::read_to_string(path).with_context(|| format!("no {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    pub fn find(&self, candidate: &Candidate) -> Option<&Entry> {
+        self.mutant.iter().find(|entry| entry.is(candidate))
+    }
+
+    /// Those that match nothing any more, or say no reason.
+    pub fn stale(&self, all: &[Candidate]) -> Vec<&Entry> {
+        let stale = |entry: &&Entry| {
+            entry.why.is_empty() || !all.iter().any(|candidate| entry.is(candidate))
+        };
+        self.mutant.iter().filter(stale).collect()
+    }
+}

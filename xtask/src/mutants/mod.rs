@@ -1,0 +1,234 @@
+//! `cargo xtask mutants`: does a test notice when run-time logic is changed?
+//!
+//! Mutants are drawn from all logic that runs: a comparison shifted, a statement deleted, a condition that is always
+//! true, SEND for RECEIVE. They all stand in one build, each behind a switch that a variable of the environment turns
+//! (`PROVERBS_MUTANT=17`). A first run without any notes which test reaches which, so for each only those run,
+//! fastest first, up to the first that fails. A test that sleeps for ever has noticed too.
+
+mod find;
+mod harmless;
+mod report;
+mod splice;
+mod suite;
+mod swaps;
+mod tree;
+mod watch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Result, bail, ensure};
+
+use crate::setup::{self, Group};
+use crate::{Outcome, paths};
+use find::{Candidate, candidates};
+use harmless::{Entries, Entry};
+use report::{Report, Verdict};
+use splice::Mutant;
+use suite::{SUITES, Suites};
+use tree::{Sources, Tree};
+use watch::Seen;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// What the sample is drawn with. Code that does not change keeps its place in the draw.
+    #[arg(long, default_value_t = GATE_SEED)]
+    seed: u64,
+    /// How many mutants; all of them is some thousands.
+    #[arg(long, default_value_t = GATE_SAMPLE)]
+    sample: usize,
+    /// Only in files whose path begins so: `src/cq`.
+    #[arg(long, value_name = "PATH")]
+    folder: Option<String>,
+    /// Instead of a sample, the mutants that a file names, as tests/mutants/harmless.toml does.
+    #[arg(long, value_name = "FILE")]
+    entries: Option<PathBuf>,
+    /// Fail if less than 95 of 100 are noticed, of those that are not harmless.
+    #[arg(long)]
+    gate: bool,
+    /// Write tests/mutants/RESULTS.md.
+    #[arg(long)]
+    record: bool,
+}
+
+const GATE_SEED: u64 = 12;
+const GATE_SAMPLE: usize = 100;
+/// Of 100 that are not harmless.
+const NOTICED_AT_LEAST: usize = 95;
+/// The changes that nobody can notice.
+const HARMLESS: &str = "tests/mutants/harmless.toml";
+
+/// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code in examples.
+const NOT_LOGIC: [&str; 4] = ["src/loopback/", "src/sys/bindings/", "src/guide/", "src/bench.rs"];
+/// Nothing native reaches these: rdma_cm needs a kernel's device.
+const GUEST_ONLY: [&str; 2] = ["src/cm/", "src/sys/cm/"];
+
+pub fn main(args: Args) -> Outcome {
+    let report = run(&args)?;
+    report.print();
+    if args.record {
+        fs::write(
+            paths::workspace().join("tests/mutants/RESULTS.md"),
+            report.page(&args.command())?,
+        )?;
+    }
+    if args.gate && !report.reaches(NOTICED_AT_LEAST) {
+        bail!("less than {NOTICED_AT_LEAST} of 100 mutants were noticed");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `cargo xtask test` runs.
+pub fn gate() -> Result<()> {
+    let (folder, entries) = (None, None);
+    let (seed, sample) = (GATE_SEED, GATE_SAMPLE);
+    main(Args { seed, sample, folder, entries, gate: true, record: false }).map(drop)
+}
+
+impl Args {
+    fn command(&self) -> String {
+        let mut text = format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample);
+        if let Some(folder) = &self.folder {
+            text += &format!(" --folder {folder}");
+        }
+        text + " --record"
+    }
+}
+
+fn run(args: &Args) -> Result<Report> {
+    setup::ensure(&[Group::Build])?;
+    let root = paths::workspace();
+    let sources = sources(&root)?;
+    let mut all = Vec::new();
+    for (file, text) in sources.iter().filter(|(file, _)| has_logic(file)) {
+        all.extend(candidates(file, text)?);
+    }
+    let harmless = Entries::read(&root.join(HARMLESS))?;
+    if let Some(stale) = harmless.stale(&all).first() {
+        bail!("{HARMLESS} names what is not there, or no reason: {stale:?}");
+    }
+    let total = all.len();
+    let (drawn, harmless) = match &args.entries {
+        Some(path) => {
+            let wanted = Entries::read(path)?;
+            all.retain(|candidate| wanted.find(candidate).is_some());
+            (all, Entries::default())
+        }
+        None => (order(all, args), harmless),
+    };
+    eprintln!("{total} places and ways to change the logic");
+    let tree = Tree::new(&root)?;
+    let wanted = if args.entries.is_some() { drawn.len() } else { args.sample };
+    // A few more than were asked for: those that do not compile are nobody's.
+    let (mut report, mut mutants) = (Report::default(), Vec::new());
+    let drawn: Vec<Candidate> = drawn.into_iter().take(wanted + 2 + wanted / 25).collect();
+    for candidate in &drawn {
+        if harmless.find(candidate).is_none() {
+            mutants.push(Mutant { id: mutants.len() as u32 + 1, at: candidate.clone() });
+        }
+    }
+    let build = tree.build(&sources, &mut mutants, &SUITES)?;
+    for mutant in &build.dropped {
+        let Candidate { file, line, what, .. } = &mutant.at;
+        eprintln!("does not compile: {file}:{line} {what}");
+    }
+    let kept = |one: &&Candidate| !build.dropped.iter().any(|out| Entry::of(&out.at).is(one));
+    let sample: Vec<&Candidate> = drawn.iter().filter(kept).take(wanted).collect();
+    mutants.retain(|mutant| sample.iter().any(|one| Entry::of(one).is(&mutant.at)));
+    for candidate in sample {
+        if let Some(entry) = harmless.find(candidate) {
+            report.add(candidate, &sources, Verdict::Harmless(entry.why.clone()));
+        }
+    }
+    let suites = Suites::trace(&build.executables)?;
+    for (mutant, verdict) in judge(&suites, &mutants)? {
+        report.add(&mutant.at, &sources, verdict);
+    }
+    report.leave(&paths::below_target("mutants")?.join("unnoticed.toml"))?;
+    Ok(report)
+}
+
+/// Two at a time: what a mutant does to the tests that reach it.
+fn judge<'m>(suites: &Suites, mutants: &'m [Mutant]) -> Result<Vec<(&'m Mutant, Verdict)>> {
+    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || -> Result<()> {
+        while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let verdict = verdict(suites, mutant)?;
+            let mut verdicts = verdicts.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+            verdicts.push((mutant, verdict));
+            let (done, unnoticed) =
+                (verdicts.len(), verdicts.iter().filter(|(_, v)| v.is_unnoticed()).count());
+            if done % 50 == 0 || done == mutants.len() {
+                eprintln!("{done} of {} run, {unnoticed} not noticed", mutants.len());
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let this = work();
+        let other = other.join().unwrap_or_else(|_| bail!("a thread panicked"));
+        this.and(other)
+    })?;
+    verdicts.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))
+}
+
+fn verdict(suites: &Suites, mutant: &Mutant) -> Result<Verdict> {
+    let chunks = suites.reaching(mutant.id);
+    if chunks.is_empty() {
+        return Ok(Verdict::NotReached);
+    }
+    for chunk in &chunks {
+        match watch::run(chunk, mutant.id)? {
+            Seen::Passed => {}
+            Seen::Failed(by) => return Ok(Verdict::Noticed(by)),
+            Seen::Hung(by) => return Ok(Verdict::Noticed(format!("no end: {by}"))),
+        }
+    }
+    Ok(Verdict::NotNoticed)
+}
+
+/// All sources of the crate.
+fn sources(root: &Path) -> Result<Sources> {
+    let (mut sources, mut folders) = (Sources::new(), vec![root.join("src")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
+                sources.insert(name, fs::read_to_string(&path)?);
+            }
+        }
+    }
+    ensure!(!sources.is_empty(), "no sources below {}", root.display());
+    Ok(sources)
+}
+
+fn has_logic(file: &str) -> bool {
+    let tests = file.ends_with("tests.rs") || file.contains("/tests/") || !file.ends_with(".rs");
+    let outside = NOT_LOGIC.iter().chain(&GUEST_ONLY).any(|path| file.starts_with(path));
+    !tests && !outside
+}
+
+/// In the order of a number that the seed and the content of each give, so that an edit moves nothing else.
+fn order(mut all: Vec<Candidate>, args: &Args) -> Vec<Candidate> {
+    if let Some(folder) = &args.folder {
+        all.retain(|candidate| candidate.file.starts_with(folder.as_str()));
+    }
+    all.sort_by_cached_key(|one| {
+        let name = format!("{} {:?} {}", args.seed, Entry::of(one), one.nth);
+        // FNV-1a, and then the finish of MurmurHash3, as its upper bits are poor.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in name.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash ^ (hash >> 33)
+    });
+    all
+}

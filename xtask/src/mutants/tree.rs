@@ -1,0 +1,186 @@
+//! A copy of the crate with all drawn mutants in it, built once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::splice::{Mutant, Spliced, splice};
+use crate::progress::Step;
+use crate::test::FEATURES;
+use crate::{cargo, paths};
+
+/// The crate's files, by their path from the root.
+pub type Sources = BTreeMap<String, String>;
+
+/// By target name.
+pub type Executables = Vec<(String, PathBuf)>;
+
+/// Everything that a build of the tests reads, besides the sources and the manifest.
+const ALONGSIDE: [&str; 6] =
+    ["macros", "probe", "tests", "benches/machine_code.rs", "examples", "README.md"];
+
+pub struct Tree {
+    dir: PathBuf,
+}
+
+impl Tree {
+    /// The project may be edited from here on. What did not change keeps its time, and is not built again.
+    pub fn new(root: &Path) -> Result<Tree> {
+        let dir = paths::below_target("mutants")?.join("logic");
+        for name in ALONGSIDE {
+            refresh(&root.join(name), &dir.join(name))?;
+        }
+        refresh(&root.join("Cargo.lock"), &dir.join("Cargo.lock"))?;
+        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+        let line = manifest.lines().find(|line| line.starts_with("members = "));
+        let line = line.context("the workspace lists its members in a line")?;
+        let mut manifest = manifest.replace(line, "members = [\".\", \"macros\"]");
+        // Nobody debugs it, and it is a quarter of the time.
+        manifest.push_str("\n[profile.dev.package.proverbs]\ndebug = 0\n");
+        write(&dir.join("Cargo.toml"), manifest.as_bytes())?;
+        Ok(Tree { dir })
+    }
+
+    /// Builds the suites with these mutants. Those that do not compile are left out and come back.
+    pub fn build(
+        &self,
+        sources: &Sources,
+        mutants: &mut Vec<Mutant>,
+        suites: &[&str],
+    ) -> Result<Build> {
+        let step = Step::start(format!("Building the suites with {} mutants", mutants.len()));
+        let mut dropped = Vec::new();
+        loop {
+            let places = self.splice(sources, mutants)?;
+            match self.cargo(&places, suites)? {
+                Ok(executables) => {
+                    step.done("Built the suites");
+                    return Ok(Build { executables, dropped });
+                }
+                Err(bad) => {
+                    let (out, rest) = mutants.drain(..).partition(|m| bad.contains(&m.id));
+                    *mutants = rest;
+                    dropped.extend::<Vec<Mutant>>(out);
+                }
+            }
+        }
+    }
+
+    fn splice(&self, sources: &Sources, mutants: &[Mutant]) -> Result<BTreeMap<String, Spliced>> {
+        let most = mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0);
+        let mut places = BTreeMap::new();
+        for (file, text) in sources {
+            let here: Vec<&Mutant> = mutants.iter().filter(|m| m.at.file == *file).collect();
+            let mut spliced = splice(text, &here);
+            if file == "src/lib.rs" {
+                ensure!(here.is_empty(), "there is logic in src/lib.rs, whose offsets are moved");
+                spliced.text.insert_str(0, LIB);
+                spliced
+                    .text
+                    .push_str("\nmod mutant_switch;\npub(crate) use mutant_switch::mutant;\n");
+            }
+            write(&self.dir.join(file), spliced.text.as_bytes())?;
+            places.insert(file.clone(), spliced);
+        }
+        let switch = include_str!("switch.in").replace("COUNT]", &format!("{}]", most + 1));
+        write(&self.dir.join("src/mutant_switch.rs"), switch.as_bytes())?;
+        Ok(places)
+    }
+
+    /// The executables, or the mutants that do not compile.
+    fn cargo(
+        &self,
+        places: &BTreeMap<String, Spliced>,
+        suites: &[&str],
+    ) -> Result<std::result::Result<Executables, BTreeSet<u32>>> {
+        let mut args = vec!["test", "--no-run", "--quiet", "--features", FEATURES, "--lib"];
+        args.extend(
+            suites.iter().filter(|name| **name != "lib").flat_map(|name| ["--test", *name]),
+        );
+        args.push("--message-format=json");
+        let (built, text) = cargo::cargo(&args)?
+            .current_dir(&self.dir)
+            // Dependencies are the same as those of the other tests.
+            .env("CARGO_TARGET_DIR", paths::target()?)
+            .read_anyway()?;
+        let (mut executables, mut bad, mut told) = (Vec::new(), BTreeSet::new(), String::new());
+        for line in text.lines() {
+            let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+            let name = message["target"]["name"].as_str();
+            if let (Some(path), Some(name)) = (message["executable"].as_str(), name) {
+                executables.push((name.to_owned(), PathBuf::from(path)));
+            }
+            if message["message"]["level"] == "error" {
+                bad.extend(blamed(&message["message"], places));
+                told.push_str(message["message"]["rendered"].as_str().unwrap_or_default());
+            }
+        }
+        if built {
+            return Ok(Ok(executables));
+        }
+        if bad.is_empty() {
+            bail!("the copy in {} does not compile:\n{told}", self.dir.display());
+        }
+        Ok(Err(bad))
+    }
+}
+
+/// What a build gave.
+pub struct Build {
+    pub executables: Executables,
+    /// Those that do not compile.
+    pub dropped: Vec<Mutant>,
+}
+
+const LIB: &str =
+    "#![allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic)]\n";
+
+/// The mutants that an error is about: the innermost around a place that it names, or else those within.
+fn blamed(message: &Value, places: &BTreeMap<String, Spliced>) -> BTreeSet<u32> {
+    let (mut around, mut within) = (BTreeSet::new(), BTreeSet::new());
+    for span in message["spans"].as_array().into_iter().flatten() {
+        let at = |key: &str| span[key].as_u64().unwrap_or(0) as usize;
+        let (begin, end) = (at("byte_start"), at("byte_end"));
+        let file = span["file_name"].as_str().unwrap_or_default();
+        let Some(spliced) = places.get(file) else { continue };
+        let innermost = spliced.places.iter().filter(|(_, p)| p.start <= begin && end <= p.end);
+        around.extend(innermost.min_by_key(|(_, p)| p.len()).map(|(id, _)| *id));
+        let inside = spliced.places.iter().filter(|(_, p)| begin <= p.start && p.end <= end);
+        within.extend(inside.map(|(id, _)| *id));
+    }
+    if around.is_empty() { within } else { around }
+}
+
+/// Makes `to` what `from` is, and touches nothing that is so already.
+fn refresh(from: &Path, to: &Path) -> Result<()> {
+    if from.is_file() {
+        return write(to, &fs::read(from)?);
+    }
+    fs::create_dir_all(to)?;
+    let names = |dir: &Path| -> Result<BTreeSet<_>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    let wanted = names(from)?;
+    for name in names(to)?.difference(&wanted) {
+        let path = to.join(name);
+        if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+    }
+    for name in wanted.iter().filter(|name| *name != "target") {
+        refresh(&from.join(name), &to.join(name))?;
+    }
+    Ok(())
+}
+
+/// Writes a file unless it has these contents.
+fn write(path: &Path, contents: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|there| there == contents) {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
+}
