@@ -22,7 +22,7 @@ mod hijack {
         fn slot<A>(&self, _: A) -> [u64; 18] {
             panic!("hijacked")
         }
-        fn emit<A, B, C>(&self, _: A, _: B, _: C, _: *mut u8) -> Stolen {
+        fn emit<A, B, C, D>(&self, _: A, _: B, _: C, _: D, _: *mut u8) -> Stolen {
             Stolen { entry: None }
         }
         fn post<A, B, C>(&self, _: A, _: B, _: C) {}

@@ -13,6 +13,7 @@ mod docs;
 mod field;
 mod figures;
 mod fuzz;
+mod holes;
 mod load;
 mod machine_code;
 mod miri;
@@ -68,6 +69,8 @@ enum Command {
     Rules(rules::Args),
     /// Change run-time logic, and see whether a test notices.
     Mutants(mutants::Args),
+    /// Bring each hole that was ever found back, and see that something notices.
+    Holes(holes::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::MachineCode(args) => machine_code::main(args),
         Command::Rules(args) => rules::main(args),
         Command::Mutants(args) => mutants::main(args),
+        Command::Holes(args) => holes::main(args),
         Command::WhatCDoes(args) => what_c_does::main(args),
         Command::TwoHosts(args) => two_hosts::main(args),
         Command::Overhead(args) => overhead::main(args),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::sanitize::FORGETTING;
+use crate::sh::Cmd;
 use crate::{Outcome, cargo, setup};
 
 #[derive(clap::Args)]
@@ -31,7 +32,7 @@ impl Model {
     /// that is open to the fabric is touched by words and by bytes, always atomically, which Miri's store
     /// buffers cannot follow: hence no weak memory. Tests forget things on purpose, and what is stranded
     /// with a queue that was not drained stays in flight: hence leaks are let pass, but where nothing is forgotten.
-    fn flags(self, leaks: bool) -> String {
+    pub fn flags(self, leaks: bool) -> String {
         let mut flags =
             "-Zmiri-permissive-provenance -Zmiri-disable-weak-memory-emulation".to_owned();
         if !leaks {
@@ -95,14 +96,17 @@ fn leaks(model: Model, filter: Option<&str>) -> Result<()> {
     miri(model, &suite, true)
 }
 
-fn miri(model: Model, args: &[&str], leaks: bool) -> Result<()> {
+/// `cargo +nightly miri ...` with these flags.
+pub fn on(cmd: Cmd, flags: &str) -> Cmd {
     // With `cargo xtask`, cargo names its own toolchain to us; Miri needs the other.
-    let cmd = cargo::cargo(args)?
-        .env("MIRIFLAGS", model.flags(leaks))
+    cmd.env("MIRIFLAGS", flags)
         .without("RUSTUP_TOOLCHAIN")
         .without("CARGO")
-        .hint("rustup component add --toolchain nightly miri rust-src");
-    match cmd.stream()? {
+        .hint("rustup component add --toolchain nightly miri rust-src")
+}
+
+fn miri(model: Model, args: &[&str], leaks: bool) -> Result<()> {
+    match on(cargo::cargo(args)?, &model.flags(leaks)).stream()? {
         0 => Ok(()),
         code => bail!("Miri found something, or did not run: code {code} ({model:?})"),
     }

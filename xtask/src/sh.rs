@@ -91,6 +91,17 @@ impl Cmd {
         String::from_utf8(self.read()?).with_context(|| format!("output of `{line}`"))
     }
 
+    /// Runs silently; its exit code (128 + n for signal n), and what it said.
+    pub fn capture(mut self) -> Result<(i32, String)> {
+        use std::os::unix::process::ExitStatusExt;
+        let output = self.inner.output().map_err(|error| self.not_started(&error))?;
+        let code = output.status.code();
+        let code = code.unwrap_or_else(|| 128 + output.status.signal().unwrap_or_default());
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        Ok((code, text))
+    }
+
     /// Runs silently; whether it worked.
     pub fn succeeds(mut self) -> bool {
         self.inner.output().is_ok_and(|output| output.status.success())

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::{
-    Outcome, anywhere, cargo, docs, load, machine_code, mutants, overhead, package, rules,
+    Outcome, anywhere, cargo, docs, holes, load, machine_code, mutants, overhead, package, rules,
     simulate, ui,
 };
 
@@ -50,6 +50,10 @@ enum Part {
     Rules,
     /// Whether a test notices when run-time logic is changed: a sample of 100.
     Mutants,
+    /// A tenth of the book of holes, chosen by the commit: each is brought back, and something notices.
+    Holes,
+    /// The whole book of holes.
+    AllHoles,
     /// What the post paths are compiled to.
     MachineCode,
     /// Instructions against C, the profile that gates only.
@@ -67,7 +71,7 @@ enum Part {
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 15] = [
+const ALL: [Part; 16] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
@@ -79,6 +83,7 @@ const ALL: [Part; 15] = [
     Part::Anywhere,
     Part::Ui,
     Part::Rules,
+    Part::Holes,
     Part::MachineCode,
     Part::Overhead,
     Part::Miri,
@@ -155,6 +160,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&["test", "--test", "truth_table"])
         }
         Part::Mutants => mutants::gate(),
+        Part::Holes => holes::tenth(),
+        Part::AllHoles => holes::all(),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
         Part::Miri => miri::run_both(),

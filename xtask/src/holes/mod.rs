@@ -1,0 +1,202 @@
+//! `cargo xtask holes`: each hole that was ever found is brought back, and something notices.
+//!
+//! A hole is a patch in `tests/holes`: the smallest change that opens it again, and above it, in lines that
+//! begin with `#`, what it is, how it was found, and what notices it. The project is copied, the patch applied, and that is run:
+//! it must fail. A hole that makes the crate not compile is not one any more, and a patch that does not apply is out of date:
+//! both are failures of the book.
+
+mod hole;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::sh::{Cmd, tail};
+use crate::{Outcome, paths, setup};
+use hole::{By, Hole, Kind, Under};
+use tree::{Seen, Tree};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these, by the names of their files: `U1`, or `U1a`. Without, all of them.
+    ids: Vec<String>,
+    /// A tenth of the book: its number (0 to 9), or a commit, whose hash chooses it.
+    #[arg(long, value_name = "N|HASH")]
+    tenth: Option<String>,
+    /// Do not first see that what notices passes on the crate as it is.
+    #[arg(long)]
+    no_baseline: bool,
+    /// Say what is in the book, and run nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Which tenth, of how many.
+const TENTHS: usize = 10;
+
+pub fn main(args: Args) -> Outcome {
+    let mut holes = book()?;
+    if !args.ids.is_empty() {
+        let asked = |hole: &Hole| args.ids.iter().any(|id| hole.is(id));
+        let unknown = args.ids.iter().find(|id| !holes.iter().any(|hole| hole.is(id)));
+        ensure!(unknown.is_none(), "no hole {unknown:?} in the book; `--list` says what is");
+        holes.retain(asked);
+    }
+    if let Some(tenth) = &args.tenth {
+        holes = only_tenth(holes, which(tenth)?);
+    }
+    if args.list {
+        for hole in &holes {
+            let lines: Vec<String> = hole.notices.iter().map(hole::Run::line).collect();
+            println!("{:<8} {} [{}]", hole.id, hole.what, lines.join("; "));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    run(&holes, !args.no_baseline)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every hole.
+pub fn all() -> Result<()> {
+    run(&book()?, true)
+}
+
+/// A tenth of them, which the commit chooses. (That what notices passes is seen by the other parts of the test.)
+pub fn tenth() -> Result<()> {
+    let git = Cmd::new("git").args(["rev-parse", "HEAD"]).current_dir(paths::workspace());
+    let hash = git.read_text()?;
+    run(&only_tenth(book()?, which(hash.trim())?), false)
+}
+
+fn book() -> Result<Vec<Hole>> {
+    hole::all(&paths::workspace().join("tests/holes"))
+}
+
+fn which(tenth: &str) -> Result<usize> {
+    let digits = tenth.get(..tenth.len().min(8)).unwrap_or_default();
+    let number = usize::from_str_radix(digits, if tenth.len() == 1 { 10 } else { 16 });
+    Ok(number.with_context(|| format!("`{tenth}` is no number and no hash"))? % TENTHS)
+}
+
+fn only_tenth(holes: Vec<Hole>, which: usize) -> Vec<Hole> {
+    eprintln!("tenth {which} of the book");
+    let of_it = holes.into_iter().enumerate().filter(|(i, _)| i % TENTHS == which);
+    of_it.map(|(_, hole)| hole).collect()
+}
+
+fn run(holes: &[Hole], baseline: bool) -> Result<()> {
+    setup::ensure(&[setup::Group::Build])?;
+    if holes.iter().flat_map(|hole| &hole.notices).any(|run| run.under != Under::Native) {
+        setup::nightly()?;
+    }
+    let tree = Tree::new()?;
+    if baseline {
+        see_that_all_passes(&tree, holes)?;
+    }
+    let (mut noticed, mut safe, mut by_programs) = (0, 0, 0);
+    for (i, hole) in holes.iter().enumerate() {
+        let start = Instant::now();
+        tree.apply(hole, false)?;
+        let seen = see(&tree, hole);
+        tree.apply(hole, true)?;
+        let Noticed { tests, programs } = seen?;
+        let seconds = start.elapsed().as_secs_f64();
+        let (at, of, id) = (i + 1, holes.len(), &hole.id);
+        match &tests {
+            Ok(()) => println!("{at}/{of} {id}: noticed ({seconds:.1} s) | {}", hole.what),
+            Err(why) => println!("{at}/{of} {id}: NOT noticed, {why} | {}", hole.what),
+        }
+        if programs == Some(false) {
+            println!("{at}/{of} {id}: NOT noticed by the generated programs as the book says");
+        }
+        noticed += (tests.is_ok() && programs != Some(false)) as usize;
+        safe += (hole.kind == Kind::Safe) as usize;
+        by_programs += (hole.kind == Kind::Safe && programs == Some(true)) as usize;
+    }
+    println!("of {safe} holes of safe code, a generated program noticed {by_programs}");
+    println!("{} holes, {noticed} noticed", holes.len());
+    ensure!(noticed == holes.len(), "{} holes were not noticed", holes.len() - noticed);
+    Ok(())
+}
+
+struct Noticed {
+    /// Why not, if not.
+    tests: Result<(), String>,
+    /// Whether the generated programs do, of which the book says so.
+    programs: Option<bool>,
+}
+
+/// The hole is open: what notices?
+fn see(tree: &Tree, hole: &Hole) -> Result<Noticed> {
+    if let Seen::NotBuilt(text) = tree.crate_builds()? {
+        return Ok(Noticed { tests: Err(not_built("the crate", &text)), programs: None });
+    }
+    let mut tests = Ok(());
+    for run in &hole.notices {
+        let why = match (tree.run(run, hole.by)?, hole.by) {
+            (Seen::Failed, By::Failure | By::Hang) => continue,
+            (Seen::TimedOut, By::Hang) => continue,
+            (Seen::NotBuilt(_), By::Build) => continue,
+            (Seen::NotBuilt(text), _) => not_built("the test", &text),
+            (Seen::TimedOut, _) => {
+                "it did not end, and the book does not say that it hangs".to_owned()
+            }
+            (Seen::Failed, By::Build) => "it failed, though it compiles".to_owned(),
+            (Seen::Passed, _) => "it passed".to_owned(),
+        };
+        tests = Err(format!("`{}`: {why}", run.line()));
+        break;
+    }
+    let programs = match &hole.programs {
+        None => None,
+        Some(args) => Some(matches!(tree.programs(args)?, Seen::Failed)),
+    };
+    Ok(Noticed { tests, programs })
+}
+
+fn not_built(what: &str, text: &str) -> String {
+    format!("{what} does not compile:\n{}\n", tail(text, 20))
+}
+
+/// What notices must pass while no hole is open, or it would notice anything.
+fn see_that_all_passes(tree: &Tree, holes: &[Hole]) -> Result<()> {
+    let runs: BTreeSet<_> = holes.iter().flat_map(|hole| &hole.notices).collect();
+    for run in runs {
+        eprintln!("passes as it is? {}", run.line());
+        match tree.run(run, By::Failure)? {
+            Seen::Passed => {}
+            Seen::NotBuilt(text) => {
+                bail!("`{}` does not compile:\n{}", run.line(), tail(&text, 40))
+            }
+            _ => bail!("`{}` does not pass on the crate as it is", run.line()),
+        }
+    }
+    for args in holes.iter().filter_map(|hole| hole.programs.as_ref()).collect::<BTreeSet<_>>() {
+        let passes = matches!(tree.programs(args)?, Seen::Passed);
+        ensure!(passes, "the generated programs `{args}` do not pass on the crate as it is");
+    }
+    Ok(())
+}
+
+impl Hole {
+    /// Whether `id` is its name, or that without the letter behind it.
+    fn is(&self, id: &str) -> bool {
+        let rest = self.id.strip_prefix(id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.chars().all(|c| c.is_ascii_lowercase()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::which;
+
+    #[test]
+    fn a_tenth_is_a_digit_or_a_hash() {
+        assert_eq!(which("7").unwrap(), 7);
+        assert_eq!(which("0000000b0000000000000000000000000000000f").unwrap(), 1);
+        assert!(which("main").is_err());
+    }
+}
