@@ -46,7 +46,8 @@ pub(super) struct Ah {
 impl State {
     /// The checks of an address vector: global, our port, a populated source GID, a destination.
     pub(super) fn check_address(&self, device: u32, address: &Address) -> Verb {
-        if !address.is_global || address.port != 1 || address.dgid == EMPTY {
+        let fits = address.sl <= 15 && address.flow_label < 1 << 20;
+        if !address.is_global || address.port != 1 || address.dgid == EMPTY || !fits {
             return Err(libc::EINVAL);
         }
         self.source(device, address).map(drop)
@@ -76,6 +77,7 @@ impl State {
     }
 
     pub(super) fn destroy_ah(&mut self, ah: u32) -> Verb {
+        self.check_unused_address(ah);
         self.ahs.remove(&ah).map(drop).ok_or(libc::EINVAL)
     }
 }

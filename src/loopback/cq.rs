@@ -21,7 +21,7 @@ pub(super) struct Cq {
     /// A completion did not fit. From then on nothing is known about this queue.
     overrun: bool,
     /// Events taken from the channel and not acknowledged yet.
-    unacked: u32,
+    pub(super) unacked: u32,
     /// What a channel hands out.
     pub(super) object: Option<Event>,
 }
@@ -243,11 +243,5 @@ impl State {
         let queue = self.cqs.get_mut(&cq)?;
         queue.unacked += 1;
         queue.object
-    }
-
-    pub(super) fn ack(&mut self, cq: u32, events: u32) {
-        if let Some(queue) = self.cqs.get_mut(&cq) {
-            queue.unacked = queue.unacked.saturating_sub(events);
-        }
     }
 }

@@ -18,6 +18,7 @@ use super::personality::{Habits, Personality};
 use super::qp::{Phase, Qp};
 use super::script::{Injected, Script};
 use super::srq::Srq;
+use super::strict::Calls;
 use crate::sys::types::ibv_context;
 
 /// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach each other.
@@ -65,7 +66,7 @@ impl Fabric {
     /// ```
     pub fn with(personality: Personality) -> Fabric {
         let state = State { habits: Habits::of(personality), ..State::default() };
-        Fabric(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::default() }))
+        Fabric(Arc::new(Shared { state: Mutex::new(state), ..Shared::default() }))
     }
 
     /// Opens a new device on the fabric: "loop0", "loop1" and so on.
@@ -73,6 +74,11 @@ impl Fabric {
     /// The context lives until `LOOPBACK.close_device`.
     pub(crate) fn open(&self) -> NonNull<ibv_context> {
         super::entry::open(&self.0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0
     }
 
     /// From now on, what the script says goes wrong; `Script::default()` ends all faults but those that have
@@ -135,6 +141,7 @@ impl Drop for AtWork {
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    calls: Mutex<Calls>,
     /// Told whenever something was posted or done, for those blocked on a completion channel.
     changed: Condvar,
 }
@@ -143,6 +150,10 @@ impl Shared {
     /// No verb leaves the state half changed, so the state behind a poisoned lock is as good as any.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A post: the devices do not work before it has returned.

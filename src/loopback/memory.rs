@@ -119,6 +119,7 @@ impl State {
     }
 
     pub(super) fn dereg_mr(&mut self, mr: u32) -> Verb {
+        self.check_unused_memory(mr << 8 | LOCAL_TAG);
         self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
     }
 

@@ -25,6 +25,8 @@
 //! | completions of a queue pair that is destroyed or reset, and that nobody polled | stay | stay | go; shared receive queues have their slots back | either, for each completion queue |
 //! | a receive's slot is free again | when it is filled | when it is filled | when its completion is polled, or goes | either, for each receive |
 //! | the 20 bytes before an IPv4 header | zero | zero | anything, a 6 in front too | either |
+//! | an element of length 0 | has no bytes | has no bytes | has no bytes | that, or 2^31 bytes (R3.3) |
+//! | attributes that ibv_query_qp(3) was not asked for | right | right | right | right, or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
 //!
 //! | file | what |
@@ -35,6 +37,7 @@
 //! | `modify`, `attributes` | which transitions exist, and which values |
 //! | `personality` | what devices may do differently |
 //! | `script`, `faults` | what goes wrong, and what that does |
+//! | `strict` | what no correct crate does |
 //! | `engine`, `requester`, `responder`, `datagram` | the work |
 //! | `entry/` | the C boundary: pointers in, numbers on |
 //! | `control` | the control path's table |
@@ -59,6 +62,7 @@ mod responder;
 mod script;
 mod signal;
 mod srq;
+mod strict;
 mod wr;
 
 #[cfg(test)]

@@ -169,6 +169,20 @@ impl Habits {
         self.as_mlx5()
     }
 
+    fn is_worst(&self) -> bool {
+        matches!(self.personality, Personality::Worst { .. })
+    }
+
+    /// How many bytes an element of length 0 has (R3.3): some devices take it for 2^31.
+    pub(super) fn length_of_zero(&mut self) -> u32 {
+        if self.is_worst() && self.below(2) == 0 { 1 << 31 } else { 0 }
+    }
+
+    /// Whether a query puts something into the attributes that it was not asked for (ibv_query_qp(3)).
+    pub(super) fn litters(&mut self) -> bool {
+        self.is_worst() && self.below(2) == 0
+    }
+
     /// What a failed poll returns.
     pub(super) fn poll_error(&mut self) -> i32 {
         if self.as_mlx5() { -2 } else { -1 }

@@ -46,6 +46,10 @@ impl Srq {
         self.slots = self.slots.saturating_sub(1);
     }
 
+    pub(super) fn posted(&self) -> impl Iterator<Item = &Recv> {
+        self.queue.iter()
+    }
+
     pub(super) fn front(&self) -> Option<&Recv> {
         self.queue.front()
     }

@@ -91,3 +91,39 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
         rate_limit: 0,
     }
 }
+
+/// What was not asked for holds something that it cannot be.
+pub(super) fn litter(attr: &mut ibv_qp_attr, mask: u32) {
+    const WRONG: u8 = 0xb7;
+    let wrong = u32::from_ne_bytes([WRONG; 4]);
+    macro_rules! spoil {
+        ($($bit:ident $field:ident $wrong:expr;)*) => {$(
+            if mask & $bit == 0 {
+                attr.$field = $wrong;
+            }
+        )*};
+    }
+    spoil! {
+        STATE qp_state wrong;
+        CUR_STATE cur_qp_state wrong;
+        ACCESS qp_access_flags wrong;
+        PKEY pkey_index wrong as u16;
+        PORT port_num WRONG;
+        QKEY qkey wrong;
+        MTU path_mtu wrong;
+        TIMEOUT timeout WRONG;
+        RETRY retry_cnt WRONG;
+        RNR_RETRY rnr_retry WRONG;
+        RQ_PSN rq_psn wrong;
+        SQ_PSN sq_psn wrong;
+        MAX_RD max_rd_atomic WRONG;
+        MAX_DEST_RD max_dest_rd_atomic WRONG;
+        MIN_RNR min_rnr_timer WRONG;
+        DEST_QPN dest_qp_num wrong;
+    }
+    if mask & ibv_qp_attr_mask::IBV_QP_CAP.0 == 0 {
+        attr.cap.max_send_wr = wrong;
+        attr.cap.max_recv_wr = wrong;
+        attr.cap.max_inline_data = wrong;
+    }
+}

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use super::super::fabric::State;
+use super::super::strict::broken;
 use super::{Channel, Object, destroy, errno_of, hand_out, locate, same_context, verb};
 use crate::sys::control::Created;
 use crate::sys::types::*;
@@ -41,7 +42,10 @@ pub(in super::super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) 
 
 pub(in super::super) unsafe fn ack_cq_events(cq: *mut ibv_cq, events: u32) {
     // SAFETY: the caller's contract.
-    unsafe { verb(cq, |state, cq| state.ack(cq, events)) }
+    let acked = unsafe { verb(cq, |state, cq| state.ack(cq, events)) };
+    if acked.is_err() {
+        broken("events are acknowledged of a completion queue that is gone");
+    }
 }
 
 pub(in super::super) unsafe fn create_cq(

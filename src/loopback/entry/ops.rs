@@ -8,6 +8,7 @@ use super::super::cq::Arm;
 use super::super::fabric::State;
 use super::super::faults::Stop;
 use super::super::qp::Phase;
+use super::super::strict::{Call, broken};
 use super::{errno_of, locate, read_wr, write_wc};
 use crate::sys::types::*;
 use crate::wc::Direction;
@@ -61,7 +62,8 @@ unsafe fn post_list<W>(
     next: unsafe fn(*mut W) -> *mut W,
     mut accept: impl FnMut(*mut W, bool) -> Result<(), Stop>,
 ) -> c_int {
-    if bad_wr.is_null() {
+    if wr.is_null() || bad_wr.is_null() {
+        broken("a post without a list, or without a place for bad_wr");
         return libc::EINVAL;
     }
     let mut unknown = None;
@@ -110,8 +112,10 @@ unsafe extern "C" fn post_send(
 ) -> c_int {
     // SAFETY: the contract of `ibv_post_send`: a live QP.
     let (shared, number) = unsafe { locate(qp) };
+    let _begun = shared.begin(Call::Send, number);
     shared.post(|state| {
         let accept = |wr: *mut ibv_send_wr, may_fail: bool| {
+            let zero = state.habits.length_of_zero();
             let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
             if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
                 return Err(libc::EINVAL.into());
@@ -120,7 +124,7 @@ unsafe extern "C" fn post_send(
                 return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list, for this QP.
-            let send = unsafe { read_wr::send(wr, &queue.shape, qp) }?;
+            let send = unsafe { read_wr::send(wr, &queue.shape, qp, zero) }?;
             if may_fail {
                 state.post_fault(Some(number), Direction::Send)?;
             }
@@ -142,8 +146,10 @@ unsafe extern "C" fn post_recv(
 ) -> c_int {
     // SAFETY: the contract of `ibv_post_recv`: a live QP.
     let (shared, number) = unsafe { locate(qp) };
+    let _begun = shared.begin(Call::Receive, number);
     shared.post(|state| {
         let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
+            let zero = state.habits.length_of_zero();
             let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
             if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
                 return Err(libc::EINVAL.into());
@@ -152,7 +158,7 @@ unsafe extern "C" fn post_recv(
                 return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list.
-            let recv = unsafe { read_wr::recv(wr, queue.shape.max_recv_sge) }?;
+            let recv = unsafe { read_wr::recv(wr, queue.shape.max_recv_sge, zero) }?;
             if may_fail {
                 state.post_fault(Some(number), Direction::Receive)?;
             }
@@ -174,14 +180,16 @@ unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: the contract of `ibv_post_srq_recv`: a live SRQ.
     let (shared, number) = unsafe { locate(srq) };
+    let _begun = shared.begin(Call::ReceiveShared, number);
     shared.post(|state| {
         let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
+            let zero = state.habits.length_of_zero();
             let queue = state.srqs.get(&number).ok_or(libc::EINVAL)?;
             if !queue.has_room() {
                 return Err(libc::ENOMEM.into());
             }
             // SAFETY: a request of the list.
-            let recv = unsafe { read_wr::recv(wr, queue.max_sge) }?;
+            let recv = unsafe { read_wr::recv(wr, queue.max_sge, zero) }?;
             if may_fail {
                 state.post_fault(None, Direction::Receive)?;
             }
@@ -194,8 +202,13 @@ unsafe extern "C" fn post_srq_recv(
 }
 
 unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    if num_entries <= 0 || wc.is_null() {
+        broken("a poll for no completions, or without a place for them");
+        return 0;
+    }
     // SAFETY: the contract of `ibv_poll_cq`: a live CQ.
     let (shared, number) = unsafe { locate(cq) };
+    let _begun = shared.begin(Call::Poll, number);
     shared.poll(|state| {
         let mut polled = 0;
         while polled < num_entries {
@@ -216,6 +229,9 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
 }
 
 unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    if !(0..=1).contains(&solicited_only) {
+        broken("solicited_only is neither 0 nor 1");
+    }
     let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
     // SAFETY: the contract of `ibv_req_notify_cq`: a live CQ.
     let (shared, number) = unsafe { locate(cq) };

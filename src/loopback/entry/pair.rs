@@ -164,24 +164,29 @@ pub(in super::super) unsafe fn modify_qp(
     }
 }
 
-/// Writes all attributes, whatever the mask: C may too.
+/// Writes all attributes, whatever the mask: C may too. Those that the mask does not name may hold anything.
 pub(in super::super) unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
-    _mask: c_int,
+    mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     // SAFETY: the caller's contract.
     let (shared, number) = unsafe { locate(qp) };
     let found = shared.verb(|state| {
+        let litters = state.habits.litters();
         let qp = state.qps.get(&number)?;
-        Some((attr::write(qp), qp.shape))
+        let mut now = attr::write(qp);
+        if litters {
+            attr::litter(&mut now, mask as u32);
+        }
+        Some((now, qp.phase, qp.shape))
     });
-    let Some((now, shape)) = found else {
+    let Some((now, phase, shape)) = found else {
         return libc::EINVAL;
     };
     // SAFETY: a live QP.
-    unsafe { (*qp).state = now.qp_state };
+    unsafe { (*qp).state = phase.to_c() };
     // SAFETY: a live QP, whose parents are named as they were given.
     let object = unsafe { ptr::read(qp) };
     let created = ibv_qp_init_attr {

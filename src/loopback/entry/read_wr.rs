@@ -7,6 +7,7 @@ use std::{ptr, slice};
 
 use super::super::Verb;
 use super::super::faults::Doom;
+use super::super::limits;
 use super::super::qp::{Shape, Transport};
 use super::super::wr::{self, Op, Payload, Recv, Remote, Send, Sge};
 use super::{Object, same_context};
@@ -21,23 +22,28 @@ macro_rules! get {
     };
 }
 
-/// Reads a receive, and checks it as C does during the post.
+/// Reads a receive, and checks it as C does during the post. `zero` is what an element's length of 0 means.
 ///
 /// # Safety
 /// `wr` is a receive work request as its man page asks for.
-pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32) -> Verb<Recv> {
+pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Verb<Recv> {
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
     // SAFETY: the caller's contract.
-    let list = unsafe { list(sg_list, num_sge, max_sge) }?;
+    let list = unsafe { list(sg_list, num_sge, max_sge, zero) }?;
     Ok(Recv { wr_id: get!((*wr).wr_id), list })
 }
 
-/// Reads a send, and checks it as C does during the post. Inline data is copied.
+/// As `recv`, of a send. Inline data is copied.
 ///
 /// # Safety
 /// `wr` is a send work request for the transport of `shape`, as its man page asks for.
-pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp) -> Verb<Send> {
+pub(super) unsafe fn send(
+    wr: *const ibv_send_wr,
+    shape: &Shape,
+    qp: *mut ibv_qp,
+    zero: u32,
+) -> Verb<Send> {
     use ibv_wr_opcode::*;
     let opcode = get!((*wr).opcode);
     let flags = get!((*wr).send_flags);
@@ -60,7 +66,11 @@ pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp
             }
             // SAFETY: as above.
             let (_, ah) = unsafe { ibv_ah::locate(ah) };
-            Op::Datagram { ah, qpn: get!((*ud).remote_qpn), qkey: get!((*ud).remote_qkey) }
+            let qpn = get!((*ud).remote_qpn);
+            if qpn > limits::BITS_24 {
+                return Err(libc::EINVAL);
+            }
+            Op::Datagram { ah, qpn, qkey: get!((*ud).remote_qkey) }
         }
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM if connected => {
             Op::Write(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
@@ -79,6 +89,7 @@ pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp
         }
         _ => return Err(libc::EINVAL),
     };
+    check_flags(flags, &op, opcode, shape.transport)?;
     let imm = if matches!(opcode, IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM) {
         // SAFETY: the union is where its only two fields, both u32, are.
         let imm = unsafe { &raw const (*wr).imm_data_invalidated_rkey_union };
@@ -89,10 +100,13 @@ pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp
 
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
+    let is_inline = has(ibv_send_flags::IBV_SEND_INLINE);
+    // The processor copies inline data, for which 0 is 0.
+    let zero = if is_inline { 0 } else { zero };
     // SAFETY: the caller's contract.
-    let list = unsafe { list(sg_list, num_sge, shape.max_send_sge) }?;
-    let payload = if has(ibv_send_flags::IBV_SEND_INLINE) {
-        if op.fetches() || wr::length(&list) > u64::from(shape.max_inline) {
+    let list = unsafe { list(sg_list, num_sge, shape.max_send_sge, zero) }?;
+    let payload = if is_inline {
+        if wr::length(&list) > u64::from(shape.max_inline) {
             return Err(libc::EINVAL);
         }
         // SAFETY: the caller's contract: what an inline send names is readable during the post.
@@ -116,16 +130,35 @@ pub(super) unsafe fn send(wr: *const ibv_send_wr, shape: &Shape, qp: *mut ibv_qp
     })
 }
 
+/// Each flag is known, and means something to the opcode on the transport (ibv_post_send(3), R2.1, R2.5).
+fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Transport) -> Verb {
+    use ibv_send_flags as flag;
+    let fence = if transport == Transport::Rc { flag::IBV_SEND_FENCE.0 } else { 0 };
+    let solicits = matches!(op, Op::Send | Op::Datagram { .. })
+        || opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+    let solicited = if solicits { flag::IBV_SEND_SOLICITED.0 } else { 0 };
+    let inline = if op.fetches() { 0 } else { flag::IBV_SEND_INLINE.0 };
+    let legal = fence | solicited | inline | flag::IBV_SEND_SIGNALED.0;
+    if flags & !legal == 0 { Ok(()) } else { Err(libc::EINVAL) }
+}
+
 /// # Safety
 /// `sg_list` points to `num_sge` elements, if that is positive.
-unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32) -> Verb<Vec<Sge>> {
+unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32, zero: u32) -> Verb<Vec<Sge>> {
     let count = u32::try_from(num_sge).ok().filter(|&count| count <= max).ok_or(libc::EINVAL)?;
     if count == 0 {
         return Ok(Vec::new());
     }
+    if sg_list.is_null() {
+        return Err(libc::EINVAL);
+    }
     // SAFETY: the caller's contract; nobody writes to the list during the post.
     let list = unsafe { slice::from_raw_parts(sg_list, count as usize) };
-    Ok(list.iter().map(|sge| Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey }).collect())
+    let length = |length| if length == 0 { zero } else { length };
+    Ok(list
+        .iter()
+        .map(|sge| Sge { addr: sge.addr, length: length(sge.length), lkey: sge.lkey })
+        .collect())
 }
 
 /// Copies inline data. There is no region that it could be found in, so here, and only here, an address

@@ -13,6 +13,7 @@ mod personalities;
 mod posting;
 mod send_wr;
 mod states;
+mod strict;
 
 use std::mem::MaybeUninit;
 use std::ptr;

@@ -1,0 +1,107 @@
+//! What only a broken crate could do to a device.
+//!
+//! What a program may get wrong is answered with the errno that libibverbs' providers give. What is in this file no
+//! program can get wrong through the safe interface: it is said loudly where debug assertions are on, and else answered
+//! as libibverbs does.
+
+use std::collections::BTreeSet;
+
+use super::Verb;
+use super::fabric::{Shared, State};
+use super::wr::{Op, Payload, Recv, Send, Sge};
+
+/// Says that the caller of a verb broke its contract.
+#[cold]
+#[track_caller]
+pub(super) fn broken(contract: &str) {
+    if cfg!(debug_assertions) {
+        panic!("the loopback device was used as no correct program uses one: {contract}");
+    }
+}
+
+/// Verbs of the data path that belong to one caller at a time, as the crate's types have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Call {
+    Poll,
+    Send,
+    Receive,
+    ReceiveShared,
+}
+
+/// The calls that have begun and not ended, with the numbers of their objects.
+#[derive(Default)]
+pub(super) struct Calls(BTreeSet<(Call, u32)>);
+
+/// A call that has begun.
+pub(super) struct Begun<'a> {
+    shared: &'a Shared,
+    call: (Call, u32),
+}
+
+impl Shared {
+    /// Notes a call until it ends; another of the same kind on the same object must not begin meanwhile.
+    pub(super) fn begin(&self, call: Call, number: u32) -> Option<Begun<'_>> {
+        if !cfg!(debug_assertions) {
+            return None;
+        }
+        let call = (call, number);
+        if !self.calls().0.insert(call) {
+            broken("two calls of one object overlap");
+        }
+        Some(Begun { shared: self, call })
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.shared.calls().0.remove(&self.call);
+    }
+}
+
+fn names(list: &[Sge], lkey: u32) -> bool {
+    list.iter().any(|sge| sge.length > 0 && sge.lkey == lkey)
+}
+
+fn receives<'a>(mut all: impl Iterator<Item = &'a Recv>, lkey: u32) -> bool {
+    all.any(|recv| names(&recv.list, lkey))
+}
+
+impl Send {
+    fn names_memory(&self, lkey: u32) -> bool {
+        matches!(&self.payload, Payload::List(list) if names(list, lkey))
+    }
+
+    fn names_address(&self, number: u32) -> bool {
+        matches!(self.op, Op::Datagram { ah, .. } if ah == number)
+    }
+}
+
+impl State {
+    /// Memory that a work request names must stay (R6.10).
+    pub(super) fn check_unused_memory(&self, lkey: u32) {
+        let by_qps = self.qps.values().any(|qp| {
+            qp.sends.iter().any(|wr| wr.names_memory(lkey)) || receives(qp.recvs.iter(), lkey)
+        });
+        if by_qps || self.srqs.values().any(|srq| receives(srq.posted(), lkey)) {
+            broken("a region is deregistered that an outstanding work request names");
+        }
+    }
+
+    /// So must an address handle (R5.3).
+    pub(super) fn check_unused_address(&self, ah: u32) {
+        if self.qps.values().any(|qp| qp.sends.iter().any(|wr| wr.names_address(ah))) {
+            broken("an address handle is destroyed that an outstanding work request names");
+        }
+    }
+
+    /// Acknowledges `events` of a completion queue, which were taken and not acknowledged before.
+    pub(super) fn ack(&mut self, cq: u32, events: u32) -> Verb {
+        let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
+        let left = queue.unacked.checked_sub(events);
+        queue.unacked = left.unwrap_or(0);
+        if left.is_none() {
+            broken("an event is acknowledged that nobody took, or twice");
+        }
+        Ok(())
+    }
+}
