@@ -27,6 +27,7 @@ mod query;
 mod reads;
 mod refusals;
 mod reset;
+mod second_life;
 mod selective;
 mod sge;
 mod shared;

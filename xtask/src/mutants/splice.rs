@@ -15,7 +15,14 @@ pub struct Mutant {
 /// The text of a file, and which bytes of it each mutant takes.
 pub struct Spliced {
     pub text: String,
-    pub places: Vec<(u32, Range<usize>)>,
+    pub places: Vec<Place>,
+}
+
+/// Where a mutant is in the text with all of them.
+pub struct Place {
+    pub id: u32,
+    pub shape: Shape,
+    pub bytes: Range<usize>,
 }
 
 /// Puts mutants of one file into its text. Those that lie within another are part of what is there without it.
@@ -40,7 +47,8 @@ fn write(text: &str, range: Range<usize>, mut inside: &[&Mutant], out: &mut Spli
         out.text.push_str(&before);
         write(text, place.clone(), inner, out);
         out.text.push_str(&after);
-        out.places.push((mutant.id, begin..out.text.len()));
+        let (id, shape, bytes) = (mutant.id, mutant.at.shape, begin..out.text.len());
+        out.places.push(Place { id, shape, bytes });
         (at, inside) = (place.end, rest);
     }
     out.text.push_str(&text[at..range.end]);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::find::Shape;
 use super::splice::{Mutant, Spliced, splice};
 use crate::progress::Step;
 use crate::test::FEATURES;
@@ -138,20 +139,28 @@ pub struct Build {
 const LIB: &str =
     "#![allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic)]\n";
 
-/// The mutants that an error is about: the innermost around a place that it names, or else those within.
+/// The mutants that an error is about: the innermost around a place that it names, or else those within, or else the
+/// statements between such places, since what moves or drops a value far away is one.
 fn blamed(message: &Value, places: &BTreeMap<String, Spliced>) -> BTreeSet<u32> {
-    let (mut around, mut within) = (BTreeSet::new(), BTreeSet::new());
-    for span in message["spans"].as_array().into_iter().flatten() {
-        let at = |key: &str| span[key].as_u64().unwrap_or(0) as usize;
-        let (begin, end) = (at("byte_start"), at("byte_end"));
+    let (mut around, mut within, mut between) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let spans: Vec<&Value> = message["spans"].as_array().into_iter().flatten().collect();
+    let at = |span: &Value, key: &str| span[key].as_u64().unwrap_or(0) as usize;
+    let first = spans.iter().map(|span| at(span, "byte_start")).min().unwrap_or(0);
+    let last = spans.iter().map(|span| at(span, "byte_end")).max().unwrap_or(0);
+    for span in &spans {
+        let (begin, end) = (at(span, "byte_start"), at(span, "byte_end"));
         let file = span["file_name"].as_str().unwrap_or_default();
-        let Some(spliced) = places.get(file) else { continue };
-        let innermost = spliced.places.iter().filter(|(_, p)| p.start <= begin && end <= p.end);
-        around.extend(innermost.min_by_key(|(_, p)| p.len()).map(|(id, _)| *id));
-        let inside = spliced.places.iter().filter(|(_, p)| begin <= p.start && p.end <= end);
-        within.extend(inside.map(|(id, _)| *id));
+        let Some(Spliced { places, .. }) = places.get(file) else { continue };
+        let innermost = places.iter().filter(|p| p.bytes.start <= begin && end <= p.bytes.end);
+        around.extend(innermost.min_by_key(|p| p.bytes.len()).map(|p| p.id));
+        let inside = |begin: usize, end: usize| {
+            places.iter().filter(move |p| begin <= p.bytes.start && p.bytes.end <= end)
+        };
+        within.extend(inside(begin, end).map(|p| p.id));
+        let statements = inside(first, last).filter(|p| p.shape == Shape::Statement);
+        between.extend(statements.map(|p| p.id));
     }
-    if around.is_empty() { within } else { around }
+    [around, within, between].into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// Makes `to` what `from` is, and touches nothing that is so already.

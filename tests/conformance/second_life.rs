@@ -1,0 +1,344 @@
+//! Buffers bring something from their former life: a mark, a length, another queue. Whatever it is, they are looked at
+//! as if they were new, and each is in one place.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use proverbs::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+profile! { Gather { max_send_sge: 3, max_recv_sge: 3, entry: BufList } }
+
+/// With room that nobody has to look for.
+fn roomy() -> Pair<Rc> {
+    Pair::with(&Wish { depth: Depth { send: 32, recv: 32 }, cqe: 80, ..Wish::new() })
+}
+
+/// Sends them once, so that they were posted to the send queue of `a` last.
+fn sent_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
+    let n = bufs.len();
+    for buf in bufs {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(Send::new(buf)).unwrap();
+    }
+    let sent = poll(&p.dev, &mut p.ca, n).into_iter().map(|done| done.sent().entry.unwrap());
+    let sent = sent.collect();
+    poll(&p.dev, &mut p.cb, n);
+    sent
+}
+
+/// Fills them once, so that they were posted to the receive queue of `b` last.
+fn received_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
+    let n = bufs.len();
+    for buf in bufs {
+        p.b.post_recv(Recv::new(buf)).unwrap();
+        p.a.post_send(Send::inline(b"x")).unwrap();
+    }
+    let got = poll(&p.dev, &mut p.cb, n).into_iter().map(|done| done.received().entry.unwrap());
+    let got = got.collect();
+    poll(&p.dev, &mut p.ca, n);
+    got
+}
+
+fn take(pool: &Pool, n: usize) -> Vec<Buf> {
+    (0..n).map(|i| filled(pool, &[i as u8])).collect()
+}
+
+/// The queue pairs go, and nothing that the program holds comes back a second time.
+fn nothing_is_stranded(p: Pair<Rc, impl Profile<Entry = Buf>>, held: usize) {
+    let Pair { a, b, mut ca, mut cb, pool, .. } = p;
+    drop((a, b));
+    for cq in [&mut ca, &mut cb] {
+        assert_eq!((poll_empty(cq), pool.reclaim(cq)), (0, 0));
+    }
+    assert_eq!(pool.available() + held, pool.count());
+    // As many as there are can be taken, and no more.
+    let all: Vec<Buf> = std::iter::from_fn(|| pool.take()).collect();
+    assert_eq!(all.len() + held, pool.count());
+}
+
+#[test]
+fn what_an_interrupted_post_had_taken_comes_home_once() {
+    let stop = || -> Recv<Buf> { resume_unwind(Box::new("on purpose")) };
+    let stop_send = || -> WorkRequest<Send, Buf> { resume_unwind(Box::new("on purpose")) };
+    for life in 0..2 {
+        let mut p = roomy();
+        let bufs = take(&p.pool, 4);
+        let bufs = if life == 0 { bufs } else { sent_once(&mut p, bufs) };
+        let mut bufs = bufs.into_iter();
+        let mut next = || bufs.next().unwrap();
+        let post = || drop(post_send!(p.a, [Send::new(next()), Send::new(next()), stop_send()]));
+        assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
+        let bufs: Vec<Buf> = bufs.collect();
+        let bufs = if life == 0 { bufs } else { received_once(&mut p, bufs) };
+        let mut bufs = bufs.into_iter();
+        let mut next = || bufs.next().unwrap();
+        let post = || drop(post_recv!(p.b, [Recv::new(next()), Recv::new(next()), stop()]));
+        assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
+        assert_eq!((p.a.sends_outstanding(), p.b.recvs_outstanding()), (0, 0));
+        assert_eq!(p.pool.available(), p.pool.count());
+        nothing_is_stranded(p, 0);
+    }
+}
+
+#[test]
+fn what_a_dropped_list_had_taken_comes_home_once() {
+    for extends in [false, true] {
+        let mut p = roomy();
+        let bufs = take(&p.pool, 3);
+        let bufs = sent_once(&mut p, bufs);
+        let mut slots = SendSlots::<4>::new();
+        let mut list = p.a.send_list(&mut slots);
+        let mut wrs = bufs.into_iter().map(Send::new);
+        match extends {
+            true => list.extend(wrs).unwrap(),
+            false => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
+        }
+        drop(list);
+        let bufs = take(&p.pool, 3);
+        let bufs = received_once(&mut p, bufs);
+        let mut slots = RecvSlots::<4>::new();
+        let mut list = p.b.recv_list(&mut slots);
+        let mut wrs = bufs.into_iter().map(Recv::new);
+        match extends {
+            true => list.extend(wrs).unwrap(),
+            false => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
+        }
+        drop(list);
+        assert_eq!(p.pool.available(), p.pool.count());
+        nothing_is_stranded(p, 0);
+    }
+}
+
+#[test]
+fn what_a_ring_gave_back_is_the_programs() {
+    for way in 0..3 {
+        let mut p = Pair::<Rc, Ring>::new();
+        for _ in 0..3 {
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        }
+        let mut bufs = take(&p.pool, 3).into_iter().map(Send::new);
+        let mut slots = SendSlots::<4>::new();
+        let mut list = p.a.send_list(&mut slots);
+        match way {
+            0 => list.extend(bufs).unwrap(),
+            1 => bufs.try_for_each(|wr| list.push(wr)).unwrap(),
+            _ => {
+                list.push(bufs.next().unwrap()).unwrap();
+                list.extend(bufs).unwrap();
+            }
+        }
+        list.post().unwrap();
+        let mut held = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0).1;
+        assert_eq!(held.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
+        poll(&p.dev, &mut p.cb, 3);
+        nothing_is_stranded(p, held.len());
+        held[0].fill(b"still ours");
+    }
+}
+
+#[test]
+fn a_buffer_of_another_domain_among_those_that_are_known() {
+    for place in 0..4 {
+        let mut p = roomy();
+        let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
+        let bufs = take(&p.pool, 3);
+        let mut bufs = sent_once(&mut p, bufs);
+        bufs.insert(place, foreign.take().unwrap());
+        let mut slots = SendSlots::<8>::new();
+        let mut list = p.a.send_list(&mut slots);
+        let error = list.extend(bufs.into_iter().map(Send::new)).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, place));
+        assert_eq!((list.len(), error.into_rejected().count()), (place, 4 - place));
+        drop(list);
+
+        let bufs = take(&p.pool, 3);
+        let mut bufs = received_once(&mut p, bufs);
+        bufs.insert(place, foreign.take().unwrap());
+        let mut slots = RecvSlots::<8>::new();
+        let mut list = p.b.recv_list(&mut slots);
+        let error = list.extend(bufs.into_iter().map(Recv::new)).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, place));
+        assert_eq!((list.len(), error.into_rejected().count()), (place, 4 - place));
+        drop(list);
+
+        // In a chain, all come back.
+        let bufs = take(&p.pool, 2);
+        let mut bufs = received_once(&mut p, bufs);
+        bufs.insert(place % 3, foreign.take().unwrap());
+        let [one, two, three] = bufs.try_into().unwrap();
+        let wrs = [Recv::new(one), Recv::new(two), Recv::new(three)];
+        let [one, two, three] = wrs;
+        let error = post_recv!(p.b, [one, two, three]).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, 0));
+        assert_eq!(error.into_rejected().count(), 3);
+        assert_eq!((foreign.available(), p.pool.available()), (1, p.pool.count()));
+    }
+}
+
+#[test]
+fn receives_after_an_iterator_that_panicked_are_looked_at() {
+    for (next, known) in [(0, 0), (1, 0), (2, 0), (0, 2), (1, 2), (2, 2)] {
+        let mut p = roomy();
+        let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
+        let bufs = take(&p.pool, known);
+        let mut bufs: Vec<_> = received_once(&mut p, bufs).into_iter().map(Some).collect();
+        bufs.extend([foreign.take(), None]);
+        let mut slots = RecvSlots::<8>::new();
+        let mut list = p.b.recv_list(&mut slots);
+        // As many as it says, so that they are looked at behind the last.
+        let wrs = bufs.into_iter().map(|buf| match buf {
+            Some(buf) => Recv::new(buf),
+            None => resume_unwind(Box::new("on purpose")),
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(list.extend(wrs)))).is_err());
+        assert_eq!(list.len(), known + 1);
+        let good = || take(&p.pool, 2).into_iter().map(Recv::new);
+        let result = match next {
+            0 => list.post(),
+            1 => list.extend(good()),
+            // Of no known length.
+            _ => {
+                let mut good = good();
+                list.extend(std::iter::from_fn(move || good.next()))
+            }
+        };
+        assert_eq!(result.unwrap_err().kind(), PostErrorKind::PdMismatch);
+        assert_eq!(foreign.available(), 1);
+    }
+}
+
+#[test]
+fn a_buffer_that_became_empty_is_an_empty_message() {
+    let mut p = roomy();
+    for way in 0..4 {
+        let bufs = take(&p.pool, 3);
+        let mut bufs = sent_once(&mut p, bufs);
+        bufs[1].set_len(0);
+        for _ in 0..3 {
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        }
+        let mut slots = SendSlots::<4>::new();
+        let mut wrs = bufs.into_iter().map(Send::new);
+        match way {
+            0 => wrs.try_for_each(|wr| p.a.post_send(wr)).unwrap(),
+            1 => {
+                let mut next = || wrs.next().unwrap();
+                post_send!(p.a, [next(), next(), next()]).unwrap();
+            }
+            _ => {
+                let mut list = p.a.send_list(&mut slots);
+                match way {
+                    2 => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
+                    _ => list.extend(wrs).unwrap(),
+                }
+                list.post().unwrap();
+            }
+        }
+        let sent = poll(&p.dev, &mut p.ca, 3).into_iter();
+        assert_eq!(
+            sent.map(|done| done.sent().entry.unwrap().len()).collect::<Vec<_>>(),
+            [1, 0, 1]
+        );
+        let got = poll(&p.dev, &mut p.cb, 3).into_iter();
+        assert_eq!(
+            got.map(|done| done.received().data().to_vec()).collect::<Vec<_>>(),
+            [vec![0], vec![], vec![2]]
+        );
+    }
+}
+
+#[test]
+fn a_buffer_of_a_gather_list_that_became_empty_is_left_out() {
+    let mut p = Pair::<Rc, Gather>::new();
+    for empty in 0..3 {
+        let gather = |p: &mut Pair<Rc, Gather>, bufs: [Buf; 3]| {
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(Send::new(bufs)).unwrap();
+            let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+            let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+            let got: Vec<u8> = got.segments().flatten().copied().collect();
+            let bufs: Vec<Buf> = entry.collect();
+            (<[Buf; 3]>::try_from(bufs).unwrap(), got)
+        };
+        let bufs = [b"a", b"b", b"c"].map(|byte| filled(&p.pool, byte));
+        let (mut bufs, got) = gather(&mut p, bufs);
+        assert_eq!(got, b"abc");
+        bufs[empty].set_len(0);
+        let (_, got) = gather(&mut p, bufs);
+        let mut expected = b"abc".to_vec();
+        expected.remove(empty);
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn what_was_posted_again_by_extend_and_stranded_is_found() {
+    let mut p = roomy();
+    let bufs = take(&p.pool, 4);
+    let mut sends = sent_once(&mut p, bufs);
+    let bufs = take(&p.pool, 4);
+    let mut recvs = received_once(&mut p, bufs);
+    // One of each that is new.
+    sends.push(filled(&p.pool, b"new"));
+    recvs.push(poisoned(&p.pool));
+    let mut slots = RecvSlots::<8>::new();
+    let mut list = p.b.recv_list(&mut slots);
+    list.extend(recvs.into_iter().map(Recv::new)).unwrap();
+    list.post().unwrap();
+    let Pair { a, b, mut ca, mut cb, pool, .. } = p;
+    let (mut a, _) = (a.to_error().unwrap(), poll_empty(&mut ca));
+    let mut slots = SendSlots::<8>::new();
+    let mut list = a.send_list(&mut slots);
+    list.extend(sends.into_iter().map(Send::new)).unwrap();
+    list.post().unwrap();
+    assert_eq!(pool.available(), pool.count() - 10);
+    // What the device says of them is forgotten, so that only the marks tell.
+    let mut forgotten = 0;
+    while let Some(completion) = ca.poll_one().unwrap() {
+        std::mem::forget(completion);
+        forgotten += 1;
+    }
+    assert_eq!(forgotten, 5);
+    drop((a, b));
+    assert_eq!((poll_empty(&mut ca), pool.reclaim(&mut ca)), (0, 5));
+    poll_empty(&mut cb);
+    pool.reclaim(&mut cb);
+    assert_eq!(pool.available(), pool.count());
+    assert_eq!((pool.reclaim(&mut ca), pool.reclaim(&mut cb)), (0, 0));
+}
+
+#[test]
+fn a_closure_that_panics_over_what_was_released_loses_nothing() {
+    for at in 0..4 {
+        let mut p = Pair::<Rc, Ring>::new();
+        for _ in 0..4 {
+            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        }
+        // Once around the ring, so that what is released lies on both sides of its end as well.
+        let mut slots = SendSlots::<4>::new();
+        let mut list = p.a.send_list(&mut slots);
+        list.extend(take(&p.pool, 4).into_iter().map(Send::new)).unwrap();
+        list.post().unwrap();
+        poll(&p.dev, &mut p.cb, 4);
+        until(&p.dev, "the completion", || {
+            let Some(completion) = p.ca.poll_one().unwrap() else { return false };
+            let released = p.a.complete(completion).unwrap().released;
+            let mut seen = Vec::new();
+            let all = || {
+                released.for_each(|buf| {
+                    seen.push(buf[0]);
+                    if buf[0] == at {
+                        resume_unwind(Box::new("on purpose"))
+                    }
+                });
+            };
+            assert!(catch_unwind(AssertUnwindSafe(all)).is_err());
+            assert_eq!(seen, (0..=at).collect::<Vec<_>>());
+            true
+        });
+        assert_eq!((p.pool.available(), p.a.sends_outstanding()), (p.pool.count(), 0));
+        nothing_is_stranded(p, 0);
+    }
+}
