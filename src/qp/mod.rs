@@ -14,6 +14,8 @@ mod list;
 mod list_slow;
 mod modify;
 mod multicast;
+#[cfg(all(test, feature = "loopback"))]
+mod provider_tests;
 mod query;
 mod raw;
 pub(crate) mod recv;

@@ -51,6 +51,7 @@ fn nothing_is_stranded(p: Pair<Rc, impl Profile<Entry = Buf>>, held: usize) {
     drop((a, b));
     for cq in [&mut ca, &mut cb] {
         assert_eq!((poll_empty(cq), pool.reclaim(cq)), (0, 0));
+        assert_eq!(poll_empty(cq), 0);
     }
     assert_eq!(pool.available() + held, pool.count());
     // As many as there are can be taken, and no more.
@@ -302,11 +303,13 @@ fn what_was_posted_again_by_extend_and_stranded_is_found() {
     }
     assert_eq!(forgotten, 5);
     drop((a, b));
-    assert_eq!((poll_empty(&mut ca), pool.reclaim(&mut ca)), (0, 5));
-    poll_empty(&mut cb);
-    pool.reclaim(&mut cb);
-    assert_eq!(pool.available(), pool.count());
-    assert_eq!((pool.reclaim(&mut ca), pool.reclaim(&mut cb)), (0, 0));
+    for _ in 0..2 {
+        for cq in [&mut ca, &mut cb] {
+            poll_empty(cq);
+            pool.reclaim(cq);
+        }
+        assert_eq!(pool.available(), pool.count());
+    }
 }
 
 #[test]

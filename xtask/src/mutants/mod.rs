@@ -46,6 +46,9 @@ pub struct Args {
     /// Instead of a sample, the mutants that a file names, as tests/mutants/harmless.toml does.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
+    /// Leave out tests that take longer than 50 ms: what they alone notice is told as not noticed.
+    #[arg(long)]
+    quick: bool,
     /// Fail if less than 95 of 100 are noticed, of those that are not harmless.
     #[arg(long)]
     gate: bool,
@@ -85,7 +88,8 @@ pub fn main(args: Args) -> Outcome {
 pub fn gate() -> Result<()> {
     let (folder, entries) = (None, None);
     let (seed, sample) = (GATE_SEED, GATE_SAMPLE);
-    main(Args { seed, sample, folder, entries, gate: true, record: false }).map(drop)
+    let (quick, gate, record) = (false, true, false);
+    main(Args { seed, sample, folder, entries, quick, gate, record }).map(drop)
 }
 
 impl Args {
@@ -144,7 +148,7 @@ fn run(args: &Args) -> Result<Report> {
         }
     }
     let suites = Suites::trace(&build.executables)?;
-    for (mutant, verdict) in judge(&suites, &mutants)? {
+    for (mutant, verdict) in judge(&suites, &mutants, args.quick)? {
         report.add(&mutant.at, &sources, verdict);
     }
     report.leave(&paths::below_target("mutants")?.join("unnoticed.toml"))?;
@@ -152,11 +156,19 @@ fn run(args: &Args) -> Result<Report> {
 }
 
 /// Two at a time: what a mutant does to the tests that reach it.
-fn judge<'m>(suites: &Suites, mutants: &'m [Mutant]) -> Result<Vec<(&'m Mutant, Verdict)>> {
+fn judge<'m>(
+    suites: &Suites,
+    mutants: &'m [Mutant],
+    quick: bool,
+) -> Result<Vec<(&'m Mutant, Verdict)>> {
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> Result<()> {
         while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let verdict = verdict(suites, mutant)?;
+            let verdict = verdict(suites, mutant, quick)?;
+            if verdict.is_unnoticed() {
+                let Candidate { file, line, function, what, .. } = &mutant.at;
+                eprintln!("not noticed: {file}:{line} {function}: {what}");
+            }
             let mut verdicts = verdicts.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
             verdicts.push((mutant, verdict));
             let (done, unnoticed) =
@@ -176,12 +188,12 @@ fn judge<'m>(suites: &Suites, mutants: &'m [Mutant]) -> Result<Vec<(&'m Mutant, 
     verdicts.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
-fn verdict(suites: &Suites, mutant: &Mutant) -> Result<Verdict> {
+fn verdict(suites: &Suites, mutant: &Mutant, quick: bool) -> Result<Verdict> {
     let chunks = suites.reaching(mutant.id);
     if chunks.is_empty() {
         return Ok(Verdict::NotReached);
     }
-    for chunk in &chunks {
+    for chunk in chunks.iter().filter(|chunk| !quick || chunk.slowest < suite::SLOW) {
         match watch::run(chunk, mutant.id)? {
             Seen::Passed => {}
             Seen::Failed(by) => return Ok(Verdict::Noticed(by)),

@@ -17,6 +17,9 @@ pub const SUITES: [&str; 8] =
 /// What the random programs are run with: some ten worlds.
 const SIMULATION: [&str; 2] = ["--steps", "10000"];
 
+/// From here on tests are run last, and apart.
+pub const SLOW: Duration = Duration::from_millis(50);
+
 /// Tests of one program that run together.
 #[derive(Clone, Debug)]
 pub struct Chunk {
@@ -65,8 +68,7 @@ impl Suites {
         let mut chunks = Vec::new();
         for suite in &self.0 {
             let reaching = suite.tests.iter().filter(|test| test.reaches.contains(&id));
-            let (fast, slow): (Vec<_>, Vec<_>) =
-                reaching.partition(|test| test.takes < Duration::from_millis(50));
+            let (fast, slow): (Vec<_>, Vec<_>) = reaching.partition(|test| test.takes < SLOW);
             for tests in [fast, slow] {
                 if !tests.is_empty() {
                     chunks.push(suite.chunk(&tests));
