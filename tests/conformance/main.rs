@@ -18,6 +18,7 @@ mod drain;
 mod endpoint;
 mod errors;
 mod events;
+mod exact_limits;
 mod extend;
 mod forget;
 mod inline;
