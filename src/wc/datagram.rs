@@ -95,7 +95,8 @@ impl<E: Entry> UdReceived<E> {
     }
 }
 
-/// A global routing header ([`UdReceived::grh`], R5.9): IPv6's form, or (RoCE v2 over IPv4) 20 bytes of nothing and an IPv4 header.
+/// A global routing header ([`UdReceived::grh`], R5.9): IPv6's form, or (RoCE v2 over IPv4) 20 bytes that nobody need
+/// have written and an IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Grh(pub [u8; GRH_LEN]);
 
@@ -110,9 +111,19 @@ impl Grh {
         self.address(24, 16)
     }
 
+    /// Whether it is an IPv4 header, which begins in the middle. What stands before it may look like IPv6, and the
+    /// address of an IPv6 header like the beginning of IPv4: then IPv4's checksum decides.
+    fn is_v4(&self) -> bool {
+        let header = &self.0[20..];
+        match self.0[0] >> 4 {
+            6 => header[0] == 0x45 && has_right_sum(header),
+            _ => header[0] >> 4 == 4,
+        }
+    }
+
     fn address(&self, v6: usize, v4: usize) -> Option<Gid> {
         let mut gid = [0; 16];
-        if self.0[20] >> 4 == 4 && self.0[0] >> 4 != 6 {
+        if self.is_v4() {
             gid[10..12].fill(0xff);
             gid[12..].copy_from_slice(&self.0[20 + v4..24 + v4]);
         } else if self.0[0] >> 4 == 6 {
@@ -124,8 +135,114 @@ impl Grh {
     }
 }
 
+/// Whether the words of an IPv4 header, its checksum among them, add up as they must (RFC 1071).
+fn has_right_sum(header: &[u8]) -> bool {
+    let words =
+        header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum: u32 = words.sum();
+    // Ten words carry into the upper half at most nine, and that once more.
+    let folded = (sum & 0xffff) + (sum >> 16);
+    (folded & 0xffff) + (folded >> 16) == 0xffff
+}
+
 impl fmt::Debug for Grh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Grh({:?} -> {:?})", self.source(), self.destination())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An IPv4 header from one address to another, with its checksum, behind 20 bytes.
+    fn over_ipv4(before: [u8; 20], rest: [u8; 11], source: [u8; 4], destination: [u8; 4]) -> Grh {
+        let mut header = [0; 20];
+        header[0] = 0x45;
+        header[1..12].copy_from_slice(&rest);
+        header[10..12].fill(0);
+        header[12..16].copy_from_slice(&source);
+        header[16..].copy_from_slice(&destination);
+        // As RFC 791 says it: the complement of the sum of all words.
+        let mut sum = 0u64;
+        for word in header.chunks(2) {
+            sum += u64::from(word[0]) << 8 | u64::from(word[1]);
+        }
+        while sum > 0xffff {
+            sum = (sum >> 16) + (sum & 0xffff);
+        }
+        header[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
+        let mut all = [0; GRH_LEN];
+        all[..20].copy_from_slice(&before);
+        all[20..].copy_from_slice(&header);
+        Grh(all)
+    }
+
+    fn mapped(v4: [u8; 4]) -> Option<Gid> {
+        let mut gid = [0; 16];
+        gid[10..12].fill(0xff);
+        gid[12..].copy_from_slice(&v4);
+        Some(Gid(gid))
+    }
+
+    fn cases() -> ProptestConfig {
+        let cases = if cfg!(miri) { 16 } else { 2048 };
+        ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// What stands before an IPv4 header does not matter, nor that it looks like IPv6.
+        #[test]
+        fn garbage_before_an_ipv4_header_is_nothing(
+            mut before: [u8; 20],
+            looks_like_ipv6: bool,
+            rest: [u8; 11],
+            source: [u8; 4],
+            destination: [u8; 4],
+        ) {
+            if looks_like_ipv6 {
+                before[0] = 0x60 | before[0] & 15;
+            }
+            let grh = over_ipv4(before, rest, source, destination);
+            prop_assert_eq!(grh.source(), mapped(source));
+            prop_assert_eq!(grh.destination(), mapped(destination));
+        }
+
+        /// An address of IPv6 that looks like the beginning of an IPv4 header stays one.
+        #[test]
+        fn an_ipv6_header_is_not_taken_for_ipv4(mut bytes: [u8; 20], mut end: [u8; 20], like_v4: bool) {
+            bytes[0] = 0x60 | bytes[0] & 15;
+            if like_v4 {
+                end[0] = 0x45;
+            }
+            let mut all = [0; GRH_LEN];
+            all[..20].copy_from_slice(&bytes);
+            all[20..].copy_from_slice(&end);
+            // The sum is right by chance once in 65536 times: then nobody can tell.
+            prop_assume!(end[0] != 0x45 || over_ipv4(
+                bytes,
+                end[1..12].try_into().unwrap(),
+                end[12..16].try_into().unwrap(),
+                end[16..].try_into().unwrap(),
+            ).0[30..32] != end[10..12]);
+            let grh = Grh(all);
+            prop_assert_eq!(grh.source(), Some(Gid(all[8..24].try_into().unwrap())));
+            prop_assert_eq!(grh.destination(), Some(Gid(all[24..].try_into().unwrap())));
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_neither_has_no_address() {
+        let mut all = [0; GRH_LEN];
+        all[0] = 0x50;
+        all[20] = 0x55;
+        assert_eq!((Grh(all).source(), Grh(all).destination()), (None, None));
+        // Options make it longer than there is room for.
+        all[20] = 0x46;
+        assert!(Grh(all).source().is_some(), "as libibverbs has it where nothing looks like IPv6");
     }
 }
