@@ -2,13 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::io::{self, Cursor, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use proverbs::endpoint::*;
 use proverbs::*;
+
+/// So long that it does not end a test that passes.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A sum of REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC that some type of region has.
 fn export(endpoint: &mut Endpoint, rights: usize, addr: u64, len: u64, rkey: u32) {
@@ -246,8 +249,9 @@ fn long_endpoints_do_not_block_each_other() {
     for (a, b) in [(long(1), long(2)), (long(3), plain()), (plain(), long(4))] {
         let (mut here, mut there) = narrow(2 * CHUNK);
         let sent = b.clone();
-        let other = thread::spawn(move || exchange(&mut there, &sent).unwrap());
-        assert_eq!(exchange(&mut here, &a).unwrap(), b);
+        let other =
+            thread::spawn(move || exchange(&mut Unbounded(&mut there), &sent, LONG).unwrap());
+        assert_eq!(exchange(&mut Unbounded(&mut here), &a, LONG).unwrap(), b);
         assert_eq!(other.join().unwrap(), a);
     }
 }
@@ -275,23 +279,23 @@ impl Write for Says {
 fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
     let mut says = plain().to_bytes();
     says.extend_from_slice(b"and on");
-    let mut stream = Says(Cursor::new(says));
-    assert_eq!(exchange(&mut stream, &long(5)).unwrap(), plain());
+    let mut stream = Unbounded(Says(Cursor::new(says)));
+    assert_eq!(exchange(&mut stream, &long(5), LONG).unwrap(), plain());
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "and on");
 
-    let mut stream = Says(Cursor::new(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()));
-    let error = exchange(&mut stream, &plain()).unwrap_err();
-    let (mut all, at) = (error.received().to_vec(), stream.0.position());
-    stream.0.read_to_end(&mut all).unwrap();
+    let mut stream = Unbounded(Says(Cursor::new(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())));
+    let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
+    let (mut all, at) = (error.received().to_vec(), stream.0.0.position());
+    stream.read_to_end(&mut all).unwrap();
     assert!(all.starts_with(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "after {at}: {all:?}");
     let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", \
                 these bytes with \"HTTP\"";
     assert_eq!(error.to_string(), text);
 
-    let mut stream = Says(Cursor::new(plain().to_bytes()[..30].to_vec()));
-    let error = exchange(&mut stream, &plain()).unwrap_err();
+    let mut stream = Unbounded(Says(Cursor::new(plain().to_bytes()[..30].to_vec())));
+    let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
     assert_eq!(error.to_string(), "the peer hung up after 30 of 56 bytes");
     assert_eq!(error.received(), &plain().to_bytes()[..30]);
 }
@@ -300,17 +304,12 @@ fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
 fn a_claim_is_not_memory() {
     let mut wire = plain().to_bytes();
     wire[6..12].copy_from_slice(&[255, 255, 0, 0xff, 0xff, 0xff]);
-    let error = exchange(&mut Says(Cursor::new(wire)), &plain()).unwrap_err();
+    let error = exchange(&mut Unbounded(Says(Cursor::new(wire))), &plain(), LONG).unwrap_err();
     assert!(error.to_string().ends_with("65535 regions exceed 1024"), "{error}");
 }
 
-#[test]
-fn a_silent_peer_is_an_error_of_the_stream() {
-    let (mut here, _there) = UnixStream::pair().unwrap();
-    here.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
-    let error = exchange(&mut here, &plain()).unwrap_err();
-    assert!(error.to_string().starts_with("the stream to the peer failed after 0 bytes: "));
-}
+#[path = "endpoint/slow.rs"]
+mod slow;
 
 #[cfg(feature = "serde")]
 mod serde {

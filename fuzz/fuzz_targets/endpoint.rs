@@ -2,9 +2,10 @@
 #![no_main]
 
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use proverbs::endpoint::{Endpoint, Service, exchange};
+use proverbs::endpoint::{Endpoint, Service, Unbounded, exchange};
 use proverbs::{Mtu, Psn, Qpn, RemoteAll, RemoteRead};
 
 /// A peer that says these bytes, in pieces of at most 7, whatever it hears.
@@ -40,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let (qpn, psn) = (Qpn::new(7).expect("24 bits"), Psn::new(0).expect("24 bits"));
     let mine = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).expect("UC");
-    if let Ok(theirs) = exchange(&mut Peer(data), &mine) {
+    if let Ok(theirs) = exchange(&mut Unbounded(Peer(data)), &mine, Duration::MAX) {
         assert!(data.starts_with(&theirs.to_bytes()));
     } else {
         assert!(whole.is_err(), "what is an endpoint as bytes is one over a stream");

@@ -1,9 +1,10 @@
 //! Connecting an RC queue pair to the endpoint of its peer.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::time::Duration;
 
 use super::exchange::{Exchange, ExchangeError, agree, refuse};
+use super::stream::{Timed, Until};
 use super::{Endpoint, Service, WireError};
 use crate::bounded::{
     MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
@@ -39,7 +40,8 @@ use crate::transport::Rc;
 ///
 ///     let mut connector = RcConnector::new(qp, Some(1))?; // GID index 1
 ///     connector.export(region.remote()).expect("few regions");
-///     let (_qp, peer) = connector.connect(&mut stream).expect("the peer does the same");
+///     let second = std::time::Duration::from_secs(1);
+///     let (_qp, peer) = connector.connect(&mut stream, second).expect("the peer does the same");
 ///     Ok(peer.region::<RemoteRead>(0).expect("the peer exports one").len())
 /// };
 /// let (a, b) = (fabric.open_device(), fabric.open_device());
@@ -188,34 +190,43 @@ impl<P: Profile> RcConnector<P> {
         self.mine.psn = psn;
     }
 
-    /// Exchanges endpoints over `stream` and connects, as the peer does at the same time; gives the queue pair
-    /// in RTS, and the peer's endpoint.
+    /// Exchanges endpoints over `stream` and connects, within `timeout`, as the peer does at the same time; gives the
+    /// queue pair in RTS, and the peer's endpoint.
     ///
     /// When it returns the peer is ready to receive too. Nothing is read from the stream behind the peer's
-    /// last word, so it can be used on. It waits as long as the stream does: set a time-out on it.
+    /// last word, so it can be used on. A peer that is slow, silent or says a byte now and then does not hold it
+    /// beyond its time, but for the 10 ms that telling it may take. `Duration::MAX` is for ever.
     ///
     /// # Errors
     /// The queue pair comes back in the state that it reached ([`Stage`]), and the peer is told, if it still listens.
-    /// [`Exchange`](ConnectError::Exchange) if its endpoint or its last word did not come,
+    /// [`Exchange`](ConnectError::Exchange) if its endpoint or its last word did not come, or not in time,
     /// [`PeerRefused`](ConnectError::PeerRefused), [`NoVerdict`](ConnectError::NoVerdict), and as
     /// [`connect_to`](Self::connect_to).
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
-    pub fn connect<S: Read + Write + ?Sized>(
+    pub fn connect<S: Timed + ?Sized>(
         self,
         stream: &mut S,
+        timeout: Duration,
     ) -> Result<(QueuePair<Rc, Rts, P>, Endpoint), Unconnected<P>> {
-        let mut exchange = Exchange::new(&self.mine);
-        let peer = match exchange.run(stream) {
+        let mut stream = match Until::new(stream, timeout) {
+            Ok(stream) => stream,
+            Err(error) => {
+                let error = ExchangeError::Io { error, received: Vec::new() };
+                return Err(Unconnected { stage: Stage::Init(self.qp), error: error.into() });
+            }
+        };
+        let mut exchange = Exchange::new(&self.mine, timeout);
+        let peer = match exchange.run(&mut stream) {
             Ok(peer) => peer,
             Err(error) => {
                 if exchange.is_sent() {
-                    refuse(stream);
+                    refuse(&mut stream);
                 }
                 return Err(Unconnected { stage: Stage::Init(self.qp), error: error.into() });
             }
         };
-        let qp = self.connect_to(&peer).inspect_err(|_| refuse(stream))?;
-        match agree(stream) {
+        let qp = self.connect_to(&peer).inspect_err(|_| refuse(&mut stream))?;
+        match agree(&mut stream, timeout) {
             Ok(()) => Ok((qp, peer)),
             Err(error) => Err(Unconnected { stage: Stage::Rts(qp), error }),
         }

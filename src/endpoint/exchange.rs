@@ -4,8 +4,10 @@
 //! so that two long endpoints cannot block each other: at most two chunks are on the way in each direction.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io;
+use std::time::Duration;
 
+use super::stream::{Stop, Timed, Until};
 use super::wire::{self, WireError};
 use super::{ConnectError, Endpoint};
 
@@ -28,7 +30,8 @@ pub const CHUNK: usize = 1024;
 /// there.write_all(b"pvep, but no")?;
 /// let (qpn, psn) = (Qpn::try_from(17)?, Psn::try_from(0)?);
 /// let mine = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024)?;
-/// let error = exchange(&mut here, &mine).unwrap_err();
+/// let second = std::time::Duration::from_secs(1);
+/// let error = exchange(&mut here, &mine, second).unwrap_err();
 /// assert_eq!(error.received(), b"pvep, but no");
 /// assert!(matches!(error, ExchangeError::Malformed { error: WireError::Version { .. }, .. }));
 /// # Ok(())
@@ -37,10 +40,19 @@ pub const CHUNK: usize = 1024;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// The stream failed, or timed out.
+    /// The stream failed.
     Io {
         /// Why.
         error: io::Error,
+        /// What had come.
+        received: Vec<u8>,
+    },
+    /// The peer took longer than the time that was asked for, or more of it than was left.
+    TimedOut {
+        /// The time that was asked for.
+        after: Duration,
+        /// Bytes that were expected, as far as known.
+        needed: usize,
         /// What had come.
         received: Vec<u8>,
     },
@@ -60,15 +72,17 @@ pub enum ExchangeError {
     },
 }
 
-/// Sends `mine` and receives the peer's endpoint, which is checked. The peer does the same at the same time;
-/// which of them connected the stream does not matter.
+/// Sends `mine` and receives the peer's endpoint, which is checked, within `timeout`. The peer does the same at the same
+/// time; which of them connected the stream does not matter.
 ///
 /// Not one byte behind the peer's endpoint is read, and no more than
-/// [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN), whatever the peer claims. It waits as long as the stream does: set a
-/// time-out on it. On a stream that does not block `WouldBlock` is a failure.
+/// [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN), whatever the peer claims; and a peer that says a byte now and then holds it
+/// no longer than one that says nothing. The stream has its own time-outs again afterwards. One that does not block is
+/// asked every millisecond. `Duration::MAX` is for ever.
 ///
 /// # Errors
-/// [`ExchangeError`]: the stream failed, the peer hung up, or what came is no endpoint. What had come is in it.
+/// [`ExchangeError`]: the stream failed, the time was over, the peer hung up, or what came is no endpoint. What had come
+/// is in it.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
@@ -76,22 +90,26 @@ pub enum ExchangeError {
 /// use proverbs::{endpoint::*, *};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = std::time::Duration::from_secs(1);
 /// let (mut here, mut there) = UnixStream::pair()?;
 /// let endpoint = |number| {
 ///     let (qpn, psn) = (Qpn::new(number).unwrap(), Psn::new(0).unwrap());
 ///     Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap()
 /// };
-/// let other = std::thread::spawn(move || exchange(&mut there, &endpoint(17)));
-/// assert_eq!(exchange(&mut here, &endpoint(18))?, endpoint(17));
+/// let other = std::thread::spawn(move || exchange(&mut there, &endpoint(17), second));
+/// assert_eq!(exchange(&mut here, &endpoint(18), second)?, endpoint(17));
 /// assert_eq!(other.join().unwrap()?, endpoint(18));
 /// # Ok(())
 /// # }
 /// ```
-pub fn exchange<S: Read + Write + ?Sized>(
+pub fn exchange<S: Timed + ?Sized>(
     stream: &mut S,
     mine: &Endpoint,
+    timeout: Duration,
 ) -> Result<Endpoint, ExchangeError> {
-    Exchange::new(mine).run(stream)
+    let failed = |error| ExchangeError::Io { error, received: Vec::new() };
+    let mut stream = Until::new(stream, timeout).map_err(failed)?;
+    Exchange::new(mine, timeout).run(&mut stream)
 }
 
 /// An exchange under way.
@@ -100,12 +118,13 @@ pub(super) struct Exchange {
     sent: usize,
     received: Vec<u8>,
     needed: usize,
+    timeout: Duration,
 }
 
 impl Exchange {
-    pub(super) fn new(mine: &Endpoint) -> Self {
+    pub(super) fn new(mine: &Endpoint, timeout: Duration) -> Self {
         let needed = Endpoint::MIN_WIRE_LEN;
-        Exchange { out: mine.to_bytes(), sent: 0, received: Vec::new(), needed }
+        Exchange { out: mine.to_bytes(), sent: 0, received: Vec::new(), needed, timeout }
     }
 
     /// Whether the peer has, or will have, all that this side says.
@@ -113,41 +132,37 @@ impl Exchange {
         self.sent == self.out.len()
     }
 
-    pub(super) fn run<S: Read + Write + ?Sized>(
+    pub(super) fn run<S: Timed + ?Sized>(
         &mut self,
-        stream: &mut S,
+        stream: &mut Until<'_, S>,
     ) -> Result<Endpoint, ExchangeError> {
         while !self.is_sent() || self.received.len() < self.needed {
             if !self.is_sent() {
                 let end = self.out.len().min(self.sent + CHUNK);
-                let chunk = &self.out[self.sent..end];
-                stream.write_all(chunk).map_err(|error| self.io(error))?;
-                stream.flush().map_err(|error| self.io(error))?;
-                self.sent = end;
+                let mut sent = self.sent;
+                let result = stream.write(&self.out[self.sent..end], &mut sent);
+                self.sent = sent;
+                result.map_err(|stop| self.stopped(stop))?;
             }
             self.read_chunk(stream)?;
         }
         Endpoint::from_bytes(&self.received).map_err(|error| self.malformed(error))
     }
 
-    fn read_chunk<S: Read + ?Sized>(&mut self, stream: &mut S) -> Result<(), ExchangeError> {
+    fn read_chunk<S: Timed + ?Sized>(
+        &mut self,
+        stream: &mut Until<'_, S>,
+    ) -> Result<(), ExchangeError> {
         let end = self.received.len() + CHUNK;
         // At first only what every endpoint has; that tells how much there is.
         while self.received.len() < end.min(self.needed) {
             let at = self.received.len();
             self.received.resize(end.min(self.needed), 0);
             let result = stream.read(&mut self.received[at..]);
-            // A reader that claims more than it was given room for is not believed.
-            let count = *result.as_ref().unwrap_or(&0).min(&(self.received.len() - at));
-            self.received.truncate(at + count);
-            match result {
-                Ok(0) => {
-                    let received = std::mem::take(&mut self.received);
-                    return Err(ExchangeError::HungUp { needed: self.needed, received });
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.io(error)),
+            self.received.truncate(at + *result.as_ref().unwrap_or(&0));
+            if result.map_err(|stop| self.stopped(stop))? == 0 {
+                let received = std::mem::take(&mut self.received);
+                return Err(ExchangeError::HungUp { needed: self.needed, received });
             }
             match wire::announced(&self.received) {
                 Ok(length) => self.needed = length,
@@ -158,12 +173,19 @@ impl Exchange {
         Ok(())
     }
 
-    fn io(&mut self, error: io::Error) -> ExchangeError {
-        ExchangeError::Io { error, received: std::mem::take(&mut self.received) }
+    fn stopped(&mut self, stop: Stop) -> ExchangeError {
+        stopped(stop, self.timeout, self.needed, std::mem::take(&mut self.received))
     }
 
     fn malformed(&mut self, error: WireError) -> ExchangeError {
         ExchangeError::Malformed { error, received: std::mem::take(&mut self.received) }
+    }
+}
+
+fn stopped(stop: Stop, after: Duration, needed: usize, received: Vec<u8>) -> ExchangeError {
+    match stop {
+        Stop::Late => ExchangeError::TimedOut { after, needed, received },
+        Stop::Io(error) => ExchangeError::Io { error, received },
     }
 }
 
@@ -172,24 +194,23 @@ const READY: [u8; 4] = *b"pvok";
 const REFUSED: [u8; 4] = *b"pvno";
 
 /// Tells the peer that this side can receive and hears the same of it, so that nothing is sent too early.
-pub(super) fn agree<S: Read + Write + ?Sized>(stream: &mut S) -> Result<(), ConnectError> {
-    let failed = |error| ExchangeError::Io { error, received: Vec::new() };
-    stream.write_all(&READY).map_err(failed)?;
-    stream.flush().map_err(failed)?;
+pub(super) fn agree<S: Timed + ?Sized>(
+    stream: &mut Until<'_, S>,
+    timeout: Duration,
+) -> Result<(), ConnectError> {
+    let needed = READY.len();
+    let written = stream.write(&READY, &mut 0);
+    written.map_err(|stop| stopped(stop, timeout, needed, Vec::new()))?;
     let mut word = [0; 4];
     let mut at = 0;
     while at < word.len() {
-        let received = |word: &[u8; 4]| word[..at].to_vec();
         match stream.read(&mut word[at..]) {
             Ok(0) => {
-                let received = received(&word);
-                return Err(ExchangeError::HungUp { needed: READY.len(), received }.into());
+                let received = word[..at].to_vec();
+                return Err(ExchangeError::HungUp { needed, received }.into());
             }
-            Ok(count) => at = word.len().min(at + count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                return Err(ExchangeError::Io { error, received: received(&word) }.into());
-            }
+            Ok(count) => at += count,
+            Err(stop) => return Err(stopped(stop, timeout, needed, word[..at].to_vec()).into()),
         }
     }
     match word {
@@ -199,9 +220,13 @@ pub(super) fn agree<S: Read + Write + ?Sized>(stream: &mut S) -> Result<(), Conn
     }
 }
 
+/// What a refusal may take when the time is over.
+const LAST_WORD: Duration = Duration::from_millis(10);
+
 /// Tells the peer, if it still listens, that this side will not connect.
-pub(super) fn refuse<S: Write + ?Sized>(stream: &mut S) {
-    let _ = stream.write_all(&REFUSED).and_then(|()| stream.flush());
+pub(super) fn refuse<S: Timed + ?Sized>(stream: &mut Until<'_, S>) {
+    stream.extend(LAST_WORD);
+    let _ = stream.write(&REFUSED, &mut 0);
 }
 
 impl ExchangeError {
@@ -209,6 +234,7 @@ impl ExchangeError {
     pub fn received(&self) -> &[u8] {
         match self {
             ExchangeError::Io { received, .. }
+            | ExchangeError::TimedOut { received, .. }
             | ExchangeError::HungUp { received, .. }
             | ExchangeError::Malformed { received, .. } => received,
         }
@@ -220,6 +246,10 @@ impl fmt::Display for ExchangeError {
         match self {
             ExchangeError::Io { error, received } => {
                 write!(f, "the stream to the peer failed after {} bytes: {error}", received.len())
+            }
+            ExchangeError::TimedOut { after, needed, received } => {
+                let came = received.len();
+                write!(f, "the peer said {came} of {needed} bytes within {after:?}")
             }
             ExchangeError::HungUp { needed, received } => {
                 write!(f, "the peer hung up after {} of {needed} bytes", received.len())
@@ -235,7 +265,7 @@ impl std::error::Error for ExchangeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ExchangeError::Io { error, .. } => Some(error),
-            ExchangeError::HungUp { .. } => None,
+            ExchangeError::TimedOut { .. } | ExchangeError::HungUp { .. } => None,
             ExchangeError::Malformed { error, .. } => Some(error),
         }
     }

@@ -56,6 +56,7 @@ mod exchange;
 mod region;
 #[cfg(feature = "serde")]
 mod serde;
+mod stream;
 mod wire;
 
 use std::hash::{BuildHasher, RandomState};
@@ -63,6 +64,7 @@ use std::hash::{BuildHasher, RandomState};
 pub use connect::{ConnectError, RcConnector, Stage, Unconnected};
 pub use exchange::{CHUNK, ExchangeError, exchange};
 pub use region::{ExportedRegion, NoSuchRegion, RegionError};
+pub use stream::{Timed, Timeouts, Unbounded};
 pub use wire::WireError;
 
 use crate::ah::{AddressVector, Gid, GlobalRoute};

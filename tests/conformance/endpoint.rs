@@ -1,7 +1,8 @@
 //! Endpoints: what a queue pair tells its peer, and connecting by that.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use proverbs::endpoint::*;
 use proverbs::*;
@@ -12,6 +13,9 @@ profile! {
     /// Issues no reads.
     Modest { initiator: NoReads }
 }
+
+/// So long that it does not end a test that passes.
+const LONG: Duration = Duration::from_secs(60);
 
 struct Side<P: Profile> {
     connector: RcConnector<P>,
@@ -77,7 +81,7 @@ fn two_sides_connect_send_and_read() {
         side.connector.set_responder_depth(ResponderDepth::new(byte).unwrap());
         side.connector.set_initiator_depth(ReadDepth::new(2).unwrap());
         side.region.write_at(0, &[byte; 8]).unwrap();
-        let (mut qp, peer) = side.connector.connect(&mut side.stream).unwrap();
+        let (mut qp, peer) = side.connector.connect(&mut side.stream, LONG).unwrap();
         let attr = qp.query().unwrap();
         assert_eq!((attr.state, attr.path_mtu), (Some(QpState::Rts), Some(Mtu::Bytes512)));
         let (serves, wants) = (byte, 2.min(3 - byte));
@@ -117,12 +121,12 @@ fn a_peer_that_serves_no_reads_is_for_profiles_without() {
     assert_eq!(b.connector.endpoint().service(), service);
     let other = thread::spawn(move || {
         let mut stream = b.stream;
-        let refused = b.connector.connect(&mut stream).map(|(_, peer)| peer).unwrap_err();
+        let refused = b.connector.connect(&mut stream, LONG).map(|(_, peer)| peer).unwrap_err();
         assert_eq!(refused.to_string(), "the peer refused to connect");
         assert!(matches!(refused.stage, Stage::Rts(_)));
     });
     let mut stream = a.stream;
-    let refused = a.connector.connect(&mut stream).map(|(_, peer)| peer).unwrap_err();
+    let refused = a.connector.connect(&mut stream, LONG).map(|(_, peer)| peer).unwrap_err();
     let text = "the peer serves no reads or atomics (its responder depth is 0): use a profile with \
                 `initiator: NoReads`";
     assert_eq!(refused.to_string(), text);
@@ -139,7 +143,7 @@ fn bad_bytes_give_the_queue_pair_back() {
     a.connector.qp().post_recv(recv).unwrap();
     let mut other = b.stream;
     other.write_all(&[b'x'; 56]).unwrap();
-    let refused = a.connector.connect(&mut a.stream).map(|(_, peer)| peer).unwrap_err();
+    let refused = a.connector.connect(&mut a.stream, LONG).map(|(_, peer)| peer).unwrap_err();
     let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", these bytes with \"xxxx\"";
     assert_eq!(refused.to_string(), text);
     let (Stage::Init(qp), ConnectError::Exchange(error)) = (refused.stage, refused.error) else {
@@ -180,4 +184,151 @@ fn another_transport_is_refused_and_other_transports_tell_of_themselves() {
     let nowhere = b.connector.endpoint().clone().with_gid(Gid::default());
     let refused = b.connector.connect_to(&nowhere).unwrap_err();
     assert!(refused.to_string().contains("the peer sent no GID, which RoCE needs"), "{refused}");
+}
+
+const SHORT: Duration = Duration::from_millis(if cfg!(miri) { 2 } else { 50 });
+
+type Connected = Result<QueuePair<Rc, Rts>, Unconnected<DefaultProfile>>;
+
+/// Connects to a peer that says this, `SHORT` at most; the failure, what the peer heard, and the streams' time-outs,
+/// which are as they were.
+fn connect_to(
+    says: impl FnOnce(Vec<u8>) -> Vec<Say>,
+    deaf_after: Option<usize>,
+) -> (Connected, Vec<u8>) {
+    let (mut a, b) = sides::<DefaultProfile, DefaultProfile>();
+    let recv = Recv::new(poisoned(&a.pool));
+    a.connector.qp().post_recv(recv).unwrap();
+    let mut stream = Scripted::new(says(b.connector.endpoint().to_bytes()));
+    let timeouts = Timeouts { read: Some(LONG), write: None };
+    stream.timeouts.set(timeouts);
+    stream.deaf_after = deaf_after;
+    let began = Instant::now();
+    let result = a.connector.connect(&mut stream, SHORT).map(|(qp, _)| qp);
+    assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
+    assert_eq!(stream.timeouts.get(), timeouts, "the program's own");
+    (result, stream.heard)
+}
+
+/// The queue pair of a failure, which still has its receive, as far as it came, and the words.
+fn failed(result: Connected) -> (&'static str, String) {
+    let Unconnected { stage, error } = result.expect_err("the peer is a bad one");
+    let (stage, left) = match &stage {
+        Stage::Init(qp) => ("INIT", qp.recvs_outstanding()),
+        Stage::Rtr(qp) => ("RTR", qp.recvs_outstanding()),
+        Stage::Rts(qp) => ("RTS", qp.recvs_outstanding()),
+    };
+    assert_eq!(left, 1, "the queue pair is as it was");
+    (stage, error.to_string())
+}
+
+#[test]
+fn a_peer_that_stops_is_waited_for_no_longer_than_asked() {
+    let after = format!("within {SHORT:?}");
+    // It says nothing, not all of its endpoint (that with one region has 80 bytes), or no last word.
+    for (said, reached, came) in
+        [(0, "INIT", "0 of 56"), (30, "INIT", "30 of 80"), (80, "RTS", "0 of 4")]
+    {
+        let says = |whole: Vec<u8>| {
+            let piece = (said > 0).then(|| Say::Bytes(whole[..said].to_vec()));
+            piece.into_iter().chain([Say::Silence]).collect()
+        };
+        let (result, heard) = connect_to(says, None);
+        let (stage, text) = failed(result);
+        assert_eq!((stage, text), (reached, format!("the peer said {came} bytes {after}")));
+        // All was said, so the peer can be told.
+        let last = if stage == "INIT" { b"pvno" } else { b"pvok" };
+        assert!(heard.ends_with(last), "{}", heard.escape_ascii());
+    }
+}
+
+/// A byte now and then is no progress that counts.
+#[test]
+fn a_peer_that_drips_is_waited_for_no_longer_than_asked() {
+    let dripping = |whole: Vec<u8>, from: usize| -> Vec<Say> {
+        let start = Say::Bytes(whole[..from].to_vec());
+        let silences =
+            std::iter::repeat_n((), 20_000).map(|()| Say::Fail(io::ErrorKind::WouldBlock));
+        std::iter::once(start).chain(silences).collect()
+    };
+    for from in [1, 40] {
+        let (result, heard) = connect_to(|whole| dripping(whole, from), None);
+        let (stage, text) = failed(result);
+        assert_eq!(stage, "INIT");
+        assert!(text.starts_with(&format!("the peer said {from} of ")), "{text}");
+        assert!(heard.ends_with(b"pvno"));
+    }
+}
+
+#[test]
+fn a_last_word_may_come_in_pieces() {
+    let pieces = |word: &[u8; 4]| {
+        let word = *word;
+        move |whole: Vec<u8>| {
+            vec![
+                Say::Bytes(whole[..1].to_vec()),
+                Say::Fail(io::ErrorKind::Interrupted),
+                Say::Bytes(whole[1..].to_vec()),
+                Say::Bytes(word[..1].to_vec()),
+                Say::Fail(io::ErrorKind::Interrupted),
+                Say::Fail(io::ErrorKind::WouldBlock),
+                Say::Bytes(word[1..3].to_vec()),
+                Say::Bytes(word[3..].to_vec()),
+            ]
+        }
+    };
+    let (result, heard) = connect_to(pieces(b"pvok"), None);
+    assert_eq!(result.unwrap().recvs_outstanding(), 1);
+    assert!(heard.ends_with(b"pvok") && !heard.ends_with(b"pvokpvok"));
+    let (result, _) = connect_to(pieces(b"pvno"), None);
+    assert_eq!(failed(result), ("RTS", "the peer refused to connect".into()));
+    let (result, _) = connect_to(pieces(b"pvoo"), None);
+    let text = "the peer said \"pvoo\" instead of whether it is ready";
+    assert_eq!(failed(result), ("RTS", text.into()));
+}
+
+#[test]
+fn a_stream_that_fails_in_the_middle_says_what_had_come() {
+    let cases: [(usize, &[u8], &str, usize); 3] =
+        [(0, b"", "INIT", 0), (20, b"", "INIT", 20), (usize::MAX, b"pv", "RTS", 2)];
+    for (whole_part, word, reached, came) in cases {
+        for hangs_up in [false, true] {
+            let says = |whole: Vec<u8>| {
+                let first = whole[..whole.len().min(whole_part)].to_vec();
+                let mut says: Vec<_> = [first, word.to_vec()]
+                    .into_iter()
+                    .filter(|bytes| !bytes.is_empty())
+                    .map(Say::Bytes)
+                    .collect();
+                if !hangs_up {
+                    says.push(Say::Fail(io::ErrorKind::ConnectionReset));
+                }
+                says
+            };
+            let (result, _) = connect_to(says, None);
+            let Err(Unconnected { error: ConnectError::Exchange(error), .. }) = &result else {
+                panic!("the stream failed")
+            };
+            assert_eq!(error.received().len(), came);
+            match error {
+                ExchangeError::HungUp { .. } => assert!(hangs_up),
+                ExchangeError::Io { error, .. } => {
+                    assert!(!hangs_up);
+                    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+                }
+                other => panic!("{other}"),
+            }
+            assert_eq!(failed(result).0, reached);
+        }
+    }
+}
+
+/// A refusal in the middle of an endpoint would be read as a part of it.
+#[test]
+fn a_peer_that_does_not_listen_is_not_told_in_the_middle() {
+    let (result, heard) = connect_to(|whole| vec![Say::Bytes(whole)], Some(10));
+    let (stage, text) = failed(result);
+    assert_eq!((stage, heard.len()), ("INIT", 10));
+    assert!(text.starts_with("the peer said 0 of "), "{text}");
+    assert!(!heard.ends_with(b"pvno"));
 }

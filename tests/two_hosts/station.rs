@@ -51,7 +51,9 @@ impl Station {
         if let Some(region) = export {
             connector.export(region).map_err(|error| error.to_string())?;
         }
-        connector.connect(&mut talk.0).map_err(|unconnected| unconnected.error.to_string().into())
+        connector
+            .connect(&mut talk.0, PATIENCE)
+            .map_err(|unconnected| unconnected.error.to_string().into())
     }
 
     /// A UC queue pair, connected to the peer's, with all of `recvs` posted.
@@ -67,7 +69,7 @@ impl Station {
             qp.post_recv(Recv::new(buf))?;
         }
         let mine = Endpoint::of_uc(&qp, Some(self.gid_index))?;
-        let peer = exchange(&mut talk.0, &mine)?;
+        let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
         let address = peer.address(&self.context, 1, Some(self.gid_index))?;
         let path_mtu = mine.mtu().min(peer.mtu());
         let qp = qp.modify(UcRtr { path_mtu, ..UcRtr::new(address, peer.qpn(), peer.psn()) })?;
@@ -92,7 +94,7 @@ impl Station {
             qp.post_recv(Recv::new(buf))?;
         }
         let mine = Endpoint::of_ud(&qp, qkey, Some(self.gid_index))?;
-        let peer = exchange(&mut talk.0, &mine)?;
+        let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
         let address = peer.address(&self.context, 1, Some(self.gid_index))?;
         let qp = qp.modify(UdRtr::default())?;
         let mut qp = qp.modify(UdRts { sq_psn: mine.psn(), qkey: None })?;

@@ -5,6 +5,7 @@ mod datagrams;
 mod device;
 mod pair;
 mod poll;
+mod scripted;
 mod wire;
 
 pub use bufs::{filled, holds, numbered, poisoned, untouched};
@@ -13,4 +14,5 @@ pub(crate) use device::by_rule;
 pub use device::{Device, Kind, said};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 pub use poll::{Done, complete, poll, poll_empty, stop, until};
+pub use scripted::{Say, Scripted};
 pub use wire::Wire;

@@ -1,0 +1,101 @@
+//! Exchanges over real sockets with peers that are slow or hostile: each ends within its time.
+
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use super::*;
+
+/// A peer that says `bytes`, `pause` before each, until nobody listens any more.
+fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
+    let (here, mut there) = UnixStream::pair().unwrap();
+    thread::spawn(move || {
+        for byte in bytes {
+            thread::sleep(pause);
+            if there.write_all(&[byte]).is_err() {
+                return;
+            }
+        }
+        // Silent from here on, but there.
+        let _ = there.read(&mut [0; 1]);
+        thread::sleep(LONG);
+    });
+    here
+}
+
+const SHORT: Duration = Duration::from_millis(100);
+
+/// How the exchange with the peer at the other end fails, within twice its time, and far more on a busy machine.
+fn fails(mut here: UnixStream, mine: &Endpoint) -> ExchangeError {
+    let began = Instant::now();
+    let error = exchange(&mut here, mine, SHORT).unwrap_err();
+    assert!(began.elapsed() < LONG / 4, "{:?}", began.elapsed());
+    assert_eq!((here.read_timeout().unwrap(), here.write_timeout().unwrap()), (None, None));
+    error
+}
+
+fn came(error: &ExchangeError) -> usize {
+    let ExchangeError::TimedOut { after: SHORT, received, .. } = error else { panic!("{error}") };
+    assert_eq!(
+        error.to_string().split(" of ").next(),
+        Some(&*format!("the peer said {}", received.len()))
+    );
+    received.len()
+}
+
+#[test]
+fn a_peer_that_drips_bytes() {
+    // Of an endpoint that would take 24 seconds so.
+    let bytes = long(1).to_bytes();
+    let error = fails(dripping(bytes.clone(), Duration::from_millis(1)), &plain());
+    let came = came(&error);
+    assert!(came > 0 && error.received() == &bytes[..came]);
+}
+
+#[test]
+fn a_peer_that_stops() {
+    for stop in [0, 1, 12, 55] {
+        let bytes = plain().to_bytes()[..stop].to_vec();
+        let error = fails(dripping(bytes.clone(), Duration::ZERO), &long(2));
+        assert_eq!((came(&error), error.received()), (stop, &bytes[..]));
+    }
+}
+
+#[test]
+fn a_peer_that_says_garbage_slowly() {
+    let error = fails(dripping(vec![b'x'; 100], Duration::from_millis(2)), &plain());
+    assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
+    // Or something that begins as an endpoint does.
+    let mut bytes = plain().to_bytes();
+    bytes[13..].fill(0xff);
+    let error = fails(dripping(bytes, Duration::from_millis(4)), &plain());
+    came(&error);
+}
+
+/// A peer that does not read stops who writes to it.
+#[test]
+fn a_peer_that_does_not_read() {
+    let (mut here, _there) = UnixStream::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    while here.write(&[0; 4096]).is_ok() {}
+    here.set_nonblocking(false).unwrap();
+    let error = fails(here, &plain());
+    assert_eq!(came(&error), 0);
+}
+
+/// Streams that do not block are asked again, and those with time-outs of their own keep them.
+#[test]
+fn streams_with_habits_of_their_own() {
+    for blocks in [true, false] {
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let own = Some(Duration::from_millis(1));
+        here.set_read_timeout(own).unwrap();
+        there.set_nonblocking(!blocks).unwrap();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            exchange(&mut there, &long(3), LONG).unwrap()
+        });
+        assert_eq!(exchange(&mut here, &plain(), LONG).unwrap(), long(3));
+        assert_eq!(other.join().unwrap(), plain());
+        assert_eq!((here.read_timeout().unwrap(), here.write_timeout().unwrap()), (own, None));
+    }
+}
