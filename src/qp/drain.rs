@@ -5,6 +5,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Core, QueuePair};
 use crate::cq::CompletionQueue;
@@ -26,16 +27,15 @@ pub enum Drained<'cq, E: Owned> {
     Other(Completion<'cq, E>),
 }
 
-/// Polls without any completion before a drain gives up, so that a device that does not flush is an
-/// error and not a hang.
-const IDLE_POLLS: u32 = 10_000_000;
+/// How long a drain takes at most unless it is told otherwise: devices flush in milliseconds.
+const TIME: Duration = Duration::from_secs(10);
 
 impl<T: Transport, P: Profile> QueuePair<T, Error, P>
 where
     P::Entry: Owned,
 {
-    /// Polls `cq` until nothing of this queue pair is outstanding that completes into it (R10.14). A
-    /// queue pair with two completion queues is drained by two calls.
+    /// Polls `cq` until nothing of this queue pair is outstanding that completes into it, for at most 10 seconds
+    /// (R10.14). A queue pair with two completion queues is drained by two calls.
     ///
     /// Entries of this queue pair come out as [`Drained::Entry`], whether they succeeded before the error
     /// or were flushed; completions of other queues on the same completion queue are handed on. Receives of
@@ -43,13 +43,43 @@ where
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into `cq`, EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12),
-    /// ETIMEDOUT if the device does not flush (R7.15), or a completion of this queue pair was forgotten.
+    /// ETIMEDOUT if the device does not flush (R7.15), or a completion of this queue pair was forgotten: the error says
+    /// what is outstanding, and the drain can be taken up again.
     pub fn drain(
         &mut self,
         cq: &mut CompletionQueue<P::Entry>,
+        found: impl FnMut(Drained<'_, P::Entry>),
+    ) -> Result<(), VerbError> {
+        self.drain_within(cq, TIME, found)
+    }
+
+    /// As [`drain`](Self::drain), for at most `timeout`, however many completions of others come meanwhile. It
+    /// polls once at least; `Duration::MAX` is for ever.
+    ///
+    /// # Errors
+    /// As [`drain`](Self::drain).
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, .. } = proverbs::guide::ends()?;
+    /// a.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// let mut a = a.to_error()?;
+    /// let mut home = 0;
+    /// a.drain_within(&mut cq, std::time::Duration::from_secs(1), |found| match found {
+    ///     Drained::Entry(_buf) => home += 1,
+    ///     Drained::Other(completion) => println!("{completion:?}"),
+    /// })?;
+    /// assert_eq!(home, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drain_within(
+        &mut self,
+        cq: &mut CompletionQueue<P::Entry>,
+        timeout: Duration,
         mut found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), VerbError> {
         const VERB: &str = "drain";
+        let end = Instant::now().checked_add(timeout);
         let sends = Arc::ptr_eq(cq.shared(), &self.core.send_cq);
         let receives = Arc::ptr_eq(cq.shared(), &self.core.recv_cq);
         if !sends && !receives {
@@ -61,26 +91,31 @@ where
             return Err(VerbError::os(VERB, libc::EIO, asked));
         }
         let mut sentinel = !(sends && self.core.send.needs_sentinel());
-        let mut idle = 0;
+        let mut is_late = false;
         loop {
             if !sentinel {
                 sentinel = self.core.post_sentinel::<T>();
             }
-            let left = (sends && self.sends_outstanding() != 0)
-                || (receives && self.recvs_outstanding() != 0);
-            if !left {
+            let left = (
+                if sends { self.sends_outstanding() } else { 0 },
+                if receives { self.recvs_outstanding() } else { 0 },
+            );
+            if left == (0, 0) {
                 return Ok(());
             }
-            let completions = cq.poll()?;
-            idle = if completions.is_empty() { idle + 1 } else { 0 };
-            for completion in completions {
-                self.core.sort(completion, &mut found);
-            }
-            if idle == IDLE_POLLS {
-                let left = self.sends_outstanding() + self.recvs_outstanding();
-                let asked = format!("{left} work requests were not flushed");
+            if is_late {
+                let (sends, receives) = left;
+                let asked = format!(
+                    "{sends} sends and {receives} receives were not flushed within {timeout:?}: the \
+                     device is late, or completions were forgotten"
+                );
                 return Err(VerbError::os(VERB, libc::ETIMEDOUT, asked));
             }
+            for completion in cq.poll()? {
+                self.core.sort(completion, &mut found);
+            }
+            // Completions of others do not count as progress: they may come for ever.
+            is_late = end.is_some_and(|end| Instant::now() >= end);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Endpoints of connections.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Ep, EpState};
 use crate::cm::connection::{Connection, Ended};
@@ -9,11 +9,13 @@ use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
 use crate::cm::state::{Disconnected, Established, Requested, RouteResolved, Spent};
 use crate::cm::{NotAccepted, NotConnected};
+use crate::cq::CompletionQueue;
 use crate::entry::Owned;
 use crate::error::{Error, Refused};
 use crate::profile::Profile;
-use crate::qp::Drained;
+use crate::qp::{Drained, QueuePair};
 use crate::state::Error as Failed;
+use crate::transport::Rc;
 
 impl<P: Profile> Ep<Tcp, RouteResolved, P> {
     /// Connects it, within `timeout` (`rdma_connect`). The example is [the endpoint's](Ep).
@@ -97,19 +99,57 @@ where
     P: Profile,
     P::Entry: Owned,
 {
-    /// Waits until everything that was posted is flushed, and gives it back, with the contexts (R16.20). The example is
-    /// [the endpoint's](Ep).
+    /// Waits until everything that was posted is flushed, at most 10 seconds for each queue, and gives it back, with
+    /// the contexts (R16.20). The example is [the endpoint's](Ep).
     ///
     /// # Errors
     /// As [`QueuePair::drain`](crate::QueuePair::drain).
     pub fn drain(&mut self, mut found: impl FnMut(P::Entry)) -> Result<(), Error> {
-        for side in [&mut self.send, &mut self.recv] {
-            self.qp.drain(&mut side.cq, |drained| match drained {
-                Drained::Entry(entry) => found(entry),
-                // Nobody else completes into an endpoint's own queues.
-                Drained::Other(completion) => drop(completion),
-            })?;
-        }
-        Ok(())
+        self.drain_sides(|qp, cq| qp.drain(cq, |drained| own(drained, &mut found)))
+    }
+
+    /// As [`drain`](Self::drain), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`QueuePair::drain`](crate::QueuePair::drain).
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, *};
+    /// # fn example(mut ep: Ep<Tcp, Disconnected>) -> Result<(), VerbsError> {
+    /// ep.drain_within(std::time::Duration::from_secs(1), |_buf| println!("home"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drain_within(
+        &mut self,
+        timeout: Duration,
+        mut found: impl FnMut(P::Entry),
+    ) -> Result<(), Error> {
+        let end = Instant::now().checked_add(timeout);
+        self.drain_sides(|qp, cq| {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.unwrap_or(Duration::MAX);
+            qp.drain_within(cq, left, |drained| own(drained, &mut found))
+        })
+    }
+
+    fn drain_sides(
+        &mut self,
+        mut drain: impl FnMut(
+            &mut QueuePair<Rc, Failed, P>,
+            &mut CompletionQueue<P::Entry>,
+        ) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // If the first is late, what the second has comes home all the same.
+        let sends = drain(&mut self.qp, &mut self.send.cq);
+        drain(&mut self.qp, &mut self.recv.cq).and(sends)
+    }
+}
+
+fn own<E: Owned>(drained: Drained<'_, E>, found: &mut impl FnMut(E)) {
+    match drained {
+        Drained::Entry(entry) => found(entry),
+        // Nobody else completes into an endpoint's own queues.
+        Drained::Other(completion) => drop(completion),
     }
 }
