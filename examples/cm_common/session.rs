@@ -105,9 +105,9 @@ impl Session {
     pub fn close(self) -> Result<()> {
         let Session { connection, mut cq, .. } = self;
         let mut ended = connection.disconnect()?;
-        ended.id.wait_disconnected(STEP)?;
         ended.qp.drain(&mut cq, |_| {})?;
         ended.qp.destroy()?;
+        ended.id.wait_disconnected(STEP)?;
         Ok(ended.id.destroy()?)
     }
 

@@ -53,19 +53,16 @@ pub struct AsyncCompletionChannel {
 }
 
 impl CompletionChannel {
-    /// Registers the channel with the tokio runtime that this is called in, and makes its descriptor
-    /// non-blocking. The example is [the result's](AsyncCompletionChannel).
+    /// Registers the channel with the tokio runtime that this is called in. The example is
+    /// [the result's](AsyncCompletionChannel).
     ///
     /// # Errors
-    /// The channel comes back, with [`Os`](crate::ErrorKind::Os): the errno of `fcntl`, or of `epoll_ctl` by which
-    /// the runtime registers it.
+    /// The channel comes back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` by which the runtime
+    /// registers it.
     ///
     /// # Panics
     /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncCompletionChannel, Refused<Self>> {
-        if let Err(error) = self.set_nonblocking(true) {
-            return Err(Refused::new(self, error));
-        }
         // SAFETY: the descriptor is open as long as the channel lives, which the result owns.
         match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
             Ok(fd) => Ok(AsyncCompletionChannel { fd }),
@@ -93,8 +90,8 @@ impl AsyncCompletionChannel {
         self.fd.into_inner()
     }
 
-    /// Completions of `cq`, which must be on this channel, as soon as there are any; never empty. As
-    /// [`CompletionChannel::wait`].
+    /// Completions of `cq`, which must be on this channel, as soon as there are any; never empty. Awaits **for ever**
+    /// if none come: put a time-out around it. As [`CompletionChannel::wait`].
     ///
     /// Safe to cancel, at any point. The example is [the channel's](AsyncCompletionChannel).
     ///
@@ -111,7 +108,7 @@ impl AsyncCompletionChannel {
         Ok(cq.hand_out())
     }
 
-    /// As [`wait`](Self::wait), but only a solicited receive or a failure ends the sleep, with the limits of
+    /// As [`wait`](Self::wait), **for ever** too, but only a solicited receive or a failure ends the sleep, with the limits of
     /// [`CompletionChannel::wait_solicited`].
     ///
     /// Safe to cancel, at any point.
@@ -146,7 +143,7 @@ impl AsyncCompletionChannel {
     }
 
     /// The index of the first of `queues`, which must all be on this channel, that has completions, as soon as
-    /// one has. As [`CompletionChannel::wait_any`].
+    /// one has. Awaits **for ever** if none has. As [`CompletionChannel::wait_any`].
     ///
     /// Safe to cancel, at any point.
     ///

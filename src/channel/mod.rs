@@ -7,7 +7,7 @@ mod awaited;
 mod wait;
 
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 #[cfg(feature = "tokio")]
@@ -21,7 +21,6 @@ use crate::context::Context;
 use crate::cq::CqId;
 use crate::error::{Error, Refused};
 use crate::sys::handle;
-use crate::sys::types::ibv_cq;
 
 /// A completion channel (`ibv_create_comp_channel`): a file descriptor that is readable while an event of
 /// one of its completion queues waits.
@@ -86,8 +85,8 @@ impl CompletionChannel {
         &self.handle
     }
 
-    /// Takes one event if one is there, acknowledges it, and tells which queue it is of; never sleeps, whatever the
-    /// mode of the descriptor (`ibv_get_cq_event`, `ibv_ack_cq_events`).
+    /// Takes one event if one is there, acknowledges it, and tells which queue it is of; never sleeps
+    /// (`ibv_get_cq_event`, `ibv_ack_cq_events`).
     ///
     /// The queue is not armed any more, and may be empty (R13.2, R13.4): go on with
     /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm). `None` says that the descriptor had no event, as
@@ -107,7 +106,7 @@ impl CompletionChannel {
     ///     for completion in cq.poll_or_arm(Notify::Any)? {
     ///         println!("{completion:?}");
     ///     }
-    ///     // ... epoll_wait on `channel.as_fd()` and whatever else there is ...
+    ///     // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
     ///     while let Some(id) = channel.try_event()? {
     ///         assert_eq!(id, cq.id());
     ///     }
@@ -118,41 +117,11 @@ impl CompletionChannel {
     pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
         let get = self.handle.control().try_get_cq_event;
         // SAFETY: the channel is live.
-        self.taken(unsafe { get(self.handle.as_ptr()) })
-    }
-
-    /// Acknowledges what a verb took.
-    fn taken(&self, event: Result<std::ptr::NonNull<ibv_cq>, i32>) -> Result<Option<CqId>, Error> {
-        match event {
-            Ok(cq) => {
-                // SAFETY: the event names a live queue: one is destroyed only after its events were
-                // acknowledged (R13.1), and this one is not yet.
-                let id = unsafe { CqId::of(cq) };
-                // SAFETY: as above; one event was taken.
-                unsafe { (self.handle.control().ack_cq_events)(cq.as_ptr(), 1) };
-                Ok(Some(id))
-            }
+        match unsafe { get(self.handle.as_ptr()) } {
+            Ok(context) => Ok(Some(CqId::from_context(context))),
             Err(libc::EAGAIN | libc::EINTR) => Ok(None),
             Err(errno) => Err(Error::os("ibv_get_cq_event", errno, "")),
         }
-    }
-
-    /// Sets or clears O_NONBLOCK of the descriptor (fcntl(2)). It does not matter to this crate; for other readers of it.
-    ///
-    /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `fcntl`, which has none for an open descriptor.
-    ///
-    /// ```
-    /// # use proverbs::{loopback::Fabric, *};
-    /// # fn main() -> Result<(), VerbsError> {
-    /// # let context = Fabric::new().open_device();
-    /// let channel = context.create_comp_channel()?;
-    /// channel.set_nonblocking(true)?; // as an event loop wants it that reads the descriptor itself
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Error> {
-        set_nonblocking(self.as_fd(), nonblocking)
     }
 
     /// Destroys it (`ibv_destroy_comp_channel`), and says what dropping it must swallow.
@@ -178,38 +147,15 @@ impl CompletionChannel {
     }
 }
 
-/// Sets or clears O_NONBLOCK.
-pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> Result<(), Error> {
-    let failed = || {
-        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-        Error::os("fcntl", errno, "O_NONBLOCK")
-    };
-    // SAFETY: a system call on an open descriptor.
-    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
-    if flags < 0 {
-        return Err(failed());
-    }
-    let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
-    // SAFETY: as above.
-    let code = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
-    if code < 0 { Err(failed()) } else { Ok(()) }
-}
-
-impl AsFd for CompletionChannel {
-    /// The descriptor, for poll(2) and epoll(7): readable while an event waits. Who reads it takes an event that nobody
-    /// then acknowledges, for which `ibv_destroy_cq` waits for ever (R13.1); take events by
-    /// [`try_event`](CompletionChannel::try_event).
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel is live.
-        let fd = unsafe { (*self.handle.as_ptr()).fd };
-        // SAFETY: the descriptor stays open while the channel lives, which `self` borrows.
-        unsafe { BorrowedFd::borrow_raw(fd) }
-    }
-}
-
 impl AsRawFd for CompletionChannel {
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It never blocks.
+    ///
+    /// A number and nothing more (there is no `AsFd`): who reads it takes an event that nobody then acknowledges, for
+    /// which `ibv_destroy_cq` waits for ever (R13.1), so reading it takes `unsafe`. Take events by
+    /// [`try_event`](CompletionChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
+        // SAFETY: the channel is live.
+        unsafe { (*self.handle.as_ptr()).fd }
     }
 }
 

@@ -48,7 +48,8 @@ mod sealed {
 pub(super) use sealed::Sealed as Ready;
 
 impl CompletionChannel {
-    /// Sleeps until `cq`, which must have been created on this channel, has completions, and polls them.
+    /// Sleeps until `cq`, which must have been created on this channel, has completions, and polls them; waits
+    /// **for ever** if none come.
     ///
     /// The queue is armed (`ibv_req_notify_cq`), polled once more, and only if that found nothing an event is
     /// waited for (`ibv_get_cq_event`) and acknowledged (R13.3). The result is never empty. With several
@@ -85,7 +86,7 @@ impl CompletionChannel {
         Ok(cq.hand_out())
     }
 
-    /// As [`wait_timeout`](Self::wait_timeout), or without an end if `timeout` is `None`; but only a receive
+    /// As [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but only a receive
     /// whose message was sent [`solicited`](crate::WorkRequest::solicited), and a failure, end the sleep
     /// (`solicited_only` of `ibv_req_notify_cq`).
     ///
@@ -121,7 +122,8 @@ impl CompletionChannel {
     }
 
     /// Sleeps until one of `queues`, which must all be on this channel, has completions, and gives the index of
-    /// the first that has: poll it. Others may have some too. `None` if nothing came within `timeout`.
+    /// the first that has: poll it. Others may have some too. `None` if nothing came within `timeout`, which is
+    /// **for ever** if it is `None`.
     ///
     /// # Errors
     /// As [`wait`](Self::wait), of any of the queues. That nothing came is none.
@@ -165,37 +167,14 @@ impl CompletionChannel {
     ) -> Result<(), Error> {
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         while !is_ready(self)? {
-            match end {
-                None => self.next_event()?,
-                Some(end) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        break;
-                    }
-                    if self.sleep(Some(left))? {
-                        self.try_event()?;
-                    }
-                }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
             }
+            sleep_on(self.as_raw_fd(), left)?;
+            self.try_event()?;
         }
         Ok(())
-    }
-
-    /// Waits for one event of any queue of this channel, and acknowledges it.
-    #[allow(unsafe_code)] // one verb
-    fn next_event(&mut self) -> Result<(), Error> {
-        let get = self.handle.control().get_cq_event;
-        // SAFETY: the channel is live.
-        let event = unsafe { get(self.handle.as_ptr()) };
-        // Somebody made the descriptor non-blocking, or a signal came.
-        if self.taken(event)?.is_none() {
-            self.sleep(None)?;
-        }
-        Ok(())
-    }
-
-    fn sleep(&self, timeout: Option<Duration>) -> Result<bool, Error> {
-        sleep_on(self.as_raw_fd(), timeout)
     }
 }
 
@@ -212,8 +191,9 @@ pub(super) fn first_ready<Q: AnyCompletionQueue + ?Sized>(
     Ok(None)
 }
 
-/// Waits until `fd` is readable, for at most `timeout` if there is one; whether it is.
-pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<bool, Error> {
+/// Waits until `fd` is readable, for at most `timeout` if there is one. A signal ends it early.
+pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error> {
     let rounded_up = |time: Duration| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-    wait_readable(fd, timeout.map_or(-1, rounded_up)).map_err(|errno| Error::os("poll", errno, ""))
+    let waited = wait_readable(fd, timeout.map_or(-1, rounded_up));
+    waited.map(drop).map_err(|errno| Error::os("poll", errno, ""))
 }

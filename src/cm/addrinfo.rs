@@ -93,7 +93,8 @@ fn look_up(
 }
 
 impl<PS: PortSpace> AddrInfo<PS> {
-    /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`). At least one.
+    /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`). At least one. Takes as long as the
+    /// system's resolver does, without a deadline: getaddrinfo(3) has none.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) with the resolver's words if it knows no such node, service or IP address;
@@ -141,7 +142,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
 
 impl<PS: PortSpace> PassiveInfo<PS> {
     /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with RAI_PASSIVE):
-    /// those of `node`, or any of this machine's. At least one.
+    /// those of `node`, or any of this machine's. At least one. Takes as long as the system's resolver does, without a
+    /// deadline.
     ///
     /// # Errors
     /// As [`AddrInfo::look_up`].

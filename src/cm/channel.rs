@@ -1,7 +1,7 @@
 //! Event channels.
 
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ use crate::sys::cm::Channel;
 /// let channel = EventChannel::new()?;
 /// let listening = channel.create_id::<Tcp>()?.bind_addr("10.77.0.1:7471".parse()?)?.listen(8)?;
 /// let id = channel.create_id::<Tcp>()?.resolve_addr("10.77.0.1:7471".parse()?, second)?;
-/// // A program with more than one thing to wait for polls `channel.as_fd()` and then takes events with
+/// // A program with more than one thing to wait for polls `channel.as_raw_fd()` and then takes events with
 /// // `channel.try_event()` until there is none.
 /// let id = done(id.advance(&channel.wait()?))?.resolve_route(second)?;
 /// let id = done(id.advance(&channel.wait()?))?;
@@ -88,7 +88,7 @@ impl EventChannel {
     /// ```no_run
     /// # use proverbs::{cm::*, *};
     /// # fn example(channel: EventChannel) -> Result<(), VerbsError> {
-    /// // ... epoll_wait on `channel.as_fd()` and whatever else there is ...
+    /// // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
     /// while let Some(event) = channel.try_event()? {
     ///     println!("{:?}: {:?}", event.id(), event.kind());
     /// }
@@ -102,14 +102,14 @@ impl EventChannel {
         take(&self.channel)
     }
 
-    /// The next event; sleeps until there is one.
+    /// The next event; waits **for ever** if none comes.
     ///
     /// # Errors
     /// As [`try_event`](Self::try_event); and [`Os`](crate::ErrorKind::Os) with the errno of poll(2).
     pub fn wait(&self) -> Result<Event, Error> {
         loop {
             // Without a deadline there is an event or an error.
-            if let Some(event) = next(&self.channel, None)? {
+            if let Some(event) = Events::until(&self.channel, None).next()? {
                 return Ok(event);
             }
         }
@@ -120,7 +120,7 @@ impl EventChannel {
     /// # Errors
     /// As [`wait`](Self::wait). That none came is none.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
-        next(&self.channel, Instant::now().checked_add(timeout))
+        Events::until(&self.channel, Instant::now().checked_add(timeout)).next()
     }
 }
 
@@ -138,25 +138,51 @@ fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {
         .map_err(|errno| Error::os("rdma_get_cm_event", errno, ""))
 }
 
-/// The next event before `deadline`, if there is one.
-pub(super) fn next(
-    channel: &Arc<Channel>,
+/// The events of a channel until a deadline.
+pub(super) struct Events {
+    channel: Arc<Channel>,
     deadline: Option<Instant>,
-) -> Result<Option<Event>, Error> {
-    loop {
-        if let Some(event) = take(channel)? {
-            return Ok(Some(event));
+    /// How many more are looked at when the time is over.
+    late: u32,
+}
+
+/// What waits already is looked at, even by who has no time; but peers must not be able to make it last.
+const LATE: u32 = 64;
+
+impl Events {
+    pub fn until(channel: &Arc<Channel>, deadline: Option<Instant>) -> Self {
+        Events { channel: channel.clone(), deadline, late: LATE }
+    }
+
+    /// The next one; `None` when the time is over.
+    pub fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            let is_late = left == Some(Duration::ZERO);
+            if is_late {
+                match self.late.checked_sub(1) {
+                    None => return Ok(None),
+                    Some(late) => self.late = late,
+                }
+            }
+            if let Some(event) = take(&self.channel)? {
+                return Ok(Some(event));
+            }
+            if is_late {
+                return Ok(None);
+            }
+            crate::channel::sleep_on(self.channel.fd(), left)?;
         }
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
-            return Ok(None);
-        }
-        crate::channel::sleep_on(channel.fd().as_raw_fd(), left)?;
     }
 }
 
-impl AsFd for EventChannel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl AsRawFd for EventChannel {
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It never blocks.
+    ///
+    /// A number and nothing more (there is no `AsFd`): what is written to it are commands to the kernel, whose answers
+    /// librdmacm takes for those to its own, so writing takes `unsafe`. Take events by
+    /// [`try_event`](EventChannel::try_event).
+    fn as_raw_fd(&self) -> RawFd {
         self.channel.fd()
     }
 }

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::channel;
-use super::event::{EventKind, PeerParam};
-use super::id::{CmId, failure};
+use super::channel::Events;
+use super::event::PeerParam;
+use super::id::CmId;
 use super::space::{PortSpace, Tcp};
 use super::state::{
     CmState, Disconnected, Established, HasDevice, Mode, Synchronous, WaitsInCalls,
@@ -30,9 +30,9 @@ use crate::transport::Rc;
 /// fn end(connection: Connection, cq: &mut CompletionQueue) -> Result<(), VerbsError> {
 ///     println!("the peer {:?} said {:?}", connection.peer, connection.private_data);
 ///     let mut ended = connection.disconnect()?;
-///     ended.id.wait_disconnected(Duration::from_secs(1))?; // the peer confirms
-///     ended.qp.drain(cq, |_| ())?; // every buffer comes home
+///     ended.qp.drain(cq, |_| ())?; // every buffer comes home, whatever the peer does
 ///     ended.qp.destroy()?;
+///     ended.id.wait_disconnected(Duration::from_secs(1))?; // the peer confirms
 ///     Ok(ended.id.destroy()?)
 /// }
 /// ```
@@ -128,12 +128,12 @@ impl Ends for Disconnected {}
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Waits until the connection is no more, because the peer ended it or confirmed this side's
-    /// [`disconnect`](Connection::disconnect), for at most `timeout`. The example is [`Connection`]'s, and
-    /// [the module's](super).
+    /// [`disconnect`](Connection::disconnect), for at most `timeout`. Once it is no more, every call says so at once.
+    /// The example is [`Connection`]'s, and [the module's](super).
     ///
     /// # Errors
-    /// [`TimedOut`](ErrorKind::TimedOut) if the connection still stands; [`Cm`](ErrorKind::Cm) if the device is going
-    /// away; [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
+    /// [`TimedOut`](ErrorKind::TimedOut) if the connection still stands; [`Cm`](ErrorKind::Cm), at once and from then on,
+    /// if the device is going away; [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
         S: Ends,
@@ -141,16 +141,16 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     {
         const VERB: &str = "rdma_get_cm_event";
         let deadline = Instant::now().checked_add(timeout);
-        loop {
-            match channel::next(self.core.id.channel(), deadline)? {
-                Some(event) => match event.kind() {
-                    EventKind::Disconnected | EventKind::TimewaitExit => return Ok(()),
-                    EventKind::DeviceRemoval => return Err(failure(VERB, &event)),
-                    _ => {}
-                },
+        let mut events = Events::until(self.core.id.channel(), deadline);
+        let seen = &self.core.seen;
+        while !seen.is_disconnected() {
+            seen.removal(VERB)?;
+            match events.next()? {
+                Some(event) => seen.see(event.kind(), event.status()),
                 None => return Err(Error::new(VERB, ErrorKind::TimedOut { after: timeout })),
             }
         }
+        Ok(())
     }
 }
 

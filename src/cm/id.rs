@@ -3,10 +3,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::channel::{self, EventChannel};
+use super::channel::{self, EventChannel, Events};
 use super::event::{Event, EventKind, IdKey};
 use super::space::PortSpace;
 use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
@@ -73,11 +74,49 @@ pub(super) struct Core {
     pub peer: Option<SocketAddr>,
     /// Name and port; `Some` in every state that `HasDevice`.
     pub device: Option<(String, u8)>,
+    /// What its events said of its end.
+    pub seen: Seen,
+}
+
+/// What events said of the end of an id. They come once, but may be asked for more often.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    disconnected: AtomicBool,
+    /// The status of DEVICE_REMOVAL, after which nothing else comes.
+    removed: OnceLock<i32>,
+}
+
+impl Seen {
+    /// Remembers the event.
+    pub fn see(&self, kind: EventKind, status: i32) {
+        match kind {
+            EventKind::Disconnected | EventKind::TimewaitExit => {
+                self.disconnected.store(true, Ordering::Relaxed);
+            }
+            EventKind::DeviceRemoval => drop(self.removed.set(status)),
+            _ => {}
+        }
+    }
+
+    pub fn is_disconnected(&self) -> bool {
+        self.disconnected.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing comes any more because the device is going away.
+    pub fn removal(&self, verb: &'static str) -> Result<(), Error> {
+        match self.removed.get() {
+            None => Ok(()),
+            Some(&status) => {
+                let event = EventKind::DeviceRemoval.name();
+                Err(Error::new(verb, ErrorKind::Cm { event, status }))
+            }
+        }
+    }
 }
 
 impl Core {
     pub fn new(id: Id) -> Self {
-        Core { id, local: None, peer: None, device: None }
+        Core { id, local: None, peer: None, device: None, seen: Seen::default() }
     }
 
     /// Looks at what librdmacm knows by now. Copies, since it may write them during the next event.
@@ -132,8 +171,9 @@ pub(super) trait Waits: Sized {
     /// Waits for the result, for at most `timeout` if there is one.
     fn finish(mut self, timeout: Option<Duration>) -> Result<Self::Done, Refused<Self::Failed>> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut events = Events::until(self.id().channel(), deadline);
         loop {
-            let error = match channel::next(self.id().channel(), deadline) {
+            let error = match events.next() {
                 Ok(Some(event)) => match self.step(&event) {
                     Step::Done(done) => return Ok(done),
                     Step::Failed(refused) => return Err(refused),
@@ -256,10 +296,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// It comes back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        let Core { id, local, peer, device } = self.core;
+        let Core { id, local, peer, device, seen } = self.core;
         id.destroy().map_err(|(id, errno)| {
             let error = Error::os("rdma_destroy_id", errno, "");
-            Refused::new(CmId::from_core(Core { id, local, peer, device }), error)
+            Refused::new(CmId::from_core(Core { id, local, peer, device, seen }), error)
         })
     }
 
@@ -308,6 +348,32 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
         match self.core.peer {
             Some(peer) if peer.port() != 0 => write!(f, " with {peer}"),
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DISCONNECTED comes once; who asks again is not told to wait for TIMEWAIT_EXIT.
+    #[test]
+    fn what_was_seen_stays_seen() {
+        let seen = Seen::default();
+        seen.see(EventKind::AddrChange, 0);
+        assert!(!seen.is_disconnected() && seen.removal("verb").is_ok());
+        seen.see(EventKind::Disconnected, 0);
+        seen.see(EventKind::AddrChange, 0);
+        assert!(seen.is_disconnected() && seen.is_disconnected());
+        let seen = Seen::default();
+        seen.see(EventKind::TimewaitExit, 0);
+        assert!(seen.is_disconnected());
+        let seen = Seen::default();
+        seen.see(EventKind::DeviceRemoval, -19);
+        for _ in 0..2 {
+            let kind = seen.removal("verb").unwrap_err().kind().clone();
+            let expected = ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", status: -19 };
+            assert_eq!(kind, expected);
         }
     }
 }

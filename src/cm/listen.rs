@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::channel;
+use super::channel::Events;
 use super::event::{Event, EventKind, PeerParam};
-use super::id::{CmId, Core, failure};
+use super::id::{CmId, Core};
 use super::space::PortSpace;
 use super::state::{
     CmState, Listening, Listens, Mode, OnChannel, Requested, Synchronous, TakesRequests,
@@ -53,11 +53,11 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// The next connection request (`rdma_get_request`); sleeps until there is one. Its id is
+    /// The next connection request (`rdma_get_request`); waits **for ever** if none comes. Its id is
     /// synchronous too. Several threads may take requests from one id. The example is [the module's](super).
     ///
     /// # Errors
-    /// [`Cm`](ErrorKind::Cm) if the device is going away; [`Os`](ErrorKind::Os) with the errno of
+    /// [`Cm`](ErrorKind::Cm), from then on, if the device is going away; [`Os`](ErrorKind::Os) with the errno of
     /// `rdma_get_cm_event` or poll(2), or, for the id of the request, as [`into_synchronous`](Self::into_synchronous).
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
@@ -86,18 +86,17 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     fn next_request(&self, deadline: Option<Instant>) -> Result<Option<Request<PS>>, Error> {
+        let mut events = Events::until(self.core.id.channel(), deadline);
         loop {
-            let Some(event) = channel::next(self.core.id.channel(), deadline)? else {
-                return Ok(None);
-            };
+            self.core.seen.removal(GET_REQUEST)?;
+            let Some(event) = events.next()? else { return Ok(None) };
             match event.kind() {
                 EventKind::ConnectRequest => {
                     if let Ok(request) = Request::from_event(event) {
                         return request.into_synchronous().map(Some);
                     }
                 }
-                EventKind::DeviceRemoval => return Err(failure(GET_REQUEST, &event)),
-                _ => {}
+                other => self.core.seen.see(other, event.status()),
             }
         }
     }

@@ -128,9 +128,10 @@
 //!
 //!     let mut connection = request.accept(qp, &AcceptParam::default(), second)?;
 //!     // ... poll `cq` ...
-//!     connection.id.wait_disconnected(60 * second)?; // the peer ends it,
-//!     let mut ended = connection.disconnect()?; // and this side confirms (R16.20)
+//!     let ends = connection.id.wait_disconnected(60 * second); // the peer ends it, or takes too long;
+//!     let mut ended = connection.disconnect()?; // this side confirms either way (R16.20)
 //!     ended.qp.drain(&mut cq, |_| ())?;
+//!     println!("{ends:?}");
 //! }
 //! # }
 //! ```

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::channel;
+use super::channel::Events;
 use super::datagram::UdPeer;
 use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Step, failure};
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Refused};
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::state::State;
+use crate::sys::cm::Failed;
 use crate::transport::Ud;
 
 const VERB: &str = "rdma_join_multicast";
@@ -61,13 +62,18 @@ pub struct Joining {
     id: IdKey,
     key: u64,
     address: SocketAddr,
+    failed: Failed,
 }
 
 impl<M: Mode> CmId<Udp, AddrResolved, M> {
     fn begin_join(&mut self, address: SocketAddr) -> Result<Joining, Error> {
         // SAFETY: in this state the id has a device.
         match unsafe { self.core.id.join(address) } {
-            Ok(key) => Ok(Joining { id: self.key(), key, address }),
+            Ok((key, failed)) => Ok(Joining { id: self.key(), key, address, failed }),
+            Err(libc::EADDRINUSE) => {
+                let asked = format!("this id joined {} already: leave it first", address.ip());
+                Err(Error::os(VERB, libc::EADDRINUSE, asked))
+            }
             Err(errno) => Err(Error::os(VERB, errno, address.to_string())),
         }
     }
@@ -94,7 +100,8 @@ impl CmId<Udp, AddrResolved> {
     ///
     /// # Errors
     /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
-    /// [`Os`](ErrorKind::Os) with the errno of `rdma_join_multicast`.
+    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whichever port, or the errno of
+    /// `rdma_join_multicast`.
     pub fn join_multicast(
         &mut self,
         address: SocketAddr,
@@ -103,8 +110,9 @@ impl CmId<Udp, AddrResolved> {
         let deadline = Instant::now().checked_add(timeout);
         let mut joining = self.begin_join(address)?;
         let key = joining.key;
+        let mut events = Events::until(self.core.id.channel(), deadline);
         let error = loop {
-            match channel::next(self.core.id.channel(), deadline) {
+            match events.next() {
                 Ok(Some(event)) => match joining.advance(&event) {
                     Step::Done(group) => return Ok(group),
                     Step::Waiting(waiting) => joining = waiting,
@@ -123,7 +131,8 @@ impl CmId<Udp, AddrResolved, OnChannel> {
     /// Starts to join the group of an IP address (`rdma_join_multicast`).
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `rdma_join_multicast`.
+    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whichever port, or the errno of
+    /// `rdma_join_multicast`.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, *};
@@ -159,7 +168,10 @@ impl Joining {
             (EventKind::MulticastJoin, 0, Some(peer)) => {
                 Step::Done(Group { key: self.key, address: self.address, peer })
             }
-            _ => Step::Failed(Refused::new((), failure(VERB, event))),
+            _ => {
+                self.failed.set();
+                Step::Failed(Refused::new((), failure(VERB, event)))
+            }
         }
     }
 }

@@ -24,6 +24,11 @@ fn milliseconds(timeout: Duration) -> i32 {
     timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
 
+/// The kernel keeps the time, and answers; this is for when it does not.
+fn patience(timeout: Duration) -> Duration {
+    timeout.saturating_add(Duration::from_secs(1))
+}
+
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Binds it to a local address (`rdma_bind_addr`); port 0 takes a free one, and the unspecified address
     /// any of this machine's. 127.0.0.1 is no RDMA address: use the network device's (R16.23). The example is
@@ -69,7 +74,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     ///
     /// # Errors
     /// The id comes back, bound. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if there is no way or no
-    /// answer in time; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address: ENODEV if no
+    /// answer in time, which the kernel keeps, and [`TimedOut`](crate::ErrorKind::TimedOut) if it has not said so a second
+    /// later; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address: ENODEV if no
     /// RDMA device leads there.
     pub fn resolve_addr(
         self,
@@ -79,8 +85,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     where
         S: Resolves,
     {
-        // The kernel keeps the time, and always answers.
-        self.begin_addr(peer, timeout)?.finish(None)
+        self.begin_addr(peer, timeout)?.finish(Some(patience(timeout)))
     }
 }
 
@@ -167,7 +172,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     ///
     /// # Errors
     /// The id comes back, with its address resolved. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ROUTE_ERROR if there
-    /// is no way or no answer in time; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    /// is no way or no answer in time, which the kernel keeps, and [`TimedOut`](crate::ErrorKind::TimedOut) if it has not
+    /// said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     pub fn resolve_route(
         self,
         timeout: Duration,
@@ -176,7 +182,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
         S: ResolvesRoute,
     {
         match self.begin_route(timeout) {
-            Ok(resolving) => resolving.finish(None),
+            Ok(resolving) => resolving.finish(Some(patience(timeout))),
             Err(Refused { object, error }) => Err(Refused::new(object.to(), error)),
         }
     }

@@ -44,14 +44,6 @@ impl CqId {
     }
 
     /// The id that was written there.
-    ///
-    /// # Safety
-    /// `cq` is live.
-    pub(crate) unsafe fn of(cq: NonNull<ibv_cq>) -> CqId {
-        // SAFETY: the caller's contract.
-        CqId::from_context(unsafe { (*cq.as_ptr()).cq_context }.addr() as u64)
-    }
-
     pub(crate) fn from_context(context: u64) -> CqId {
         CqId(context)
     }

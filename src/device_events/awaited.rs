@@ -34,19 +34,16 @@ pub struct AsyncDeviceEvents {
 }
 
 impl DeviceEvents {
-    /// Registers the events with the tokio runtime that this is called in, and makes their descriptor
-    /// non-blocking. The example is [the result's](AsyncDeviceEvents).
+    /// Registers the events with the tokio runtime that this is called in. The example is
+    /// [the result's](AsyncDeviceEvents).
     ///
     /// # Errors
-    /// They come back, with [`Os`](crate::ErrorKind::Os): the errno of `fcntl`, or of `epoll_ctl` by which the
-    /// runtime registers the descriptor.
+    /// They come back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` by which the runtime registers the
+    /// descriptor.
     ///
     /// # Panics
     /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncDeviceEvents, Refused<Self>> {
-        if let Err(error) = self.set_nonblocking(true) {
-            return Err(Refused::new(self, error));
-        }
         // SAFETY: the descriptor is open as long as the context lives, which the result owns.
         match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
             Ok(fd) => Ok(AsyncDeviceEvents { fd }),
@@ -64,7 +61,7 @@ impl AsyncDeviceEvents {
         self.fd.into_inner()
     }
 
-    /// The next event, as soon as there is one.
+    /// The next event, as soon as there is one; awaits **for ever** if none comes: put a time-out around it.
     ///
     /// Safe to cancel, at any point: an event is taken only to be returned. The example is
     /// [the events'](AsyncDeviceEvents).

@@ -6,7 +6,7 @@ mod event;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub use awaited::AsyncDeviceEvents;
 pub use event::{DeviceEvent, PortEvent, QpEvent, SrqEvent};
 
-use crate::channel::{set_nonblocking, sleep_on};
+use crate::channel::sleep_on;
 use crate::context::Context;
 use crate::error::Error;
 use crate::sys::handle;
@@ -82,8 +82,7 @@ impl Context {
 }
 
 impl DeviceEvents {
-    /// The next event, if one is there; never sleeps, whatever the mode of the descriptor
-    /// (`ibv_get_async_event`). The example is [the events'](DeviceEvents).
+    /// The next event, if one is there; never sleeps (`ibv_get_async_event`). The example is [the events'](DeviceEvents).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_async_event`: the device is gone. A signal is none.
@@ -99,7 +98,7 @@ impl DeviceEvents {
         }
     }
 
-    /// Sleeps until there is an event (`ibv_get_async_event`).
+    /// Sleeps until there is an event (`ibv_get_async_event`); waits **for ever** if none comes.
     ///
     /// # Errors
     /// As [`try_next`](Self::try_next); and [`Os`](crate::ErrorKind::Os) with the errno of poll(2).
@@ -132,10 +131,10 @@ impl DeviceEvents {
     /// ```
     pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
         loop {
-            if let Some(event) = self.try_next()? {
+            // Without an end there is an event or an error.
+            if let Some(event) = self.next_before(None)? {
                 return Ok(event);
             }
-            self.sleep(None)?;
         }
     }
 
@@ -145,38 +144,20 @@ impl DeviceEvents {
     /// # Errors
     /// As [`wait`](Self::wait). That nothing happened is none.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
-        let Some(end) = Instant::now().checked_add(timeout) else {
-            return self.wait().map(Some);
-        };
+        self.next_before(Instant::now().checked_add(timeout))
+    }
+
+    fn next_before(&mut self, end: Option<Instant>) -> Result<Option<DeviceEvent>, Error> {
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.try_next()? {
-                None if !left.is_zero() => self.sleep(Some(left))?,
-                event => return Ok(event),
+            if let Some(event) = self.try_next()? {
+                return Ok(Some(event));
             }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            sleep_on(self.fd, left)?;
         }
-    }
-
-    fn sleep(&self, timeout: Option<Duration>) -> Result<(), Error> {
-        sleep_on(self.fd, timeout).map(drop)
-    }
-
-    /// Sets or clears O_NONBLOCK of the descriptor (fcntl(2)). It does not matter to this crate; for other readers of it.
-    ///
-    /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `fcntl`, which has none for an open descriptor.
-    ///
-    /// ```
-    /// # use proverbs::{loopback::Fabric, *};
-    /// # fn main() -> Result<(), VerbsError> {
-    /// # let context = Fabric::new().open_device();
-    /// let events = context.events()?;
-    /// events.set_nonblocking(true)?; // as an event loop wants it that reads the descriptor itself
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Error> {
-        set_nonblocking(self.as_fd(), nonblocking)
     }
 }
 
@@ -186,17 +167,11 @@ impl Drop for DeviceEvents {
     }
 }
 
-impl AsFd for DeviceEvents {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        #[allow(unsafe_code)]
-        // SAFETY: the descriptor stays open while the context lives, which `self` keeps.
-        unsafe {
-            BorrowedFd::borrow_raw(self.fd)
-        }
-    }
-}
-
 impl AsRawFd for DeviceEvents {
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It never blocks.
+    ///
+    /// A number and nothing more (there is no `AsFd`): who reads it takes an event that nobody then acknowledges, for
+    /// which the destruction of its object waits for ever (R13.1), so reading it takes `unsafe`.
     fn as_raw_fd(&self) -> RawFd {
         self.fd
     }

@@ -1,5 +1,5 @@
 //! Completion channels: a queue of events, and a signal that it holds one.
-#![allow(unsafe_code)] // One system call that std does not offer, and a pointer between threads.
+#![allow(unsafe_code)] // A pointer between threads.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// The next event, or `EAGAIN`.
+    /// The queue of the next event, which is taken and acknowledged; or `EAGAIN`.
     pub(super) fn try_event(&mut self, channel: u32) -> Verb<Event> {
         let work_left = self.timers_run();
         let queue = self.channels.get_mut(&channel).ok_or(libc::EINVAL)?;
@@ -82,19 +82,7 @@ impl State {
         if queue.events.is_empty() {
             queue.signal.empty(work_left && queue.armed > 0);
         }
-        self.event_of(taken.ok_or(libc::EAGAIN)?).ok_or(libc::EIO)
-    }
-
-    /// The next event, or `EAGAIN` when there is none and the descriptor is non-blocking.
-    /// `None` means wait.
-    pub(super) fn take_event(&mut self, channel: u32) -> Option<Verb<Event>> {
-        let event = self.try_event(channel);
-        if !matches!(event, Err(libc::EAGAIN)) {
-            return Some(event);
-        }
-        let fd = self.channels.get(&channel)?.signal.fd();
-        // SAFETY: a system call on a descriptor that the channel owns.
-        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        (flags >= 0 && flags & libc::O_NONBLOCK != 0).then_some(event)
+        let cq = self.cqs.get(&taken.ok_or(libc::EAGAIN)?);
+        cq.and_then(|cq| cq.object).ok_or(libc::EIO)
     }
 }

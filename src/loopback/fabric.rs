@@ -4,8 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Verb;
 use super::address::{Ah, Gids};
@@ -142,8 +141,6 @@ impl Drop for AtWork {
 pub(super) struct Shared {
     state: Mutex<State>,
     calls: Mutex<Calls>,
-    /// Told whenever something was posted or done, for those blocked on a completion channel.
-    changed: Condvar,
 }
 
 impl Shared {
@@ -162,8 +159,6 @@ impl Shared {
         let mut state = self.lock();
         let result = post(&mut state);
         state.ring();
-        drop(state);
-        self.changed.notify_all();
         result
     }
 
@@ -176,8 +171,6 @@ impl Shared {
         if state.timers_run() {
             state.ring();
         }
-        drop(state);
-        self.changed.notify_all();
         result
     }
 
@@ -185,36 +178,12 @@ impl Shared {
     pub(super) fn poll<R>(&self, poll: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
-        if state.run() {
-            self.changed.notify_all();
-        }
+        state.run();
         let result = poll(&mut state);
         if state.timers_run() {
             state.ring();
         }
         result
-    }
-
-    /// Works until `ready` gives something, asleep while only another thread can bring that about.
-    pub(super) fn wait<R>(&self, mut ready: impl FnMut(&mut State) -> Option<R>) -> R {
-        let _at_work = AtWork::begin();
-        let mut state = self.lock();
-        loop {
-            if state.run() {
-                self.changed.notify_all();
-            }
-            if let Some(result) = ready(&mut state) {
-                return result;
-            }
-            if state.timers_run() {
-                // Retries are counted in idle runs, so somebody has to make them.
-                drop(state);
-                thread::yield_now();
-                state = self.lock();
-            } else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
     }
 }
 

@@ -4,10 +4,8 @@
 //! not only while an event waits, but also while there is work: whoever wakes calls a verb, and the
 //! fabric goes on.
 
-#![allow(unsafe_code)] // One system call that std does not offer.
-
 use std::ffi::c_int;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
@@ -25,6 +23,9 @@ impl Signal {
     pub(super) fn new() -> Verb<Signal> {
         let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EMFILE);
         let (signal, raise) = UnixStream::pair().map_err(failed)?;
+        // A program may have taken the byte. (Miri's sockets always block, and its programs do not take it.)
+        #[cfg(not(miri))]
+        signal.set_nonblocking(true).map_err(failed)?;
         Ok(Signal { signal, raise, raised: false })
     }
 
@@ -42,24 +43,9 @@ impl Signal {
 
     pub(super) fn lower(&mut self) {
         if self.raised {
-            self.take();
+            let _ = self.signal.read(&mut [0]);
             self.raised = false;
         }
-    }
-
-    /// Takes the byte, which is there unless the program took it: the descriptor can be read by who likes.
-    #[cfg(not(miri))]
-    fn take(&mut self) {
-        let mut byte = 0u8;
-        let at = (&raw mut byte).cast();
-        // SAFETY: a system call on an open descriptor, with room for one byte.
-        unsafe { libc::recv(self.fd(), at, 1, libc::MSG_DONTWAIT) };
-    }
-
-    /// As Miri has it.
-    #[cfg(miri)]
-    fn take(&mut self) {
-        let _ = std::io::Read::read(&mut self.signal, &mut [0]);
     }
 
     /// Nothing is there to take. If there is work left, who watches for a change must see one.

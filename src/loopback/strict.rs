@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use super::Verb;
 use super::fabric::{Shared, State};
 use super::wr::{Op, Payload, Recv, Send, Sge};
 
@@ -92,16 +91,5 @@ impl State {
         if self.qps.values().any(|qp| qp.sends.iter().any(|wr| wr.names_address(ah))) {
             broken("an address handle is destroyed that an outstanding work request names");
         }
-    }
-
-    /// Acknowledges `events` of a completion queue, which were taken and not acknowledged before.
-    pub(super) fn ack(&mut self, cq: u32, events: u32) -> Verb {
-        let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
-        let left = queue.unacked.checked_sub(events);
-        queue.unacked = left.unwrap_or(0);
-        if left.is_none() {
-            broken("an event is acknowledged that nobody took, or twice");
-        }
-        Ok(())
     }
 }

@@ -5,10 +5,12 @@
 //! one function a verb, in the C signature less what C leaves to `errno`. The type is private to
 //! the crate, so safe code elsewhere cannot supply a table of its own.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 
-use super::events::{AsyncEvent, async_fd, try_get_async_event, try_get_cq_event};
+use super::events::{
+    AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
+};
 use super::types::*;
 
 /// What a verb gives: the new object, or the errno.
@@ -35,11 +37,9 @@ pub(crate) struct Control {
 
     pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
     pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
-    /// Blocks until an event is there, unless the channel's fd is non-blocking (`EAGAIN`).
-    pub get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Created<ibv_cq>,
-    /// As `get_cq_event`, but never blocks: `EAGAIN` if there is none.
-    pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Created<ibv_cq>,
-    pub ack_cq_events: unsafe fn(*mut ibv_cq, u32),
+    /// The `cq_context` of the queue that the next event is of, acknowledged already; never blocks: `EAGAIN` if
+    /// there is none.
+    pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Result<u64, c_int>,
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
@@ -70,7 +70,7 @@ pub(super) fn errno() -> c_int {
     }
 }
 
-fn created<T>(object: *mut T) -> Created<T> {
+pub(super) fn created<T>(object: *mut T) -> Created<T> {
     NonNull::new(object).ok_or_else(errno)
 }
 
@@ -129,16 +129,6 @@ unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> 
     }
 }
 
-pub(super) unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
-    let mut cq = ptr::null_mut();
-    let mut context: *mut c_void = ptr::null_mut();
-    // SAFETY: the caller's contract; both out-pointers are locals.
-    match unsafe { raw::ibv_get_cq_event(channel, &mut cq, &mut context) } {
-        0 => created(cq),
-        _ => Err(errno()),
-    }
-}
-
 unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -162,11 +152,9 @@ pub(crate) static LIBIBVERBS: Control = Control {
     dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
     create_ah: forward!(ibv_ah = raw::ibv_create_ah, p: *mut ibv_pd, a: *mut ibv_ah_attr),
     destroy_ah: forward!(status raw::ibv_destroy_ah, a: *mut ibv_ah),
-    create_comp_channel: forward!(ibv_comp_channel = raw::ibv_create_comp_channel, c: *mut ibv_context),
+    create_comp_channel,
     destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
-    get_cq_event,
     try_get_cq_event,
-    ack_cq_events: raw_ack_cq_events,
     create_cq,
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
     create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
@@ -182,8 +170,3 @@ pub(crate) static LIBIBVERBS: Control = Control {
     async_fd,
     try_get_async_event,
 };
-
-unsafe fn raw_ack_cq_events(cq: *mut ibv_cq, events: u32) {
-    // SAFETY: the caller's contract: a live CQ and no more events than were taken.
-    unsafe { raw::ibv_ack_cq_events(cq, events) }
-}

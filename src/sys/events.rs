@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::control::{Created, errno, get_cq_event};
+use super::control::{Created, created, errno};
 use super::types::*;
 
 /// An asynchronous event without a pointer in it: C's names an object, which must not go while the event
@@ -29,25 +29,42 @@ pub(crate) union Element {
     pub port_num: c_int,
 }
 
-pub(super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
-    // SAFETY: the channel is live, by the caller's contract.
-    match wait_readable(unsafe { (*channel).fd }, 0)? {
-        // SAFETY: the caller's contract; the event that waits is for this one reader.
-        true => unsafe { get_cq_event(channel) },
-        false => Err(libc::EAGAIN),
+/// A channel whose descriptor never blocks: an event that poll(2) saw may be gone when it is read, because another
+/// thread destroyed its queue.
+pub(super) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<ibv_comp_channel> {
+    // SAFETY: the caller's contract.
+    let channel = created(unsafe { raw::ibv_create_comp_channel(context) })?;
+    // SAFETY: just created.
+    let fd = unsafe { (*channel.as_ptr()).fd };
+    if let Err(errno) = never_block(fd) {
+        // SAFETY: nobody else knows the channel yet.
+        unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
+        return Err(errno);
     }
+    Ok(channel)
 }
 
+/// Reads an event and acknowledges it.
+pub(super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) -> Result<u64, c_int> {
+    let mut cq = ptr::null_mut();
+    let mut name = ptr::null_mut();
+    // SAFETY: the caller's contract; both out-pointers are locals.
+    if unsafe { raw::ibv_get_cq_event(channel, &mut cq, &mut name) } != 0 {
+        return Err(errno());
+    }
+    // SAFETY: the queue's destruction waits until the one event that was taken is acknowledged, here (R13.1).
+    unsafe { raw::ibv_ack_cq_events(cq, 1) };
+    Ok(name.addr() as u64)
+}
+
+/// The descriptor, which never blocks from here on: see `create_comp_channel`.
 pub(super) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
     // SAFETY: the context is live, by the caller's contract.
-    Ok(unsafe { (*context).async_fd })
+    let fd = unsafe { (*context).async_fd };
+    never_block(fd).map(|()| fd)
 }
 
 pub(super) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<AsyncEvent, c_int> {
-    // SAFETY: as above.
-    if !wait_readable(unsafe { (*context).async_fd }, 0)? {
-        return Err(libc::EAGAIN);
-    }
     let mut event = RawAsyncEvent { element: Element { object: ptr::null_mut() }, event_type: 0 };
     let place: *mut raw::ibv_async_event = (&raw mut event).cast();
     // SAFETY: the context is live, and `event` a local with the layout of C's (see `layout`).
@@ -136,8 +153,21 @@ impl Affiliation {
     }
 }
 
+/// Sets O_NONBLOCK: a read of the descriptor that finds nothing says EAGAIN.
+pub(super) fn never_block(fd: c_int) -> Result<(), c_int> {
+    // SAFETY: a system call on a descriptor.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags < 0 {
+        return Err(errno());
+    }
+    // SAFETY: a system call on a descriptor, with the flags that it has and one more.
+    let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
+    if code < 0 { Err(errno()) } else { Ok(()) }
+}
+
 /// Waits until a descriptor is readable, for at most so many milliseconds (for ever if negative); whether
 /// it is. A signal ends the wait early.
+#[cfg(not(miri))]
 pub(crate) fn wait_readable(fd: c_int, milliseconds: c_int) -> Result<bool, c_int> {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd, a local.
@@ -147,5 +177,62 @@ pub(crate) fn wait_readable(fd: c_int, milliseconds: c_int) -> Result<bool, c_in
             libc::EINTR => Ok(false),
             errno => Err(errno),
         },
+    }
+}
+
+/// Miri has no poll(2), so its sleepers look again.
+#[cfg(miri)]
+pub(crate) fn wait_readable(_: c_int, _: c_int) -> Result<bool, c_int> {
+    std::thread::yield_now();
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// What `read` of an empty descriptor gives; if it sleeps, that is a failure and not a test that hangs.
+    fn ends(read: impl FnOnce() -> c_int + std::marker::Send + 'static) -> c_int {
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(read()));
+        told.recv_timeout(Duration::from_secs(30)).expect("it sleeps for an event that is gone")
+    }
+
+    /// libibverbs reads a descriptor from which somebody took the event meanwhile.
+    #[test]
+    #[cfg_attr(miri, ignore = "calls libibverbs")]
+    fn an_event_that_is_gone_is_not_slept_for() {
+        let (empty, _other) = UnixStream::pair().unwrap();
+        let fd = empty.as_raw_fd();
+        never_block(fd).unwrap();
+        let errno = ends(move || {
+            let context = ptr::null_mut();
+            let mut channel = ibv_comp_channel { context, fd, refcnt: 0 };
+            // SAFETY: libibverbs looks at the descriptor, and at nothing else before it has read an event.
+            unsafe { try_get_cq_event(&mut channel) }.unwrap_err()
+        });
+        assert_eq!(errno, libc::EAGAIN);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "calls libibverbs")]
+    fn an_asynchronous_event_that_is_gone_is_not_slept_for() {
+        let (empty, _other) = UnixStream::pair().unwrap();
+        let fd = empty.as_raw_fd();
+        let errno = ends(move || {
+            // SAFETY: all zeroes is a value of a context: null pointers and numbers.
+            let mut context = unsafe { std::mem::zeroed::<ibv_context>() };
+            context.async_fd = fd;
+            // SAFETY: a context, of which the descriptor is looked at.
+            assert_eq!(unsafe { async_fd(&mut context) }, Ok(fd));
+            // SAFETY: libibverbs looks at the descriptor, and at nothing else before it has read an event.
+            unsafe { try_get_async_event(&mut context) }.err().expect("there is none")
+        });
+        assert_eq!(errno, libc::EAGAIN);
     }
 }

@@ -1,40 +1,45 @@
-//! The descriptors that the crate shows, so that event loops can watch them, read and closed by the program.
+//! The descriptors that the crate shows, so that event loops can watch them: numbers, with which safe code can do
+//! nothing else. (That they cannot be cloned and read as files is a test of what does not compile,
+//! `ui-tests/forging/no_descriptor_is_a_file.rs`.)
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsFd;
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use proverbs::*;
 
 use crate::support::*;
 
-/// Who reads the descriptor of a channel takes a wake-up away, and hangs nobody who does not sleep for it. (With
-/// a kernel's device it takes the event itself, for which libibverbs waits when the queue is destroyed.)
+/// Linux opens descriptors anew by name: it is another file then, or none, and what is done to it harms nobody.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sockets block differently")]
-fn who_reads_the_descriptor_of_a_channel() {
-    let dev = Device::loopback(&Device::fabric());
-    let pd = dev.ctx.alloc_pd().unwrap();
-    let pool = pd.create_pool(4, 64).unwrap();
+#[cfg_attr(miri, ignore = "Miri shows no files")]
+fn who_opens_a_descriptor_by_its_name() {
+    let dev = Device::open();
     let mut channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq = dev.ctx.create_cq_on(30, &channel).unwrap();
-    let depth = Depth { send: 2, recv: 2 };
-    let mut thief = File::from(channel.as_fd().try_clone_to_owned().unwrap());
-    for _ in 0..3 {
-        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
-        let mut qp = Rc::init(qp, &Wish::new());
-        assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
-        qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        let qp = qp.to_error().unwrap();
-        // The wake-up goes to the thief; the completion, and the event, are still there.
-        assert_eq!(thief.read(&mut [0; 8]).unwrap(), 1);
-        let _ = channel.try_event().unwrap();
-        let short = Duration::from_millis(1);
-        assert_eq!(channel.wait_timeout(&mut cq, short).unwrap().count(), 1);
-        drop(qp);
+    let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+    let mut events = dev.ctx.events().unwrap();
+    for number in [channel.as_raw_fd(), events.as_raw_fd()] {
+        let name = format!("/proc/self/fd/{number}");
+        if let Ok(mut file) = OpenOptions::new().read(true).write(true).open(name) {
+            let _ = file.write(&[0xff; 64]);
+            let _ = file.read(&mut [0; 64]);
+        }
     }
+    let short = Duration::from_millis(1);
+    assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty());
+    let _ = events.wait_timeout(short).unwrap();
     cq.destroy().unwrap();
     channel.destroy().unwrap();
-    assert_eq!(pool.available(), 4);
+}
+
+/// A number outlives what it named, and may name something else then.
+#[test]
+fn a_number_is_not_a_descriptor() {
+    let dev = Device::loopback(&Device::fabric());
+    let channel = dev.ctx.create_comp_channel().unwrap();
+    let number = channel.as_raw_fd();
+    channel.destroy().unwrap();
+    let mut other = dev.ctx.create_comp_channel().unwrap();
+    assert!(number >= 0 && other.try_event().unwrap().is_none());
 }

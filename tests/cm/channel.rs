@@ -1,6 +1,6 @@
 //! Ids on an event channel: both ends of a connection in one thread, by its descriptor.
 
-use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use proverbs::cm::*;
@@ -27,7 +27,7 @@ fn done<D, W, F>(step: Step<D, W, F>) -> D {
 #[ignore = "needs an RDMA device"]
 fn both_ends_on_one_channel_in_one_thread() {
     let channel = EventChannel::new().unwrap();
-    let _: std::os::fd::BorrowedFd<'_> = channel.as_fd();
+    assert!(channel.as_raw_fd() >= 0);
     assert!(channel.try_event().unwrap().is_none(), "it does not block");
     let listening = channel.create_id::<Tcp>().unwrap();
     let listening = listening.bind_addr(address(0)).unwrap().listen(1).unwrap();

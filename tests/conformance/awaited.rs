@@ -280,3 +280,34 @@ fn asynchronous_events_are_awaited() {
         dev.ctx.events().unwrap();
     });
 }
+
+/// Awaiting ends with its time, on a queue that is quiet and beside one that another thread drops with its event.
+#[test]
+fn an_awaited_wait_ends_with_its_time() {
+    crate::waits::ends("a wait that is awaited", || {
+        runtime().block_on(async {
+            let dev = Device::open();
+            let pd = dev.ctx.alloc_pd().unwrap();
+            let mut events = dev.ctx.events().unwrap().into_async().unwrap();
+            let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+            let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+            let pool = pd.create_pool(1, 64).unwrap();
+            for _ in 0..20 {
+                let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+                let depth = Depth { send: 1, recv: 1 };
+                let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+                let mut qp = Rc::init(qp, &Wish::new());
+                assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
+                qp.post_recv(Recv::new(pool.take().expect("one buffer"))).unwrap();
+                drop(qp.to_error().unwrap());
+                let other = std::thread::spawn(move || drop(cq));
+                let short = std::time::Duration::from_millis(2);
+                let wait = tokio::time::timeout(short, channel.wait(&mut quiet)).await;
+                assert!(wait.is_err(), "nothing comes to the quiet queue");
+                let next = tokio::time::timeout(short, events.next()).await;
+                assert!(matches!(next, Err(_) | Ok(Ok(DeviceEvent::Port { .. }))), "{next:?}");
+                other.join().unwrap();
+            }
+        });
+    });
+}

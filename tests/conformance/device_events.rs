@@ -1,6 +1,6 @@
 //! Asynchronous events: each told once, acknowledged at once, naming nothing that can dangle.
 
-use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 
 use proverbs::*;
 
@@ -224,7 +224,7 @@ fn a_sleeper_is_woken_by_its_event() {
     shared.srq.arm_limit(2).unwrap();
     let reached = DeviceEvent::Srq { srq: shared.srq.id(), event: SrqEvent::LimitReached };
     let mut events = shared.events;
-    assert!(events.as_fd().try_clone_to_owned().is_ok(), "an open descriptor");
+    assert!(events.as_raw_fd() >= 0);
     let sleeper = std::thread::spawn(move || events.wait().unwrap());
     // Nobody calls a verb after the post but the sleeper.
     shared.a.post_send(Send::inline_slice(b"x")).unwrap();

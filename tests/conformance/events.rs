@@ -84,19 +84,6 @@ fn another_thread_wakes_the_sleeper() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri cannot make a socket non-blocking")]
-fn a_descriptor_that_does_not_block_is_waited_for_all_the_same() {
-    let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
-    channel.set_nonblocking(true).unwrap();
-    for i in 0..3 {
-        to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
-        assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [i]);
-    }
-    poll(&p.dev, &mut p.ca, 3);
-}
-
-#[test]
 fn errors_wake_too() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();

@@ -37,3 +37,4 @@ mod states;
 mod teardown;
 mod ud;
 mod ud_addresses;
+mod waits;

@@ -54,8 +54,8 @@ use crate::rules::UsesOwnQueue;
 /// }
 ///
 /// let mut ep = ep.disconnect()?;
-/// ep.id.wait_disconnected(second)?;
 /// ep.drain(|buf| println!("{} comes home", buf.context()))?;
+/// ep.id.wait_disconnected(second)?;
 /// println!("all on {:?}", ep.pd());
 /// # Ok(())
 /// # }

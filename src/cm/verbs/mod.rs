@@ -202,7 +202,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile<Signaling = SignalAll>> Ep<PS, S,
 where
     P::Entry: Owned,
 {
-    /// The next completion of a send; sleeps until there is one (`rdma_get_send_comp`). The example is
+    /// The next completion of a send; waits **for ever** if none comes (`rdma_get_send_comp`). The example is
     /// [the module's](crate::cm::verbs).
     ///
     /// # Errors
@@ -212,7 +212,7 @@ where
         self.send.next()
     }
 
-    /// The next completion of a receive; sleeps until there is one (`rdma_get_recv_comp`). The example is
+    /// The next completion of a receive; waits **for ever** if none comes (`rdma_get_recv_comp`). The example is
     /// [the module's](crate::cm::verbs).
     ///
     /// # Errors

@@ -5,8 +5,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use super::super::fabric::State;
-use super::super::strict::broken;
-use super::{Channel, Object, destroy, errno_of, hand_out, locate, same_context, verb};
+use super::{Channel, Object, destroy, errno_of, hand_out, same_context, verb};
 use crate::sys::control::Created;
 use crate::sys::types::*;
 
@@ -29,23 +28,17 @@ pub(in super::super) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_chann
     errno_of(result)
 }
 
-pub(in super::super) unsafe fn get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
+/// Nothing is left to acknowledge: the event is taken, and its queue's name read, under the fabric's lock.
+pub(in super::super) unsafe fn try_get_cq_event(
+    channel: *mut ibv_comp_channel,
+) -> Result<u64, c_int> {
+    let take = |state: &mut State, channel| {
+        let cq = state.try_event(channel)?;
+        // SAFETY: not destroyed while the fabric has it, and the fabric is locked.
+        Ok(unsafe { (*cq.0.as_ptr()).cq_context }.addr() as u64)
+    };
     // SAFETY: the caller's contract.
-    let (shared, number) = unsafe { locate(channel) };
-    shared.wait(|state| state.take_event(number)).map(|event| event.0)
-}
-
-pub(in super::super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) -> Created<ibv_cq> {
-    // SAFETY: the caller's contract.
-    unsafe { verb(channel, State::try_event) }.map(|event| event.0)
-}
-
-pub(in super::super) unsafe fn ack_cq_events(cq: *mut ibv_cq, events: u32) {
-    // SAFETY: the caller's contract.
-    let acked = unsafe { verb(cq, |state, cq| state.ack(cq, events)) };
-    if acked.is_err() {
-        broken("events are acknowledged of a completion queue that is gone");
-    }
+    unsafe { verb(channel, take) }
 }
 
 pub(in super::super) unsafe fn create_cq(

@@ -7,7 +7,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Channel, from_c, status, to_c};
+use super::groups::Groups;
+use super::{Channel, Failed, from_c, status, to_c};
 use crate::sys::types::*;
 
 /// Owner of an id.
@@ -20,14 +21,7 @@ pub(crate) struct Id {
     ptr: NonNull<raw::rdma_cm_id>,
     key: u64,
     channel: ManuallyDrop<Arc<Channel>>,
-    groups: Vec<Group>,
-}
-
-/// A multicast group that the id joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Group {
-    key: u64,
-    address: SocketAddr,
+    groups: Groups,
 }
 
 // SAFETY: every call on the id is made under its channel's lock.
@@ -56,7 +50,7 @@ impl Id {
             status(unsafe { raw::rdma_create_id(channel.as_ptr(), &mut id, context(key), ps) })?;
         }
         let ptr = NonNull::new(id).ok_or(libc::EIO)?;
-        Ok(Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Vec::new() })
+        Ok(Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Groups::default() })
     }
 
     /// # Safety
@@ -65,7 +59,7 @@ impl Id {
         let key = mint();
         // SAFETY: the caller's contract; until now it was the listener's.
         unsafe { (*ptr.as_ptr()).context = context(key) };
-        Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Vec::new() }
+        Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Groups::default() }
     }
 
     pub(crate) fn key(&self) -> u64 {
@@ -186,29 +180,31 @@ impl Id {
         Ok((attr, mask as u32 & USER_QP_ATTR))
     }
 
-    /// Joins a group; its key.
+    /// Joins a group; its key, and what is to be told if it fails. EADDRINUSE if it is joined already.
     ///
     /// # Safety
     /// The id has a device.
-    pub(crate) unsafe fn join(&mut self, address: SocketAddr) -> Result<u64, c_int> {
+    pub(crate) unsafe fn join(&mut self, address: SocketAddr) -> Result<(u64, Failed), c_int> {
+        if self.groups.has(address) {
+            return Err(libc::EADDRINUSE);
+        }
+        if let Some(failed) = self.groups.failed(address) {
+            let _ = self.leave(failed);
+        }
         let key = mint();
         let mut c = to_c(address);
         let at = (&raw mut c).cast();
         // SAFETY: a live id, and the caller's contract; the address is a local.
         self.call(|id| unsafe { raw::rdma_join_multicast(id, at, context(key)) })?;
-        self.groups.push(Group { key, address });
-        Ok(key)
+        Ok((key, self.groups.add(key, address)))
     }
 
     /// Leaves a group that was joined; `false` if it was not.
     pub(crate) fn leave(&mut self, key: u64) -> Result<bool, c_int> {
-        let Some(at) = self.groups.iter().position(|group| group.key == key) else {
-            return Ok(false);
-        };
-        let mut c = to_c(self.groups[at].address);
-        let address = (&raw mut c).cast();
         // librdmacm forgets the group even if the kernel refuses, so this does as well.
-        self.groups.remove(at);
+        let Some(address) = self.groups.remove(key) else { return Ok(false) };
+        let mut c = to_c(address);
+        let address = (&raw mut c).cast();
         // SAFETY: a live id; the address is a local.
         self.call(|id| unsafe { raw::rdma_leave_multicast(id, address) })?;
         Ok(true)
@@ -254,13 +250,13 @@ impl Id {
 
     /// After `Ok` the id must not be used again, drop included.
     fn close(&mut self) -> Result<(), c_int> {
-        while let Some(&Group { key, .. }) = self.groups.last() {
+        while let Some(key) = self.groups.last() {
             // librdmacm frees a group only when it is left.
             let _ = self.leave(key);
         }
         // SAFETY: live, destroyed once; events were acknowledged under the lock, so it does not wait.
         self.call(|id| unsafe { raw::rdma_destroy_id(id) })?;
-        self.groups = Vec::new();
+        self.groups = Groups::default();
         // SAFETY: the id is gone, and this is called once.
         unsafe { ManuallyDrop::drop(&mut self.channel) };
         Ok(())

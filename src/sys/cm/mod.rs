@@ -10,19 +10,22 @@
 mod address;
 mod addrinfo;
 mod event;
+mod groups;
 mod id;
 
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
 use address::{from_c, to_c};
 pub(crate) use addrinfo::{Found, NotFound, getaddrinfo};
 pub(crate) use event::{Arm, Copied};
+pub(crate) use groups::Failed;
 pub(crate) use id::Id;
 
 use super::control::errno;
+use super::events::{never_block, wait_readable};
 use super::types::*;
 
 /// An event channel. Its descriptor does not block.
@@ -44,19 +47,12 @@ impl Channel {
         // SAFETY: the call takes nothing.
         let ptr = NonNull::new(unsafe { raw::rdma_create_event_channel() }).ok_or_else(errno)?;
         let channel = Channel { ptr, lock: Mutex::new(()) };
-        let fd = channel.fd().as_raw_fd();
-        // SAFETY: the descriptor is open.
-        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        // SAFETY: as above.
-        let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
-        if flags < 0 || code < 0 { Err(errno()) } else { Ok(channel) }
+        never_block(channel.fd()).map(|()| channel)
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> RawFd {
         // SAFETY: the channel is live, and its descriptor never changes.
-        let fd = unsafe { (*self.ptr.as_ptr()).fd };
-        // SAFETY: it stays open while the channel lives, which `self` borrows.
-        unsafe { BorrowedFd::borrow_raw(fd) }
+        unsafe { (*self.ptr.as_ptr()).fd }
     }
 
     fn as_ptr(&self) -> *mut raw::rdma_event_channel {
@@ -71,6 +67,10 @@ impl Channel {
     /// Takes the next event, copies it and acknowledges it; `None` if there is none. Does not block.
     pub(crate) fn take_event(self: &std::sync::Arc<Self>) -> Result<Option<Copied>, c_int> {
         let guard = self.lock();
+        // librdmacm asks for an event with the lock held: whoever made the descriptor blocking would stop all ids.
+        if !wait_readable(self.fd(), 0)? {
+            return Ok(None);
+        }
         let mut event = std::ptr::null_mut();
         // SAFETY: the channel is live, and its lock is held; the out-pointer is a local.
         if unsafe { raw::rdma_get_cm_event(self.as_ptr(), &mut event) } != 0 {

@@ -1,0 +1,245 @@
+//! Waits end: whatever other threads and peers do meanwhile, within their time, and asleep until then.
+
+use std::fs;
+use std::marker::Send as Sendable;
+use std::sync::{Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proverbs::*;
+
+use crate::support::*;
+
+/// What `wait` gives. One that never ends is a failure, and not a test that hangs.
+pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    let waiter = thread::spawn(move || tell.send(wait()).unwrap());
+    match told.recv_timeout(Duration::from_secs(120)) {
+        Ok(done) => done,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
+        Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),
+    }
+}
+
+/// How often two threads meet. On a real device each meeting is an arbitrary one.
+const ROUNDS: u32 = if cfg!(miri) { 3 } else { 200 };
+
+/// Does both at once, on two threads.
+fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
+    let both = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            both.wait();
+            one();
+        });
+        both.wait();
+        other();
+    });
+}
+
+/// Another thread drops the completion queue whose event waits: it takes the event along, between the look and the
+/// read of who waits here. Neither sleeps for the other, and nothing is left over.
+#[test]
+fn a_completion_queue_goes_while_its_event_is_taken() {
+    ends("a look at a channel", || {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(1, 64).unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        for round in 0..ROUNDS {
+            let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+            let depth = Depth { send: 1, recv: 1 };
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            let mut qp = Rc::init(qp, &Wish::new());
+            assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
+            qp.post_recv(Recv::new(pool.take().expect("the last round's is at home"))).unwrap();
+            drop(qp.to_error().unwrap());
+            let short = Duration::from_millis(1);
+            at_once(
+                || drop(cq),
+                || match round % 4 {
+                    0 => drop(channel.try_event().unwrap()),
+                    1 => assert!(channel.wait_timeout(&mut quiet, short).unwrap().is_empty()),
+                    2 => {
+                        let found = channel.wait_solicited(&mut quiet, Some(short)).unwrap();
+                        assert!(found.is_empty());
+                    }
+                    _ => {
+                        let queues: &mut [&mut dyn AnyCompletionQueue] = &mut [&mut quiet];
+                        assert_eq!(channel.wait_any(queues, Some(short)).unwrap(), None);
+                    }
+                },
+            );
+        }
+        quiet.destroy().unwrap();
+        channel.destroy().unwrap();
+        drop((pool, pd));
+        dev.ctx.destroy().expect("nothing keeps the device open");
+    });
+}
+
+/// The same with an asynchronous event, whose queue pair goes.
+#[test]
+fn a_queue_pair_goes_while_its_event_is_taken() {
+    ends("a look at asynchronous events", || {
+        let dev = Device::open();
+        let mut events = dev.ctx.events().unwrap();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq(4).unwrap();
+        for round in 0..ROUNDS {
+            // The last round's queue pair gives its room back.
+            assert_eq!(poll_empty(&mut cq), 0);
+            let depth = Depth { send: 1, recv: 1 };
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            let own = qp.qp_num();
+            let qp = Rc::up(qp, &dev, own, &Wish::new());
+            let qp = qp.modify(Drain { notify: true }).unwrap();
+            at_once(
+                || drop(qp),
+                || {
+                    // Its own, or none; those of ports come from outside.
+                    let event = match round % 2 {
+                        0 => events.try_next().unwrap(),
+                        _ => events.wait_timeout(Duration::from_millis(1)).unwrap(),
+                    };
+                    match event {
+                        None | Some(DeviceEvent::Port { .. }) => {}
+                        Some(event) => {
+                            let event = (event, own);
+                            let drained =
+                                DeviceEvent::Qp { qp_num: own, event: QpEvent::SqDrained };
+                            assert_eq!(event, (drained, own));
+                        }
+                    }
+                },
+            );
+        }
+        drop((cq, pd, events));
+        dev.ctx.destroy().expect("nothing keeps the device open");
+    });
+}
+
+/// Ticks of 10 ms that this thread has run so far.
+fn ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let behind_name = stat.rsplit_once(')').unwrap().1;
+    let fields: Vec<&str> = behind_name.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// A wait for nothing takes its time, all of it, and hardly any of the processor's.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn a_wait_waits_and_does_not_spin() {
+    let dev = Device::open();
+    let mut events = dev.ctx.events().unwrap();
+    let mut channel = dev.ctx.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+    let time = Duration::from_millis(150);
+    let takes_its_time = |what: &str, wait: &mut dyn FnMut()| {
+        let (began, ran) = (Instant::now(), ticks());
+        wait();
+        let ran = ticks() - ran;
+        assert!(began.elapsed() >= time, "{what} returned after {:?}", began.elapsed());
+        assert!(ran < 8, "{what} ran for {ran}0 ms of {:?}", began.elapsed());
+    };
+    takes_its_time("wait_timeout", &mut || {
+        assert!(channel.wait_timeout(&mut cq, time).unwrap().is_empty());
+    });
+    takes_its_time("wait_solicited", &mut || {
+        assert!(channel.wait_solicited(&mut cq, Some(time)).unwrap().is_empty());
+    });
+    takes_its_time("wait_any", &mut || {
+        assert_eq!(channel.wait_any(&mut [&mut cq], Some(time)).unwrap(), None);
+    });
+    takes_its_time("wait_timeout of events", &mut || {
+        if let Some(event) = events.wait_timeout(time).unwrap() {
+            assert!(matches!(event, DeviceEvent::Port { .. }), "{event:?}");
+            thread::sleep(time);
+        }
+    });
+    // And a wait of no time at all is a look.
+    let began = Instant::now();
+    assert!(channel.wait_timeout(&mut cq, Duration::ZERO).unwrap().is_empty());
+    assert_eq!(channel.wait_any(&mut [&mut cq], Some(Duration::ZERO)).unwrap(), None);
+    assert!(began.elapsed() < time);
+}
+
+/// A drain of a queue pair one of whose completions was forgotten, on a completion queue that is never empty: two
+/// neighbours talk without a pause. It ends when its time is over, says what is missing, and does so again.
+#[test]
+fn a_drain_ends_beside_busy_neighbours() {
+    let left = ends("a drain", || {
+        let (dev, wish) = (Device::open(), Wish::new());
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(16, 64).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq(60).unwrap();
+        let make = || {
+            let depth = Depth { send: 4, recv: 4 };
+            pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap()
+        };
+        let (one, mute, mut dead) = (make(), make(), Rc::init(make(), &wish));
+        let (n_one, n_mute) = (one.qp_num(), mute.qp_num());
+        let mut one = Rc::up(one, &dev, n_mute, &wish);
+        let mut mute = Rc::up(mute, &dev, n_one, &wish);
+
+        dead.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        let mut dead = dead.to_error().unwrap();
+        let mut deadline = dev.deadline("the receive is flushed");
+        loop {
+            match cq.poll_one().unwrap() {
+                Some(completion) => break std::mem::forget(completion),
+                None => deadline.tick(&()),
+            }
+        }
+
+        let mut others = 0u64;
+        for _ in 0..3 {
+            mute.post_recv(Recv::new(poisoned(&pool))).unwrap();
+            one.post_send(Send::new(filled(&pool, &[1]))).unwrap();
+        }
+        let mut errors = Vec::new();
+        for _ in 0..2 {
+            let (began, before) = (Instant::now(), others);
+            let time = Duration::from_millis(if cfg!(miri) { 5 } else { 100 });
+            let drained = dead.drain_within(&mut cq, time, |found| {
+                let Drained::Other(completion) = found else { panic!("it was forgotten") };
+                others += 1;
+                // What is done is done again at once.
+                match completion.outcome() {
+                    Outcome::Sent(sent) => {
+                        one.post_send(Send::new(sent.entry.unwrap())).unwrap();
+                    }
+                    Outcome::Received(received) => {
+                        mute.post_recv(Recv::new(received.entry.unwrap())).unwrap();
+                    }
+                    _ => panic!("the neighbours are well"),
+                }
+            });
+            assert!(began.elapsed() >= time);
+            assert!(others > before, "the neighbours talk meanwhile");
+            errors.push(drained.unwrap_err());
+        }
+        drop((dead, one, mute));
+        errors
+    });
+    for error in left {
+        assert_eq!(error.errno(), Some(110), "ETIMEDOUT");
+        assert!(error.to_string().contains("0 sends and 1 receives were not flushed"), "{error}");
+    }
+}
+
+/// A drain that has nothing to wait for is done, however often it is asked.
+#[test]
+fn a_drain_that_is_done_is_done_again() {
+    let mut p = Pair::<Rc>::new();
+    p.a.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    let mut a = p.a.to_error().unwrap();
+    let mut home = 0;
+    for _ in 0..3 {
+        a.drain_within(&mut p.ca, Duration::MAX, |_| home += 1).unwrap();
+        a.drain_within(&mut p.ca, Duration::ZERO, |_| home += 1).unwrap();
+    }
+    assert_eq!((home, p.pool.available()), (1, 40));
+}
