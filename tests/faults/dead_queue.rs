@@ -6,7 +6,7 @@ use super::*;
 
 /// A queue that is armed and empty when it dies, its channel, and a queue pair with a receive outstanding in it.
 fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, Error>) {
-    let fabric = Fabric::new();
+    let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(1, 64).unwrap();
