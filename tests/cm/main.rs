@@ -13,3 +13,4 @@ mod endpoint;
 mod failure;
 mod leaks;
 mod support;
+mod waits;

@@ -1,0 +1,227 @@
+//! Every wait of rdma_cm ends within its time, whatever the peer, another thread or an earlier call did.
+
+use std::marker::Send as Sendable;
+use std::sync::{Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proverbs::cm::*;
+use proverbs::{ErrorKind, Send, VerbsError, post_send};
+
+use crate::support::{End, LONG, address, end, listener, routed};
+
+/// What `wait` gives. One that never ends is a failure, and not a test that hangs.
+fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    let waiter = thread::spawn(move || tell.send(wait()).unwrap());
+    match told.recv_timeout(5 * LONG) {
+        Ok(done) => done,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
+        Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),
+    }
+}
+
+/// A connection, and the thread of its passive side, which does `then` once it is connected.
+fn connected(
+    then: impl FnOnce(Connection, End) + Sendable + 'static,
+) -> (Connection, End, thread::JoinHandle<()>) {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request_timeout(LONG).unwrap();
+        let (qp, end) = end(&request.id, 2);
+        let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
+        then(connection, end);
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, mut active) = end(&id, 2);
+    let connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    assert_eq!(active.receive().data(), b"connected");
+    (connection, active, server)
+}
+
+fn is_time_out(result: Result<(), VerbsError>) -> bool {
+    matches!(result.unwrap_err().kind(), ErrorKind::TimedOut { .. })
+}
+
+/// The documented end, after the program looked for DISCONNECTED by itself: the event comes once, and the second and
+/// the third call know of it. TIMEWAIT_EXIT would take seconds.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
+    let (mut connection, mut end, server) = connected(|connection, mut end| {
+        let mut ended = connection.disconnect().unwrap();
+        end.drain(ended.qp);
+        ended.id.wait_disconnected(LONG).unwrap();
+        ended.id.wait_disconnected(Duration::ZERO).unwrap();
+        ended.id.destroy().unwrap();
+    });
+    let began = Instant::now();
+    while connection.id.wait_disconnected(Duration::ZERO).is_err() {
+        assert!(began.elapsed() < LONG, "the peer disconnects");
+        thread::yield_now();
+    }
+    for _ in 0..2 {
+        connection.id.wait_disconnected(Duration::ZERO).unwrap();
+    }
+    let mut ended = connection.disconnect().unwrap();
+    ended.id.wait_disconnected(Duration::ZERO).unwrap();
+    end.drain(ended.qp);
+    ended.id.wait_disconnected(Duration::ZERO).unwrap();
+    server.join().unwrap();
+}
+
+/// A peer that stays: each call takes its own time, and no more.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_peer_that_stays_is_a_time_out_each_time() {
+    let (tell, told) = mpsc::channel();
+    let (connection, mut end, server) = connected(move |connection, _end| {
+        told.recv().unwrap();
+        drop(connection);
+    });
+    let waited = ends("wait_disconnected", move || {
+        let mut connection = connection;
+        let short = Duration::from_millis(50);
+        for _ in 0..2 {
+            let began = Instant::now();
+            assert!(is_time_out(connection.id.wait_disconnected(short)));
+            assert!(began.elapsed() >= short);
+        }
+        connection
+    });
+    tell.send(()).unwrap();
+    let mut ended = waited.disconnect().unwrap();
+    end.drain(ended.qp);
+    ended.id.wait_disconnected(LONG).unwrap();
+    server.join().unwrap();
+}
+
+/// Another thread moves an id away, with its event, between the look and the taking of who waits here.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn an_event_that_another_thread_takes_away_is_not_slept_for() {
+    let (_listening, at) = listener::<Tcp>();
+    ends("a look at an event channel", move || {
+        let (here, there) = (EventChannel::new().unwrap(), EventChannel::new().unwrap());
+        for round in 0..60 {
+            let id = here.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+            let both = Barrier::new(2);
+            thread::scope(|scope| {
+                let mover = scope.spawn(|| {
+                    both.wait();
+                    // Moved, or gone.
+                    if round % 2 == 0 { drop(id.migrate_to(&there).unwrap()) } else { drop(id) }
+                });
+                both.wait();
+                match round % 3 {
+                    0 => drop(here.try_event().unwrap()),
+                    1 => drop(here.wait_timeout(Duration::from_millis(1)).unwrap()),
+                    _ => drop(here.wait_timeout(Duration::ZERO).unwrap()),
+                }
+                mover.join().unwrap();
+            });
+        }
+        assert!(there.wait_timeout(Duration::ZERO).unwrap().is_none(), "their ids are gone");
+    });
+}
+
+/// Every step with a peer that does not answer, or with nobody there.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn steps_without_an_answer_end() {
+    ends("a step", || {
+        let short = Duration::from_millis(20);
+        let (listening, at) = listener::<Tcp>();
+        for _ in 0..2 {
+            let began = Instant::now();
+            let error = listening.get_request_timeout(short).unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
+            assert!(began.elapsed() >= short);
+        }
+        // A listener that does not answer.
+        let id = routed::<Tcp>(at);
+        let (qp, mut active) = end(&id, 1);
+        let refused = id.connect(qp, &ConnParam::default(), short).unwrap_err();
+        assert_eq!(*refused.error.kind(), ErrorKind::TimedOut { after: short });
+        let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+        active.drain(qp);
+        // Nobody who could confirm: the peer is gone.
+        let request = listening.get_request_timeout(LONG).unwrap();
+        let (qp, mut passive) = end(&request.id, 1);
+        let refused = request.accept(qp, &AcceptParam::default(), short).unwrap_err();
+        let NotAccepted::Failed { qp, .. } = refused.object else { panic!("it was answered") };
+        passive.drain(qp);
+        // A lookup that nobody answers.
+        let (_listening, at) = listener::<Udp>();
+        let refused = routed::<Udp>(at).connect(&LookupData::none(), short).unwrap_err();
+        assert_eq!(*refused.error.kind(), ErrorKind::TimedOut { after: short });
+        // An event channel of ids to which nothing happens.
+        let channel = EventChannel::new().unwrap();
+        let _id = channel.create_id::<Tcp>().unwrap();
+        let began = Instant::now();
+        assert!(channel.wait_timeout(short).unwrap().is_none());
+        assert!(began.elapsed() >= short);
+    });
+}
+
+/// A completion that does not come, from a peer that is there.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn completions_of_an_endpoint_are_waited_for_as_asked() {
+    use proverbs::{DefaultProfile, Depth};
+    let (listening, at) = listener::<Tcp>();
+    let (tell, told) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let request = listening.get_request_timeout(LONG).unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        let ep = request.create_ep::<DefaultProfile>(None, depth).unwrap();
+        let ep = ep.accept(&AcceptParam::default(), LONG).unwrap();
+        told.recv().unwrap();
+        drop(ep);
+    });
+    ends("a completion of an endpoint", move || {
+        let ep = routed::<Tcp>(at).create_ep::<DefaultProfile>(None, Depth { send: 1, recv: 1 });
+        let mut ep = ep.unwrap().connect(&ConnParam::default(), LONG).unwrap();
+        let pool = ep.reg_msgs::<()>(1, 64).unwrap();
+        ep.post_recv((), pool.take().unwrap()).unwrap();
+        let short = Duration::from_millis(20);
+        for _ in 0..2 {
+            let began = Instant::now();
+            let error = ep.get_send_comp_timeout(short).err().expect("nothing is sent");
+            assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
+            let error = ep.get_recv_comp_timeout(short).err().expect("the peer says nothing");
+            assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
+            assert!(began.elapsed() >= 2 * short);
+        }
+        tell.send(()).unwrap();
+        let mut ep = ep.disconnect().unwrap();
+        ep.drain_within(LONG, |_| ()).unwrap();
+        ep.drain_within(Duration::ZERO, |_| ()).unwrap();
+        ep.id.wait_disconnected(LONG).unwrap();
+        assert_eq!(pool.available(), 1);
+    });
+    server.join().unwrap();
+}
+
+/// One group, joined twice: the second is refused, the first goes on, and once it was left it can be joined again.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_group_is_joined_once() {
+    let at = "239.77.0.2:7471".parse().unwrap();
+    let id = CmId::<Udp, _>::new().unwrap().bind_addr(address(0)).unwrap();
+    let mut id = id.resolve_addr(at, LONG).unwrap();
+    let mut group = id.join_multicast(at, LONG).unwrap();
+    for same in [at, "239.77.0.2:1".parse().unwrap()] {
+        let error = id.join_multicast(same, LONG).unwrap_err();
+        let text = "rdma_join_multicast: EADDRINUSE: Address already in use (this id joined 239.77.0.2 \
+                    already: leave it first)";
+        assert_eq!(error.to_string(), text);
+    }
+    for _ in 0..2 {
+        id.leave_multicast(group).unwrap();
+        group = id.join_multicast(at, LONG).unwrap();
+    }
+    id.leave_multicast(group).unwrap();
+    id.destroy().unwrap();
+}
