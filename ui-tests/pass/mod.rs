@@ -50,6 +50,7 @@ mod forging {
     mod an_entry_of_ones_own;
     mod data_of_ones_own;
     mod no_completion_leaves_a_drain;
+    mod no_descriptor_is_a_file;
     mod no_state_by_exchange;
 }
 
