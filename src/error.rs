@@ -56,7 +56,8 @@ pub enum ErrorKind {
         /// The two objects.
         what: &'static str,
     },
-    /// The completion queue has not enough room left for the queue that should attach (R9.9).
+    /// The completion queue has not enough room left for the queue that should attach (R9.9). Poll it: the room of a queue
+    /// pair that is gone comes back then, if something of it was outstanding.
     CqTooSmall {
         /// Entries that the queue needs.
         asked: u32,
@@ -179,7 +180,8 @@ impl fmt::Display for Error {
             }
             ErrorKind::CqTooSmall { asked, free } => write!(
                 f,
-                "completion queue too small: the queue needs {asked} entries, {free} are not booked"
+                "completion queue too small: the queue needs {asked} entries, {free} are not booked (poll the \
+                 completion queue: the room of a queue pair that is gone comes back then)"
             ),
             ErrorKind::NotFound(what) => f.write_str(what),
             ErrorKind::Protocol(what) => f.write_str(what),

@@ -141,6 +141,7 @@ mod remote;
 pub mod rules;
 mod srq;
 mod state;
+mod sync;
 mod sys;
 mod transport;
 mod wc;

@@ -16,9 +16,9 @@ use std::ptr::NonNull;
 pub use list::BufList;
 pub use pool::Pool;
 pub use shared::SharedBuf;
-pub(crate) use shared::{Lent, lend, reclaim};
-use shared::{lent_with, with_lent};
-pub(crate) use stranded::{count_stranded, reclaim_everything};
+use shared::lent_with;
+pub(crate) use shared::{Lent, lend};
+pub(crate) use stranded::{count_posted, reclaim_everything};
 
 use header::Header;
 use pool::Slot;

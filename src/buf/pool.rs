@@ -134,24 +134,35 @@ impl<C> Pool<C> {
     }
 
     /// Takes back the buffers that a destroyed or reset queue pair left stranded: posted, and
-    /// without a completion that could still come (rules R7.16, R8.18, R10.15).
+    /// without a completion that could still come (rules R7.16, R8.18, R10.15). Gives their number.
     ///
-    /// Only those whose queue completed into `cq` come back, and only once `cq` was polled empty
-    /// after the queue was gone. Gives their number. (With the last completion queue of such a queue pair, what
-    /// is stranded comes home by itself.)
+    /// They come home without this, too, with a poll of the completion queue `cq` that the queue pair completed into: with the
+    /// one that finds nothing after the queue pair was gone; or with the next one after a
+    /// [`poll`](CompletionQueue::poll) that brought fewer than 16, or after as many completions as `cq`
+    /// holds. (So also on a completion queue that is never empty.) This is for who wants to know, or cannot
+    /// wait for that next poll. If the queue pair completed into two completion queues, both must have got as far.
     ///
     /// ```
     /// # use proverbs::*;
-    /// # let proverbs::guide::Ends { mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
+    /// # let proverbs::guide::Ends { mut a, mut b, mut cq, pool, .. } = proverbs::guide::ends()?;
     /// b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
     /// b.destroy()?;                                             // and nobody drained it
-    /// assert_eq!(pool.available(), 15);
-    /// while cq.poll_one()?.is_some() {}                         // nothing more can come from it
-    /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (1, 16));
+    /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 15)); // a completion may still come
+    /// assert!(cq.poll_one()?.is_none());
+    /// assert_eq!(pool.available(), 16); // none can
+    ///
+    /// # a.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// a.post_send(Send::inline(b"nobody listens"))?;
+    /// let a = a.to_error()?;
+    /// a.destroy()?;
+    /// cq.poll()?.for_each(drop); // fewer than 16
+    /// pool.reclaim(&mut cq); // in the place of one more poll
+    /// assert_eq!(pool.available(), 16);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
-        stranded::reclaim_pool(self.shared.slots.as_ptr(), &cq.quiet_books())
+        let slots = self.shared.slots.as_ptr();
+        stranded::reclaim_everything(&cq.settle_now()).count_of(slots)
     }
 
     /// Deregisters and frees (`ibv_dereg_mr`). Its buffers, and other handles to the pool, must be gone, or it comes back.
@@ -171,6 +182,11 @@ impl<C> Pool<C> {
 
     pub(crate) fn region(&self) -> &Registered {
         &self.shared.region
+    }
+
+    /// Where its headers begin.
+    pub(crate) fn slots(&self) -> usize {
+        self.shared.slots.addr().get()
     }
 
     /// What the headers of this pool have as their home.

@@ -63,21 +63,6 @@ fn register() -> MutexGuard<'static, BTreeSet<usize>> {
     ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Takes back the boxed handles that are with one of the queues in `quiet`. Gives their number.
-pub(crate) fn reclaim(quiet: &Quiet) -> usize {
-    lent_with(quiet).len()
-}
-
-/// Shows the queues that boxed handles are with, under the lock under which they are taken back.
-pub(super) fn with_lent<R>(see: impl FnOnce(&mut dyn Iterator<Item = u64>) -> R) -> R {
-    let all = register();
-    see(&mut all.iter().filter_map(|&address| {
-        let header = std::ptr::with_exposed_provenance::<Header>(address);
-        // SAFETY: listed headers are alive; the field read here is an atomic.
-        unsafe { (*header).posted_to() }
-    }))
-}
-
 /// The boxed handles that are with one of the queues in `quiet`.
 pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     let mut stranded = Vec::new();
@@ -86,10 +71,9 @@ pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
         let header = std::ptr::with_exposed_provenance_mut::<Header>(address);
         // SAFETY: listed headers are alive; the fields read here are atomics.
         let posted_to = unsafe { (*header).posted_to() };
-        if let Some(queue) = posted_to.filter(|&queue| quiet.has(queue)) {
+        if posted_to.is_some_and(|queue| quiet.has(queue)) {
             // SAFETY: as above.
             unsafe { (*header).forget_queue() };
-            quiet.took(queue);
             // SAFETY: the handle was with a queue that is gone, and no completion can bring it back
             // any more, so it is ours.
             stranded.push(unsafe { Lent::from_header(header) });

@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)] // looks at headers that others own
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::header::{Header, word};
 use super::pool::Slot;
-use super::{BufList, Lent, lent_with, with_lent};
-use crate::in_flight::{Books, Quiet};
+use super::{BufList, Lent, lent_with};
+use crate::in_flight::Quiet;
 
 /// The headers of a pool, and how to send one home.
 ///
@@ -28,8 +28,24 @@ fn pools() -> MutexGuard<'static, BTreeMap<usize, Headers>> {
     ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A handle that a queue left stranded, and how to send it home.
-type Stranded = (usize, unsafe fn(usize));
+/// A handle that a queue left stranded. Dropped, it goes home, and so do the others of its list if code of the user's
+/// panics then, which runs with the last handle of a pool.
+///
+/// # Invariants
+/// `send_home` is that of its pool. The handle was with a queue of which no completion can bring it back any more
+/// (`Quiet`), so it is ours; its mark was taken under the lock, so it is ours alone.
+struct Stranded {
+    pool: usize,
+    word: usize,
+    send_home: unsafe fn(usize),
+}
+
+impl Drop for Stranded {
+    fn drop(&mut self) {
+        // SAFETY: by the invariant the handle is ours, and given up here.
+        unsafe { (self.send_home)(self.word) };
+    }
+}
 
 /// Enters the slots of a new pool. (The entry, not the pointer, says how long they live.)
 ///
@@ -65,66 +81,53 @@ impl Headers {
     /// Takes the handles that are with one of the queues in `quiet`.
     fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
         for (address, header) in self.all() {
-            if let Some(queue) = header.posted_to().filter(|&queue| quiet.has(queue)) {
+            if header.posted_to().is_some_and(|queue| quiet.has(queue)) {
                 header.forget_queue();
-                quiet.took(queue);
-                found.push((address | word::LIST, self.send_home));
+                let word = address | word::LIST;
+                found.push(Stranded { pool: self.first, word, send_home: self.send_home });
             }
         }
     }
 }
 
-/// Counts the entries that are with each of these queues, whose completions can no longer come, and tells it.
-pub(crate) fn count_stranded(quiet: &[&Books]) {
-    if quiet.is_empty() {
-        return;
-    }
-    let mut left: HashMap<u64, u32> = quiet.iter().map(|books| (books.id, 0)).collect();
-    // Under both locks nothing is taken back meanwhile.
+/// How many handles of the pool whose slots begin at this address are with a queue; it stops at `most`.
+pub(crate) fn count_posted(slots: usize, queue: u64, most: usize) -> usize {
     let pools = pools();
-    let headers = pools.values().flat_map(Headers::all);
-    let posted = headers.filter_map(|(_, header)| header.posted_to());
-    with_lent(|lent| {
-        for queue in posted.chain(lent) {
-            if let Some(count) = left.get_mut(&queue) {
-                *count += 1;
-            }
-        }
-        quiet.iter().for_each(|books| books.count_stranded(left[&books.id]));
-    });
+    let headers = pools.get(&slots).into_iter().flat_map(Headers::all);
+    headers.filter(|(_, header)| header.posted_to() == Some(queue)).take(most).count()
 }
 
-/// Sends the handles home. Gives their number.
-fn send_home(stranded: Vec<Stranded>) -> usize {
-    let count = stranded.len();
-    for (word, send_home) in stranded {
-        // SAFETY: the handle was with a queue that is gone, and no completion can bring it back any more
-        // (`Quiet`), so it is ours; its mark was taken under the lock, so it is ours alone.
-        unsafe { send_home(word) };
+/// Takes back everything that is with one of the queues in `quiet`, wherever it is from. Gives what came home.
+pub(crate) fn reclaim_everything(quiet: &Quiet) -> Home {
+    if quiet.0.is_empty() {
+        return Home::default();
     }
-    count
-}
-
-/// Takes back the buffers of one pool that are with one of the queues in `quiet`. Gives the number of entries.
-pub(super) fn reclaim_pool<C: 'static>(slots: *mut Slot<C>, quiet: &Quiet) -> usize {
     let mut stranded = Vec::new();
     // Under the lock no other thread reclaims, and no header that is listed goes away.
-    if let Some(pool) = pools().get(&slots.addr()) {
-        pool.take(quiet, &mut stranded);
-    }
-    // Outside the lock: the last handle takes its pool with it.
-    send_home(stranded)
-}
-
-/// Takes back everything that is with one of the queues in `quiet`, wherever it is from: nobody will ask.
-pub(crate) fn reclaim_everything(quiet: &Quiet) {
-    if quiet.0.is_empty() {
-        return;
-    }
-    let mut stranded = Vec::new();
     for pool in pools().values() {
         pool.take(quiet, &mut stranded);
     }
-    send_home(stranded);
-    drop::<Vec<Lent>>(lent_with(quiet));
+    let lent: Vec<Lent> = lent_with(quiet);
+    let home =
+        Home { pools: stranded.iter().map(|handle| handle.pool).collect(), lent: lent.len() };
+    // Only now, and outside the locks: what code of a user's does in a Drop, or its panic, loses nothing.
+    drop(stranded);
+    drop(lent);
+    home
+}
+
+/// What came home.
+#[derive(Default)]
+pub(crate) struct Home {
+    /// Of which pool each entry of buffers is.
+    pools: Vec<usize>,
+    /// Boxed handles.
+    pub lent: usize,
+}
+
+impl Home {
+    /// The number of entries of the pool with these slots.
+    pub(super) fn count_of<C>(&self, slots: *mut Slot<C>) -> usize {
+        self.pools.iter().filter(|&&pool| pool == slots.addr()).count()
+    }
 }

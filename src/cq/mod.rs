@@ -2,17 +2,20 @@
 
 #![allow(unsafe_code)] // polls
 
-mod batch;
 mod booking;
+mod inbox;
 mod notify;
 mod poll;
+mod settle;
+mod stand_in;
+mod switch;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use batch::{BATCH, Batch};
 pub(crate) use booking::CqShared;
+pub(crate) use inbox::{AtEnd, Inbox, Share};
 pub use notify::{CqId, Notify};
 pub use poll::Completions;
 
@@ -43,12 +46,12 @@ use crate::wc::OneThread;
 /// ```
 ///
 /// # Invariants
-/// - `batch` polls the C object of `shared`, which lives as long as it.
+/// - `inbox` is that of `shared`: a pointer, since completions that are held are pointers into it.
 /// - `shared` keeps the books of every queue that completes here, until none of its completions can
 ///   come.
 pub struct CompletionQueue<E: Entry = Buf> {
+    inbox: *const Inbox,
     shared: Arc<CqShared>,
-    batch: Batch,
     id: CqId,
     _entries: PhantomData<(E, OneThread)>,
 }
@@ -85,9 +88,10 @@ impl<E: Entry> CompletionQueue<E> {
                 let granted = unsafe { (*cq.as_ptr()).cqe }.max(0) as u32;
                 // SAFETY: just created, and owned by nobody else.
                 let handle = unsafe { handle::Cq::new(cq, control, parents) };
+                let shared = Arc::new(CqShared::new(Arc::new(handle), granted));
                 Ok(CompletionQueue {
-                    shared: Arc::new(CqShared::new(Arc::new(handle), granted)),
-                    batch: Batch::new(cq.as_ptr()),
+                    inbox: Arc::as_ptr(shared.inbox()),
+                    shared,
                     id,
                     _entries: PhantomData,
                 })
@@ -115,13 +119,9 @@ impl<E: Entry> CompletionQueue<E> {
         parents.channel.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, channel))
     }
 
-    pub(crate) fn quiet_books(&mut self) -> Quiet {
-        self.shared.quiet()
-    }
-
     /// Takes back the [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::OpenBuf) handles that destroyed
-    /// or reset queue pairs left stranded, as [`Pool::reclaim`](crate::Pool::reclaim) does for buffers, and
-    /// under the same condition. Gives their number.
+    /// or reset queue pairs left stranded, as [`Pool::reclaim`](crate::Pool::reclaim) does for buffers: they
+    /// come home by polls, too, and under the same condition. Gives their number.
     ///
     /// ```
     /// # use proverbs::*;
@@ -131,13 +131,14 @@ impl<E: Entry> CompletionQueue<E> {
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// a.post_send(Send::new(record))?; // the peer has no receive, so it waits
     /// let (a, _) = a.reset()?; // and nobody drained it
-    /// while cq.poll_one()?.is_some() {} // nothing more can come from it
-    /// assert_eq!((cq.reclaim_lent(), pool.available()), (1, 16));
+    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 15)); // a completion may still come
+    /// while cq.poll_one()?.is_some() {}
+    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 16)); // with the poll that found nothing
     /// # drop(a);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reclaim_lent(&mut self) -> usize {
-        buf::reclaim(&self.shared.quiet())
+        buf::reclaim_everything(&self.settle_now()).lent
     }
 
     /// Destroys it (`ibv_destroy_cq`). Queues that complete into it must be gone, or it comes back.
@@ -168,6 +169,19 @@ impl<E: Entry> CompletionQueue<E> {
 
 impl<E: Entry> Drop for CompletionQueue<E> {
     fn drop(&mut self) {
+        /// Nothing is handed out any more, even if an entry panics as it is dropped.
+        struct Close<'a>(&'a CqShared);
+
+        impl Drop for Close<'_> {
+            fn drop(&mut self) {
+                let mut quiet = Quiet::default();
+                self.0.close(&mut quiet);
+                buf::reclaim_everything(&quiet);
+            }
+        }
+
+        let shared = self.shared.clone();
+        let _close = Close(&shared);
         self.discard();
     }
 }

@@ -3,17 +3,20 @@
 #![allow(unsafe_code)] // polls, and reads what was polled
 
 use std::marker::PhantomData;
+use std::ptr;
 
-use super::{BATCH, Batch, CompletionQueue};
+use super::CompletionQueue;
+use super::inbox::{BATCH, Inbox};
+use super::switch::Reason;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::wc::Completion;
 
-/// Whether a completion is at the start of the batch.
+/// The first completion that is left, null if there is none.
 struct Found {
-    is_first: bool,
+    at: *const ibv_wc,
     error: Option<Error>,
 }
 
@@ -21,7 +24,12 @@ impl<E: Entry> CompletionQueue<E> {
     /// Polls (`ibv_poll_cq`): the completions that are there, up to 16.
     ///
     /// What is not taken from the iterator is handed out by the next poll. An error means that the
-    /// completion queue is dead (R10.12).
+    /// completion queue is dead (R10.12): it stays so, its device is not asked again, and every later poll gives the
+    /// error. What is outstanding then comes home with the end of its queue pair.
+    ///
+    /// What queue pairs left that are gone comes home by itself, room and buffers: once the completion queue was seen
+    /// empty since (a poll that brings fewer than 16 has seen it), or as many completions have passed as it holds, with the
+    /// next poll.
     ///
     /// ```
     /// # use proverbs::*;
@@ -42,16 +50,19 @@ impl<E: Entry> CompletionQueue<E> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EIO: the completion queue overran, or its device is gone, and it stays so (R10.12). No entry is lost:
-    /// they are reclaimed when the queue pairs are gone.
+    /// they come home when the queue pairs are gone.
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);
         if count > 0 {
-            let batch = &raw mut self.batch;
-            // SAFETY: the field is inside the batch; no reference is made.
-            let at = unsafe { &raw const (*batch).wcs }.cast();
+            let inbox = self.inbox;
             // INVARIANT: the provider wrote `count` completions, which are handed out here: nothing is left.
-            return Ok(Completions { at, left: count as u32, batch, _queue: PhantomData });
+            return Ok(Completions {
+                at: inbox.cast(),
+                left: count as u32,
+                inbox,
+                _queue: PhantomData,
+            });
         }
         match self.find(count) {
             None => Ok(self.hand_out()),
@@ -79,94 +90,84 @@ impl<E: Entry> CompletionQueue<E> {
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
         let count = self.ask(1);
+        let mut at = self.inbox.cast();
         if count <= 0 {
-            let Found { is_first, error } = self.find_first(count);
-            if let Some(error) = error {
+            let found = self.find_first(count);
+            if let Some(error) = found.error {
                 return Err(error);
             }
-            if !is_first {
+            if found.at.is_null() {
                 return Ok(None);
             }
+            at = found.at;
         }
-        let at = (&raw const self.batch.wcs).cast();
-        // SAFETY: the provider wrote the one completion, or `find_first` put it there, and it is handed out here.
+        // SAFETY: the provider wrote the one completion, or `find_first` took it out of the batch, and it is handed out here.
         Ok(Some(unsafe { completion(at) }))
     }
 
-    /// Polls for `most`; as `ibv_poll_cq` answers. What an earlier poll left comes first, from its stand-in.
+    /// Polls for `most`; as `ibv_poll_cq` answers. While there is something to do first, a stand-in says that there is none.
     #[inline(always)]
     fn ask(&mut self, most: i32) -> i32 {
-        let at = (&raw mut self.batch).cast();
-        // SAFETY: the queue is live, or is the stand-in, which is called with its batch; there is room for `most`.
-        unsafe { data::poll_cq(self.batch.polled, most, at) }
+        let inbox = self.inbox;
+        // SAFETY: the inbox lives as long as `shared`.
+        let polled = unsafe { &(*inbox).switch }.polled();
+        // SAFETY: the queue is live, or is the stand-in; there is room for `most`, and nothing is left there.
+        unsafe { data::poll_cq(polled, most, inbox.cast::<ibv_wc>().cast_mut()) }
     }
 
     /// Makes sure that completions are in the batch; whether there are any.
     pub(crate) fn fetch(&mut self) -> Result<bool, Error> {
-        if self.batch.left == 0 {
+        if self.poller().left == 0 {
             let count = self.ask(BATCH as i32);
             if count > 0 {
-                self.keep(count);
+                self.keep(0, count as u32);
             } else if let Some(error) = self.find(count) {
                 return Err(error);
             }
         }
-        Ok(self.batch.left != 0)
+        Ok(self.poller().left != 0)
     }
 
-    /// The provider wrote `count` completions, which are not handed out yet.
-    fn keep(&mut self, count: i32) {
-        self.batch.keep(0, count as u32);
+    /// The `left` completions from `next` on are polled, and not handed out yet.
+    pub(super) fn keep(&mut self, next: u32, left: u32) {
+        // SAFETY: the completion queue is ours.
+        unsafe { keep(self.inbox, next, left) };
     }
 
-    /// As `find`, and takes the first completion out of the batch, to its start.
+    /// As `find`, and takes the first completion out of the batch.
     #[cold]
     #[inline(never)]
     fn find_first(&mut self, count: i32) -> Found {
         let error = self.find(count);
-        let is_first = error.is_none() && self.batch.left != 0;
-        if is_first {
-            self.batch.hand_out(1);
+        let mut at = ptr::null();
+        if error.is_none() {
+            (at, _) = self.take(1);
         }
-        Found { is_first, error }
+        Found { at, error }
     }
 
-    /// The queue is empty, or dead: fills the batch if there are some completions after all.
-    #[cold]
-    #[inline(never)]
-    fn find(&mut self, count: i32) -> Option<Error> {
-        if count < 0 {
-            let asked = "the completion queue is in error: it overran, or its device is gone";
-            return Some(Error::os("ibv_poll_cq", libc::EIO, asked));
-        }
-        if !self.shared.any_dead() {
-            return None;
-        }
-        // What is gone now cannot add completions: if there is still nothing, there will not be.
-        let dead = self.shared.dead();
-        let count = self.ask(BATCH as i32);
+    /// Takes the first completions that are left out of the batch, `most` at most. Gives the first, null if there
+    /// is none, and their number.
+    fn take(&mut self, most: u32) -> (*const ibv_wc, u32) {
+        let inbox = self.inbox;
+        let poller = self.poller();
+        let count = poller.left.min(most);
         if count == 0 {
-            self.shared.settle(&dead);
-            return None;
+            return (ptr::null(), 0);
         }
-        // Another time: some of them may still have completions.
-        self.shared.notice_dead();
-        if count < 0 {
-            return self.find(count);
-        }
-        self.keep(count);
-        None
+        let at = inbox.cast::<ibv_wc>().wrapping_add(poller.next as usize);
+        poller.next += count;
+        poller.left -= count;
+        self.let_go();
+        (at, count)
     }
 
     /// Hands out what is in the batch.
     pub(crate) fn hand_out(&mut self) -> Completions<'_, E> {
         // If the iterator is forgotten, what it did not hand out is lost, but nothing is handed out
         // twice: the batch is empty until the iterator says otherwise.
-        let left = self.batch.hand_out(BATCH as u32);
-        let batch = &raw mut self.batch;
-        // SAFETY: the field is inside the batch; no reference is made.
-        let at = unsafe { &raw const (*batch).wcs }.cast();
-        Completions { at, left, batch, _queue: PhantomData }
+        let (at, left) = self.take(BATCH as u32);
+        Completions { at, left, inbox: self.inbox, _queue: PhantomData }
     }
 }
 
@@ -184,13 +185,13 @@ impl<E: Entry> CompletionQueue<E> {
 /// ```
 ///
 /// # Invariants
-/// `left` completions from `at` on, in `batch`, are polled and not handed out; `batch` is borrowed for `'cq`, and
-/// says that nothing is left.
+/// `left` completions from `at` on, in `inbox`, are polled and not handed out; the poller's part of `inbox` is borrowed for
+/// `'cq`, and says that nothing is left.
 pub struct Completions<'cq, E: Entry> {
     at: *const ibv_wc,
     left: u32,
-    batch: *mut Batch,
-    _queue: PhantomData<(&'cq mut Batch, E)>,
+    inbox: *const Inbox,
+    _queue: PhantomData<(&'cq mut Inbox, E)>,
 }
 
 impl<'cq, E: Entry> Completions<'cq, E> {
@@ -254,29 +255,45 @@ impl<E: Entry> ExactSizeIterator for Completions<'_, E> {}
 /// The completion at `wc`.
 ///
 /// # Safety
-/// `wc` lives as long as `'cq`, was polled from a queue of `E`, and is handed out once.
+/// `wc` is in an inbox that lives as long as `'cq`, was polled from a queue of `E`, and is handed out once.
 #[inline(always)]
 unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
+    // SAFETY: the provider wrote it, and of each completion at least this field (ibv_poll_cq(3)).
+    let word = unsafe { (*wc).wr_id } as usize;
     // SAFETY: the caller's contract.
-    let wc = unsafe { &*wc };
-    // SAFETY: as above.
-    unsafe { Completion::new(wc, wc.wr_id as usize) }
+    unsafe { Completion::new(wc, word) }
 }
 
 impl<E: Entry> Drop for Completions<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.left != 0 {
-            put_back(self.batch, self.at, self.left);
+            put_back(self.inbox, self.at, self.left);
         }
     }
 }
 
 /// The next poll hands out `left` completions from `at` on.
 #[cold]
-fn put_back(batch: *mut Batch, at: *const ibv_wc, left: u32) {
-    // SAFETY: the iterator borrows the batch, and is done with it.
-    let batch = unsafe { &mut *batch };
-    let next = (at.addr() - batch.wcs.as_ptr().addr()) / size_of::<ibv_wc>();
-    batch.keep(next as u32, left);
+fn put_back(inbox: *const Inbox, at: *const ibv_wc, left: u32) {
+    let next = (at.addr() - inbox.addr()) / size_of::<ibv_wc>();
+    // SAFETY: the iterator borrows the completion queue, and is done with it.
+    unsafe { keep(inbox, next as u32, left) };
+}
+
+/// The `left` completions from `next` on are polled, and not handed out yet.
+///
+/// # Safety
+/// `inbox` is live; the caller has its completion queue, or what borrows it. (Completions that were handed out are pointers
+/// to `wcs`, which is not touched.)
+unsafe fn keep(inbox: *const Inbox, next: u32, left: u32) {
+    // SAFETY: the caller's contract.
+    let inbox = unsafe { &*inbox };
+    // SAFETY: as for this function, and nobody else has a reference to the poller's part now.
+    let poller = unsafe { inbox.poller() };
+    debug_assert!(poller.left == 0 && (next + left) as usize <= BATCH);
+    if left != 0 {
+        (poller.next, poller.left) = (next, left);
+        inbox.switch.give(Reason::Held);
+    }
 }

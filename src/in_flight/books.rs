@@ -3,10 +3,11 @@
 #![allow(unsafe_code)] // takes the address of a counter
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::ids::{self, RingTag};
-use crate::buf::header::mark;
+use super::pending::Pending;
+use crate::buf::header::{mark, word};
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
 ///
@@ -20,14 +21,11 @@ pub struct Books {
     completed: [Counter; 2],
     /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
     posted_at_end: [AtomicU32; 2],
-    /// Attachments to completion queues that were not yet polled empty after the end.
-    pending: AtomicU32,
-    /// Entries taken back after the end.
-    taken: AtomicU32,
-    /// Those that were stranded, `taken` and not, by the marks in their headers, and whether they were counted.
-    stranded: AtomicU32,
-    counted: AtomicU32,
-    dead: AtomicU32,
+    /// Who has not yet said that nothing can complete any more: the queue, and each completion queue.
+    pending: Pending,
+    /// The last completion of a ring that was dropped and not given to `complete`: its sequence number, and above it
+    /// whether there is one.
+    dropped: AtomicU64,
     /// The protection domain, as `Pd` numbers them.
     pub pd: u32,
     /// Unique in the process, never 0, and never used again (see `ids`).
@@ -50,10 +48,16 @@ pub struct Books {
 pub(crate) struct Counter(AtomicU32);
 
 impl Counter {
-    /// A completion was taken apart or dropped, on the thread of the direction's one poller.
+    /// A completion was taken apart or dropped, on the thread of the direction's one poller. That is the last that it
+    /// does with the books: another thread may see that nothing is outstanding, and let go of them.
+    ///
+    /// # Safety
+    /// `counter` is live when this begins.
     #[inline(always)]
-    pub fn count(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    pub unsafe fn count(counter: *const Self) {
+        // SAFETY: the caller's contract; no reference outlives the store.
+        let count = unsafe { &(*counter).0 };
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 }
 
@@ -77,11 +81,8 @@ impl Books {
         Some(Arc::new(Books {
             completed: Default::default(),
             posted_at_end: Default::default(),
-            pending: AtomicU32::new(0),
-            taken: AtomicU32::new(0),
-            stranded: AtomicU32::new(0),
-            counted: AtomicU32::new(0),
-            dead: AtomicU32::new(0),
+            pending: Pending::new(),
+            dropped: AtomicU64::new(0),
             pd,
             id,
             ring,
@@ -116,6 +117,11 @@ impl Books {
         self.ring.get()
     }
 
+    /// The lower half of the wr_ids of a ring: what names the books there, and the tags that no handle has.
+    pub fn ring_id(&self) -> u32 {
+        self.ring_tag() << 2 | (word::RING | word::NONE) as u32
+    }
+
     /// The counter of a direction.
     ///
     /// # Safety
@@ -139,61 +145,64 @@ impl Books {
 
     /// The queue was attached to one more completion queue.
     pub fn attached(&self) {
-        self.pending.fetch_add(1, Ordering::Relaxed);
+        self.pending.add();
     }
 
-    /// The queue is gone (or reset): no completion will be added any more.
+    /// The queue is gone (or reset): so much was posted. It still has to give back its part of `pending`.
     pub fn end(&self, posted: [u32; 2]) {
         for (end, posted) in self.posted_at_end.iter().zip(posted) {
             end.store(posted, Ordering::Relaxed);
         }
-        self.dead.store(1, Ordering::Release);
     }
 
-    /// Whether `end` was called; what happened before it is then visible.
-    pub fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::Acquire) == 1
+    /// The queue, or one of its completion queues, says that nothing can complete any more. Whether it is the
+    /// last of them to say so, and something is stranded: then the caller has to send it home.
+    #[must_use = "what is stranded is to be sent home"]
+    pub fn end_one(&self) -> bool {
+        self.pending.end_one() && self.has_stranded()
     }
 
-    /// One completion queue was polled empty after the end.
-    pub fn settle(&self) {
-        self.pending.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether no completion can come any more: what is outstanding now is stranded.
+    /// Whether no completion can come any more.
     pub fn is_quiet(&self) -> bool {
-        self.is_dead() && self.pending.load(Ordering::Acquire) == 0
+        self.pending.is_over()
     }
 
-    /// `left` entries are stranded and not taken back; known once no completion can come any more. (Until then a
-    /// work request without a buffer, which nobody can take back, counts too.)
-    pub fn count_stranded(&self, left: u32) {
-        self.stranded.store(left + self.taken.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.counted.store(1, Ordering::Release);
+    /// Whether something was posted of which no completion was taken apart.
+    fn has_stranded(&self) -> bool {
+        // A shared receive queue has several completion queues, so no exact count: only the marks in the headers tell.
+        let left = |d: usize| {
+            self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
+        };
+        self.uncounted || left(SEND) != 0 || left(RECEIVE) != 0
     }
 
-    /// Whether what is stranded was counted.
-    pub fn is_counted(&self) -> bool {
-        self.counted.load(Ordering::Acquire) == 1
+    /// A completion of the ring was dropped, and nobody will give it to `complete`.
+    pub fn note_dropped(&self, sequence: u32) {
+        const IS_ONE: u64 = 1 << 32;
+        let later = |known: u64| {
+            let is_later = known == 0 || (sequence.wrapping_sub(known as u32) as i32) > 0;
+            is_later.then_some(IS_ONE | sequence as u64)
+        };
+        // Whichever is the later: it speaks for the other, too. (A refusal says that it is known already.)
+        let _ = self.dropped.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later);
     }
 
-    /// Entries posted and neither completed nor taken back.
-    pub fn outstanding_at_end(&self) -> u32 {
-        if self.is_counted() {
-            return self.stranded.load(Ordering::Relaxed) - self.taken.load(Ordering::Relaxed);
-        }
-        if self.uncounted {
-            // Several completion queues, so no exact count: only the marks in the headers tell.
-            return u32::MAX;
-        }
-        (0..2)
-            .map(|d| self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d)))
-            .fold(0, u32::wrapping_add)
-            .wrapping_sub(self.taken.load(Ordering::Relaxed))
+    /// The sequence number of the last completion that was dropped, if one was since the last `take_dropped`.
+    pub fn dropped(&self) -> Option<u32> {
+        let dropped = self.dropped.load(Ordering::Acquire);
+        (dropped != 0).then_some(dropped as u32)
+    }
+
+    /// As `dropped`, once.
+    pub fn take_dropped(&self) -> Option<u32> {
+        self.dropped()?;
+        let dropped = self.dropped.swap(0, Ordering::AcqRel);
+        (dropped != 0).then_some(dropped as u32)
     }
 }
 
-/// The queues whose completions can no longer come.
+/// The queues whose completions can no longer come, and what is with them is stranded.
+#[derive(Default)]
 pub(crate) struct Quiet(pub Vec<Arc<Books>>);
 
 impl Quiet {
@@ -202,10 +211,10 @@ impl Quiet {
         self.0.iter().any(|books| books.id == id)
     }
 
-    /// One entry of the queue with this id was taken back.
-    pub fn took(&self, id: u64) {
-        if let Some(books) = self.0.iter().find(|books| books.id == id) {
-            books.taken.fetch_add(1, Ordering::Relaxed);
+    /// Takes part in the end of a queue (`Books::end_one`).
+    pub fn end_one(&mut self, books: Arc<Books>) {
+        if books.end_one() {
+            self.0.push(books);
         }
     }
 }

@@ -309,6 +309,10 @@ impl<E: Entry> SendBooks<E> for Handles<E> {
         None
     }
 
+    fn release_dropped(&mut self) -> Option<Released<'_, E>> {
+        None
+    }
+
     fn is_poisoned(&self) -> bool {
         self.poisoned
     }

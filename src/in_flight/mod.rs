@@ -10,6 +10,7 @@
 pub(crate) mod books;
 pub(crate) mod handles;
 mod ids;
+mod pending;
 mod rejected;
 pub(crate) mod ring;
 #[cfg(all(test, feature = "loopback"))]
@@ -134,6 +135,9 @@ pub trait SendBooks<E: Entry> {
     /// The entries that the completion with this wr_id releases; `None` if it is not of this queue, or
     /// carries its entry itself.
     fn release_if_owned(&mut self, wr_id: u64) -> Option<ring::Released<'_, E>>;
+
+    /// The entries that completions released that were dropped; `None` if none was.
+    fn release_dropped(&mut self) -> Option<ring::Released<'_, E>>;
 
     /// Whether `poison` was called.
     fn is_poisoned(&self) -> bool;

@@ -14,14 +14,8 @@ use std::sync::Arc;
 use super::books::{Books, SEND};
 use super::handles::Withheld;
 use super::{MOST, Rejected, SendBooks};
-use crate::buf::header::word;
 use crate::entry::Entry;
 use crate::sys::types::ibv_send_wr;
-
-/// The lower half of the wr_ids of a ring: what names its books there, and the tags that no handle has.
-pub(super) fn id_of(books: &Books) -> u32 {
-    books.ring_tag() << 2 | (word::RING | word::NONE) as u32
-}
 
 /// What names a work request: the halves of its wr_id.
 #[derive(Clone, Copy)]
@@ -113,11 +107,30 @@ impl<E: Entry> Ring<E> {
     #[inline(never)]
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
     extern "C" fn recover(&mut self, n: u32) -> bool {
+        self.send_dropped_home();
         if !self.poisoned {
             self.cap += self.withheld.recover();
         }
         self.look();
         n <= self.free()
+    }
+
+    /// How many work requests are done by a completion that was dropped.
+    fn done_by_dropped(&self, sequence: Option<u32>) -> Option<NonZeroU32> {
+        // If it was completed since, by itself or by a later one, it is in range no more.
+        self.done_with(Name { sequence: sequence?, id: self.oldest.id }.wr_id())
+    }
+
+    /// Releases what completions released that were dropped, and drops it.
+    fn send_dropped_home(&mut self) {
+        if let Some(released) = self.release_dropped() {
+            // An entry that takes its pool along runs code of the user's, which may panic; a post does not unwind, and the
+            // others go home all the same.
+            let drops = std::panic::AssertUnwindSafe(|| drop(released));
+            if let Err(panic) = std::panic::catch_unwind(drops) {
+                std::mem::forget(panic);
+            }
+        }
     }
 
     /// The word in a slot.
@@ -278,7 +291,7 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         let slots = vec![Cell::new(0); 2 * len as usize];
         // SAFETY: the books outlive the value (the caller's contract).
         let shared = unsafe { &*books };
-        let first = Name { id: id_of(shared), sequence: 0 };
+        let first = Name { id: shared.ring_id(), sequence: 0 };
         Ring {
             next: first,
             oldest: first,
@@ -412,6 +425,12 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
         self.done_with(wr_id).map(|count| self.release(count))
     }
 
+    fn release_dropped(&mut self) -> Option<Released<'_, E>> {
+        // SAFETY: the books outlive the value.
+        let sequence = unsafe { (*self.books).take_dropped() };
+        self.done_by_dropped(sequence).map(|count| self.release(count))
+    }
+
     fn is_poisoned(&self) -> bool {
         self.poisoned
     }
@@ -425,7 +444,9 @@ impl<E: Entry> SendBooks<E> for Ring<E> {
     }
 
     fn completed(&self) -> u32 {
-        self.oldest.sequence
+        // SAFETY: the books outlive the value.
+        let dropped = self.done_by_dropped(unsafe { (*self.books).dropped() });
+        self.oldest.sequence.wrapping_add(dropped.map_or(0, NonZeroU32::get))
     }
 
     unsafe fn reopen(&mut self, old: &Arc<Books>, left: u32, books: *const Books, depth: u32) {

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::{Core, QueuePair, SendQueue};
-use crate::cq::CompletionQueue;
+use crate::cq::{CompletionQueue, Share};
 use crate::error::{Error, ErrorKind};
 use crate::in_flight::books::RECEIVE;
 use crate::in_flight::handles::Handles;
@@ -140,14 +140,14 @@ fn create<T: Transport, P: Profile>(
     };
     check_limits::<P>(pd, depth)?;
 
-    send_cq.shared().attach(&books, sends, false)?;
+    send_cq.shared().attach(&books, sends, Share::Sends)?;
     let undo_send = Undo(|| send_cq.shared().detach(&books));
-    recv_cq.shared().attach(&books, receives, false)?;
+    recv_cq.shared().attach(&books, receives, Share::Receives)?;
     let undo_recv = Undo(|| recv_cq.shared().detach(&books));
     if let Some(srq) = srq {
         // The queue books its room once; if this queue pair fails, the room stays booked for others.
-        recv_cq.shared().attach(&srq.books, srq.buffers, true)?;
-        srq.completes_into(recv_cq.shared());
+        recv_cq.shared().attach(&srq.books, srq.buffers, Share::Shared)?;
+        srq.completes_into(recv_cq.shared().inbox());
     }
 
     let parent = pd.handle();
@@ -254,7 +254,8 @@ pub(super) fn believe_in_send_depth<P: Profile>(
     if core.send.posted() != 0 || core.send.completed() != 0 || core.send.room() < core.depth.send {
         return Err(Error::os("believe_in_send_depth", libc::EBUSY, "sends were posted"));
     }
-    core.send_cq.attach(&core.books, depth.saturating_sub(core.depth.send), false)?;
+    let more = depth.saturating_sub(core.depth.send);
+    core.send_cq.attach(&core.books, more, Share::Sends)?;
     // SAFETY: the core owns the books.
     core.send = unsafe { SendBooks::new(Arc::as_ptr(&core.books), depth) };
     core.depth.send = depth;

@@ -90,6 +90,9 @@ where
             let asked = "a post had no known outcome: reset or destroy the queue pair";
             return Err(VerbError::os(VERB, libc::EIO, asked));
         }
+        if let (true, Some(released)) = (sends, self.core.send.release_dropped()) {
+            released.for_each(|entry| found(Drained::Entry(entry)));
+        }
         let mut sentinel = !(sends && self.core.send.needs_sentinel());
         let mut is_late = false;
         loop {
@@ -133,6 +136,8 @@ impl<P: Profile> Core<P> {
                 found(Drained::Entry(entry));
             }
         } else if let Some(released) = self.send.release_if_owned(completion.wr_id()) {
+            // A completion of a ring owns nothing; dropped, it would be noted.
+            std::mem::forget(completion);
             released.for_each(|entry| found(Drained::Entry(entry)));
         } else {
             found(Drained::Other(completion));

@@ -43,13 +43,14 @@ pub use recv_list::{RecvList, RecvSlots};
 pub use send::{SendPost, Unsettled};
 
 use crate::ah::AddressHandle;
+use crate::buf::reclaim_everything;
 use crate::context::Context;
-use crate::cq::CqShared;
+use crate::cq::{AtEnd, CqShared};
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Refused};
 use crate::in_flight::handles::Handles;
 use crate::in_flight::ring::Released;
-use crate::in_flight::{Books, SendBooks, SendMode};
+use crate::in_flight::{Books, Quiet, SendBooks, SendMode};
 use crate::pd::ProtectionDomain;
 use crate::profile::{DefaultProfile, Profile, Selective};
 use crate::rules::TakesDestinations;
@@ -139,11 +140,33 @@ impl<P: Profile> Core<P> {
         }
         self.detach_all();
         self.handle.close()?;
+        let mut quiet = Quiet::default();
+        let at_end = self.at_end();
         self.books.end([self.send.posted_as_wr_ids(), self.recv.count()]);
-        self.send_cq.notice_dead();
-        self.recv_cq.notice_dead();
+        let entries = self.send.release_all();
+        self.end_books(&self.books.clone(), at_end, &mut quiet);
         self.ah = AhTable::default();
-        Ok(self.send.release_all())
+        reclaim_everything(&quiet);
+        Ok(entries)
+    }
+
+    /// How much is outstanding of this life, now that the queue pair is destroyed or reset.
+    fn at_end(&self) -> AtEnd {
+        if !P::Entry::OWNED {
+            return AtEnd::UNKNOWN;
+        }
+        let sends = self.send.posted().wrapping_sub(self.send.completed());
+        let is_ring = self.send.posted() != self.send.posted_as_wr_ids();
+        AtEnd { left: [sends, self.recv.outstanding()], may_be_stale: is_ring }
+    }
+
+    /// Tells the completion queues that a life of the queue pair is over.
+    fn end_books(&self, books: &Arc<Books>, at_end: AtEnd, quiet: &mut Quiet) {
+        self.send_cq.end(books, at_end, quiet);
+        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
+            self.recv_cq.end(books, at_end, quiet);
+        }
+        quiet.end_one(books.clone());
     }
 }
 
@@ -226,8 +249,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// selective signaling). If the device refuses, it comes back.
     ///
     /// Buffers that are the wr_id of an outstanding work request come back with their completions, if
-    /// those are already in the completion queue, and with [`Pool::reclaim`](crate::Pool::reclaim)
-    /// otherwise. To have them all back in order, [`drain`](Self::drain) first.
+    /// those are already in the completion queue, and otherwise go home by themselves as it is polled on (see
+    /// [`Pool::reclaim`](crate::Pool::reclaim)). To have them all back in order, [`drain`](Self::drain) first. The room in the
+    /// completion queue is free at once if nothing is outstanding, and else then.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: EBUSY if something is attached that this crate does not know of.

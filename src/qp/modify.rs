@@ -10,8 +10,9 @@ use super::query::QpAttr;
 use super::{Core, QueuePair};
 use crate::ah::AddressVector;
 use crate::bounded::{Mtu, Psn, Qpn};
+use crate::buf::reclaim_everything;
 use crate::error::{Error as VerbError, Refused, transition};
-use crate::in_flight::{Books, SendBooks};
+use crate::in_flight::{Books, Quiet, SendBooks};
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};
 use crate::state::{Error, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
@@ -252,6 +253,7 @@ impl<P: Profile> Core<P> {
     fn renew(&mut self, new: Arc<Books>) -> Vec<P::Entry> {
         let old = std::mem::replace(&mut self.books, new);
         let posted = [self.send.posted_as_wr_ids(), self.recv.count()];
+        let at_end = self.at_end();
         let sends = self.send.posted().wrapping_sub(self.send.completed());
         let receives = self.recv.outstanding();
         let entries = self.send.release_all();
@@ -266,8 +268,9 @@ impl<P: Profile> Core<P> {
         }
         // Only now, or a poll on another thread would take the booking for that of a queue that is gone.
         old.end(posted);
-        self.send_cq.notice_dead();
-        self.recv_cq.notice_dead();
+        let mut quiet = Quiet::default();
+        self.end_books(&old, at_end, &mut quiet);
+        reclaim_everything(&quiet);
         entries
     }
 }
@@ -354,8 +357,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Moves it to RESET ([`State`] shows it): its queues are emptied without completions (R7.16, R8.18).
     ///
     /// What the ring of a selectively signaled send queue held comes back at once. Buffers that are
-    /// wr_ids come back with their completions, if those are already in the completion queue, and with
-    /// [`Pool::reclaim`](crate::Pool::reclaim) otherwise; until the completion queue was polled empty, the
+    /// wr_ids come back with their completions, if those are already in the completion queue, and otherwise go home by
+    /// themselves as it is polled on (see [`Pool::reclaim`](crate::Pool::reclaim)); until then the
     /// room that such completions may take is not given out again.
     ///
     /// # Errors

@@ -10,12 +10,12 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::buf::header::mark;
-use crate::buf::{Buf, Pool, reclaim_everything};
-use crate::cq::CqShared;
+use crate::buf::{Buf, Pool, count_posted, reclaim_everything};
+use crate::cq::{AtEnd, Inbox};
 use crate::entry::{Entry, Owned};
 use crate::error::{Error, ErrorKind, Refused};
 use crate::in_flight::books::RECEIVE;
@@ -69,11 +69,13 @@ pub(crate) struct SrqCore {
     handle: handle::Srq,
     pub books: Arc<Books>,
     pub home: *const (),
+    /// Where the pool's headers begin.
+    slots: usize,
     pub buffers: u32,
     pub pd: u32,
     id: SrqId,
-    /// What tells the completion queues that have its completions that it is gone.
-    cqs: Mutex<Vec<Weak<AtomicBool>>>,
+    /// Of the completion queues that have its completions, which are to know that it is gone.
+    inboxes: Mutex<Vec<Weak<Inbox>>>,
 }
 
 /// A shared receive queue, as events name it: [`SharedReceiveQueue::id`], where C has `srq_context` (ibv_create_srq(3)). Unique
@@ -108,14 +110,19 @@ impl SrqCore {
         self.handle.as_ptr()
     }
 
-    /// Its receives may complete into `cq`, which is to know when it goes.
-    pub fn completes_into(&self, cq: &Arc<CqShared>) {
-        let mut cqs = self.cqs.lock().unwrap_or_else(PoisonError::into_inner);
-        cqs.retain(|known| known.strong_count() != 0);
-        let cq = Arc::downgrade(cq.notice());
-        if !cqs.iter().any(|known| known.ptr_eq(&cq)) {
-            cqs.push(cq);
+    /// Its receives may complete into this completion queue, which is to know when it goes.
+    pub fn completes_into(&self, inbox: &Arc<Inbox>) {
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        inboxes.retain(|known| known.strong_count() != 0);
+        let inbox = Arc::downgrade(inbox);
+        if !inboxes.iter().any(|known| known.ptr_eq(&inbox)) {
+            inboxes.push(inbox);
         }
+    }
+
+    /// Its receives that are with the device, or in completions that nobody took apart; it stops at `most`.
+    fn outstanding(&self, most: usize) -> usize {
+        count_posted(self.slots, self.books.id, most)
     }
 
     fn close(&mut self) -> Result<(), i32> {
@@ -123,14 +130,14 @@ impl SrqCore {
             return Ok(());
         }
         self.handle.close()?;
-        // What is posted has no count here; the marks in the headers tell (see `Pool::reclaim`).
-        self.books.end([0, 0]);
-        let cqs = self.cqs.get_mut().unwrap_or_else(PoisonError::into_inner);
-        cqs.iter().filter_map(Weak::upgrade).for_each(|cq| cq.store(true, Ordering::Release));
-        if self.books.is_quiet() {
-            // No completion queue that lives ever had its completions: nobody else will ask.
-            reclaim_everything(&Quiet(vec![self.books.clone()]));
+        let mut quiet = Quiet::default();
+        let inboxes = self.inboxes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for inbox in inboxes.iter().filter_map(Weak::upgrade) {
+            // What is posted has no count here; the marks in the headers tell.
+            inbox.end(&self.books, AtEnd::UNKNOWN, &mut quiet);
         }
+        quiet.end_one(self.books.clone());
+        reclaim_everything(&quiet);
         Ok(())
     }
 }
@@ -207,8 +214,9 @@ impl ProtectionDomain {
                 // SAFETY: just created, and owned by nobody else.
                 let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
                 let home = pool.home();
-                let cqs = Mutex::default();
-                let core = SrqCore { handle, books, home, buffers, pd: self.id(), id, cqs };
+                let inboxes = Mutex::default();
+                let (slots, pd) = (pool.slots(), self.id());
+                let core = SrqCore { handle, books, home, slots, buffers, pd, id, inboxes };
                 Ok(SharedReceiveQueue {
                     raw: core.as_ptr(),
                     mark: core.books.mark(RECEIVE),
@@ -233,6 +241,25 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
 
     pub(crate) fn core(&self) -> &Arc<SrqCore> {
         &self.core
+    }
+
+    /// Receives posted here, of which no completion was taken apart or dropped yet. It has to count them, in time with the number
+    /// of the pool's buffers.
+    ///
+    /// A receive of which nothing is known any more counts too: so it is seen if a device keeps one that belonged to a
+    /// queue pair which is gone (see [`QueuePair::destroy`](crate::QueuePair::destroy)). It comes home when the
+    /// shared receive queue is gone.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+    /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+    /// srq.post_srq_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// assert_eq!((srq.recvs_outstanding(), pool.available()), (1, 15));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recvs_outstanding(&self) -> usize {
+        self.core.outstanding(usize::MAX)
     }
 
     /// Its attributes (`ibv_query_srq`).

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // turns wr_ids back into entries
 
 mod datagram;
+mod promised;
 mod status;
 
 use std::fmt;
@@ -15,14 +16,17 @@ pub use status::{WcError, WcOpcode, WcStatus};
 
 use crate::buf::Buf;
 use crate::buf::header::{Header, word};
+use crate::cq::Inbox;
 use crate::entry::Entry;
 use crate::in_flight::{Books, Counter};
-use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
+use crate::sys::types::ibv_wc;
+use promised::{Arrival, Promised};
 
 /// One completion (`struct ibv_wc` of ibv_poll_cq(3)). It borrows its completion queue, cannot be copied, and is consumed once.
 ///
 /// The room of its work request comes back with its entry. Dropped, it sends the entry home to its pool; that of a
-/// selectively signaled send queue releases nothing then, but the next one does. Forgotten (`mem::forget`), it leaves its
+/// selectively signaled send queue releases what [`complete`](crate::QueuePair::complete) would have released, as soon as
+/// its queue pair looks for room. Forgotten (`mem::forget`), it leaves its
 /// work request outstanding until the queue pair is reset or destroyed, and a drain waits for it in vain.
 ///
 /// ```
@@ -47,9 +51,10 @@ use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_status};
 /// ```
 ///
 /// # Invariants
-/// If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
+/// - If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
+/// - `wc` is in the inbox of the completion queue that `'cq` borrows.
 pub struct Completion<'cq, E: Entry> {
-    wc: &'cq ibv_wc,
+    wc: Promised<'cq>,
     /// The wr_id, read once. If it is not `word::is_none`, it is that of the entry.
     word: usize,
     _entry: PhantomData<(E, OneThread)>,
@@ -167,9 +172,12 @@ pub struct Received<E> {
 
 impl<'cq, E: Entry> Completion<'cq, E> {
     /// # Safety
-    /// `wc` is a completion of a queue with entries of type `E`, handed out once; `word` is its wr_id.
+    /// `wc` is a completion of a queue with entries of type `E`, handed out once, in an inbox that lives as long as `'cq`;
+    /// `word` is its wr_id.
     #[inline(always)]
-    pub(crate) unsafe fn new(wc: &'cq ibv_wc, word: usize) -> Self {
+    pub(crate) unsafe fn new(wc: *const ibv_wc, word: usize) -> Self {
+        // SAFETY: the caller's contract.
+        let wc = unsafe { Promised::new(wc) };
         // INVARIANT: handed out once, so the entry in the wr_id is ours.
         Completion { wc, word, _entry: PhantomData }
     }
@@ -180,41 +188,52 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     /// [`WcError`] with the status that ibv_poll_cq(3) names.
     #[inline]
     pub fn status(&self) -> Result<(), WcError> {
-        if self.wc.status == ibv_wc_status::IBV_WC_SUCCESS {
-            Ok(())
-        } else {
-            Err(WcError {
-                status: WcStatus::from_c(self.wc.status),
-                vendor_err: self.wc.vendor_err,
-                qp_num: self.wc.qp_num,
-            })
+        match self.wc.success() {
+            Some(_) => Ok(()),
+            None => Err(WcError {
+                status: WcStatus::from_c(self.wc.status()),
+                vendor_err: self.wc.vendor_err(),
+                qp_num: self.wc.qp_num(),
+            }),
         }
     }
 
     /// The number of the queue pair.
     #[inline]
     pub fn qp_num(&self) -> u32 {
-        self.wc.qp_num
+        self.wc.qp_num()
     }
 
     /// What was done, if it was.
     #[inline]
     pub fn opcode(&self) -> Option<WcOpcode> {
-        self.status().ok().and_then(|()| WcOpcode::from_c(self.wc.opcode))
+        self.wc.success().and_then(|success| WcOpcode::from_c(success.opcode()))
     }
 
-    /// The immediate in host order, if one came (R10.3).
+    /// The immediate in host order, if it is a receive and one came (R10.3).
     #[inline]
     pub fn imm_data(&self) -> Option<u32> {
-        let with = self.wc.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
-        // SAFETY: both fields of the union are 32-bit integers.
-        let imm = unsafe { self.wc.imm_data_invalidated_rkey_union.imm_data };
-        (with && self.status().is_ok()).then_some(u32::from_be(imm))
+        self.arrival()?.imm_data()
+    }
+
+    /// What is said of a receive that succeeded.
+    #[inline(always)]
+    fn arrival(&self) -> Option<Arrival<'cq>> {
+        let success = self.wc.success()?;
+        // A wr_id of the program's own says nothing of the queue.
+        let is_receive = if E::OWNED { self.is_receive() } else { success.says_receive() };
+        // SAFETY: it is one.
+        is_receive.then(|| unsafe { success.arrival() })
+    }
+
+    #[inline(always)]
+    fn is_receive(&self) -> bool {
+        !self.is_ring() && self.word & word::RECEIVE != 0
     }
 
     /// Whether the work request was posted to the queue with these books, and carried its own handle.
     pub(crate) fn belongs_to(&self, books: *const Books) -> bool {
-        let word = self.wc.wr_id as usize;
+        let word = self.word;
         if !E::OWNED || self.is_ring() {
             return false;
         }
@@ -245,11 +264,7 @@ impl<E: crate::entry::Owned> Completion<'_, E> {
     /// Which queue the work request was on.
     #[inline]
     pub fn direction(&self) -> Direction {
-        if !self.is_ring() && self.wc.wr_id as usize & word::RECEIVE != 0 {
-            Direction::Receive
-        } else {
-            Direction::Send
-        }
+        if self.is_receive() { Direction::Receive } else { Direction::Send }
     }
 
     /// Whether this is of a selectively signaled send queue, so that
@@ -276,34 +291,41 @@ impl<'cq, E: crate::entry::Owned> Completion<'cq, E> {
         }
         let direction = self.direction();
         let wc = self.wc;
-        if let Err(error) = self.status() {
+        let Some(success) = wc.success() else {
+            let error = WcError {
+                status: WcStatus::from_c(wc.status()),
+                vendor_err: wc.vendor_err(),
+                qp_num: wc.qp_num(),
+            };
             return Outcome::Failed(Failed { entry: self.into_entry(), direction, error });
-        }
-        let imm_data = self.imm_data();
+        };
         // Providers may name an opcode that this crate does not know; its direction is known.
-        let opcode = WcOpcode::from_c(wc.opcode);
-        let datagram = wc.wr_id as usize & word::DATAGRAM != 0;
+        let opcode = WcOpcode::from_c(success.opcode());
+        let is_datagram = self.word & word::DATAGRAM != 0;
+        let arrival = self.arrival();
         let mut entry = self.into_entry();
-        let qp_num = wc.qp_num;
-        if direction == Direction::Send {
+        let qp_num = wc.qp_num();
+        let Some(arrival) = arrival else {
             let opcode = opcode.unwrap_or(WcOpcode::Send);
             return Outcome::Sent(Sent { entry, opcode, qp_num });
-        }
+        };
         let opcode = opcode.unwrap_or(WcOpcode::Recv);
-        let byte_len = wc.byte_len;
+        let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
         if let Some(entry) = &mut entry {
             entry.received(if opcode == WcOpcode::Recv { byte_len as usize } else { 0 });
         }
-        if datagram {
+        if is_datagram {
+            // SAFETY: the tag says so.
+            let datagram = unsafe { arrival.datagram() };
             Outcome::Datagram(UdReceived {
                 entry,
                 byte_len,
                 imm_data,
                 qp_num,
-                src_qp: Qpn::new(wc.src_qp & Qpn::MAX.get()).unwrap_or(Qpn::MAX),
-                grh: wc.wc_flags & ibv_wc_flags::IBV_WC_GRH.0 != 0,
-                sl: wc.sl,
-                slid: wc.slid,
+                src_qp: Qpn::new(datagram.src_qp() & Qpn::MAX.get()).unwrap_or(Qpn::MAX),
+                grh: datagram.has_grh(),
+                sl: datagram.sl(),
+                slid: datagram.slid(),
             })
         } else {
             Outcome::Received(Received { entry, byte_len, imm_data, opcode, qp_num })
@@ -315,13 +337,16 @@ impl Completion<'_, crate::entry::Raw> {
     /// The wr_id that the work request was posted with, as
     /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) shows.
     pub fn raw_wr_id(&self) -> u64 {
-        self.wc.wr_id
+        self.word as u64
     }
 
-    /// Bytes received or read, if it succeeded (R10.5), as
-    /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) shows.
+    /// Bytes received or read, if it is a receive, a READ or an atomic that succeeded: of others the device need not tell
+    /// (R10.5). As [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) shows.
     pub fn byte_len(&self) -> Option<u32> {
-        self.status().ok().map(|()| self.wc.byte_len)
+        match self.arrival() {
+            Some(arrival) => Some(arrival.byte_len()),
+            None => self.wc.success()?.bytes_brought(),
+        }
     }
 }
 
@@ -332,8 +357,8 @@ impl<E: Entry> Completion<'_, E> {
         if !E::OWNED {
             return None;
         }
-        // SAFETY: by the type's invariant.
-        unsafe { settle(self.word) };
+        // SAFETY: by the type's invariants.
+        unsafe { settle(self.wc, self.word) };
         if word::is_none(self.word) {
             return None;
         }
@@ -345,14 +370,15 @@ impl<E: Entry> Completion<'_, E> {
 /// Books what is done: its room comes back, and an entry is no longer in flight.
 ///
 /// # Safety
-/// `wr_id` is that of a completion which is held, and not booked.
+/// `wr_id` is that of `wc`, a completion which is held, and not booked.
 #[inline(always)]
-unsafe fn settle(wr_id: usize) {
+unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
     if word::is_none(wr_id) {
         if wr_id & word::RING == 0 {
-            let counter: *const Counter = word::address(wr_id);
             // SAFETY: the completion queue keeps the books of its queues while completions can come, or are held.
-            unsafe { (*counter).count() };
+            unsafe { Counter::count(word::address(wr_id)) };
+        } else {
+            note_dropped(wc, wr_id as u64);
         }
         return;
     }
@@ -362,7 +388,15 @@ unsafe fn settle(wr_id: usize) {
     let header = unsafe { &*header };
     header.take();
     // SAFETY: the queue was noted when the handle was posted, and its books are kept as above.
-    unsafe { (*header.counter()).count() };
+    unsafe { Counter::count(header.counter()) };
+}
+
+/// A completion of a ring is given up, and nobody gave it to its queue pair, which will find it noted.
+#[cold]
+#[inline(never)]
+fn note_dropped(wc: Promised<'_>, wr_id: u64) {
+    // SAFETY: it was polled to an inbox, which lives as long as its completion queue is borrowed.
+    unsafe { Inbox::of(wc.as_ptr()) }.note_dropped(wr_id);
 }
 
 impl<E: Entry> Drop for Completion<'_, E> {

@@ -25,12 +25,8 @@ fn each_direction_books_its_depth() {
     let both = pd.create_qp::<Uc, DefaultProfile>(&sends, &sends, depth).unwrap();
     assert_eq!(sends.unbooked(), free_s - 6 - 15);
     drop((qp, both));
-    assert_eq!(sends.unbooked(), free_s - 21, "completions may still be in it");
-    let (mut sends, mut receives) = (sends, receives);
-    assert_eq!(poll_empty(&mut sends), 0);
-    assert_eq!((sends.unbooked(), receives.unbooked()), (free_s, free_r - 9));
-    assert_eq!(poll_empty(&mut receives), 0);
-    assert_eq!(receives.unbooked(), free_r);
+    // Nothing of them was outstanding, so nothing of them is in there.
+    assert_eq!((sends.unbooked(), receives.unbooked()), (free_s, free_r));
 }
 
 #[test]

@@ -195,8 +195,7 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     srq.destroy().unwrap();
     assert_eq!(base.pool.available(), 4);
     assert_eq!(poll_empty(&mut base.receives), 0);
-    assert_eq!(base.pool.reclaim(&mut base.receives), 2);
-    assert_eq!(base.pool.available(), 6);
+    assert_eq!(base.pool.available(), 6, "home by themselves");
     assert_eq!(base.pool.reclaim(&mut base.receives), 0);
 }
 
@@ -213,7 +212,7 @@ fn it_goes_last_and_its_receives_come_back() {
     srq.destroy().unwrap();
     assert_eq!(base.pool.reclaim(&mut base.receives), 0, "not polled empty since");
     assert_eq!(poll_empty(&mut base.receives), 0);
-    assert_eq!((base.pool.reclaim(&mut base.receives), base.pool.available()), (1, 6));
+    assert_eq!((base.pool.reclaim(&mut base.receives), base.pool.available()), (0, 6));
 }
 
 #[test]

@@ -110,16 +110,41 @@ pub struct Life {
     pub recvs: VecDeque<Wr>,
     /// The first error of the send queue was seen.
     pub failed: bool,
-    /// The completion queues that must be polled empty before nothing of it can come any more.
-    pub pending: BTreeSet<usize>,
+    /// How far it is with its end: its sends, its receives.
+    pub stages: [Stage; 2],
     /// Room that its completions may still take after a reset: of sends, of receives.
     pub withheld: (usize, usize),
     pub send_cq: usize,
     pub recv_cq: usize,
-    /// What it booked on which completion queue.
-    pub booked: Vec<(usize, usize)>,
+    /// What it booked: for sends, for receives.
+    pub booked: [usize; 2],
     /// The program forgot the queue pair, which goes on.
     pub forgotten: bool,
+}
+
+/// How far a life is with its end, as a completion queue of its knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    #[default]
+    Alive,
+    /// It ended, and the completion queue was not asked since.
+    Ended,
+    /// It was asked since: so many completions came, and perhaps fewer than it was asked for.
+    Known { passed: usize, seen_empty: bool },
+    /// Nothing can come any more.
+    Over,
+}
+
+impl Life {
+    /// The completion queues of its sends and its receives.
+    pub fn cqs(&self) -> [usize; 2] {
+        [self.send_cq, self.recv_cq]
+    }
+
+    /// Nothing of it can come any more.
+    pub fn is_quiet(&self) -> bool {
+        self.stages == [Stage::Over; 2]
+    }
 }
 
 /// A message on its way to a queue pair.

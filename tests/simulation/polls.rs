@@ -11,6 +11,13 @@ use crate::program::{Then, What};
 use crate::wire::*;
 use crate::world::World;
 
+/// How the entry of a send came back.
+enum Came {
+    Entry(Option<Held>),
+    /// Nobody took its completion.
+    Home,
+}
+
 impl<T: Wire<P>, P: Kind> World<T, P> {
     /// Takes up to `most` completions of one poll. Whether there were any.
     pub fn poll(&mut self, at: usize, most: usize, then: Then) -> Check<bool> {
@@ -18,14 +25,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             return Ok(false);
         }
         let mut cq = self.cqs.remove(at);
-        let polled = cq.poll();
-        let (some, result) = self.take_all(at, polled, most, then);
+        let capacity = cq.capacity();
+        let result = self.took(at, cq.poll(), most, then, capacity);
         self.cqs.insert(at, cq);
-        result?;
-        if !some {
-            self.polled_empty(at)?;
-        }
-        Ok(some && !self.over)
+        Ok(result? && !self.over)
     }
 
     /// As `poll`, by the channel: arms, polls, and sleeps for no time.
@@ -37,12 +40,128 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         let mut cq = self.cqs.remove(at);
         let mut channel = self.channel.take().expect("a world has a channel");
+        let capacity = cq.capacity();
         let polled = channel.wait_timeout(&mut cq, Duration::ZERO);
-        let (some, result) = self.take_all(at, polled, 16, Then::Drop);
+        let result = self.took(at, polled, 16, Then::Drop, capacity);
         self.cqs.insert(at, cq);
         self.channel = Some(channel);
+        result.map(drop)
+    }
+
+    /// What a poll brought. Whether it was anything.
+    fn took(
+        &mut self,
+        at: usize,
+        polled: Result<Completions<'_, Held>, VerbsError>,
+        most: usize,
+        then: Then,
+        capacity: u32,
+    ) -> Check<bool> {
+        let count = polled.as_ref().map_or(0, |completions| completions.len());
+        let died = polled.is_err();
+        // What an earlier poll left comes first, and the device is not asked.
+        let is_asked = self.left[at] == 0;
+        if is_asked {
+            self.settle_due_of(at, capacity)?;
+            self.each_stage(at, |stage| match stage {
+                Stage::Ended => Stage::Known { passed: 0, seen_empty: false },
+                other => other,
+            });
+        }
+        let (some, result) = self.take_all(at, polled, most, then);
+        self.left[at] = count - count.min(most);
         result?;
-        if some { Ok(()) } else { self.polled_empty(at) }
+        if is_asked && !died {
+            self.each_stage(at, |stage| match stage {
+                Stage::Known { .. } if count == 0 => Stage::Over,
+                Stage::Known { passed, seen_empty } => {
+                    let (passed, seen_empty) = (passed + count, seen_empty || count < 16);
+                    Stage::Known { passed, seen_empty }
+                }
+                other => other,
+            });
+            self.settle_over()?;
+            if count == 0 {
+                self.nothing_is_lost(at)?;
+            }
+        }
+        Ok(some)
+    }
+
+    /// Changes how far lives are with their end, as this completion queue knows it.
+    fn each_stage(&mut self, at: usize, to: impl Fn(Stage) -> Stage) {
+        for life in self.lives.values_mut().filter(|life| !life.forgotten) {
+            for (cq, stage) in life.cqs().into_iter().zip(&mut life.stages) {
+                if cq == at {
+                    *stage = to(*stage);
+                }
+            }
+        }
+    }
+
+    /// What a poll said is over with the next that asks the device.
+    pub fn settle_due(&mut self, at: usize) -> Check<(usize, usize)> {
+        self.settle_due_of(at, self.cqs[at].capacity())
+    }
+
+    fn settle_due_of(&mut self, at: usize, capacity: u32) -> Check<(usize, usize)> {
+        self.each_stage(at, |stage| match stage {
+            Stage::Known { passed, seen_empty } if seen_empty || passed >= capacity as usize => {
+                Stage::Over
+            }
+            other => other,
+        });
+        self.settle_over()
+    }
+
+    /// Room is free that belonged to what is over, and its buffers are home. How many entries these were, and how many of
+    /// lent memory.
+    fn settle_over(&mut self) -> Check<(usize, usize)> {
+        let (mut entries, mut lent) = (0, 0);
+        let mut home = Vec::new();
+        for (&id, life) in &mut self.lives {
+            for (stage, booked) in life.stages.into_iter().zip(&mut life.booked) {
+                if stage == Stage::Over {
+                    *booked = 0;
+                }
+            }
+            if !life.is_quiet() {
+                continue;
+            }
+            life.withheld = (0, 0);
+            for (queue, place) in
+                [(&mut life.sends, Place::Sends(id)), (&mut life.recvs, Place::Receives(id))]
+            {
+                for wr in queue.drain(..) {
+                    if wr.is_shared || self.places.is_piece(&wr) {
+                        lent += 1;
+                    } else if !wr.buffers.is_empty() {
+                        entries += 1;
+                    }
+                    home.extend(wr.buffers.iter().map(|&buffer| (buffer, place)));
+                }
+            }
+        }
+        for (buffer, place) in home {
+            self.places.go(buffer, place, Place::Home)?;
+        }
+        let qps = &self.qps;
+        self.lives.retain(|&id, life| !life.is_quiet() || qps[life.slot].life == id);
+        self.tally.reclaimed += (entries + lent) as u64;
+        Ok((entries, lent))
+    }
+
+    /// RC: nothing that came is missing.
+    fn nothing_is_lost(&self, at: usize) -> Check {
+        for (&id, life) in &self.lives {
+            let gone =
+                self.qps[life.slot].life != id || matches!(self.qps[life.slot].any, Any::Gone);
+            if T::RELIABLE && life.recv_cq == at && !gone && !life.forgotten {
+                let lost = self.streams.get(&life.qpn).and_then(Stream::lost);
+                hold!(lost.is_none(), "RC: message {lost:?} was acknowledged and is lost");
+            }
+        }
+        Ok(())
     }
 
     fn take_all(
@@ -70,32 +189,6 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
     }
 
-    /// Nothing that ended before can complete here any more, and nothing that came is missing.
-    fn polled_empty(&mut self, at: usize) -> Check {
-        let qps = &self.qps;
-        for (&id, life) in &mut self.lives {
-            let gone = qps[life.slot].life != id || matches!(qps[life.slot].any, Any::Gone);
-            if life.forgotten {
-                continue;
-            }
-            if gone {
-                life.pending.remove(&at);
-                life.booked.retain(|&(cq, _)| cq != at);
-                if life.pending.is_empty() {
-                    life.withheld = (0, 0);
-                }
-            } else if T::RELIABLE && life.recv_cq == at {
-                let lost = self.streams.get(&life.qpn).and_then(Stream::lost);
-                hold!(lost.is_none(), "RC: message {lost:?} was acknowledged and is lost");
-            }
-        }
-        self.lives.retain(|&id, life| {
-            let gone = qps[life.slot].life != id && !life.forgotten;
-            !(gone && life.pending.is_empty() && life.sends.is_empty() && life.recvs.is_empty())
-        });
-        Ok(())
-    }
-
     pub fn completed(&mut self, at: usize, completion: Completion<'_, Held>, then: Then) -> Check {
         self.tally.completions += 1;
         if completion.is_selective() {
@@ -117,11 +210,23 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         hold!(P::SELECTIVE, "a completion of a ring, and there is none");
         let qpn = completion.qp_num();
         // One that failed must be seen: the next tells nothing of it.
-        if then == Then::Ignore && completion.status().is_ok() {
-            return Ok(());
-        }
+        let is_ignored = then == Then::Ignore && completion.status().is_ok();
         let Some(slot) = self.slot_of(qpn) else { return Ok(()) };
         let any = &mut self.qps[slot].any;
+        if is_ignored {
+            // It releases what it would have released; the look for room sends it home.
+            let before = any.sends_outstanding();
+            drop(completion);
+            let popped = before - any.sends_outstanding();
+            any.rooms();
+            for _ in 0..popped {
+                let Some(wr) = self.life(slot).sends.pop_front() else {
+                    return Err(format!("QP {slot}: a dropped completion released too much"));
+                };
+                self.send_done(slot, &wr, Ok(()), Came::Home, then)?;
+            }
+            return Ok(());
+        }
         let before = any.sends_outstanding();
         let completed = each!(any, qp => P::complete(qp, completion), return Ok(()));
         let after = any.sends_outstanding();
@@ -144,7 +249,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 wr.number
             );
             let entry = if wr.buffers.is_empty() { None } else { released.next() };
-            self.send_done(slot, &wr, status, entry, then)?;
+            self.send_done(slot, &wr, status, Came::Entry(entry), then)?;
         }
         hold!(released.next().is_none(), "QP {slot}: more entries than work requests");
         Ok(())
@@ -182,14 +287,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             return Err(format!("QP {qpn:#x}: a send completed, and none is outstanding"));
         };
         let slot = known.slot;
-        self.send_done_in(slot, life, &wr, status, entry, then)
+        self.send_done_in(slot, life, &wr, status, Came::Entry(entry), then)
     }
 
     /// Completions of an earlier life come before those of a later one.
     fn oldest_with_sends(&self, qpn: u32) -> Check<u32> {
         let mut lives = self.lives.iter();
-        let may =
-            |life: &Life| life.qpn == qpn && !life.sends.is_empty() && !life.pending.is_empty();
+        let may = |life: &Life| life.qpn == qpn && !life.sends.is_empty() && !life.is_quiet();
         let found = lives.find(|(_, life)| may(life));
         found.map(|(&id, _)| id).ok_or_else(|| format!("QP {qpn:#x}: a send of nobody completed"))
     }
@@ -199,7 +303,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         slot: usize,
         wr: &Wr,
         status: Result<(), WcStatus>,
-        entry: Option<Held>,
+        entry: Came,
         then: Then,
     ) -> Check {
         let life = self.qps[slot].life;
@@ -212,12 +316,22 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         life: u32,
         wr: &Wr,
         status: Result<(), WcStatus>,
-        entry: Option<Held>,
+        came: Came,
         then: Then,
     ) -> Check {
+        let came_home = matches!(came, Came::Home);
+        let entry = match came {
+            Came::Entry(entry) => entry,
+            Came::Home => {
+                for &buffer in &wr.buffers {
+                    self.places.go(buffer, Place::Sends(life), Place::Home)?;
+                }
+                None
+            }
+        };
         let stale = self.qps[slot].life != life || matches!(self.qps[slot].any, Any::Gone);
         hold!(
-            entry.is_some() != wr.buffers.is_empty(),
+            came_home || entry.is_some() != wr.buffers.is_empty(),
             "send {} completed with {entry:?}, it was posted with {:?}",
             wr.number,
             wr.buffers
@@ -338,10 +452,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     fn empty_receive_done(&mut self, at: usize, qpn: u32) -> Check {
         let mut lives = self.lives.values_mut();
         let may = |life: &&mut Life| {
-            life.qpn == qpn
-                && life.recv_cq == at
-                && !life.recvs.is_empty()
-                && !life.pending.is_empty()
+            life.qpn == qpn && life.recv_cq == at && !life.recvs.is_empty() && !life.is_quiet()
         };
         let wr = lives.find(may).and_then(|life| life.recvs.pop_front());
         let Some(wr) = wr else {

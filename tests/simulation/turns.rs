@@ -15,9 +15,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let qp = &mut self.qps[slot];
         qp.life = life;
         qp.poisoned = (false, false);
-        let pending = [qp.send_cq, qp.recv_cq].into_iter().collect();
         let (qpn, send_cq, recv_cq) = (qp.qpn, qp.send_cq, qp.recv_cq);
-        self.lives.insert(life, Life { qpn, slot, pending, send_cq, recv_cq, ..Life::default() });
+        self.lives.insert(life, Life { qpn, slot, send_cq, recv_cq, ..Life::default() });
     }
 
     pub fn create(&mut self, slot: usize) {
@@ -34,12 +33,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         qp.qpn = each!(&any, qp => qp.qp_num(), 0);
         (qp.any, qp.way, qp.peer) = (any, way, 0);
         self.begin_life(slot);
-        let (send_cq, recv_cq) = (self.qps[slot].send_cq, self.qps[slot].recv_cq);
         // And a drain's sentinel.
         let sends = depth.send as usize + 1;
-        self.life(slot).booked = vec![(send_cq, sends), (recv_cq, depth.recv as usize)];
+        self.life(slot).booked = [sends, depth.recv as usize];
         if P::SHARED {
-            self.srq_books_on.insert(recv_cq);
+            self.srq_books_on.insert(self.qps[slot].recv_cq);
         }
     }
 
@@ -74,9 +72,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     }
 
     /// The end of a life: `ring` came back at once.
-    fn end_life(&mut self, slot: usize, ring: Vec<Held>, is_reset: bool) -> Check {
+    /// (`dropped`: so many sends of the ring were outstanding, and went home with it.)
+    fn end_life(&mut self, slot: usize, ring: Vec<Held>, dropped: usize, is_reset: bool) -> Check {
         let id = self.qps[slot].life;
         let mut sends = std::mem::take(&mut self.life(slot).sends);
+        let left = [sends.len().max(dropped), self.life(slot).recvs.len()];
         // Messages that did not complete may never come; nobody will tell.
         for wr in &sends {
             self.doubt(wr.to, wr.number);
@@ -103,7 +103,18 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         } else {
             hold!(ring.is_empty(), "QP {slot}: entries came back from no ring");
         }
-        self.life(slot).sends = sends;
+        let life = self.life(slot);
+        life.sends = sends;
+        // What has nothing outstanding is over at once.
+        life.stages = left.map(|left| if left == 0 { Stage::Over } else { Stage::Ended });
+        if life.is_quiet() {
+            life.withheld = (0, 0);
+        }
+        if !is_reset {
+            for (booked, left) in life.booked.iter_mut().zip(left) {
+                *booked = if left == 0 { 0 } else { *booked };
+            }
+        }
         self.resync(slot);
         Ok(())
     }
@@ -119,7 +130,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let any = self.qps[slot].any.take();
         let (qp, ring) = each!(any, qp => qp.reset().expect("to RESET"), return Ok(()));
         self.qps[slot].any = Any::Reset(qp);
-        self.end_life(slot, ring, true)?;
+        self.end_life(slot, ring, 0, true)?;
         // The booking goes on.
         let booked = std::mem::take(&mut self.life(slot).booked);
         self.begin_life(slot);
@@ -146,7 +157,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let any = self.qps[slot].any.take();
         if politely {
             let ring = each!(any, qp => qp.destroy().expect("destroyed"), return Ok(()));
-            return self.end_life(slot, ring, false);
+            return self.end_life(slot, ring, 0, false);
         }
         if matches!(any, Any::Gone) {
             return Ok(());
@@ -154,15 +165,17 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         drop(any);
         let id = self.qps[slot].life;
         // What the ring held was dropped, and so is home.
+        let mut dropped = 0;
         if P::SELECTIVE {
             for wr in std::mem::take(&mut self.life(slot).sends) {
+                dropped += 1;
                 self.doubt(wr.to, wr.number);
                 for buffer in wr.buffers {
                     self.places.go(buffer, Place::Sends(id), Place::Home)?;
                 }
             }
         }
-        self.end_life(slot, Vec::new(), false)
+        self.end_life(slot, Vec::new(), dropped, false)
     }
 
     /// The queue pair leaks: it goes on to receive, and what it has comes back by completions or not at all. (With
@@ -200,6 +213,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 };
             });
             self.cqs.insert(at, cq);
+            self.left[at] = 0;
             self.qps[slot].any = Any::Error(qp);
             result?;
             match drained {
@@ -288,41 +302,18 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// Takes back what is stranded, and counts it.
+    /// Takes back what is over, and counts it. One call takes all, and counts its own.
     pub fn reclaim(&mut self, at: usize) -> Check {
-        let mut must = 0;
-        let mut lent = 0;
-        let mut home = Vec::new();
-        for (&id, life) in &mut self.lives {
-            let here = life.send_cq == at || life.recv_cq == at;
-            let gone =
-                self.qps[life.slot].life != id || matches!(self.qps[life.slot].any, Any::Gone);
-            if !here || !gone || life.forgotten || !life.pending.is_empty() {
-                continue;
-            }
-            for (queue, place) in
-                [(&mut life.sends, Place::Sends(id)), (&mut life.recvs, Place::Receives(id))]
-            {
-                for wr in queue.drain(..) {
-                    if wr.is_shared || self.places.is_piece(&wr) {
-                        lent += 1;
-                    } else if !wr.buffers.is_empty() {
-                        must += 1;
-                    }
-                    home.extend(wr.buffers.iter().map(|&buffer| (buffer, place)));
-                }
-            }
-        }
+        let (must, lent) = if self.left[at] == 0 { self.settle_due(at)? } else { (0, 0) };
+        let lent_first = self.tally.steps % 2 == 0;
+        let first_lent = if lent_first { self.cqs[at].reclaim_lent() } else { 0 };
         let got = self.pool.reclaim(&mut self.cqs[at]);
-        let got_lent = self.cqs[at].reclaim_lent();
+        let got_lent = first_lent + self.cqs[at].reclaim_lent();
+        let expected = if lent_first { (0, lent) } else { (must, 0) };
         hold!(
-            (got, got_lent) == (must, lent),
+            (got, got_lent) == expected,
             "reclaim gave back {got} entries and {got_lent} lent ones, {must} and {lent} were stranded"
         );
-        self.tally.reclaimed += (got + got_lent) as u64;
-        for (buffer, place) in home {
-            self.places.go(buffer, place, Place::Home)?;
-        }
         Ok(())
     }
 }

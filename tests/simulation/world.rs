@@ -55,6 +55,8 @@ pub struct World<T: Wire<P>, P: Kind> {
     /// The completion queues that it has booked room on.
     pub srq_books_on: BTreeSet<usize>,
     pub cqs: Vec<Cq>,
+    /// Of each, how many completions an earlier poll left.
+    pub left: Vec<usize>,
     pub channel: Option<CompletionChannel>,
     pub regions: Vec<(MemoryRegion<RemoteAll>, Region)>,
     /// What is sent from by the piece.
@@ -83,7 +85,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let pool = pd.create_pool_with(count, CAPACITY, |i| i as u32).expect("a pool");
         let channel = dev.ctx.create_comp_channel().expect("a channel");
         let cq = |_| dev.ctx.create_cq_on(4000, &channel).expect("a queue");
-        let cqs = (0..config.cqs).map(cq).collect();
+        let cqs: Vec<_> = (0..config.cqs).map(cq).collect();
         let rnr_retry = match config.rnr_retry {
             None => RnrRetry::Infinite,
             Some(times) => RnrRetry::Times(RnrRetries::new(times).expect("at most 6")),
@@ -104,6 +106,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             srq_poisoned: false,
             srq_posted: Vec::new(),
             srq_books_on: BTreeSet::new(),
+            left: vec![0; cqs.len()],
             cqs,
             channel: Some(channel),
             regions,
@@ -258,7 +261,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// Who may still complete into a queue has booked room there, and nobody else.
     fn check_bookings(&self, at: usize) -> Check {
-        let lives = self.lives.values().flat_map(|life| &life.booked);
+        let lives = self.lives.values().flat_map(|life| life.cqs().into_iter().zip(life.booked));
         let mut booked: usize = lives.filter(|(cq, _)| *cq == at).map(|(_, room)| room).sum();
         if self.srq_books_on.contains(&at) {
             booked += self.config.buffers;
