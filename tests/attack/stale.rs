@@ -92,6 +92,7 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
             .unwrap();
         });
         assert_eq!(catch_unwind(interrupted).is_err(), foreign <= 3 && found.is_empty());
+        assert!(qp.sends_outstanding() <= 4, "three, and one sentinel, which is what is booked");
     }
     assert_eq!((found, foreign), (vec![0, 1, 2], 3));
     assert_eq!((qp.sends_outstanding(), pool.available()), (0, 40));

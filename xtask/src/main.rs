@@ -15,6 +15,7 @@ mod figures;
 mod fuzz;
 mod holes;
 mod load;
+mod loom;
 mod machine_code;
 mod miri;
 mod mutants;
@@ -57,6 +58,8 @@ enum Command {
     Test(test::Args),
     /// Run the conformance suite under Miri.
     Miri(miri::Args),
+    /// Run the models of the protocols between threads, in every order that there is.
+    Loom(loom::Args),
     /// Run the suites under a sanitizer, or the examples under memcheck.
     Sanitize(sanitize::Args),
     /// Fuzz what parses bytes from a peer.
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::main(args),
         Command::Test(args) => test::main(args),
         Command::Miri(args) => miri::main(args),
+        Command::Loom(args) => loom::main(args),
         Command::Sanitize(args) => sanitize::main(args),
         Command::Fuzz(args) => fuzz::main(args),
         Command::Ui(args) => ui::main(args),

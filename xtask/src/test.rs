@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::{
-    Outcome, anywhere, cargo, docs, holes, load, machine_code, mutants, overhead, package, rules,
-    simulate, ui,
+    Outcome, anywhere, cargo, docs, holes, load, loom, machine_code, mutants, overhead, package,
+    rules, simulate, ui,
 };
 
 #[derive(clap::Args)]
@@ -54,6 +54,8 @@ enum Part {
     Holes,
     /// The whole book of holes.
     AllHoles,
+    /// The models of the protocols between threads, in every order that there is.
+    Loom,
     /// What the post paths are compiled to.
     MachineCode,
     /// Instructions against C, the profile that gates only.
@@ -71,7 +73,7 @@ enum Part {
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 16] = [
+const ALL: [Part; 17] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
@@ -84,6 +86,7 @@ const ALL: [Part; 16] = [
     Part::Ui,
     Part::Rules,
     Part::Holes,
+    Part::Loom,
     Part::MachineCode,
     Part::Overhead,
     Part::Miri,
@@ -162,9 +165,13 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Mutants => mutants::gate(),
         Part::Holes => holes::tenth(),
         Part::AllHoles => holes::all(),
+        Part::Loom => loom::check(None),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
-        Part::Miri => miri::run_both(),
+        Part::Miri => {
+            miri::run_both()?;
+            miri::weak_quick()
+        }
         Part::MiriStacked => miri::run(Model::StackedBorrows, None),
         Part::MiriTree => miri::run(Model::TreeBorrows, None),
         Part::Guest => guest::run(args.device.as_deref(), FEATURES),

@@ -40,6 +40,10 @@ pub enum Under {
     Miri,
     /// Miri with Tree Borrows.
     MiriTree,
+    /// Miri with weak memory, over many seeds.
+    MiriWeak,
+    /// loom, which runs a model in every order that there is.
+    Loom,
 }
 
 /// How a test shows that it noticed.
@@ -55,8 +59,12 @@ pub enum By {
 
 impl Run {
     fn parse(line: &str) -> Run {
-        const PREFIXES: [(&str, Under); 2] =
-            [("miri:", Under::Miri), ("miri-tree:", Under::MiriTree)];
+        const PREFIXES: [(&str, Under); 4] = [
+            ("miri:", Under::Miri),
+            ("miri-tree:", Under::MiriTree),
+            ("miri-weak:", Under::MiriWeak),
+            ("loom:", Under::Loom),
+        ];
         let found = PREFIXES.iter().find_map(|(p, under)| Some((*under, line.strip_prefix(p)?)));
         let (under, rest) = found.unwrap_or((Under::Native, line));
         Run { under, args: rest.split_whitespace().map(str::to_owned).collect() }
@@ -68,6 +76,8 @@ impl Run {
             Under::Native => "",
             Under::Miri => "miri: ",
             Under::MiriTree => "miri-tree: ",
+            Under::MiriWeak => "miri-weak: ",
+            Under::Loom => "loom: ",
         };
         format!("{prefix}{}", self.args.join(" "))
     }

@@ -89,7 +89,11 @@ fn only_tenth(holes: Vec<Hole>, which: usize) -> Vec<Hole> {
 
 fn run(holes: &[Hole], baseline: bool) -> Result<()> {
     setup::ensure(&[setup::Group::Build])?;
-    if holes.iter().flat_map(|hole| &hole.notices).any(|run| run.under != Under::Native) {
+    if holes
+        .iter()
+        .flat_map(|hole| &hole.notices)
+        .any(|run| !matches!(run.under, Under::Native | Under::Loom))
+    {
         setup::nightly()?;
     }
     let tree = Tree::new()?;

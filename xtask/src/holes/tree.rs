@@ -12,12 +12,14 @@ use super::hole::{By, Hole, Run, Under};
 use crate::miri::{self, Model};
 use crate::sh::Cmd;
 use crate::test::FEATURES;
-use crate::{paths, setup};
+use crate::{loom, paths, setup};
 
 /// How long a test may run that is not a sleep without end; unharmed they take seconds.
 const MOST_SECONDS: &str = "300";
 /// How long one may run that is.
 const HANG_SECONDS: &str = "30";
+/// How often attacks with threads try.
+const ROUNDS: &str = "20000";
 /// What timeout(1) exits with when it ends its command, or must kill it.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
@@ -88,8 +90,7 @@ impl Tree {
             line.split_at(line.iter().position(|&arg| arg == "--").unwrap_or(line.len()));
         let seconds = if by == By::Hang { HANG_SECONDS } else { MOST_SECONDS };
         let limit = ["timeout", "--kill-after=5", seconds];
-        let test =
-            [run.under.words(), &["test", "--quiet", "--features", FEATURES], build].concat();
+        let test = [run.under.words(), build].concat();
         let (code, text) =
             self.tool(run.under, &[], &[&test[..], &["--no-run"]].concat())?.capture()?;
         if code != 0 {
@@ -123,9 +124,16 @@ impl Tree {
     fn tool(&self, under: Under, before: &[&str], args: &[&str]) -> Result<Cmd> {
         let cmd = self.cargo(args, before)?;
         Ok(match under {
-            Under::Native => cmd,
-            Under::Miri => miri::on(cmd, &Model::StackedBorrows.flags(false)),
-            Under::MiriTree => miri::on(cmd, &Model::TreeBorrows.flags(false)),
+            Under::Native | Under::Loom => cmd,
+            Under::Miri => {
+                miri::on(cmd.without("ATTACK_ROUNDS"), &Model::StackedBorrows.flags(false))
+            }
+            Under::MiriTree => {
+                miri::on(cmd.without("ATTACK_ROUNDS"), &Model::TreeBorrows.flags(false))
+            }
+            Under::MiriWeak => {
+                miri::on(cmd.without("ATTACK_ROUNDS"), &miri::weak_flags(miri::MANY))
+            }
         })
     }
 
@@ -136,16 +144,20 @@ impl Tree {
         let cmd = Cmd::new(first).args(rest).current_dir(&self.dir);
         let env = setup::libclang()?.env();
         let cmd = env.into_iter().fold(cmd, |cmd, (name, value)| cmd.env(name, value));
-        Ok(cmd.env("CARGO_TARGET_DIR", &self.target))
+        // Holes that open in one order of two threads are to be met.
+        Ok(cmd.env("CARGO_TARGET_DIR", &self.target).env("ATTACK_ROUNDS", ROUNDS))
     }
 }
 
 impl Under {
-    /// What comes before `test`.
+    /// The command line up to which test it is.
     fn words(self) -> &'static [&'static str] {
         match self {
-            Under::Native => &[],
-            Under::Miri | Under::MiriTree => &["+nightly", "miri"],
+            Under::Native => &["test", "--quiet", "--features", FEATURES],
+            Under::Loom => &loom::TEST,
+            Under::Miri | Under::MiriTree | Under::MiriWeak => {
+                &["+nightly", "miri", "test", "--quiet", "--features", FEATURES]
+            }
         }
     }
 }
