@@ -1,5 +1,8 @@
 //! Address handles and address vectors: where a packet goes.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use crate::bounded::ServiceLevel;

@@ -1,5 +1,8 @@
 //! What devices and ports say of themselves.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use bitflags::bitflags;

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use super::*;
 use crate::loopback::Fabric;
-use crate::sys::types::{ibv_cq, ibv_send_flags as Flag, ibv_send_wr, ibv_wc};
+use crate::sys::types::{ibv_cq, ibv_recv_wr, ibv_send_flags as Flag, ibv_send_wr, ibv_wc};
 use crate::*;
 
 crate::profile! { Chosen { signaling: Selective } }
@@ -180,6 +180,322 @@ fn the_flags_and_elements_of_the_callers_books() {
     list(&mut n.qp, &mut slots, 4).unwrap_err();
     list(&mut n.qp, &mut slots, 0).unwrap();
     assert_eq!(POSTED.take(), []);
+}
+
+/// How a provider refuses, for the next posts.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// It does not: the device is asked.
+    Device,
+    /// From the work request of this index on.
+    From(usize),
+    /// It does not say from where.
+    Silent,
+}
+
+type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
+type PostRecv = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
+
+thread_local! {
+    static ANSWER: Cell<Answer> = const { Cell::new(Answer::Device) };
+    static OWN: Cell<(Option<PostSend>, Option<PostRecv>)> = const { Cell::new((None, None)) };
+}
+
+unsafe extern "C" fn answering_sends(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the caller gives a list of work requests.
+    POSTED
+        .with_borrow_mut(|posted| posted.push(unsafe { ((*first).send_flags, (*first).num_sge) }));
+    match ANSWER.get() {
+        // SAFETY: the caller's contract is that of the device's own function.
+        Answer::Device => OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) }),
+        Answer::Silent => libc::EINVAL,
+        Answer::From(index) => {
+            // SAFETY: the list has so many; `bad` is writable.
+            unsafe { *bad = (0..index).fold(first, |wr, _| (*wr).next) };
+            libc::ENOMEM
+        }
+    }
+}
+
+unsafe extern "C" fn answering_receives(
+    qp: *mut ibv_qp,
+    first: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    match ANSWER.get() {
+        // SAFETY: the caller's contract is that of the device's own function.
+        Answer::Device => OWN.get().1.map_or(0, |post| unsafe { post(qp, first, bad) }),
+        Answer::Silent => libc::EINVAL,
+        Answer::From(index) => {
+            // SAFETY: the list has so many; `bad` is writable.
+            unsafe { *bad = (0..index).fold(first, |wr, _| (*wr).next) };
+            libc::ENOMEM
+        }
+    }
+}
+
+/// A queue pair that is its own peer, on a device whose answers are chosen.
+struct Alone<P: Profile> {
+    qp: QueuePair<Rc, Rts, P>,
+    cq: CompletionQueue<P::Entry>,
+    pd: ProtectionDomain,
+    pool: Pool,
+}
+
+impl<P: Profile<Receive = OwnRq, Initiator = Reads>> Alone<P> {
+    fn new() -> Self {
+        let context = Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let cq = context.create_cq(64).unwrap();
+        let pool = pd.create_pool(16, 64).unwrap();
+        let qp = pd.create_qp::<Rc, P>(&cq, &cq, Depth { send: 8, recv: 8 }).unwrap();
+        let (number, psn) = (Qpn::try_from(qp.qp_num()).unwrap(), Psn::try_from(1).unwrap());
+        let address = AddressVector::roce(1, context.query_gid(1, 1).unwrap(), 1);
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+        let qp = qp.modify(init).unwrap().modify(RcRtr::new(address, number, psn)).unwrap();
+        let qp = qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
+        // SAFETY: the queue pair is alive.
+        let context = unsafe { (*qp.core.qp).context };
+        // SAFETY: its context is, too, and nobody else uses it.
+        let ops = unsafe { &mut (*context).ops };
+        OWN.set((
+            ops.post_send.replace(answering_sends),
+            ops.post_recv.replace(answering_receives),
+        ));
+        ANSWER.set(Answer::Device);
+        POSTED.take();
+        Alone { qp, cq, pd, pool }
+    }
+
+    fn bufs(&self, n: u8) -> Vec<Buf> {
+        let bufs = (0..n).map(|i| {
+            let mut buf = self.pool.take().unwrap();
+            buf.fill(&[i]);
+            buf
+        });
+        bufs.collect()
+    }
+}
+
+/// Everything that was posted is back, and says what it is.
+fn labels(bufs: impl Iterator<Item = Buf>) -> Vec<u8> {
+    bufs.map(|buf| buf[0]).collect()
+}
+
+#[test]
+fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
+    let mut it = Alone::<DefaultProfile>::new();
+    let region = it.pd.register::<RemoteWrite>(64).unwrap();
+    let to = region.remote().write();
+    let mut buf = it.bufs(1).remove(0);
+    for (len, elements) in [(1, 1), (0, 0), (5, 1), (0, 0), (0, 0), (1, 1)] {
+        buf.set_len(len);
+        it.qp.post_send(RdmaWrite::new(buf, to)).unwrap();
+        assert_eq!(POSTED.take()[0].1, elements, "{len} bytes");
+        buf = loop {
+            if let Some(completion) = it.cq.poll_one().unwrap() {
+                break completion.into_entry().unwrap();
+            }
+        };
+        assert_eq!(buf.len(), len);
+    }
+}
+
+/// A refusal at each index of lists of sends, where the books have been around once.
+fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Initiator = Reads>>(
+    mut finish: impl FnMut(&mut Alone<P>),
+) where
+    crate::wr::Plain: crate::rules::SignaledOn<P::Signaling>,
+    P::MaxSendSge: crate::limits::Sges<1>,
+{
+    for accepted in 0..4 {
+        let mut it = Alone::<P>::new();
+        let region = it.pd.register::<RemoteWrite>(64).unwrap();
+        let to = region.remote().write();
+        for _ in 0..40 {
+            let bufs = it.bufs(8);
+            let mut slots = SendSlots::<8>::new();
+            let mut list = it.qp.send_list(&mut slots);
+            list.extend(bufs.into_iter().map(|buf| RdmaWrite::new(buf, to))).unwrap();
+            list.post().unwrap();
+            finish(&mut it);
+        }
+        let bufs = it.bufs(4);
+        let mut slots = SendSlots::<8>::new();
+        let mut list = it.qp.send_list(&mut slots);
+        list.extend(bufs.into_iter().map(|buf| RdmaWrite::new(buf, to))).unwrap();
+        ANSWER.set(Answer::From(accepted));
+        let error = list.post().unwrap_err();
+        assert_eq!(
+            (error.kind(), error.accepted()),
+            (PostErrorKind::Refused { errno: libc::ENOMEM }, accepted)
+        );
+        assert!(error.is_full());
+        assert_eq!(labels(error.into_rejected()), (accepted as u8..4).collect::<Vec<_>>());
+        assert_eq!((it.qp.sends_outstanding(), it.qp.send_room()), (accepted, 8 - accepted));
+        assert_eq!(it.pool.available(), 16 - accepted);
+    }
+}
+
+#[test]
+fn sends_refused_from_each_index_on() {
+    sends_refused::<DefaultProfile>(|it| {
+        let mut left = 8;
+        while left != 0 {
+            left -= it.cq.poll().unwrap().count();
+        }
+    });
+    sends_refused::<Chosen>(|it| {
+        loop {
+            if let Some(completion) = it.cq.poll_one().unwrap() {
+                let released = it.qp.complete(completion).unwrap().released;
+                assert_eq!(labels(released), [0, 1, 2, 3, 4, 5, 6, 7]);
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn receives_refused_from_each_index_on() {
+    for (accepted, n) in (1..=4).flat_map(|n| (0..n).map(move |accepted| (accepted, n))) {
+        let mut it = Alone::<DefaultProfile>::new();
+        let bufs = it.bufs(n as u8);
+        ANSWER.set(Answer::From(accepted));
+        let error = if n == 1 {
+            it.qp.post_recv(Recv::new(bufs.into_iter().next().unwrap())).unwrap_err()
+        } else {
+            let mut slots = RecvSlots::<8>::new();
+            let mut list = it.qp.recv_list(&mut slots);
+            list.extend(bufs.into_iter().map(Recv::new)).unwrap();
+            list.post().unwrap_err()
+        };
+        assert_eq!(
+            (error.kind(), error.accepted()),
+            (PostErrorKind::Refused { errno: libc::ENOMEM }, accepted)
+        );
+        assert!(error.is_full());
+        assert_eq!(labels(error.into_rejected()), (accepted as u8..n as u8).collect::<Vec<_>>());
+        assert_eq!((it.qp.recvs_outstanding(), it.qp.recv_room()), (accepted, 8 - accepted));
+        // As good as any queue, but for what was taken.
+        ANSWER.set(Answer::Device);
+        for buf in it.bufs(8 - accepted as u8) {
+            it.qp.post_recv(Recv::new(buf)).unwrap();
+        }
+        assert!(it.qp.post_recv(Recv::empty()).unwrap_err().is_full());
+    }
+}
+
+#[test]
+fn receives_after_one_of_unknown_outcome() {
+    let mut it = Alone::<DefaultProfile>::new();
+    let bufs = it.bufs(3);
+    it.qp.post_recv(Recv::new(it.pool.take().unwrap())).unwrap();
+    ANSWER.set(Answer::Silent);
+    let mut slots = RecvSlots::<8>::new();
+    let mut list = it.qp.recv_list(&mut slots);
+    list.extend(bufs.into_iter().map(Recv::new)).unwrap();
+    let error = list.post().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.accepted()),
+        (PostErrorKind::OutcomeUnknown { errno: libc::EINVAL }, 0)
+    );
+    assert!(!error.is_full());
+    assert_eq!(error.into_rejected().count(), 0);
+    ANSWER.set(Answer::Device);
+    for way in 0..3 {
+        let mut bufs = it.bufs(2).into_iter().map(Recv::new);
+        let mut next = || bufs.next().unwrap();
+        let mut slots = RecvSlots::<8>::new();
+        let error = match way {
+            0 => it.qp.post_recv(next()).unwrap_err(),
+            1 => post_recv!(it.qp, [next(), next()]).unwrap_err(),
+            _ => {
+                let mut list = it.qp.recv_list(&mut slots);
+                list.push(next()).and_then(|()| list.post()).unwrap_err()
+            }
+        };
+        assert!(matches!(
+            error.kind(),
+            PostErrorKind::Poisoned | PostErrorKind::QueueFull { room: 0, .. }
+        ));
+        drop((error, bufs));
+        assert_eq!((it.pool.available(), it.qp.recv_room()), (16 - 4, 0));
+    }
+}
+
+#[test]
+fn a_shared_receive_queue_after_one_of_unknown_outcome() {
+    let it = Alone::<DefaultProfile>::new();
+    let mut srq: SharedReceiveQueue<Rc> = it.pd.create_srq(&it.pool).unwrap();
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*it.qp.core.qp).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    let own = unsafe { (*context).ops.post_srq_recv.replace(silent_srq) };
+    let error = srq.post_srq_recv(Recv::new(it.pool.take().unwrap())).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.accepted()),
+        (PostErrorKind::OutcomeUnknown { errno: libc::EINVAL }, 0)
+    );
+    assert_eq!((error.into_rejected().count(), it.pool.available()), (0, 15));
+    // SAFETY: as above.
+    unsafe { (*context).ops.post_srq_recv = own };
+    for _ in 0..2 {
+        let error = srq.post_srq_recv(Recv::new(it.pool.take().unwrap())).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::Poisoned, 0));
+        assert_eq!((error.into_rejected().count(), it.pool.available()), (1, 15));
+        let (one, two) = (it.pool.take().unwrap(), it.pool.take().unwrap());
+        let error = post_srq_recv!(srq, [Recv::new(one), Recv::new(two)]).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::Poisoned, 0));
+        assert_eq!((error.into_rejected().count(), it.pool.available()), (2, 15));
+    }
+}
+
+unsafe extern "C" fn silent_srq(
+    _: *mut crate::sys::types::ibv_srq,
+    _: *mut ibv_recv_wr,
+    _: *mut *mut ibv_recv_wr,
+) -> c_int {
+    libc::EINVAL
+}
+
+/// The device has no room for the send that a drain posts: it waits until there is.
+#[test]
+fn a_drain_whose_last_send_finds_no_room_at_first() {
+    let mut it = Alone::<Chosen>::new();
+    let region = it.pd.register::<RemoteWrite>(64).unwrap();
+    let to = region.remote().write();
+    for buf in it.bufs(3) {
+        let _ = it.qp.post_send_unsignaled(RdmaWrite::new(buf, to)).unwrap();
+    }
+    let Alone { qp, mut cq, pool, .. } = it;
+    let mut qp = qp.to_error().unwrap();
+    ANSWER.set(Answer::From(0));
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*qp.core.qp).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    let own = unsafe { (*context).ops.poll_cq.replace(poll_then_room) };
+    LATE.set((own, 3));
+    let mut found = Vec::new();
+    qp.drain(&mut cq, |drained| match drained {
+        Drained::Entry(buf) => found.push(buf[0]),
+        _ => panic!("a completion of another queue"),
+    })
+    .unwrap();
+    assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![0, 1, 2], 0, 16));
+}
+
+/// Finds nothing some times, and then there is room.
+unsafe extern "C" fn poll_then_room(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+    if LATE.get().1 == 1 {
+        ANSWER.set(Answer::Device);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { poll_late(cq, entries, wc) }
 }
 
 type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;

@@ -114,26 +114,41 @@ fn what_a_dropped_list_had_taken_comes_home_once() {
 
 #[test]
 fn what_a_ring_gave_back_is_the_programs() {
-    for way in 0..3 {
+    for (way, lives) in (0..5).flat_map(|way| [(way, 1), (way, 2)]) {
         let mut p = Pair::<Rc, Ring>::new();
-        for _ in 0..3 {
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        }
-        let mut bufs = take(&p.pool, 3).into_iter().map(Send::new);
-        let mut slots = SendSlots::<4>::new();
-        let mut list = p.a.send_list(&mut slots);
-        match way {
-            0 => list.extend(bufs).unwrap(),
-            1 => bufs.try_for_each(|wr| list.push(wr)).unwrap(),
-            _ => {
-                list.push(bufs.next().unwrap()).unwrap();
-                list.extend(bufs).unwrap();
+        let mut held = take(&p.pool, 3);
+        for _ in 0..lives {
+            for _ in 0..3 {
+                p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
             }
+            let mut bufs = held.into_iter().map(Send::new);
+            let mut next = || bufs.next().unwrap();
+            let mut slots = SendSlots::<4>::new();
+            match way {
+                0 => {
+                    p.a.post_send(next()).unwrap();
+                    p.a.post_send(next()).unwrap();
+                    p.a.post_send(next()).unwrap();
+                }
+                1 => post_send!(p.a, [next(), next(), next()]).unwrap(),
+                _ => {
+                    let mut list = p.a.send_list(&mut slots);
+                    if way > 2 {
+                        list.push(next()).unwrap();
+                    }
+                    match way {
+                        4 => bufs.try_for_each(|wr| list.push(wr)).unwrap(),
+                        _ => list.extend(bufs).unwrap(),
+                    }
+                    list.post().unwrap();
+                }
+            }
+            let n = if way == 0 { 3 } else { 1 };
+            let done = complete(&p.dev, &mut p.ca, &mut p.a, n);
+            held = done.into_iter().flat_map(|(_, released)| released).collect();
+            assert_eq!(held.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
+            poll(&p.dev, &mut p.cb, 3);
         }
-        list.post().unwrap();
-        let mut held = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0).1;
-        assert_eq!(held.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
-        poll(&p.dev, &mut p.cb, 3);
         nothing_is_stranded(p, held.len());
         held[0].fill(b"still ours");
     }
@@ -274,41 +289,64 @@ fn a_buffer_of_a_gather_list_that_became_empty_is_left_out() {
     }
 }
 
-#[test]
-fn what_was_posted_again_by_extend_and_stranded_is_found() {
-    let mut p = roomy();
-    let bufs = take(&p.pool, 4);
-    let mut sends = sent_once(&mut p, bufs);
-    let bufs = take(&p.pool, 4);
-    let mut recvs = received_once(&mut p, bufs);
-    // One of each that is new.
-    sends.push(filled(&p.pool, b"new"));
-    recvs.push(poisoned(&p.pool));
-    let mut slots = RecvSlots::<8>::new();
-    let mut list = p.b.recv_list(&mut slots);
-    list.extend(recvs.into_iter().map(Recv::new)).unwrap();
-    list.post().unwrap();
+/// Posts three work requests one by one, as a chain, pushed and by `extend`.
+macro_rules! post_three {
+    ($way:ident, $wrs:expr, $qp:expr, $one:ident, $chain:ident, $list:ident, $slots:ty) => {{
+        let mut wrs = $wrs;
+        let mut next = || wrs.next().unwrap();
+        let mut slots = <$slots>::new();
+        match $way {
+            0 => wrs.try_for_each(|wr| $qp.$one(wr)).unwrap(),
+            1 => $chain!($qp, [next(), next(), next()]).unwrap(),
+            _ => {
+                let mut list = $qp.$list(&mut slots);
+                match $way {
+                    2 => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
+                    _ => list.extend(wrs).unwrap(),
+                }
+                list.post().unwrap();
+            }
+        }
+    }};
+}
+
+/// The queue pairs go, and what the device still says of their buffers is forgotten, so that only the marks tell.
+fn marks_bring_all_home(p: Pair<Rc>) {
     let Pair { a, b, mut ca, mut cb, pool, .. } = p;
-    let (mut a, _) = (a.to_error().unwrap(), poll_empty(&mut ca));
-    let mut slots = SendSlots::<8>::new();
-    let mut list = a.send_list(&mut slots);
-    list.extend(sends.into_iter().map(Send::new)).unwrap();
-    list.post().unwrap();
-    assert_eq!(pool.available(), pool.count() - 10);
-    // What the device says of them is forgotten, so that only the marks tell.
-    let mut forgotten = 0;
-    while let Some(completion) = ca.poll_one().unwrap() {
-        std::mem::forget(completion);
-        forgotten += 1;
-    }
-    assert_eq!(forgotten, 5);
+    assert_eq!(pool.available(), pool.count() - 3);
     drop((a, b));
     for _ in 0..2 {
         for cq in [&mut ca, &mut cb] {
-            poll_empty(cq);
+            while let Some(completion) = cq.poll_one().unwrap() {
+                std::mem::forget(completion);
+            }
             pool.reclaim(cq);
+            poll_empty(cq);
         }
-        assert_eq!(pool.available(), pool.count());
+    }
+    assert_eq!(pool.available(), pool.count());
+}
+
+/// New ones, those that were posted there before, and both.
+#[test]
+fn what_is_stranded_is_found_however_it_was_posted() {
+    for (way, known) in (0..4).flat_map(|way| [0, 2, 3].map(|known| (way, known))) {
+        let mut p = roomy();
+        let bufs = take(&p.pool, known);
+        let mut bufs = received_once(&mut p, bufs);
+        bufs.extend(take(&p.pool, 3 - known));
+        let wrs = bufs.into_iter().map(Recv::new);
+        post_three!(way, wrs, p.b, post_recv, post_recv, recv_list, RecvSlots::<8>);
+        marks_bring_all_home(p);
+
+        let mut p = roomy();
+        let bufs = take(&p.pool, known);
+        let mut bufs = sent_once(&mut p, bufs);
+        bufs.extend(take(&p.pool, 3 - known));
+        // The peer has no receive, so they wait.
+        let wrs = bufs.into_iter().map(Send::new);
+        post_three!(way, wrs, p.a, post_send, post_send, send_list, SendSlots::<8>);
+        marks_bring_all_home(p);
     }
 }
 

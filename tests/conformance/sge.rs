@@ -141,3 +141,41 @@ fn a_list_is_a_queue_of_its_buffers() {
     assert_eq!(list.map(|buf| buf[0]).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(p.pool.available(), 40);
 }
+
+/// Slots may have fewer elements than the queue: a list of buffers is held to those.
+#[test]
+fn lists_with_slots_of_fewer_elements_than_the_queue() {
+    let (mut p, pool) = small();
+    let some = |n: u8| -> BufList { (0..n).map(|i| filled(&pool, &[i])).collect() };
+    let too_many = PostErrorKind::TooManySge { max: 2 };
+    let mut slots = SendSlots::<4, 2>::new();
+    let mut list = p.a.send_list(&mut slots);
+    list.push(Send::new(some(2))).unwrap();
+    assert_eq!(list.push(Send::new(some(3))).unwrap_err().kind(), too_many);
+    let error = list.extend([some(1), some(3)].map(Send::new)).unwrap_err();
+    assert_eq!((error.kind(), error.accepted(), list.len()), (too_many, 2, 2));
+    assert_eq!(error.into_rejected().map(contents).collect::<Vec<_>>(), [[[0], [1], [2]]]);
+    drop(list);
+    let mut slots = RecvSlots::<4, 2>::new();
+    let mut list = p.b.recv_list(&mut slots);
+    list.push(Recv::new(some(2))).unwrap();
+    assert_eq!(list.push(Recv::new(some(3))).unwrap_err().kind(), too_many);
+    let error = list.extend([some(1), some(3)].map(Recv::new)).unwrap_err();
+    assert_eq!((error.kind(), error.accepted(), list.len()), (too_many, 2, 2));
+    assert_eq!(error.into_rejected().map(contents).collect::<Vec<_>>(), [[[0], [1], [2]]]);
+    list.post().unwrap();
+    assert_eq!(p.b.recvs_outstanding(), 2);
+    // As many as the slots have arrive, and as many as they have are filled.
+    let mut slots = SendSlots::<4, 2>::new();
+    let mut list = p.a.send_list(&mut slots);
+    list.extend([some(2), some(2)].map(Send::new)).unwrap();
+    list.post().unwrap();
+    for sent in poll(&p.dev, &mut p.ca, 2) {
+        assert_eq!(contents(sent.sent().entry.unwrap()), [[0], [1]]);
+    }
+    let got: Vec<usize> = poll(&p.dev, &mut p.cb, 2)
+        .into_iter()
+        .map(|done| done.received().byte_len as usize)
+        .collect();
+    assert_eq!((got, pool.available()), (vec![2, 2], 8));
+}
