@@ -6,6 +6,7 @@
 //! fastest first, up to the first that fails. A test that sleeps for ever has noticed too.
 
 mod find;
+mod guest;
 mod harmless;
 mod report;
 mod splice;
@@ -28,7 +29,7 @@ use find::{Candidate, candidates};
 use harmless::{Entries, Entry};
 use report::{Report, Verdict};
 use splice::Mutant;
-use suite::{SUITES, Suites};
+use suite::{Place, Suites};
 use tree::{Sources, Tree};
 use watch::Seen;
 
@@ -46,15 +47,21 @@ pub struct Args {
     /// Instead of a sample, the mutants that a file names, as tests/mutants/harmless.toml does.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
+    /// Of what only a kernel's device reaches (rdma_cm, the calls of libibverbs), judged in the guest; else of the rest.
+    #[arg(long)]
+    guest: bool,
     /// Leave out tests that take longer than 50 ms: what they alone notice is told as not noticed.
     #[arg(long)]
     quick: bool,
     /// Fail if less than 95 of 100 are noticed, of those that are not harmless.
     #[arg(long)]
     gate: bool,
-    /// Write tests/mutants/RESULTS.md.
+    /// Write tests/mutants/RESULTS.md, or GUEST.md.
     #[arg(long)]
     record: bool,
+    /// In the guest: what is to be judged.
+    #[arg(long, hide = true)]
+    judge: Option<PathBuf>,
 }
 
 const GATE_SEED: u64 = 12;
@@ -66,17 +73,26 @@ const HARMLESS: &str = "tests/mutants/harmless.toml";
 
 /// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code in examples.
 const NOT_LOGIC: [&str; 4] = ["src/loopback/", "src/sys/bindings/", "src/guide/", "src/bench.rs"];
-/// Nothing native reaches these: rdma_cm needs a kernel's device.
-const GUEST_ONLY: [&str; 2] = ["src/cm/", "src/sys/cm/"];
+/// Nothing native reaches these: rdma_cm and libibverbs need a kernel's device.
+const GUEST_ONLY: [&str; 6] = [
+    "src/cm/",
+    "src/sys/cm/",
+    "src/sys/control.rs",
+    "src/sys/device.rs",
+    "src/sys/events.rs",
+    "src/qp/multicast.rs",
+];
 
 pub fn main(args: Args) -> Outcome {
+    if let Some(job) = &args.judge {
+        return guest::main(job);
+    }
     let report = run(&args)?;
     report.print();
     if args.record {
-        fs::write(
-            paths::workspace().join("tests/mutants/RESULTS.md"),
-            report.page(&args.command())?,
-        )?;
+        let name = if args.guest { "GUEST.md" } else { "RESULTS.md" };
+        let page = report.page(&args.command())?;
+        fs::write(paths::workspace().join("tests/mutants").join(name), page)?;
     }
     if args.gate && !report.reaches(NOTICED_AT_LEAST) {
         bail!("less than {NOTICED_AT_LEAST} of 100 mutants were noticed");
@@ -86,10 +102,18 @@ pub fn main(args: Args) -> Outcome {
 
 /// What `cargo xtask test` runs.
 pub fn gate() -> Result<()> {
-    let (folder, entries) = (None, None);
-    let (seed, sample) = (GATE_SEED, GATE_SAMPLE);
-    let (quick, gate, record) = (false, true, false);
-    main(Args { seed, sample, folder, entries, quick, gate, record }).map(drop)
+    let args = Args {
+        seed: GATE_SEED,
+        sample: GATE_SAMPLE,
+        folder: None,
+        entries: None,
+        guest: false,
+        quick: false,
+        gate: true,
+        record: false,
+        judge: None,
+    };
+    main(args).map(drop)
 }
 
 impl Args {
@@ -97,6 +121,9 @@ impl Args {
         let mut text = format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample);
         if let Some(folder) = &self.folder {
             text += &format!(" --folder {folder}");
+        }
+        if self.guest {
+            text += " --guest";
         }
         text + " --record"
     }
@@ -114,6 +141,8 @@ fn run(args: &Args) -> Result<Report> {
     if let Some(stale) = harmless.stale(&all).first() {
         bail!("{HARMLESS} names what is not there, or no reason: {stale:?}");
     }
+    // Named with the rest, so that the list of harmless ones is one.
+    all.retain(|candidate| args.entries.is_some() || in_guest(&candidate.file) == args.guest);
     let total = all.len();
     let (drawn, harmless) = match &args.entries {
         Some(path) => {
@@ -134,7 +163,8 @@ fn run(args: &Args) -> Result<Report> {
             mutants.push(Mutant { id: mutants.len() as u32 + 1, at: candidate.clone() });
         }
     }
-    let build = tree.build(&sources, &mut mutants, &SUITES)?;
+    let place = if args.guest { Place::Guest } else { Place::Here };
+    let build = tree.build(&sources, &mut mutants, place.suites())?;
     for mutant in &build.dropped {
         let Candidate { file, line, what, .. } = &mutant.at;
         eprintln!("does not compile: {file}:{line} {what}");
@@ -147,8 +177,11 @@ fn run(args: &Args) -> Result<Report> {
             report.add(candidate, &sources, Verdict::Harmless(entry.why.clone()));
         }
     }
-    let suites = Suites::trace(&build.executables)?;
-    for (mutant, verdict) in judge(&suites, &mutants, args.quick)? {
+    let verdicts = match place {
+        Place::Here => judge(&Suites::trace(place, &build.executables)?, &mutants, args.quick)?,
+        Place::Guest => guest::judge(&build.executables, &mutants)?,
+    };
+    for (mutant, verdict) in verdicts {
         report.add(&mutant.at, &sources, verdict);
     }
     report.leave(&paths::below_target("mutants")?.join("unnoticed.toml"))?;
@@ -164,7 +197,7 @@ fn judge<'m>(
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> Result<()> {
         while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let verdict = verdict(suites, mutant, quick)?;
+            let verdict = verdict(suites, mutant.id, quick)?;
             if verdict.is_unnoticed() {
                 let Candidate { file, line, function, what, .. } = &mutant.at;
                 eprintln!("not noticed: {file}:{line} {function}: {what}");
@@ -188,13 +221,13 @@ fn judge<'m>(
     verdicts.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
-fn verdict(suites: &Suites, mutant: &Mutant, quick: bool) -> Result<Verdict> {
-    let chunks = suites.reaching(mutant.id);
+fn verdict(suites: &Suites, id: u32, quick: bool) -> Result<Verdict> {
+    let chunks = suites.reaching(id);
     if chunks.is_empty() {
         return Ok(Verdict::NotReached);
     }
     for chunk in chunks.iter().filter(|chunk| !quick || chunk.slowest < suite::SLOW) {
-        match watch::run(chunk, mutant.id)? {
+        match watch::run(chunk, id)? {
             Seen::Passed => {}
             Seen::Failed(by) => return Ok(Verdict::Noticed(by)),
             Seen::Hung(by) => return Ok(Verdict::Noticed(format!("no end: {by}"))),
@@ -223,8 +256,11 @@ fn sources(root: &Path) -> Result<Sources> {
 
 fn has_logic(file: &str) -> bool {
     let tests = file.ends_with("tests.rs") || file.contains("/tests/") || !file.ends_with(".rs");
-    let outside = NOT_LOGIC.iter().chain(&GUEST_ONLY).any(|path| file.starts_with(path));
-    !tests && !outside
+    !tests && !NOT_LOGIC.iter().any(|path| file.starts_with(path))
+}
+
+fn in_guest(file: &str) -> bool {
+    GUEST_ONLY.iter().any(|path| file.starts_with(path))
 }
 
 /// In the order of a number that the seed and the content of each give, so that an edit moves nothing else.

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use super::find::Candidate;
 use super::harmless::{Entries, Entry};
 use super::tree::Sources;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Verdict {
     /// By which test.
     Noticed(String),

@@ -10,9 +10,42 @@ use anyhow::{Context, Result, ensure};
 use super::watch;
 use crate::{paths, progress::Step};
 
-/// The suites that look at mutants. A program of its own counts as one test.
-pub const SUITES: [&str; 8] =
-    ["lib", "conformance", "attack", "faults", "raw", "endpoint", "allocation", "simulation"];
+/// Where tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the loopback device.
+    Here,
+    /// On Soft-RoCE.
+    Guest,
+}
+
+impl Place {
+    /// The suites that look at mutants. A program of its own counts as one test.
+    pub fn suites(self) -> &'static [&'static str] {
+        match self {
+            Place::Here => &[
+                "lib",
+                "conformance",
+                "attack",
+                "faults",
+                "raw",
+                "endpoint",
+                "allocation",
+                "simulation",
+            ],
+            Place::Guest => &["conformance", "attack", "cm"],
+        }
+    }
+}
+
+/// What a program needs to be told besides its tests' names: those of `cm` are only run where there is a device.
+fn extra(suite: &str) -> &'static [&'static str] {
+    match suite {
+        "simulation" => &SIMULATION,
+        "cm" => &["--test-threads=1", "--ignored"],
+        _ => &["--test-threads=1"],
+    }
+}
 
 /// What the random programs are run with: some ten worlds.
 const SIMULATION: [&str; 2] = ["--steps", "10000"];
@@ -48,10 +81,10 @@ pub struct Suites(Vec<Suite>);
 
 impl Suites {
     /// Runs every test once, without a mutant, and notes what it reaches.
-    pub fn trace(executables: &[(String, PathBuf)]) -> Result<Suites> {
+    pub fn trace(place: Place, executables: &[(String, PathBuf)]) -> Result<Suites> {
         let step = Step::start("Noting which test reaches which mutant");
         let mut suites = Vec::new();
-        for name in SUITES {
+        for &name in place.suites() {
             let target = if name == "lib" { "proverbs" } else { name };
             let found = executables.iter().find(|(built, _)| built == target);
             let program = found.with_context(|| format!("cargo built no `{name}`"))?.1.clone();
@@ -82,11 +115,9 @@ impl Suites {
 
 impl Suite {
     fn chunk(&self, tests: &[&Test]) -> Chunk {
-        let mut args = Vec::new();
-        if self.name == "simulation" {
-            args.extend(SIMULATION.map(str::to_owned));
-        } else {
-            args.extend(["--test-threads=1", "--exact"].map(str::to_owned));
+        let mut args: Vec<String> = extra(&self.name).iter().map(|&arg| arg.to_owned()).collect();
+        if self.name != "simulation" {
+            args.push("--exact".to_owned());
             args.extend(tests.iter().filter_map(|test| test.name.clone()));
         }
         let takes = tests.iter().map(|test| test.takes).sum();
@@ -98,10 +129,10 @@ impl Suite {
 fn trace(name: &str, program: &Path) -> Result<Vec<Test>> {
     let path = paths::below_target("mutants")?.join(format!("{name}.trace"));
     let _ = fs::remove_file(&path);
-    let args: &[&str] = match name {
-        "simulation" => &SIMULATION,
-        _ => &["--test-threads=1", "-Zunstable-options", "--report-time"],
-    };
+    let mut args = extra(name).to_vec();
+    if name != "simulation" {
+        args.extend(["-Zunstable-options", "--report-time"]);
+    }
     let mut command = watch::limited(program, args);
     command.env("PROVERBS_MUTANT", "trace").env("PROVERBS_MUTANT_TRACE", &path);
     // How long each test takes is told by the nightly only, or by this.

@@ -97,10 +97,13 @@ impl Tree {
         places: &BTreeMap<String, Spliced>,
         suites: &[&str],
     ) -> Result<std::result::Result<Executables, BTreeSet<u32>>> {
-        let mut args = vec!["test", "--no-run", "--quiet", "--features", FEATURES, "--lib"];
-        args.extend(
-            suites.iter().filter(|name| **name != "lib").flat_map(|name| ["--test", *name]),
-        );
+        let mut args = vec!["test", "--no-run", "--quiet", "--features", FEATURES];
+        for suite in suites {
+            match *suite {
+                "lib" => args.push("--lib"),
+                name => args.extend(["--test", name]),
+            }
+        }
         args.push("--message-format=json");
         let (built, text) = cargo::cargo(&args)?
             .current_dir(&self.dir)
