@@ -1,22 +1,32 @@
-//! GIDs, address vectors and address handles, RoCE style: an address is always a GID.
+//! GIDs, LIDs, address vectors and address handles. On RoCE an address is always a GID; on InfiniBand a LID leads
+//! there, and a GID may be in the header.
 
 use super::Verb;
 use super::fabric::State;
 use super::limits;
+use super::world::Link;
 
 pub(super) type Gid = [u8; 16];
 
 const EMPTY: Gid = [0; 16];
 
-/// A port's GID table: link-local at 0, the IPv4 address 10.x.x.x at 1, the rest empty.
+/// From here on a LID is of a multicast group.
+const UNICAST_LIDS: u16 = 0xc000;
+
+/// A port's GID table: at 0 link-local, at 1 the address 10.x.x.x or fd00::x (not on InfiniBand), the rest empty.
 pub(super) struct Gids([Gid; 2]);
 
 impl Gids {
-    pub(super) fn of_device(device: u32) -> Gids {
+    pub(super) fn of_device(device: u32, link: Link) -> Gids {
         let [a, b, c, d] = device.wrapping_add(1).to_be_bytes();
         let link_local = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, b, c, d ^ a];
         let ipv4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, b, c, d];
-        Gids([link_local, ipv4])
+        let ipv6 = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d];
+        Gids(match link {
+            Link::Ipv4 => [link_local, ipv4],
+            Link::Ipv6 => [link_local, ipv6],
+            Link::InfiniBand => [link_local, EMPTY],
+        })
     }
 
     /// The entry at `index`, empty ones all zeroes, or `None` beyond the table.
@@ -28,6 +38,9 @@ impl Gids {
 /// An address vector: where to, and as whom.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Address {
+    /// InfiniBand's, 0 elsewhere: where to, and of a message on its way whence.
+    pub(super) dlid: u16,
+    pub(super) slid: u16,
     pub(super) dgid: Gid,
     pub(super) sgid_index: u8,
     pub(super) flow_label: u32,
@@ -44,13 +57,30 @@ pub(super) struct Ah {
 }
 
 impl State {
-    /// The checks of an address vector: global, our port, a populated source GID, a destination.
+    /// The checks of an address vector: our port, a destination, and if it is global (on RoCE it must be) a
+    /// populated source GID.
     pub(super) fn check_address(&self, device: u32, address: &Address) -> Verb {
-        let fits = address.sl <= 15 && address.flow_label < 1 << 20;
-        if !address.is_global || address.port != 1 || address.dgid == EMPTY || !fits {
+        let is_infiniband = self.world.link == Link::InfiniBand;
+        let fits = address.sl <= 15 && address.flow_label < 1 << 20 && address.port == 1;
+        let leads_somewhere = !is_infiniband || (1..UNICAST_LIDS).contains(&address.dlid);
+        if !fits || !leads_somewhere {
+            return Err(libc::EINVAL);
+        }
+        if is_infiniband && !address.is_global {
+            return Ok(());
+        }
+        if !address.is_global || address.dgid == EMPTY {
             return Err(libc::EINVAL);
         }
         self.source(device, address).map(drop)
+    }
+
+    /// The LID of a device's port, 0 where there are none.
+    pub(super) fn lid(&self, device: u32) -> u16 {
+        match self.world.link {
+            Link::InfiniBand => (device % (u32::from(UNICAST_LIDS) - 1)) as u16 + 1,
+            Link::Ipv4 | Link::Ipv6 => 0,
+        }
     }
 
     /// The GID that the address sends as.
@@ -63,13 +93,30 @@ impl State {
         }
     }
 
-    /// The device that answers to `gid`.
-    pub(super) fn device_at(&self, gid: &Gid) -> Option<u32> {
-        self.devices.iter().find(|(_, gids)| gids.0.contains(gid)).map(|(&device, _)| device)
+    /// The device that answers to an address.
+    pub(super) fn device_at(&self, address: &Address) -> Option<u32> {
+        let answers = |device: u32, gids: &Gids| {
+            (!address.is_global || gids.0.contains(&address.dgid))
+                && (self.world.link != Link::InfiniBand || self.lid(device) == address.dlid)
+                && !self.broken.contains(&device)
+        };
+        self.devices
+            .iter()
+            .find(|(device, gids)| answers(**device, gids))
+            .map(|(&device, _)| device)
+    }
+
+    /// Whether who sends by `address` is whom `back` leads to.
+    pub(super) fn is_sender(&self, device: u32, address: &Address, back: &Address) -> bool {
+        if self.world.link == Link::InfiniBand && !back.is_global {
+            return back.dlid == self.lid(device);
+        }
+        self.source(device, address).is_ok_and(|gid| gid == back.dgid)
     }
 
     pub(super) fn create_ah(&mut self, pd: u32, address: Address) -> Verb<u32> {
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
+        self.check_alive(device)?;
         self.check_address(device, &address)?;
         let number = self.number()?;
         self.ahs.insert(number, Ah { pd, address });
@@ -77,6 +124,7 @@ impl State {
     }
 
     pub(super) fn destroy_ah(&mut self, ah: u32) -> Verb {
+        self.destroy_fault(None)?;
         self.check_unused_address(ah);
         self.ahs.remove(&ah).map(drop).ok_or(libc::EINVAL)
     }

@@ -15,17 +15,23 @@ pub(super) enum Affiliate {
     Qp(u32),
     Cq(u32),
     Srq(u32),
+    Port,
+    Device,
 }
 
 /// The events of a device, and the descriptor of their reader once there was one.
 #[derive(Default)]
 pub(super) struct AsyncEvents {
     signal: Option<Signal>,
-    events: VecDeque<(ibv_event_type, Affiliate)>,
+    events: VecDeque<(u32, Affiliate)>,
 }
 
 impl State {
     pub(super) fn raise_async(&mut self, device: u32, event: ibv_event_type, of: Affiliate) {
+        self.raise_number(device, event as u32, of);
+    }
+
+    fn raise_number(&mut self, device: u32, event: u32, of: Affiliate) {
         let queue = self.asyncs.entry(device).or_default();
         queue.events.push_back((event, of));
         if let Some(signal) = &mut queue.signal {
@@ -57,6 +63,59 @@ impl State {
         self.raise_qp(qp, event);
     }
 
+    /// An event that speaks of no object. Whether it is one.
+    pub(super) fn raise_device(&mut self, device: u32, number: u32) -> bool {
+        use ibv_event_type::*;
+        let is = |events: &[ibv_event_type]| events.iter().any(|&event| event as u32 == number);
+        let of_objects = [
+            IBV_EVENT_CQ_ERR,
+            IBV_EVENT_QP_FATAL,
+            IBV_EVENT_QP_REQ_ERR,
+            IBV_EVENT_QP_ACCESS_ERR,
+            IBV_EVENT_COMM_EST,
+            IBV_EVENT_SQ_DRAINED,
+            IBV_EVENT_PATH_MIG,
+            IBV_EVENT_PATH_MIG_ERR,
+            IBV_EVENT_QP_LAST_WQE_REACHED,
+            IBV_EVENT_SRQ_ERR,
+            IBV_EVENT_SRQ_LIMIT_REACHED,
+            IBV_EVENT_WQ_FATAL,
+        ];
+        let of_ports = [
+            IBV_EVENT_PORT_ACTIVE,
+            IBV_EVENT_PORT_ERR,
+            IBV_EVENT_LID_CHANGE,
+            IBV_EVENT_PKEY_CHANGE,
+            IBV_EVENT_SM_CHANGE,
+            IBV_EVENT_CLIENT_REREGISTER,
+            IBV_EVENT_GID_CHANGE,
+        ];
+        if is(&of_objects) || !self.devices.contains_key(&device) {
+            return false;
+        }
+        let of = if is(&of_ports) { Affiliate::Port } else { Affiliate::Device };
+        self.raise_number(device, number, of);
+        true
+    }
+
+    /// The device works no more, and tells so. Whether it did until now.
+    pub(super) fn break_device(&mut self, device: u32) -> bool {
+        let breaks = self.devices.contains_key(&device) && self.broken.insert(device);
+        if breaks {
+            self.raise_async(device, ibv_event_type::IBV_EVENT_DEVICE_FATAL, Affiliate::Device);
+        }
+        breaks
+    }
+
+    /// A broken device refuses what is not a destruction.
+    pub(super) fn check_alive(&self, device: u32) -> Verb {
+        if self.broken.contains(&device) { Err(libc::EIO) } else { Ok(()) }
+    }
+
+    pub(super) fn check_alive_pd(&self, pd: u32) -> Verb {
+        self.check_alive(self.pds.get(&pd).ok_or(libc::EINVAL)?.device)
+    }
+
     /// Drops the events of an object that is no more.
     pub(super) fn forget_async(&mut self, device: u32, of: Affiliate) {
         if let Some(queue) = self.asyncs.get_mut(&device) {
@@ -77,7 +136,7 @@ impl State {
         Ok(signal.fd())
     }
 
-    pub(super) fn take_async(&mut self, device: u32) -> Verb<(ibv_event_type, Affiliate)> {
+    pub(super) fn take_async(&mut self, device: u32) -> Verb<(u32, Affiliate)> {
         let work_left = self.timers_run();
         let queue = self.asyncs.entry(device).or_default();
         let taken = queue.events.pop_front();

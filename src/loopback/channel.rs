@@ -43,6 +43,7 @@ impl Channel {
 impl State {
     /// The channel's number and its descriptor.
     pub(super) fn create_channel(&mut self, device: u32) -> Verb<(u32, c_int)> {
+        self.check_alive(device)?;
         let number = self.number()?;
         let signal = Signal::new()?;
         let fd = signal.fd();
@@ -52,6 +53,7 @@ impl State {
     }
 
     pub(super) fn destroy_channel(&mut self, channel: u32) -> Verb {
+        self.destroy_fault(None)?;
         if self.cqs.values().any(|cq| cq.channel == Some(channel)) {
             return Err(libc::EBUSY);
         }

@@ -10,6 +10,7 @@ use super::fabric::State;
 use super::limits;
 use super::qp::Phase;
 use super::script::Fault;
+use super::world::Limit;
 use crate::sys::types::{ibv_cq, ibv_wc_status, raw::ibv_event_type};
 
 pub(super) struct Cq {
@@ -63,15 +64,18 @@ pub(super) struct Cqe {
 }
 
 impl State {
+    /// Its number, and its capacity.
     pub(super) fn create_cq(
         &mut self,
         device: u32,
         capacity: i32,
         channel: Option<u32>,
         vector: i32,
-    ) -> Verb<u32> {
+    ) -> Verb<(u32, u32)> {
+        self.check_alive(device)?;
         let capacity = u32::try_from(capacity).map_err(|_| libc::EINVAL)?;
         let fits = (1..=limits::CQE).contains(&capacity);
+        let capacity = self.world.grant(Limit::Cqe, capacity);
         let ours =
             channel.is_none_or(|c| self.channels.get(&c).is_some_and(|c| c.device == device));
         if !fits || !ours || !(0..limits::COMP_VECTORS).contains(&vector) {
@@ -88,7 +92,7 @@ impl State {
             object: None,
         };
         self.cqs.insert(number, cq);
-        Ok(number)
+        Ok((number, capacity))
     }
 
     /// Tells what an event of this queue names it by.
@@ -99,6 +103,7 @@ impl State {
     }
 
     pub(super) fn destroy_cq(&mut self, cq: u32) -> Verb {
+        self.destroy_fault(None)?;
         if !self.cqs.contains_key(&cq) {
             return Err(libc::EINVAL);
         }

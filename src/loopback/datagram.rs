@@ -7,6 +7,7 @@ use super::limits;
 use super::qp::{Qp, Transport};
 use super::requester::Message;
 use super::responder::Arrival;
+use super::world::Link;
 use super::wr::{Op, Send};
 use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
 
@@ -26,7 +27,7 @@ impl State {
         };
         // The handle is looked up now, not when the send was posted (R5.3).
         let address = match self.ahs.get(&ah) {
-            Some(ah) if ah.pd == qp.pd => ah.address,
+            Some(ah) if ah.pd == qp.pd => Address { slid: self.lid(qp.device), ..ah.address },
             _ => return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR),
         };
         let length = wr.payload.length();
@@ -37,7 +38,10 @@ impl State {
             return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR);
         };
         let qkey = if qkey & OWN_KEY != 0 { qp.attributes.qkey } else { qkey };
-        if let Ok(sgid) = self.source(qp.device, &address) {
+        // Without a global route no GID is looked at.
+        let sgid =
+            if address.is_global { self.source(qp.device, &address) } else { Ok(Gid::default()) };
+        if let Ok(sgid) = sgid {
             let message = Message {
                 op: wr.op,
                 imm: wr.imm,
@@ -72,7 +76,7 @@ impl State {
         sgid: Gid,
         message: &Message,
     ) {
-        let device = self.device_at(&address.dgid);
+        let device = self.device_at(address);
         let is_there = |qp: &&Qp| {
             Some(qp.device) == device && qp.shape.transport == Transport::Ud && qp.phase.receives()
         };
@@ -82,7 +86,7 @@ impl State {
             *count = count.saturating_add(1);
             return;
         }
-        let mut data = header(address, sgid, message, self.habits.before_ipv4()).to_vec();
+        let mut data = self.header(address, sgid, message).to_vec();
         data.extend_from_slice(&message.data);
         let arrival = Arrival {
             data: &data,
@@ -91,46 +95,73 @@ impl State {
             imm: message.imm,
             solicited: message.solicited,
             src_qp: from,
-            grh: true,
+            grh: address.is_global,
             sl: address.sl,
-            slid: 0,
+            slid: address.slid,
         };
         // Nobody is told of what could not be received.
         let _ = self.receive(to, &arrival);
     }
 }
 
-/// What RoCEv2 puts there: the IPv6 header, or 20 bytes of no meaning and the IPv4 header.
-fn header(address: &Address, sgid: Gid, message: &Message, before_ipv4: [u8; 20]) -> [u8; HEADER] {
-    // UDP, BTH, DETH, the immediate, the payload padded to words, ICRC.
-    let imm = if message.imm.is_some() { 4 } else { 0 };
-    let length = (8 + 12 + 8 + imm + message.data.len().next_multiple_of(4) + 4) as u16;
-    let hops = if address.hop_limit == 0 { 64 } else { address.hop_limit };
-    let mut bytes = [0; HEADER];
-    const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    if sgid.starts_with(&V4) && address.dgid.starts_with(&V4) {
-        bytes[..20].copy_from_slice(&before_ipv4);
-        let ip = &mut bytes[20..];
-        ip[0] = 0x45;
-        ip[1] = address.traffic_class;
-        ip[2..4].copy_from_slice(&(20 + length).to_be_bytes());
-        ip[6] = 0x40; // do not fragment
-        ip[8] = hops;
-        ip[9] = 17; // UDP
-        ip[12..16].copy_from_slice(&sgid[12..]);
-        ip[16..20].copy_from_slice(&address.dgid[12..]);
-        let sum = checksum(ip);
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    } else {
-        let class = u32::from(address.traffic_class) << 20;
-        let first = 6 << 28 | class | address.flow_label & 0xf_ffff;
-        bytes[..4].copy_from_slice(&first.to_be_bytes());
-        bytes[4..6].copy_from_slice(&length.to_be_bytes());
-        bytes[6] = 17;
-        bytes[7] = hops;
-        bytes[8..24].copy_from_slice(&sgid);
-        bytes[24..].copy_from_slice(&address.dgid);
+impl State {
+    /// What is in front of a message: RoCE v2's IPv6 header, or 20 bytes of no meaning and its IPv4 header;
+    /// InfiniBand's GRH, or 40 bytes of no meaning.
+    fn header(&mut self, address: &Address, sgid: Gid, message: &Message) -> [u8; HEADER] {
+        const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        if !address.is_global {
+            return self.habits.meaningless();
+        }
+        if sgid.starts_with(&V4) && address.dgid.starts_with(&V4) {
+            return ipv4(address, sgid, length(message, UDP), self.habits.meaningless());
+        }
+        match self.world.link {
+            Link::InfiniBand => ipv6(address, sgid, length(message, 0), 0x1b),
+            Link::Ipv4 | Link::Ipv6 => ipv6(address, sgid, length(message, UDP), 17),
+        }
     }
+}
+
+/// The length of a UDP header.
+const UDP: usize = 8;
+
+/// Of what is behind the header: UDP's, BTH, DETH, the immediate, the payload padded to words, ICRC.
+fn length(message: &Message, udp: usize) -> u16 {
+    let imm = if message.imm.is_some() { 4 } else { 0 };
+    (udp + 12 + 8 + imm + message.data.len().next_multiple_of(4) + 4) as u16
+}
+
+fn hops(address: &Address) -> u8 {
+    if address.hop_limit == 0 { 64 } else { address.hop_limit }
+}
+
+fn ipv4(address: &Address, sgid: Gid, length: u16, before: [u8; HEADER]) -> [u8; HEADER] {
+    let mut bytes = before;
+    let ip = &mut bytes[20..];
+    ip.fill(0);
+    ip[0] = 0x45;
+    ip[1] = address.traffic_class;
+    ip[2..4].copy_from_slice(&(20 + length).to_be_bytes());
+    ip[6] = 0x40; // do not fragment
+    ip[8] = hops(address);
+    ip[9] = 17; // UDP
+    ip[12..16].copy_from_slice(&sgid[12..]);
+    ip[16..20].copy_from_slice(&address.dgid[12..]);
+    let sum = checksum(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+fn ipv6(address: &Address, sgid: Gid, length: u16, next_header: u8) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    let class = u32::from(address.traffic_class) << 20;
+    let first = 6 << 28 | class | address.flow_label & 0xf_ffff;
+    bytes[..4].copy_from_slice(&first.to_be_bytes());
+    bytes[4..6].copy_from_slice(&length.to_be_bytes());
+    bytes[6] = next_header;
+    bytes[7] = hops(address);
+    bytes[8..24].copy_from_slice(&sgid);
+    bytes[24..].copy_from_slice(&address.dgid);
     bytes
 }
 

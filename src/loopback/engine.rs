@@ -111,6 +111,9 @@ impl State {
         let Some(qp) = self.qps.get_mut(&number) else {
             return self.rest(number);
         };
+        if self.broken.contains(&qp.device) {
+            return self.rest(number);
+        }
         match qp.phase {
             Phase::Err if qp.flush_from > runs => return false,
             Phase::Rts | Phase::Sqd if qp.wait.is_some_and(Wait::is_hopeless) => {

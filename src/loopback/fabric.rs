@@ -13,11 +13,12 @@ use super::channel::Channel;
 use super::cq::Cq;
 use super::faults::Faults;
 use super::memory::{Mr, Pd};
-use super::personality::{Habits, Personality};
+use super::personality::Habits;
 use super::qp::{Phase, Qp};
 use super::script::{Injected, Script};
 use super::srq::Srq;
 use super::strict::Calls;
+use super::world::World;
 use crate::sys::types::ibv_context;
 
 /// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach each other.
@@ -56,15 +57,18 @@ impl Fabric {
         Fabric::default()
     }
 
-    /// A fabric whose devices are like this.
+    /// A fabric of this [`World`], or with devices of this [`Personality`](super::Personality).
     ///
     /// ```
-    /// # use proverbs::{loopback::{Fabric, Personality}, *};
-    /// let context = Fabric::with(Personality::worst(1)).open_device();
-    /// assert_eq!(context.name(), "loop0");
+    /// # use proverbs::{loopback::{Fabric, Personality, World}, *};
+    /// let worst = Personality::worst(1);
+    /// for fabric in [Fabric::with(worst), Fabric::with(World::infiniband().personality(worst))] {
+    ///     assert_eq!(fabric.open_device().name(), "loop0");
+    /// }
     /// ```
-    pub fn with(personality: Personality) -> Fabric {
-        let state = State { habits: Habits::of(personality), ..State::default() };
+    pub fn with(world: impl Into<World>) -> Fabric {
+        let world = world.into();
+        let state = State { habits: Habits::of(world.personality), world, ..State::default() };
         Fabric(Arc::new(Shared { state: Mutex::new(state), ..Shared::default() }))
     }
 
@@ -89,6 +93,48 @@ impl Fabric {
     /// The faults injected since the fabric was made, counted by kind.
     pub fn injected(&self) -> Injected {
         self.0.post(|state| state.faults.injected)
+    }
+
+    /// Breaks a device of this fabric: it tells so by an event
+    /// ([`DeviceEvent::DeviceFatal`](crate::DeviceEvent::DeviceFatal)), and does nothing any more. What was posted to it
+    /// never completes, what is posted is taken, and other verbs give EIO, but for those that destroy. Whether the
+    /// device is of this fabric, and was not broken.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// let fabric = Fabric::new();
+    /// let context = fabric.open_device();
+    /// let mut events = context.events()?;
+    /// assert!(fabric.break_device(&context));
+    /// assert_eq!(events.wait()?, DeviceEvent::DeviceFatal);
+    /// assert!(context.alloc_pd().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn break_device(&self, device: &crate::Context) -> bool {
+        self.number_of(device).is_some_and(|number| self.0.post(|state| state.break_device(number)))
+    }
+
+    /// A device of this fabric has an asynchronous event that speaks of the device or of its port, by the number that
+    /// `enum ibv_event_type` has for it: 18 is a change of the GID table; or one that nobody knows. Whether the device
+    /// is of this fabric, and the event of that kind.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, *};
+    /// let fabric = Fabric::new();
+    /// let context = fabric.open_device();
+    /// let mut events = context.events()?;
+    /// assert!(fabric.raise(&context, 77)); // of a kernel that is newer than this crate
+    /// assert_eq!(events.wait()?, DeviceEvent::Other(77));
+    /// assert!(!fabric.raise(&context, 1), "of a queue pair");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn raise(&self, device: &crate::Context, event_type: u32) -> bool {
+        let number = self.number_of(device);
+        number.is_some_and(|number| self.0.post(|state| state.raise_device(number, event_type)))
+    }
+
+    fn number_of(&self, device: &crate::Context) -> Option<u32> {
+        super::entry::number_on(&self.0, &device.handle)
     }
 
     /// Moves the queue pair with this number to ERR, as a device does by itself (R8.15). What was posted is
@@ -205,6 +251,9 @@ pub(super) struct State {
     pub(super) active: BTreeSet<u32>,
     pub(super) faults: Faults,
     pub(super) habits: Habits,
+    pub(super) world: World,
+    /// The devices that are broken.
+    pub(super) broken: BTreeSet<u32>,
     /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
     pub(super) qkey_violations: BTreeMap<u32, u16>,
     devices_opened: u32,
@@ -225,12 +274,13 @@ impl State {
     pub(super) fn open_device(&mut self) -> u32 {
         let number = self.devices_opened;
         self.devices_opened = number.wrapping_add(1);
-        self.devices.insert(number, Gids::of_device(number));
+        self.devices.insert(number, Gids::of_device(number, self.world.link));
         number
     }
 
     /// Unlike libibverbs, which closes a context under its objects and leaves them dangling.
     pub(super) fn close_device(&mut self, device: u32) -> Verb {
+        self.destroy_fault(None)?;
         let used = self.pds.values().any(|pd| pd.device == device)
             || self.cqs.values().any(|cq| cq.device == device)
             || self.channels.values().any(|channel| channel.device == device);

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use super::Verb;
 use super::address::{Address, Gid};
 use super::engine::Outcome;
 use super::fabric::State;
@@ -128,6 +129,15 @@ impl State {
             if let Some(qp) = self.qps.get_mut(&number) {
                 qp.flush_from = from;
             }
+        }
+    }
+
+    /// An object is about to be destroyed; a queue pair by its number.
+    pub(super) fn destroy_fault(&mut self, qp: Option<u32>) -> Verb {
+        let transport = qp.and_then(|qp| Some(self.qps.get(&qp)?.shape.transport));
+        match self.decide(Occasion::Destroy { qp, transport }) {
+            Some(_) => Err(libc::EBUSY),
+            None => Ok(()),
         }
     }
 

@@ -76,12 +76,14 @@ pub(super) struct Span {
 
 impl State {
     pub(super) fn alloc_pd(&mut self, device: u32) -> Verb<u32> {
+        self.check_alive(device)?;
         let number = self.number()?;
         self.pds.insert(number, Pd { device });
         Ok(number)
     }
 
     pub(super) fn dealloc_pd(&mut self, pd: u32) -> Verb {
+        self.destroy_fault(None)?;
         let used = self.mrs.values().any(|mr| mr.pd == pd)
             || self.ahs.values().any(|ah| ah.pd == pd)
             || self.srqs.values().any(|srq| srq.pd == pd)
@@ -102,6 +104,7 @@ impl State {
         length: usize,
         access: u32,
     ) -> Verb<(u32, u32, u32)> {
+        self.check_alive_pd(pd)?;
         let writes = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         if !self.pds.contains_key(&pd)
             || length == 0
@@ -119,6 +122,7 @@ impl State {
     }
 
     pub(super) fn dereg_mr(&mut self, mr: u32) -> Verb {
+        self.destroy_fault(None)?;
         self.check_unused_memory(mr << 8 | LOCAL_TAG);
         self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
     }

@@ -29,13 +29,16 @@
 //! | attributes that ibv_query_qp(3) was not asked for | right | right | right | right, or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
 //!
+//! What no machine of ours has, a [`World`] has: an InfiniBand port (LIDs, and no GRH unless asked for), IPv6 behind a
+//! GRH, a device that grants more than it was asked for, or less; [`Fabric::break_device`] is the end of one.
+//!
 //! | file | what |
 //! |---|---|
 //! | `fabric` | the one lock, and what is behind it |
 //! | `memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | which transitions exist, and which values |
-//! | `personality` | what devices may do differently |
+//! | `personality`, `world` | what devices may do differently, and what they are |
 //! | `script`, `faults` | what goes wrong, and what that does |
 //! | `strict` | what no correct crate does |
 //! | `engine`, `requester`, `responder`, `datagram` | the work |
@@ -63,6 +66,7 @@ mod script;
 mod signal;
 mod srq;
 mod strict;
+mod world;
 mod wr;
 
 #[cfg(test)]
@@ -74,6 +78,7 @@ pub use fabric::Fabric;
 pub use fabric::is_at_work;
 pub use personality::{Personality, UnknownPersonality};
 pub use script::{Fault, Injected, Rule, Script};
+pub use world::{Grants, Limit, World};
 
 /// What the device offers; `query_device` and `query_port` report these.
 mod limits {

@@ -76,6 +76,7 @@ impl State {
     /// Does all of the change or nothing. Gives the state that the queue pair is in then.
     pub(super) fn modify_qp(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
         let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;
+        self.check_alive(qp.device)?;
         let has = |bit| changes.mask & bit != 0;
         let from = qp.phase;
         if has(CUR_STATE) && Phase::from_c(changes.cur_state)? != from {

@@ -188,10 +188,9 @@ impl Habits {
         if self.as_mlx5() { -2 } else { -1 }
     }
 
-    /// The 20 bytes in front of an IPv4 header, which mean nothing. Half of those that are not zero begin as an IPv6
-    /// header does.
-    pub(super) fn before_ipv4(&mut self) -> [u8; 20] {
-        let mut bytes = [0; 20];
+    /// Bytes where a header is that mean nothing. Half of those that are not zero begin as an IPv6 header does.
+    pub(super) fn meaningless(&mut self) -> [u8; 40] {
+        let mut bytes = [0; 40];
         if self.as_mlx5() {
             self.dice.fill_bytes(&mut bytes);
             if bytes[1] % 2 == 0 {

@@ -8,6 +8,7 @@ use super::attributes::Attributes;
 use super::engine::Wait;
 use super::fabric::State;
 use super::limits;
+use super::world::Limit;
 use super::wr::{Recv, Send};
 use crate::sys::types::{ibv_qp_state, ibv_qp_type, raw::ibv_event_type};
 
@@ -66,7 +67,7 @@ impl Phase {
     }
 }
 
-/// What a queue pair is created with, and granted exactly.
+/// What a queue pair is created with, and granted.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) transport: Transport,
@@ -136,7 +137,9 @@ impl Qp {
 }
 
 impl State {
-    pub(super) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<u32> {
+    /// Its number, and what was granted.
+    pub(super) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<(u32, Shape)> {
+        self.check_alive_pd(pd)?;
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
         let srq_fits = shape.srq.is_none_or(|srq| {
@@ -152,6 +155,15 @@ impl State {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
+        let grant = |limit, asked| self.world.grant(limit, asked);
+        let shape = Shape {
+            max_send_wr: grant(Limit::SendWr, shape.max_send_wr),
+            max_recv_wr: grant(Limit::RecvWr, shape.max_recv_wr),
+            max_send_sge: grant(Limit::SendSge, shape.max_send_sge),
+            max_recv_sge: grant(Limit::RecvSge, shape.max_recv_sge),
+            max_inline: grant(Limit::Inline, shape.max_inline),
+            ..shape
+        };
         let qp = Qp {
             device,
             pd,
@@ -170,11 +182,12 @@ impl State {
             tells_drained: false,
         };
         self.qps.insert(number, qp);
-        Ok(number)
+        Ok((number, shape))
     }
 
     /// What was completed stays in the completion queues, on most devices; what was not is dropped.
     pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
+        self.destroy_fault(Some(qp))?;
         self.active.remove(&qp);
         let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
         self.clean(qp, pair.shape.send_cq, pair.shape.recv_cq);

@@ -112,11 +112,11 @@ impl State {
         let to = qp.attributes.dest_qpn;
         let peer = self.qps.get(&to)?;
         let back = peer.attributes.path.as_ref()?;
-        let reached = self.device_at(&path.dgid) == Some(peer.device)
+        let reached = self.device_at(path) == Some(peer.device)
             && peer.shape.transport == qp.shape.transport
             && peer.phase.receives()
             // Packets of a stranger are dropped; so are acknowledgements that go elsewhere.
-            && self.source(qp.device, path).ok()? == back.dgid
+            && self.is_sender(qp.device, path, back)
             && peer.attributes.dest_qpn == from
             // UC takes up the numbers of any message's first packet; RC insists.
             && (qp.shape.transport == Transport::Uc || qp.attributes.sq_psn == peer.attributes.rq_psn);

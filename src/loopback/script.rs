@@ -78,6 +78,8 @@ pub enum Fault {
     /// This poll ends with an error, behind the completions that it has written already; those are gone. Later polls go
     /// on, as mlx5's do after an entry that it cannot read.
     FailPoll,
+    /// An object is not destroyed but refused with EBUSY, and lives on.
+    Busy,
 }
 
 /// What a fault can happen to.
@@ -102,6 +104,11 @@ pub(super) enum Occasion {
     },
     Arm,
     Poll,
+    /// An object is about to be destroyed: a queue pair, or another.
+    Destroy {
+        qp: Option<u32>,
+        transport: Option<Transport>,
+    },
 }
 
 impl Fault {
@@ -147,6 +154,7 @@ impl Fault {
             (Fault::FlushLate { .. }, Occasion::Flush { .. }) => true,
             (Fault::SpuriousEvent, Occasion::Arm) => true,
             (Fault::BreakCq | Fault::FailPoll, Occasion::Poll) => true,
+            (Fault::Busy, Occasion::Destroy { .. }) => true,
             _ => false,
         }
     }
@@ -161,7 +169,8 @@ enum When {
 /// A [`Fault`], when it happens, and to whom: part of a [`Script`] for the loopback device.
 ///
 /// The occasions of a rule are those that its fault is for and its filters let through: work requests
-/// that the device begins with, queue pairs that come to ERR, work requests that are posted, armings, polls.
+/// that the device begins with, queue pairs that come to ERR, work requests that are posted, armings, polls, objects
+/// that are destroyed.
 ///
 /// See [`Fault`] for some, and [`Fabric`](super::Fabric) for one that is limited to posts.
 #[derive(Clone, Debug)]
@@ -228,6 +237,7 @@ impl Rule {
                 Occasion::Post { qp, transport, direction } => {
                     is(qp, transport) && self.direction.is_none_or(|only| only == direction)
                 }
+                Occasion::Destroy { qp, transport } => is(qp, transport),
                 Occasion::Arm | Occasion::Poll => true,
             }
     }
@@ -344,6 +354,8 @@ pub struct Injected {
     pub break_cq: u64,
     /// [`Fault::FailPoll`].
     pub fail_poll: u64,
+    /// [`Fault::Busy`].
+    pub busy: u64,
 }
 
 impl Injected {
@@ -363,12 +375,13 @@ impl Injected {
             Fault::SpuriousEvent => &mut self.spurious_event,
             Fault::BreakCq => &mut self.break_cq,
             Fault::FailPoll => &mut self.fail_poll,
+            Fault::Busy => &mut self.busy,
         };
         *counter += 1;
     }
 
     /// Name and number of each kind.
-    pub fn by_kind(&self) -> [(&'static str, u64); 14] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 15] {
         [
             ("Lose", self.lose),
             ("Duplicate", self.duplicate),
@@ -384,6 +397,7 @@ impl Injected {
             ("SpuriousEvent", self.spurious_event),
             ("BreakCq", self.break_cq),
             ("FailPoll", self.fail_poll),
+            ("Busy", self.busy),
         ]
     }
 }

@@ -7,6 +7,7 @@ use super::Verb;
 use super::asynchronous::Affiliate;
 use super::fabric::State;
 use super::limits;
+use super::world::Limit;
 use super::wr::Recv;
 use crate::sys::types::{ibv_srq, raw::ibv_event_type};
 
@@ -84,21 +85,32 @@ impl State {
         }
     }
 
-    pub(super) fn create_srq(&mut self, pd: u32, max_wr: u32, max_sge: u32) -> Verb<u32> {
+    /// Its number, and what was granted.
+    pub(super) fn create_srq(
+        &mut self,
+        pd: u32,
+        max_wr: u32,
+        max_sge: u32,
+    ) -> Verb<(u32, u32, u32)> {
+        self.check_alive_pd(pd)?;
         let fits = (1..=limits::SRQ_WR).contains(&max_wr) && max_sge <= limits::SGE;
         if !fits || !self.pds.contains_key(&pd) {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
+        let max_wr = self.world.grant(Limit::SrqWr, max_wr);
+        let max_sge = self.world.grant(Limit::SrqSge, max_sge);
         self.srqs.insert(
             number,
             Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), slots: 0, object: None },
         );
-        Ok(number)
+        Ok((number, max_wr, max_sge))
     }
 
     /// Resizes or arms, or both, or neither when either value will not do.
     pub(super) fn modify_srq(&mut self, srq: u32, max_wr: Option<u32>, limit: Option<u32>) -> Verb {
+        let pd = self.srqs.get(&srq).ok_or(libc::EINVAL)?.pd;
+        self.check_alive_pd(pd)?;
         let srq = self.srqs.get_mut(&srq).ok_or(libc::EINVAL)?;
         let max_wr = max_wr.unwrap_or(srq.max_wr);
         let limit = limit.unwrap_or(srq.limit);
@@ -114,10 +126,12 @@ impl State {
     /// `max_wr`, `max_sge` and the limit.
     pub(super) fn query_srq(&self, srq: u32) -> Verb<(u32, u32, u32)> {
         let srq = self.srqs.get(&srq).ok_or(libc::EINVAL)?;
+        self.check_alive_pd(srq.pd)?;
         Ok((srq.max_wr, srq.max_sge, srq.limit))
     }
 
     pub(super) fn destroy_srq(&mut self, srq: u32) -> Verb {
+        self.destroy_fault(None)?;
         if self.qps.values().any(|qp| qp.shape.srq == Some(srq)) {
             return Err(libc::EBUSY);
         }

@@ -21,6 +21,8 @@ pub(in super::super) unsafe fn try_get_async_event(
     let take = |state: &mut State, device| {
         let (event, of) = state.take_async(device)?;
         let affiliate = match of {
+            Affiliate::Device => 0,
+            Affiliate::Port => 1,
             Affiliate::Qp(number) => number.into(),
             Affiliate::Cq(number) => {
                 let object = state.cqs.get(&number).and_then(|cq| cq.object);
@@ -33,7 +35,7 @@ pub(in super::super) unsafe fn try_get_async_event(
                 object.map_or(0, |object| unsafe { (*object.0.as_ptr()).srq_context }.addr() as u64)
             }
         };
-        Ok(AsyncEvent { event_type: event as u32, affiliate })
+        Ok(AsyncEvent { event_type: event, affiliate })
     };
     // SAFETY: the caller's contract.
     unsafe { verb(context, take) }

@@ -3,7 +3,7 @@
 
 use super::super::attributes::{Attributes, Changes};
 use super::super::modify::*;
-use super::super::qp::{Phase, Qp};
+use super::super::qp::{Phase, Qp, Shape};
 use super::memory::{address_of, address_to};
 use crate::sys::types::*;
 
@@ -52,6 +52,16 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     changes
 }
 
+pub(super) fn cap(shape: &Shape) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: shape.max_send_wr,
+        max_recv_wr: shape.max_recv_wr,
+        max_send_sge: shape.max_send_sge,
+        max_recv_sge: shape.max_recv_sge,
+        max_inline_data: shape.max_inline,
+    }
+}
+
 /// What `query_qp` says.
 pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
     let now = &qp.attributes;
@@ -66,13 +76,7 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
         sq_psn: now.sq_psn,
         dest_qp_num: now.dest_qpn,
         qp_access_flags: now.access,
-        cap: ibv_qp_cap {
-            max_send_wr: qp.shape.max_send_wr,
-            max_recv_wr: qp.shape.max_recv_wr,
-            max_send_sge: qp.shape.max_send_sge,
-            max_recv_sge: qp.shape.max_recv_sge,
-            max_inline_data: qp.shape.max_inline,
-        },
+        cap: cap(&qp.shape),
         ah_attr: path,
         alt_ah_attr: address_to(&Default::default()),
         pkey_index: now.pkey_index,

@@ -58,7 +58,7 @@ pub(in super::super) unsafe fn create_cq(
         Some(unsafe { ibv_comp_channel::locate(channel) }.1)
     };
     // SAFETY: the caller's contract.
-    let handle = unsafe {
+    let (handle, granted) = unsafe {
         verb(context, |state, device| state.create_cq(device, cqe, channel_number, vector))
     }?;
     let cq = hand_out(ibv_cq {
@@ -66,7 +66,7 @@ pub(in super::super) unsafe fn create_cq(
         channel,
         cq_context: ptr::null_mut(),
         handle,
-        cqe,
+        cqe: granted as c_int,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         comp_events_completed: 0,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::super::fabric::{Shared, State};
 use super::super::limits;
+use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
 use crate::sys::types::*;
 
@@ -65,8 +66,12 @@ pub(in super::super) unsafe fn query_device(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr,
 ) -> c_int {
+    let ask = |state: &mut State, device| state.check_alive(device).map(|()| device);
     // SAFETY: the caller's contract.
-    let number = unsafe { verb(context, |_, device| device) };
+    let number = match unsafe { verb(context, ask) } {
+        Ok(number) => number,
+        Err(errno) => return errno,
+    };
     let value = ibv_device_attr {
         fw_ver: text("loopback"),
         node_guid: guid(number),
@@ -132,13 +137,20 @@ pub(in super::super) unsafe fn query_port(
     port: u8,
     attr: *mut ibv_port_attr,
 ) -> c_int {
-    let violations =
-        |state: &mut State, device: u32| state.qkey_violations.get(&device).copied().unwrap_or(0);
+    let ask = |state: &mut State, device: u32| {
+        state.check_alive(device)?;
+        let violations = state.qkey_violations.get(&device).copied().unwrap_or(0);
+        Ok((violations, state.lid(device), state.world))
+    };
     // SAFETY: the caller's contract.
-    let violations = unsafe { verb(context, violations) };
+    let (violations, lid, world) = match unsafe { verb(context, ask) } {
+        Ok(answer) => answer,
+        Err(errno) => return errno,
+    };
     if port != 1 {
         return libc::EINVAL;
     }
+    let is_infiniband = world.link == Link::InfiniBand;
     let value = ibv_port_attr {
         state: ibv_port_state::IBV_PORT_ACTIVE,
         max_mtu: limits::MTU_CODE,
@@ -149,18 +161,20 @@ pub(in super::super) unsafe fn query_port(
         bad_pkey_cntr: 0,
         qkey_viol_cntr: violations.into(),
         pkey_tbl_len: 1,
-        lid: 0,
-        sm_lid: 0,
+        lid,
+        // The first device's port has a subnet manager.
+        sm_lid: is_infiniband.into(),
         lmc: 0,
         max_vl_num: 1,
         sm_sl: 0,
         subnet_timeout: 0,
         init_type_reply: 0,
-        active_width: 2,  // 4 lanes
-        active_speed: 32, // EDR
-        phys_state: 5,    // link up
-        link_layer: LINK_LAYER_ETHERNET,
-        flags: 1, // an address must have a GRH
+        active_width: world.width,
+        active_speed: world.speed,
+        phys_state: 5, // link up
+        link_layer: if is_infiniband { LINK_LAYER_INFINIBAND } else { LINK_LAYER_ETHERNET },
+        // Whether an address must have a GRH.
+        flags: (!is_infiniband).into(),
         port_cap_flags2: 0,
     };
     // SAFETY: the caller gives a writable `ibv_port_attr`.

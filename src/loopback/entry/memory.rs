@@ -62,6 +62,8 @@ pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
     Address {
         // SAFETY: every view of a GID is 16 bytes, any of them a value.
         dgid: unsafe { attr.grh.dgid.raw },
+        dlid: attr.dlid,
+        slid: 0,
         sgid_index: attr.grh.sgid_index,
         flow_label: attr.grh.flow_label,
         hop_limit: attr.grh.hop_limit,
@@ -81,7 +83,7 @@ pub(super) fn address_to(address: &Address) -> ibv_ah_attr {
             hop_limit: address.hop_limit,
             traffic_class: address.traffic_class,
         },
-        dlid: 0,
+        dlid: address.dlid,
         sl: address.sl,
         src_path_bits: 0,
         static_rate: 0,

@@ -21,7 +21,7 @@ pub(super) use memory::*;
 pub(super) use pair::*;
 
 use std::ffi::c_int;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::Verb;
@@ -124,6 +124,19 @@ unsafe fn destroy<T: Object>(object: *mut T, end: fn(&mut State, u32) -> Verb) -
         drop(unsafe { Box::from_raw(object) });
     }
     errno_of(result)
+}
+
+/// The number of a device, if it is one of this fabric.
+pub(super) fn number_on(
+    shared: &Arc<Shared>,
+    context: &crate::sys::handle::Context,
+) -> Option<u32> {
+    if !ptr::eq(context.control(), &super::LOOPBACK) {
+        return None;
+    }
+    // SAFETY: a live context of this provider.
+    let (fabric, number) = unsafe { locate(context.as_ptr()) };
+    Arc::ptr_eq(&fabric, shared).then_some(number)
 }
 
 /// The pointer by which C knows an object from now on.

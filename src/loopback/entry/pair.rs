@@ -12,13 +12,16 @@ use crate::sys::types::*;
 
 pub(in super::super) unsafe fn create_srq(
     pd: *mut ibv_pd,
-    init: *mut ibv_srq_init_attr,
+    init_at: *mut ibv_srq_init_attr,
 ) -> Created<ibv_srq> {
     // SAFETY: the caller gives a readable `ibv_srq_init_attr`.
-    let init = unsafe { init.read() };
+    let init = unsafe { init_at.read() };
     let (max_wr, max_sge) = (init.attr.max_wr, init.attr.max_sge);
     // SAFETY: the caller's contract.
-    let handle = unsafe { verb(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) }?;
+    let created = unsafe { verb(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) };
+    let (handle, max_wr, max_sge) = created?;
+    // SAFETY: `init` is writable too.
+    unsafe { (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr } };
     // SAFETY: a live PD.
     let context = unsafe { (*pd).context };
     let srq = hand_out(ibv_srq {
@@ -71,7 +74,7 @@ pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     unsafe { destroy(srq, State::destroy_srq) }
 }
 
-/// Grants exactly what was asked for, so `cap` is left as it is, but that an SRQ leaves no own receives.
+/// `cap` says what was granted; an SRQ leaves no own receives.
 pub(in super::super) unsafe fn create_qp(
     pd: *mut ibv_pd,
     init: *mut ibv_qp_init_attr,
@@ -108,9 +111,9 @@ pub(in super::super) unsafe fn create_qp(
         sig_all: asked.sq_sig_all != 0,
     };
     // SAFETY: the caller's contract.
-    let handle = unsafe { verb(pd, |state, pd| state.create_qp(pd, shape)) }?;
+    let (handle, granted) = unsafe { verb(pd, |state, pd| state.create_qp(pd, shape)) }?;
     // SAFETY: `init` is writable too.
-    unsafe { (*init).cap = cap };
+    unsafe { (*init).cap = attr::cap(&granted) };
     // SAFETY: a live PD.
     let context = unsafe { (*pd).context };
     Ok(hand_out(ibv_qp {
@@ -176,14 +179,18 @@ pub(in super::super) unsafe fn query_qp(
     let found = shared.verb(|state| {
         let litters = state.habits.litters();
         let qp = state.qps.get(&number)?;
+        if state.check_alive(qp.device).is_err() {
+            return Some(Err(libc::EIO));
+        }
         let mut now = attr::write(qp);
         if litters {
             attr::litter(&mut now, mask as u32);
         }
-        Some((now, qp.phase, qp.shape))
+        Some(Ok((now, qp.phase, qp.shape)))
     });
-    let Some((now, phase, shape)) = found else {
-        return libc::EINVAL;
+    let (now, phase, shape) = match found.unwrap_or(Err(libc::EINVAL)) {
+        Ok(found) => found,
+        Err(errno) => return errno,
     };
     // SAFETY: a live QP.
     unsafe { (*qp).state = phase.to_c() };
@@ -194,7 +201,7 @@ pub(in super::super) unsafe fn query_qp(
         send_cq: object.send_cq,
         recv_cq: object.recv_cq,
         srq: object.srq,
-        cap: now.cap,
+        cap: attr::cap(&shape),
         qp_type: object.qp_type,
         sq_sig_all: shape.sig_all.into(),
     };

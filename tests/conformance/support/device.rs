@@ -3,8 +3,8 @@
 use std::env;
 use std::time::{Duration, Instant};
 
-use proverbs::loopback::{Fabric, Personality};
-use proverbs::{AddressVector, Context, Gid};
+use proverbs::loopback::{Fabric, Personality, World};
+use proverbs::{AddressVector, Context, Gid, LinkLayer};
 
 /// Which device a test expects the behaviour of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,12 @@ pub enum Kind {
     Hardware,
 }
 
-/// What the loopback device does where the manual pages leave it open.
-pub fn personality() -> Personality {
-    match env::var("PROVERBS_PERSONALITY") {
-        Ok(name) => name.parse().expect("PROVERBS_PERSONALITY names a personality"),
-        Err(_) => Personality::Plain,
+fn world() -> World {
+    match env::var("PROVERBS_WORLD").as_deref() {
+        Err(_) | Ok("ipv4") => World::ipv4(),
+        Ok("ipv6") => World::ipv6(),
+        Ok("infiniband") => World::infiniband(),
+        Ok(other) => panic!("PROVERBS_WORLD names ipv4, ipv6 or infiniband, and not {other}"),
     }
 }
 
@@ -59,16 +60,27 @@ impl Device {
         Device { ctx, gid_index, kind }
     }
 
-    /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names. (Miri shows it with
-    /// `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
+    /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names, and of the world that `PROVERBS_WORLD`
+    /// does. (Miri shows them with `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
     pub fn fabric() -> Fabric {
-        Fabric::with(personality())
+        Fabric::with(world().personality(Device::personality()))
+    }
+
+    /// What the loopback device does where the manual pages leave it open.
+    pub fn personality() -> Personality {
+        match env::var("PROVERBS_PERSONALITY") {
+            Ok(name) => name.parse().expect("PROVERBS_PERSONALITY names a personality"),
+            Err(_) => Personality::Plain,
+        }
     }
 
     /// A new device on this fabric.
     #[allow(dead_code)] // Other suites than this one choose their fabric.
     pub fn loopback(fabric: &Fabric) -> Device {
-        Device { ctx: fabric.open_device(), gid_index: 1, kind: Kind::Loopback }
+        let ctx = fabric.open_device();
+        // On InfiniBand the table has one entry; in other worlds the second is an address of IP.
+        let is_infiniband = ctx.query_port(1).unwrap().link_layer == LinkLayer::InfiniBand;
+        Device { ctx, gid_index: !is_infiniband as u8, kind: Kind::Loopback }
     }
 
     pub fn gid(&self) -> Gid {
@@ -77,7 +89,11 @@ impl Device {
 
     /// The way to this device itself.
     pub fn vector(&self) -> AddressVector {
-        AddressVector::roce(1, self.gid(), self.gid_index)
+        let port = self.ctx.query_port(1).unwrap();
+        match port.link_layer {
+            LinkLayer::InfiniBand => AddressVector::infiniband(1, port.lid),
+            _ => AddressVector::roce(1, self.gid(), self.gid_index),
+        }
     }
 
     /// The largest UD message.

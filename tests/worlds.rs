@@ -1,0 +1,238 @@
+//! Worlds that no machine at hand has: InfiniBand, IPv6, devices that grant something else than was asked, that refuse
+//! to destroy, and that break. (The conformance suite runs on InfiniBand and on IPv6 too.)
+#![forbid(unsafe_code)]
+
+#[allow(dead_code, unused_imports, unused_macros)]
+#[path = "conformance/support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use proverbs::loopback::{Fabric, Fault, Grants, Limit, Script, World};
+use proverbs::*;
+use support::*;
+
+fn device(world: World) -> (Fabric, Device) {
+    let fabric = Fabric::with(world.personality(Device::personality()));
+    let dev = Device::loopback(&fabric);
+    (fabric, dev)
+}
+
+/// A datagram from `a` to `b` by this way, as it arrives.
+fn datagram(p: &mut Pair<Ud>, way: AddressVector) -> UdReceived<Buf> {
+    let ah = p.pd.create_ah(way).unwrap();
+    let address_handle = p.a.add_address_handle(ah).unwrap();
+    let (qpn, qkey) = (Qpn::new(p.b.qp_num()).unwrap(), Qkey::new(QKEY).unwrap());
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::inline(b"hello").to(Destination { address_handle, qpn, qkey })).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    poll(&p.dev, &mut p.cb, 1).remove(0).datagram()
+}
+
+#[test]
+fn an_infiniband_datagram_comes_without_a_grh_and_is_answered_by_lid() {
+    let mut p = Pair::<Ud>::on(device(World::infiniband()).1, &Wish::new());
+    let lid = p.dev.ctx.query_port(1).unwrap().lid;
+    let message = datagram(&mut p, AddressVector::infiniband(1, lid));
+    assert_eq!((message.payload(), message.byte_len), (&b"hello"[..], 45));
+    assert_eq!(message.grh(), None);
+    let back = message.reply_vector(1, 0).unwrap();
+    assert_eq!(back, AddressVector::infiniband(1, lid));
+    drop(message);
+    assert_eq!(datagram(&mut p, back).payload(), b"hello");
+}
+
+#[test]
+fn an_infiniband_datagram_has_a_grh_if_one_was_asked_for() {
+    let mut p = Pair::<Ud>::on(device(World::infiniband()).1, &Wish::new());
+    let (lid, gid) = (p.dev.ctx.query_port(1).unwrap().lid, p.dev.gid());
+    let global = Some(GlobalRoute::new(gid, 0));
+    let way = AddressVector { global, ..AddressVector::infiniband(1, lid) };
+    let message = datagram(&mut p, way);
+    let grh = message.grh().unwrap();
+    assert_eq!((grh.source(), grh.destination()), (Some(gid), Some(gid)));
+    assert_eq!(gid.0[..8], [0xfe, 0x80, 0, 0, 0, 0, 0, 0], "the subnet's prefix");
+    assert_eq!(message.reply_vector(1, 0).unwrap().dlid, lid);
+}
+
+#[test]
+fn a_lid_leads_to_one_device() {
+    let (fabric, dev) = device(World::infiniband());
+    let other = fabric.open_device();
+    let mut p = Pair::<Ud>::on(dev, &Wish::new());
+    let lids = [&p.dev.ctx, &other].map(|context| context.query_port(1).unwrap().lid);
+    assert_eq!(lids, [1, 2]);
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let ah = p.pd.create_ah(AddressVector::infiniband(1, 2)).unwrap();
+    let elsewhere = Destination { address_handle: p.a.add_address_handle(ah).unwrap(), ..to };
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(Send::inline(b"lost").to(elsewhere)).unwrap();
+    p.a.post_send(Send::inline(b"here").to(to)).unwrap();
+    poll(&p.dev, &mut p.ca, 2);
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"here");
+    for (lid, why) in [(0, "no LID"), (0xc000, "a multicast group's")] {
+        assert!(p.pd.create_ah(AddressVector::infiniband(1, lid)).is_err(), "{why}");
+    }
+}
+
+#[test]
+fn behind_a_grh_of_ipv6() {
+    let mut p = Pair::<Ud>::on(device(World::ipv6()).1, &Wish::new());
+    let gid = p.dev.gid();
+    assert_eq!(gid.to_string(), "fd00::1");
+    let way = p.dev.vector();
+    let message = datagram(&mut p, way);
+    let grh = message.grh().unwrap();
+    assert_eq!((grh.source(), grh.destination(), grh.0[0] >> 4), (Some(gid), Some(gid), 6));
+    assert_eq!(message.reply_vector(1, 1), Some(way));
+}
+
+#[test]
+fn a_port_of_any_rate() {
+    let rate = |width, speed| {
+        let port = device(World::ipv4().port_rate(width, speed)).1.ctx.query_port(1).unwrap();
+        (port.lanes, port.lane_speed)
+    };
+    assert_eq!(rate(1, 1), (Some(1), Some(25)));
+    assert_eq!(rate(16, 128), (Some(2), Some(1000)));
+    assert_eq!(rate(3, 255), (None, None), "of a link that nobody knows");
+}
+
+profile! { Wide { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry: BufList } }
+
+#[test]
+fn a_device_that_grants_more_gives_what_was_asked_and_more() {
+    let (_, dev) = device(World::ipv4().grants(Grants::More));
+    let wish = Wish { depth: Depth { send: 2, recv: 2 }, cqe: 5, ..Wish::new() };
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 64).unwrap();
+    let cq = dev.ctx.create_cq::<BufList>(20).unwrap();
+    assert_eq!(cq.capacity(), 31);
+    let mut qp = pd.create_qp::<Rc, Wide>(&cq, &cq, wish.depth).unwrap();
+    assert!(qp.send_room() >= 2 && qp.recv_room() >= 2);
+    let srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
+    assert!(srq.query().unwrap().max_wr >= 8);
+    drop((qp, srq));
+    let mut p = Pair::<Rc>::on(dev, &Wish::new());
+    for i in 0..3 {
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+        poll(&p.dev, &mut p.ca, 1);
+        assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), [i]);
+    }
+}
+
+/// Who was promised less than he asked for is told so, whatever it is less of.
+#[test]
+fn a_device_that_grants_less_is_found_out() {
+    for limit in [Limit::SendWr, Limit::RecvWr, Limit::SendSge, Limit::RecvSge, Limit::Inline] {
+        let (_, dev) = device(World::ipv4().grants(Grants::LessOf(limit)));
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let cq = dev.ctx.create_cq::<BufList>(60).unwrap();
+        let refused = pd.create_qp::<Rc, Wide>(&cq, &cq, Depth { send: 4, recv: 4 });
+        assert!(refused.is_err(), "{limit:?}");
+        // And the half made one is gone.
+        assert_eq!(cq.unbooked(), 60);
+        cq.destroy().unwrap();
+    }
+    // The room that there is is booked, not the room that was asked for.
+    let (_, dev) = device(World::ipv4().grants(Grants::LessOf(Limit::Cqe)));
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq::<BufList>(9).unwrap();
+    assert_eq!(cq.capacity(), 8);
+    assert!(pd.create_qp::<Rc, Wide>(&cq, &cq, Depth { send: 4, recv: 4 }).is_err());
+}
+
+#[test]
+fn what_is_refused_to_be_destroyed_is_destroyed_later() {
+    let (fabric, dev) = device(World::ipv4());
+    let p = Pair::<Rc>::on(dev, &Wish::new());
+    let Pair { a, b, ca, cb, pool, pd, dev } = p;
+    let busy = || fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    busy();
+    let a = a.destroy().unwrap_err().object;
+    assert!(a.query().is_ok());
+    a.destroy().unwrap();
+    b.destroy().unwrap();
+    busy();
+    let ca = ca.destroy().unwrap_err().object;
+    ca.destroy().unwrap();
+    cb.destroy().unwrap();
+    busy();
+    let pool = pool.destroy().unwrap_err().object;
+    pool.destroy().unwrap();
+    busy();
+    let pd = pd.destroy().unwrap_err().object;
+    pd.destroy().unwrap();
+    busy();
+    let ctx = dev.ctx.destroy().unwrap_err().object;
+    ctx.destroy().unwrap();
+    assert_eq!(fabric.injected().busy, 5);
+}
+
+/// Dropped, it goes on to exist: what it has stays the device's, and so does the memory.
+#[test]
+fn what_is_refused_to_be_dropped_stays_whole() {
+    let (fabric, dev) = device(World::ipv4());
+    let Pair { a, mut b, ca, mut cb, pool, pd, dev } = Pair::<Rc>::on(dev, &Wish::new());
+    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    fabric.inject(Script::default().with(Fault::Busy.always().on_qp(b.qp_num())));
+    drop(b);
+    assert!(fabric.injected().busy > 0);
+    let mut a = a;
+    a.post_send(Send::new(filled(&pool, b"still there"))).unwrap();
+    let mut ca = ca;
+    poll(&dev, &mut ca, 1);
+    // It was received, into memory that nobody else has.
+    assert_eq!(pool.available(), 39);
+    assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().data(), b"still there");
+    drop((a, ca, cb, pool, pd));
+    assert!(dev.ctx.destroy().is_err(), "the queue pair is there for ever");
+}
+
+#[test]
+fn a_device_that_breaks() {
+    let (fabric, dev) = device(World::ipv4());
+    let stranger = Fabric::new().open_device();
+    let mut p = Pair::<Rc>::on(dev, &Wish::new());
+    let mut events = p.dev.ctx.events().unwrap();
+    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    assert!(fabric.break_device(&p.dev.ctx));
+    assert!(!fabric.break_device(&p.dev.ctx), "it is broken");
+    assert!(!fabric.break_device(&stranger), "of another fabric");
+    let millisecond = Duration::from_millis(1);
+    assert_eq!(events.wait_timeout(millisecond).unwrap(), Some(DeviceEvent::DeviceFatal));
+    // It takes what is posted, and does nothing.
+    p.a.post_send(Send::new(filled(&p.pool, b"x"))).unwrap();
+    for _ in 0..300 {
+        assert!(p.ca.poll_one().unwrap().is_none() && p.cb.poll_one().unwrap().is_none());
+    }
+    let eio = |error: &VerbsError| matches!(error.kind(), ErrorKind::Os { errno: 5, .. });
+    assert!(p.a.query().is_err_and(|error| eio(&error)));
+    assert!(p.dev.ctx.alloc_pd().is_err_and(|error| eio(&error)));
+    assert!(p.dev.ctx.create_cq::<Buf>(4).is_err());
+    let a = p.a.to_error().unwrap_err().object;
+    // What it had comes home with its queues.
+    drop((a, p.b));
+    drop((p.ca, p.cb));
+    assert_eq!(p.pool.available(), 40);
+    p.pool.destroy().unwrap();
+    p.pd.destroy().unwrap();
+}
+
+#[test]
+fn events_of_ports_and_events_that_nobody_knows() {
+    let (fabric, dev) = device(World::ipv4());
+    let mut events = dev.ctx.events().unwrap();
+    for number in [18, 99, 10] {
+        assert!(fabric.raise(&dev.ctx, number));
+    }
+    let port = |event| Some(DeviceEvent::Port { port: 1, event });
+    assert_eq!(events.try_next().unwrap(), port(PortEvent::GidChange));
+    assert_eq!(events.try_next().unwrap(), Some(DeviceEvent::Other(99)));
+    assert_eq!(events.try_next().unwrap(), port(PortEvent::Error));
+    assert_eq!(events.try_next().unwrap(), None);
+    for number in [0, 1, 15] {
+        assert!(!fabric.raise(&dev.ctx, number), "{number} speaks of an object");
+    }
+}
