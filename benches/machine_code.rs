@@ -12,7 +12,7 @@ type Posted = Result<(), PostError<Buf>>;
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub fn post_one(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) -> Posted {
+pub fn post_one(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan) -> Posted {
     qp.post_send(RdmaWrite::new(buf, at))
 }
 
@@ -21,8 +21,8 @@ pub fn post_one(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) -> Posted
 pub fn post_chain(
     qp: &mut QueuePair<Rc, Rts>,
     bufs: [Buf; 4],
-    at: RemoteAddr,
-    from: RemoteAddr<ToRead>,
+    at: RemoteSpan,
+    from: RemoteSpan<ToRead>,
 ) -> Posted {
     let [a, b, c, d] = bufs;
     let [a, b] = [RdmaWrite::new(a, at), RdmaWrite::new(b, at)];
@@ -34,8 +34,8 @@ pub fn post_chain(
 pub fn post_chain_selective(
     qp: &mut QueuePair<Rc, Rts, Chosen>,
     bufs: [Buf; 4],
-    at: RemoteAddr,
-    from: RemoteAddr<ToRead>,
+    at: RemoteSpan,
+    from: RemoteSpan<ToRead>,
 ) -> Posted {
     let [a, b, c, d] = bufs;
     let [a, b] = [RdmaWrite::new(a, at), RdmaWrite::new(b, at)];

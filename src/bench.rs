@@ -12,7 +12,7 @@ use crate::limits::Limit;
 use crate::mr::{Access, MemoryRegion};
 use crate::profile::Profile;
 use crate::qp::{AhIndex, QueuePair};
-use crate::remote::{OutOfBounds, RemoteAddr};
+use crate::remote::{OutOfBounds, RemoteSpan};
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
 use crate::state::State;
@@ -60,6 +60,6 @@ pub fn piece<A: Access>(
 }
 
 /// Address and rkey.
-pub fn remote<U>(at: RemoteAddr<U>) -> (u64, u32) {
-    (at.addr, at.rkey())
+pub fn remote<U>(at: RemoteSpan<U>) -> (u64, u32) {
+    (at.to_c()[0], at.rkey())
 }

@@ -208,8 +208,8 @@ pub use proverbs_macros::post_srq_recv;
 pub use qp::attr::*;
 pub use qp::*;
 pub use remote::{
-    AtomicAddr, OutOfBounds, ReadAddr, RemoteAddr, RemoteCell, RemoteSlice, ToRead, ToWrite,
-    WriteAddr,
+    AtomicAddr, OutOfBounds, ReadAddr, RemoteAddr, RemoteCell, RemoteSlice, RemoteSpan, ToRead,
+    ToWrite, WriteAddr,
 };
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqId, SrqPost};
 pub use state::*;

@@ -20,9 +20,9 @@ use crate::remote::{OutOfBounds, RemoteSlice};
 /// # use proverbs::*;
 /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
 /// let readers = pd.register::<RemoteRead>(64)?.remote();
-/// let _: RemoteAddr<ToRead> = readers.read();
+/// let _: RemoteSpan<ToRead> = readers.read();
 /// let writers = pd.register::<RemoteWrite>(64)?.remote();
-/// let _: RemoteAddr<ToWrite> = writers.write();
+/// let _: RemoteSpan<ToWrite> = writers.write();
 /// let counters = pd.register::<RemoteAtomic>(64)?.remote();
 /// let _: RemoteCell = counters.atomic(8)?;
 /// let both = pd.register::<RemoteReadWrite>(64)?;
@@ -32,7 +32,7 @@ use crate::remote::{OutOfBounds, RemoteSlice};
 /// assert_eq!((both.len(), mine.len()), (64, 64));
 ///
 /// /// Whatever rights let it be read.
-/// fn start<A: GrantsRead>(from: &RemoteSlice<A>) -> RemoteAddr<ToRead> {
+/// fn start<A: GrantsRead>(from: &RemoteSlice<A>) -> RemoteSpan<ToRead> {
 ///     from.read()
 /// }
 /// let _ = start(&both.remote());
@@ -66,7 +66,7 @@ pub trait GrantsRead: Access {}
 ///
 /// ```
 /// # use proverbs::*;
-/// fn start<A: GrantsWrite>(to: &RemoteSlice<A>) -> RemoteAddr {
+/// fn start<A: GrantsWrite>(to: &RemoteSlice<A>) -> RemoteSpan {
 ///     to.write()
 /// }
 /// let _ = (start::<RemoteWrite>, start::<RemoteReadWrite>, start::<RemoteAll>);

@@ -2,13 +2,20 @@
 
 use std::marker::PhantomData;
 
+mod span;
+
+pub(crate) use span::READS_NOTHING;
+pub use span::{ReadAddr, RemoteAddr, RemoteSpan, ToRead, ToWrite, WriteAddr};
+
 use crate::mr::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 
 /// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer exported them, with the rights
 /// `A` that it granted.
 ///
-/// It is plain data and travels by whatever means two programs have: [`to_bytes`](Self::to_bytes) is one
-/// form. What the peer says is not checked here but by the peer's device, at each access.
+/// It bounds what is posted with it (R6.7): an RDMA WRITE beyond its end is refused, and an RDMA READ brings as many bytes as it
+/// has. It is plain data and travels by whatever means two programs have: [`to_bytes`](Self::to_bytes) is one
+/// form. What the peer says is not checked here but by the peer's device, at each access; so a length that is wrong narrows
+/// what this program posts, and opens nothing.
 ///
 /// ```
 /// # use proverbs::*;
@@ -51,65 +58,6 @@ impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
     }
 }
 
-/// Where an RDMA WRITE starts at the peer, or a READ (`RemoteAddr<ToRead>`): it exists only where the
-/// peer granted that (R6.7).
-///
-/// ```
-/// # use proverbs::*;
-/// let table = RemoteSlice::<RemoteReadWrite>::from_parts(0x7f00_0000, 4096, 0x1234);
-/// let from: RemoteAddr<ToRead> = table.slice(64, 8)?.read();
-/// let to: RemoteAddr<ToWrite> = table.slice(64, 8)?.write();
-/// assert_eq!(format!("{from:?}"), format!("{to:?}"));
-///
-/// fn write(buf: Buf, to: impl WriteAddr) -> WorkRequest<RdmaWrite, Buf> {
-///     RdmaWrite::new(buf, to)
-/// }
-/// fn read(buf: Buf, from: impl ReadAddr) -> WorkRequest<RdmaRead, Buf> {
-///     RdmaRead::new(buf, from)
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct RemoteAddr<U = ToWrite> {
-    pub(crate) addr: u64,
-    /// As it is in memory behind `remote_addr`: with the four bytes after it, so that both are one store of 16 bytes.
-    pub(crate) rkey_and_padding: u64,
-    _use: PhantomData<U>,
-}
-
-/// For RDMA WRITE: the use of a [`RemoteAddr`] (R6.7).
-pub enum ToWrite {}
-/// For RDMA READ: the use of a [`RemoteAddr`] (R6.7).
-pub enum ToRead {}
-
-impl<U> Clone for RemoteAddr<U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<U> Copy for RemoteAddr<U> {}
-
-impl<U> RemoteAddr<U> {
-    #[inline(always)]
-    fn new(addr: u64, rkey: u32) -> Self {
-        let [a, b, c, d] = rkey.to_ne_bytes();
-        let rkey_and_padding = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
-        RemoteAddr { addr, rkey_and_padding, _use: PhantomData }
-    }
-
-    #[inline(always)]
-    pub(crate) fn rkey(&self) -> u32 {
-        let [a, b, c, d, ..] = self.rkey_and_padding.to_ne_bytes();
-        u32::from_ne_bytes([a, b, c, d])
-    }
-}
-
-impl<U> std::fmt::Debug for RemoteAddr<U> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.addr, self.rkey())
-    }
-}
-
 /// Eight aligned bytes of the peer's, the target of an atomic (R4.2).
 ///
 /// ```
@@ -126,28 +74,6 @@ impl<U> std::fmt::Debug for RemoteAddr<U> {
 pub struct RemoteCell {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
-}
-
-/// Where an RDMA WRITE may start: a [`RemoteAddr`] (R6.7).
-#[diagnostic::on_unimplemented(
-    message = "an RDMA WRITE cannot start at a `{Self}`",
-    label = "not an address that the peer opened for writing",
-    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted (R6.7)"
-)]
-pub trait WriteAddr: sealed::Sealed {
-    #[doc(hidden)]
-    fn addr(self) -> RemoteAddr;
-}
-
-/// Where an RDMA READ may start: a [`RemoteAddr<ToRead>`](RemoteAddr) (R6.7).
-#[diagnostic::on_unimplemented(
-    message = "an RDMA READ cannot start at a `{Self}`",
-    label = "not an address that the peer opened for reading",
-    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted (R6.7)"
-)]
-pub trait ReadAddr: sealed::Sealed {
-    #[doc(hidden)]
-    fn addr(self) -> RemoteAddr<ToRead>;
 }
 
 /// What an atomic may change: a [`RemoteCell`] (R4.2).
@@ -169,20 +95,6 @@ pub trait AtomicAddr: sealed::Sealed {
     fn addr(self) -> RemoteCell;
 }
 
-impl WriteAddr for RemoteAddr {
-    #[inline(always)]
-    fn addr(self) -> RemoteAddr {
-        self
-    }
-}
-
-impl ReadAddr for RemoteAddr<ToRead> {
-    #[inline(always)]
-    fn addr(self) -> RemoteAddr<ToRead> {
-        self
-    }
-}
-
 impl AtomicAddr for RemoteCell {
     #[inline(always)]
     fn addr(self) -> RemoteCell {
@@ -190,8 +102,9 @@ impl AtomicAddr for RemoteCell {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
+    impl<U> Sealed for super::RemoteSpan<U> {}
     impl<U> Sealed for super::RemoteAddr<U> {}
     impl Sealed for super::RemoteCell {}
 }
@@ -269,26 +182,22 @@ impl<A: Access> RemoteSlice<A> {
         }
     }
 
-    fn start<U>(&self) -> RemoteAddr<U> {
-        RemoteAddr::new(self.addr, self.rkey)
-    }
-
-    /// Where an RDMA READ of this slice starts.
+    /// This slice as the source of an RDMA READ, which brings all of it.
     #[inline]
-    pub fn read(&self) -> RemoteAddr<ToRead>
+    pub fn read(&self) -> RemoteSpan<ToRead>
     where
         A: GrantsRead,
     {
-        self.start()
+        RemoteSpan::to_read(self.addr, self.rkey, self.len)
     }
 
-    /// Where an RDMA WRITE to this slice starts.
+    /// This slice as the target of an RDMA WRITE, which writes no byte beyond it.
     #[inline]
-    pub fn write(&self) -> RemoteAddr
+    pub fn write(&self) -> RemoteSpan
     where
         A: GrantsWrite,
     {
-        self.start()
+        RemoteSpan::to_write(self.addr, self.rkey, self.len)
     }
 
     /// The 8 bytes at `offset`, for an atomic. The address must be a multiple of 8.

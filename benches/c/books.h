@@ -8,6 +8,8 @@
  *     a buffer posted      protection domain, not empty, not longer than a   its state is the queue's mark: compared when
  *                          message, not with the device already              it was posted here before, looked at otherwise
  *     a send or receive    room for it, a queue whose outcome is known       credits, refilled when they are used up
+ *     a WRITE              not longer than the remote slice                  the lengths compared
+ *     a READ               the slice fits the buffer, whose length it is     the lengths compared; stored in element and buffer
  *     ud_send              the address handle is still the queue pair's      its name's key is that of the table
  *     any post             which work request was refused, if any            bad_wr is NULL unless the provider says
  *     a completion         whose it is: with or without a buffer             tag bits of the wr_id

@@ -61,8 +61,8 @@ struct env {
 	/* The address handles of the queue pair: the key of each, 0 where there is none. */
 	const uint32_t *ah_keys;
 	uint32_t ah_mask;
-	/* Where to write, where to read, and the cell of an atomic. */
-	struct { uint64_t addr; uint32_t rkey; } to, from, cell;
+	/* Where to write, where to read, and the cell of an atomic; C2 also asks how many bytes are there (not 0). */
+	struct { uint64_t addr; uint32_t rkey, len; } to, from, cell;
 	uint32_t imm_data;
 	uint64_t compare, swap, add;
 	uint32_t remote_qpn, remote_qkey;

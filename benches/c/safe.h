@@ -59,6 +59,19 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uin
 #define BYTES(i) \
 	b[i] = NULL; \
 	payload(&sge[i], e);
+/* A WRITE ends where the remote slice does. */
+#define BOUND(i, bytes) \
+	if (MODE == 2 && UNLIKELY((bytes) > e->to.len)) \
+		return given_up(e, wr, i, SELECTIVE, EINVAL);
+#define WRITTEN(i) BOUND(i, e->bufs[i]->sge.length) DATA(i)
+#define WRITTEN_BYTES(i) BOUND(i, PAYLOAD) BYTES(i)
+/* A READ brings the slice. */
+#define READ(i) \
+	if (MODE == 2 && UNLIKELY(e->from.len > e->bufs[i]->capacity)) \
+		return given_up(e, wr, i, SELECTIVE, EINVAL); \
+	DATA(i) \
+	if (MODE == 2) \
+		sge[i].length = b[i]->sge.length = e->from.len;
 #define NAME(i) \
 	wr[i].wr_id = wr_id(&e->send, i, b[i], 0, MODE, SELECTIVE); \
 	wr[i].next = &wr[i + 1];
@@ -81,11 +94,11 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uin
 
 ONE(send, DATA)
 ONE(send_imm, DATA)
-ONE(write, DATA)
-ONE(write_imm, DATA)
-ONE(read, DATA)
+ONE(write, WRITTEN)
+ONE(write_imm, WRITTEN)
+ONE(read, READ)
 ONE(inline_send, BYTES)
-ONE(inline_write, BYTES)
+ONE(inline_write, WRITTEN_BYTES)
 
 /* The result of an atomic is 8 bytes, whatever the buffer holds. */
 #define RESULT(i) DATA(i) sge[i].length = 8;
@@ -110,7 +123,7 @@ int FORM(ud_send)(struct env *e)
 	return post(e, wr, b, 1, &seen);
 }
 
-#define WRITE(i) DATA(i) emit_write(&wr[i], &sge[i], e); NAME(i)
+#define WRITE(i) WRITTEN(i) emit_write(&wr[i], &sge[i], e); NAME(i)
 #define CHAIN(n) \
 	int FORM(chain##n)(struct env *e) \
 	{ \
@@ -143,7 +156,7 @@ int FORM(mixed4)(struct env *e)
 	BYTES(1)
 	emit_inline_send(&wr[1], &sge[1], e);
 	NAME(1)
-	DATA(2)
+	READ(2)
 	emit_read(&wr[2], &sge[2], e);
 	NAME(2)
 	RESULT(3)
@@ -155,13 +168,21 @@ int FORM(mixed4)(struct env *e)
 /* One work request with several buffers: the wr_id is the first, which leads to the others. */
 #define SHARE(i) \
 	DATA(i) \
+	bytes += sge[i].length; \
 	b[i]->next = i + 1 < COUNT ? e->bufs[i + 1] : NULL;
 #define GATHERED(n) \
 	int FORM(sge##n)(struct env *e) \
 	{ \
 		enum { COUNT = n }; \
+		/* It does not wrap: a longer message is looked at. */ \
+		uint32_t bytes = 0; \
 		LIST(n); \
 		TIMES_##n(SHARE) \
+		if (MODE == 2 && UNLIKELY(bytes > e->to.len)) { \
+			for (int i = 0; i < n; i++) \
+				b[i]->state &= ~IN_FLIGHT; \
+			return EINVAL; \
+		} \
 		emit_write(wr, sge, e); \
 		wr[0].num_sge = n; \
 		NAME(0) \
@@ -190,6 +211,7 @@ INLINE int list(struct env *e, uint32_t count)
 	for (i = 0; i < n; i++, at++) {
 		struct buf *b = e->bufs[i];
 
+		BOUND(i, b->sge.length)
 		see(&seen, q, b, MODE, SELECTIVE);
 		sge[i] = b->sge;
 		emit_write(at, &sge[i], e);
@@ -240,7 +262,7 @@ INLINE struct builder begin(const struct queue *books, struct ibv_send_wr *wr, s
 
 /* Answers for the buffer: if it does not fit, or something is wrong with it, it stays the caller's, and the list is as it
  * was. C0 asks nothing, C1 whether it fits, C2 also whether the buffer was posted here last; if not, cold code looks. */
-INLINE int push(struct env *e, struct builder *list, struct buf *b, uint64_t to, uint32_t rkey)
+INLINE int push(struct env *e, struct builder *list, struct buf *b, uint64_t to, uint32_t rkey, uint32_t len)
 {
 	struct queue *q = &e->send;
 	struct ibv_send_wr *at = list->at;
@@ -250,6 +272,8 @@ INLINE int push(struct env *e, struct builder *list, struct buf *b, uint64_t to,
 		if (list->n == list->most)
 			return ENOMEM;
 	}
+	if (MODE == 2 && UNLIKELY(b->sge.length > len))
+		return EINVAL;
 	if (MODE == 2 && UNLIKELY(b->state != list->mark) && !settle(q, SEND, b))
 		return EINVAL;
 	if (MODE == 2 && !SELECTIVE)
@@ -286,11 +310,11 @@ INLINE int pushed(struct env *e, uint32_t count)
 	struct builder list = begin(BOOKS(&e->send, copy, MODE, SELECTIVE), wr, sge);
 	/* The program's own, which no call of the loop changes. */
 	uint64_t to = e->to.addr;
-	uint32_t rkey = e->to.rkey;
+	uint32_t rkey = e->to.rkey, len = e->to.len;
 	uint32_t i, n = count < 16 ? count : 16;
 
 	for (i = 0; i < n; i++) {
-		int ret = push(e, &list, e->bufs[i], to, rkey);
+		int ret = push(e, &list, e->bufs[i], to, rkey, len);
 
 		if (UNLIKELY(ret))
 			return given_up(e, list.wr, list.n, SELECTIVE, ret);

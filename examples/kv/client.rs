@@ -27,8 +27,7 @@ impl Client {
         let at = bucket(key, self.buckets) * BUCKET;
         let from = self.table.slice(at as u64, BUCKET as u64)?;
         loop {
-            let mut buf = self.buf.take().ok_or("the buffer is lost")?;
-            buf.set_len(BUCKET);
+            let buf = self.buf.take().ok_or("the buffer is lost")?;
             self.qp.post_send(RdmaRead::new(buf, from.read()))?;
             self.reads += 1;
             let read = self.wait(WcOpcode::RdmaRead)?;

@@ -121,6 +121,9 @@ carries!(Datagrams on Ud: self, data =>
     Send::new(data).to(self.0), Send::inline_slice(data).to(self.0));
 carries!(Writes on Rc Uc: self, data =>
     RdmaWrite::new(data, self.0.write()), RdmaWrite::inline_slice(data, self.0.write()));
-fetches!(ReadsOf: self, data => RdmaRead::new(data, self.0.read()));
+fetches!(ReadsOf: self, data => {
+    let from = self.0.slice(0, data.len() as u64)?;
+    RdmaRead::new(data, from.read())
+});
 fetches!(Adds: self, data => FetchAndAdd::new(data, self.0, 1));
 fetches!(Swaps: self, data => CmpAndSwp::new(data, self.0, CompareSwap { compare: 0, swap: 0 }));

@@ -96,12 +96,11 @@ fn serve_one(request: Request<Tcp>, options: &Options) -> Result<()> {
 
 /// Reads what the client exposes.
 fn fetch(session: &mut Session, source: Info) -> Result<Buf> {
-    let mut buf = session.pool.take().ok_or("no buffer is at home")?;
+    let buf = session.pool.take().ok_or("no buffer is at home")?;
     if source.length as usize > buf.capacity() {
         let (asked, here) = (source.length, buf.capacity());
         return Err(format!("the client pings with {asked} bytes, here -S is {here}").into());
     }
-    buf.set_len(source.length as usize);
     let from: RemoteSlice<RemoteRead> = source.slice();
     session.connection.qp.post_send(RdmaRead::new(buf, from.read()))?;
     session.finished(WcOpcode::RdmaRead)?.ok_or_else(|| "a read without its buffer".into())

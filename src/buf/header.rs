@@ -121,6 +121,12 @@ impl Header {
         }
     }
 
+    /// A READ fills `len` bytes. If that is none, somebody sees to the mark.
+    #[inline(always)]
+    pub(crate) fn read(&self, len: u32) {
+        self.len.set(len);
+    }
+
     /// The element of a send: address, length, lkey.
     #[inline(always)]
     pub(crate) fn to_send(&self) -> *const [u64; 2] {
@@ -179,6 +185,7 @@ impl Header {
     }
 
     /// It is with no queue, and the next will have a look at it.
+    #[inline(always)]
     pub(crate) fn forget_queue(&self) {
         self.state.store(mark::NOBODY, Ordering::Release);
     }

@@ -170,6 +170,20 @@ pub enum PostErrorKind {
         /// The port's active MTU, bytes, as the queue pair came to RTS.
         max: u32,
     },
+    /// An RDMA WRITE is longer than the remote slice that it goes to (R6.7).
+    ExceedsSlice {
+        /// The length of the WRITE, bytes.
+        asked: u64,
+        /// The length of the slice, bytes.
+        max: u64,
+    },
+    /// An RDMA READ brings a remote slice that is longer than what its buffers take.
+    ExceedsBuffers {
+        /// The length of the slice, bytes; 2^32 - 2 also stands for more.
+        asked: u64,
+        /// What the buffers take together, bytes.
+        max: u64,
+    },
     /// A buffer belongs to another protection domain than the queue (R6.8).
     PdMismatch,
     /// A buffer belongs to a pool that the shared receive queue was not made with.
@@ -251,6 +265,15 @@ impl fmt::Display for PostErrorKind {
             }
             PostErrorKind::ExceedsMtu { asked, max } => {
                 write!(f, "a UD message of {asked} bytes exceeds the active MTU of {max}")
+            }
+            PostErrorKind::ExceedsSlice { asked, max } => {
+                write!(f, "an RDMA WRITE of {asked} bytes exceeds the remote slice of {max}")
+            }
+            PostErrorKind::ExceedsBuffers { asked, max } => {
+                write!(
+                    f,
+                    "an RDMA READ of a slice of {asked} bytes exceeds the {max} of its buffers"
+                )
             }
             PostErrorKind::PdMismatch => {
                 f.write_str("a buffer belongs to another protection domain than the queue")

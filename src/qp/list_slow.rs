@@ -54,7 +54,8 @@ pub(super) unsafe extern "C" fn look_at<P: Profile>(
     // SAFETY: entered as the `i`th.
     let word = unsafe { books.word(i, wr) };
     // SAFETY: the caller's contract.
-    let faults = unsafe { findings.settle_sends::<P::Entry>(queue(books), std::iter::once(word)) };
+    let faults =
+        unsafe { findings.settle_sends::<P::Entry>(queue(books), [(wr, word)].into_iter()) };
     let kind = faults.first(P::MaxSendSge::VALUE.min(slot_sges as u32), P::MaxInline::VALUE);
     if kind.is_none() && SendQueue::<P>::MARKED && word != 0 {
         // SAFETY: the caller has the entry, so the header is alive.

@@ -93,8 +93,10 @@ pub(super) unsafe fn settle<E: Entry>(
     unsafe { chain::drop_empty(first) };
     // SAFETY: as above.
     let words = unsafe { words(books, first) };
+    // SAFETY: as above.
+    let wrs = unsafe { chain::iter(first) }.zip(words);
     // SAFETY: the entries are the caller's until the list is posted.
-    unsafe { findings.settle_sends::<E>(queue(books), words) }
+    unsafe { findings.settle_sends::<E>(queue(books), wrs) }
 }
 
 /// What buffers are looked at for.

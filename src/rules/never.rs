@@ -14,7 +14,7 @@ use crate::limits::{Limit, Max};
 use crate::mr::{Access, MemoryRegion};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::{Begun, QueuePair, RecvPost, SendPost};
-use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::remote::{RemoteCell, RemoteSpan, ToRead};
 use crate::rules::SharesReceives;
 use crate::srq::{SharedReceiveQueue, SrqPost};
 use crate::state::State;
@@ -49,7 +49,7 @@ impl<O: Opcode> InlineSink<O> for Infallible {
 // One by one and not by a macro: an error shows the definition.
 impl RdmaRead {
     #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    pub fn inline<D>(data: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
     where
         D: InlineSink<RdmaRead>,
     {
@@ -57,7 +57,7 @@ impl RdmaRead {
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteAddr<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    pub fn inline_slice<D>(data: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
     where
         D: InlineSink<RdmaRead>,
     {

@@ -63,6 +63,19 @@ pub(crate) unsafe fn index_of<W: Link>(first: *mut W, bad: *mut W) -> Option<u32
     unsafe { iter(first) }.position(|wr| wr == bad).map(|index| index as u32)
 }
 
+/// The bytes in the gather list of a work request: 64 bits, since a list can exceed 32 (R2.8).
+///
+/// # Safety
+/// `wr` is emitted.
+pub(crate) unsafe fn bytes(wr: *mut ibv_send_wr) -> u64 {
+    // SAFETY: the caller's contract.
+    let sges = unsafe { (*wr).sg_list };
+    // SAFETY: as above.
+    let count = unsafe { (*wr).num_sge } as usize;
+    // SAFETY: elements below `count` are written.
+    (0..count).map(|i| unsafe { (*sges.add(i)).length } as u64).sum()
+}
+
 /// Leaves out the elements of no bytes: some devices read length 0 as 2^31 (R3.3).
 ///
 /// # Safety

@@ -11,6 +11,7 @@ use crate::buf::{Buf, BufList, SharedBuf};
 use crate::entry::{AnyBuf, Entry, Raw};
 use crate::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::mr::OpenBuf;
+use crate::remote::READS_NOTHING;
 use crate::sys::types::ibv_sge;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
@@ -59,19 +60,22 @@ pub trait Data<E: Entry>: sealed::Sealed {
     #[doc(hidden)]
     const IS_ONE: bool = false;
 
-    /// Writes the scatter/gather elements and gives up the handles.
+    /// Writes the scatter/gather elements and gives up the handles. `limit` is that of a WRITE or a READ (`Opcode::limit`).
     ///
     /// # Safety
     /// `sges` has room for `Self::Sges`.
     #[doc(hidden)]
-    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<E>;
+    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, limit: u32, port: &mut Port) -> Emitted<E>;
 }
 
-/// Whether a buffer is sent (its length counts), filled (its capacity), or an atomic's result.
+/// Whether a buffer is sent (its length counts; up to the limit, if that is a WRITE), filled by what a READ brings, or by a
+/// receive (its capacity counts), or is an atomic's result.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     Send,
+    Write,
+    Read,
     Fill,
     Atomic,
 }
@@ -149,17 +153,30 @@ pub struct InlineSlice<'a>(pub(super) &'a [u8]);
 /// Most elements of a run-time list of buffers, whatever the profile says.
 pub(crate) const MAX_LIST: usize = 32;
 
-/// Writes the element of a whole buffer. One of no bytes must be left out, because some devices read length 0
+/// Writes the element of a buffer. One of no bytes must be left out, because some devices read length 0
 /// as 2^31 (R3.3): its header has no queue's mark, so that it is looked at before the post.
+///
+/// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes, which are its length then, if it
+/// has one that changes. What does not fit is made to forget the queue: so it is looked at as well, and this costs no
+/// more than the comparison.
 ///
 /// # Safety
 /// `sge` is writable, and the header belongs to a handle that the caller owns.
 #[inline(always)]
-unsafe fn emit_one(header: &Header, sge: *mut ibv_sge, use_: Use, port: &mut Port) {
-    port.attach(header);
+unsafe fn emit_one(
+    header: &Header,
+    sge: *mut ibv_sge,
+    (use_, limit): (Use, u32),
+    has_len: bool,
+    port: &mut Port,
+) {
     let element = match use_ {
-        Use::Send => header.to_send(),
-        Use::Fill => header.to_fill(),
+        Use::Write if header.len() > limit => {
+            header.forget_queue();
+            header.to_send()
+        }
+        Use::Send | Use::Write => header.to_send(),
+        Use::Read | Use::Fill => header.to_fill(),
         Use::Atomic => {
             // Any buffer has room for the 8 bytes; they are what it holds afterwards.
             header.set_len(8);
@@ -168,19 +185,39 @@ unsafe fn emit_one(header: &Header, sge: *mut ibv_sge, use_: Use, port: &mut Por
     };
     // SAFETY: the caller's contract; the element has the layout of an `ibv_sge`.
     unsafe { sge.cast::<[u64; 2]>().copy_from_nonoverlapping(element, 1) };
+    if use_ == Use::Read {
+        let mut here = limit;
+        // One comparison for what does not fit, and for a READ of nothing, which is left out.
+        if limit > header.capacity {
+            header.forget_queue();
+            here = if limit == READS_NOTHING { 0 } else { header.capacity };
+        }
+        // SAFETY: as above.
+        unsafe { (*sge).length = here };
+        if has_len {
+            header.read(here);
+        }
+    }
+    port.attach(header);
 }
 
 macro_rules! single {
-    ($t:ty as $e:ty, [$($generics:tt)*], $wrap:expr, $header:expr) => {
+    ($t:ty as $e:ty, [$($generics:tt)*], $has_len:expr, $wrap:expr, $header:expr) => {
         impl<$($generics)*> Data<$e> for $t {
             type Sges = [ibv_sge; 1];
             const IS_ONE: bool = true;
 
             #[inline(always)]
-            unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<$e> {
+            unsafe fn emit(
+                self,
+                sges: *mut ibv_sge,
+                use_: Use,
+                limit: u32,
+                port: &mut Port,
+            ) -> Emitted<$e> {
                 let header: fn(&$t) -> &Header = $header;
                 // SAFETY: the caller's contract; the handle is ours.
-                unsafe { emit_one(header(&self), sges, use_, port) };
+                unsafe { emit_one(header(&self), sges, (use_, limit), $has_len, port) };
                 let wrap: fn($t) -> $e = $wrap;
                 Emitted { count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
             }
@@ -188,13 +225,70 @@ macro_rules! single {
     };
 }
 
-single!(Buf<C> as Buf<C>, [C: 'static], |buf| buf, |buf| buf.header());
-single!(Buf<C> as BufList<C>, [C: 'static], |buf| [buf].into(), |buf| buf.header());
-single!(Buf<C> as AnyBuf<C>, [C: 'static], AnyBuf::Buf, |buf| buf.header());
-single!(SharedBuf as SharedBuf, [], |buf| buf, |buf| buf.0.header());
-single!(SharedBuf as AnyBuf<C>, [C: 'static], AnyBuf::Shared, |buf| buf.0.header());
-single!(OpenBuf as OpenBuf, [], |buf| buf, |buf| buf.0.header());
-single!(OpenBuf as AnyBuf<C>, [C: 'static], AnyBuf::Open, |buf| buf.0.header());
+single!(Buf<C> as Buf<C>, [C: 'static], true, |buf| buf, |buf| buf.header());
+single!(Buf<C> as BufList<C>, [C: 'static], true, |buf| [buf].into(), |buf| buf.header());
+single!(Buf<C> as AnyBuf<C>, [C: 'static], true, AnyBuf::Buf, |buf| buf.header());
+single!(SharedBuf as SharedBuf, [], false, |buf| buf, |buf| buf.0.header());
+single!(SharedBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Shared, |buf| buf.0.header());
+single!(OpenBuf as OpenBuf, [], false, |buf| buf, |buf| buf.0.header());
+single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open, |buf| buf.0.header());
+
+/// No single element of several is compared.
+const NO_LIMIT: u32 = u32::MAX;
+
+/// The elements of several buffers, being written.
+struct Several {
+    use_: Use,
+    limit: u32,
+    count: usize,
+    /// What a READ still brings. Or the sum of the lengths, wrapping: nothing wraps unless some buffer is looked at, since
+    /// what is not is so small that the sum is that of a message (`Books::small`); and what is looked at is measured again.
+    bytes: u32,
+}
+
+impl Several {
+    #[inline(always)]
+    fn new(use_: Use, limit: u32) -> Self {
+        let is_nothing = use_ != Use::Read || limit == READS_NOTHING;
+        Several { use_, limit, count: 0, bytes: if is_nothing { 0 } else { limit } }
+    }
+
+    /// Writes the next element.
+    ///
+    /// # Safety
+    /// There is room for it from `sges` on, and the header belongs to a handle that the caller owns.
+    #[inline(always)]
+    unsafe fn emit(&mut self, header: &Header, sges: *mut ibv_sge, port: &mut Port) {
+        // SAFETY: the caller's contract.
+        let sge = unsafe { sges.add(self.count) };
+        self.count += 1;
+        let mut here = NO_LIMIT;
+        if self.use_ == Use::Read {
+            let part = self.bytes.min(header.capacity);
+            self.bytes -= part;
+            here = if part == 0 { READS_NOTHING } else { part };
+        }
+        // SAFETY: as above.
+        unsafe { emit_one(header, sge, (self.use_, here), true, port) };
+        if self.use_ == Use::Write {
+            self.bytes = self.bytes.wrapping_add(header.len());
+        }
+    }
+
+    /// Compares what they have with the limit. Gives their number.
+    #[inline(always)]
+    fn end(self, port: &mut Port) -> usize {
+        let is_beyond = match self.use_ {
+            Use::Read => self.bytes != 0,
+            Use::Write => self.bytes > self.limit,
+            _ => false,
+        };
+        if is_beyond {
+            port.look();
+        }
+        self.count
+    }
+}
 
 macro_rules! several {
     ($t:ty as $e:ty, [$($generics:tt)*], $n:expr, $wrap:expr) => {
@@ -202,15 +296,19 @@ macro_rules! several {
             type Sges = [ibv_sge; $n];
 
             #[inline(always)]
-            unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<$e> {
-                let mut count = 0;
+            unsafe fn emit(
+                self,
+                sges: *mut ibv_sge,
+                use_: Use,
+                limit: u32,
+                port: &mut Port,
+            ) -> Emitted<$e> {
+                let mut all = Several::new(use_, limit);
                 for buf in self.iter() {
-                    // SAFETY: there are at most as many buffers as elements.
-                    let sge = unsafe { sges.add(count) };
-                    // SAFETY: the element is writable, the handle is ours.
-                    unsafe { emit_one(buf.header(), sge, use_, port) };
-                    count += 1;
+                    // SAFETY: there are at most as many buffers as elements; the handle is ours.
+                    unsafe { all.emit(buf.header(), sges, port) };
                 }
+                let count = all.end(port);
                 let list: BufList<C> = self.into_iter().rev().fold(
                     BufList::new(),
                     |mut list, buf| { list.push_front(buf); list },
@@ -231,20 +329,18 @@ impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
     type Sges = [ibv_sge; MAX_LIST];
 
     #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, port: &mut Port) -> Emitted<E> {
-        let limit = port.max_sge();
-        let mut count = 0;
+    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, limit: u32, port: &mut Port) -> Emitted<E> {
+        let most = port.max_sge();
+        let mut all = Several::new(use_, limit);
         for header in self.headers() {
-            if count == limit {
+            if all.count == most {
                 port.too_many_sge();
                 break;
             }
-            // SAFETY: `count` is below the limit, which is at most MAX_LIST.
-            let sge = unsafe { sges.add(count) };
-            // SAFETY: the element is writable, the list owns the handle.
-            unsafe { emit_one(header, sge, use_, port) };
-            count += 1;
+            // SAFETY: there are fewer than `most`, which is at most MAX_LIST; the list owns the handle.
+            unsafe { all.emit(header, sges, port) };
         }
+        let count = all.end(port);
         let entry = (!self.is_empty()).then(|| E::from(self));
         Emitted { count: count as i32, entry, flags: 0, wr_id: 0 }
     }
@@ -271,7 +367,10 @@ impl<E: crate::entry::Owned, const N: usize> Data<E> for Inline<'_, N> {
     type Sges = [ibv_sge; 1];
 
     #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: &mut Port) -> Emitted<E> {
+    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, limit: u32, port: &mut Port) -> Emitted<E> {
+        if use_ == Use::Write && N as u64 > limit.into() {
+            port.beyond();
+        }
         // SAFETY: the caller's contract.
         unsafe { emit_inline(self.0, sges) }
     }
@@ -281,9 +380,12 @@ impl<E: crate::entry::Owned> Data<E> for InlineSlice<'_> {
     type Sges = [ibv_sge; 1];
 
     #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, port: &mut Port) -> Emitted<E> {
+    unsafe fn emit(self, sges: *mut ibv_sge, use_: Use, limit: u32, port: &mut Port) -> Emitted<E> {
         if self.0.len() > port.max_inline() {
             port.inline_too_long();
+        }
+        if use_ == Use::Write && self.0.len() as u64 > limit.into() {
+            port.beyond();
         }
         // SAFETY: the caller's contract.
         unsafe { emit_inline(self.0, sges) }
@@ -294,7 +396,10 @@ impl<E: crate::entry::Owned> Data<E> for Empty {
     type Sges = [ibv_sge; 0];
 
     #[inline(always)]
-    unsafe fn emit(self, _: *mut ibv_sge, _: Use, _: &mut Port) -> Emitted<E> {
+    unsafe fn emit(self, _: *mut ibv_sge, use_: Use, limit: u32, port: &mut Port) -> Emitted<E> {
+        if use_ == Use::Read && limit != READS_NOTHING {
+            port.beyond();
+        }
         Emitted { count: 0, entry: None, flags: 0, wr_id: 0 }
     }
 }
@@ -303,7 +408,7 @@ impl<const N: usize> Data<Raw> for Sge<'_, N> {
     type Sges = [ibv_sge; N];
 
     #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: &mut Port) -> Emitted<Raw> {
+    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: u32, _: &mut Port) -> Emitted<Raw> {
         for (i, piece) in self.pieces.iter().enumerate() {
             // SAFETY: there are as many elements as pieces.
             let sge = unsafe { sges.add(i) };

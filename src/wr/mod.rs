@@ -80,13 +80,29 @@ fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
 }
 
 #[inline(always)]
-fn inline<O: InlineOp, const N: usize>(op: O, bytes: &[u8; N]) -> WorkRequest<O, Inline<'_, N>> {
-    request(op, Inline(bytes), Use::Send)
+fn inline<O: InlineOp, const N: usize>(
+    op: O,
+    bytes: &[u8; N],
+    use_: Use,
+) -> WorkRequest<O, Inline<'_, N>> {
+    request(op, Inline(bytes), use_)
 }
 
 #[inline(always)]
-fn inline_slice<O: InlineOp>(op: O, bytes: &[u8]) -> WorkRequest<O, InlineSlice<'_>> {
-    request(op, InlineSlice(bytes), Use::Send)
+fn inline_slice<O: InlineOp>(op: O, bytes: &[u8], use_: Use) -> WorkRequest<O, InlineSlice<'_>> {
+    request(op, InlineSlice(bytes), use_)
+}
+
+/// How a WRITE to this uses its data.
+#[inline(always)]
+fn write_to<A: WriteAddr>(_: &A) -> Use {
+    if A::HAS_END { Use::Write } else { Use::Send }
+}
+
+/// How a READ from this uses its data.
+#[inline(always)]
+fn read_from<A: ReadAddr>(_: &A) -> Use {
+    if A::HAS_END { Use::Read } else { Use::Send }
 }
 
 impl Send {
@@ -100,13 +116,13 @@ impl Send {
     /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`; R2.9). The compiler counts them (R2.7).
     #[inline(always)]
     pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
-        inline(Send, bytes)
+        inline(Send, bytes, Use::Send)
     }
 
     /// As [`inline`](Send::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8]) -> WorkRequest<Send, InlineSlice<'_>> {
-        inline_slice(Send, bytes)
+        inline_slice(Send, bytes, Use::Send)
     }
 }
 
@@ -124,22 +140,23 @@ impl SendWithImm {
         bytes: &[u8; N],
         imm_data: u32,
     ) -> WorkRequest<SendWithImm, Inline<'_, N>> {
-        inline(SendWithImm { imm_data }, bytes)
+        inline(SendWithImm { imm_data }, bytes, Use::Send)
     }
 
     /// As [`inline`](SendWithImm::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8], imm_data: u32) -> WorkRequest<SendWithImm, InlineSlice<'_>> {
-        inline_slice(SendWithImm { imm_data }, bytes)
+        inline_slice(SendWithImm { imm_data }, bytes, Use::Send)
     }
 }
 
 impl RdmaWrite {
-    /// Writes `data` to the peer's memory at `remote`.
+    /// Writes `data` to the peer's memory at `remote`. What is longer than that is refused (R6.7).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Source>(data: D, remote: impl WriteAddr) -> WorkRequest<RdmaWrite, D> {
-        request(RdmaWrite { remote: remote.addr() }, data, Use::Send)
+        let use_ = write_to(&remote);
+        request(RdmaWrite { remote: remote.span() }, data, use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
@@ -148,7 +165,8 @@ impl RdmaWrite {
         bytes: &[u8; N],
         remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, Inline<'_, N>> {
-        inline(RdmaWrite { remote: remote.addr() }, bytes)
+        let use_ = write_to(&remote);
+        inline(RdmaWrite { remote: remote.span() }, bytes, use_)
     }
 
     /// As [`inline`](RdmaWrite::inline), for a length known at run time.
@@ -157,12 +175,13 @@ impl RdmaWrite {
         bytes: &[u8],
         remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
-        inline_slice(RdmaWrite { remote: remote.addr() }, bytes)
+        let use_ = write_to(&remote);
+        inline_slice(RdmaWrite { remote: remote.span() }, bytes, use_)
     }
 }
 
 impl RdmaWriteWithImm {
-    /// Writes `data` to the peer's memory at `remote`, and completes a receive of the peer's with
+    /// Writes `data` to the peer's memory at `remote`, if it is not longer than that (R6.7), and completes a receive of the peer's with
     /// `imm_data` (host order; the wire has network order).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
@@ -171,7 +190,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, D> {
-        request(RdmaWriteWithImm { remote: remote.addr(), imm_data }, data, Use::Send)
+        let use_ = write_to(&remote);
+        request(RdmaWriteWithImm { remote: remote.span(), imm_data }, data, use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
@@ -181,7 +201,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>> {
-        inline(RdmaWriteWithImm { remote: remote.addr(), imm_data }, bytes)
+        let use_ = write_to(&remote);
+        inline(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
     }
 
     /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
@@ -191,16 +212,21 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
-        inline_slice(RdmaWriteWithImm { remote: remote.addr(), imm_data }, bytes)
+        let use_ = write_to(&remote);
+        inline_slice(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
     }
 }
 
 impl RdmaRead {
-    /// Reads the peer's memory at `remote` into `data`, up to the length of each buffer.
+    /// Reads all of the peer's slice at `remote` into `data`, buffer after buffer: their lengths are set to what each
+    /// of them gets, whatever they were. A slice for which their capacities do not suffice is refused, as is any but
+    /// an empty one where `data` is [`Empty`]. From a [`RemoteAddr`](crate::RemoteAddr), which has no end, it reads as many bytes as
+    /// the buffers' lengths say.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Sink>(data: D, remote: impl ReadAddr) -> WorkRequest<RdmaRead, D> {
-        request(RdmaRead { remote: remote.addr() }, data, Use::Send)
+        let use_ = read_from(&remote);
+        request(RdmaRead { remote: remote.span() }, data, use_)
     }
 }
 
@@ -325,7 +351,7 @@ impl<O: Opcode, D, A: Address, F, G> WorkRequest<O, D, A, F, G> {
         D: Data<E>,
     {
         // SAFETY: the caller's contract.
-        let emitted = unsafe { self.data.emit(sges, self.use_, port) };
+        let emitted = unsafe { self.data.emit(sges, self.use_, self.op.limit(), port) };
         // SAFETY: `wr` is writable.
         unsafe { (*wr).sg_list = sges };
         // Number of elements, opcode, flags and the immediate, which is overwritten where the opcode has one: constants

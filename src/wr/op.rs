@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use crate::remote::{RemoteAddr, RemoteCell, ToRead};
+use crate::in_flight::PostErrorKind;
+use crate::remote::{READS_NOTHING, RemoteCell, RemoteSpan, ToRead};
 use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode};
 
 /// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer (R1.3).
@@ -22,6 +23,13 @@ use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode};
 pub trait Opcode: sealed::Sealed {
     #[doc(hidden)]
     const CODE: u32;
+
+    /// How many bytes it may transfer at most; a READ, how many it does. Any number, if it has no remote span.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        u32::MAX
+    }
 
     /// Writes what the opcode reads besides the gather list.
     ///
@@ -106,7 +114,7 @@ pub struct SendWithImm {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWrite {
-    pub(super) remote: RemoteAddr,
+    pub(super) remote: RemoteSpan,
 }
 
 /// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive of the peer's (R1.5).
@@ -135,7 +143,7 @@ pub struct RdmaWrite {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWriteWithImm {
-    pub(super) remote: RemoteAddr,
+    pub(super) remote: RemoteSpan,
     pub(super) imm_data: u32,
 }
 
@@ -153,7 +161,7 @@ pub struct RdmaWriteWithImm {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaRead {
-    pub(super) remote: RemoteAddr<ToRead>,
+    pub(super) remote: RemoteSpan<ToRead>,
 }
 
 /// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in the buffer.
@@ -195,6 +203,31 @@ pub struct FetchAndAdd {
     pub(super) add: u64,
 }
 
+/// The message of a work request, and how many bytes it may have, or its buffers have: if that is less. Cold: C's form
+/// says it all.
+///
+/// # Safety
+/// `wr` is emitted, and `len` bytes are in its gather list.
+#[cold]
+pub(super) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorKind> {
+    // SAFETY: the caller's contract.
+    let opcode = unsafe { (*wr).opcode };
+    let is_read = opcode == RdmaRead::CODE;
+    if !is_read && opcode != RdmaWrite::CODE && opcode != RdmaWriteWithImm::CODE {
+        return None;
+    }
+    // SAFETY: as above; these opcodes emit it (`emit_remote`).
+    let remote = unsafe { arm::<[u64; 2]>(wr).read() };
+    let limit = RemoteSpan::<ToRead>::limit_in(remote);
+    let slice = if is_read && limit == READS_NOTHING { 0 } else { limit.into() };
+    // What a READ brings fills its buffers, as far as they go.
+    match (is_read, slice < len, len < slice) {
+        (false, true, _) => Some(PostErrorKind::ExceedsSlice { asked: len, max: slice }),
+        (true, _, true) => Some(PostErrorKind::ExceedsBuffers { asked: slice, max: len }),
+        _ => None,
+    }
+}
+
 /// The arm `A` of the union behind `wr`: all arms begin where the union does.
 ///
 /// # Safety
@@ -219,12 +252,12 @@ unsafe fn emit_imm(wr: *mut ibv_send_wr, imm_data: u32) {
 /// # Safety
 /// `wr` is writable.
 #[inline(always)]
-unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteAddr<U>) {
-    // An `rdma_t` with its padding (`layout`).
+unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteSpan<U>) {
+    // An `rdma_t`, with the limit in its padding (`layout`).
     // SAFETY: the caller's contract.
     let rdma = unsafe { arm::<[u64; 2]>(wr) };
     // SAFETY: as above.
-    unsafe { rdma.write([remote.addr, remote.rkey_and_padding]) };
+    unsafe { rdma.write(remote.to_c()) };
 }
 
 /// # Safety
@@ -262,6 +295,11 @@ impl Opcode for RdmaWrite {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
 
     #[inline(always)]
+    fn limit(&self) -> u32 {
+        self.remote.limit()
+    }
+
+    #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
         // SAFETY: the caller's contract.
         unsafe { emit_remote(wr, self.remote) };
@@ -270,6 +308,11 @@ impl Opcode for RdmaWrite {
 
 impl Opcode for RdmaWriteWithImm {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        self.remote.limit()
+    }
 
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
@@ -282,6 +325,11 @@ impl Opcode for RdmaWriteWithImm {
 
 impl Opcode for RdmaRead {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_READ;
+
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        self.remote.limit()
+    }
 
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {

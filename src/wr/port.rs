@@ -5,10 +5,12 @@
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
+use super::{chain, op};
 use crate::buf::header::{Header, mark};
 use crate::entry::Entry;
 use crate::in_flight::{Books, PostErrorKind};
 use crate::qp::ah_table::AhTable;
+use crate::sys::types::ibv_send_wr;
 
 /// One list's view of its queue. It lives in registers.
 #[doc(hidden)]
@@ -30,8 +32,7 @@ const SGE: u32 = 4;
 const AH: u32 = 8;
 const POOL: u32 = 16;
 const EMPTY: u32 = 32;
-const LENGTH: u32 = 64;
-const MTU: u32 = 128;
+const BEYOND: u32 = 64;
 
 impl Port {
     /// `mark` is what headers show that need no look: that of a direction of the queue.
@@ -118,6 +119,20 @@ impl Port {
         self.faults |= AH;
     }
 
+    /// A work request with several buffers is to be looked at: it goes beyond its remote slice, or its buffers.
+    #[inline(always)]
+    pub(crate) fn look(&mut self) {
+        self.seen |= mark::NEVER;
+        self.has_seen = true;
+    }
+
+    /// A WRITE without buffers goes beyond its remote slice, or a READ without buffers brings something. By how much, cold code
+    /// reads from C's form.
+    #[inline(always)]
+    pub(crate) fn beyond(&mut self) {
+        self.faults |= BEYOND;
+    }
+
     /// As `findings`, of one work request whose data `is_one` buffer, or may be several: the state of one is read
     /// here, where it is the operand of the comparison.
     #[inline(always)]
@@ -195,36 +210,44 @@ impl Findings {
         self.faults == 0 && self.strange == 0
     }
 
-    /// Looks at the buffers of sends that were posted elsewhere last, are empty, or are large, and says
-    /// what is wrong in all. `words` are those of the entries, 0 where there is none.
+    /// Looks at sends whose buffers were posted elsewhere last, are empty, or are large, or that go beyond a
+    /// slice or their buffers, and says what is wrong in all. `wrs` are they, without elements of no bytes, and the words of
+    /// their entries, 0 where there is none.
     ///
     /// # Safety
-    /// The words are those of entries of type `E` that the caller owns; the queue's books are live.
+    /// The words are those of entries of type `E` that the caller owns; the queue's books are live; the work requests
+    /// are emitted.
     #[cold]
     pub(crate) unsafe fn settle_sends<E: Entry>(
         self,
         queue: Queue,
-        words: impl Iterator<Item = usize>,
+        wrs: impl Iterator<Item = (*mut ibv_send_wr, usize)>,
     ) -> Faults {
-        let mut faults = Faults { bits: self.faults, longest: 0, asked: 0 };
-        if self.strange != 0 {
-            // SAFETY: the caller's contract.
-            let (longest, by_mtu) = unsafe { &*queue.books }.longest_message();
-            faults.longest = longest;
-            for word in words.filter(|&word| word != 0) {
-                // 64 bits: the lengths of a list can exceed 32 (R2.8).
-                let mut asked = 0;
-                // SAFETY: the caller's contract.
+        let mut faults = Faults { bits: self.faults, kind: None };
+        if self.strange == 0 && self.faults & BEYOND == 0 {
+            return faults;
+        }
+        // SAFETY: the caller's contract.
+        let (max, by_mtu) = unsafe { &*queue.books }.longest_message();
+        for (wr, word) in wrs {
+            // SAFETY: as above.
+            let asked = unsafe { chain::bytes(wr) };
+            // SAFETY: as above.
+            if self.strange != 0 && word != 0 {
+                // SAFETY: as above.
                 unsafe { look_at::<E>(word) }.each_header(&mut |header| {
                     // SAFETY: as above.
                     faults.bits |= unsafe { queue.attach(header) };
-                    asked += header.len() as u64;
                 });
-                if asked > longest.into() && faults.asked == 0 {
-                    faults.bits |= if by_mtu { MTU } else { LENGTH };
-                    faults.asked = asked;
+                if asked > max.into() {
+                    faults.note(match by_mtu {
+                        true => PostErrorKind::ExceedsMtu { asked, max },
+                        false => PostErrorKind::ExceedsMessage { asked, max },
+                    });
                 }
             }
+            // SAFETY: as above.
+            unsafe { op::beyond(wr, asked) }.into_iter().for_each(|kind| faults.note(kind));
         }
         faults
     }
@@ -248,7 +271,7 @@ impl Findings {
                 entry.each_header(&mut |header| bits |= unsafe { queue.attach(header) });
             }
         }
-        Faults { bits, longest: 0, asked: 0 }
+        Faults { bits, kind: None }
     }
 }
 
@@ -289,21 +312,22 @@ unsafe fn look_at<E: Entry>(word: usize) -> ManuallyDrop<E> {
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
     bits: u32,
-    longest: u32,
-    /// The first message that is too long, bytes.
-    asked: u64,
+    /// The first message that is too long.
+    kind: Option<PostErrorKind>,
 }
 
 impl Faults {
     pub(crate) fn is_none(self) -> bool {
-        self.bits == 0
+        self.bits == 0 && self.kind.is_none()
+    }
+
+    fn note(&mut self, kind: PostErrorKind) {
+        self.kind = self.kind.or(Some(kind));
     }
 
     /// The first of it, `None` if all is well; the limits are those of the queue.
     pub(crate) fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
-        let (asked, max) = (self.asked, self.longest);
         Some(match self.bits {
-            0 => return None,
             f if f & PD != 0 => PostErrorKind::PdMismatch,
             f if f & INLINE != 0 => PostErrorKind::InlineTooLong { max: max_inline },
             f if f & SGE != 0 => {
@@ -311,9 +335,8 @@ impl Faults {
             }
             f if f & POOL != 0 => PostErrorKind::ForeignPool,
             f if f & EMPTY != 0 => PostErrorKind::NoBuffer,
-            f if f & LENGTH != 0 => PostErrorKind::ExceedsMessage { asked, max },
-            f if f & MTU != 0 => PostErrorKind::ExceedsMtu { asked, max },
-            _ => PostErrorKind::UnknownAddressHandle,
+            f if f & AH != 0 && self.kind.is_none() => PostErrorKind::UnknownAddressHandle,
+            _ => return self.kind,
         })
     }
 }

@@ -62,7 +62,7 @@ impl<D> Recv<D> {
         // SAFETY: the caller's contract.
         let wr: *mut ibv_recv_wr = unsafe { slot::Slot::wr(slot) };
         // SAFETY: the slot has room for `D::Sges`.
-        let emitted = unsafe { self.data.emit(sges, Use::Fill, port) };
+        let emitted = unsafe { self.data.emit(sges, Use::Fill, 0, port) };
         // SAFETY: `wr` is writable.
         unsafe { (*wr).sg_list = sges };
         // SAFETY: as above.

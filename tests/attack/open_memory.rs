@@ -32,9 +32,7 @@ fn bytes_cells_and_a_peer_at_the_same_places() {
         for i in 0..rounds {
             let at = region.remote().slice(i as u64 % 30, 13).unwrap();
             p.a.post_send(RdmaWrite::inline(&[i as u8; 13], at.write())).unwrap();
-            let mut into = poisoned(&p.pool);
-            into.set_len(13);
-            p.a.post_send(RdmaRead::new(into, at.read())).unwrap();
+            p.a.post_send(RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
             p.a.post_send(FetchAndAdd::new(
                 poisoned(&p.pool),
                 region.remote().atomic(16).unwrap(),

@@ -107,7 +107,7 @@ fn rights_of_the_region_are_the_devices_to_check() {
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let end = region.remote().slice(60, 4).unwrap();
     assert!(region.remote().slice(60, 5).is_err());
-    p.a.post_send(RdmaWrite::inline(&[1; 5], end.write())).unwrap();
+    p.a.post_send(RdmaWrite::inline(&[1; 5], end.write().start())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemAccess);
     let mut bytes = [0; 4];
     region.read_at(60, &mut bytes).unwrap();

@@ -122,8 +122,11 @@ fn a_message_beyond_what_the_port_takes() {
     let kind = PostErrorKind::ExceedsMessage { asked: max as u64 + 1, max };
     let mut buf = of_len(p.pool.take().unwrap(), max as usize + 1);
     buf = too_long(p.a.post_send(Send::new(buf)), kind, 1).remove(0);
-    buf = too_long(p.a.post_send(RdmaWrite::new(buf, remote.write())), kind, 1).remove(0);
-    buf = too_long(p.a.post_send(RdmaRead::new(buf, remote.read())), kind, 1).remove(0);
+    let (to, from) = (remote.write().start(), remote.read().start());
+    buf = too_long(p.a.post_send(RdmaWrite::new(buf, to)), kind, 1).remove(0);
+    buf = too_long(p.a.post_send(RdmaRead::new(buf, from)), kind, 1).remove(0);
+    let long = RemoteSlice::<RemoteRead>::from_parts(0, max as u64 + 1, 0).read();
+    buf = too_long(p.a.post_send(RdmaRead::new(buf, long)), kind, 1).remove(0);
     // An atomic takes 8 bytes of any buffer, and a receive all of it.
     p.a.post_send(FetchAndAdd::new(buf, remote.atomic(0).unwrap(), 1)).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();

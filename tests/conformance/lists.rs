@@ -20,8 +20,6 @@ fn one_chain_of_every_opcode() {
     let remote = region.remote();
     let cell = remote.atomic(8).unwrap();
     let take = || p.pool.take().unwrap();
-    let mut sink = take();
-    sink.set_len(16);
     post_recv!(p.b, [Recv::new(take()), Recv::new(take()), Recv::empty()]).unwrap();
     post_send!(
         p.a,
@@ -32,7 +30,7 @@ fn one_chain_of_every_opcode() {
             RdmaWriteWithImm::inline_slice(&[2; 4], remote.slice(4, 4).unwrap().write(), 3),
             FetchAndAdd::new(take(), cell, 40),
             CmpAndSwp::new(take(), cell, CompareSwap { compare: 40, swap: 42 }).fence(),
-            RdmaRead::new(sink, remote.read()).fence(),
+            RdmaRead::new(take(), remote.slice(0, 16).unwrap().read()).fence(),
         ]
     )
     .unwrap();

@@ -12,6 +12,7 @@ mod atomics;
 mod awaited;
 mod bad_wr;
 mod bookings;
+mod bounds;
 mod comes_home;
 mod connected;
 mod device_events;

@@ -56,7 +56,7 @@ fn pieces_of_an_open_region_are_sent_and_filled() {
         [
             Send::new(here.piece(10, 10).unwrap()),
             RdmaWrite::new(here.piece(10, 4).unwrap(), remote.write()),
-            RdmaRead::new(here.piece(40, 4).unwrap(), remote.read()).fence(),
+            RdmaRead::new(here.piece(40, 4).unwrap(), remote.slice(0, 4).unwrap().read()).fence(),
         ]
     )
     .unwrap();

@@ -191,7 +191,10 @@ connected!(rc, Rc, 7, |p, dice, remote, kind| {
     let cell = remote.atomic(0).unwrap();
     let (compare, swap) = (u64::from(dice.below(2)), u64::from(dice.below(99)));
     match kind {
-        4 => p.a.post_send(RdmaRead::new(buf, remote.read())),
+        4 => {
+            let from = remote.slice(0, buf.len() as u64).unwrap().read();
+            p.a.post_send(RdmaRead::new(buf, from))
+        }
         5 => p.a.post_send(FetchAndAdd::new(buf, cell, swap)),
         _ => p.a.post_send(CmpAndSwp::new(buf, cell, CompareSwap { compare, swap })),
     }

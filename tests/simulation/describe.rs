@@ -91,7 +91,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 let Some(mut buf) = self.take_buffer()? else { return Ok(None) };
                 buffers.push(*buf.context());
                 if fetches {
-                    buf.set_len(len.max(1))
+                    // Whatever it was: the READ says how much it brings.
+                    buf.set_len(usize::from(work.at));
                 } else {
                     buf.fill(&bytes);
                 }
@@ -108,26 +109,17 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                     return Ok(None);
                 };
                 buffers.extend([*a.context(), *b.context()]);
-                let cut = len / 3;
                 if fetches {
-                    a.set_len(cut.max(1));
-                    b.set_len((len - cut).max(1));
+                    a.set_len(usize::from(work.at));
+                    b.set_len(usize::from(work.at) / 2);
                 } else {
+                    let cut = len / 3;
                     a.fill(&bytes[..cut]);
                     b.fill(&bytes[cut..]);
                 }
                 Payload::Pair([a, b])
             }
         };
-        // A READ takes at least a byte for each buffer.
-        if what == What::Read {
-            len = match &payload {
-                Payload::Buf(buf) => buf.len(),
-                Payload::Pair([a, b]) => a.len() + b.len(),
-                _ => 0,
-            };
-        }
-        let at = at.min(REGION - len);
         let peer = if T::DATAGRAM {
             self.qps[usize::from(work.at) % self.qps.len()].qpn
         } else {
@@ -141,8 +133,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.next += 1;
         let operands = (number, number.wrapping_mul(3));
         let region = slot ^ 1;
-        let left = (REGION - at) as u64;
-        let remote = self.regions[region].0.remote().slice(at as u64, left).expect("inside");
+        // Just what the work request transfers.
+        let remote = self.regions[region].0.remote().slice(at as u64, len as u64).expect("inside");
         let imm = number as u32;
         let wr = Wr {
             number,

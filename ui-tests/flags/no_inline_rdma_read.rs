@@ -2,15 +2,15 @@
 // Enforced by `InlineOp`.
 use proverbs::*;
 
-fn method(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteAddr<ToRead>) {
+fn method(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteSpan<ToRead>) {
     qp.post_send(RdmaRead::inline(&bytes, at)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteAddr<ToRead>) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteSpan<ToRead>) {
     post_send!(qp, [RdmaRead::inline(&bytes, at)]).unwrap();
 }
 
-fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], at: RemoteAddr<ToRead>) {
+fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], at: RemoteSpan<ToRead>) {
     qp.post_send(RdmaRead::inline_slice(bytes, at)).unwrap();
 }
 

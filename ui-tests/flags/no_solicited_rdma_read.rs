@@ -2,11 +2,11 @@
 // Enforced by `SolicitedOp`.
 use proverbs::*;
 
-fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan<ToRead>) {
     qp.post_send(RdmaRead::new(buf, at).solicited()).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan<ToRead>) {
     post_send!(qp, [RdmaRead::new(buf, at).solicited()]).unwrap();
 }
 

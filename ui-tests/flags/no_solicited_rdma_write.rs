@@ -2,11 +2,11 @@
 // Enforced by `SolicitedOp`.
 use proverbs::*;
 
-fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) {
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan) {
     qp.post_send(RdmaWrite::new(buf, at).solicited()).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan) {
     post_send!(qp, [RdmaWrite::new(buf, at).solicited()]).unwrap();
 }
 

@@ -4,11 +4,11 @@ use proverbs::*;
 
 profile! { Quiet { initiator: NoReads, signaling: Selective } }
 
-fn unsignaled(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn unsignaled(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, at: RemoteSpan<ToRead>) {
     let _ = qp.post_send_unsignaled(RdmaRead::new(buf, at));
 }
 
-fn pushed(list: &mut SendList<'_, Rc, Quiet, 1>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn pushed(list: &mut SendList<'_, Rc, Quiet, 1>, buf: Buf, at: RemoteSpan<ToRead>) {
     list.push(RdmaRead::new(buf, at)).unwrap();
 }
 

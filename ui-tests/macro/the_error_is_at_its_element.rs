@@ -2,7 +2,7 @@
 // Enforced by `PostOn<T>`.
 use proverbs::*;
 
-fn list(qp: &mut QueuePair<Uc, Rts>, [a, b, c]: [Buf; 3], at: RemoteAddr, from: RemoteAddr<ToRead>) {
+fn list(qp: &mut QueuePair<Uc, Rts>, [a, b, c]: [Buf; 3], at: RemoteSpan, from: RemoteSpan<ToRead>) {
     post_send!(qp, [Send::new(a), RdmaRead::new(b, from), RdmaWrite::new(c, at)]).unwrap();
 }
 

@@ -2,7 +2,7 @@
 // Enforced by `Source`.
 use proverbs::*;
 
-fn constructors(bytes: &[u8], at: RemoteAddr) {
+fn constructors(bytes: &[u8], at: RemoteSpan) {
     let _ = SendWithImm::new(bytes, 1);
     let _ = RdmaWrite::new(bytes, at);
     let _ = RdmaWriteWithImm::new(bytes, at, 1);

@@ -2,11 +2,11 @@
 // Enforced by `PostOn<T>`.
 use proverbs::*;
 
-fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteAddr, to: Destination) {
+fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteSpan, to: Destination) {
     qp.post_send(RdmaWrite::new(buf, at).to(to)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteAddr, to: Destination) {
+fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteSpan, to: Destination) {
     post_send!(qp, [RdmaWrite::new(buf, at).to(to)]).unwrap();
 }
 

@@ -4,11 +4,11 @@ use proverbs::*;
 
 profile! { Mixed { entry: AnyBuf } }
 
-fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf, at: RemoteAddr<ToRead>) {
+fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf, at: RemoteSpan<ToRead>) {
     qp.post_send(RdmaRead::new(buf, at)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf, at: RemoteAddr<ToRead>) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf, at: RemoteSpan<ToRead>) {
     post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
 }
 

@@ -19,12 +19,13 @@ pub struct TwinBuf {
     state: u32,
 }
 
-/// Address and rkey.
+/// Address, rkey and length.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct TwinRemote {
     pub addr: u64,
     pub rkey: u32,
+    pub len: u32,
 }
 
 /// The state of a buffer that is with no queue: no mark has this bit.

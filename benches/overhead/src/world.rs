@@ -34,8 +34,8 @@ profile! { pub ChosenGather { entry: BufList, max_send_sge: 4, signaling: Select
 pub struct World<P: Profile, T: Transport = Rc, X = ()> {
     pub qp: QueuePair<T, Rts, P>,
     pub cq: CompletionQueue<P::Entry>,
-    pub at: RemoteAddr<ToWrite>,
-    pub from: RemoteAddr<ToRead>,
+    pub at: RemoteSpan<ToWrite>,
+    pub from: RemoteSpan<ToRead>,
     pub cell: RemoteCell,
     pub imm_data: u32,
     pub operands: CompareSwap,
@@ -92,7 +92,7 @@ impl Ground {
         let remote = self.region.remote();
         let world = World {
             at: remote.write(),
-            from: remote.read(),
+            from: remote.slice(0, SIZE as u64).expect("a slice").read(),
             cell: remote.atomic(0).expect("a cell"),
             imm_data: IMM,
             operands: CompareSwap { compare: COMPARE, swap: SWAP },
@@ -110,8 +110,8 @@ impl Ground {
         twin.qp = bench::qp(&world.qp).cast();
         twin.cq = bench::cq(&world.cq).cast();
         let (addr, rkey) = bench::remote(world.at);
-        let remote = TwinRemote { addr, rkey };
-        (twin.to, twin.from, twin.cell) = (remote, remote, remote);
+        let remote = |len| TwinRemote { addr, rkey, len: len as u32 };
+        (twin.to, twin.from, twin.cell) = (remote(MOST * SIZE), remote(SIZE), remote(8));
         // SAFETY: the queue pair is in the world, which is kept as long as the process runs.
         unsafe { stub.install(bench::qp(&world.qp)) };
         // Device, protection domain and pool stay.

@@ -9,7 +9,7 @@ use crate::entry::Owned;
 use crate::in_flight::PostError;
 use crate::profile::{Profile, SignalAll};
 use crate::qp::AhIndex;
-use crate::remote::{RemoteAddr, ToRead};
+use crate::remote::{RemoteSpan, ToRead};
 use crate::rules::{HasRecvQueue, IssuedBy};
 use crate::wr::{Data, Destination, Fits, RdmaRead, RdmaWrite, Recv, Send};
 
@@ -99,7 +99,7 @@ where
         &mut self,
         context: C,
         mut buf: Buf<C>,
-        remote: RemoteAddr<ToRead>,
+        remote: RemoteSpan<ToRead>,
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -118,7 +118,7 @@ where
         &mut self,
         context: C,
         bufs: impl Into<BufList<C>>,
-        remote: RemoteAddr<ToRead>,
+        remote: RemoteSpan<ToRead>,
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -132,7 +132,7 @@ where
     ///
     /// # Errors
     /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
-    pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteAddr) -> Posted<P>
+    pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteSpan) -> Posted<P>
     where
         S: EpSends<Tcp>,
         Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
@@ -149,7 +149,7 @@ where
         &mut self,
         context: C,
         bufs: impl Into<BufList<C>>,
-        remote: RemoteAddr,
+        remote: RemoteSpan,
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,

@@ -104,9 +104,8 @@ fn one_sided(
     number: u32,
 ) -> Result<()> {
     let content = CONTENT.of(number);
-    let (mut out, mut back, old) = (station.buf()?, station.buf()?, station.buf()?);
+    let (mut out, back, old) = (station.buf()?, station.buf()?, station.buf()?);
     out.fill(&content);
-    back.set_len(content.len());
     let there = region.slice(DATA, content.len() as u64)?;
     post_send!(
         qp,

@@ -3,10 +3,10 @@ use proverbs::*;
 
 profile! { Few { signaling: Selective } }
 
-fn unsignaled(qp: &mut QueuePair<Rc, Rts, Few>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn unsignaled(qp: &mut QueuePair<Rc, Rts, Few>, buf: Buf, at: RemoteSpan<ToRead>) {
     let _ = qp.post_send_unsignaled(RdmaRead::new(buf, at));
 }
 
-fn pushed(list: &mut SendList<'_, Rc, Few, 1>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn pushed(list: &mut SendList<'_, Rc, Few, 1>, buf: Buf, at: RemoteSpan<ToRead>) {
     list.push(RdmaRead::new(buf, at)).unwrap();
 }

@@ -1,7 +1,7 @@
 // R2.10, ibv_post_send(3): the legal twin of ui-tests/memory/no_unregistered_memory_with_any_opcode.rs.
 use proverbs::*;
 
-fn constructors(bytes: &[u8], at: RemoteAddr) {
+fn constructors(bytes: &[u8], at: RemoteSpan) {
     let _ = SendWithImm::inline_slice(bytes, 1);
     let _ = RdmaWrite::inline_slice(bytes, at);
     let _ = RdmaWriteWithImm::inline_slice(bytes, at, 1);

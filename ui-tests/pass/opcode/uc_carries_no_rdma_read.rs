@@ -1,10 +1,10 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_rdma_read.rs.
 use proverbs::*;
 
-fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan<ToRead>) {
     qp.post_send(RdmaRead::new(buf, at)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteAddr<ToRead>) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan<ToRead>) {
     post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
 }

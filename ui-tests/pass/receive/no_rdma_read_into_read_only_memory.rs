@@ -3,10 +3,10 @@ use proverbs::*;
 
 profile! { Mixed { entry: AnyBuf } }
 
-fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteAddr<ToRead>) {
+fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteSpan<ToRead>) {
     qp.post_send(RdmaRead::new(buf, at)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteAddr<ToRead>) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteSpan<ToRead>) {
     post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
 }

@@ -84,7 +84,7 @@ fn chain(root: &Path) -> Result<String> {
     let elements: String =
         (0..64).map(|i| format!("        RdmaWrite::inline(&[{i}; 8], at),\n")).collect();
     let program = format!(
-        "use proverbs::*;\n\nfn list(qp: &mut QueuePair<Rc, Rts>, at: RemoteAddr) {{\n    \
+        "use proverbs::*;\n\nfn list(qp: &mut QueuePair<Rc, Rts>, at: RemoteSpan) {{\n    \
          post_send!(qp, [\n{elements}    ]).unwrap();\n}}\n\nfn main() {{}}\n"
     );
     let file = dir.join("chain.rs");

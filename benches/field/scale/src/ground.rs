@@ -41,6 +41,6 @@ impl Ground {
     }
 }
 
-pub fn remote() -> RemoteAddr<ToWrite> {
+pub fn remote() -> RemoteSpan<ToWrite> {
     RemoteSlice::<RemoteWrite>::from_parts(REMOTE_ADDR, LEN as u64, REMOTE_KEY).write()
 }

@@ -24,7 +24,7 @@ trait Books: Sized + Profile<Receive = OwnRq, Initiator = Reads, Entry = Buf> {
     const NAME: &'static str;
     const SIGNAL_ALL: bool;
 
-    fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteAddr<ToWrite>) -> bool;
+    fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteSpan<ToWrite>) -> bool;
 
     fn complete(qp: &mut QueuePair<Rc, Rts, Self>, completion: Completion<Buf>) -> Option<Buf>;
 }
@@ -34,7 +34,7 @@ impl Books for DefaultProfile {
     const SIGNAL_ALL: bool = true;
 
     #[inline(always)]
-    fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteAddr<ToWrite>) -> bool {
+    fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteSpan<ToWrite>) -> bool {
         qp.post_send(RdmaWrite::new(buf, at)).is_ok()
     }
 
@@ -49,7 +49,7 @@ impl Books for Chosen {
     const SIGNAL_ALL: bool = false;
 
     #[inline(always)]
-    fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteAddr<ToWrite>) -> bool {
+    fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteSpan<ToWrite>) -> bool {
         qp.post_send(RdmaWrite::new(buf, at)).is_ok()
     }
 
@@ -73,7 +73,7 @@ struct World<P: Books> {
     cq: CompletionQueue,
     /// One for each queue pair.
     bufs: Vec<Option<Buf>>,
-    at: RemoteAddr<ToWrite>,
+    at: RemoteSpan<ToWrite>,
     /// The queue pair whose turn it is, and the buffer.
     turn: usize,
     buf: usize,

@@ -43,7 +43,7 @@ impl Ground {
     }
 }
 
-fn remote() -> RemoteAddr<ToWrite> {
+fn remote() -> RemoteSpan<ToWrite> {
     RemoteSlice::<RemoteWrite>::from_parts(REMOTE_ADDR, LEN as u64, REMOTE_KEY).write()
 }
 

@@ -12,7 +12,7 @@ use crate::Ground;
 pub struct Form {
     qp: QueuePair<Rc, Rts>,
     cq: CompletionQueue,
-    at: RemoteAddr<ToWrite>,
+    at: RemoteSpan<ToWrite>,
     bufs: [Option<Buf>; 16],
 }
 

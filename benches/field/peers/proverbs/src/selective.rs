@@ -12,7 +12,7 @@ profile! { Chosen { signaling: Selective } }
 pub struct Form {
     qp: QueuePair<Rc, Rts, Chosen>,
     cq: CompletionQueue,
-    at: RemoteAddr<ToWrite>,
+    at: RemoteSpan<ToWrite>,
     bufs: [Option<Buf>; 16],
 }
 

@@ -12,7 +12,7 @@ profile! { Caller { entry: Raw } }
 pub struct Form {
     qp: QueuePair<Rc, Rts, Caller>,
     cq: CompletionQueue<Raw>,
-    at: RemoteAddr<ToWrite>,
+    at: RemoteSpan<ToWrite>,
     piece: Piece<'static>,
 }
 
