@@ -21,7 +21,7 @@ use crate::buf::Lent;
 /// # region.write_at(0, b"at the peer")?;
 /// let piece: OpenBuf = mine.piece(8, 11)?;
 /// assert_eq!((piece.len(), piece.is_empty()), (11, false));
-/// a.post_send(RdmaRead::new(piece, theirs.read()))?;
+/// a.post_send(RdmaRead::new(piece, theirs.slice(0, 11)?.read()))?;
 /// proverbs::guide::poll(&mut cq, 1)?;
 /// let mut read = [0; 11];
 /// mine.read_at(8, &mut read)?;

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
 use static_assertions::const_assert;
 
@@ -188,6 +188,18 @@ impl Header {
     #[inline(always)]
     pub(crate) fn forget_queue(&self) {
         self.state.store(mark::NOBODY, Ordering::Release);
+    }
+
+    /// As `forget_queue`, where that is seldom: the way past here stays as it is, with the state as the operand of one
+    /// comparison (2 instructions a work request).
+    #[inline(always)]
+    pub(crate) fn forget_queue_seldom(&self) {
+        #[cold]
+        fn seldom() {}
+        seldom();
+        self.forget_queue();
+        // So that the compiler does not take this value for one that the comparison may have in a register.
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// The next entry of a list of refused ones, as a word.

@@ -172,7 +172,7 @@ unsafe fn emit_one(
 ) {
     let element = match use_ {
         Use::Write if header.len() > limit => {
-            header.forget_queue();
+            header.forget_queue_seldom();
             header.to_send()
         }
         Use::Send | Use::Write => header.to_send(),
@@ -189,7 +189,7 @@ unsafe fn emit_one(
         let mut here = limit;
         // One comparison for what does not fit, and for a READ of nothing, which is left out.
         if limit > header.capacity {
-            header.forget_queue();
+            header.forget_queue_seldom();
             here = if limit == READS_NOTHING { 0 } else { header.capacity };
         }
         // SAFETY: as above.
