@@ -53,11 +53,14 @@ fn a_write_of_a_buffer() {
     let mut buf = filled(&p.pool, &numbered(1, 16));
     // In turns: a buffer that was here last is not looked at.
     for _ in 0..2 {
+        p.a.post_send(RdmaWrite::new(of_len(buf, 1), to)).unwrap();
+        buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
         buf = beyond(p.a.post_send(RdmaWrite::new(of_len(buf, 9), to)), 0).remove(0);
         assert_eq!((buf.len(), p.a.sends_outstanding()), (9, 0));
         p.a.post_send(RdmaWrite::new(of_len(buf, 8), to)).unwrap();
         buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
-        buf = beyond(p.a.post_send(RdmaWriteWithImm::new(of_len(buf, 9), to, 1)), 0).remove(0);
+        let refused = p.a.post_send(RdmaWriteWithImm::new(of_len(buf, 9), to, 1));
+        buf = beyond(refused, 0).remove(0);
     }
     there.has(&numbered(1, 8));
     // A shorter slice of the same address, and none at all.
@@ -97,13 +100,37 @@ fn a_write_of_inline_bytes() {
 profile! { Lists { max_send_sge: 4, entry: AnyBuf } }
 profile! { Ring { signaling: Selective, max_send_sge: 4, entry: AnyBuf } }
 
+/// Entries of `n` work requests that completed, with each kind of books.
+fn each(p: &mut Pair<Rc, Lists>, n: usize) -> Vec<AnyBuf> {
+    poll(&p.dev, &mut p.ca, n).into_iter().filter_map(|done| done.sent().entry).collect()
+}
+
+fn ringed(p: &mut Pair<Rc, Ring>, n: usize) -> Vec<AnyBuf> {
+    let all = complete(&p.dev, &mut p.ca, &mut p.a, n);
+    all.into_iter().flat_map(|(_, released)| released).collect()
+}
+
+/// Buffers of `byte` that were posted here last, so that nothing but their length is looked at any more.
+macro_rules! known {
+    ($p:ident, $byte:expr, $n:expr, $home:expr) => {{
+        let somewhere = $p.pd.register::<RemoteWrite>(1).unwrap();
+        let mut bufs = Vec::new();
+        for _ in 0..$n {
+            let buf = of_len(filled(&$p.pool, &[$byte; 16]), 1);
+            $p.a.post_send(RdmaWrite::new(buf, somewhere.remote().write())).unwrap();
+            bufs.extend($home(&mut $p, 1).remove(0).into_buf());
+        }
+        move |len| of_len(bufs.pop().unwrap(), len)
+    }};
+}
+
 #[test]
 fn a_write_that_gathers() {
     let mut p = Pair::<Rc, Lists>::new();
     let there = There::new(&p.pd);
     let to = there.slice.write();
-    let part = |len| of_len(filled(&p.pool, &[1; 16]), len);
     for _ in 0..2 {
+        let mut part = known!(p, 1, 10, each);
         assert_eq!(beyond(p.a.post_send(RdmaWrite::new([part(4), part(5)], to)), 0).len(), 1);
         let several = ArrayVec::<Buf, 4>::from_iter([part(1), part(1), part(7)]);
         assert_eq!(beyond(p.a.post_send(RdmaWrite::new(several, to)), 0).len(), 1);
@@ -123,17 +150,16 @@ fn a_write_that_gathers() {
 
 /// Every way to post several, on one kind of books: nothing of a list is posted behind one that goes beyond.
 macro_rules! in_lists {
-    ($name:ident, $profile:ty, $home:expr) => {
+    ($name:ident, $profile:ty, $home:expr, $completions:literal) => {
         #[test]
         fn $name() {
             let mut p = Pair::<Rc, $profile>::new();
             let there = There::new(&p.pd);
             let to = there.slice.write();
             let home = p.pool.count();
-            let pool = p.pool.clone();
-            let part = |len| of_len(filled(&pool, &[3; 16]), len);
             let mut slots = SendSlots::<8, 4>::new();
             for round in 0..2 {
+                let mut part = known!(p, 3, 17, $home);
                 let refused = post_send!(
                     p.a,
                     [
@@ -164,8 +190,7 @@ macro_rules! in_lists {
                 assert_eq!(beyond(list.extend(&mut unknown), 5).len(), 1);
                 list.post().unwrap();
                 assert_eq!(p.a.sends_outstanding(), 5, "round {round}");
-                let come_home: fn(&mut Pair<Rc, $profile>) = $home;
-                come_home(&mut p);
+                assert_eq!($home(&mut p, $completions).len(), 5);
             }
             there.has(&[3; 8]);
             assert_eq!(p.pool.available(), home);
@@ -173,18 +198,16 @@ macro_rules! in_lists {
     };
 }
 
-in_lists!(writes_in_lists, Lists, |p| drop(poll(&p.dev, &mut p.ca, 5)));
-in_lists!(writes_in_lists_of_a_ring, Ring, |p| {
-    assert_eq!(complete(&p.dev, &mut p.ca, &mut p.a, 1)[0].1.len(), 5);
-});
+in_lists!(writes_in_lists, Lists, each, 5);
+in_lists!(writes_in_lists_of_a_ring, Ring, ringed, 1);
 
 #[test]
 fn unsignaled_writes() {
     let mut p = Pair::<Rc, Ring>::new();
     let there = There::new(&p.pd);
     let to = there.slice.write();
-    let part = |len| of_len(filled(&p.pool, &[3; 16]), len);
     for _ in 0..2 {
+        let mut part = known!(p, 3, 3, ringed);
         let refused = p.a.post_send_unsignaled(RdmaWrite::new(part(9), to)).map(drop::<Unsettled>);
         assert_eq!(beyond(refused, 0).len(), 1);
         drop(p.a.post_send_unsignaled(RdmaWrite::new(part(8), to)).unwrap());
