@@ -57,7 +57,8 @@ pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 
 impl<P: Profile, M: Mode> Connection<P, M> {
     /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do so
-    /// (R16.20). The queue pair goes to the error state, where what is posted is flushed.
+    /// (R16.20), and it works when the device was removed, too. The queue pair goes to the error state, where what is
+    /// posted is flushed.
     ///
     /// # Errors
     /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.

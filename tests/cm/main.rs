@@ -12,5 +12,6 @@ mod death;
 mod endpoint;
 mod failure;
 mod leaks;
+mod removal;
 mod support;
 mod waits;

@@ -1,12 +1,13 @@
 //! What the tests share: the device's address, ends of connections, polling with an end.
 
 use std::net::{Ipv6Addr, SocketAddr};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
 use proverbs::{
     Buf, CompletionQueue, Context, DefaultProfile, Depth, Drained, Init, Max, Outcome, OwnRq, Pool,
-    Profile, QueuePair, Rc, Received, Recv,
+    Profile, QueuePair, Rc, Received, Recv, Send, post_send,
 };
 
 /// Long enough for any step on an emulated machine.
@@ -82,7 +83,7 @@ impl End {
                 }
             }
             assert!(start.elapsed() < LONG, "nothing completed");
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -115,4 +116,23 @@ impl End {
         assert_eq!(qp.destroy().unwrap().len(), 0);
         assert_eq!(self.pool.available(), BUFS, "every buffer is at home");
     }
+}
+
+/// A connection, and the thread of its passive side, which does `then` once it is connected.
+pub fn connected(
+    then: impl FnOnce(Connection, End) + std::marker::Send + 'static,
+) -> (Connection, End, thread::JoinHandle<()>) {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request_timeout(LONG).unwrap();
+        let (qp, end) = end(&request.id, 2);
+        let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
+        then(connection, end);
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, mut active) = end(&id, 2);
+    let connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    assert_eq!(active.receive().data(), b"connected");
+    (connection, active, server)
 }

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
-use proverbs::{ErrorKind, Send, VerbsError, post_send};
+use proverbs::{ErrorKind, VerbsError};
 
-use crate::support::{End, LONG, address, end, listener, routed};
+use crate::support::{LONG, address, connected, end, listener, routed};
 
 /// What `wait` gives. One that never ends is a failure, and not a test that hangs.
 fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
@@ -19,25 +19,6 @@ fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable +
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
         Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),
     }
-}
-
-/// A connection, and the thread of its passive side, which does `then` once it is connected.
-fn connected(
-    then: impl FnOnce(Connection, End) + Sendable + 'static,
-) -> (Connection, End, thread::JoinHandle<()>) {
-    let (listening, at) = listener::<Tcp>();
-    let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(LONG).unwrap();
-        let (qp, end) = end(&request.id, 2);
-        let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
-        post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
-        then(connection, end);
-    });
-    let id = routed::<Tcp>(at);
-    let (qp, mut active) = end(&id, 2);
-    let connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
-    assert_eq!(active.receive().data(), b"connected");
-    (connection, active, server)
 }
 
 fn is_time_out(result: Result<(), VerbsError>) -> bool {

@@ -244,7 +244,9 @@ fn what_the_device_has_at_most() {
     let make = |send, recv| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send, recv });
     too_many(make(max + 1, 1).unwrap_err(), "max_send_wr", max);
     too_many(make(1, max + 1).unwrap_err(), "max_recv_wr", max);
-    let qp = make(1, max).unwrap();
-    assert_eq!(qp.depth().recv, max);
-    drop(qp);
+    // Soft-RoCE has deeper receive queues than completion queues.
+    if max < cqe {
+        let qp = make(1, max).unwrap();
+        assert_eq!(qp.depth().recv, max);
+    }
 }

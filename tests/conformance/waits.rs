@@ -138,11 +138,15 @@ fn a_wait_waits_and_does_not_spin() {
     let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
     let time = Duration::from_millis(150);
     let takes_its_time = |what: &str, wait: &mut dyn FnMut()| {
-        let (began, ran) = (Instant::now(), ticks());
-        wait();
-        let ran = ticks() - ran;
-        assert!(began.elapsed() >= time, "{what} returned after {:?}", began.elapsed());
-        assert!(ran < 8, "{what} ran for {ran}0 ms of {:?}", began.elapsed());
+        // An emulated machine that was stopped for a while gives its ticks to whoever runs then: once, not each time.
+        let asleep = (0..5).any(|_| {
+            let (began, ran) = (Instant::now(), ticks());
+            wait();
+            let ran = ticks() - ran;
+            assert!(began.elapsed() >= time, "{what} returned after {:?}", began.elapsed());
+            ran < 8
+        });
+        assert!(asleep, "{what} runs while it waits");
     };
     takes_its_time("wait_timeout", &mut || {
         assert!(channel.wait_timeout(&mut cq, time).unwrap().is_empty());

@@ -1,6 +1,6 @@
-// R13.1, R16.12: descriptors are watched, and not read, written or changed by safe code: whoever reads one takes an event
+// R13.1, ibv_get_cq_event(3): safe code watches descriptors, and reads, writes or changes none.
+// Enforced by lending them as numbers (`AsRawFd`, no `AsFd`): who reads one takes an event
 // that nobody acknowledges.
-// Enforced by lending them as numbers alone (`AsRawFd`).
 use std::os::fd::AsFd;
 
 use proverbs::*;

@@ -131,7 +131,11 @@ impl Id {
     /// The id has a device.
     pub(crate) unsafe fn disconnect(&mut self) -> Result<(), c_int> {
         // SAFETY: a live id, and the caller's contract.
-        self.call(|id| unsafe { raw::rdma_disconnect(id) })
+        match self.call(|id| unsafe { raw::rdma_disconnect(id) }) {
+            // The device was removed, and the connection with it: there is nothing left to end.
+            Err(libc::ENXIO) => Ok(()),
+            result => result,
+        }
     }
 
     /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.

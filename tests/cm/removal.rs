@@ -1,0 +1,71 @@
+//! A device that is taken away while calls wait on it: each is told, and told again.
+//!
+//! It ends what else uses the device, so it runs where `PROVERBS_MAY_REMOVE` names a Soft-RoCE device that may go, by
+//! itself: `cargo xtask test guest` does so last.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proverbs::ErrorKind;
+use proverbs::cm::*;
+
+use crate::support::{LONG, connected, end, listener, routed};
+
+fn is_removal(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", .. })
+}
+
+#[test]
+#[ignore = "needs an RDMA device, and takes it away"]
+fn who_waits_on_a_device_that_goes_is_told() {
+    let Ok(name) = std::env::var("PROVERBS_MAY_REMOVE") else {
+        return eprintln!("not run: PROVERBS_MAY_REMOVE names no device");
+    };
+    let (listening, at) = listener::<Tcp>();
+    let channel = EventChannel::new().unwrap();
+    let routed_id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
+    let (mut connection, mut active, server) = connected(|mut connection, mut end| {
+        end_of_a_removed(&mut connection.id);
+        end.drain(connection.qp.to_error().unwrap());
+    });
+    // Nobody answers it.
+    let (mute, at) = listener::<Tcp>();
+    let id = routed::<Tcp>(at);
+    let (qp, mut unanswered) = end(&id, 1);
+    let attempt = thread::spawn(move || {
+        let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+        assert!(is_removal(refused.error.kind()), "{refused}");
+        let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+        unanswered.drain(qp);
+    });
+    let request = mute.get_request_timeout(LONG).unwrap();
+    // It returns when nobody uses the device any more.
+    let remover = thread::spawn(move || {
+        Command::new("rdma").args(["link", "delete", &name]).status().unwrap()
+    });
+    for _ in 0..2 {
+        let began = Instant::now();
+        let error = listening.get_request_timeout(LONG).unwrap_err();
+        assert!(is_removal(error.kind()), "{error}");
+        assert!(began.elapsed() < LONG / 2);
+    }
+    let event = channel.wait_timeout(LONG).unwrap().expect("an event");
+    assert_eq!((event.kind(), event.id()), (EventKind::DeviceRemoval, routed_id.key()));
+    assert!(channel.wait_timeout(Duration::from_millis(10)).unwrap().is_none());
+    end_of_a_removed(&mut connection.id);
+    // The documented end works all the same.
+    active.drain(connection.disconnect().unwrap().qp);
+    attempt.join().unwrap();
+    server.join().unwrap();
+    drop((listening, routed_id, mute, request, remover));
+}
+
+fn end_of_a_removed(id: &mut CmId<Tcp, Established>) {
+    for _ in 0..2 {
+        let began = Instant::now();
+        let error = id.wait_disconnected(LONG).unwrap_err();
+        assert!(is_removal(error.kind()), "{error}");
+        assert!(began.elapsed() < LONG / 2);
+    }
+}
