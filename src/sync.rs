@@ -1,7 +1,9 @@
-//! The atomics of the protocols between threads, in one place, so that a model of them can have others: each
-//! protocol is a file of its own that takes its atomics from here, and with `--cfg loom` they are loom's.
+//! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or part of one, that takes them
+//! from here: the crate `models` takes in the same file, and has a `crate::sync` with loom's, which runs it in every order that there is
+//! (`cargo xtask loom`).
+//!
+//! loom takes SeqCst accesses for AcqRel, so no protocol relies on more: what must be in one order with something else is one
+//! read-modify-write, and what is changed by one is changed by nothing else.
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-#[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -5,12 +5,13 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use super::stand_in::STAND_INS;
 use super::switch::{Reason, Switch};
 use crate::error::{Error, ErrorKind};
 use crate::in_flight::{Books, Quiet};
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::types::{ibv_cq, ibv_wc};
 
 /// How many completions a poll asks for at most.

@@ -1,0 +1,144 @@
+//! What a completion queue shares with the queues that complete into it: their ends meet polls, and its own end, on other threads.
+//! The inbox, the switch and the count of parts are the crate's; the queue and the poll around them are played.
+
+#[path = "../support/sync.rs"]
+mod sync;
+
+mod cq;
+mod error;
+mod in_flight;
+mod sys;
+
+use std::sync::{Arc, Weak};
+
+use cq::inbox::{AtEnd, Inbox, Share};
+use cq::poll;
+use in_flight::{Books, Quiet};
+use loom::thread;
+
+const CAPACITY: u32 = 4;
+
+/// Something is outstanding, as it is of a queue pair that was not drained.
+const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
+
+fn inbox() -> Arc<Inbox> {
+    Arc::new(Inbox::new(poll::device(), CAPACITY))
+}
+
+/// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has to send home what is stranded of.
+fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
+    let mut quiet = Quiet::default();
+    inbox.end(books, LEFT, &mut quiet);
+    quiet.end_one(books.clone());
+    quiet.0.len()
+}
+
+/// Two queue pairs go on one thread while another polls: their bookings end, and what they left is sent home once each, by polls
+/// alone, however early those began. (That they may go on two threads is the switch's to bear.)
+#[test]
+fn queue_pairs_go_while_the_completion_queue_is_polled() {
+    loom::model(|| {
+        let (inbox, books) = (inbox(), [1, 2].map(Books::new));
+        for books in &books {
+            inbox.attach(books, 1, Share::Sends).unwrap();
+        }
+        let ends = {
+            let inbox = inbox.clone();
+            thread::spawn(move || books.iter().map(|books| end(&inbox, books)).sum::<usize>())
+        };
+        let mut home = poll::look(&inbox);
+        home += ends.join().unwrap() + poll::poll(&inbox);
+        assert_eq!((home, inbox.unbooked()), (2, CAPACITY));
+        assert!(poll::asks_the_device(&inbox), "nothing is left to do");
+    });
+}
+
+/// A shared receive queue goes while one of its two completion queues does. It knows them as long as they are there.
+#[test]
+fn a_shared_receive_queue_and_its_completion_queues() {
+    loom::model(|| {
+        let (one, two, books) = (inbox(), inbox(), Books::new(1));
+        for inbox in [&one, &two] {
+            inbox.attach(&books, 2, Share::Shared).unwrap();
+        }
+        let known = [&one, &two].map(Arc::downgrade);
+        let goes = thread::spawn(move || poll::close(one));
+        let queue = thread::spawn(move || {
+            let mut quiet = Quiet::default();
+            for inbox in known.iter().filter_map(Weak::upgrade) {
+                inbox.end(&books, AtEnd::UNKNOWN, &mut quiet);
+            }
+            quiet.end_one(books.clone());
+            quiet.0.len()
+        });
+        let mut home = poll::look(&two);
+        home += goes.join().unwrap() + queue.join().unwrap();
+        home += poll::poll(&two);
+        assert_eq!((home, two.unbooked()), (1, CAPACITY));
+    });
+}
+
+/// A queue pair with two completion queues, each polled on a thread of its own.
+#[test]
+fn a_queue_pair_and_two_completion_queues() {
+    loom::model(|| {
+        let (sends, receives, books) = (inbox(), inbox(), Books::new(1));
+        sends.attach(&books, 1, Share::Sends).unwrap();
+        receives.attach(&books, 1, Share::Receives).unwrap();
+        let queue = {
+            let (sends, receives) = (sends.clone(), receives.clone());
+            thread::spawn(move || {
+                let mut quiet = Quiet::default();
+                sends.end(&books, LEFT, &mut quiet);
+                receives.end(&books, LEFT, &mut quiet);
+                quiet.end_one(books.clone());
+                quiet.0.len()
+            })
+        };
+        let other = {
+            let receives = receives.clone();
+            thread::spawn(move || poll::look(&receives))
+        };
+        let mut home = poll::look(&sends);
+        home += queue.join().unwrap() + other.join().unwrap();
+        home += poll::poll(&sends) + poll::poll(&receives);
+        assert_eq!(home, 1);
+    });
+}
+
+/// A RESET: the booking stays with the queue pair, whatever is polled meanwhile.
+#[test]
+fn a_reset_keeps_its_booking() {
+    reset(|inbox, old, new| {
+        inbox.renew(old, new);
+        end(inbox, old)
+    });
+}
+
+/// The other way round a poll takes the booking for that of a queue that is gone, as it once was.
+#[test]
+#[should_panic(expected = "the booking stays")]
+fn a_reset_that_ends_its_old_life_first() {
+    reset(|inbox, old, new| {
+        let home = end(inbox, old);
+        inbox.renew(old, new);
+        home
+    });
+}
+
+fn reset(renew: fn(&Inbox, &Arc<Books>, &Arc<Books>) -> usize) {
+    loom::model(move || {
+        let (inbox, old, new) = (inbox(), Books::new(1), Books::new(2));
+        inbox.attach(&old, 3, Share::Sends).unwrap();
+        let queue = {
+            let (inbox, new) = (inbox.clone(), new.clone());
+            thread::spawn(move || renew(&inbox, &old, &new))
+        };
+        let mut home = poll::look(&inbox);
+        home += queue.join().unwrap();
+        home += poll::poll(&inbox);
+        assert_eq!((home, inbox.unbooked()), (1, CAPACITY - 3), "the booking stays");
+        home = end(&inbox, &new) + poll::poll(&inbox);
+        assert_eq!((home, inbox.unbooked()), (1, CAPACITY));
+    });
+}

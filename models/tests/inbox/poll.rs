@@ -1,0 +1,52 @@
+//! A poll of an empty queue, as `src/cq/settle.rs` has it.
+
+use std::sync::Arc;
+
+use super::inbox::Inbox;
+use super::switch::Reason;
+use crate::in_flight::Quiet;
+use crate::sys::types::ibv_cq;
+
+static DEVICE: ibv_cq = 0;
+
+/// The queue of the device.
+pub fn device() -> *mut ibv_cq {
+    (&raw const DEVICE).cast_mut()
+}
+
+/// Gives how many queues it has to send home what is stranded of.
+pub fn poll(inbox: &Inbox) -> usize {
+    if inbox.switch.is_on() { look(inbox) } else { 0 }
+}
+
+/// A poll that looks in any case, for where other threads are at work: loom knows of each atomic who touched it last. Did the poll begin
+/// with a load, another thread's load would take its place, and loom would not try that one's change before the poll.
+pub fn look(inbox: &Inbox) -> usize {
+    let mut quiet = Quiet::default();
+    // SAFETY: one thread polls.
+    let poller = unsafe { inbox.poller() };
+    poller.watches = inbox.settle(poller, &mut quiet);
+    inbox.note_ended(poller.passed);
+    // The device has nothing.
+    poller.seen_empty_at = Some(poller.passed);
+    poller.watches = inbox.settle(poller, &mut quiet);
+    poller.seen_empty_at = None;
+    if poller.watches {
+        inbox.switch.give(Reason::Held);
+    } else {
+        inbox.switch.take(Reason::Held);
+    }
+    quiet.0.len()
+}
+
+/// The completion queue goes: as `CqShared` does when it is dropped.
+pub fn close(inbox: Arc<Inbox>) -> usize {
+    let mut quiet = Quiet::default();
+    inbox.close_for_all(&mut quiet);
+    quiet.0.len()
+}
+
+/// Whether a poll asks the device.
+pub fn asks_the_device(inbox: &Inbox) -> bool {
+    !inbox.switch.is_on()
+}

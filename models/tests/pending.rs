@@ -1,0 +1,85 @@
+//! The last of those who have a part in a queue's end, and no other, sees to what the queue left.
+
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../src/in_flight/pending.rs"]
+mod pending;
+#[path = "support/sync.rs"]
+mod sync;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use pending::Pending;
+
+/// What each of them did before, and the last must see.
+struct Queue {
+    pending: Pending,
+    done: [UnsafeCell<u32>; 3],
+}
+
+impl Queue {
+    fn new(completion_queues: usize) -> Arc<Queue> {
+        let queue = Queue { pending: Pending::new(), done: Default::default() };
+        (0..completion_queues).for_each(|_| queue.pending.add());
+        Arc::new(queue)
+    }
+
+    /// Party number `who` has done what it had to do. The last sees what all did.
+    fn end(&self, who: usize, of: usize) -> u32 {
+        // SAFETY: each has a cell of its own until the last one looks; loom sees to it.
+        self.done[who].with_mut(|done| unsafe { *done = 1 });
+        let is_last = self.pending.end_one();
+        if is_last {
+            for done in &self.done[..of] {
+                // SAFETY: as above.
+                assert_eq!(done.with(|done| unsafe { *done }), 1);
+            }
+            assert!(self.pending.is_over());
+        }
+        is_last as u32
+    }
+}
+
+/// A queue pair with two completion queues (or a shared receive queue with two) ends on one thread, and its completion queues
+/// are polled empty, or go, on two others.
+#[test]
+fn one_is_the_last_and_sees_what_the_others_did() {
+    loom::model(|| {
+        let queue = Queue::new(2);
+        let others = [1, 2].map(|who| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.end(who, 3))
+        });
+        let mine = queue.end(0, 3);
+        let last: u32 = others.into_iter().map(|other| other.join().unwrap()).sum();
+        assert_eq!(mine + last, 1);
+        assert!(queue.pending.is_over());
+    });
+}
+
+/// Who asks meanwhile is told that it is over only once all is visible that was done before.
+#[test]
+fn who_asks_sees_what_was_done() {
+    loom::model(|| {
+        let queue = Queue::new(1);
+        let other = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.end(1, 2))
+        };
+        let asks = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                if queue.pending.is_over() {
+                    // SAFETY: nobody writes any more; loom sees to it.
+                    let seen =
+                        queue.done[..2].iter().map(|done| done.with(|done| unsafe { *done }));
+                    assert_eq!(seen.sum::<u32>(), 2);
+                }
+            })
+        };
+        let mine = queue.end(0, 2);
+        assert_eq!(mine + other.join().unwrap(), 1);
+        asks.join().unwrap();
+    });
+}
