@@ -79,6 +79,24 @@ fn plain() -> Endpoint {
 }
 
 #[test]
+fn an_endpoint_says_what_it_was_made_with() {
+    let (gid, depth) = (Gid([3; 16]), Depth { send: 5, recv: 6 });
+    let endpoint = plain().with_gid(gid).with_lid(0x102).with_depth(depth);
+    assert_eq!((endpoint.gid(), endpoint.lid(), endpoint.depth()), (gid, 0x102, depth));
+    assert_eq!((endpoint.qpn().get(), endpoint.psn().get()), (0x1c, 0x11_4bab));
+    assert_eq!((endpoint.mtu(), endpoint.regions().len()), (Mtu::Bytes1024, 0));
+    assert_eq!((plain().gid(), plain().lid()), (Gid::default(), 0));
+    // Exactly the prefix tells the length, and one byte less does not.
+    let bytes = endpoint.to_bytes();
+    let needed = Endpoint::MIN_WIRE_LEN;
+    for got in 0..needed {
+        let error = Endpoint::split_bytes(&bytes[..got]).unwrap_err();
+        let needed = if got < 12 { 12 } else { needed };
+        assert_eq!(error, WireError::Truncated { needed, got });
+    }
+}
+
+#[test]
 fn every_endpoint_travels_unchanged() {
     check(endpoint(), |endpoint| {
         let mut bytes = endpoint.to_bytes();

@@ -106,3 +106,45 @@ fn a_reset_keeps_its_booking() {
     drop(a);
     assert_eq!((poll_empty(&mut ca), ca.unbooked()), (0, ca.capacity()));
 }
+
+/// Where sends and receives complete apart, each completion queue knows of a reset, and of the end.
+#[test]
+fn each_completion_queue_learns_of_the_end() {
+    let (dev, pd) = device();
+    let pool = pd.create_pool(8, 64).unwrap();
+    let (mut sends, mut receives) =
+        (dev.ctx.create_cq(40).unwrap(), dev.ctx.create_cq(40).unwrap());
+    let free = (sends.unbooked(), receives.unbooked());
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    for destroys in [false, true] {
+        let depth = Depth { send: 3, recv: 3 };
+        let mut qp = pd.create_qp::<Rc, DefaultProfile>(&sends, &receives, depth).unwrap();
+        for _ in 0..3 {
+            let mut init = qp.modify(init).unwrap();
+            for _ in 0..3 {
+                init.post_recv(Recv::new(poisoned(&pool))).unwrap();
+            }
+            let mut error = init.to_error().unwrap();
+            for _ in 0..3 {
+                error.post_send(Send::new(filled(&pool, b"x"))).unwrap();
+            }
+            let (mut reset, released) = error.reset().unwrap();
+            assert_eq!(released.len(), 0);
+            for cq in [&mut sends, &mut receives] {
+                poll_empty(cq);
+                pool.reclaim(cq);
+                poll_empty(cq);
+            }
+            assert_eq!((reset.send_room(), reset.recv_room(), pool.available()), (3, 3, 8));
+            qp = reset;
+        }
+        match destroys {
+            true => drop(qp.destroy().unwrap()),
+            false => drop(qp),
+        }
+        for cq in [&mut sends, &mut receives] {
+            poll_empty(cq);
+        }
+        assert_eq!((sends.unbooked(), receives.unbooked()), free);
+    }
+}

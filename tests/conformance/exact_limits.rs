@@ -170,7 +170,12 @@ fn lists_across_the_end_of_a_ring() {
 fn cells_of_a_region() {
     let p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAll>(40).unwrap();
-    assert_eq!(region.len(), 40);
+    assert_eq!((region.len(), region.is_empty()), (40, false));
+    assert_eq!(region.remote().slice(3, 2).map(|two| (two.len(), two.is_empty())), Ok((2, false)));
+    assert_eq!(
+        region.remote().slice(3, 0).map(|none| (none.len(), none.is_empty())),
+        Ok((0, true))
+    );
     let remote = region.remote();
     for offset in 0..48 {
         let aligned = offset % 8 == 0;

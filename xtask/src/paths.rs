@@ -32,3 +32,13 @@ pub fn directory(path: PathBuf) -> Result<PathBuf> {
     fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
     Ok(path)
 }
+
+/// A manifest of the workspace for a copy of the crate that has only what the crate needs.
+pub fn alone(manifest: &str) -> String {
+    let lines = manifest.lines().map(|line| match line.split_once(" = ") {
+        Some(("members", _)) => "members = [\".\", \"macros\"]",
+        Some(("default-members", _)) => "default-members = [\".\"]",
+        _ => line,
+    });
+    lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
+}

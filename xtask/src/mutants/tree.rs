@@ -35,10 +35,7 @@ impl Tree {
             refresh(&root.join(name), &dir.join(name))?;
         }
         refresh(&root.join("Cargo.lock"), &dir.join("Cargo.lock"))?;
-        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-        let line = manifest.lines().find(|line| line.starts_with("members = "));
-        let line = line.context("the workspace lists its members in a line")?;
-        let mut manifest = manifest.replace(line, "members = [\".\", \"macros\"]");
+        let mut manifest = paths::alone(&fs::read_to_string(root.join("Cargo.toml"))?);
         // Nobody debugs it, and it is a quarter of the time.
         manifest.push_str("\n[profile.dev.package.proverbs]\ndebug = 0\n");
         write(&dir.join("Cargo.toml"), manifest.as_bytes())?;
