@@ -1,5 +1,8 @@
 //! Attribute values with fewer bits than the integers that C keeps them in.
 
+#[cfg(test)]
+mod code_tests;
+
 use std::fmt;
 
 use crate::sys::types::ibv_mtu;

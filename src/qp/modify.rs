@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)] // one verb
 
+#[cfg(test)]
+mod tests;
+
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
