@@ -22,6 +22,7 @@ mod mutants;
 mod overhead;
 mod package;
 mod paths;
+mod programs;
 mod progress;
 mod rate;
 mod rules;
@@ -88,6 +89,8 @@ enum Command {
     Package(package::Args),
     /// Run random programs on the loopback device and its faults, against a model.
     Simulate(simulate::Args),
+    /// Write safe programs from a table of the public calls, and run what compiles, natively or under Miri.
+    Programs(programs::Args),
     /// Run the same random programs on the loopback device and on Soft-RoCE.
     Differential(differential::Args),
     /// Load one completion queue and one shared receive queue with many queue pairs.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Anywhere(args) => anywhere::main(args),
         Command::Package(args) => package::main(args),
         Command::Simulate(args) => simulate::main(args),
+        Command::Programs(args) => programs::main(args),
         Command::Differential(args) => differential::main(args),
         Command::Load(args) => load::main(args),
         Command::Soak(args) => load::soak(args),

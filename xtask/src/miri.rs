@@ -72,6 +72,13 @@ pub fn weak_flags(seeds: u32) -> String {
     format!("-Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-many-seeds=0..{seeds}")
 }
 
+impl std::fmt::Display for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = clap::ValueEnum::to_possible_value(self);
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
 pub fn main(args: Args) -> Outcome {
     if args.weak {
         weak(args.seeds, args.filter.as_deref())?;

@@ -120,6 +120,11 @@ impl Cmd {
         }
     }
 
+    /// For who reads what it writes while it runs.
+    pub fn into_command(self) -> Command {
+        self.inner
+    }
+
     /// As one would type it.
     fn line(&self) -> String {
         let words = [self.inner.get_program()].into_iter().chain(self.inner.get_args());

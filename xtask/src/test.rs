@@ -11,7 +11,7 @@ use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::{
     Outcome, anywhere, cargo, docs, holes, load, loom, machine_code, mutants, overhead, package,
-    rules, simulate, ui,
+    programs, rules, simulate, ui,
 };
 
 #[derive(clap::Args)]
@@ -36,6 +36,8 @@ enum Part {
     Loopback,
     /// A million random steps on the loopback device and its faults, against a model; and a load.
     Simulation,
+    /// Generated programs of safe code, natively and under Miri, and their table against the public interface.
+    Programs,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
     /// Whether every public item is documented, with its errors, an example and its source.
@@ -73,12 +75,13 @@ enum Part {
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 17] = [
+const ALL: [Part; 18] = [
     Part::Format,
     Part::Clippy,
     Part::Unit,
     Part::Loopback,
     Part::Simulation,
+    Part::Programs,
     Part::Doc,
     Part::Docs,
     Part::Package,
@@ -153,6 +156,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             simulate::quick()?;
             load::quick()
         }
+        Part::Programs => programs::quick(),
         Part::Doc => doc(),
         Part::Docs => docs::check(None),
         Part::Package => package::check(false),

@@ -56,6 +56,14 @@ impl fmt::Display for Kind {
 }
 
 impl Item {
+    /// Its signature, if it is a function.
+    pub fn function<'a>(&self, krate: &'a Crate) -> Option<&'a rustdoc_types::Function> {
+        match &krate.index.get(&self.id)?.inner {
+            ItemEnum::Function(function) => Some(function),
+            _ => None,
+        }
+    }
+
     /// What its documentation links to, by index.
     pub fn links<'a>(&'a self, items: &'a [Item]) -> impl Iterator<Item = usize> {
         let linked = |(_, item): &(usize, &Item)| self.links.contains(&item.id);

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::{Outcome, setup};
-use items::Item;
+pub use items::{Item, Kind};
 use told::{Asked, Told};
 
 /// Reads what rustdoc tells of the public items, and lists what is missing.
@@ -29,11 +29,18 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The part `docs` of `cargo xtask test`.
-pub fn check(only: Option<&str>) -> Result<()> {
+/// The crate as rustdoc tells it, and the items that a user can reach.
+pub fn interface() -> Result<(rustdoc_types::Crate, Vec<Item>)> {
     setup::ensure(&[setup::Group::Build])?;
     setup::nightly_toolchain()?;
-    let items = items::public(&json::read("proverbs")?, &json::read("proverbs-macros")?)?;
+    let krate = json::read("proverbs")?;
+    let items = items::public(&krate, &json::read("proverbs-macros")?)?;
+    Ok((krate, items))
+}
+
+/// The part `docs` of `cargo xtask test`.
+pub fn check(only: Option<&str>) -> Result<()> {
+    let (_, items) = interface()?;
     let pages = page::pages(&items);
     let told: Vec<Told> = (0..items.len()).map(|index| told::of(index, &items, &pages)).collect();
     table(&items, &told);

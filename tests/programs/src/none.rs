@@ -1,0 +1,2 @@
+// What is compiled when nothing was generated.
+pub const PROGRAMS: &[Program] = &[];

@@ -1,0 +1,138 @@
+//! A program while it is written: its lines, and which values live.
+
+use super::table::{Mode, Table, Value};
+use super::term::Term;
+
+/// A value in scope, always an `Option` in the program.
+#[derive(Clone)]
+pub struct Var {
+    pub id: u32,
+    pub ty: Term,
+    /// What it borrows, and whether exclusively.
+    pub borrows: Vec<(u32, bool)>,
+    /// The completion queues that it completes into.
+    pub cqs: Vec<u32>,
+    /// How many blocks are around it.
+    pub level: usize,
+}
+
+/// What a program has, as far as it says how it may be run and what must hold.
+#[derive(Clone, Copy, Default)]
+pub struct Traits {
+    pub forgets: bool,
+    pub threads: bool,
+    /// Memory open to the fabric.
+    pub open: bool,
+    /// Sends that no completion tells, or faults that keep entries.
+    pub lenient: bool,
+    /// A completion queue breaks.
+    pub broken: bool,
+    /// What was posted may never complete.
+    pub stuck: bool,
+    /// A drain may wait for what never comes.
+    pub slow: bool,
+}
+
+pub struct Body<'t> {
+    pub table: &'t Table,
+    pub lines: Vec<String>,
+    pub vars: Vec<Var>,
+    pub level: usize,
+    /// The blocks around, innermost last: whether each is a loop.
+    pub loops: Vec<bool>,
+    tails: Vec<&'static str>,
+    pub traits: Traits,
+    next: u32,
+}
+
+impl<'t> Body<'t> {
+    pub fn new(table: &'t Table) -> Self {
+        Body {
+            table,
+            lines: Vec::new(),
+            vars: Vec::new(),
+            level: 0,
+            loops: Vec::new(),
+            tails: Vec::new(),
+            traits: Traits::default(),
+            next: 0,
+        }
+    }
+
+    pub fn line(&mut self, text: impl AsRef<str>) {
+        self.lines.push(format!("{}{}", "    ".repeat(self.level + 1), text.as_ref()));
+    }
+
+    pub fn value(&self, ty: &Term) -> Value {
+        self.table.values.get(&ty.name).cloned().unwrap_or_default()
+    }
+
+    pub fn add(&mut self, ty: Term, borrows: Vec<(u32, bool)>, cqs: Vec<u32>) -> u32 {
+        self.next += 1;
+        let id = self.next;
+        self.vars.push(Var { id, ty, borrows, cqs, level: self.level });
+        id
+    }
+
+    pub fn get(&self, id: u32) -> Option<&Var> {
+        self.vars.iter().find(|var| var.id == id)
+    }
+
+    pub fn gone(&mut self, id: u32) {
+        self.vars.retain(|var| var.id != id);
+    }
+
+    /// Those that stand in the way of using `id` so.
+    pub fn in_the_way(&self, id: u32, mode: Mode) -> Vec<u32> {
+        let stands = |var: &&Var| {
+            let of = var.borrows.iter().filter(|(of, _)| *of == id);
+            of.into_iter().any(|(_, exclusive)| *exclusive || mode != Mode::Shared)
+        };
+        self.vars.iter().filter(stands).map(|var| var.id).collect()
+    }
+
+    /// Whether it may be moved out here: not out of a loop around which it lives.
+    pub fn may_move(&self, var: &Var) -> bool {
+        !self.loops[var.level.min(self.loops.len())..].contains(&true)
+    }
+
+    /// Lives in a loop: what is said of the program before does not hold in its second round.
+    pub fn in_loop(&self) -> bool {
+        self.loops.contains(&true)
+    }
+
+    pub fn open_block(&mut self, head: &str, tail: &'static str, is_loop: bool) {
+        self.line(head);
+        self.level += 1;
+        self.loops.push(is_loop);
+        self.tails.push(tail);
+    }
+
+    /// What was made in the block ends with it.
+    pub fn close_block(&mut self) {
+        let Some(tail) = self.tails.pop() else { return };
+        self.level -= 1;
+        self.loops.pop();
+        self.line(tail);
+        let level = self.level;
+        self.vars.retain(|var| var.level <= level);
+    }
+
+    /// How many queue pairs, or shared receive queues, may live.
+    pub fn count(&self, role: &str) -> usize {
+        fn of(body: &Body, ty: &Term, role: &str) -> usize {
+            // A Vec has at most what a program puts into one.
+            let all: usize = ty.args.iter().map(|arg| of(body, arg, role)).sum();
+            (body.value(ty).role == role) as usize + if ty.name == "Vec" { 3 * all } else { 0 }
+        }
+        self.vars.iter().map(|var| of(self, &var.ty, role)).sum()
+    }
+
+    /// Whether all that is in it may go to another thread.
+    pub fn is_send(&self, ty: &Term) -> bool {
+        if ty.name == "Vec" {
+            return ty.args.iter().all(|arg| self.is_send(arg));
+        }
+        self.value(ty).send
+    }
+}

@@ -1,0 +1,196 @@
+//! One call: its arguments chosen among what lives, and its text.
+
+use super::body::Body;
+use super::dice::Dice;
+use super::table::{Mode, Row, Where};
+use super::term::{Bound, Term};
+
+/// A row with its arguments and variables.
+pub struct Call<'t> {
+    pub row: &'t Row,
+    pub args: Vec<u32>,
+    pub bound: Bound,
+}
+
+/// Chooses arguments among what lives; `None` if some are missing. `not` are taken already.
+pub fn choose<'t>(body: &Body, row: &'t Row, dice: &mut Dice, not: &[u32]) -> Option<Call<'t>> {
+    for _ in 0..4 {
+        let mut bound = Bound::new();
+        if let Some(args) = arguments(body, row, dice, not, &mut bound)
+            && settle(row, dice, &mut bound)
+            && fits(body, row, &args)
+        {
+            return Some(Call { row, args, bound });
+        }
+    }
+    None
+}
+
+fn arguments(
+    body: &Body,
+    row: &Row,
+    dice: &mut Dice,
+    not: &[u32],
+    bound: &mut Bound,
+) -> Option<Vec<u32>> {
+    let mut args: Vec<u32> = Vec::new();
+    for arg in &row.takes {
+        let fits = |bound: &Bound| {
+            let free = |id: &u32| !args.contains(id) && !not.contains(id);
+            let all = body.vars.iter().filter(|var| free(&var.id));
+            let all = all.filter(|var| {
+                arg.ty.is(&var.ty, &mut bound.clone())
+                    && (arg.mode != Mode::Value || body.value(&var.ty).copy || body.may_move(var))
+            });
+            all.map(|var| var.id).collect::<Vec<_>>()
+        };
+        let mut found = fits(bound);
+        // What is new is used soon.
+        if found.len() > 3 && dice.percent(50) {
+            found.drain(..found.len() - 3);
+        }
+        let id = *dice.one(&found)?;
+        let ty = &body.get(id)?.ty;
+        // Few are lost.
+        if arg.mode == Mode::Value && body.value(ty).few && !dice.percent(20) {
+            return None;
+        }
+        arg.ty.is(ty, bound);
+        args.push(id);
+    }
+    Some(args)
+}
+
+/// Chooses the variables that no argument says.
+fn settle(row: &Row, dice: &mut Dice, bound: &mut Bound) -> bool {
+    row.wheres.iter().all(|it| match it {
+        Where::In(name, set) => match bound.get(name) {
+            Some(known) => set.contains(&known.name),
+            None => match dice.one(set) {
+                Some(one) => bound.insert(name.clone(), Term::plain(one)).is_none(),
+                None => false,
+            },
+        },
+        Where::Map(name, map, of) => {
+            let Some(is) = bound.get(of).and_then(|of| map.get(&of.name)) else { return false };
+            Term::plain(is).name == bound.entry(name.clone()).or_insert(Term::plain(is)).name
+        }
+    })
+}
+
+fn fits(body: &Body, row: &Row, args: &[u32]) -> bool {
+    let Some((qp, cq)) = row.at else { return true };
+    body.get(args[qp]).is_some_and(|qp| qp.cqs == [args[cq]])
+}
+
+impl Call<'_> {
+    /// As an expression: an Option of what it gives, a tuple of them, or nothing.
+    pub fn text(&self, body: &Body, dice: &mut Dice) -> String {
+        let code = self.code(body, dice);
+        let code = if self.row.panics { format!("w.catch(|| {{ {code} }});") } else { code };
+        let none = match self.row.gives.len() {
+            0 => "()".to_owned(),
+            1 => "None".to_owned(),
+            n => format!("({})", vec!["None"; n].join(", ")),
+        };
+        if self.args.is_empty() {
+            return format!("{{ {code} }}");
+        }
+        let mut names = Vec::new();
+        let mut values = Vec::new();
+        for (arg, id) in self.row.takes.iter().zip(&self.args) {
+            let mutable = if arg.mode == Mode::Value { "mut " } else { "" };
+            names.push(format!("Some({mutable}{})", arg.name));
+            values.push(match arg.mode {
+                Mode::Value => format!("v{id}"),
+                Mode::Shared => format!("v{id}.as_ref()"),
+                Mode::Exclusive => format!("v{id}.as_mut()"),
+            });
+        }
+        let (names, values) = (names.join(", "), values.join(", "));
+        let (names, values) = match self.args.len() {
+            // Moved as a whole: what the other arm does not move would borrow on.
+            1 => (names, format!("{{ {values} }}")),
+            _ => (format!("({names})"), format!("({values})")),
+        };
+        format!("match {values} {{ {names} => {{ {code} }} _ => {none} }}")
+    }
+
+    /// The row's code, with `{name}` replaced and doubled braces single.
+    fn code(&self, body: &Body, dice: &mut Dice) -> String {
+        let mut code = self.row.code.clone();
+        for (name, words) in &self.row.pick {
+            if let Some(word) = dice.one(words) {
+                code = code.replace(&format!("{{{name}}}"), word);
+            }
+        }
+        for (name, term) in &self.bound {
+            code = code.replace(&format!("{{{name}}}"), &term.to_string());
+        }
+        let traits = body.traits;
+        let strict = !(traits.forgets || traits.lenient || traits.broken || body.in_loop());
+        code = code.replace("{strict}", if strict { "true" } else { "false" });
+        code.replace("{{", "{").replace("}}", "}")
+    }
+
+    /// The new values come to life, and those that were moved are gone.
+    pub fn done(&self, body: &mut Body) -> Vec<u32> {
+        let mut given = Vec::new();
+        let mut borrows: Vec<(u32, bool)> = Vec::new();
+        for at in &self.row.borrows {
+            borrows.push((self.args[*at], self.row.takes[*at].mode == Mode::Exclusive));
+        }
+        for at in self.row.borrows.iter().chain(&self.row.inherits) {
+            borrows.extend(body.get(self.args[*at]).iter().flat_map(|var| var.borrows.clone()));
+        }
+        let before: Vec<u32> =
+            self.row.takes.iter().zip(&self.args).fold(Vec::new(), |mut all, (arg, id)| {
+                if arg.mode == Mode::Value {
+                    all.extend(body.get(*id).iter().flat_map(|var| var.cqs.clone()));
+                }
+                all
+            });
+        for (i, ty) in self.row.gives.iter().enumerate() {
+            let Some(ty) = ty.with(&self.bound) else { continue };
+            let on = &self.row.on;
+            let cqs = if on.len() > 1 && on.len() == self.row.gives.len() {
+                vec![self.args[on[i]]]
+            } else if on.is_empty() {
+                before.clone()
+            } else {
+                on.iter().map(|at| self.args[*at]).collect()
+            };
+            let is_qp = body.value(&ty).role == "qp";
+            given.push((ty, if is_qp { cqs } else { Vec::new() }));
+        }
+        for (arg, id) in self.row.takes.iter().zip(&self.args) {
+            let copy = body.get(*id).is_some_and(|var| body.value(&var.ty).copy);
+            if arg.mode == Mode::Value && !copy {
+                body.gone(*id);
+            }
+        }
+        for flag in &self.row.flags {
+            match flag.as_str() {
+                "open" => body.traits.open = true,
+                "lenient" => body.traits.lenient = true,
+                "broken" => body.traits.broken = true,
+                "stuck" => body.traits.stuck = true,
+                "slow" if body.traits.forgets || body.traits.stuck => body.traits.slow = true,
+                _ => {}
+            }
+        }
+        given.into_iter().map(|(ty, cqs)| body.add(ty, borrows.clone(), cqs)).collect()
+    }
+}
+
+/// `let (mut v1, mut v2) = `, or nothing.
+pub fn binding(given: &[u32]) -> String {
+    match given {
+        [] => String::new(),
+        [one] => format!("let mut v{one} = "),
+        all => {
+            let names: Vec<String> = all.iter().map(|id| format!("mut v{id}")).collect();
+            format!("let ({}) = ", names.join(", "))
+        }
+    }
+}

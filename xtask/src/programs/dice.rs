@@ -1,0 +1,34 @@
+//! Numbers that are the same from the same seed.
+
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64;
+
+pub struct Dice(Pcg64);
+
+impl Dice {
+    /// For one program of those of a seed.
+    pub fn new(seed: u64, number: u64) -> Dice {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        bytes[8..16].copy_from_slice(&number.to_le_bytes());
+        let mut rng = Pcg64::from_seed(bytes);
+        // Seeds that are near each other begin alike.
+        for _ in 0..16 {
+            rng.next_u64();
+        }
+        Dice(rng)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
+    }
+
+    /// So many times of a hundred.
+    pub fn percent(&mut self, n: usize) -> bool {
+        self.below(100) < n
+    }
+
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        if of.is_empty() { None } else { of.get(self.below(of.len())) }
+    }
+}

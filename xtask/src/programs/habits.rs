@@ -1,0 +1,223 @@
+//! What a program does with its values besides calling: it drops, forgets, moves, swaps and keeps them, sends them to
+//! other threads, and panics while they live.
+
+use super::body::{Body, Var};
+use super::call::{self, Call};
+use super::dice::Dice;
+use super::table::Mode;
+use super::term::Term;
+
+/// Ends a value: as a program does that needs what it borrows, or has done with it.
+pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
+    let Some(var) = body.get(id).cloned() else { return };
+    // By a call that takes it and gives nothing that borrows.
+    if dice.percent(60) {
+        let table = body.table;
+        let last = |row: &&super::table::Row| {
+            row.takes.len() == 1
+                && row.takes[0].mode == Mode::Value
+                && row.inherits.is_empty()
+                && row.takes[0].ty.name == var.ty.name
+        };
+        let rows: Vec<_> = table.rows.iter().filter(last).collect();
+        if let Some(row) = dice.one(&rows) {
+            let all: Vec<u32> = body.vars.iter().map(|var| var.id).filter(|it| *it != id).collect();
+            if let Some(call) = call::choose(body, row, dice, &all) {
+                return emit(body, &call, dice);
+            }
+        }
+    }
+    if may_forget && dice.percent(8) {
+        body.line(format!("std::mem::forget(v{id});"));
+        body.traits.forgets |= !body.value(&var.ty).plain;
+    } else {
+        body.line(format!("drop(v{id});"));
+    }
+    body.gone(id);
+}
+
+/// Writes a call.
+pub fn emit(body: &mut Body, call: &Call, dice: &mut Dice) {
+    let text = call.text(body, dice);
+    let settles = call.row.settles.map(|at| call.args[at]);
+    let given = call.done(body);
+    body.line(format!("{}{text};", call::binding(&given)));
+    if let Some(cq) = settles {
+        room(body, cq);
+    }
+}
+
+/// What is gone has given its room back.
+pub fn room(body: &mut Body, cq: u32) {
+    let traits = body.traits;
+    if !traits.forgets && !traits.broken {
+        let (qps, srqs) = (body.count("qp"), body.count("srq"));
+        body.line(format!("if let Some(cq) = v{cq}.as_ref() {{ w.room(cq, {qps}, {srqs}); }}"));
+    }
+}
+
+/// One habit, if there is something to have it with.
+pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
+    let movable = |body: &Body, dice: &mut Dice| -> Vec<Var> {
+        let mut vars = body.vars.clone();
+        vars.retain(|var| {
+            body.may_move(var)
+                && !body.value(&var.ty).copy
+                && body.in_the_way(var.id, Mode::Value).is_empty()
+        });
+        let few = dice.percent(10);
+        vars.retain(|var| few || !body.value(&var.ty).few);
+        vars
+    };
+    let vars = movable(body, dice);
+    let Some(var) = dice.one(&vars).cloned() else { return };
+    let id = var.id;
+    let alike: Vec<&Var> =
+        vars.iter().filter(|other| other.id != id && other.ty == var.ty).collect();
+    match dice.below(14) {
+        0..=2 => end(body, id, dice, may_forget),
+        3..=5 => {
+            let Some(other) = dice.one(&alike) else { return };
+            swap(body, &var, other);
+        }
+        6 => {
+            body.gone(id);
+            let new = body.add(var.ty.clone(), var.borrows.clone(), var.cqs.clone());
+            body.line(match dice.below(3) {
+                0 => format!("let mut v{new} = v{id};"),
+                1 => format!("let mut v{new} = v{id}.map(Box::new).map(|it| *it);"),
+                _ => format!("let mut v{new} = std::mem::take(&mut v{id});"),
+            });
+            renamed(body, id, new);
+        }
+        7 => {
+            let Some(other) = dice.one(&alike) else { return };
+            let other = (*other).clone();
+            let borrows = [var.borrows.clone(), other.borrows.clone()].concat();
+            body.gone(id);
+            body.gone(other.id);
+            let ty = Term { name: "Vec".to_owned(), args: vec![var.ty.clone()] };
+            let new = body.add(ty, borrows, Vec::new());
+            let list = format!("[v{id}, v{}]", other.id);
+            body.line(format!(
+                "let mut v{new} = Some({list}.into_iter().flatten().collect::<Vec<_>>());"
+            ));
+        }
+        8 | 9 => {
+            // With what else lives at that time, at most three.
+            let mut all = vec![id];
+            for other in vars.iter().filter(|other| other.id != id) {
+                if all.len() < 3 && dice.percent(20) {
+                    all.push(other.id);
+                }
+            }
+            let names: Vec<String> = all.iter().map(|id| format!("v{id}")).collect();
+            body.line(format!("w.catch(|| {{ let _held = ({},); planned() }});", names.join(", ")));
+            all.into_iter().for_each(|id| body.gone(id));
+        }
+        10 if body.is_send(&var.ty) => {
+            body.gone(id);
+            let new = body.add(var.ty.clone(), var.borrows.clone(), var.cqs.clone());
+            body.line(format!("let mut v{new} = w.apart(move || v{id});"));
+            renamed(body, id, new);
+            body.traits.threads = true;
+        }
+        11 if body.is_send(&var.ty) => {
+            body.line(format!("w.apart(move || drop(v{id}));"));
+            body.gone(id);
+            body.traits.threads = true;
+        }
+        _ => both(body, dice),
+    }
+}
+
+fn swap(body: &mut Body, one: &Var, other: &Var) {
+    body.line(format!("std::mem::swap(&mut v{}, &mut v{});", one.id, other.id));
+    // Each may be the other from now on, as far as borrows go.
+    let borrows = [one.borrows.clone(), other.borrows.clone()].concat();
+    let is_cq = body.value(&one.ty).role == "cq";
+    for var in &mut body.vars {
+        if var.id == one.id {
+            (var.borrows, var.cqs) = (borrows.clone(), other.cqs.clone());
+        } else if var.id == other.id {
+            (var.borrows, var.cqs) = (borrows.clone(), one.cqs.clone());
+        } else if is_cq && (var.cqs.contains(&one.id) || var.cqs.contains(&other.id)) {
+            // Not known any more.
+            var.cqs = vec![one.id, other.id];
+        }
+    }
+}
+
+/// What was said of the old name holds of the new one.
+fn renamed(body: &mut Body, old: u32, new: u32) {
+    for var in &mut body.vars {
+        var.cqs.iter_mut().filter(|cq| **cq == old).for_each(|cq| *cq = new);
+    }
+}
+
+/// Two things at once, on two threads.
+fn both(body: &mut Body, dice: &mut Dice) {
+    let Some(one) = side(body, dice, &[]) else { return };
+    let taken = one.1.clone();
+    let Some(two) = side(body, dice, &taken) else { return };
+    body.traits.threads = true;
+    let (one_given, two_given) = (one.2(body), two.2(body));
+    let name = |given: &[u32]| match given {
+        [] => "_".to_owned(),
+        [one] => format!("mut v{one}"),
+        all => {
+            let names: Vec<String> = all.iter().map(|id| format!("mut v{id}")).collect();
+            format!("({})", names.join(", "))
+        }
+    };
+    let (a, b) = (name(&one_given), name(&two_given));
+    body.line(format!("let ({a}, {b}) = w.both(|| {{ {} }}, || {{ {} }});", one.0, two.0));
+}
+
+type Side<'t> = (String, Vec<u32>, Box<dyn FnOnce(&mut Body) -> Vec<u32> + 't>);
+
+/// What one thread does: it ends an object, or makes a call.
+fn side<'t>(body: &Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
+    if dice.percent(40) {
+        let may = |var: &&Var| {
+            let value = body.value(&var.ty);
+            !not.contains(&var.id)
+                && body.is_send(&var.ty)
+                && !value.copy
+                && !value.few
+                && body.may_move(var)
+                && body.in_the_way(var.id, Mode::Value).is_empty()
+        };
+        let vars: Vec<u32> = body.vars.iter().filter(may).map(|var| var.id).collect();
+        let id = *dice.one(&vars)?;
+        let gone = Box::new(move |body: &mut Body| {
+            body.gone(id);
+            Vec::new()
+        });
+        return Some((format!("drop(v{id})"), vec![id], gone));
+    }
+    let table = body.table;
+    for _ in 0..20 {
+        let row = &table.rows[dice.below(table.rows.len())];
+        let send = |ty: &Term| body.is_send(ty);
+        if row.panics || !row.gives.iter().all(|ty| ty.is_variable() || send(ty)) {
+            continue;
+        }
+        let Some(call) = call::choose(body, row, dice, not) else { continue };
+        let clear = |(i, id): (usize, &u32)| {
+            let shared = row.takes[i].mode == Mode::Shared;
+            let goes = |value: super::table::Value| value.send && (!shared || value.few);
+            body.get(*id).is_some_and(|var| goes(body.value(&var.ty)))
+                && body.in_the_way(*id, row.takes[i].mode).is_empty()
+        };
+        if !call.args.iter().enumerate().all(clear) || call.args.is_empty() {
+            continue;
+        }
+        let text = call.text(body, dice);
+        // Parents may be used by both.
+        let mut taken = call.args.clone();
+        taken.retain(|id| body.get(*id).is_some_and(|var| !body.value(&var.ty).few));
+        return Some((text, taken, Box::new(move |body: &mut Body| call.done(body))));
+    }
+    None
+}
