@@ -45,6 +45,21 @@ impl<'a, W, C> Outcome<'a, W, C> {
     }
 }
 
+/// Drops what an iterator gives. If a drop panics, which is the user's code, the others are dropped all the same.
+pub(crate) fn drop_each<I: Iterator>(entries: &mut I) {
+    struct Rest<'a, I: Iterator>(&'a mut I);
+    impl<I: Iterator> Drop for Rest<'_, I> {
+        fn drop(&mut self) {
+            drop_each(self.0);
+        }
+    }
+    let rest = Rest(entries);
+    for entry in rest.0.by_ref() {
+        drop(entry);
+    }
+    std::mem::forget(rest);
+}
+
 /// A value in which no other is stored (see `Option`).
 #[derive(Clone, Copy)]
 pub(crate) struct Plain<T: Copy>(MaybeUninit<T>);

@@ -72,7 +72,8 @@ impl Profile for DefaultProfile {
     type Entry = crate::Buf;
 }
 
-/// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in [`DefaultProfile`].
+/// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in [`DefaultProfile`]. A key that is not one, or
+/// that is said twice, does not compile.
 ///
 /// ```
 /// use proverbs::{profile, Selective, SharedRq};
@@ -80,45 +81,113 @@ impl Profile for DefaultProfile {
 ///     /// Unsignaled sends and receives from a shared queue.
 ///     pub Busy { receive: SharedRq, signaling: Selective, max_send_sge: 4, max_inline: 128 }
 /// }
+///
+/// // Types by whatever path.
+/// struct Session;
+/// profile! { Served { receive: proverbs::SharedRq, entry: proverbs::AnyBuf<Session> } }
 /// ```
 #[macro_export]
 macro_rules! profile {
-    ($(#[$doc:meta])* $vis:vis $name:ident { $($key:ident : $value:tt $(< $($arg:ty),* >)?),* $(,)? }) => {
-        $(#[$doc])*
-        $vis enum $name {}
-        impl $crate::Profile for $name {
-            type Receive = $crate::__profile!(receive [$($key: $value $(< $($arg),* >)?,)*]);
-            type Signaling = $crate::__profile!(signaling [$($key: $value $(< $($arg),* >)?,)*]);
-            type MaxSendSge = $crate::__profile!(max_send_sge [$($key: $value $(< $($arg),* >)?,)*]);
-            type MaxRecvSge = $crate::__profile!(max_recv_sge [$($key: $value $(< $($arg),* >)?,)*]);
-            type MaxInline = $crate::__profile!(max_inline [$($key: $value $(< $($arg),* >)?,)*]);
-            type Initiator = $crate::__profile!(initiator [$($key: $value $(< $($arg),* >)?,)*]);
-            type Entry = $crate::__profile!(entry [$($key: $value $(< $($arg),* >)?,)*]);
-        }
+    ($(#[$doc:meta])* $vis:vis $name:ident { $($body:tt)* }) => {
+        $crate::__profile! { [$(#[$doc])* $vis $name] [] [] $($body)* }
     };
 }
 
-/// Finds one key of a profile, or its default.
+/// Goes through the keys of a profile: what is known of it, `(key value)`, the keys as the user wrote them, and the rest.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile {
-    (receive [receive: $v:tt $(< $($a:ty),* >)?, $($rest:tt)*]) => { $v $(< $($a),* >)? };
-    (signaling [signaling: $v:tt $(< $($a:ty),* >)?, $($rest:tt)*]) => { $v $(< $($a),* >)? };
-    (initiator [initiator: $v:tt $(< $($a:ty),* >)?, $($rest:tt)*]) => { $v $(< $($a),* >)? };
-    (entry [entry: $v:tt $(< $($a:ty),* >)?, $($rest:tt)*]) => { $v $(< $($a),* >)? };
-    (max_send_sge [max_send_sge: $v:tt, $($rest:tt)*]) => { $crate::Max<$v> };
-    (max_recv_sge [max_recv_sge: $v:tt, $($rest:tt)*]) => { $crate::Max<$v> };
-    (max_inline [max_inline: $v:tt, $($rest:tt)*]) => { $crate::Max<$v> };
-    ($k:ident [$other:ident : $v:tt $(< $($a:ty),* >)?, $($rest:tt)*]) => {
-        $crate::__profile!($k [$($rest)*])
+    ([$($head:tt)*] [$($known:tt)*] [$($said:ident)*] $key:ident : $($rest:tt)*) => {
+        $crate::__profile! { @value $key [$($head)*] [$($known)*] [$($said)*] $key : $($rest)* }
     };
-    (receive []) => { $crate::OwnRq };
-    (signaling []) => { $crate::SignalAll };
-    (max_send_sge []) => { $crate::Max<1> };
-    (max_recv_sge []) => { $crate::Max<1> };
-    (max_inline []) => { $crate::Max<64> };
-    (initiator []) => { $crate::Reads };
-    (entry []) => { $crate::Buf };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] receive : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (receive $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] signaling : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (signaling $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] initiator : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (initiator $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] entry : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (entry $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_send_sge : $v:tt $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (max_send_sge $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_recv_sge : $v:tt $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (max_recv_sge $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_inline : $v:tt $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (max_inline $v)] [$($s)* $key] $($($rest)*)? }
+    };
+    // Unknown: the list of keys says so, at the user's own word. What follows it is not looked at.
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] $($rest:tt)*) => {
+        const _: fn($crate::ProfileKeys) = |keys| keys.$key;
+        $crate::__profile! { [$($h)*] [$($k)*] [$($s)*] }
+    };
+    ([$(#[$doc:meta])* $vis:vis $name:ident] [$($known:tt)*] [$($said:ident)*]) => {
+        $(#[$doc])*
+        $vis enum $name {}
+        impl $crate::Profile for $name {
+            type Receive = $crate::__profile_value!(receive $($known)*);
+            type Signaling = $crate::__profile_value!(signaling $($known)*);
+            type MaxSendSge = $crate::__profile_value!(max_send_sge $($known)*);
+            type MaxRecvSge = $crate::__profile_value!(max_recv_sge $($known)*);
+            type MaxInline = $crate::__profile_value!(max_inline $($known)*);
+            type Initiator = $crate::__profile_value!(initiator $($known)*);
+            type Entry = $crate::__profile_value!(entry $($known)*);
+        }
+        #[allow(clippy::needless_update)]
+        const _: $crate::ProfileKeys =
+            $crate::ProfileKeys { $($said: (),)* ..$crate::ProfileKeys::ALL };
+    };
+}
+
+/// Finds the value of one key of a profile, or its default.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __profile_value {
+    (receive (receive $v:ty) $($rest:tt)*) => { $v };
+    (signaling (signaling $v:ty) $($rest:tt)*) => { $v };
+    (initiator (initiator $v:ty) $($rest:tt)*) => { $v };
+    (entry (entry $v:ty) $($rest:tt)*) => { $v };
+    (max_send_sge (max_send_sge $v:tt) $($rest:tt)*) => { $crate::Max<$v> };
+    (max_recv_sge (max_recv_sge $v:tt) $($rest:tt)*) => { $crate::Max<$v> };
+    (max_inline (max_inline $v:tt) $($rest:tt)*) => { $crate::Max<$v> };
+    ($key:ident $other:tt $($rest:tt)*) => { $crate::__profile_value!($key $($rest)*) };
+    (receive) => { $crate::OwnRq };
+    (signaling) => { $crate::SignalAll };
+    (max_send_sge) => { $crate::Max<1> };
+    (max_recv_sge) => { $crate::Max<1> };
+    (max_inline) => { $crate::Max<64> };
+    (initiator) => { $crate::Reads };
+    (entry) => { $crate::Buf };
+}
+
+/// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is there twice.
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub struct ProfileKeys {
+    pub receive: (),
+    pub signaling: (),
+    pub max_send_sge: (),
+    pub max_recv_sge: (),
+    pub max_inline: (),
+    pub initiator: (),
+    pub entry: (),
+}
+
+impl ProfileKeys {
+    pub const ALL: Self = ProfileKeys {
+        receive: (),
+        signaling: (),
+        max_send_sge: (),
+        max_recv_sge: (),
+        max_inline: (),
+        initiator: (),
+        entry: (),
+    };
 }
 
 /// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]; R7.2).

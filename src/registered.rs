@@ -25,17 +25,23 @@ bitflags! {
     }
 }
 
-/// Page size of what is registered; larger pages do no harm.
-const PAGE: usize = 4096;
+/// The system's page, bytes. What is registered begins with one and has whole ones: kernels pin pages, and keep
+/// them from a child process (`MADV_DONTFORK`), so nothing else may be in them.
+fn page() -> usize {
+    // SAFETY: it only asks.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
+}
 
 /// Memory that is registered and owned.
 ///
 /// # Invariants
-/// `base` is `layout.size()` bytes, initialised, registered as `mr`, and freed only after
-/// `ibv_dereg_mr` returned 0 (R6.9); it does not move.
+/// `base` is whole pages, `layout`, initialised, of which the first `len` bytes are registered as `mr`; they are freed only
+/// after `ibv_dereg_mr` returned 0 (R6.9), and do not move.
 pub(crate) struct Registered {
     mr: handle::Mr,
     base: NonNull<u8>,
+    len: usize,
     layout: Layout,
     pd: u32,
 }
@@ -56,8 +62,10 @@ impl Registered {
         if len == 0 {
             return Err(Error::os(VERB, libc::EINVAL, asked()));
         }
-        let layout = Layout::from_size_align(len, PAGE)
-            .map_err(|_| Error::os(VERB, libc::ENOMEM, asked()))?;
+        let page = page();
+        let layout = len.checked_next_multiple_of(page);
+        let layout = layout.and_then(|size| Layout::from_size_align(size, page).ok());
+        let layout = layout.ok_or_else(|| Error::os(VERB, libc::ENOMEM, asked()))?;
         // SAFETY: the size is not 0.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })
             .ok_or_else(|| Error::os(VERB, libc::ENOMEM, asked()))?;
@@ -69,7 +77,7 @@ impl Registered {
             Ok(mr) => {
                 // SAFETY: just created, and owned by nobody else.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
-                Ok(Registered { mr, base, layout, pd: pd.id() })
+                Ok(Registered { mr, base, len, layout, pd: pd.id() })
             }
             Err(errno) => {
                 // SAFETY: allocated above with this layout, and not registered.
@@ -81,7 +89,7 @@ impl Registered {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.layout.size()
+        self.len
     }
 
     /// The address of byte `offset`, which is within the region.

@@ -370,4 +370,35 @@ mod serde {
             assert!(error.to_string().contains(why), "{error}");
         }
     }
+
+    /// A peer that goes on and on is read no further than what may be there.
+    #[test]
+    fn json_is_not_read_beyond_the_most_regions() {
+        struct Endless {
+            begin: &'static [u8],
+            read: usize,
+        }
+
+        impl Read for Endless {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                let region =
+                    br#"{"addr":4096,"len":16,"rkey":1,"read":true,"write":false,"atomic":false},"#;
+                if self.begin.is_empty() {
+                    out[0] = region[self.read % region.len()];
+                    self.read += 1;
+                    assert!(
+                        self.read < (Endpoint::MAX_REGIONS + 2) * region.len(),
+                        "it is read on"
+                    );
+                    return Ok(1);
+                }
+                self.begin.read(out)
+            }
+        }
+
+        let begin = br#"{"service":"uc","qpn":28,"psn":1,"mtu":1024,"gid":"::1","lid":0,"send_depth":0,"recv_depth":0,"regions":["#;
+        let error = serde_json::from_reader::<_, Endpoint>(Endless { begin, read: 0 }).unwrap_err();
+        let most = WireError::TooManyRegions { count: Endpoint::MAX_REGIONS + 1 };
+        assert!(error.to_string().contains(&most.to_string()), "{error}");
+    }
 }

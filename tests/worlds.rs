@@ -135,6 +135,16 @@ fn a_device_that_grants_less_is_found_out() {
         assert_eq!(cq.unbooked(), 60);
         cq.destroy().unwrap();
     }
+    for limit in [Limit::SrqWr, Limit::SrqSge] {
+        let (_, dev) = device(World::ipv4().grants(Grants::LessOf(limit)));
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(4, 64).unwrap();
+        let refused = pd.create_srq::<Rc, BufList, Max<2>, ()>(&pool).map(drop).unwrap_err();
+        let (asked, max) = if limit == Limit::SrqWr { (4, 3) } else { (2, 1) };
+        assert!(refused.to_string().ends_with(&format!("{asked} exceeds {max}")), "{refused}");
+        pool.destroy().unwrap();
+        pd.destroy().unwrap();
+    }
     // The room that there is is booked, not the room that was asked for.
     let (_, dev) = device(World::ipv4().grants(Grants::LessOf(Limit::Cqe)));
     let pd = dev.ctx.alloc_pd().unwrap();

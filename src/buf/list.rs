@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use super::Buf;
 use super::header::{Header, word};
+use crate::cold::drop_each;
 
 /// The buffers of one work request, in the order of its scatter/gather list (`sg_list` of ibv_post_send(3)).
 ///
@@ -165,7 +166,7 @@ impl<C> FromIterator<Buf<C>> for BufList<C> {
 
 impl<C> Drop for BufList<C> {
     fn drop(&mut self) {
-        while self.pop_front().is_some() {}
+        drop_each(self);
     }
 }
 

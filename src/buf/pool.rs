@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::header::Header;
 use super::{Buf, stranded};
+use crate::cold::drop_each;
 use crate::cq::CompletionQueue;
 use crate::entry::Entry;
 use crate::error::{Error, Refused};
@@ -242,14 +243,21 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
 impl<C> Drop for Shared<C> {
     fn drop(&mut self) {
         stranded::forget_pool(self.slots.as_ptr());
-        for i in 0..self.count {
-            let slot = self.slot(i);
-            // SAFETY: initialised in `Pool::new`, dropped once; no handle is left.
-            unsafe { ptr::drop_in_place(slot) };
+        /// The slots' memory, given back at the end, even if a context panics as it is dropped.
+        struct Free(*mut u8, Option<Layout>);
+
+        impl Drop for Free {
+            fn drop(&mut self) {
+                if let Some(layout) = self.1 {
+                    // SAFETY: allocated in `Pool::new` with this layout, and nothing is in it any more.
+                    unsafe { dealloc(self.0, layout) };
+                }
+            }
         }
-        if let Ok(layout) = Layout::array::<Slot<C>>(self.count) {
-            // SAFETY: allocated in `Pool::new` with this layout.
-            unsafe { dealloc(self.slots.as_ptr().cast(), layout) };
-        }
+
+        let layout = Layout::array::<Slot<C>>(self.count).ok();
+        let _free = Free(self.slots.as_ptr().cast(), layout);
+        // SAFETY: initialised in `Pool::new`, each dropped once; no handle is left.
+        drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
     }
 }

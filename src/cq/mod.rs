@@ -21,6 +21,7 @@ pub use poll::Completions;
 
 use crate::buf::{self, Buf};
 use crate::channel::CompletionChannel;
+use crate::cold::drop_each;
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Refused};
@@ -161,9 +162,10 @@ impl<E: Entry> CompletionQueue<E> {
 
     /// Sends the entries of all completions that are there home.
     fn discard(&mut self) {
-        while !self.shared.handle().is_closed() && matches!(self.fetch(), Ok(true)) {
-            self.hand_out().for_each(drop);
-        }
+        drop_each(&mut std::iter::from_fn(|| {
+            let is_left = !self.shared.handle().is_closed() && matches!(self.fetch(), Ok(true));
+            is_left.then(|| drop(self.hand_out().next()))
+        }));
     }
 }
 

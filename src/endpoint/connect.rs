@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::exchange::{Exchange, ExchangeError, agree, refuse};
+use super::receiving::Receiving;
 use super::stream::{Timed, Until};
 use super::{Endpoint, Service, WireError};
 use crate::bounded::{
@@ -145,8 +146,8 @@ impl<P: Profile> RcConnector<P> {
     }
 
     /// The queue pair, to post receives to.
-    pub fn qp(&mut self) -> &mut QueuePair<Rc, Init, P> {
-        &mut self.qp
+    pub fn qp(&mut self) -> Receiving<'_, P> {
+        Receiving(&mut self.qp)
     }
 
     /// The queue pair, unconnected.

@@ -53,6 +53,7 @@
 
 mod connect;
 mod exchange;
+mod receiving;
 mod region;
 #[cfg(feature = "serde")]
 mod serde;
@@ -63,6 +64,7 @@ use std::hash::{BuildHasher, RandomState};
 
 pub use connect::{ConnectError, RcConnector, Stage, Unconnected};
 pub use exchange::{CHUNK, ExchangeError, exchange};
+pub use receiving::Receiving;
 pub use region::{ExportedRegion, NoSuchRegion, RegionError};
 pub use stream::{Timed, Timeouts, Unbounded};
 pub use wire::WireError;

@@ -1,5 +1,6 @@
 //! `Serialize` and `Deserialize` for endpoints, as strict as the wire format.
 
+use std::fmt;
 use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -24,6 +25,7 @@ struct Unchecked {
     lid: u16,
     send_depth: u32,
     recv_depth: u32,
+    #[serde(deserialize_with = "regions")]
     regions: Vec<UncheckedRegion>,
 }
 
@@ -44,6 +46,32 @@ struct UncheckedRegion {
     read: bool,
     write: bool,
     atomic: bool,
+}
+
+/// As many regions as there may be, and not one more is read.
+fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<UncheckedRegion>, D::Error> {
+    struct Regions;
+
+    impl<'de> de::Visitor<'de> for Regions {
+        type Value = Vec<UncheckedRegion>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {} regions", Endpoint::MAX_REGIONS)
+        }
+
+        fn visit_seq<A: de::SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut regions = Vec::new();
+            while let Some(region) = from.next_element()? {
+                if regions.len() == Endpoint::MAX_REGIONS {
+                    let count = Endpoint::MAX_REGIONS + 1;
+                    return Err(de::Error::custom(WireError::TooManyRegions { count }));
+                }
+                regions.push(region);
+            }
+            Ok(regions)
+        }
+    }
+    deserializer.deserialize_seq(Regions)
 }
 
 impl Serialize for Endpoint {

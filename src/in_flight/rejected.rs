@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::buf::header::{Header, word};
-use crate::cold::Plain;
+use crate::cold::{Plain, drop_each};
 use crate::entry::Entry;
 use crate::error::Errno;
 
@@ -97,7 +97,7 @@ impl<E: Entry> Iterator for Rejected<E> {
 
 impl<E: Entry> Drop for Rejected<E> {
     fn drop(&mut self) {
-        self.for_each(drop);
+        drop_each(self);
     }
 }
 
@@ -192,8 +192,8 @@ pub enum PostErrorKind {
     NoBuffer,
     /// The address handle was removed, or belongs to another queue pair (R5.3).
     UnknownAddressHandle,
-    /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown): reset or
-    /// destroy the queue.
+    /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the connection was given up and the
+    /// device did not take the error state: reset or destroy the queue.
     Poisoned,
     /// The device refused and did not say from where on: every entry stays with it, and the queue
     /// takes no more until it is reset or destroyed (R8.20).
@@ -288,7 +288,8 @@ impl fmt::Display for PostErrorKind {
                 f.write_str("the address handle was removed, or belongs to another queue pair")
             }
             PostErrorKind::Poisoned => f.write_str(
-                "an earlier post had no known outcome: reset or destroy the queue pair first",
+                "an earlier post had no known outcome, or the device did not take the error state: \
+                 reset or destroy the queue pair first",
             ),
             PostErrorKind::OutcomeUnknown { errno } => {
                 write!(f, "{} (no bad_wr: every entry stays with the device)", Errno(errno))

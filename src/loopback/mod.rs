@@ -49,7 +49,7 @@ mod address;
 mod asynchronous;
 mod attributes;
 mod channel;
-mod control;
+pub(crate) mod control;
 mod cq;
 mod datagram;
 mod engine;

@@ -95,11 +95,15 @@ impl AhTable {
         true
     }
 
-    /// Any live address handle of the table.
-    pub fn any(&self) -> Option<*mut ibv_ah> {
-        let named = self.ahs.iter().flatten();
-        let retired = self.retired.iter().map(|(ah, _)| ah);
-        named.chain(retired).next().map(handle::Ah::as_ptr)
+    /// Any live address handle of the table, for a work request that is the last of `posted`. A removed one waits for
+    /// that too from now on.
+    pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
+        if let Some(ah) = self.ahs.iter().flatten().next() {
+            return Some(ah.as_ptr());
+        }
+        let (ah, until) = self.retired.first_mut()?;
+        *until = posted;
+        Some(ah.as_ptr())
     }
 
     /// Destroys the removed handles whose work requests have all completed. Gives the number left.

@@ -87,7 +87,8 @@ where
             return Err(VerbError::os(VERB, libc::EINVAL, asked));
         }
         if self.core.send.is_poisoned() || self.core.recv.is_stopped() {
-            let asked = "a post had no known outcome: reset or destroy the queue pair";
+            let asked = "a post had no known outcome, or the device did not take the error state: reset \
+                         or destroy the queue pair";
             return Err(VerbError::os(VERB, libc::EIO, asked));
         }
         if let (true, Some(released)) = (sends, self.core.send.release_dropped()) {
@@ -155,7 +156,7 @@ impl<P: Profile> Core<P> {
         if T::DATAGRAM {
             // Providers read the address handle when it is posted. One exists, because something
             // that named it is outstanding.
-            let Some(ah) = self.ah.any() else {
+            let Some(ah) = self.ah.lend_any(self.send.posted()) else {
                 self.send.pop_sentinel();
                 return true;
             };

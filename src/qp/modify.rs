@@ -337,9 +337,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// As `to_error`; if the device refuses, which it does when it is gone, nothing may be posted all the same.
+    /// As `to_error`. If the device refuses, which it does when it is gone, the queue pair may be in any state: nothing
+    /// more is posted to it, and it cannot be drained, only reset or destroyed.
     pub(crate) fn give_up(mut self) -> QueuePair<T, Error, P> {
-        let _ = self.core.move_to(S::STATE, QpState::Error);
+        if self.core.move_to(S::STATE, QpState::Error).is_err() {
+            self.core.send.poison();
+            self.core.recv.mark_poisoned();
+        }
         QueuePair::from_core(self.core)
     }
 

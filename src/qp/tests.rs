@@ -299,3 +299,33 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
     qp.drain(&mut cq, |_| found += 1).unwrap();
     assert_eq!((found, pool.available()), (3, 4));
 }
+
+/// A device that does not take the error state: what is given up sends nothing more, not even what a drain sends.
+#[cfg(feature = "loopback")]
+#[test]
+fn what_is_given_up_and_stays_in_rts_sends_nothing() {
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    let ends = crate::guide::ends_of::<Chosen>().unwrap();
+    let (mut a, mut b, mut cq, pool) = (ends.a, ends.b, ends.cq, ends.pool);
+    for _ in 0..2 {
+        b.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+    }
+    drop(a.post_send_unsignaled(Send::inline(b"one")).unwrap());
+    a.core
+        .handle
+        .set_control(Box::leak(Box::new(Control { modify_qp: |_, _, _| libc::EIO, ..LOOPBACK })));
+    let mut a = a.give_up();
+    assert_eq!(a.query().unwrap().state, Some(QpState::Rts), "the device did not take it");
+    let error = a.post_send(Send::inline(b"two")).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::Poisoned);
+    let mut others = 0;
+    let limit = std::time::Duration::from_millis(100);
+    let drained =
+        a.drain_within(&mut cq, limit, |found| others += matches!(found, Drained::Other(_)) as u32);
+    assert_eq!(drained.unwrap_err().errno(), Some(libc::EIO));
+    while let Some(completion) = cq.poll_one().unwrap() {
+        others += (completion.qp_num() == b.qp_num()) as u32;
+    }
+    assert_eq!(others, 1, "the peer got one message");
+}

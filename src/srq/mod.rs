@@ -181,7 +181,8 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise: EINVAL if the device's
+    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8), [`ErrorKind::Limit`] if the device grants less than that
+    /// (R2.11), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise: EINVAL if the device's
     /// shared receive queues hold fewer.
     pub fn create_srq<T, E, M, C>(
         &self,
@@ -213,6 +214,15 @@ impl ProtectionDomain {
             Ok(srq) => {
                 // SAFETY: just created, and owned by nobody else.
                 let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
+                // The types say what may be posted, and the pool how much: what was granted must be at least that (R2.11).
+                let granted = init.attr;
+                for (what, asked, granted) in
+                    [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
+                {
+                    if asked > granted {
+                        return Err(Error::limit(VERB, what, asked.into(), granted.into()));
+                    }
+                }
                 let home = pool.home();
                 let inboxes = Mutex::default();
                 let (slots, pd) = (pool.slots(), self.id());

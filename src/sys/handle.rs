@@ -62,6 +62,12 @@ impl<O: Object> Handle<O> {
         self.control
     }
 
+    /// For tests: another provider's answers.
+    #[cfg(test)]
+    pub(crate) fn set_control(&mut self, control: &'static Control) {
+        self.control = control;
+    }
+
     pub(crate) fn parents(&self) -> &O::Parents {
         &self.parents
     }

@@ -42,6 +42,61 @@ fn a_context_that_panics_while_it_is_made() {
     pd.destroy().unwrap();
 }
 
+/// Several buffers are dropped at once, and with the first its pool and a context that panics: the others go home all the same.
+#[test]
+fn a_context_that_panics_amid_others() {
+    for place in 0..5 {
+        let mut p = Pair::<Rc, WithLoud>::new();
+        let mut ring = Pair::<Rc, WithLoudRing>::new();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let region = p.pd.register::<RemoteWrite>(64).unwrap();
+        let there = region.remote();
+        let pool = |pd: &ProtectionDomain, count| {
+            pd.create_pool_with(count, 64, |_| Loud(dropped.clone())).unwrap()
+        };
+        let pd = if place == 3 { ring.pd.clone() } else { p.pd.clone() };
+        let home = pool(&pd, 2);
+        // With this buffer goes its pool.
+        let loud = pool(&pd, 2).take().unwrap();
+        let rest = || home.take().unwrap();
+        let went = catch_unwind(AssertUnwindSafe(|| match place {
+            0 => drop(BufList::from([loud, rest(), rest()])),
+            1 => {
+                let nowhere = there.slice(0, 0).unwrap().write();
+                let list = (Send::new(loud), Send::new(rest()), RdmaWrite::inline(&[1], nowhere));
+                drop(post_send!(p.a, [list.0, list.1, list.2]));
+            }
+            2 => {
+                // Flushed, and never polled.
+                let Pair { a, mut ca, .. } = p;
+                let mut a = a.to_error().unwrap();
+                post_send!(a, [Send::new(loud), Send::new(rest()), Send::new(rest())]).unwrap();
+                while ca.poll().unwrap().is_empty() {}
+                drop(a);
+                drop(ca);
+            }
+            3 => {
+                let region = ring.pd.register::<RemoteWrite>(64).unwrap();
+                let there = region.remote().write();
+                drop(ring.a.post_send_unsignaled(RdmaWrite::new(loud, there)).unwrap());
+                ring.a.post_send(RdmaWrite::new(rest(), there)).unwrap();
+                loop {
+                    if let Some(completion) = ring.ca.poll_one().unwrap() {
+                        drop(ring.a.complete(completion).unwrap().released);
+                    }
+                }
+            }
+            _ => {
+                // Contexts of one pool.
+                drop(loud);
+            }
+        }));
+        assert!(went.is_err(), "place {place}");
+        assert_eq!((dropped.load(SeqCst), home.available()), (2, 2), "place {place}");
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(home))).is_err());
+    }
+}
+
 /// The last handle to a pool is in a completion, in a ring, in an error, in a list: wherever it is dropped, the
 /// contexts are, and panic there.
 #[test]

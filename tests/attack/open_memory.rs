@@ -101,3 +101,25 @@ fn pieces_that_overlap() {
     assert!(region.destroy().is_err(), "a piece of it is there");
     drop(again);
 }
+
+/// A page that is registered is kept from a child process as a whole, so nothing of the heap's may be in it.
+#[test]
+fn the_rest_of_a_registered_page_is_nobodys() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut heap = Vec::new();
+    let mut pages = Vec::new();
+    for _ in 0..if cfg!(miri) { 4 } else { 200 } {
+        let region = pd.register::<RemoteRead>(21).unwrap();
+        let [a, b, c, d, e, f, g, h, ..] = region.remote().to_bytes();
+        let start = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        assert_eq!((start % 4096, region.len()), (0, 21));
+        pages.push((start, region));
+        heap.extend((0..64).map(|size| vec![0u8; 16 + size]));
+    }
+    for block in &heap {
+        let at = block.as_ptr().addr() as u64;
+        let page = pages.iter().find(|(start, _)| (*start..start + 4096).contains(&at));
+        assert!(page.is_none(), "{} bytes of the heap are in a registered page", block.len());
+    }
+}

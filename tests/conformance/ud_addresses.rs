@@ -42,6 +42,21 @@ fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
     poll(&p.dev, &mut p.cb, 1);
 }
 
+/// A drain whose closure panicked has posted its sentinel, which names the address handle that was removed.
+#[test]
+fn one_that_a_sentinel_names_waits_for_it() {
+    let mut p = Pair::<Ud, Ring>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let mut a = p.a.to_error().unwrap();
+    let _ = a.post_send_unsignaled(Send::new(filled(&p.pool, b"flushed")).to(to)).unwrap();
+    assert!(a.remove_address_handle(to.address_handle));
+    let panics = std::panic::AssertUnwindSafe(|| a.drain(&mut p.ca, |_| panic!("on purpose")));
+    assert!(std::panic::catch_unwind(panics).is_err());
+    assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (1, 1));
+    a.drain(&mut p.ca, |found| drop(found)).unwrap();
+    assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (0, 0));
+}
+
 #[test]
 fn a_name_that_is_gone_or_not_ours_posts_nothing() {
     let mut p = Pair::<Ud>::new();

@@ -2,7 +2,7 @@
 // Enforced by `Sges<1>` of `SendSlots::new`.
 use proverbs::*;
 
-profile! { Words { max_inline_data: 16 } }
+profile! { Words { max_inline: 16 } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Words>) {
     let mut slots = SendSlots::<4, 0>::new();

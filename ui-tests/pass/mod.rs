@@ -77,6 +77,7 @@ mod r#macro {
     mod a_list_has_at_most_128_work_requests;
     mod a_list_is_for_a_queue;
     mod a_list_is_in_brackets;
+    mod a_profile_has_known_keys;
     mod a_queue_comes_before_the_list;
     mod a_receive_is_no_send;
     mod an_unsettled_list_is_noticed;

@@ -1,7 +1,7 @@
 // R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/slots_have_an_element_for_inline_data.rs.
 use proverbs::*;
 
-profile! { Words { max_inline_data: 16 } }
+profile! { Words { max_inline: 16 } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Words>) {
     let mut slots = SendSlots::<4, 1>::new();

@@ -1,0 +1,11 @@
+// R2.11, ibv_create_qp(3): a key of a profile that is misspelt, or said twice, is not the default in silence.
+// Enforced by `ProfileKeys`.
+use proverbs::*;
+
+profile! { Misspelt { max_inlin: 128 } }
+
+profile! { Foreign { signaling: Selective, max_send_wr: 16, entry: AnyBuf } }
+
+profile! { Twice { max_send_sge: 2, entry: BufList, max_send_sge: 4 } }
+
+fn main() {}
