@@ -315,6 +315,11 @@ fn what_was_forgotten_comes_home_once() {
     poll(&p.dev, &mut p.ca, 3);
     drop(p.b);
     let mut completions = p.cb.poll().unwrap();
+    if completions.is_empty() {
+        assert_ne!(p.dev.takes_completions_along(), Some(false));
+        assert_eq!(p.pool.available(), 40);
+        return;
+    }
     let first = completions.next().unwrap().into_entry().unwrap();
     std::mem::forget(completions.next());
     std::mem::forget(completions);

@@ -174,7 +174,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         match polled {
             Err(_) => {
                 self.over = true;
-                let meant = self.config.has(|fault| fault == Fault::BreakCq);
+                let meant =
+                    self.config.has(|fault| matches!(fault, Fault::BreakCq | Fault::FailPoll));
                 (true, if meant { Ok(()) } else { Err("a completion queue died".into()) })
             }
             Ok(completions) => {

@@ -2,7 +2,7 @@
 //! there is, so that any part of a program is a program, and a failing one can be made shorter.
 
 use proverbs::WcStatus;
-use proverbs::loopback::{Fault, Script};
+use proverbs::loopback::{Fault, Personality, Script};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -60,6 +60,7 @@ const MAKES: [Make; 10] = [
 #[derive(Clone, Debug)]
 pub struct Config {
     pub make: Make,
+    pub personality: Personality,
     /// Queue pairs, two by two.
     pub pairs: usize,
     pub cqs: usize,
@@ -91,7 +92,8 @@ impl Config {
         if !dice.one_in(4) {
             for fault in ALL {
                 if dice.one_in(3) {
-                    let rare = matches!(fault, Fault::BreakCq | Fault::NeverReady);
+                    let rare =
+                        matches!(fault, Fault::BreakCq | Fault::FailPoll | Fault::NeverReady);
                     let often = 4 + dice.below(60);
                     // Few of its occasions come.
                     let common = matches!(fault, Fault::FlushLate { .. });
@@ -104,8 +106,15 @@ impl Config {
                 }
             }
         }
+        let personality = match dice.below(4) {
+            0 => Personality::Plain,
+            1 => Personality::Rxe,
+            2 => Personality::Mlx5,
+            _ => Personality::worst(dice.seed()),
+        };
         Config {
             make,
+            personality,
             pairs,
             cqs: 1 + dice.below(3) as usize,
             send_depth: 1 + dice.below(9),
@@ -120,6 +129,11 @@ impl Config {
         }
     }
 
+    /// Whether the completions of a queue pair that is gone may go with it.
+    pub fn takes_completions_along(&self) -> bool {
+        !matches!(self.personality, Personality::Plain | Personality::Rxe)
+    }
+
     pub fn script(&self) -> Script {
         let script = Script::seeded(self.script_seed);
         self.faults.iter().fold(script, |script, chance| script.with(chance.0.one_in(chance.1)))
@@ -130,7 +144,7 @@ impl Config {
     }
 }
 
-const ALL: [Fault; 18] = [
+const ALL: [Fault; 19] = [
     Fault::Lose,
     Fault::Duplicate,
     Fault::Delay { runs: 1 },
@@ -149,6 +163,7 @@ const ALL: [Fault; 18] = [
     Fault::OutcomeUnknown { errno: 5, taken: false },
     Fault::SpuriousEvent,
     Fault::BreakCq,
+    Fault::FailPoll,
 ];
 
 /// One thing that a program does.

@@ -1,12 +1,13 @@
 //! The steps that move queue pairs between states, and in and out of being.
 
+use proverbs::loopback::Fault;
 use proverbs::*;
 
 use crate::books::*;
 use crate::entries::numbered;
 use crate::program::Then;
 use crate::wire::*;
-use crate::world::World;
+use crate::world::{UNKNOWN, World};
 
 impl<T: Wire<P>, P: Kind> World<T, P> {
     fn begin_life(&mut self, slot: usize) {
@@ -81,6 +82,9 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         for wr in &sends {
             self.doubt(wr.to, wr.number);
         }
+        if self.config.takes_completions_along() {
+            self.miss_arrivals(slot);
+        }
         if is_reset {
             let life = self.life(slot);
             life.withheld = (sends.len(), life.recvs.len());
@@ -117,6 +121,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         self.resync(slot);
         Ok(())
+    }
+
+    /// What has arrived may never be told.
+    fn miss_arrivals(&mut self, slot: usize) {
+        let stream = self.streams.entry(self.qps[slot].qpn).or_default();
+        stream.0.iter_mut().for_each(|message| message.drained = true);
     }
 
     fn doubt(&mut self, to: u32, number: u64) {
@@ -213,15 +223,16 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 };
             });
             self.cqs.insert(at, cq);
-            self.left[at] = 0;
+            // Behind the drain's own, others' completions may be left of its last poll.
+            self.left[at] = UNKNOWN;
             self.qps[slot].any = Any::Error(qp);
             result?;
             match drained {
                 Ok(()) => {
                     hold!(poisoned == (false, false), "QP {slot}: a poisoned queue was drained")
                 }
-                Err(_) if poisoned != (false, false) => return Ok(()),
-                Err(_) if self.config.has(|f| f == proverbs::loopback::Fault::BreakCq) => {
+                Err(_) if poisoned != (false, false) => return self.settle(),
+                Err(_) if self.config.has(|f| matches!(f, Fault::BreakCq | Fault::FailPoll)) => {
                     self.over = true;
                     return Ok(());
                 }
@@ -242,8 +253,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             }
             if recvs {
                 self.life(slot).recvs.clear();
-                let stream = self.streams.entry(self.qps[slot].qpn).or_default();
-                stream.0.iter_mut().for_each(|message| message.drained = true);
+                self.miss_arrivals(slot);
             }
         }
         self.resync(slot);

@@ -11,6 +11,9 @@ use crate::program::*;
 use crate::support::{Device, Wish};
 use crate::wire::*;
 
+/// As many completions as nobody knows.
+pub const UNKNOWN: usize = usize::MAX;
+
 pub const CAPACITY: usize = 192;
 pub const REGION: usize = 512;
 pub const INLINE: usize = 16;
@@ -78,7 +81,7 @@ pub struct World<T: Wire<P>, P: Kind> {
 
 impl<T: Wire<P>, P: Kind> World<T, P> {
     pub fn new(config: &Config) -> World<T, P> {
-        let fabric = Fabric::new();
+        let fabric = Fabric::with(config.personality);
         let dev = Device::loopback(&fabric);
         let pd = dev.ctx.alloc_pd().expect("a domain");
         let count = config.buffers;

@@ -61,7 +61,10 @@ fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
         byte_len: Some(entry.byte_len),
         imm: Some(entry.imm.unwrap_or(0)),
         src_qp: Some(entry.src_qp),
-        wc_flags: Some(flags(with_imm, entry.grh || as_rxe && is_receive(entry))),
+        wc_flags: Some(flags(
+            with_imm,
+            entry.grh || as_rxe && is_receive(entry) && !entry.datagram,
+        )),
         pkey_index: Some(0),
         slid: Some(entry.slid),
         sl: Some(entry.sl),

@@ -74,6 +74,16 @@ impl Device {
         }
     }
 
+    /// Whether a queue pair that is destroyed or reset takes its completions along that nobody polled; `None` if it
+    /// may, and may not.
+    pub fn takes_completions_along(&self) -> Option<bool> {
+        match (self.kind, Device::personality()) {
+            (Kind::Rxe, _) | (Kind::Loopback, Personality::Plain | Personality::Rxe) => Some(false),
+            (Kind::Loopback, Personality::Mlx5) => Some(true),
+            _ => None,
+        }
+    }
+
     /// A new device on this fabric.
     #[allow(dead_code)] // Other suites than this one choose their fabric.
     pub fn loopback(fabric: &Fabric) -> Device {

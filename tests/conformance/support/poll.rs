@@ -59,6 +59,21 @@ impl<E: Debug> Done<E> {
     }
 }
 
+/// The next completion, of a queue pair that is destroyed or reset, if it has left any.
+#[track_caller]
+pub fn left_behind<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>) -> Option<Done<E>> {
+    if dev.takes_completions_along() == Some(false) {
+        return Some(poll(dev, cq, 1).remove(0));
+    }
+    let left = match cq.poll_one().unwrap().map(Completion::outcome)? {
+        Outcome::Received(received) => Done::Received(received),
+        Outcome::Failed(failed) => Done::Failed(failed),
+        _ => panic!("a receive of RC"),
+    };
+    assert_eq!(dev.takes_completions_along(), None);
+    Some(left)
+}
+
 /// The next `n` completions, none of them selectively signaled.
 #[track_caller]
 pub fn poll<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>, n: usize) -> Vec<Done<E>> {
