@@ -82,6 +82,7 @@ fn two_sides_connect_send_and_read() {
         side.connector.set_initiator_depth(ReadDepth::new(2).unwrap());
         side.region.write_at(0, &[byte; 8]).unwrap();
         let (mut qp, peer) = side.connector.connect(&mut side.stream, LONG).unwrap();
+        assert_eq!(peer.psn().get(), 0xff_ffff, "as the peer's program set it");
         let attr = qp.query().unwrap();
         assert_eq!((attr.state, attr.path_mtu), (Some(QpState::Rts), Some(Mtu::Bytes512)));
         let (serves, wants) = (byte, 2.min(3 - byte));
