@@ -206,7 +206,7 @@ fn a_drain_ends_beside_busy_neighbours() {
         let mut errors = Vec::new();
         for _ in 0..2 {
             let (began, before) = (Instant::now(), others);
-            let time = Duration::from_millis(if cfg!(miri) { 5 } else { 100 });
+            let time = Duration::from_millis(100);
             let drained = dead.drain_within(&mut cq, time, |found| {
                 let Drained::Other(completion) = found else { panic!("it was forgotten") };
                 others += 1;
