@@ -18,7 +18,7 @@ pub use pool::Pool;
 pub use shared::SharedBuf;
 use shared::lent_with;
 pub(crate) use shared::{Lent, lend};
-pub(crate) use stranded::{count_posted, reclaim_everything};
+pub(crate) use stranded::{Home, count_posted, reclaim_everything};
 
 use header::Header;
 use pool::Slot;

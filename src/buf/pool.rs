@@ -163,7 +163,7 @@ impl<C> Pool<C> {
     /// ```
     pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
         let slots = self.shared.slots.as_ptr();
-        stranded::reclaim_everything(&cq.settle_now()).count_of(slots)
+        cq.settle_now().send_home().count_of(slots)
     }
 
     /// Deregisters and frees (`ibv_dereg_mr`). Its buffers, and other handles to the pool, must be gone, or it comes back.

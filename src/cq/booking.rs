@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::inbox::Inbox;
-use crate::buf::reclaim_everything;
-use crate::in_flight::Quiet;
+use super::inbox::{AtEnd, Inbox};
+use super::parked::Over;
+use crate::entry::Entry;
+use crate::in_flight::{Books, Quiet, SendBooks};
 use crate::sys::handle;
 
 /// A completion queue as its queue pairs know it: its inbox, and the C object.
@@ -43,12 +44,33 @@ impl Deref for CqShared {
     }
 }
 
+impl AtEnd {
+    /// Of a queue pair with this send queue, and as many receives outstanding on a queue of its own.
+    pub fn of<E: Entry, B: SendBooks<E>>(send: &B, receives: u32) -> AtEnd {
+        if !E::OWNED {
+            return AtEnd::UNKNOWN;
+        }
+        let sends = send.posted().wrapping_sub(send.completed());
+        let is_ring = send.posted() != send.posted_as_wr_ids();
+        AtEnd { left: [sends, receives], may_be_stale: is_ring }
+    }
+
+    /// Tells the completion queues of a queue pair that it is destroyed or reset.
+    pub fn tell(self, books: &Arc<Books>, send: &CqShared, recv: &CqShared, quiet: &mut Quiet) {
+        send.end(books, self, quiet);
+        if !std::ptr::eq(send, recv) {
+            recv.end(books, self, quiet);
+        }
+        quiet.end_one(books.clone());
+    }
+}
+
 impl Drop for CqShared {
     /// Nobody can poll any more, and the queue pairs that completed here are destroyed, since each holds on to
     /// this: no completion can come. What is stranded with it has nobody else to see to it.
     fn drop(&mut self) {
-        let mut quiet = Quiet::default();
-        self.inbox.close_for_all(&mut quiet);
-        reclaim_everything(&quiet);
+        let mut over = Over::default();
+        self.inbox.close_for_all(&mut over);
+        over.send_home();
     }
 }

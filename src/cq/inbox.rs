@@ -5,8 +5,9 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use super::parked::{Over, Parked};
 use super::stand_in::STAND_INS;
 use super::switch::{Reason, Switch};
 use crate::error::{Error, ErrorKind};
@@ -73,8 +74,21 @@ impl Poller {
 struct State {
     booked: u32,
     attached: Vec<Attachment>,
+    /// Queue pairs that receive here and were dropped.
+    parked: Vec<(Arc<Parked>, Stage)>,
+    /// Those that only send here.
+    parked_elsewhere: Vec<Weak<Parked>>,
     /// Nothing will be handed out any more.
     is_closed: bool,
+}
+
+impl State {
+    /// The queue pair with these books is parked.
+    fn mark_parked(&mut self, books: &Arc<Books>) {
+        for a in self.attached.iter_mut().filter(|a| Arc::ptr_eq(&a.books, books)) {
+            a.stage = Stage::Parked;
+        }
+    }
 }
 
 /// What completes into the completion queue by an attachment.
@@ -98,6 +112,8 @@ struct Attachment {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Alive,
+    /// A queue pair that was dropped, and is not destroyed.
+    Parked,
     /// It ended, and the poller does not know yet.
     Ended,
     /// The poller knows since as many completions had passed.
@@ -220,7 +236,7 @@ impl Inbox {
     pub fn end(&self, books: &Arc<Books>, at_end: AtEnd, quiet: &mut Quiet) {
         let mut tell = false;
         let mut state = self.state();
-        let State { booked, attached, is_closed } = &mut *state;
+        let State { booked, attached, is_closed, .. } = &mut *state;
         for a in attached.iter_mut().filter(|a| Arc::ptr_eq(&a.books, books)) {
             if !*is_closed && at_end.left_of(a.share) != 0 {
                 a.stage = Stage::Ended;
@@ -242,24 +258,76 @@ impl Inbox {
         }
     }
 
+    /// Keeps a queue pair with these books, which was dropped and is in ERR, until all is handed out that is in the completion
+    /// queue. False if nothing is handed out any more.
+    pub fn park(&self, parked: &Arc<Parked>, books: &Arc<Books>) -> bool {
+        let mut state = self.state();
+        if state.is_closed {
+            return false;
+        }
+        state.mark_parked(books);
+        state.parked.push((parked.clone(), Stage::Ended));
+        drop(state);
+        self.switch.give(Reason::Dead);
+        true
+    }
+
+    /// A queue pair with these books is parked that only sends here.
+    pub fn knows_parked(&self, parked: &Arc<Parked>, books: &Arc<Books>) {
+        let mut state = self.state();
+        state.mark_parked(books);
+        state.parked_elsewhere.retain(|known| known.strong_count() != 0);
+        state.parked_elsewhere.push(Arc::downgrade(parked));
+    }
+
+    /// The queue pairs that are parked, and complete here.
+    pub(super) fn take_parked(&self) -> Vec<Arc<Parked>> {
+        let mut state = self.state();
+        let elsewhere: Vec<_> = state.parked_elsewhere.drain(..).collect();
+        let here = state.parked.drain(..).map(|(parked, _)| parked);
+        here.chain(elsewhere.iter().filter_map(Weak::upgrade)).collect()
+    }
+
+    /// Whether a queue pair completes here that is neither dropped nor gone.
+    pub(super) fn has_queue_pairs(&self) -> bool {
+        let is_one = |a: &Attachment| a.share != Share::Shared && a.stage == Stage::Alive;
+        self.state().attached.iter().any(is_one)
+    }
+
     /// Takes note of the queues that ended, if any did. The poller says how many completions have passed.
     pub(super) fn note_ended(&self, passed: u64) {
         if !self.switch.take(Reason::Dead) {
             return;
         }
-        for a in self.state().attached.iter_mut().filter(|a| a.stage == Stage::Ended) {
-            a.stage = Stage::Known(passed);
+        let mut state = self.state();
+        let State { attached, parked, .. } = &mut *state;
+        let stages = attached.iter_mut().map(|a| &mut a.stage);
+        for stage in stages.chain(parked.iter_mut().map(|(_, stage)| stage)) {
+            if *stage == Stage::Ended {
+                *stage = Stage::Known(passed);
+            }
         }
     }
 
     /// The bookings end of the queues that are over. Nothing is in the batch, and nothing is held. Whether some are gone and
-    /// not over yet.
-    pub(super) fn settle(&self, poller: &Poller, quiet: &mut Quiet) -> bool {
+    /// not over yet, and the parked queue pairs that are to be destroyed now.
+    pub(super) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Vec<Arc<Parked>>) {
         let mut state = self.state();
-        let State { booked, attached, .. } = &mut *state;
+        let State { booked, attached, parked, .. } = &mut *state;
         let mut watches = false;
+        let mut ended = Vec::new();
+        parked.retain(|(parked, stage)| match *stage {
+            Stage::Known(then) if poller.is_over(then, self.capacity) => {
+                ended.push(parked.clone());
+                false
+            }
+            _ => {
+                watches = true;
+                true
+            }
+        });
         attached.retain_mut(|a| match a.stage {
-            Stage::Alive | Stage::Ended => true,
+            Stage::Alive | Stage::Parked | Stage::Ended => true,
             Stage::Over => false,
             Stage::Known(then) if !poller.is_over(then, self.capacity) => {
                 watches = true;
@@ -267,37 +335,40 @@ impl Inbox {
             }
             Stage::Known(_) => {
                 *booked -= a.entries;
-                quiet.end_one(a.books.clone());
+                over.quiet.end_one(a.books.clone());
                 false
             }
         });
-        watches
+        (watches, ended)
     }
 
     /// Nothing will be handed out any more, and nothing is held. So nothing completes, of queues that ended now
     /// or will end.
-    pub(super) fn close(&self, quiet: &mut Quiet) {
-        let mut state = self.state();
-        state.is_closed = true;
-        self.close_for(&mut state, quiet, |stage| stage != Stage::Alive);
+    pub(super) fn close(&self, over: &mut Over) {
+        self.state().is_closed = true;
+        // Now none is parked any more.
+        for parked in self.take_parked() {
+            parked.end(over);
+        }
+        self.close_for(over, |stage| !matches!(stage, Stage::Alive | Stage::Parked));
     }
 
     /// As `close`, and no queue pair completes here.
-    pub(super) fn close_for_all(&self, quiet: &mut Quiet) {
-        let mut state = self.state();
-        state.is_closed = true;
-        self.close_for(&mut state, quiet, |_| true);
+    pub(super) fn close_for_all(&self, over: &mut Over) {
+        self.state().is_closed = true;
+        self.close_for(over, |_| true);
     }
 
-    fn close_for(&self, state: &mut State, quiet: &mut Quiet, is_over: impl Fn(Stage) -> bool) {
-        let State { booked, attached, .. } = state;
+    fn close_for(&self, over: &mut Over, is_over: impl Fn(Stage) -> bool) {
+        let mut state = self.state();
+        let State { booked, attached, .. } = &mut *state;
         attached.retain_mut(|a| {
             if !is_over(a.stage) {
                 return true;
             }
             if a.stage != Stage::Over {
                 *booked -= a.entries;
-                quiet.end_one(a.books.clone());
+                over.quiet.end_one(a.books.clone());
             }
             false
         });

@@ -5,6 +5,7 @@
 mod booking;
 mod inbox;
 mod notify;
+mod parked;
 mod poll;
 mod settle;
 mod stand_in;
@@ -17,15 +18,15 @@ use std::sync::Arc;
 pub(crate) use booking::CqShared;
 pub(crate) use inbox::{AtEnd, Inbox, Share};
 pub use notify::{CqId, Notify};
+pub(crate) use parked::{Over, Parked, Rest};
 pub use poll::Completions;
 
-use crate::buf::{self, Buf};
+use crate::buf::Buf;
 use crate::channel::CompletionChannel;
 use crate::cold::drop_each;
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Refused};
-use crate::in_flight::Quiet;
 use crate::sys::handle;
 use crate::wc::OneThread;
 
@@ -139,7 +140,7 @@ impl<E: Entry> CompletionQueue<E> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reclaim_lent(&mut self) -> usize {
-        buf::reclaim_everything(&self.settle_now()).lent
+        self.settle_now().send_home().lent
     }
 
     /// Destroys it (`ibv_destroy_cq`). Queues that complete into it must be gone, or it comes back.
@@ -148,10 +149,12 @@ impl<E: Entry> CompletionQueue<E> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue comes back: EBUSY if queue pairs complete into it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
-        if Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut).is_none() {
+        if self.shared.has_queue_pairs() {
             let error = Error::os(VERB, libc::EBUSY, "queue pairs complete into it");
             return Err(Refused::new(self, error));
         }
+        self.discard();
+        self.end_parked();
         self.discard();
         let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
         match handle.map_or(Err(libc::EBUSY), handle::Cq::close) {
@@ -176,14 +179,17 @@ impl<E: Entry> Drop for CompletionQueue<E> {
 
         impl Drop for Close<'_> {
             fn drop(&mut self) {
-                let mut quiet = Quiet::default();
-                self.0.close(&mut quiet);
-                buf::reclaim_everything(&quiet);
+                let mut over = Over::default();
+                self.0.close(&mut over);
+                over.send_home();
             }
         }
 
         let shared = self.shared.clone();
         let _close = Close(&shared);
+        self.discard();
+        // What a device leaves of those is discarded, too.
+        self.end_parked();
         self.discard();
     }
 }

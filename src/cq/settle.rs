@@ -11,13 +11,12 @@
 
 #![allow(unsafe_code)] // polls
 
-use super::CompletionQueue;
 use super::inbox::{BATCH, Poller};
+use super::parked::Over;
 use super::switch::Reason;
-use crate::buf::reclaim_everything;
+use super::{CompletionQueue, Completions};
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::in_flight::Quiet;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 
@@ -30,21 +29,22 @@ impl<E: Entry> CompletionQueue<E> {
         if self.poller().left != 0 || (count == 0 && !self.shared.switch.is_on()) {
             return None;
         }
-        let mut quiet = Quiet::default();
-        self.look(count < 0, &mut quiet);
+        let mut over = Over::default();
+        self.poller().is_broken |= count < 0;
+        // Again, if a queue pair was destroyed that was parked: now its completions are looked for.
+        while self.look(&mut over) {}
         let is_dead = self.poller().is_broken && self.poller().left == 0;
         // Last, and without a lock: user code may run in it, and panic.
-        reclaim_everything(&quiet);
+        over.send_home();
         is_dead.then(|| {
             let asked = "the completion queue is in error: it overran, or its device is gone";
             Error::os("ibv_poll_cq", libc::EIO, asked)
         })
     }
 
-    /// Polls for the cold path. Nothing is in the batch.
-    fn look(&mut self, is_broken: bool, quiet: &mut Quiet) {
-        self.poller().is_broken |= is_broken;
-        self.settle(quiet);
+    /// Polls for the cold path. Nothing is in the batch. Whether there is more to do before it can be said that nothing is there.
+    fn look(&mut self, over: &mut Over) -> bool {
+        self.settle(over);
         let passed = self.poller().passed;
         self.shared.note_ended(passed);
         if !self.poller().is_broken {
@@ -59,15 +59,16 @@ impl<E: Entry> CompletionQueue<E> {
                     }
                     self.poller().watches = true;
                     self.keep(0, count as u32);
-                    return;
+                    return false;
                 }
             }
         }
         if self.poller().is_broken {
-            self.shared.close(quiet);
+            self.shared.close(over);
         }
-        self.settle(quiet);
+        let has_destroyed = self.settle(over);
         self.let_go();
+        has_destroyed
     }
 
     /// Asks the device's queue, whatever takes its place.
@@ -77,13 +78,19 @@ impl<E: Entry> CompletionQueue<E> {
         unsafe { data::poll_cq(self.shared.switch.queue(), BATCH as i32, at) }
     }
 
-    /// The bookings end of what is over by now. Nothing is in the batch.
-    fn settle(&mut self, quiet: &mut Quiet) {
+    /// The bookings end of what is over by now, and queue pairs that were parked are destroyed. Nothing is in the batch. Whether
+    /// one was destroyed.
+    fn settle(&mut self, over: &mut Over) -> bool {
         let shared = &self.shared;
         // SAFETY: the completion queue is ours.
         let poller = unsafe { shared.poller() };
-        poller.watches = shared.settle(poller, quiet);
+        let (watches, parked) = shared.settle(poller, over);
+        poller.watches = watches;
         poller.seen_empty_at = None;
+        for parked in &parked {
+            parked.end(over);
+        }
+        !parked.is_empty()
     }
 
     /// From now on polls ask the device's queue, if nothing speaks against it.
@@ -97,13 +104,30 @@ impl<E: Entry> CompletionQueue<E> {
     }
 
     /// What is over by now, for who asks for it without a poll.
-    pub(crate) fn settle_now(&mut self) -> Quiet {
-        let mut quiet = Quiet::default();
+    pub(crate) fn settle_now(&mut self) -> Over {
+        let mut over = Over::default();
         if self.poller().left == 0 {
-            self.settle(&mut quiet);
+            self.settle(&mut over);
             self.let_go();
         }
-        quiet
+        over
+    }
+
+    /// Destroys the queue pairs that are parked, and complete here. What is there should have been handed out.
+    pub(super) fn end_parked(&mut self) {
+        let mut over = Over::default();
+        for parked in self.shared.take_parked() {
+            parked.end(&mut over);
+        }
+        over.send_home();
+    }
+
+    /// As [`poll`](Self::poll), and whether it saw the queue empty, or will have once these are taken.
+    pub(crate) fn poll_and_see(&mut self) -> Result<(Completions<'_, E>, bool), Error> {
+        let is_asked = self.poller().left == 0;
+        let completions = self.poll()?;
+        let sees = is_asked && completions.len() < BATCH;
+        Ok((completions, sees))
     }
 
     /// What the poller knows.

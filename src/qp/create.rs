@@ -208,6 +208,7 @@ fn create<T: Transport, P: Profile>(
         send_cq: send_cq.shared().clone(),
         recv_cq: recv_cq.shared().clone(),
         srq: srq.cloned(),
+        is_drained: false,
         groups: Vec::new(),
         handle,
     }))

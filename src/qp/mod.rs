@@ -14,6 +14,7 @@ mod list;
 mod list_slow;
 mod modify;
 mod multicast;
+mod park;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
 mod query;
@@ -123,6 +124,8 @@ pub(crate) struct Core<P: Profile> {
     pub send_cq: Arc<CqShared>,
     pub recv_cq: Arc<CqShared>,
     pub srq: Option<Arc<SrqCore>>,
+    /// Its receives were drained: nothing of them is in the completion queue.
+    pub is_drained: bool,
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
     pub handle: handle::Qp,
@@ -144,7 +147,7 @@ impl<P: Profile> Core<P> {
         let at_end = self.at_end();
         self.books.end([self.send.posted_as_wr_ids(), self.recv.count()]);
         let entries = self.send.release_all();
-        self.end_books(&self.books.clone(), at_end, &mut quiet);
+        at_end.tell(&self.books, &self.send_cq, &self.recv_cq, &mut quiet);
         self.ah = AhTable::default();
         reclaim_everything(&quiet);
         Ok(entries)
@@ -152,26 +155,15 @@ impl<P: Profile> Core<P> {
 
     /// How much is outstanding of this life, now that the queue pair is destroyed or reset.
     fn at_end(&self) -> AtEnd {
-        if !P::Entry::OWNED {
-            return AtEnd::UNKNOWN;
-        }
-        let sends = self.send.posted().wrapping_sub(self.send.completed());
-        let is_ring = self.send.posted() != self.send.posted_as_wr_ids();
-        AtEnd { left: [sends, self.recv.outstanding()], may_be_stale: is_ring }
-    }
-
-    /// Tells the completion queues that a life of the queue pair is over.
-    fn end_books(&self, books: &Arc<Books>, at_end: AtEnd, quiet: &mut Quiet) {
-        self.send_cq.end(books, at_end, quiet);
-        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-            self.recv_cq.end(books, at_end, quiet);
-        }
-        quiet.end_one(books.clone());
+        AtEnd::of::<P::Entry, _>(&self.send, self.recv.outstanding())
     }
 }
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
+        if self.park() {
+            return;
+        }
         match self.close() {
             Ok(entries) => drop(entries),
             Err(_) => {
@@ -252,6 +244,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// those are already in the completion queue, and otherwise go home by themselves as it is polled on (see
     /// [`Pool::reclaim`](crate::Pool::reclaim)). To have them all back in order, [`drain`](Self::drain) first. The room in the
     /// completion queue is free at once if nothing is outstanding, and else then.
+    ///
+    /// With a shared receive queue, drain it first, or drop it instead: some devices (mlx5) take the completions of receives away with a
+    /// queue pair that is destroyed, and their buffers then stay with the shared receive queue as long as that lives
+    /// ([`recvs_outstanding`](crate::SharedReceiveQueue::recvs_outstanding) counts them). A queue pair
+    /// that is dropped moves to ERR, and is destroyed once its receive completion queue was polled empty, or that or the shared receive
+    /// queue goes. (What the device is filling just then, and flushes later, may stay.)
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: EBUSY if something is attached that this crate does not know of.

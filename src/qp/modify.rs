@@ -60,7 +60,7 @@ pub struct Attr {
 }
 
 impl Attr {
-    fn new(to: QpState) -> Self {
+    pub(super) fn new(to: QpState) -> Self {
         // SAFETY: all zeroes is a value of this struct of integers.
         let mut c = unsafe { MaybeUninit::<ibv_qp_attr>::zeroed().assume_init() };
         c.qp_state = to.to_c();
@@ -235,7 +235,7 @@ rows! {
 }
 
 impl<P: Profile> Core<P> {
-    fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
+    pub(super) fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
         self.modify_c(&mut attr.c, attr.mask)
     }
 
@@ -272,7 +272,8 @@ impl<P: Profile> Core<P> {
         // Only now, or a poll on another thread would take the booking for that of a queue that is gone.
         old.end(posted);
         let mut quiet = Quiet::default();
-        self.end_books(&old, at_end, &mut quiet);
+        at_end.tell(&old, &self.send_cq, &self.recv_cq, &mut quiet);
+        self.is_drained = false;
         reclaim_everything(&quiet);
         entries
     }
@@ -366,7 +367,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// What the ring of a selectively signaled send queue held comes back at once. Buffers that are
     /// wr_ids come back with their completions, if those are already in the completion queue, and otherwise go home by
     /// themselves as it is polled on (see [`Pool::reclaim`](crate::Pool::reclaim)); until then the
-    /// room that such completions may take is not given out again.
+    /// room that such completions may take is not given out again. With a shared receive queue drain first: as
+    /// [`destroy`](Self::destroy), this may take completions of its receives away.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: the device is gone.

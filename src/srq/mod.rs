@@ -11,11 +11,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::buf::header::mark;
 use crate::buf::{Buf, Pool, count_posted, reclaim_everything};
-use crate::cq::{AtEnd, Inbox};
+use crate::cq::{AtEnd, Inbox, Over, Parked};
 use crate::entry::{Entry, Owned};
 use crate::error::{Error, ErrorKind, Refused};
 use crate::in_flight::books::RECEIVE;
@@ -76,6 +76,15 @@ pub(crate) struct SrqCore {
     id: SrqId,
     /// Of the completion queues that have its completions, which are to know that it is gone.
     inboxes: Mutex<Vec<Weak<Inbox>>>,
+    parked: Mutex<ParkedHere>,
+}
+
+/// Queue pairs that receive from a shared receive queue, and are dropped and not destroyed.
+#[derive(Default)]
+struct ParkedHere {
+    known: Vec<Weak<Parked>>,
+    /// The shared receive queue was dropped: none is to be added.
+    is_over: bool,
 }
 
 /// A shared receive queue, as events name it: [`SharedReceiveQueue::id`], where C has `srq_context` (ibv_create_srq(3)). Unique
@@ -123,6 +132,34 @@ impl SrqCore {
     /// Its receives that are with the device, or in completions that nobody took apart; it stops at `most`.
     fn outstanding(&self, most: usize) -> usize {
         count_posted(self.slots, self.books.id, most)
+    }
+
+    /// Whether a queue pair of it that is destroyed may take receives along: some are outstanding, and it is not about to
+    /// go itself.
+    pub fn may_lose_receives(&self) -> bool {
+        !self.parked().is_over && self.outstanding(1) != 0
+    }
+
+    fn parked(&self) -> MutexGuard<'_, ParkedHere> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A queue pair of it is parked. False if none should be.
+    pub fn knows_parked(&self, parked: &Arc<Parked>) -> bool {
+        let mut here = self.parked();
+        here.known.retain(|known| known.strong_count() != 0);
+        here.known.push(Arc::downgrade(parked));
+        !here.is_over
+    }
+
+    /// Destroys the queue pairs that are parked.
+    fn end_parked(&self) {
+        let known: Vec<_> = self.parked().known.drain(..).collect();
+        let mut over = Over::default();
+        for parked in known.iter().filter_map(Weak::upgrade) {
+            parked.end(&mut over);
+        }
+        over.send_home();
     }
 
     fn close(&mut self) -> Result<(), i32> {
@@ -224,9 +261,9 @@ impl ProtectionDomain {
                     }
                 }
                 let home = pool.home();
-                let inboxes = Mutex::default();
+                let (inboxes, parked) = Default::default();
                 let (slots, pd) = (pool.slots(), self.id());
-                let core = SrqCore { handle, books, home, slots, buffers, pd, id, inboxes };
+                let core = SrqCore { handle, books, home, slots, buffers, pd, id, inboxes, parked };
                 Ok(SharedReceiveQueue {
                     raw: core.as_ptr(),
                     mark: core.books.mark(RECEIVE),
@@ -312,12 +349,20 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue comes back: EBUSY if queue pairs are attached to it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";
+        self.core.end_parked();
         let error = match Arc::get_mut(&mut self.core).map(SrqCore::close) {
             Some(Ok(())) => return Ok(()),
             Some(Err(errno)) => Error::os(VERB, errno, ""),
             None => Error::os(VERB, libc::EBUSY, "queue pairs are attached to it"),
         };
         Err(Refused::new(self, error))
+    }
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit> Drop for SharedReceiveQueue<T, E, M> {
+    fn drop(&mut self) {
+        self.core.parked().is_over = true;
+        self.core.end_parked();
     }
 }
 

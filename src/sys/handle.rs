@@ -26,7 +26,8 @@ pub(crate) trait Object: Sized {
 /// The owner of one C object.
 ///
 /// # Invariants
-/// - `ptr` is live until `destroyed` is set, and belongs to the provider of `control`.
+/// - `ptr` is live until `destroyed` is set, and belongs to the provider of `control`; unless it is `taken`: then it
+///   belongs to another, and so do the `parents`.
 /// - `parents` is dropped only after the object was destroyed: an object whose destruction the
 ///   provider refuses leaks together with all that it needs.
 pub(crate) struct Handle<O: Object> {
@@ -34,6 +35,8 @@ pub(crate) struct Handle<O: Object> {
     control: &'static Control,
     parents: ManuallyDrop<O::Parents>,
     destroyed: bool,
+    /// Object and parents have another owner.
+    taken: bool,
 }
 
 // SAFETY: verbs are thread-safe on any object (R17.1); what is not (posting and polling from two
@@ -51,7 +54,7 @@ impl<O: Object> Handle<O> {
         parents: O::Parents,
     ) -> Self {
         // INVARIANT: the caller gives a live object.
-        Handle { ptr, control, parents: ManuallyDrop::new(parents), destroyed: false }
+        Handle { ptr, control, parents: ManuallyDrop::new(parents), destroyed: false, taken: false }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut O {
@@ -69,16 +72,26 @@ impl<O: Object> Handle<O> {
     }
 
     pub(crate) fn parents(&self) -> &O::Parents {
+        debug_assert!(!self.taken);
         &self.parents
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.destroyed
+        self.destroyed || self.taken
+    }
+
+    /// Its object, for another owner. Nothing may be done with this one any more.
+    pub(crate) fn take(&mut self) -> Self {
+        debug_assert!(!self.destroyed && !self.taken);
+        self.taken = true;
+        // SAFETY: read once, since from now on this value neither uses nor drops them.
+        let parents = ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.parents) });
+        Handle { ptr: self.ptr, control: self.control, parents, destroyed: false, taken: false }
     }
 
     /// Destroys the object now; the errno if the provider refuses, and then the object lives on.
     pub(crate) fn close(&mut self) -> Result<(), c_int> {
-        if self.destroyed {
+        if self.is_closed() {
             return Ok(());
         }
         // SAFETY: by the type's invariant the object is live; it is marked at once.
@@ -94,7 +107,7 @@ impl<O: Object> Handle<O> {
 
 impl<O: Object> Drop for Handle<O> {
     fn drop(&mut self) {
-        if self.close().is_ok() {
+        if !self.taken && self.close().is_ok() {
             // SAFETY: dropped once, here, and only after the object is gone.
             unsafe { ManuallyDrop::drop(&mut self.parents) };
         }

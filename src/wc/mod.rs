@@ -378,7 +378,7 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
             // SAFETY: the completion queue keeps the books of its queues while completions can come, or are held.
             unsafe { Counter::count(word::address(wr_id)) };
         } else {
-            note_dropped(wc, wr_id as u64);
+            note_dropped(wc.as_ptr(), wr_id as u64);
         }
         return;
     }
@@ -392,11 +392,14 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
 }
 
 /// A completion of a ring is given up, and nobody gave it to its queue pair, which will find it noted.
+///
+/// It promises not to unwind, or a loop over completions would keep the iterator up to date for that.
 #[cold]
 #[inline(never)]
-fn note_dropped(wc: Promised<'_>, wr_id: u64) {
-    // SAFETY: it was polled to an inbox, which lives as long as its completion queue is borrowed.
-    unsafe { Inbox::of(wc.as_ptr()) }.note_dropped(wr_id);
+#[allow(improper_ctypes_definitions)] // not for C
+extern "C" fn note_dropped(wc: *const ibv_wc, wr_id: u64) {
+    // SAFETY: callers have a completion, which was polled to an inbox that lives as long as its completion queue is borrowed.
+    unsafe { Inbox::of(wc) }.note_dropped(wr_id);
 }
 
 impl<E: Entry> Drop for Completion<'_, E> {

@@ -39,6 +39,7 @@ impl<'cq> Promised<'cq> {
         Promised { at, _borrowed: PhantomData }
     }
 
+    #[inline(always)]
     pub fn as_ptr(self) -> *const ibv_wc {
         self.at
     }

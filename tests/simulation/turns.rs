@@ -16,6 +16,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let qp = &mut self.qps[slot];
         qp.life = life;
         qp.poisoned = (false, false);
+        qp.is_drained = false;
         let (qpn, send_cq, recv_cq) = (qp.qpn, qp.send_cq, qp.recv_cq);
         self.lives.insert(life, Life { qpn, slot, send_cq, recv_cq, ..Life::default() });
     }
@@ -172,7 +173,15 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         if matches!(any, Any::Gone) {
             return Ok(());
         }
+        // Destroyed only when its completion queue was seen empty, since it might take receives along.
+        let is_parked = P::SHARED
+            && !matches!(any, Any::Reset(_))
+            && !self.qps[slot].is_drained
+            && !self.srq_posted.is_empty();
         drop(any);
+        if is_parked {
+            return self.see_parked_end(slot);
+        }
         let id = self.qps[slot].life;
         // What the ring held was dropped, and so is home.
         let mut dropped = 0;
@@ -186,6 +195,22 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             }
         }
         self.end_life(slot, Vec::new(), dropped, false)
+    }
+
+    /// A queue pair that was dropped and not destroyed: its sends are flushed, or go home with it.
+    fn see_parked_end(&mut self, slot: usize) -> Check {
+        let life = self.life(slot);
+        life.stages = [Stage::Ended; 2];
+        for wr in life.sends.clone() {
+            self.doubt(wr.to, wr.number);
+        }
+        self.settle()?;
+        hold!(
+            self.over || self.life(slot).is_quiet(),
+            "QP {slot}: it was dropped, and is not over"
+        );
+        self.resync(slot);
+        Ok(())
     }
 
     /// The queue pair leaks: it goes on to receive, and what it has comes back by completions or not at all. (With
@@ -256,6 +281,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 self.miss_arrivals(slot);
             }
         }
+        self.qps[slot].is_drained = true;
         self.resync(slot);
         self.settle()
     }

@@ -45,6 +45,8 @@ pub struct Qp<T: Transport, P: Profile> {
     pub peer: u32,
     /// A post had no known outcome: of sends, of receives.
     pub poisoned: (bool, bool),
+    /// A drain was the last that it did.
+    pub is_drained: bool,
 }
 
 pub struct World<T: Wire<P>, P: Kind> {
@@ -137,6 +139,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 way: None,
                 peer: 0,
                 poisoned: (false, false),
+                is_drained: false,
             });
             world.create(slot);
         }

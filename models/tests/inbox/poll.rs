@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::inbox::Inbox;
+use super::parked::Over;
 use super::switch::Reason;
-use crate::in_flight::Quiet;
 use crate::sys::types::ibv_cq;
 
 static DEVICE: ibv_cq = 0;
@@ -22,28 +22,28 @@ pub fn poll(inbox: &Inbox) -> usize {
 /// A poll that looks in any case, for where other threads are at work: loom knows of each atomic who touched it last. Did the poll begin
 /// with a load, another thread's load would take its place, and loom would not try that one's change before the poll.
 pub fn look(inbox: &Inbox) -> usize {
-    let mut quiet = Quiet::default();
+    let mut over = Over::default();
     // SAFETY: one thread polls.
     let poller = unsafe { inbox.poller() };
-    poller.watches = inbox.settle(poller, &mut quiet);
+    (poller.watches, _) = inbox.settle(poller, &mut over);
     inbox.note_ended(poller.passed);
     // The device has nothing.
     poller.seen_empty_at = Some(poller.passed);
-    poller.watches = inbox.settle(poller, &mut quiet);
+    (poller.watches, _) = inbox.settle(poller, &mut over);
     poller.seen_empty_at = None;
     if poller.watches {
         inbox.switch.give(Reason::Held);
     } else {
         inbox.switch.take(Reason::Held);
     }
-    quiet.0.len()
+    over.quiet.0.len()
 }
 
 /// The completion queue goes: as `CqShared` does when it is dropped.
 pub fn close(inbox: Arc<Inbox>) -> usize {
-    let mut quiet = Quiet::default();
-    inbox.close_for_all(&mut quiet);
-    quiet.0.len()
+    let mut over = Over::default();
+    inbox.close_for_all(&mut over);
+    over.quiet.0.len()
 }
 
 /// Whether a poll asks the device.
