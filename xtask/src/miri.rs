@@ -97,17 +97,13 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Both models at once, since Miri uses one processor.
-pub fn run_both() -> Result<()> {
-    // One builds what both run.
-    setup::ensure(&[setup::Group::Build])?;
-    setup::nightly()?;
-    std::thread::scope(|scope| {
-        let tree = scope.spawn(|| run(Model::TreeBorrows, None));
-        let stacked = run(Model::StackedBorrows, None);
-        let tree = tree.join().unwrap_or_else(|_| bail!("the thread that ran Miri panicked"));
-        stacked.and(tree)
-    })
+/// What `cargo xtask test` runs: all suites in the stricter model, in the other one those that try to break in; and
+/// with weak memory those that have threads.
+pub fn quick() -> Result<()> {
+    run(Model::StackedBorrows, None)?;
+    let attack = ["+nightly", "miri", "test", "--test", "attack"];
+    miri(Model::TreeBorrows, &attack, false)?;
+    weak(FEW, None)
 }
 
 /// The suites in one model, and the unit tests of the books.
@@ -121,11 +117,6 @@ pub fn run(model: Model, filter: Option<&str>) -> Result<()> {
         miri(model, &["+nightly", "miri", "test", "--lib", "qp::"], false)?;
     }
     Ok(())
-}
-
-/// As `--weak`, with a few seeds.
-pub fn weak_quick() -> Result<()> {
-    weak(FEW, None)
 }
 
 fn weak(seeds: u32, filter: Option<&str>) -> Result<()> {

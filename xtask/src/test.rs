@@ -1,29 +1,36 @@
 //! `cargo xtask test`: everything that must pass.
+//!
+//! Without names, the parts that take one processor for long run beside the others, in a process of their own.
 
+mod beside;
+mod full;
 mod guest;
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use beside::Beside;
 
-use crate::miri::{self, Model};
 use crate::setup::{self, Group};
 use crate::{
-    Outcome, anywhere, cargo, docs, holes, load, loom, machine_code, mutants, overhead, package,
-    programs, rules, simulate, ui,
+    Outcome, anywhere, cargo, docs, holes, load, loom, machine_code, miri, mutants, overhead,
+    package, programs, rules, simulate, ui,
 };
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run these parts only, in this order; without, all of them.
+    /// Run these parts only, in this order; without, all that must pass before a change lands (half an hour).
     parts: Vec<Part>,
     /// Run the part `guest` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// With the part `full`: write what was seen to tests/FULL.md.
+    #[arg(long)]
+    record: bool,
 }
 
-/// The parts, in the order in which they run (`mutants` only by name).
+/// The parts, in the order in which they run; the last ones, by name only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// rustfmt, on every member.
@@ -62,14 +69,12 @@ enum Part {
     MachineCode,
     /// Instructions against C, the profile that gates only.
     Overhead,
-    /// The suites under Miri, in both borrow models at once.
+    /// The suites under Miri: all in the stricter borrow model, the attacks in both; with weak memory what has threads.
     Miri,
-    /// The suites under Miri, Stacked Borrows.
-    MiriStacked,
-    /// The suites under Miri, Tree Borrows.
-    MiriTree,
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake, what C does.
     Guest,
+    /// Everything, without a bound on its time: the long forms of these parts, and all other searches.
+    Full,
 }
 
 /// What users may turn on.
@@ -96,25 +101,63 @@ const ALL: [Part; 18] = [
     Part::Guest,
 ];
 
+/// Those of them that take one processor, and long.
+const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
+
 pub fn main(args: Args) -> Outcome {
-    let parts = if args.parts.is_empty() { ALL.to_vec() } else { args.parts.clone() };
+    if !args.parts.is_empty() {
+        let times = run_all(&args.parts, &args, None)?;
+        tell(&times);
+        println!("{} passed, 0 failed", times.len());
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Once, since two would be in each other's way.
+    setup::ensure(&[Group::Build, Group::Guest])?;
+    setup::nightly()?;
+    let mut names: Vec<String> = BESIDE.iter().map(|part| name(*part)).collect();
+    names.extend(args.device.iter().flat_map(|device| ["--device".to_owned(), device.clone()]));
+    let mut beside = Beside::start(&names)?;
+    let parts: Vec<Part> = ALL.into_iter().filter(|part| !BESIDE.contains(part)).collect();
+    let times = run_all(&parts, &args, Some(&mut beside))?;
+    eprintln!("{}", beside.finish()?);
+    tell(&times);
+    println!("{} passed, 0 failed", times.len() + BESIDE.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs these parts in this order, while those beside them do not fail.
+fn run_all(
+    parts: &[Part],
+    args: &Args,
+    mut beside: Option<&mut Beside>,
+) -> Result<Vec<(Part, Duration)>> {
     let mut times = Vec::new();
-    for part in parts {
+    for &part in parts {
         let start = Instant::now();
         eprintln!("\n=== {part:?}");
-        run(part, &args).with_context(|| {
-            let name = clap::ValueEnum::to_possible_value(&part);
-            let name = name.as_ref().map_or("", |value| value.get_name()).to_owned();
+        run(part, args).with_context(|| {
+            let name = name(part);
             format!("part `{name}` failed; run it alone with `cargo xtask test {name}`")
         })?;
+        if let Some(beside) = &mut beside {
+            beside.look()?;
+        }
         times.push((part, start.elapsed()));
     }
+    Ok(times)
+}
+
+fn tell(times: &[(Part, Duration)]) {
     eprintln!();
-    for (part, time) in &times {
+    for (part, time) in times {
         eprintln!("passed {:>6.1} s  {part:?}", time.as_secs_f64());
     }
-    println!("{} passed, 0 failed", times.len());
-    Ok(ExitCode::SUCCESS)
+}
+
+/// What a part is called on the command line.
+fn name(part: Part) -> String {
+    let value = clap::ValueEnum::to_possible_value(&part);
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn run(part: Part, args: &Args) -> Result<()> {
@@ -172,13 +215,9 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Loom => loom::check(None),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
-        Part::Miri => {
-            miri::run_both()?;
-            miri::weak_quick()
-        }
-        Part::MiriStacked => miri::run(Model::StackedBorrows, None),
-        Part::MiriTree => miri::run(Model::TreeBorrows, None),
+        Part::Miri => miri::quick(),
         Part::Guest => guest::run(args.device.as_deref(), FEATURES),
+        Part::Full => full::run(args.record),
     }
 }
 
