@@ -39,7 +39,7 @@ enum Part {
     Clippy,
     /// Unit tests of the crate, the macros, the examples and xtask.
     Unit,
-    /// The conformance suite on the loopback device, its faults, and the allocation test.
+    /// The suites on the loopback device, in each of its personalities and worlds, its faults, and the allocation test.
     Loopback,
     /// A million random steps on the loopback device and its faults, against a model; and a load.
     Simulation,
@@ -185,16 +185,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&["clippy", "--no-default-features", "--", "-D", "warnings"])
         }
         Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins", "--examples"]),
-        Part::Loopback => {
-            let mut args = vec!["test", "--features", FEATURES];
-            for name in ["conformance", "attack", "faults", "allocation", "raw", "endpoint"] {
-                args.extend(["--test", name]);
-            }
-            cargo::run(&args)?;
-            // The same with the bindings of our own.
-            let ours = ["--no-default-features", "--features", "loopback"];
-            cargo::run(&[&["test", "--test", "conformance"][..], &ours].concat())
-        }
+        Part::Loopback => loopback(),
         Part::Simulation => {
             simulate::quick()?;
             load::quick()
@@ -219,6 +210,53 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Guest => guest::run(args.device.as_deref(), FEATURES),
         Part::Full => full::run(args.record),
     }
+}
+
+/// What the suites run on, after the plain device in a world of IPv4: `PROVERBS_PERSONALITY` and `PROVERBS_WORLD`.
+const DEVICES: [(&str, &str); 6] = [
+    ("rxe", "ipv4"),
+    ("mlx5", "ipv4"),
+    ("worst:1", "ipv4"),
+    ("worst:2", "ipv4"),
+    ("worst:3", "ipv6"),
+    ("worst:4", "infiniband"),
+];
+
+/// Tests that speak of RoCE: a GRH that is always there, addresses that must have one.
+const OF_ROCE: [&str; 8] = [
+    "endpoint::another_transport_is_refused_and_other_transports_tell_of_themselves",
+    "query::the_port_tells_its_state",
+    "refusals::a_gid_index_that_is_not_filled",
+    "srq::ud_receives_keep_their_grh",
+    "states::a_refused_transition_gives_the_queue_pair_back_as_it_was",
+    "ud::a_grh_",
+    "ud::datagrams_arrive_behind_their_grh",
+    "ud_addresses::a_vector_that_leads_nowhere_is_refused_with_its_words",
+];
+
+fn loopback() -> Result<()> {
+    let suites = |names: &[&'static str]| {
+        let names = names.iter().flat_map(|name| ["--test", *name]);
+        ["test", "--features", FEATURES].into_iter().chain(names).collect::<Vec<_>>()
+    };
+    let plain = ["conformance", "attack", "faults", "allocation", "raw", "endpoint", "worlds"];
+    cargo::run(&suites(&plain))?;
+    for (personality, world) in DEVICES {
+        eprintln!("\n--- {personality}, {world}");
+        let mut args = suites(&["conformance", "attack", "faults", "endpoint", "worlds"]);
+        args.insert(1, "--quiet");
+        if world == "infiniband" {
+            args.push("--");
+            args.extend(OF_ROCE.iter().flat_map(|name| ["--skip", *name]));
+        }
+        cargo::run_with(
+            &args,
+            &[("PROVERBS_PERSONALITY", personality), ("PROVERBS_WORLD", world)],
+        )?;
+    }
+    // The same with the bindings of our own.
+    let ours = ["--no-default-features", "--features", "loopback"];
+    cargo::run(&[&["test", "--test", "conformance"][..], &ours].concat())
 }
 
 fn doc() -> Result<()> {
