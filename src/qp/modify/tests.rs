@@ -27,7 +27,7 @@ fn what_a_connection_is_told_to_receive() {
     let own = [Mask::IBV_QP_MAX_DEST_RD_ATOMIC, Mask::IBV_QP_MIN_RNR_TIMER];
     let both = [Mask::IBV_QP_AV, Mask::IBV_QP_PATH_MTU, Mask::IBV_QP_DEST_QPN, Mask::IBV_QP_RQ_PSN];
     assert_eq!(a.mask, mask(&[&own[..], &both].concat()));
-    assert_eq!((a.c.dest_qp_num, a.c.rq_psn, a.c.path_mtu as u32), (0x1234, 0x5678, 4));
+    assert_eq!((a.c.dest_qp_num, a.c.rq_psn, a.c.path_mtu), (0x1234, 0x5678, 4));
     assert_eq!((a.c.max_dest_rd_atomic, a.c.min_rnr_timer), (7, 12));
     assert_eq!(AddressVector::from_c(&a.c.ah_attr), address);
     let a = filled::<Uc, Init, _>(UcRtr::new(address, qpn, psn));
