@@ -141,6 +141,15 @@ fn the_flags_of_what_is_not_signaled() {
     list.push(plain).unwrap();
     assert!(list.post_unsignaled().is_err());
     assert_eq!(flags(), own);
+    let (fence, solicited, plain, _) = three!(n);
+    assert!(post_send!(n.qp, [fence, solicited, plain], unsignaled).is_err());
+    assert_eq!(flags(), own);
+    let (fence, solicited, plain, _) = three!(n);
+    assert!(
+        post_send!(n.qp, [fence, solicited, Send::inline(b"x"), plain.fence()], unsignaled)
+            .is_err()
+    );
+    assert_eq!(flags(), [own[0], own[1], INLINE, FENCE | SIGNALED]);
     // A list that fills the queue ends with a completion (R9.8).
     let (fence, solicited, plain, _) = three!(n);
     let mut list = n.qp.send_list(&mut slots);
@@ -364,7 +373,18 @@ fn sends_refused_from_each_index_on() {
 fn receives_refused_from_each_index_on() {
     for (accepted, n) in (1..=4).flat_map(|n| (0..n).map(move |accepted| (accepted, n))) {
         let mut it = Alone::<DefaultProfile>::new();
-        let bufs = it.bufs(n as u8);
+        let mut bufs = it.bufs(n as u8);
+        if n == 1 {
+            // Received into once, so that nothing need be looked at.
+            it.qp.post_recv(Recv::new(bufs.remove(0))).unwrap();
+            it.qp.post_send(Send::inline(&[0])).unwrap();
+            while bufs.is_empty() {
+                bufs.extend(it.cq.poll().unwrap().filter_map(Completion::into_entry));
+            }
+            while it.qp.sends_outstanding() != 0 {
+                it.cq.poll().unwrap().for_each(drop);
+            }
+        }
         ANSWER.set(Answer::From(accepted));
         let error = if n == 1 {
             it.qp.post_recv(Recv::new(bufs.into_iter().next().unwrap())).unwrap_err()
@@ -487,6 +507,36 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     })
     .unwrap();
     assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![0, 1, 2], 0, 16));
+    // As good as any: what is posted now is flushed, in order.
+    for i in 3..6 {
+        let mut buf = pool.take().unwrap();
+        buf.fill(&[i]);
+        let _ = qp.post_send_unsignaled(RdmaWrite::new(buf, to)).unwrap();
+    }
+    let mut found = Vec::new();
+    qp.drain(&mut cq, |drained| match drained {
+        Drained::Entry(buf) => found.push(buf[0]),
+        _ => panic!("a completion of another queue"),
+    })
+    .unwrap();
+    assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![3, 4, 5], 0, 16));
+}
+
+/// Nobody knows what the device has after a post without an outcome, of sends or of receives: no drain waits for it.
+#[test]
+fn a_queue_of_unknown_outcome_is_not_drained() {
+    for sends in [true, false] {
+        let mut it = Alone::<DefaultProfile>::new();
+        ANSWER.set(Answer::Silent);
+        let buf = it.pool.take().unwrap();
+        match sends {
+            true => drop(it.qp.post_send(Send::new(buf)).unwrap_err()),
+            false => drop(it.qp.post_recv(Recv::new(buf)).unwrap_err()),
+        }
+        let mut qp = it.qp.to_error().unwrap();
+        let error = qp.drain(&mut it.cq, |_| ()).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EIO));
+    }
 }
 
 /// Finds nothing some times, and then there is room.

@@ -149,6 +149,8 @@ fn what_a_ring_gave_back_is_the_programs() {
             assert_eq!(held.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
             poll(&p.dev, &mut p.cb, 3);
         }
+        // And one that is with the device at the end, so that there is something to look for.
+        p.a.post_send(Send::new(filled(&p.pool, b"waits"))).unwrap();
         nothing_is_stranded(p, held.len());
         held[0].fill(b"still ours");
     }
