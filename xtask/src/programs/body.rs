@@ -42,6 +42,8 @@ pub struct Body<'t> {
     pub loops: Vec<bool>,
     tails: Vec<&'static str>,
     pub traits: Traits,
+    /// Shared receive queues so far.
+    srqs: usize,
     next: u32,
 }
 
@@ -55,6 +57,7 @@ impl<'t> Body<'t> {
             loops: Vec::new(),
             tails: Vec::new(),
             traits: Traits::default(),
+            srqs: 0,
             next: 0,
         }
     }
@@ -69,6 +72,7 @@ impl<'t> Body<'t> {
 
     pub fn add(&mut self, ty: Term, borrows: Vec<(u32, bool)>, cqs: Vec<u32>) -> u32 {
         self.next += 1;
+        self.srqs += (self.value(&ty).role == "srq") as usize;
         let id = self.next;
         self.vars.push(Var { id, ty, borrows, cqs, level: self.level });
         id
@@ -119,13 +123,21 @@ impl<'t> Body<'t> {
     }
 
     /// How many queue pairs, or shared receive queues, may live.
-    pub fn count(&self, role: &str) -> usize {
+    fn count(&self, role: &str) -> usize {
         fn of(body: &Body, ty: &Term, role: &str) -> usize {
             // A Vec has at most what a program puts into one.
             let all: usize = ty.args.iter().map(|arg| of(body, arg, role)).sum();
             (body.value(ty).role == role) as usize + if ty.name == "Vec" { 3 * all } else { 0 }
         }
         self.vars.iter().map(|var| of(self, &var.ty, role)).sum()
+    }
+
+    /// How many queue pairs and shared receive queues may live: a queue pair keeps the one that it receives from.
+    pub fn living(&self) -> (usize, usize) {
+        match self.count("qp") {
+            0 => (0, self.count("srq")),
+            qps => (qps, self.srqs),
+        }
     }
 
     /// Whether all that is in it may go to another thread.

@@ -51,7 +51,7 @@ pub fn emit(body: &mut Body, call: &Call, dice: &mut Dice) {
 pub fn room(body: &mut Body, cq: u32) {
     let traits = body.traits;
     if !traits.forgets && !traits.broken {
-        let (qps, srqs) = (body.count("qp"), body.count("srq"));
+        let (qps, srqs) = body.living();
         body.line(format!("if let Some(cq) = v{cq}.as_ref() {{ w.room(cq, {qps}, {srqs}); }}"));
     }
 }

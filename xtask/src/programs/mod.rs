@@ -58,6 +58,9 @@ pub struct Args {
     /// Hold the table of calls against the public interface, and run nothing.
     #[arg(long)]
     check: bool,
+    /// Write the figures to FAULTS.md.
+    #[arg(long)]
+    record: bool,
     /// Go on after failures, and do not make them short.
     #[arg(long)]
     all: bool,
@@ -84,10 +87,14 @@ struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { seed, drawn, compiled, run, threads, open, slow, failed } = self;
-        write!(f, "seed {seed}: {drawn} programs drawn, {compiled} compiled, {run} run, ")?;
-        write!(f, "{threads} with threads, {failed} failed")?;
+        write!(f, "seed {seed}: {drawn} programs drawn, {compiled} compiled, {run} run")?;
+        write!(f, " ({threads} with threads), {failed} failed")?;
         if *open + *slow != 0 {
-            write!(f, "; {open} without weak memory, {slow} too slow for Miri")?;
+            write!(
+                f,
+                "; {open} without weak memory emulation, since they have threads and open memory"
+            )?;
+            write!(f, "; {slow} not run, since they wait for what was forgotten")?;
         }
         Ok(())
     }
@@ -126,7 +133,15 @@ pub fn main(args: Args) -> Outcome {
             break;
         }
     }
-    println!("{figures}");
+    if args.record {
+        let miri = if args.miri { " --miri" } else { "" };
+        let command =
+            format!("cargo xtask programs --seed {seed} --count {}{miri} --record", args.count);
+        let section = if args.miri { "programs-miri" } else { "programs" };
+        crate::figures::record(section, &command, &figures.to_string())?;
+    } else {
+        println!("{figures}");
+    }
     println!("{:.1} s", started.elapsed().as_secs_f64());
     Ok(ExitCode::from((figures.failed != 0) as u8))
 }
@@ -222,8 +237,9 @@ pub fn quick() -> Result<()> {
     check::check(&table::read()?)?;
     for (miri, count) in [(false, 300), (true, 24)] {
         let (seed, from) = (Some(1), 0);
-        let (model, print, check, all) = (None, None, false, false);
-        let args = Args { seed, count, from, miri, model, print, check, all };
+        let (model, print) = (None, None);
+        let (check, record, all) = (false, false, false);
+        let args = Args { seed, count, from, miri, model, print, check, record, all };
         if main(args)? != ExitCode::SUCCESS {
             bail!("a generated program failed");
         }
