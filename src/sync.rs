@@ -5,5 +5,5 @@
 //! loom takes SeqCst accesses for AcqRel, so no protocol relies on more: what must be in one order with something else is one
 //! read-modify-write, and what is changed by one is changed by nothing else.
 
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};

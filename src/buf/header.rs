@@ -7,11 +7,10 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
-
-use static_assertions::const_assert;
+use std::sync::atomic::compiler_fence;
 
 use crate::in_flight::Counter;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// # Invariants
 /// - A header does not move and lives as long as a handle to it exists, wherever the handle is: with
@@ -84,8 +83,6 @@ pub(crate) mod mark {
         state >> ID
     }
 }
-
-const_assert!(size_of::<Header>() == 64);
 
 impl Header {
     pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, home: *const ()) -> Self {

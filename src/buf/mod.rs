@@ -23,6 +23,9 @@ pub(crate) use stranded::{Home, count_posted, reclaim_everything};
 use header::Header;
 use pool::Slot;
 
+// A handle is a pointer to one, with tags in the bits that its alignment leaves free.
+static_assertions::const_assert!(size_of::<Header>() == 64);
+
 /// An exclusive piece of registered memory, with the user's own context `C`.
 ///
 /// A buffer is in one place at a time: here, where it reads and writes like a slice, or with the

@@ -22,3 +22,4 @@ mod order;
 mod sizes;
 mod stale;
 mod threads;
+mod unsaid;

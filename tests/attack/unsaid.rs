@@ -1,0 +1,24 @@
+//! What a device need not write is not shown.
+
+use proverbs::loopback::{Fabric, Personality};
+use proverbs::*;
+
+use crate::support::*;
+
+/// mlx5 says of the sender's completion that it has an immediate, and writes none.
+#[test]
+fn the_immediate_of_a_send() {
+    for personality in [Personality::Plain, Personality::Rxe, Personality::Mlx5] {
+        let dev = Device::loopback(&Fabric::with(personality));
+        let mut p = Pair::<Rc>::on(dev, &Wish::new());
+        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(SendWithImm::new(filled(&p.pool, b"imm"), 5)).unwrap();
+        let mut seen = None;
+        until(&p.dev, "the send's completion", || {
+            seen = p.ca.poll_one().unwrap().map(|sent| (sent.status().is_ok(), sent.imm_data()));
+            seen.is_some()
+        });
+        assert_eq!(seen, Some((true, None)), "{personality}");
+        assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().imm_data, Some(5));
+    }
+}
