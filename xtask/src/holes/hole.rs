@@ -30,6 +30,8 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     pub under: Under,
+    /// Variables for it: `NAME=value`, before the arguments.
+    pub env: Vec<(String, String)>,
     pub args: Vec<String>,
 }
 
@@ -67,7 +69,14 @@ impl Run {
         ];
         let found = PREFIXES.iter().find_map(|(p, under)| Some((*under, line.strip_prefix(p)?)));
         let (under, rest) = found.unwrap_or((Under::Native, line));
-        Run { under, args: rest.split_whitespace().map(str::to_owned).collect() }
+        let mut args: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+        let is_variable = |arg: &String| arg.contains('=') && arg.starts_with(char::is_uppercase);
+        let count = args.iter().take_while(|arg| is_variable(arg)).count();
+        let env = args.drain(..count).filter_map(|arg| {
+            arg.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        });
+        let env = env.collect();
+        Run { under, env, args }
     }
 
     /// As it stands in the book.
@@ -79,7 +88,8 @@ impl Run {
             Under::MiriWeak => "miri-weak: ",
             Under::Loom => "loom: ",
         };
-        format!("{prefix}{}", self.args.join(" "))
+        let env: String = self.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        format!("{prefix}{env}{}", self.args.join(" "))
     }
 }
 
@@ -149,10 +159,11 @@ mod tests {
 
     #[test]
     fn what_a_patch_begins_with() {
-        let hole = parse("# notices: --lib a::b\n# notices: miri-tree: --test attack x\n").unwrap();
+        let hole =
+            parse("# notices: A=1 --lib a::b\n# notices: miri-tree: --test attack x\n").unwrap();
         assert_eq!((hole.id.as_str(), hole.kind, hole.by), ("X1", Kind::Safe, By::Failure));
         let lines: Vec<_> = hole.notices.iter().map(Run::line).collect();
-        assert_eq!(lines, ["--lib a::b", "miri-tree: --test attack x"]);
+        assert_eq!(lines, ["A=1 --lib a::b", "miri-tree: --test attack x"]);
         assert_eq!(hole.notices[1].under, Under::MiriTree);
         assert!(hole.programs.is_none());
         let hole = parse("# notices: --lib\n# notices-by: hang\n# programs: --seed 3\n").unwrap();

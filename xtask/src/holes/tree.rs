@@ -96,7 +96,9 @@ impl Tree {
         if code != 0 {
             return Ok(Seen::NotBuilt(text));
         }
-        let (code, _) = self.tool(run.under, &limit, &[&test[..], filter].concat())?.capture()?;
+        let cmd = self.tool(run.under, &limit, &[&test[..], filter].concat())?;
+        let (code, _) =
+            run.env.iter().fold(cmd, |cmd, (name, value)| cmd.env(name, value)).capture()?;
         Ok(match code {
             0 => Seen::Passed,
             code if TIMED_OUT.contains(&code) => Seen::TimedOut,
