@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = pd.create_pool(3, 16)?;
     let buffer = || pool.take().ok_or("all buffers are in use");
     let mut data = buffer()?;
-    data.fill(b"rules are types!");
+    data.copy_from(b"rules are types!")?;
     post_send!(
         here,
         [

@@ -117,7 +117,7 @@ impl End {
         let number = self.qp.qp_num();
         for i in 0..options.count {
             let mut buf = self.sends.take().ok_or("no buffer is at home")?;
-            buf.fill(&vec![i as u8; options.size]);
+            buf.copy_from(&vec![i as u8; options.size])?;
             self.qp.post_send(SendWithImm::new(buf, number).to(to))?;
         }
         Ok(())

@@ -48,7 +48,7 @@
 //! // Buffers move in with the work request ...
 //! b.post_recv(Recv::new(pool.take().expect("8 buffers")))?;
 //! let mut message = pool.take().expect("7 buffers");
-//! message.fill(b"hello");
+//! message.copy_from(b"hello")?;
 //! post_send!(a, [Send::new(message)])?;
 //!
 //! // ... and come back with its completion.
@@ -149,7 +149,7 @@ mod wr;
 
 pub use ah::{AddressHandle, AddressVector, Gid, GlobalRoute};
 pub use bounded::*;
-pub use buf::{Buf, BufList, Pool, SharedBuf};
+pub use buf::{Buf, BufList, Pool, SharedBuf, TooLong};
 #[cfg(feature = "tokio")]
 pub use channel::AsyncCompletionChannel;
 pub use channel::{AnyCompletionQueue, CompletionChannel};

@@ -65,7 +65,7 @@ impl Client {
 
     fn ask(&mut self, request: &Request) -> Result<()> {
         let mut buf = self.buf.take().ok_or("the buffer is lost")?;
-        buf.fill(&request.to_bytes());
+        buf.copy_from(&request.to_bytes())?;
         self.requests += 1;
         self.qp.post_send(Send::new(buf))?;
         let answer = self.answer()?;

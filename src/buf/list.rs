@@ -20,7 +20,7 @@ use crate::cold::drop_each;
 ///
 /// # let Ends { mut a, b: _b, mut cq, pool, pd, .. } = ends_of::<Gather>()?;
 /// let (mut head, mut body) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
-/// (head.fill(b"head "), body.fill(b"body"));
+/// (head.copy_from(b"head ")?, body.copy_from(b"body")?);
 /// let mut list = BufList::new();
 /// list.push_front(body);
 /// list.push_front(head);

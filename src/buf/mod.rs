@@ -39,7 +39,7 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// let pool = pd.create_pool_with(1, 256, |index| index)?; // each buffer knows its index
 /// let mut buf: Buf<usize> = pool.take().ok_or("no buffer")?;
 /// assert_eq!((buf.capacity(), buf.len()), (256, 256));
-/// buf.fill(b"hello");                    // copies, and sets the length
+/// buf.copy_from(b"hello")?;              // copies, and sets the length
 /// assert_eq!((&buf[..], buf.len()), (&b"hello"[..], 5));
 /// buf.set_len(1);                        // a send would send the `h`
 /// *buf.context_mut() += 100;             // C's `wr_id`, or what it points to
@@ -100,13 +100,31 @@ impl<C> Buf<C> {
         self.header().set_len(len.min(self.capacity()) as u32);
     }
 
-    /// Copies `bytes` to the start and makes them the length; what exceeds the capacity is cut.
-    /// Gives the number of bytes copied.
-    pub fn fill(&mut self, bytes: &[u8]) -> usize {
-        self.set_len(bytes.len());
-        let len = self.len();
-        self[..].copy_from_slice(&bytes[..len]);
-        len
+    /// Copies `bytes` to the start and makes them the length.
+    ///
+    /// ```
+    /// # use proverbs::*;
+    /// # let proverbs::guide::Ends { pd, .. } = proverbs::guide::ends()?;
+    /// let mut buf = pd.create_pool(1, 8)?.take().ok_or("no buffer")?;
+    /// buf.copy_from(b"hello")?;
+    /// let error: TooLong = buf.copy_from(b"nine byte").unwrap_err();
+    /// assert_eq!(error.to_string(), "9 bytes exceed the buffer's capacity of 8");
+    /// assert_eq!(&buf[..], b"hello"); // as it was
+    /// buf.fill(b'-');                 // a slice's own: each byte of the length
+    /// assert_eq!(&buf[..], b"-----");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TooLong`] if they do not fit; nothing is written then, and the length stays (ibv_post_send(3) would have sent a part).
+    pub fn copy_from(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        let (asked, capacity) = (bytes.len(), self.capacity());
+        if asked > capacity {
+            return Err(TooLong { asked, capacity });
+        }
+        self.set_len(asked);
+        self[..].copy_from_slice(bytes);
+        Ok(())
     }
 
     /// The user's context, which stays with the buffer from the creation of its pool on.
@@ -131,7 +149,7 @@ impl<C> Buf<C> {
     /// # use proverbs::*;
     /// # let proverbs::guide::Ends { pool, .. } = proverbs::guide::ends()?;
     /// let mut entry = pool.take().ok_or("no buffer")?;
-    /// entry.fill(b"for three followers");
+    /// entry.copy_from(b"for three followers")?;
     /// let shared: SharedBuf = entry.freeze();
     /// let [one, two, three] = [shared.clone(), shared.clone(), shared];
     /// # let _ = (one, two, three);
@@ -144,6 +162,24 @@ impl<C> Buf<C> {
         SharedBuf::new(self)
     }
 }
+
+/// Bytes that do not fit a buffer: [`Buf::copy_from`] (ibv_post_send(3) sends from buffers of one size).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// How many there are.
+    pub asked: usize,
+    /// How many the buffer takes.
+    pub capacity: usize,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooLong { asked, capacity } = self;
+        write!(f, "{asked} bytes exceed the buffer's capacity of {capacity}")
+    }
+}
+
+impl std::error::Error for TooLong {}
 
 impl<C> Deref for Buf<C> {
     type Target = [u8];

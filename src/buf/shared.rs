@@ -139,7 +139,7 @@ impl Drop for Lent {
 ///
 /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends_of::<Fanout>()?;
 /// let mut record = pool.take().ok_or("no buffer")?;
-/// record.fill(b"log entry");
+/// record.copy_from(b"log entry")?;
 /// let record: SharedBuf = record.freeze();
 /// # let region = pd.register::<RemoteWrite>(256)?;
 /// # let follower = region.remote().write();

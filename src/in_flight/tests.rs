@@ -40,7 +40,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
     for round in 0..20 {
         while ring.reserve(1) {
             let mut buf = pool.take().unwrap();
-            buf.fill(&[sent]);
+            buf.copy_from(&[sent]).unwrap();
             let (cursor, word) = (ring.cursor(), crate::entry::Entry::into_word(buf));
             // SAFETY: one work request, and there is room for it.
             unsafe { ring.enter(&cursor, 0, word) };
@@ -150,7 +150,7 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
             let cursor = ring.cursor();
             for i in 0..n {
                 let mut buf = pool.take().unwrap();
-                buf.fill(&[(sent + i) as u8]);
+                buf.copy_from(&[(sent + i) as u8]).unwrap();
                 // SAFETY: there is room for all of them.
                 unsafe { ring.enter(&cursor, i, crate::entry::Entry::into_word(buf)) };
             }

@@ -283,7 +283,7 @@ impl<P: Profile<Receive = OwnRq, Initiator = Reads>> Alone<P> {
     fn bufs(&self, n: u8) -> Vec<Buf> {
         let bufs = (0..n).map(|i| {
             let mut buf = self.pool.take().unwrap();
-            buf.fill(&[i]);
+            buf.copy_from(&[i]).unwrap();
             buf
         });
         bufs.collect()
@@ -581,7 +581,7 @@ fn what_a_second_look_finds_comes_once() {
         let mut qp = qp.modify(init).unwrap();
         for i in 0..3 {
             let mut buf = pool.take().unwrap();
-            buf.fill(&[i]);
+            buf.copy_from(&[i]).unwrap();
             qp.post_recv(Recv::new(buf)).unwrap();
         }
         let qp = qp.to_error().unwrap();

@@ -72,8 +72,13 @@ pub(crate) unsafe fn bytes(wr: *mut ibv_send_wr) -> u64 {
     let sges = unsafe { (*wr).sg_list };
     // SAFETY: as above.
     let count = unsafe { (*wr).num_sge } as usize;
-    // SAFETY: elements below `count` are written.
-    (0..count).map(|i| unsafe { (*sges.add(i)).length } as u64).sum()
+    let length = |i| {
+        // SAFETY: element `i` of `count`.
+        let sge = unsafe { sges.add(i) };
+        // SAFETY: it is written.
+        u64::from(unsafe { (*sge).length })
+    };
+    (0..count).map(length).sum()
 }
 
 /// Leaves out the elements of no bytes: some devices read length 0 as 2^31 (R3.3).

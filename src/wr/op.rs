@@ -48,7 +48,7 @@ pub trait Opcode: sealed::Sealed {
 ///     b.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
 /// }
 /// let mut buf = pool.take().ok_or("no buffer")?;
-/// buf.fill(b"of a buffer");
+/// buf.copy_from(b"of a buffer")?;
 /// a.post_send(Send::new(buf))?;
 /// a.post_send(Send::inline(b"copied"))?;                  // an array: the compiler counts it
 /// a.post_send(Send::inline_slice("copied".as_bytes()))?;  // a slice: counted while it is posted
@@ -101,7 +101,7 @@ pub struct SendWithImm {
 /// let region = pd.register::<RemoteWrite>(256)?;
 /// let (start, rest) = (region.remote(), region.remote().slice(128, 128)?);
 /// let mut buf = pool.take().ok_or("no buffer")?;
-/// buf.fill(b"of a buffer");
+/// buf.copy_from(b"of a buffer")?;
 /// post_send!(a, [
 ///     RdmaWrite::new(buf, start.write()),
 ///     RdmaWrite::inline_slice("any length".as_bytes(), rest.write()),
@@ -216,8 +216,10 @@ pub(super) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
     if !is_read && opcode != RdmaWrite::CODE && opcode != RdmaWriteWithImm::CODE {
         return None;
     }
-    // SAFETY: as above; these opcodes emit it (`emit_remote`).
-    let remote = unsafe { arm::<[u64; 2]>(wr).read() };
+    // SAFETY: the caller's contract.
+    let rdma = unsafe { arm::<[u64; 2]>(wr) };
+    // SAFETY: these opcodes emit it (`emit_remote`).
+    let remote = unsafe { rdma.read() };
     let limit = RemoteSpan::<ToRead>::limit_in(remote);
     let slice = if is_read && limit == READS_NOTHING { 0 } else { limit.into() };
     // What a READ brings fills its buffers, as far as they go.

@@ -198,7 +198,7 @@ fn contexts_that_hold_buffers() {
     let mut a = outer.take().unwrap();
     a.context_mut().0 = inner.take();
     let in_a = a.context_mut().0.as_mut().unwrap();
-    in_a.fill(b"nested");
+    in_a.copy_from(b"nested").unwrap();
     in_a.context_mut().0 = inner.take();
     drop(inner);
     assert_eq!(&a.context().0.as_ref().unwrap()[..], b"nested");

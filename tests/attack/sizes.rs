@@ -26,7 +26,9 @@ fn pools_and_regions() {
     let mut buf = pool.take().unwrap();
     assert_eq!(buf.capacity(), 8);
     buf.set_len(usize::MAX);
-    assert_eq!(buf.fill(&[7; 100]), 8);
+    let refused = buf.copy_from(&[7; 100]).unwrap_err();
+    assert_eq!((refused.asked, refused.capacity), (100, 8));
+    buf.copy_from(&[7; 8]).unwrap();
     assert_eq!(&buf[..], [7; 8]);
     pd.destroy().unwrap_err();
 }
@@ -111,4 +113,22 @@ fn lists_of_nothing_and_lists_too_long() {
     assert_eq!(error.into_rejected().next().unwrap().len(), 33);
     drop(list);
     assert_eq!(pool.available(), 40);
+}
+
+/// What does not fit is not cut in silence, and leaves the buffer as it was.
+#[test]
+fn bytes_that_do_not_fit_are_not_copied() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(1, 16).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.copy_from(&[1; 16]).unwrap();
+    buf.copy_from(b"before").unwrap();
+    assert_eq!(buf.copy_from(&[2; 17]), Err(TooLong { asked: 17, capacity: 16 }));
+    assert_eq!(&buf[..], b"before");
+    buf.set_len(16);
+    assert_eq!(buf[6..], [1; 10]);
+    // A slice's own method is not hidden.
+    buf.fill(3);
+    assert_eq!(buf[..], [3; 16]);
 }

@@ -33,7 +33,7 @@ fn a_message_each_way_and_an_orderly_end() {
     let mut connection = id.connect(qp, &param, LONG).unwrap();
     assert_eq!(&connection.private_data[..7], b"welcome");
     let mut message = end.pool.take().unwrap();
-    message.fill(b"ping");
+    message.copy_from(b"ping").unwrap();
     post_send!(connection.qp, [Send::new(message)]).unwrap();
     assert_eq!(end.receive().data(), b"pong");
     let mut ended = connection.disconnect().unwrap();

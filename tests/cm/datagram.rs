@@ -94,7 +94,7 @@ fn endpoints_of_datagrams() {
     let ah = ep.pd().create_ah(peer.vector).unwrap();
     let address_handle = ep.qp.add_address_handle(ah).unwrap();
     let mut message = pool.take().unwrap();
-    message.fill(b"to an endpoint");
+    message.copy_from(b"to an endpoint").unwrap();
     ep.post_ud_send((), message, address_handle, peer.qpn).unwrap();
     assert!(matches!(ep.get_send_comp().unwrap(), Outcome::Sent(_)));
     server.join().unwrap();

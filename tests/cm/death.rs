@@ -80,7 +80,7 @@ fn a_connected_peer_dies_while_sends_are_posted() {
     let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
     for _ in 0..4 {
         let mut message = active.pool.take().unwrap();
-        message.fill(b"into the void");
+        message.copy_from(b"into the void").unwrap();
         post_send!(connection.qp, [Send::new(message)]).unwrap();
     }
     server.join().unwrap();

@@ -96,7 +96,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     .unwrap();
     let filled = |bytes: &[u8]| {
         let mut buf = pool.take().unwrap();
-        buf.fill(bytes);
+        buf.copy_from(bytes).unwrap();
         buf
     };
     ep.post_read(Task::Numbered(1), pool.take().unwrap(), remote.read()).unwrap();

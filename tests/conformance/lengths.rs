@@ -32,7 +32,7 @@ fn a_datagram_beyond_the_mtu() {
     for round in 0..3 {
         buf = too_long(p.a.post_send(Send::new(of_len(buf, mtu + 1)).to(to)), kind, 1).remove(0);
         let message = numbered(round, mtu);
-        buf.fill(&message);
+        buf.copy_from(&message).unwrap();
         p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_send(Send::new(buf).to(to)).unwrap();
         let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();

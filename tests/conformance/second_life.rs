@@ -152,7 +152,7 @@ fn what_a_ring_gave_back_is_the_programs() {
         // And one that is with the device at the end, so that there is something to look for.
         p.a.post_send(Send::new(filled(&p.pool, b"waits"))).unwrap();
         nothing_is_stranded(p, held.len());
-        held[0].fill(b"still ours");
+        held[0].copy_from(b"still ours").unwrap();
     }
 }
 

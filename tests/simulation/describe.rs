@@ -94,7 +94,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                     // Whatever it was: the READ says how much it brings.
                     buf.set_len(usize::from(work.at));
                 } else {
-                    buf.fill(&bytes);
+                    buf.copy_from(&bytes).unwrap();
                 }
                 if data == Carrier::Shared {
                     Payload::Shared(buf.freeze())
@@ -114,8 +114,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                     b.set_len(usize::from(work.at) / 2);
                 } else {
                     let cut = len / 3;
-                    a.fill(&bytes[..cut]);
-                    b.fill(&bytes[cut..]);
+                    a.copy_from(&bytes[..cut]).unwrap();
+                    b.copy_from(&bytes[cut..]).unwrap();
                 }
                 Payload::Pair([a, b])
             }

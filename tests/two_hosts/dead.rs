@@ -83,7 +83,7 @@ fn again(station: &mut Station, first: Talk, host: u8, peer: &str) -> Result<()>
     let mut talk = Talk::new(host, peer, port + 1)?;
     let (mut qp, _) = station.connect_rc(&mut talk, RECVS, None)?;
     let mut buf = station.buf()?;
-    buf.fill(b"again");
+    buf.copy_from(b"again")?;
     qp.post_send(Send::new(buf))?;
     receive(station, &mut qp, 1)?;
     talk.say(0)?;
@@ -128,7 +128,7 @@ fn send_until_error(
     let status = 'sending: loop {
         while qp.send_room() > 0 {
             let mut buf = station.buf()?;
-            buf.fill(b"is anybody there?");
+            buf.copy_from(b"is anybody there?")?;
             qp.post_send(Send::new(buf))?;
         }
         let mut seen = 0;

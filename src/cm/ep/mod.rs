@@ -47,7 +47,7 @@ use crate::rules::UsesOwnQueue;
 ///
 /// let mut ep = ep.connect(&ConnParam::default(), second)?;
 /// let mut message = pool.take().expect("8 buffers");
-/// message.fill(b"hello");
+/// message.copy_from(b"hello")?;
 /// ep.post_send(18, message)?;
 /// if let Outcome::Sent(sent) = ep.get_send_comp_timeout(second)? {
 ///     assert_eq!(sent.entry.map(|buf| *buf.context()), Some(18));

@@ -178,7 +178,7 @@ where
     /// let ah = ep.pd().create_ah(peer.vector)?;
     /// let address_handle = ep.qp.add_address_handle(ah)?;
     /// let mut message = pool.take().expect("8 buffers");
-    /// message.fill(b"question");
+    /// message.copy_from(b"question")?;
     /// ep.post_ud_send((), message, address_handle, peer.qpn)?;
     /// # Ok(())
     /// # }

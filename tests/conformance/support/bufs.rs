@@ -8,7 +8,7 @@ const POISON: u8 = 0xa5;
 #[track_caller]
 pub fn poisoned<C>(pool: &Pool<C>) -> Buf<C> {
     let mut buf = pool.take().expect("the pool has a buffer left");
-    buf.fill(&[]);
+    buf.copy_from(&[]).unwrap();
     buf.set_len(usize::MAX);
     buf[..].fill(POISON);
     buf
@@ -18,7 +18,7 @@ pub fn poisoned<C>(pool: &Pool<C>) -> Buf<C> {
 #[track_caller]
 pub fn filled<C>(pool: &Pool<C>, bytes: &[u8]) -> Buf<C> {
     let mut buf = poisoned(pool);
-    assert_eq!(buf.fill(bytes), bytes.len(), "a buffer of the pool holds the bytes");
+    buf.copy_from(bytes).expect("a buffer of the pool holds the bytes");
     buf
 }
 

@@ -85,7 +85,8 @@ fn stream(station: &mut Station, qp: &mut QueuePair<Rc, Rts>) -> Result<u64> {
     while done < MESSAGES {
         while sent < MESSAGES && qp.send_room() > 0 {
             let mut buf = station.buf()?;
-            bytes += buf.fill(&CONTENT.of(sent)) as u64;
+            buf.copy_from(&CONTENT.of(sent))?;
+            bytes += buf.len() as u64;
             qp.post_send(Send::new(buf))?;
             sent += 1;
         }
@@ -105,7 +106,7 @@ fn one_sided(
 ) -> Result<()> {
     let content = CONTENT.of(number);
     let (mut out, back, old) = (station.buf()?, station.buf()?, station.buf()?);
-    out.fill(&content);
+    out.copy_from(&content)?;
     let there = region.slice(DATA, content.len() as u64)?;
     post_send!(
         qp,

@@ -39,7 +39,7 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
 /// One message at a time; its completion says that it is on the wire (R10.10), always.
 fn say(station: &mut Station, qp: &mut QueuePair<Uc, Rts>, number: u32) -> Result<()> {
     let mut buf = station.buf()?;
-    buf.fill(&CONTENT.of(number));
+    buf.copy_from(&CONTENT.of(number))?;
     qp.post_send(Send::new(buf))?;
     station.sent()
 }

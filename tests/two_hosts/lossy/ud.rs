@@ -44,7 +44,7 @@ fn say(
     number: u32,
 ) -> Result<()> {
     let mut buf = station.buf()?;
-    buf.fill(&CONTENT.of(number));
+    buf.copy_from(&CONTENT.of(number))?;
     qp.post_send(Send::new(buf).to(to))?;
     station.sent()
 }
