@@ -31,10 +31,9 @@ unsafe extern "C" fn noting(
     let mut wr = first;
     while !wr.is_null() {
         // SAFETY: the caller gives a list of work requests.
-        let (flags, num_sge) = unsafe { ((*wr).send_flags, (*wr).num_sge) };
-        POSTED.with_borrow_mut(|posted| posted.push((flags, num_sge)));
-        // SAFETY: as above.
-        wr = unsafe { (*wr).next };
+        let this = unsafe { &*wr };
+        POSTED.with_borrow_mut(|posted| posted.push((this.send_flags, this.num_sge)));
+        wr = this.next;
     }
     // SAFETY: the caller gives a writable pointer.
     unsafe { *bad = first };
@@ -216,15 +215,17 @@ unsafe extern "C" fn answering_sends(
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     // SAFETY: the caller gives a list of work requests.
-    POSTED
-        .with_borrow_mut(|posted| posted.push(unsafe { ((*first).send_flags, (*first).num_sge) }));
+    let wr = unsafe { &*first };
+    POSTED.with_borrow_mut(|posted| posted.push((wr.send_flags, wr.num_sge)));
     match ANSWER.get() {
         // SAFETY: the caller's contract is that of the device's own function.
         Answer::Device => OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
         Answer::From(index) => {
-            // SAFETY: the list has so many; `bad` is writable.
-            unsafe { *bad = (0..index).fold(first, |wr, _| (*wr).next) };
+            // SAFETY: the list has so many.
+            let refused = (0..index).fold(first, |wr, _| unsafe { (*wr).next });
+            // SAFETY: the caller gives a place to write to.
+            unsafe { *bad = refused };
             libc::ENOMEM
         }
     }
@@ -240,8 +241,10 @@ unsafe extern "C" fn answering_receives(
         Answer::Device => OWN.get().1.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
         Answer::From(index) => {
-            // SAFETY: the list has so many; `bad` is writable.
-            unsafe { *bad = (0..index).fold(first, |wr, _| (*wr).next) };
+            // SAFETY: the list has so many.
+            let refused = (0..index).fold(first, |wr, _| unsafe { (*wr).next });
+            // SAFETY: the caller gives a place to write to.
+            unsafe { *bad = refused };
             libc::ENOMEM
         }
     }
@@ -510,7 +513,7 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     // As good as any: what is posted now is flushed, in order.
     for i in 3..6 {
         let mut buf = pool.take().unwrap();
-        buf.fill(&[i]);
+        buf.copy_from(&[i]).unwrap();
         let _ = qp.post_send_unsignaled(RdmaWrite::new(buf, to)).unwrap();
     }
     let mut found = Vec::new();
