@@ -52,11 +52,20 @@ use crate::wc::OneThread;
 /// - `shared` keeps the books of every queue that completes here, until none of its completions can
 ///   come.
 pub struct CompletionQueue<E: Entry = Buf> {
-    inbox: *const Inbox,
+    inbox: At,
     shared: Arc<CqShared>,
     id: CqId,
     _entries: PhantomData<(E, OneThread)>,
 }
+
+/// Where the inbox is, which any thread may know.
+#[derive(Clone, Copy)]
+struct At(*const Inbox);
+
+// SAFETY: an inbox may be known and used by any thread, as `Inbox` says.
+unsafe impl Send for At {}
+// SAFETY: an inbox is `Sync`, and so is a pointer to it that nothing writes through.
+unsafe impl Sync for At {}
 
 // SAFETY: the queue gives out entries, which are Send; completions borrow it and stay on its thread.
 unsafe impl<E: Entry + Send> Send for CompletionQueue<E> {}
@@ -92,7 +101,7 @@ impl<E: Entry> CompletionQueue<E> {
                 let handle = unsafe { handle::Cq::new(cq, control, parents) };
                 let shared = Arc::new(CqShared::new(Arc::new(handle), granted));
                 Ok(CompletionQueue {
-                    inbox: Arc::as_ptr(shared.inbox()),
+                    inbox: At(Arc::as_ptr(shared.inbox())),
                     shared,
                     id,
                     _entries: PhantomData,

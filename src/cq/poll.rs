@@ -55,7 +55,7 @@ impl<E: Entry> CompletionQueue<E> {
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);
         if count > 0 {
-            let inbox = self.inbox;
+            let inbox = self.inbox.0;
             // INVARIANT: the provider wrote `count` completions, which are handed out here: nothing is left.
             return Ok(Completions {
                 at: inbox.cast(),
@@ -90,7 +90,7 @@ impl<E: Entry> CompletionQueue<E> {
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
         let count = self.ask(1);
-        let mut at = self.inbox.cast();
+        let mut at = self.inbox.0.cast();
         if count <= 0 {
             let found = self.find_first(count);
             if let Some(error) = found.error {
@@ -108,7 +108,7 @@ impl<E: Entry> CompletionQueue<E> {
     /// Polls for `most`; as `ibv_poll_cq` answers. While there is something to do first, a stand-in says that there is none.
     #[inline(always)]
     fn ask(&mut self, most: i32) -> i32 {
-        let inbox = self.inbox;
+        let inbox = self.inbox.0;
         // SAFETY: the inbox lives as long as `shared`.
         let polled = unsafe { &(*inbox).switch }.polled();
         // SAFETY: the queue is live, or is the stand-in; there is room for `most`, and nothing is left there.
@@ -131,7 +131,7 @@ impl<E: Entry> CompletionQueue<E> {
     /// The `left` completions from `next` on are polled, and not handed out yet.
     pub(super) fn keep(&mut self, next: u32, left: u32) {
         // SAFETY: the completion queue is ours.
-        unsafe { keep(self.inbox, next, left) };
+        unsafe { keep(self.inbox.0, next, left) };
     }
 
     /// As `find`, and takes the first completion out of the batch.
@@ -149,7 +149,7 @@ impl<E: Entry> CompletionQueue<E> {
     /// Takes the first completions that are left out of the batch, `most` at most. Gives the first, null if there
     /// is none, and their number.
     fn take(&mut self, most: u32) -> (*const ibv_wc, u32) {
-        let inbox = self.inbox;
+        let inbox = self.inbox.0;
         let poller = self.poller();
         let count = poller.left.min(most);
         if count == 0 {
@@ -167,7 +167,7 @@ impl<E: Entry> CompletionQueue<E> {
         // If the iterator is forgotten, what it did not hand out is lost, but nothing is handed out
         // twice: the batch is empty until the iterator says otherwise.
         let (at, left) = self.take(BATCH as u32);
-        Completions { at, left, inbox: self.inbox, _queue: PhantomData }
+        Completions { at, left, inbox: self.inbox.0, _queue: PhantomData }
     }
 }
 

@@ -73,7 +73,7 @@ impl<E: Entry> CompletionQueue<E> {
 
     /// Asks the device's queue, whatever takes its place.
     fn ask_device(&mut self) -> i32 {
-        let at = self.inbox.cast::<ibv_wc>().cast_mut();
+        let at = self.inbox.0.cast::<ibv_wc>().cast_mut();
         // SAFETY: the queue is live, and there is room for as many; nothing is left there.
         unsafe { data::poll_cq(self.shared.switch.queue(), BATCH as i32, at) }
     }

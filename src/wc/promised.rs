@@ -19,6 +19,12 @@ pub(super) struct Promised<'cq> {
     _borrowed: PhantomData<&'cq ibv_wc>,
 }
 
+// SAFETY: what it points to is read, and for `'cq` not written: it is no more than a `&'cq ibv_wc`. (Who has a completion
+// is what keeps it on its thread.)
+unsafe impl Send for Promised<'_> {}
+// SAFETY: it only reads what nobody writes for `'cq`.
+unsafe impl Sync for Promised<'_> {}
+
 /// One that succeeded: its opcode too.
 #[derive(Clone, Copy)]
 pub(super) struct Success<'cq>(Promised<'cq>);
