@@ -222,11 +222,8 @@ impl Finish for Pair<Rc> {
     fn finish(&mut self, dice: &mut Dice, log: &mut Vec<String>) {
         match dice.below(3) {
             0 => {
-                let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 64, 0xdead_0000);
-                let bad = RdmaWrite::new(
-                    message(dice, &self.pool),
-                    nowhere.slice(0, 64).unwrap().write(),
-                );
+                let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 4096, 0xdead_0000);
+                let bad = RdmaWrite::new(message(dice, &self.pool), nowhere.write());
                 post_send!(self.a, [bad, Send::inline(&[1])]).unwrap();
             }
             1 => {

@@ -11,6 +11,15 @@ use crate::paths;
 /// The counts of before.
 const RECORDED: &str = "benches/recorded.toml";
 
+/// Why rows miss their targets, and under which heading those that exceed C with the same checks.
+const NOTES: &str = "benches/notes.md";
+const ABOVE: &str = "### Above C that makes the same checks";
+
+/// How much more than recorded a count may be: the optimiser's whims move rows by an instruction or two.
+fn most(recorded: f64) -> f64 {
+    recorded + f64::max(2.0, recorded * 0.03)
+}
+
 /// What does not hold, a line each.
 pub fn failures(rows: &[Row]) -> Result<Vec<String>> {
     let recorded = counts(RECORDED)?;
@@ -18,19 +27,26 @@ pub fn failures(rows: &[Row]) -> Result<Vec<String>> {
     let mut failures = Vec::new();
     for row in rows {
         let id = row.id();
-        let Some((form, ours)) = row.ours() else { continue };
-        if let Some(limit) = row.limit().filter(|limit| ours > *limit) {
-            let of = if row.keeps_books() { "C2" } else { "the fastest C" };
-            failures.push(format!("{id}: {form} Rust {ours}, {of} {limit}"));
-        }
-        if row.target().is_some_and(|target| ours > target) && !notes.contains(&format!("`{id}`")) {
-            failures
-                .push(format!("{id}: misses its target, and benches/notes.md does not say why"));
+        let Some((_, ours)) = row.ours() else { continue };
+        let name = format!("`{id}`");
+        let above = notes.split_once(ABOVE).map_or("", |(_, rest)| rest);
+        let told = [
+            ("C that makes the same checks", row.limit(), above.contains(&name)),
+            ("its target", row.target(), notes.contains(&name)),
+        ];
+        for (what, count, is_told) in told {
+            if let Some(count) = count.filter(|count| ours > *count && !is_told) {
+                failures.push(format!("{id}: {ours}, {what} {count}; {NOTES} does not say why"));
+            }
         }
         for (form, count) in row.rust() {
             let key = format!("{id}/{form}");
-            if let Some(before) = recorded.get(&key).filter(|before| count > **before) {
-                failures.push(format!("{key}: {count}, and it was {before} once ({RECORDED})"));
+            match recorded.get(&key) {
+                Some(before) if count <= most(*before) => {}
+                Some(before) => failures.push(format!("{key}: {count}, recorded are {before}")),
+                None => {
+                    failures.push(format!("{key}: {count}, and nothing is recorded ({RECORDED})"))
+                }
             }
         }
     }
@@ -39,7 +55,7 @@ pub fn failures(rows: &[Row]) -> Result<Vec<String>> {
 
 /// Why rows miss their targets, by hand.
 pub fn notes() -> Result<String> {
-    let file = paths::workspace().join("benches/notes.md");
+    let file = paths::workspace().join(NOTES);
     fs::read_to_string(&file).with_context(|| format!("{}", file.display()))
 }
 
@@ -59,29 +75,29 @@ fn parse(line: &str) -> Option<(String, f64)> {
     Some((key.trim().trim_matches('"').to_owned(), count.trim().parse().ok()?))
 }
 
-/// The file with these counts, where they are lower than those of before.
-pub fn lowered(rows: &[Row]) -> Result<String> {
-    let mut all = counts(RECORDED)?;
-    // Rows that are no more.
-    all.retain(|key, _| rows.iter().any(|row| key.starts_with(&format!("{}/", row.id()))));
+/// The file with these counts.
+pub fn recorded(rows: &[Row]) -> String {
+    let mut all = BTreeMap::new();
     for row in rows {
-        for (form, count) in row.rust() {
-            let entry = all.entry(format!("{}/{form}", row.id())).or_insert(count);
-            *entry = entry.min(count);
-        }
+        all.extend(row.rust().map(|(form, count)| (format!("{}/{form}", row.id()), count)));
     }
-    let mut text =
-        "# Instructions, as `cargo xtask overhead --record` saw them. They only ever go down.\n\n"
-            .to_owned();
+    let mut text = "# Instructions, as `cargo xtask overhead --record` saw them. A row may have 2 more, or 3 of 100. Who records more\n\
+                    # than before says so in CHANGELOG.md.\n\n"
+        .to_owned();
     for (key, count) in all {
         text.push_str(&format!("\"{key}\" = {count}\n"));
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_may_have_two_more_or_three_of_a_hundred() {
+        assert_eq!([most(20.0), most(100.0), most(1000.0)], [22.0, 103.0, 1030.0]);
+    }
 
     #[test]
     fn a_recorded_line_is_read_back() {
