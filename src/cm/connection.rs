@@ -51,7 +51,7 @@ pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings every buffer home.
     pub qp: QueuePair<Rc, Failed, P>,
-    /// The id, whose last event is [`EventKind::Disconnected`].
+    /// The id, whose last event is [`EventKind::Disconnected`](super::EventKind::Disconnected).
     pub id: CmId<Tcp, Disconnected, M>,
 }
 
