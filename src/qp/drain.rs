@@ -88,9 +88,7 @@ where
             return Err(VerbError::os(VERB, libc::EINVAL, asked));
         }
         if self.core.send.is_poisoned() || self.core.recv.is_stopped() {
-            let asked = "a post had no known outcome, or the device did not take the error state: reset \
-                         or destroy the queue pair";
-            return Err(VerbError::os(VERB, libc::EIO, asked));
+            return Err(VerbError::os(VERB, libc::EIO, UNKNOWN));
         }
         if let (true, Some(released)) = (sends, self.core.send.release_dropped()) {
             released.for_each(|entry| found(Drained::Entry(entry)));
@@ -103,6 +101,9 @@ where
         loop {
             if !sentinel {
                 sentinel = self.core.post_sentinel::<T>();
+                if self.core.send.is_poisoned() {
+                    return Err(VerbError::os(VERB, libc::EIO, UNKNOWN));
+                }
             }
             let left = (
                 if sends { self.sends_outstanding() } else { 0 },
@@ -131,6 +132,10 @@ where
         }
     }
 }
+
+/// Why a queue pair cannot be drained.
+const UNKNOWN: &str = "a post had no known outcome, or the device did not take the error state: reset or \
+                       destroy the queue pair";
 
 impl<P: Profile> Core<P> {
     fn sort<'cq>(
@@ -175,7 +180,10 @@ impl<P: Profile> Core<P> {
         let mut bad = ptr::null_mut();
         // SAFETY: the queue pair is alive, and the work request names no memory.
         let code = unsafe { data::post_send(self.qp, &mut wr, &mut bad) };
-        if code != 0 {
+        if code != 0 && bad.is_null() {
+            // Nobody knows whether the device has it (R8.20), so it stays in the books.
+            self.send.poison();
+        } else if code != 0 {
             self.send.pop_sentinel();
         }
         code == 0

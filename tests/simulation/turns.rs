@@ -257,6 +257,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                     hold!(poisoned == (false, false), "QP {slot}: a poisoned queue was drained")
                 }
                 Err(_) if poisoned != (false, false) => return self.settle(),
+                // Nobody knows what became of the drain's own work request.
+                Err(error) if self.knows_nothing_of(&error) => {
+                    self.reset(slot)?;
+                    return self.settle();
+                }
                 Err(_) if self.config.has(|f| matches!(f, Fault::BreakCq | Fault::FailPoll)) => {
                     self.over = true;
                     return Ok(());
@@ -284,6 +289,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.qps[slot].is_drained = true;
         self.resync(slot);
         self.settle()
+    }
+
+    fn knows_nothing_of(&self, error: &VerbsError) -> bool {
+        let is_eio = error.errno() == Some(libc::EIO);
+        is_eio && self.config.has(|fault| matches!(fault, Fault::OutcomeUnknown { .. }))
     }
 
     /// An entry of the queue pair that is drained: of its sends, or of its receives, the oldest.
