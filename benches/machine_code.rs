@@ -4,7 +4,8 @@
 
 use std::hint::black_box;
 
-use proverbs::*;
+use proverbs::memory::ToRead;
+use proverbs::prelude::*;
 
 profile! { pub Chosen { signaling: Selective } }
 
@@ -13,7 +14,7 @@ type Posted = Result<(), PostError<Buf>>;
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn post_one(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan) -> Posted {
-    qp.post_send(RdmaWrite::new(buf, at))
+    qp.post_send(wr::RdmaWrite::new(buf, at))
 }
 
 #[unsafe(no_mangle)]
@@ -25,8 +26,8 @@ pub fn post_chain(
     from: RemoteSpan<ToRead>,
 ) -> Posted {
     let [a, b, c, d] = bufs;
-    let [a, b] = [RdmaWrite::new(a, at), RdmaWrite::new(b, at)];
-    post_send!(qp, [a, b, Send::new(c), RdmaRead::new(d, from)])
+    let [a, b] = [wr::RdmaWrite::new(a, at), wr::RdmaWrite::new(b, at)];
+    post_send!(qp, [a, b, wr::Send::new(c), wr::RdmaRead::new(d, from)])
 }
 
 #[unsafe(no_mangle)]
@@ -38,33 +39,33 @@ pub fn post_chain_selective(
     from: RemoteSpan<ToRead>,
 ) -> Posted {
     let [a, b, c, d] = bufs;
-    let [a, b] = [RdmaWrite::new(a, at), RdmaWrite::new(b, at)];
-    post_send!(qp, [a, b, Send::new(c), RdmaRead::new(d, from)])
+    let [a, b] = [wr::RdmaWrite::new(a, at), wr::RdmaWrite::new(b, at)];
+    post_send!(qp, [a, b, wr::Send::new(c), wr::RdmaRead::new(d, from)])
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn post_inline(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8; 16]) -> Posted {
-    qp.post_send(Send::inline(bytes))
+    qp.post_send(wr::Send::inline(bytes))
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub fn post_datagram(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: Destination) -> Posted {
-    qp.post_send(Send::new(buf).to(to))
+pub fn post_datagram(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) -> Posted {
+    qp.post_send(wr::Send::new(buf).to(to))
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn post_receives(qp: &mut QueuePair<Rc, Rts>, bufs: [Buf; 4]) -> Posted {
     let [a, b, c, d] = bufs;
-    post_recv!(qp, [Recv::new(a), Recv::new(b), Recv::new(c), Recv::new(d)])
+    post_recv!(qp, [wr::Recv::new(a), wr::Recv::new(b), wr::Recv::new(c), wr::Recv::new(d)])
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn post_shared_receive(srq: &mut SharedReceiveQueue<Rc>, buf: Buf) -> Posted {
-    srq.post_srq_recv(Recv::new(buf))
+    srq.post_srq_recv(wr::Recv::new(buf))
 }
 
 fn main() {

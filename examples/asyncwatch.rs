@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 
 use clap::Parser;
-use proverbs::{Context, DeviceEvents, VerbsError, devices};
+use proverbs::{Context, DeviceEvents, devices};
 
 /// Tells the asynchronous events of a device.
 #[derive(Parser)]
@@ -44,7 +44,7 @@ fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
     Ok(watch(&mut events, cli.count)?)
 }
 
-fn watch(events: &mut DeviceEvents, count: Option<u64>) -> Result<(), VerbsError> {
+fn watch(events: &mut DeviceEvents, count: Option<u64>) -> Result<(), proverbs::Error> {
     let mut seen = 0;
     while count.is_none_or(|count| seen < count) {
         println!("  {}", events.wait()?);

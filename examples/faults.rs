@@ -11,8 +11,9 @@
 
 #![forbid(unsafe_code)]
 
+use proverbs::completion::{Direction, GRH_LEN};
 use proverbs::loopback::{Fabric, Fault, Script};
-use proverbs::*;
+use proverbs::prelude::*;
 use std::error::Error;
 
 const MESSAGES: u32 = 1000;
@@ -89,21 +90,21 @@ impl End {
         let mut qp = qp.modify(UdRts { sq_psn: Psn::try_from(0)?, qkey: None })?;
         let pool = pd.create_pool(16, BUFFER)?;
         for _ in 0..16 {
-            qp.post_recv(Recv::new(pool.take().ok_or("16 buffers")?))?;
+            qp.post_recv(wr::Recv::new(pool.take().ok_or("16 buffers")?))?;
         }
         Ok(End { context, pd, cq, qp, pool })
     }
 
-    fn destination(&mut self, peer: &End) -> Result<Destination, Box<dyn Error>> {
+    fn destination(&mut self, peer: &End) -> Result<wr::Destination, Box<dyn Error>> {
         let vector = AddressVector::roce(1, peer.context.query_gid(1, 1)?, 1);
         let address_handle = self.qp.add_address_handle(self.pd.create_ah(vector)?)?;
         let qpn = Qpn::try_from(peer.qp.qp_num())?;
-        Ok(Destination { address_handle, qpn, qkey: Qkey::try_from(QKEY)? })
+        Ok(wr::Destination { address_handle, qpn, qkey: Qkey::try_from(QKEY)? })
     }
 
     /// Sends a number. If the device is full, that is one more way to lose a message.
-    fn say(&mut self, number: u32, to: Destination) -> Result<(), Box<dyn Error>> {
-        match self.qp.post_send(Send::inline(&number.to_be_bytes()).to(to)) {
+    fn say(&mut self, number: u32, to: wr::Destination) -> Result<(), Box<dyn Error>> {
+        match self.qp.post_send(wr::Send::inline(&number.to_be_bytes()).to(to)) {
             Err(error) if !error.is_full() => Err(error.into()),
             _ => Ok(()),
         }
@@ -124,7 +125,7 @@ impl End {
         }
         // What was dropped went home to the pool.
         while let Some(buf) = self.pool.take() {
-            self.qp.post_recv(Recv::new(buf))?;
+            self.qp.post_recv(wr::Recv::new(buf))?;
         }
         Ok(heard)
     }

@@ -4,7 +4,9 @@
 
 #![forbid(unsafe_code)]
 
-use proverbs::{loopback::Fabric, *};
+use proverbs::completion::{Sent, WcOpcode};
+use proverbs::loopback::Fabric;
+use proverbs::prelude::*;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -37,10 +39,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     post_send!(
         here,
         [
-            RdmaWrite::new(data, text.write()),
-            RdmaWrite::inline(&37u64.to_ne_bytes(), open.remote().write()),
-            RdmaRead::new(buffer()?, text.read()),
-            FetchAndAdd::new(buffer()?, counter, 5),
+            wr::RdmaWrite::new(data, text.write()),
+            wr::RdmaWrite::inline(&37u64.to_ne_bytes(), open.remote().write()),
+            wr::RdmaRead::new(buffer()?, text.read()),
+            wr::FetchAndAdd::new(buffer()?, counter, 5),
         ]
     )?;
 

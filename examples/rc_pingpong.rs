@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Options, Result, Station, rc};
-use proverbs::Mtu;
+use proverbs::bounded::Mtu;
 
 /// SEND ping-pong over RC, on the wire as ibv_rc_pingpong.
 #[derive(Parser)]

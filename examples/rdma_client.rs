@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cm_common::{Result, Session, report, route};
-use proverbs::Send;
 use proverbs::cm::Tcp;
+use proverbs::wr;
 
 /// What is sent; the server answers with as much.
 const MESSAGE: &[u8; 16] = b"a verbs program!";
@@ -36,7 +36,7 @@ fn run(options: &Options) -> Result<()> {
     println!("rdma_client: start");
     let id = route::<Tcp>(&options.server, options.port)?;
     let mut session = Session::connect(id, MESSAGE.len(), MESSAGE.len())?;
-    session.connection.qp.post_send(Send::inline(MESSAGE))?;
+    session.connection.qp.post_send(wr::Send::inline(MESSAGE))?;
     let answer = session.message()?.ok_or("the server disconnected without an answer")?;
     let is_ours = if answer == MESSAGE { ", those that were sent" } else { "" };
     println!("rdma_client: {} bytes came back{is_ours}", answer.len());

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use cm_common::{Result, Session, listen, report};
 use proverbs::cm::Tcp;
-use proverbs::{Send, WcOpcode};
+use proverbs::completion::WcOpcode;
+use proverbs::wr;
 
 /// Bytes of each message.
 const MESSAGE: usize = 16;
@@ -42,7 +43,7 @@ fn run(options: &Options) -> Result<()> {
     // Its content goes back, as a C client does not look.
     let mut answer = [0; MESSAGE];
     answer[..message.len()].copy_from_slice(&message);
-    session.connection.qp.post_send(Send::inline(&answer))?;
+    session.connection.qp.post_send(wr::Send::inline(&answer))?;
     session.finished(WcOpcode::Send)?;
     session.close()?;
     println!("rdma_server: end");

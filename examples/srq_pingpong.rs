@@ -16,7 +16,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Options, Queues, Record, Result, Station};
-use proverbs::*;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::{Limit, RcRtsOptional, RtrOptional};
 
 /// SEND ping-pong over RC queue pairs with a shared receive queue, on the wire as ibv_srq_pingpong.
 #[derive(Parser)]
@@ -77,7 +79,7 @@ fn end(station: &mut Station, mtu: Mtu, num_qp: u32) -> Result<()> {
     // A buffer for the send of each queue pair; the others are receives.
     let mut buffers = station.buffers(&pool);
     for buf in buffers.drain(num_qp as usize..) {
-        srq.post_srq_recv(Recv::new(buf))?;
+        srq.post_srq_recv(wr::Recv::new(buf))?;
     }
 
     let mine: Result<Vec<Record>> = qps.iter().map(|qp| station.record(qp.qp_num())).collect();
@@ -126,7 +128,7 @@ impl Queues for Sharers {
     }
 
     fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>> {
-        self.srq.post_srq_recv(Recv::new(buf))
+        self.srq.post_srq_recv(wr::Recv::new(buf))
     }
 
     fn post_send(
@@ -136,10 +138,10 @@ impl Queues for Sharers {
     ) -> std::result::Result<Option<Buf>, PostError<Buf>> {
         let qp = &mut self.qps[stream];
         if message.len() <= MaxInline::VALUE as usize {
-            qp.post_send(Send::inline_slice(&message))?;
+            qp.post_send(wr::Send::inline_slice(&message))?;
             return Ok(Some(message));
         }
-        qp.post_send(Send::new(message))?;
+        qp.post_send(wr::Send::new(message))?;
         Ok(None)
     }
 }

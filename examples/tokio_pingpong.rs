@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::{Game, Options, Result, Station, rc};
-use proverbs::*;
+use proverbs::prelude::*;
 use tokio::time::timeout;
 
 /// SEND ping-pong over RC on tokio, on the wire as ibv_rc_pingpong.

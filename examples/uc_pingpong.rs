@@ -16,7 +16,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Options, Queues, Record, Result, Station};
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::{Limit, RtrOptional, UcRtsOptional};
 
 /// SEND ping-pong over UC, on the wire as ibv_uc_pingpong.
 #[derive(Parser)]
@@ -55,7 +56,7 @@ fn end(station: &mut Station, mtu: Mtu) -> Result<()> {
     let pool = pd.create_pool(depth.recv as usize + 1, size)?;
     let mut buffers = station.buffers(&pool);
     for buf in buffers.drain(1..) {
-        qp.post_recv(Recv::new(buf))?;
+        qp.post_recv(wr::Recv::new(buf))?;
     }
 
     let mine = station.record(qp.qp_num())?;
@@ -89,7 +90,7 @@ impl Queues for Connection {
     }
 
     fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>> {
-        self.0.post_recv(Recv::new(buf))
+        self.0.post_recv(wr::Recv::new(buf))
     }
 
     fn post_send(
@@ -98,10 +99,10 @@ impl Queues for Connection {
         message: Buf,
     ) -> std::result::Result<Option<Buf>, PostError<Buf>> {
         if message.len() <= MaxInline::VALUE as usize {
-            self.0.post_send(Send::inline_slice(&message))?;
+            self.0.post_send(wr::Send::inline_slice(&message))?;
             return Ok(Some(message));
         }
-        self.0.post_send(Send::new(message))?;
+        self.0.post_send(wr::Send::new(message))?;
         Ok(None)
     }
 }

@@ -16,7 +16,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Options, Queues, Record, Result, Station};
-use proverbs::*;
+use proverbs::completion::GRH_LEN;
+use proverbs::prelude::*;
+use proverbs::qp::Limit;
 
 /// SEND ping-pong over UD, on the wire as ibv_ud_pingpong.
 #[derive(Parser)]
@@ -61,7 +63,7 @@ fn end(station: &mut Station) -> Result<()> {
     let pool = pd.create_pool(depth.recv as usize + 1, GRH_LEN + size)?;
     let mut buffers = station.buffers(&pool);
     for buf in buffers.drain(1..) {
-        qp.post_recv(Recv::new(buf))?;
+        qp.post_recv(wr::Recv::new(buf))?;
     }
 
     let mine = station.record(qp.qp_num())?;
@@ -70,14 +72,14 @@ fn end(station: &mut Station) -> Result<()> {
         let mut qp = qp.modify(UdRts { sq_psn: mine.psn, qkey: None })?;
         let peer: Record = peers[0];
         let address_handle = qp.add_address_handle(pd.create_ah(station.path_to(&peer)?)?)?;
-        Ok(Datagrams { qp, peer: Destination { address_handle, qpn: peer.qpn, qkey } })
+        Ok(Datagrams { qp, peer: wr::Destination { address_handle, qpn: peer.qpn, qkey } })
     })?;
     common::play(station, &mut polling, &mut queues, buffers, size, FIRST)
 }
 
 struct Datagrams {
     qp: QueuePair<Ud, Rts>,
-    peer: Destination,
+    peer: wr::Destination,
 }
 
 impl Queues for Datagrams {
@@ -86,7 +88,7 @@ impl Queues for Datagrams {
     }
 
     fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>> {
-        self.qp.post_recv(Recv::new(buf))
+        self.qp.post_recv(wr::Recv::new(buf))
     }
 
     fn post_send(
@@ -95,10 +97,10 @@ impl Queues for Datagrams {
         message: Buf,
     ) -> std::result::Result<Option<Buf>, PostError<Buf>> {
         if message.len() <= MaxInline::VALUE as usize {
-            self.qp.post_send(Send::inline_slice(&message).to(self.peer))?;
+            self.qp.post_send(wr::Send::inline_slice(&message).to(self.peer))?;
             return Ok(Some(message));
         }
-        self.qp.post_send(Send::new(message).to(self.peer))?;
+        self.qp.post_send(wr::Send::new(message).to(self.peer))?;
         Ok(None)
     }
 }

@@ -15,7 +15,9 @@ use std::time::Instant;
 use clap::Parser;
 use cm_common::{PATIENCE, Result, STEP, listen, report, route};
 use proverbs::cm::{CmId, HasDevice, PrivateData, RDMA_UDP_QKEY, Udp};
-use proverbs::*;
+use proverbs::completion::{GRH_LEN, UdReceived};
+use proverbs::device::Gid;
+use proverbs::prelude::*;
 
 #[derive(Parser)]
 #[command(version, about = "Datagrams by rdma_cm")]
@@ -100,25 +102,30 @@ impl End {
         let depth = Depth { send: count, recv: count };
         let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
         while let Some(buf) = receives.take() {
-            qp.post_recv(Recv::new(buf))?;
+            qp.post_recv(wr::Recv::new(buf))?;
         }
         let port = id.port();
         let gid_index = gid_index(&context, port)?;
         Ok(End { qp, cq, pd, sends, port, gid_index, sent: 0, arrived: 0, back: None })
     }
 
-    fn destination(&mut self, vector: AddressVector, qpn: Qpn, qkey: Qkey) -> Result<Destination> {
+    fn destination(
+        &mut self,
+        vector: AddressVector,
+        qpn: Qpn,
+        qkey: Qkey,
+    ) -> Result<wr::Destination> {
         let ah = self.pd.create_ah(vector)?;
-        Ok(Destination { address_handle: self.qp.add_address_handle(ah)?, qpn, qkey })
+        Ok(wr::Destination { address_handle: self.qp.add_address_handle(ah)?, qpn, qkey })
     }
 
     /// Posts all messages; each tells its queue pair in the immediate.
-    fn send(&mut self, to: Destination, options: &Options) -> Result<()> {
+    fn send(&mut self, to: wr::Destination, options: &Options) -> Result<()> {
         let number = self.qp.qp_num();
         for i in 0..options.count {
             let mut buf = self.sends.take().ok_or("no buffer is at home")?;
             buf.copy_from(&vec![i as u8; options.size])?;
-            self.qp.post_send(SendWithImm::new(buf, number).to(to))?;
+            self.qp.post_send(wr::SendWithImm::new(buf, number).to(to))?;
         }
         Ok(())
     }

@@ -1,26 +1,33 @@
-//! For the benchmarks of this repository (feature `bench`): the C objects behind the typed ones, so that C
-//! and Rust can be measured on the same queue pair. Not part of the API.
+//! For the benchmarks of this repository (feature `bench`): the C objects behind the typed ones, so
+//! that C and Rust are measured on the same queue pair. Not part of the API.
 
 #![allow(unsafe_code)] // reads C objects
 
 use std::ffi::c_void;
 
-use crate::buf::Buf;
-use crate::cq::CompletionQueue;
-use crate::entry::Entry;
-use crate::limits::Limit;
-use crate::mr::{Access, MemoryRegion};
+use crate::completion::queue::CompletionQueue;
+use crate::device::ah_table::AhIndex;
+use crate::memory::buf::Buf;
+use crate::memory::entry::Entry;
+use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::remote::OutOfBounds;
+use crate::memory::span::RemoteSpan;
 use crate::profile::Profile;
-use crate::qp::{AhIndex, QueuePair};
-use crate::remote::{OutOfBounds, RemoteSpan};
+use crate::qp::QueuePair;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
-use crate::state::State;
-use crate::transport::{Transport, Ud};
+use crate::terms::state::State;
+use crate::terms::transport::{Transport, Ud};
+use crate::work::limits::Limit;
+
+/// The C types.
+pub mod c {
+    pub use crate::sys::types::raw::*;
+}
 
 /// The `ibv_qp`.
 pub fn qp<T: Transport, S: State, P: Profile>(qp: &QueuePair<T, S, P>) -> *mut c_void {
-    qp.core.qp.cast()
+    qp.core.qp().cast()
 }
 
 /// The `ibv_cq`.
@@ -38,9 +45,9 @@ where
     srq.core().as_ptr().cast()
 }
 
-/// The `ibv_ah`; null if there is none of that name.
+/// The `ibv_ah`; null if the queue pair has none of that name.
 pub fn ah<S: State, P: Profile>(qp: &QueuePair<Ud, S, P>, index: AhIndex) -> *mut c_void {
-    if qp.core.ah.has(index) { index.as_ptr().cast() } else { std::ptr::null_mut() }
+    if qp.core.send.ah.has(index) { index.as_ptr().cast() } else { std::ptr::null_mut() }
 }
 
 /// Address, length and lkey of a buffer.

@@ -1,26 +1,30 @@
 //! RDMA verbs whose rules are types.
 //!
-//! What a verbs program may not do does not compile; what cannot be known before run time comes back as a
-//! typed error with every buffer accounted for; and what compiles costs no more than the C that it
-//! replaces. The library is libibverbs, with the names of its manual pages in Rust casing.
+//! What a verbs program may not do does not compile; what cannot be known before run time comes
+//! back as a typed error with every buffer accounted for; and what compiles costs no more than the
+//! C that it replaces. The library is libibverbs, with the names of its manual pages in Rust
+//! casing.
 //!
-//! 1. **Illegal is unwritable.** Transport, state, receive source, opcode, flags, immediate, inline size, SGE
-//!    count, access rights, parents' lifetimes: a wrong combination fails at `cargo check`.
-//! 2. **Safe means sound.** No safe code, `mem::forget` included, makes the device touch memory that Rust
-//!    believes to be free or exclusively its own. Posting moves a buffer to the device; its completion
-//!    gives it back. There is one `unsafe` way to post, for those who keep their own books.
-//! 3. **Zero overhead.** No allocation, no lock, no atomic read-modify-write and no dynamic dispatch on the post
-//!    and poll paths besides the provider's own call, which C makes too.
-//! 4. **Nothing lost.** After a failed or partial post, a flush or a destroyed queue pair, each buffer is either
-//!    back in the caller's hands or known to be still in flight.
+//! 1. **Illegal is unwritable.** Transport, state, receive source, opcode, flags, immediate, inline
+//!    size, SGE count, access rights, parents' lifetimes: a wrong combination fails at `cargo
+//!    check`.
+//! 2. **Safe means sound.** No safe code, `mem::forget` included, makes the device touch memory
+//!    that Rust believes to be free or exclusively its own. Posting moves a buffer to the device;
+//!    its completion gives it back. There is one `unsafe` way to post, for those who keep their own
+//!    books.
+//! 3. **Zero overhead.** No allocation, no lock, no atomic read-modify-write and no dynamic
+//!    dispatch on the post and poll paths besides the provider's own call, which C makes too.
+//! 4. **Nothing lost.** After a failed or partial post, a flush or a destroyed queue pair, each
+//!    buffer is either back in the caller's hands or known to be still in flight.
 //!
 //! # A worked example
 //!
-//! Two queue pairs in this process, on the loopback device. With hardware, `Context::open("mlx5_0")` takes
-//! the place of the fabric, and the peer's numbers come from the peer.
+//! Two queue pairs in this process, on the loopback device. With hardware,
+//! `Context::open("mlx5_0")` takes the place of the fabric, and the peer's numbers come from the
+//! peer.
 //!
 //! ```
-//! use proverbs::{loopback::Fabric, *};
+//! use proverbs::{loopback::Fabric, prelude::*};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = Fabric::new().open_device();
@@ -35,7 +39,7 @@
 //!
 //! // RESET -> INIT -> RTR -> RTS: each step takes the queue pair and its transport's attributes.
 //! let gid = context.query_gid(1, 1)?;
-//! let connect = |qp: QueuePair<Rc, Reset>, peer: u32| -> Result<QueuePair<Rc, Rts>, VerbsError> {
+//! let connect = |qp: QueuePair<Rc, Reset>, peer: u32| -> Result<QueuePair<Rc, Rts>, proverbs::Error> {
 //!     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
 //!     let address = AddressVector::roce(1, gid, 1);
 //!     let psn = Psn::try_from(0)?;
@@ -46,10 +50,10 @@
 //! let (mut a, mut b) = (connect(a, b_num)?, connect(b, a_num)?);
 //!
 //! // Buffers move in with the work request ...
-//! b.post_recv(Recv::new(pool.take().expect("8 buffers")))?;
+//! b.post_recv(wr::Recv::new(pool.take().expect("8 buffers")))?;
 //! let mut message = pool.take().expect("7 buffers");
 //! message.copy_from(b"hello")?;
-//! post_send!(a, [Send::new(message)])?;
+//! post_send!(a, [wr::Send::new(message)])?;
 //!
 //! // ... and come back with its completion.
 //! let mut received = None;
@@ -70,110 +74,156 @@
 //!
 //! # Where to go on
 //!
-//! New to verbs: [the guide](guide), which also says what the examples leave out. From C: [each call beside its form here](guide::porting). In front of a long error:
-//! [how to read it](guide::compile_errors). Measuring: [what pays when](guide::performance).
+//! New to verbs: [the guide](guide), which also says what the examples leave out. From C: [each
+//! call beside its form here](guide::porting). In front of a long error: [how to read
+//! it](guide::compile_errors). Measuring: [what pays when](guide::performance).
 //!
-//! # The map of the rooms
+//! # The map of the modules
+//!
+//! The root has the nouns that a program starts with, the [`prelude`] what most programs name. The
+//! rest is in a module of its area.
 //!
 //! | for | see |
 //! |---|---|
-//! | devices, ports, GIDs | [`devices`], [`Context`] |
-//! | memory | [`Pool`] of [`Buf`]s; [`MemoryRegion`] open to the fabric, [`RemoteSlice`] at the peer |
-//! | queue pairs | [`QueuePair`], its [`Profile`], its [transitions](Transition) |
-//! | work requests | [`Send`], [`SendWithImm`], [`RdmaWrite`], [`RdmaWriteWithImm`], [`RdmaRead`], [`CmpAndSwp`], [`FetchAndAdd`], [`Recv`] |
-//! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives |
-//! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`] |
+//! | devices, ports, GIDs | [`devices`], [`Context`], [`device`] |
+//! | memory | [`Pool`] of [`Buf`]s; [`MemoryRegion`] open to the fabric, [`RemoteSlice`] at the peer; [`memory`] |
+//! | queue pairs | [`QueuePair`] and its [`Profile`]; transitions and their attributes in [`qp`], [`transport`], [`state`] |
+//! | numbers with fewer bits than C's | [`bounded`] |
+//! | shared receive queues | [`SharedReceiveQueue`], [`srq`] |
+//! | work requests | [`wr::Send`], [`wr::RdmaWrite`], [`wr::RdmaRead`], [`wr::Recv`] and the others in [`wr`] |
+//! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives; [`post`] |
+//! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`]; [`completion`] |
 //! | asynchronous events | [`DeviceEvents`] |
+//! | errors | [`Error`], [`PostError`], [`completion::WcError`] |
 //! | telling the peer, connecting | [`endpoint`] |
 //! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
 //! | what may be posted where | [`rules`] |
-//! | without hardware | [`loopback`] |
+//! | without hardware, and in tests | [`loopback`], [`loopback::pair`] |
 //!
 //! # Features
 //!
 //! | feature | what |
 //! |---|---|
+//! | `cm` (default) | [`cm`], connections by rdma_cm; without it nothing links librdmacm |
 //! | `loopback` (default) | [`loopback`], a software device in this process |
-//! | `rdma-sys` (default) | the C types of rdma-sys, generated from the installed headers; without it, the crate's own |
 //! | `tokio` | `AsyncCompletionChannel` and `AsyncDeviceEvents`: completions and events to await |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
+//! | `rdma-sys` | `raw::AsRaw`, C handles as rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
 //! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.
 
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
-// `cargo xtask docs` asks for more: an example of each item, and where it comes from.
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+// The documentation speaks of all features: what a build has not stays a name without a link.
+#![cfg_attr(not(all(feature = "cm", feature = "loopback")), allow(rustdoc::broken_intra_doc_links))]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::missing_safety_doc)]
 // A refused transition gives the queue pair back, and a refused post its buffers, by value.
 #![allow(clippy::result_large_err)]
 
 extern crate self as proverbs;
 
-mod ah;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
-mod bounded;
-mod buf;
-mod channel;
+#[cfg(feature = "cm")]
 pub mod cm;
 mod cold;
-mod context;
-mod cq;
-mod device_attr;
-mod device_events;
+pub mod completion;
+mod counters;
+pub mod device;
+pub mod diagnostics;
 pub mod endpoint;
-mod entry;
-mod error;
 pub mod guide;
-mod in_flight;
-mod limits;
+mod ledger;
 #[cfg(feature = "loopback")]
 pub mod loopback;
-mod mr;
-mod open;
-mod open_buf;
-mod pd;
+pub mod memory;
+pub mod post;
 mod profile;
-mod qp;
-mod registered;
-mod remote;
+pub mod qp;
+#[cfg(feature = "rdma-sys")]
+pub mod raw;
 pub mod rules;
-mod srq;
-mod state;
+pub mod srq;
 mod sync;
 mod sys;
-mod transport;
-mod wc;
-mod wr;
+mod terms;
+mod wait;
+mod work;
 
-pub use ah::{AddressHandle, AddressVector, Gid, GlobalRoute};
-pub use bounded::*;
-pub use buf::{Buf, BufList, Pool, SharedBuf, TooLong};
+/// The states of a queue pair, the second type parameter of a [`QueuePair`].
+///
+/// The ERR state of the manual pages is [`Err`](state::Err): write it with its module,
+/// `state::Err`.
+pub mod state {
+    pub use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
+}
+
+/// The transports, the first type parameter of a [`QueuePair`].
+pub mod transport {
+    pub use crate::terms::transport::{Rc, Transport, Uc, Ud};
+}
+
+/// Numbers and codes with fewer bits than the integers that C keeps them in.
+pub mod bounded {
+    pub use crate::terms::bounded::{
+        MinRnrTimer, Mtu, OutOfRange, PrivilegedQkey, Psn, Qkey, Qpn, ReadDepth, ResponderDepth,
+        RetryCount, RnrRetries, RnrRetry, ServiceLevel, Timeout, TimeoutExponent,
+    };
+}
+
+/// Work requests: the opcodes, and what they are made of.
+///
+/// Each opcode is written with this module: [`wr::Send`], [`wr::RdmaWrite`]. A work request is an
+/// opcode, its data ([`Data`](wr::Data)), where it goes ([`Address`](wr::Address)), and flags.
+pub mod wr {
+    pub use crate::work::address::{Address, Connected, Datagram, Destination};
+    pub use crate::work::data::{
+        AtomicSink, Data, Empty, Fits, Inline, InlineSlice, RecvSink, Sink, Source, SrqSink,
+    };
+    pub use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
+    pub use crate::work::opcode::*;
+    pub use crate::work::recv::Recv;
+    pub use crate::work::request::WorkRequest;
+    pub use crate::work::sge::{Piece, Sge};
+}
+
+// Last, so that the compiler's messages name the modules above.
+pub mod prelude;
+
+/// What the macros' expansions name. Not part of the interface.
+#[doc(hidden)]
+pub mod macros {
+    pub use crate::profile::ProfileKeys;
+}
+
+// Devices.
 #[cfg(feature = "tokio")]
-pub use channel::AsyncCompletionChannel;
-pub use channel::{AnyCompletionQueue, CompletionChannel};
-pub use context::{Context, ForkStatus, devices, fork_status};
-pub use cq::{CompletionQueue, Completions, CqId, Notify};
-pub use device_attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState};
-#[cfg(feature = "tokio")]
-pub use device_events::AsyncDeviceEvents;
-pub use device_events::{DeviceEvent, DeviceEvents, PortEvent, QpEvent, SrqEvent};
-pub use entry::{AnyBuf, Entry, Owned, Raw};
-pub use error::{Error as VerbsError, ErrorKind, Refused};
-pub use in_flight::ring::Released;
-pub use in_flight::{PostError, PostErrorKind, Rejected};
-pub use limits::{Limit, Max};
-pub use mr::*;
-pub use pd::ProtectionDomain;
-pub use profile::*;
+#[doc(inline)]
+pub use crate::device::AsyncDeviceEvents;
+#[doc(inline)]
+pub use crate::device::{AddressHandle, Context, DeviceEvents, ProtectionDomain, devices};
+
+// Memory.
+#[doc(inline)]
+pub use crate::memory::{Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
+
+// Queues.
+#[doc(inline)]
+pub use crate::qp::{DefaultProfile, Depth, Profile, QueuePair};
+#[doc(inline)]
+pub use crate::srq::SharedReceiveQueue;
+
+// Posting.
+#[doc(inline)]
+pub use crate::post::PostError;
 /// Posts several receives with one call of `ibv_post_recv`.
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { mut b, pool, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut b, pool, .. } = proverbs::loopback::pair()?;
 /// let (one, two) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
-/// post_recv!(b, [Recv::new(one), Recv::new(two), Recv::empty()])?;
+/// post_recv!(b, [wr::Recv::new(one), wr::Recv::new(two), wr::Recv::empty()])?;
 /// assert_eq!(b.recvs_outstanding(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -181,15 +231,15 @@ pub use proverbs_macros::post_recv;
 /// Posts several sends with one call of `ibv_post_send`.
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
 /// let table = pd.register::<RemoteReadWrite>(256)?; // at the peer, usually
 /// let remote = table.remote();
 /// post_send!(a, [
-///     RdmaWrite::inline(b"8 bytes!", remote.write()),
-///     RdmaRead::new(pool.take().ok_or("no buffer")?, remote.read()),
+///     wr::RdmaWrite::inline(b"8 bytes!", remote.write()),
+///     wr::RdmaRead::new(pool.take().ok_or("no buffer")?, remote.read()),
 /// ])?;
-/// let read = proverbs::guide::poll(&mut cq, 2)?.remove(1).ok_or("a READ has a buffer")?;
+/// let read = proverbs::loopback::poll(&mut cq, 2)?.remove(1).ok_or("a READ has a buffer")?;
 /// assert_eq!(&read[..8], b"8 bytes!"); // RC executes in order
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -197,22 +247,21 @@ pub use proverbs_macros::post_send;
 /// Posts several receives of a shared receive queue with one call of `ibv_post_srq_recv`.
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, pool, .. } = proverbs::loopback::pair()?;
 /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
 /// let (one, two) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
-/// post_srq_recv!(srq, [Recv::new(one), Recv::new(two)])?;
+/// post_srq_recv!(srq, [wr::Recv::new(one), wr::Recv::new(two)])?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub use proverbs_macros::post_srq_recv;
-pub use qp::attr::*;
-pub use qp::*;
-pub use remote::{
-    AtomicAddr, OutOfBounds, ReadAddr, RemoteAddr, RemoteCell, RemoteSlice, RemoteSpan, ToRead,
-    ToWrite, WriteAddr,
-};
-pub use srq::{SharedReceiveQueue, SrqAttr, SrqId, SrqPost};
-pub use state::*;
-pub use transport::{Rc, Transport, Uc, Ud};
-pub use wc::*;
-pub use wr::*;
+
+// Completions.
+#[cfg(feature = "tokio")]
+#[doc(inline)]
+pub use crate::completion::AsyncCompletionChannel;
+#[doc(inline)]
+pub use crate::completion::{Completion, CompletionChannel, CompletionQueue, Outcome};
+
+// Errors.
+pub use crate::terms::error::{Error, ErrorKind, Refused};

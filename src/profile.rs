@@ -1,17 +1,23 @@
 //! What is fixed when a queue pair is created, and decides what compiles.
 
-use crate::bounded::ReadDepth;
-use crate::entry::Entry;
-use crate::limits::{Limit, Max};
+use crate::ledger::SendMode;
+use crate::ledger::credits::Credits;
+use crate::ledger::ring::Ring;
+use crate::memory::entry::Entry;
+use crate::sys::types::ibv_send_flags;
+use crate::terms::bounded::ReadDepth;
+use crate::work::limits::{Limit, Max};
 
-/// Everything about a queue pair that is fixed at creation besides its transport (`struct ibv_qp_init_attr` of
-/// ibv_create_qp(3)).
+/// Everything about a queue pair that is fixed at creation besides its transport (`struct
+/// ibv_qp_init_attr` of ibv_create_qp(3)).
 ///
 /// A profile is a name for a set of choices: implement it for an empty type of your own, or let
 /// [`profile!`](crate::profile!) do so with defaults. Depths are numbers at run time.
 ///
 /// ```
-/// # use proverbs::*;
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::Limit;
+/// use proverbs::qp::{Initiator, Max, ReceiveSource, Signaling};
 /// /// Streams WRITEs out of up to four buffers, and never reads.
 /// enum Stream {}
 ///
@@ -36,7 +42,7 @@ use crate::limits::{Limit, Max};
 /// The same by [`profile!`](crate::profile!), which knows the defaults:
 ///
 /// ```
-/// # use proverbs::*;
+/// # use proverbs::prelude::*;
 /// profile! { Stream { signaling: Selective, max_send_sge: 4, max_inline: 128, initiator: NoReads, entry: BufList } }
 /// profile! { Reader { receive: OwnRq, signaling: SignalAll, initiator: Reads } } // as they are anyway
 /// profile! { Server { receive: SharedRq } }
@@ -58,8 +64,8 @@ pub trait Profile: 'static {
     type Entry: Entry;
 }
 
-/// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the [`Profile`] of a
-/// queue pair whose type names none (ibv_create_qp(3)).
+/// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
+/// [`Profile`] of a queue pair whose type names none (ibv_create_qp(3)).
 pub enum DefaultProfile {}
 
 impl Profile for DefaultProfile {
@@ -72,11 +78,11 @@ impl Profile for DefaultProfile {
     type Entry = crate::Buf;
 }
 
-/// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in [`DefaultProfile`]. A key that is not one, or
-/// that is said twice, does not compile.
+/// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in
+/// [`DefaultProfile`]. A key that is not one, or that is said twice, does not compile.
 ///
 /// ```
-/// use proverbs::{profile, Selective, SharedRq};
+/// use proverbs::{profile, qp::{Selective, SharedRq}};
 /// profile! {
 ///     /// Unsignaled sends and receives from a shared queue.
 ///     pub Busy { receive: SharedRq, signaling: Selective, max_send_sge: 4, max_inline: 128 }
@@ -84,7 +90,7 @@ impl Profile for DefaultProfile {
 ///
 /// // Types by whatever path.
 /// struct Session;
-/// profile! { Served { receive: proverbs::SharedRq, entry: proverbs::AnyBuf<Session> } }
+/// profile! { Served { receive: proverbs::qp::SharedRq, entry: proverbs::memory::AnyBuf<Session> } }
 /// ```
 #[macro_export]
 macro_rules! profile {
@@ -93,7 +99,8 @@ macro_rules! profile {
     };
 }
 
-/// Goes through the keys of a profile: what is known of it, `(key value)`, the keys as the user wrote them, and the rest.
+/// Goes through the keys of a profile: what is known of it, `(key value)`, the keys as the user
+/// wrote them, and the rest.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile {
@@ -123,7 +130,7 @@ macro_rules! __profile {
     };
     // Unknown: the list of keys says so, at the user's own word. What follows it is not looked at.
     (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] $($rest:tt)*) => {
-        const _: fn($crate::ProfileKeys) = |keys| keys.$key;
+        const _: fn($crate::macros::ProfileKeys) = |keys| keys.$key;
         $crate::__profile! { [$($h)*] [$($k)*] [$($s)*] }
     };
     ([$(#[$doc:meta])* $vis:vis $name:ident] [$($known:tt)*] [$($said:ident)*]) => {
@@ -139,8 +146,8 @@ macro_rules! __profile {
             type Entry = $crate::__profile_value!(entry $($known)*);
         }
         #[allow(clippy::needless_update)]
-        const _: $crate::ProfileKeys =
-            $crate::ProfileKeys { $($said: (),)* ..$crate::ProfileKeys::ALL };
+        const _: $crate::macros::ProfileKeys =
+            $crate::macros::ProfileKeys { $($said: (),)* ..$crate::macros::ProfileKeys::ALL };
     };
 }
 
@@ -152,20 +159,21 @@ macro_rules! __profile_value {
     (signaling (signaling $v:ty) $($rest:tt)*) => { $v };
     (initiator (initiator $v:ty) $($rest:tt)*) => { $v };
     (entry (entry $v:ty) $($rest:tt)*) => { $v };
-    (max_send_sge (max_send_sge $v:tt) $($rest:tt)*) => { $crate::Max<$v> };
-    (max_recv_sge (max_recv_sge $v:tt) $($rest:tt)*) => { $crate::Max<$v> };
-    (max_inline (max_inline $v:tt) $($rest:tt)*) => { $crate::Max<$v> };
+    (max_send_sge (max_send_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
+    (max_recv_sge (max_recv_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
+    (max_inline (max_inline $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
     ($key:ident $other:tt $($rest:tt)*) => { $crate::__profile_value!($key $($rest)*) };
-    (receive) => { $crate::OwnRq };
-    (signaling) => { $crate::SignalAll };
-    (max_send_sge) => { $crate::Max<1> };
-    (max_recv_sge) => { $crate::Max<1> };
-    (max_inline) => { $crate::Max<64> };
-    (initiator) => { $crate::Reads };
+    (receive) => { $crate::qp::OwnRq };
+    (signaling) => { $crate::qp::SignalAll };
+    (max_send_sge) => { $crate::qp::Max<1> };
+    (max_recv_sge) => { $crate::qp::Max<1> };
+    (max_inline) => { $crate::qp::Max<64> };
+    (initiator) => { $crate::qp::Reads };
     (entry) => { $crate::Buf };
 }
 
-/// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is there twice.
+/// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is
+/// there twice.
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub struct ProfileKeys {
@@ -192,7 +200,8 @@ impl ProfileKeys {
 
 /// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]; R7.2).
 pub enum OwnRq {}
-/// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not exist (R7.1).
+/// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not
+/// exist (R7.1).
 pub enum SharedRq {}
 
 /// [`OwnRq`] or [`SharedRq`] (`srq` of ibv_create_qp(3)), in a [`Profile`].
@@ -200,13 +209,15 @@ pub trait ReceiveSource: sealed::Sealed + 'static {}
 impl ReceiveSource for OwnRq {}
 impl ReceiveSource for SharedRq {}
 
-/// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is no `.signaled()` to write.
+/// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is
+/// no `.signaled()` to write.
 pub enum SignalAll {}
-/// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`]; R2.4).
+/// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
+/// R2.4).
 pub enum Selective {}
 
 /// [`SignalAll`] or [`Selective`] (`sq_sig_all` of ibv_create_qp(3)), in a [`Profile`].
-pub trait Signaling: sealed::Sealed + crate::in_flight::SendMode + 'static {}
+pub trait Signaling: sealed::Sealed + SendMode + 'static {}
 impl Signaling for SignalAll {}
 impl Signaling for Selective {}
 
@@ -234,12 +245,13 @@ pub struct NoDepth;
 /// [`ReadDepth`] or [`NoDepth`] (`max_rd_atomic` of ibv_modify_qp(3); R4.6).
 ///
 /// ```
-/// # use proverbs::*;
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::{Initiator, InitiatorDepth, NoDepth};
 /// /// RTR -> RTS, whatever the profile says of reads.
 /// fn ready<P: Profile>(
 ///     qp: QueuePair<Rc, Rtr, P>,
 ///     depth: <P::Initiator as Initiator>::Depth,
-/// ) -> Result<QueuePair<Rc, Rts, P>, VerbsError> {
+/// ) -> Result<QueuePair<Rc, Rts, P>, proverbs::Error> {
 ///     fn show(depth: impl InitiatorDepth) {
 ///         println!("{depth:?}");
 ///     }
@@ -282,6 +294,18 @@ impl InitiatorDepth for NoDepth {
     fn from_agreed(_: u8) -> Option<Self> {
         Some(NoDepth)
     }
+}
+
+impl SendMode for SignalAll {
+    type Ledger<E: Entry> = Credits<E>;
+    const SIG_ALL: bool = true;
+    const SIGNAL_LAST: u32 = 0;
+}
+
+impl SendMode for Selective {
+    type Ledger<E: Entry> = Ring<E>;
+    const SIG_ALL: bool = false;
+    const SIGNAL_LAST: u32 = ibv_send_flags::IBV_SEND_SIGNALED.0;
 }
 
 mod sealed {

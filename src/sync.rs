@@ -1,9 +1,19 @@
-//! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or part of one, that takes them
-//! from here: the crate `models` takes in the same file, and has a `crate::sync` with loom's, which runs it in every order that there is
-//! (`cargo xtask loom`).
+//! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or
+//! part of one, that imports them from here. The crate `models` includes the same file with a
+//! `crate::sync` of loom's types, and runs it in every possible order (`cargo xtask loom`).
+//! `models/protocols.toml` lists all protocols, and the reason for those few that need no model.
 //!
-//! loom takes SeqCst accesses for AcqRel, so no protocol relies on more: what must be in one order with something else is one
-//! read-modify-write, and what is changed by one is changed by nothing else.
+//! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
+//! one order are read-modify-writes of one atomic, and nothing else changes that atomic.
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Defines a static. (loom's are made anew in each order, and not by a constant.)
+macro_rules! global {
+    (static $name:ident: $type:ty = $value:expr;) => {
+        static $name: $type = $value;
+    };
+}
+
+pub(crate) use global;

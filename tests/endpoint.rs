@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proverbs::bounded::ResponderDepth;
+use proverbs::device::Gid;
 use proverbs::endpoint::*;
-use proverbs::*;
+use proverbs::prelude::*;
 
 /// So long that it does not end a test that passes.
 const LONG: Duration = Duration::from_secs(60);
@@ -316,6 +318,69 @@ fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
     let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
     assert_eq!(error.to_string(), "the peer hung up after 30 of 56 bytes");
     assert_eq!(error.received(), &plain().to_bytes()[..30]);
+}
+
+/// A stream without time-outs of its own is used as it is.
+#[test]
+fn an_unbounded_stream_is_the_one_within() {
+    struct Counts(Vec<&'static str>);
+    impl Read for Counts {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.push("read");
+            Ok(buf.len().min(2))
+        }
+    }
+    impl Write for Counts {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.0.push("write");
+            Ok(buf.len().min(3))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.push("flush");
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+    let mut stream = Unbounded(Counts(Vec::new()));
+    assert_eq!(stream.read(&mut [0; 4]).unwrap(), 2);
+    assert_eq!(stream.write(&[0; 4]).unwrap(), 3);
+    assert_eq!(stream.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert_eq!(stream.0.0, ["read", "write", "flush"]);
+    assert_eq!(stream.timeouts().unwrap(), Timeouts::default());
+    stream.set_timeouts(Timeouts { read: Some(LONG), write: None }).unwrap();
+}
+
+#[test]
+fn numbers_of_queue_pairs_that_an_endpoint_may_have() {
+    let last = Qpn::MAX.get();
+    for (number, may) in [(0, false), (1, false), (2, true), (last - 1, true), (last, false)] {
+        let qpn = Qpn::new(number).unwrap();
+        let endpoint = Endpoint::new(plain().service(), qpn, Psn::new(1).unwrap(), Mtu::Bytes256);
+        let expected = if may { None } else { Some(WireError::ReservedQpn(qpn)) };
+        assert_eq!(endpoint.err(), expected, "{number}");
+    }
+}
+
+/// A stream that takes nothing: what the peer says is no reason to go on.
+#[test]
+fn a_stream_that_takes_nothing_is_a_failure() {
+    struct Mute(Cursor<Vec<u8>>);
+    impl Read for Mute {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+    impl Write for Mute {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut stream = Unbounded(Mute(Cursor::new(plain().to_bytes())));
+    let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
+    let ExchangeError::Io { error, received } = error else { panic!("{error}") };
+    assert_eq!((error.kind(), received.len()), (io::ErrorKind::BrokenPipe, 0));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Immediates between this crate and C: host order here, network order on the wire and in C.
+//! What a message carries besides its data, between this crate and C: immediates in host order here,
+//! in network order on the wire and in C; and the key of a window, which a message ends.
 //!
 //! `cargo xtask test guest` builds the C peer and runs this against it.
 #![forbid(unsafe_code)]
@@ -8,7 +9,12 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use proverbs::*;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use proverbs::completion::WcError;
+use proverbs::completion::{Received, WcOpcode};
+use proverbs::device::Gid;
+use proverbs::prelude::*;
+use proverbs::qp::{RcRtsOptional, RtrOptional};
 
 const SEND_IMM: u32 = 0x0102_0304;
 const WRITE_IMM: u32 = 0xa0b0_c0d0;
@@ -58,6 +64,19 @@ fn next(cq: &mut CompletionQueue) -> Received<Buf> {
     }
 }
 
+/// The next completion that is a failure.
+fn failure(cq: &mut CompletionQueue) -> WcError {
+    let started = Instant::now();
+    loop {
+        match cq.poll_one().unwrap().map(Completion::outcome) {
+            Some(Outcome::Failed(failed)) => return failed.error,
+            Some(_) => {}
+            None => assert!(started.elapsed() < Duration::from_secs(60), "nothing failed"),
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 #[ignore = "needs a device and the C peer: cargo xtask test guest"]
 fn immediates_have_one_byte_order() {
@@ -90,8 +109,8 @@ fn immediates_have_one_byte_order() {
 
     let access = QpAccess::REMOTE_WRITE;
     let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access }).unwrap();
-    qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
-    qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+    qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let rtr = RcRtr {
         address: AddressVector::roce(1, their_gid, gid_index),
         path_mtu: Mtu::Bytes1024,
@@ -116,8 +135,8 @@ fn immediates_have_one_byte_order() {
     post_send!(
         qp,
         [
-            SendWithImm::inline(b"rust to c", SEND_IMM),
-            RdmaWriteWithImm::inline(b"rust to ", theirs.write(), WRITE_IMM),
+            wr::SendWithImm::inline(b"rust to c", SEND_IMM),
+            wr::RdmaWriteWithImm::inline(b"rust to ", theirs.write(), WRITE_IMM),
         ]
     )
     .unwrap();
@@ -129,6 +148,24 @@ fn immediates_have_one_byte_order() {
     let mut bytes = [0; 8];
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(&bytes, b"c to rus");
-    assert_eq!(peer.hear(), "done");
+
+    let line = peer.hear();
+    let key = line.strip_prefix("window ").expect("the C peer opens a window");
+    let (start, len) = (number(2), 64);
+    let key = u32::from_str_radix(key, 16).unwrap();
+    let window = RemoteSlice::<RemoteWrite>::from_parts(start, len, key);
+    post_send!(
+        qp,
+        [
+            wr::RdmaWrite::inline(b"windowed", window.write()),
+            wr::SendWithInv::inline(b"done with it", window),
+        ]
+    )
+    .unwrap();
+    assert_eq!(peer.hear(), "invalidated");
+    qp.post_send(wr::RdmaWrite::inline(b"once more", window.write())).unwrap();
+    let error = failure(&mut cq);
+    assert_eq!(error.status, WcStatus::RemAccess, "the key was ended (R1.6)");
+    peer.tell("bye");
     assert!(peer.child.wait().unwrap().success());
 }

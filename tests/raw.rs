@@ -1,7 +1,13 @@
 //! The `unsafe` path: the caller chooses wr_ids, keeps the books, and borrows regions.
 
-use proverbs::loopback::Fabric;
-use proverbs::*;
+use proverbs::completion::WcOpcode;
+use proverbs::device::Gid;
+use proverbs::loopback::{Fabric, Pair};
+use proverbs::memory::Raw;
+use proverbs::post::RawPostError;
+use proverbs::prelude::*;
+use proverbs::qp::UdReturn;
+use proverbs::state::QpState;
 
 profile! { Unbooked { signaling: Selective, max_send_sge: 2, max_inline: 32, entry: Raw } }
 
@@ -42,20 +48,20 @@ fn the_callers_wr_ids_come_back() {
 
     let region = pd.register::<RemoteAll>(64).unwrap();
     region.write_at(0, b"one two").unwrap();
-    let piece = |range| Piece::new(&region, range).unwrap();
-    assert!(Piece::new(&region, 60..65).is_err());
+    let piece = |range| wr::Piece::new(&region, range).unwrap();
+    assert!(wr::Piece::new(&region, 60..65).is_err());
 
-    let into = Sge::new(7, [piece(32..48)]);
+    let into = wr::Sge::new(7, [piece(32..48)]);
     // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
-    unsafe { b.post_recv_unchecked(Recv::new(into)) }.unwrap();
+    unsafe { b.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
     // SAFETY: as above.
-    unsafe { b.post_recv_unchecked(Recv::new(Sge::new(8, [piece(48..64)]))) }.unwrap();
-    let two = Sge::new(u64::MAX, [piece(0..4), piece(4..7)]);
+    unsafe { b.post_recv_unchecked(wr::Recv::new(wr::Sge::new(8, [piece(48..64)]))) }.unwrap();
+    let two = wr::Sge::new(u64::MAX, [piece(0..4), piece(4..7)]);
     // SAFETY: as above.
-    unsafe { a.post_send_unchecked(Send::new(two).signaled()) }.unwrap();
-    let inline = Sge::new(3, [piece(0..3)]).inline();
+    unsafe { a.post_send_unchecked(wr::Send::new(two).signaled()) }.unwrap();
+    let inline = wr::Sge::new(3, [piece(0..3)]).inline();
     // SAFETY: as above; 3 bytes are within the inline capacity.
-    unsafe { a.post_send_unchecked(SendWithImm::new(inline, 5).signaled()) }.unwrap();
+    unsafe { a.post_send_unchecked(wr::SendWithImm::new(inline, 5).signaled()) }.unwrap();
 
     let sent: Vec<u64> = poll(&mut ca, 2).into_iter().map(|(wr_id, _)| wr_id).collect();
     assert_eq!(sent, [u64::MAX, 3]);
@@ -75,7 +81,7 @@ fn a_refusal_names_its_work_request() {
     let number = a.qp_num();
     let mut a = connect(a, gid, number);
     let region = pd.register::<LocalWrite>(64).unwrap();
-    let send = || Send::new(Sge::new(1, [Piece::new(&region, 0..64).unwrap()]));
+    let send = || wr::Send::new(wr::Sge::new(1, [wr::Piece::new(&region, 0..64).unwrap()]));
     // Until the device has no room: the depth and one for a sentinel.
     let error = loop {
         // SAFETY: the region outlives the queue pair.
@@ -104,10 +110,11 @@ fn a_message_beyond_the_mtu_stops_the_send_queue() {
     let mut qp = qp.modify(UdRts { sq_psn: Psn::new(0).unwrap(), qkey: None }).unwrap();
     let ah = pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap();
     let address_handle = qp.add_address_handle(ah).unwrap();
-    let to = Destination { address_handle, qpn: Qpn::new(qp.qp_num()).unwrap(), qkey };
+    let to = wr::Destination { address_handle, qpn: Qpn::new(qp.qp_num()).unwrap(), qkey };
     let region = pd.register::<LocalWrite>(2 * mtu).unwrap();
-    let send =
-        |wr_id, len| Send::new(Sge::new(wr_id, [Piece::new(&region, 0..len).unwrap()])).to(to);
+    let send = |wr_id, len| {
+        wr::Send::new(wr::Sge::new(wr_id, [wr::Piece::new(&region, 0..len).unwrap()])).to(to)
+    };
     let statuses = |cq: &mut CompletionQueue<Raw>| -> Vec<_> {
         let status = |wc: Completion<'_, Raw>| wc.status().map_err(|error| error.status);
         cq.poll().unwrap().map(status).collect()
@@ -121,12 +128,169 @@ fn a_message_beyond_the_mtu_stops_the_send_queue() {
     // The receive side goes on, and so does the send queue once it is moved on.
     let mut stopped = qp.into_sqe().unwrap();
     assert_eq!(stopped.query().unwrap().state, Some(QpState::Sqe));
-    let into = Sge::new(3, [Piece::new(&region, mtu..mtu + 64).unwrap()]);
+    let into = wr::Sge::new(3, [wr::Piece::new(&region, mtu..mtu + 64).unwrap()]);
     // SAFETY: as above.
-    unsafe { stopped.post_recv_unchecked(Recv::new(into)) }.unwrap();
+    unsafe { stopped.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
     let mut qp = stopped.modify(UdReturn::default()).unwrap();
     // SAFETY: as above.
     unsafe { qp.post_send_unchecked(send(4, 8)) }.unwrap();
     assert_eq!(statuses(&mut cq), [Ok(()), Ok(())]);
     drop(qp);
+}
+
+/// Posted and polled here and there, by turns.
+#[cfg(feature = "rdma-sys")]
+#[test]
+fn rdma_sys_works_on_the_same_queues() {
+    use std::mem::{MaybeUninit, zeroed};
+    use std::ptr;
+
+    use proverbs::raw::AsRaw;
+    use rdma_sys::*;
+
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq(32).unwrap();
+    let qp = pd.create_qp::<Rc, Unbooked>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let number = qp.qp_num();
+    let mut qp = connect(qp, gid, number);
+    let region = pd.register::<LocalWrite>(64).unwrap();
+    region.write_at(0, b"ours").unwrap();
+
+    // SAFETY: a live region and what it points to.
+    let (mr_pd, addr, lkey) = unsafe {
+        let mr: *mut ibv_mr = region.as_raw();
+        ((*mr).pd, (*mr).addr as u64, (*mr).lkey)
+    };
+    assert_eq!(mr_pd, pd.as_raw());
+    // SAFETY: live objects.
+    assert_eq!(unsafe { (*qp.as_raw()).context }, context.as_raw());
+
+    // Received there, sent here.
+    let mut sge = ibv_sge { addr: addr + 32, length: 16, lkey };
+    // SAFETY: all zeroes is a value.
+    let mut wr = unsafe { zeroed::<ibv_recv_wr>() };
+    (wr.wr_id, wr.sg_list, wr.num_sge) = (1, &raw mut sge, 1);
+    let mut bad = ptr::null_mut();
+    // SAFETY: the queue pair is live and its entry `Raw`, and nobody touches the region until the receive completed.
+    assert_eq!(unsafe { ibv_post_recv(qp.as_raw(), &mut wr, &mut bad) }, 0);
+    let send = wr::Send::new(wr::Sge::new(2, [wr::Piece::new(&region, 0..4).unwrap()])).signaled();
+    // SAFETY: the region outlives the queue pair, and nobody writes to it until the send completed.
+    unsafe { qp.post_send_unchecked(send) }.unwrap();
+    let mut done = poll(&mut cq, 2);
+    done.sort_unstable();
+    assert_eq!(done, [(1, Some(4)), (2, None)]);
+
+    // Received here, sent there, polled there.
+    let into = wr::Sge::new(3, [wr::Piece::new(&region, 48..64).unwrap()]);
+    // SAFETY: as for the send.
+    unsafe { qp.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
+    let mut sge = ibv_sge { addr: addr + 32, length: 3, lkey };
+    // SAFETY: all zeroes is a value.
+    let mut wr = unsafe { zeroed::<ibv_send_wr>() };
+    (wr.wr_id, wr.sg_list, wr.num_sge) = (4, &raw mut sge, 1);
+    (wr.opcode, wr.send_flags) = (ibv_wr_opcode::IBV_WR_SEND, ibv_send_flags::IBV_SEND_SIGNALED.0);
+    let mut bad = ptr::null_mut();
+    // SAFETY: as for the receive.
+    assert_eq!(unsafe { ibv_post_send(qp.as_raw(), &mut wr, &mut bad) }, 0);
+    let mut done = Vec::new();
+    while done.len() < 2 {
+        let mut wc = MaybeUninit::<ibv_wc>::uninit();
+        // SAFETY: the completion queue is live and its entry `Raw`; there is room for one.
+        let count = unsafe { ibv_poll_cq(cq.as_raw(), 1, wc.as_mut_ptr()) };
+        assert!(count >= 0);
+        // SAFETY: one was written.
+        done.extend((count == 1).then(|| unsafe { wc.assume_init_ref() }.wr_id));
+    }
+    done.sort_unstable();
+    assert_eq!(done, [3, 4]);
+    let mut got = [0; 3];
+    region.read_at(48, &mut got).unwrap();
+    assert_eq!(&got, b"our");
+}
+
+/// What a completion says where nobody keeps books: only its opcode tells which queue it is of.
+#[test]
+fn a_completion_tells_of_itself() {
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq(40).unwrap();
+    let depth = Depth { send: 8, recv: 8 };
+    let a = pd.create_qp::<Rc, Unbooked>(&cq, &cq, depth).unwrap();
+    let b = pd.create_qp::<Rc, Unbooked>(&cq, &cq, depth).unwrap();
+    let (a_num, b_num) = (a.qp_num(), b.qp_num());
+    let (mut a, mut b) = (connect(a, gid, b_num), connect(b, gid, a_num));
+    let region = pd.register::<RemoteAll>(256).unwrap();
+    let sge = |wr_id, range| wr::Sge::new(wr_id, [wr::Piece::new(&region, range).unwrap()]);
+    let remote = region.remote();
+    for wr_id in [1, 2] {
+        // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
+        unsafe { b.post_recv_unchecked(wr::Recv::new(sge(wr_id, 0..64))) }.unwrap();
+    }
+    // SAFETY: as above.
+    unsafe { a.post_send_unchecked(wr::Send::new(sge(3, 64..74)).signaled()) }.unwrap();
+    let to = remote.slice(128, 64).unwrap();
+    let with_imm = wr::RdmaWriteWithImm::new(sge(4, 64..72), to.write(), 0x0304_0506);
+    // SAFETY: as above.
+    unsafe { a.post_send_unchecked(with_imm.signaled()) }.unwrap();
+    let read = wr::RdmaRead::new(sge(5, 192..212), remote.slice(0, 20).unwrap().read());
+    // SAFETY: as above.
+    unsafe { a.post_send_unchecked(read.signaled()) }.unwrap();
+    let add = wr::FetchAndAdd::new(sge(6, 224..232), remote.atomic(240).unwrap(), 1);
+    // SAFETY: as above.
+    unsafe { a.post_send_unchecked(add.signaled()) }.unwrap();
+    let mut told = Vec::new();
+    for _ in 0..1000 {
+        told.extend(cq.poll().unwrap().map(|wc| {
+            assert_eq!(wc.status(), Ok(()));
+            assert_eq!(wc.qp_num(), if wc.raw_wr_id() < 3 { b_num } else { a_num });
+            (wc.raw_wr_id(), wc.opcode().unwrap(), wc.byte_len(), wc.imm_data())
+        }));
+    }
+    told.sort_unstable_by_key(|(wr_id, ..)| *wr_id);
+    let expected = [
+        (1, WcOpcode::Recv, Some(10), None),
+        (2, WcOpcode::RecvRdmaWithImm, Some(8), Some(0x0304_0506)),
+        (3, WcOpcode::Send, None, None),
+        (4, WcOpcode::RdmaWrite, None, None),
+        (5, WcOpcode::RdmaRead, Some(20), None),
+        (6, WcOpcode::FetchAdd, Some(8), None),
+    ];
+    assert_eq!(told, expected);
+}
+
+/// What the next completion says.
+fn next(cq: &mut CompletionQueue) -> (Option<WcOpcode>, Result<(), WcStatus>) {
+    for _ in 0..1000 {
+        if let Some(completion) = cq.poll_one().unwrap() {
+            return (completion.opcode(), completion.status().map_err(|error| error.status));
+        }
+    }
+    panic!("nothing completed");
+}
+
+/// LOCAL_INV ends the key of a window of the queue pair's domain, once, and no key of a region (R1.6).
+#[test]
+fn a_window_is_closed_once() {
+    let Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair().unwrap();
+    let mut outcome = |a: &mut QueuePair<Rc, Rts>, rkey| {
+        // SAFETY: nothing relies on the key any more.
+        a.post_send(unsafe { wr::LocalInv::new(rkey) }).unwrap();
+        next(&mut cq)
+    };
+    let region = pd.register::<RemoteWrite>(64).unwrap();
+    let window = fabric.open_window(region.remote()).unwrap();
+    let closed = outcome(&mut a, window.rkey());
+    assert_eq!(closed, (Some(<wr::LocalInv as wr::Opcode>::COMPLETES_AS), Ok(())));
+    assert!(!fabric.close_window(window));
+    assert_eq!(outcome(&mut a, window.rkey()), (None, Err(WcStatus::LocQpOp)));
+    assert_eq!(a.query().unwrap().state, Some(QpState::Err));
+
+    let Pair { mut a, b: _b, cq: mut own, pd, .. } = proverbs::loopback::pair().unwrap();
+    let region = pd.register::<RemoteWrite>(64).unwrap();
+    // SAFETY: the key is no window's.
+    a.post_send(unsafe { wr::LocalInv::new(region.remote().rkey()) }).unwrap();
+    assert_eq!(next(&mut own), (None, Err(WcStatus::LocQpOp)));
 }

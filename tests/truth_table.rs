@@ -7,8 +7,14 @@
 
 use std::marker::PhantomData;
 
+use proverbs::diagnostics::*;
+use proverbs::memory::*;
+use proverbs::prelude::*;
+use proverbs::qp::*;
 use proverbs::rules::*;
-use proverbs::*;
+use proverbs::state::*;
+use proverbs::transport::*;
+use proverbs::wr::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all, const_assert};
 
 /// A row of a table: for which traits it holds, and for which it does not.
@@ -23,7 +29,7 @@ macro_rules! cells {
 macro_rules! leads {
     ($attr:ident: $($t:ident $from:ident => $to:ident),+; never $($n:ident),*) => {
         $(assert_type_eq_all!(<$attr as Transition<$t, $from, DefaultProfile>>::To, $to);)+
-        $(leads_nowhere!($attr: $n Reset, $n Init, $n Rtr, $n Rts, $n Sqd, $n Sqe, $n Error);)*
+        $(leads_nowhere!($attr: $n Reset, $n Init, $n Rtr, $n Rts, $n Sqd, $n Sqe, $n Err);)*
     };
 }
 
@@ -125,7 +131,7 @@ macro_rules! states {
             | (has!($wr: $posts<$t, Rts, $p>) as u32) << 3
             | (has!($wr: $posts<$t, Sqd, $p>) as u32) << 2
             | (has!($wr: $posts<$t, Sqe, $p>) as u32) << 1
-            | has!($wr: $posts<$t, Error, $p>) as u32
+            | has!($wr: $posts<$t, Err, $p>) as u32
     };
 }
 
@@ -166,6 +172,8 @@ macro_rules! sends {
 // Opcodes by transport (R1.1, R1.3).
 cells!(Send: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>; no);
 cells!(SendWithImm: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>; no);
+cells!(SendWithInv: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(LocalInv: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
 cells!(RdmaWrite: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
 cells!(RdmaWriteWithImm: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
 cells!(RdmaRead: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
@@ -174,6 +182,8 @@ cells!(FetchAndAdd: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
 // Opcodes by initiator depth (R4.6).
 cells!(Send: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(SendWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
+cells!(SendWithInv: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
+cells!(LocalInv: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(RdmaWrite: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(RdmaWriteWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(RdmaRead: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
@@ -182,6 +192,8 @@ cells!(FetchAndAdd: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
 // Opcodes that may be solicited (R2.3).
 cells!(Send: yes SolicitedOp; no);
 cells!(SendWithImm: yes SolicitedOp; no);
+cells!(SendWithInv: yes SolicitedOp; no);
+cells!(LocalInv: yes; no SolicitedOp);
 cells!(RdmaWrite: yes; no SolicitedOp);
 cells!(RdmaWriteWithImm: yes SolicitedOp; no);
 cells!(RdmaRead: yes; no SolicitedOp);
@@ -190,6 +202,8 @@ cells!(FetchAndAdd: yes; no SolicitedOp);
 // Opcodes that may be inline (R2.6).
 cells!(Send: yes InlineOp; no);
 cells!(SendWithImm: yes InlineOp; no);
+cells!(SendWithInv: yes InlineOp; no);
+cells!(LocalInv: yes; no InlineOp);
 cells!(RdmaWrite: yes InlineOp; no);
 cells!(RdmaWriteWithImm: yes InlineOp; no);
 cells!(RdmaRead: yes; no InlineOp);
@@ -221,7 +235,7 @@ cells!(Rtr: yes CanPostRecv; no CanPostSend);
 cells!(Rts: yes CanPostSend, CanPostRecv; no);
 cells!(Sqd: yes CanPostSend, CanPostRecv; no);
 cells!(Sqe: yes CanPostRecv; no CanPostSend);
-cells!(Error: yes CanPostSend; no CanPostRecv);
+cells!(Err: yes CanPostSend; no CanPostRecv);
 // The way to the error state (R8.1).
 cells!(Reset: yes; no CanFail);
 cells!(Init: yes CanFail; no);
@@ -229,7 +243,7 @@ cells!(Rtr: yes CanFail; no);
 cells!(Rts: yes CanFail; no);
 cells!(Sqd: yes CanFail; no);
 cells!(Sqe: yes CanFail; no);
-cells!(Error: yes CanFail; no);
+cells!(Err: yes CanFail; no);
 // Transports whose send queue can stop in SQE (R8.16).
 cells!(Rc: yes; no StopsSending);
 cells!(Uc: yes StopsSending; no);
@@ -351,43 +365,43 @@ cells!(RemoteAll: yes Includes<RemoteRead>, Includes<RemoteWrite>, Includes<Remo
 cells!(RemoteAll: yes; no Includes<LocalWrite>);
 // Every attribute struct, transport and state (R8.1, R8.2, R8.3, R8.17).
 leads!(ConnectedInit: Rc Reset => Init, Uc Reset => Init; never Ud);
-leads_nowhere!(ConnectedInit: Rc Init, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Error, Uc Init);
-leads_nowhere!(ConnectedInit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads_nowhere!(ConnectedInit: Rc Init, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Err, Uc Init);
+leads_nowhere!(ConnectedInit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
 leads!(ConnectedReinit: Rc Init => Init, Uc Init => Init; never Ud);
-leads_nowhere!(ConnectedReinit: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Error, Uc Reset);
-leads_nowhere!(ConnectedReinit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads_nowhere!(ConnectedReinit: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Err, Uc Reset);
+leads_nowhere!(ConnectedReinit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
 leads!(RcRtr: Rc Init => Rtr; never Uc, Ud);
-leads_nowhere!(RcRtr: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Error);
+leads_nowhere!(RcRtr: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Err);
 leads!(UcRtr: Uc Init => Rtr; never Rc, Ud);
-leads_nowhere!(UcRtr: Uc Reset, Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads_nowhere!(UcRtr: Uc Reset, Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
 leads!(RcRts: Rc Rtr => Rts; never Uc, Ud);
-leads_nowhere!(RcRts: Rc Reset, Rc Init, Rc Rts, Rc Sqd, Rc Sqe, Rc Error);
+leads_nowhere!(RcRts: Rc Reset, Rc Init, Rc Rts, Rc Sqd, Rc Sqe, Rc Err);
 leads!(UcRts: Uc Rtr => Rts; never Rc, Ud);
-leads_nowhere!(UcRts: Uc Reset, Uc Init, Uc Rts, Uc Sqd, Uc Sqe, Uc Error);
+leads_nowhere!(UcRts: Uc Reset, Uc Init, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
 leads!(UdInit: Ud Reset => Init; never Rc, Uc);
-leads_nowhere!(UdInit: Ud Init, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads_nowhere!(UdInit: Ud Init, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
 leads!(UdReinit: Ud Init => Init; never Rc, Uc);
-leads_nowhere!(UdReinit: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads_nowhere!(UdReinit: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
 leads!(UdRtr: Ud Init => Rtr; never Rc, Uc);
-leads_nowhere!(UdRtr: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads_nowhere!(UdRtr: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
 leads!(UdRts: Ud Rtr => Rts; never Rc, Uc);
-leads_nowhere!(UdRts: Ud Reset, Ud Init, Ud Rts, Ud Sqd, Ud Sqe, Ud Error);
+leads_nowhere!(UdRts: Ud Reset, Ud Init, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
 leads!(RcReturn: Rc Rts => Rts, Rc Sqd => Rts; never Uc, Ud);
-leads_nowhere!(RcReturn: Rc Reset, Rc Init, Rc Rtr, Rc Sqe, Rc Error);
+leads_nowhere!(RcReturn: Rc Reset, Rc Init, Rc Rtr, Rc Sqe, Rc Err);
 leads!(UcReturn: Uc Rts => Rts, Uc Sqd => Rts, Uc Sqe => Rts; never Rc, Ud);
-leads_nowhere!(UcReturn: Uc Reset, Uc Init, Uc Rtr, Uc Error);
+leads_nowhere!(UcReturn: Uc Reset, Uc Init, Uc Rtr, Uc Err);
 leads!(UdReturn: Ud Rts => Rts, Ud Sqd => Rts, Ud Sqe => Rts; never Rc, Uc);
-leads_nowhere!(UdReturn: Ud Reset, Ud Init, Ud Rtr, Ud Error);
+leads_nowhere!(UdReturn: Ud Reset, Ud Init, Ud Rtr, Ud Err);
 leads!(Drain: Rc Rts => Sqd, Uc Rts => Sqd, Ud Rts => Sqd; never);
-leads_nowhere!(Drain: Rc Reset, Rc Init, Rc Rtr, Rc Sqd, Rc Sqe, Rc Error, Uc Reset);
-leads_nowhere!(Drain: Uc Init, Uc Rtr, Uc Sqd, Uc Sqe, Uc Error, Ud Reset, Ud Init);
-leads_nowhere!(Drain: Ud Rtr, Ud Sqd, Ud Sqe, Ud Error);
+leads_nowhere!(Drain: Rc Reset, Rc Init, Rc Rtr, Rc Sqd, Rc Sqe, Rc Err, Uc Reset);
+leads_nowhere!(Drain: Uc Init, Uc Rtr, Uc Sqd, Uc Sqe, Uc Err, Ud Reset, Ud Init);
+leads_nowhere!(Drain: Ud Rtr, Ud Sqd, Ud Sqe, Ud Err);
 leads!(RcSqd: Rc Sqd => Sqd; never Uc, Ud);
-leads_nowhere!(RcSqd: Rc Reset, Rc Init, Rc Rtr, Rc Rts, Rc Sqe, Rc Error);
+leads_nowhere!(RcSqd: Rc Reset, Rc Init, Rc Rtr, Rc Rts, Rc Sqe, Rc Err);
 leads!(UcSqd: Uc Sqd => Sqd; never Rc, Ud);
-leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Sqe, Uc Error);
+leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Sqe, Uc Err);
 leads!(UdSqd: Ud Sqd => Sqd; never Rc, Uc);
-leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Sqe, Ud Error);
+leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Sqe, Ud Err);
 // What `post_send` takes. First in RTS, with `Reads` and with `NoReads`, in groups of four bits: connected,
 // connected fenced, datagram, datagram fenced. In each group: plain and signaled under `SignalAll`, then under
 // `Selective`. Then by state, from RESET to ERR, to the right destination.
@@ -397,6 +411,12 @@ sends!(Send Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b0001
 sends!(SendWithImm Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
 sends!(SendWithImm Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b0001101);
 sends!(SendWithImm Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b0001101);
+sends!(SendWithInv Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
+sends!(SendWithInv Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(SendWithInv Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(LocalInv Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
+sends!(LocalInv Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
+sends!(LocalInv Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
 sends!(RdmaWrite Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b0001101);
 sends!(RdmaWrite Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b0001101);
 sends!(RdmaWrite Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);

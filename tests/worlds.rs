@@ -8,8 +8,14 @@ mod support;
 
 use std::time::Duration;
 
-use proverbs::loopback::{Fabric, Fault, Grants, Limit, Script, World};
-use proverbs::*;
+use proverbs::bounded::ServiceLevel;
+use proverbs::completion::UdReceived;
+use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
+use proverbs::endpoint;
+use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Script, World};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 use support::*;
 
 fn device(world: World) -> (Fabric, Device) {
@@ -23,8 +29,9 @@ fn datagram(p: &mut Pair<Ud>, way: AddressVector) -> UdReceived<Buf> {
     let ah = p.pd.create_ah(way).unwrap();
     let address_handle = p.a.add_address_handle(ah).unwrap();
     let (qpn, qkey) = (Qpn::new(p.b.qp_num()).unwrap(), Qkey::new(QKEY).unwrap());
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::inline(b"hello").to(Destination { address_handle, qpn, qkey })).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"hello").to(wr::Destination { address_handle, qpn, qkey }))
+        .unwrap();
     poll(&p.dev, &mut p.ca, 1);
     poll(&p.dev, &mut p.cb, 1).remove(0).datagram()
 }
@@ -64,10 +71,10 @@ fn a_lid_leads_to_one_device() {
     assert_eq!(lids, [1, 2]);
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let ah = p.pd.create_ah(AddressVector::infiniband(1, 2)).unwrap();
-    let elsewhere = Destination { address_handle: p.a.add_address_handle(ah).unwrap(), ..to };
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::inline(b"lost").to(elsewhere)).unwrap();
-    p.a.post_send(Send::inline(b"here").to(to)).unwrap();
+    let elsewhere = wr::Destination { address_handle: p.a.add_address_handle(ah).unwrap(), ..to };
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"lost").to(elsewhere)).unwrap();
+    p.a.post_send(wr::Send::inline(b"here").to(to)).unwrap();
     poll(&p.dev, &mut p.ca, 2);
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"here");
     for (lid, why) in [(0, "no LID"), (0xc000, "a multicast group's")] {
@@ -115,8 +122,8 @@ fn a_device_that_grants_more_gives_what_was_asked_and_more() {
     drop((qp, srq));
     let mut p = Pair::<Rc>::on(dev, &Wish::new());
     for i in 0..3 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
         poll(&p.dev, &mut p.ca, 1);
         assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), [i]);
     }
@@ -125,7 +132,9 @@ fn a_device_that_grants_more_gives_what_was_asked_and_more() {
 /// Who was promised less than he asked for is told so, whatever it is less of.
 #[test]
 fn a_device_that_grants_less_is_found_out() {
-    for limit in [Limit::SendWr, Limit::RecvWr, Limit::SendSge, Limit::RecvSge, Limit::Inline] {
+    for limit in
+        [Capacity::SendWr, Capacity::RecvWr, Capacity::SendSge, Capacity::RecvSge, Capacity::Inline]
+    {
         let (_, dev) = device(World::ipv4().grants(Grants::LessOf(limit)));
         let pd = dev.ctx.alloc_pd().unwrap();
         let cq = dev.ctx.create_cq::<BufList>(60).unwrap();
@@ -135,18 +144,18 @@ fn a_device_that_grants_less_is_found_out() {
         assert_eq!(cq.unbooked(), 60);
         cq.destroy().unwrap();
     }
-    for limit in [Limit::SrqWr, Limit::SrqSge] {
+    for limit in [Capacity::SrqWr, Capacity::SrqSge] {
         let (_, dev) = device(World::ipv4().grants(Grants::LessOf(limit)));
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(4, 64).unwrap();
         let refused = pd.create_srq::<Rc, BufList, Max<2>, ()>(&pool).map(drop).unwrap_err();
-        let (asked, max) = if limit == Limit::SrqWr { (4, 3) } else { (2, 1) };
+        let (asked, max) = if limit == Capacity::SrqWr { (4, 3) } else { (2, 1) };
         assert!(refused.to_string().ends_with(&format!("{asked} exceeds {max}")), "{refused}");
         pool.destroy().unwrap();
         pd.destroy().unwrap();
     }
     // The room that there is is booked, not the room that was asked for.
-    let (_, dev) = device(World::ipv4().grants(Grants::LessOf(Limit::Cqe)));
+    let (_, dev) = device(World::ipv4().grants(Grants::LessOf(Capacity::Cqe)));
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq::<BufList>(9).unwrap();
     assert_eq!(cq.capacity(), 8);
@@ -185,12 +194,12 @@ fn what_is_refused_to_be_destroyed_is_destroyed_later() {
 fn what_is_refused_to_be_dropped_stays_whole() {
     let (fabric, dev) = device(World::ipv4());
     let Pair { a, mut b, ca, mut cb, pool, pd, dev } = Pair::<Rc>::on(dev, &Wish::new());
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     fabric.inject(Script::default().with(Fault::Busy.always().on_qp(b.qp_num())));
     drop(b);
     assert!(fabric.injected().busy > 0);
     let mut a = a;
-    a.post_send(Send::new(filled(&pool, b"still there"))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"still there"))).unwrap();
     let mut ca = ca;
     poll(&dev, &mut ca, 1);
     // It was received, into memory that nobody else has.
@@ -206,18 +215,18 @@ fn a_device_that_breaks() {
     let stranger = Fabric::new().open_device();
     let mut p = Pair::<Rc>::on(dev, &Wish::new());
     let mut events = p.dev.ctx.events().unwrap();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     assert!(fabric.break_device(&p.dev.ctx));
     assert!(!fabric.break_device(&p.dev.ctx), "it is broken");
     assert!(!fabric.break_device(&stranger), "of another fabric");
     let millisecond = Duration::from_millis(1);
     assert_eq!(events.wait_timeout(millisecond).unwrap(), Some(DeviceEvent::DeviceFatal));
     // It takes what is posted, and does nothing.
-    p.a.post_send(Send::new(filled(&p.pool, b"x"))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"x"))).unwrap();
     for _ in 0..300 {
         assert!(p.ca.poll_one().unwrap().is_none() && p.cb.poll_one().unwrap().is_none());
     }
-    let eio = |error: &VerbsError| matches!(error.kind(), ErrorKind::Os { errno: 5, .. });
+    let eio = |error: &proverbs::Error| matches!(error.kind(), ErrorKind::Os { errno: 5, .. });
     assert!(p.a.query().is_err_and(|error| eio(&error)));
     assert!(p.dev.ctx.alloc_pd().is_err_and(|error| eio(&error)));
     assert!(p.dev.ctx.create_cq::<Buf>(4).is_err());
@@ -245,4 +254,179 @@ fn events_of_ports_and_events_that_nobody_knows() {
     for number in [0, 1, 15] {
         assert!(!fabric.raise(&dev.ctx, number), "{number} speaks of an object");
     }
+}
+
+/// An address handle that is taken away is destroyed at once if nothing names it, and tried again later if not.
+#[test]
+fn an_address_handle_that_is_refused_to_be_destroyed() {
+    let (fabric, dev) = device(World::ipv4());
+    let mut p = Pair::<Ud>::on(dev, &Wish::new());
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    fabric.inject(Script::default().with(Fault::Busy.always()));
+    assert!(p.a.remove_address_handle(to.address_handle));
+    assert_eq!(fabric.injected().busy, 1, "the removal itself destroys it");
+}
+
+/// Datagrams that are with the device name address handles, which stay as long as a queue pair that is refused to go.
+#[test]
+fn what_a_refused_queue_pair_names_stays() {
+    let (fabric, dev) = device(World::ipv4());
+    let mut p = Pair::<Ud>::on(dev, &Wish::new());
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"on its way")).to(to)).unwrap();
+    let script = Script::default().with(Fault::Busy.always().on_qp(p.a.qp_num()));
+    fabric.inject(script);
+    drop(p.a);
+    assert!(fabric.injected().busy > 0);
+    let message = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+    assert_eq!(message.payload(), b"on its way");
+}
+
+/// InfiniBand has no GID that anybody must know: two sides connect by their LIDs.
+#[test]
+fn two_sides_connect_by_lid() {
+    use endpoint::*;
+    let (fabric, dev) = device(World::infiniband());
+    let there = Device::loopback(&fabric);
+    let side = |dev: &Device| {
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
+        let depth = Depth { send: 4, recv: 4 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let connector = RcConnector::new(Rc::init(qp, &Wish::new()), None).unwrap();
+        let lid = dev.ctx.query_port(1).unwrap().lid;
+        let mine = connector.endpoint().clone();
+        assert_eq!((mine.gid(), mine.lid()), (Gid::default(), lid));
+        let way = mine.address(&dev.ctx, 1, None).unwrap();
+        assert_eq!(way, AddressVector::infiniband(1, lid));
+        // A GID index is no use for a peer that sent no GID.
+        assert_eq!(mine.address(&dev.ctx, 1, Some(0)).unwrap(), way);
+        let nobody = mine.clone().with_lid(0).address(&dev.ctx, 1, None).unwrap_err();
+        assert!(nobody.to_string().contains("neither a GID nor a LID"), "{nobody}");
+        (connector, cq, pd.create_pool(4, 64).unwrap())
+    };
+    let ((a, mut ca, pool), (b, mut cb, pool_b)) = (side(&dev), side(&there));
+    let (mine, theirs) = (a.endpoint().clone(), b.endpoint().clone());
+    let (mut a, mut b) = (a.connect_to(&theirs).unwrap(), b.connect_to(&mine).unwrap());
+    b.post_recv(wr::Recv::new(poisoned(&pool_b))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"by LID"))).unwrap();
+    poll(&dev, &mut ca, 1);
+    assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().data(), b"by LID");
+    // Where there is Ethernet, nothing goes without a GID.
+    let (_, dev) = device(World::ipv4());
+    let error = mine.address(&dev.ctx, 1, None).unwrap_err();
+    assert!(error.to_string().contains("RoCE needs a GID index"), "{error}");
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let refused = RcConnector::new(Rc::init(qp, &Wish::new()), None).unwrap_err();
+    assert!(refused.error.to_string().contains("needs a GID index"), "{}", refused.error);
+}
+
+/// On a device that broke the port says nothing any more, and nothing is taken for its limit.
+#[test]
+fn a_port_that_does_not_answer_lets_nobody_send() {
+    let (fabric, dev) = device(World::ipv4());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let (own, wish) = (qp.qp_num(), Wish::new());
+    let qp = <Rc as Bring<DefaultProfile>>::init(qp, &wish);
+    let qp = <Rc as Bring<DefaultProfile>>::rtr(qp, &dev, own, &wish);
+    assert!(fabric.break_device(&dev.ctx));
+    let psn = Psn::new(wish.psn).unwrap();
+    let refused = qp.modify(RcRts::new(psn, ReadDepth::ONE)).map(drop).unwrap_err();
+    assert_eq!(refused.error.verb(), "ibv_query_port");
+}
+
+profile! { Inline600 { max_inline: 600 } }
+
+/// What cannot be a message cannot be a queue pair's inline capacity either, nor a message.
+#[test]
+fn a_port_of_short_messages() {
+    let wish = Wish { size: 1024, ..Wish::new() };
+    let make = |world: World| {
+        let (_, dev) = device(world);
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
+        let depth = Depth { send: 4, recv: 4 };
+        let rc = pd.create_qp::<Rc, Inline600>(&cq, &cq, depth).unwrap();
+        let ud = pd.create_qp::<Ud, Inline600>(&cq, &cq, depth).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        let rc = rc.modify(init).map(drop).map_err(|refused| refused.error);
+        let qkey = Qkey::new(QKEY).unwrap().into();
+        let init = UdInit { pkey_index: 0, port: 1, qkey };
+        let ud = ud.modify(init).map(drop).map_err(|refused| refused.error);
+        (rc, ud)
+    };
+    let (rc, ud) = make(World::ipv4().messages(Mtu::Bytes512, 600));
+    rc.unwrap();
+    assert!(ud.unwrap_err().to_string().ends_with("600 exceeds 512"));
+    let (rc, ud) = make(World::ipv4().messages(Mtu::Bytes1024, 599));
+    ud.unwrap();
+    assert!(rc.unwrap_err().to_string().ends_with("600 exceeds 599"));
+    // A port that says nothing limits nothing; and one of one byte does.
+    assert!(make(World::ipv4().messages(Mtu::Bytes1024, 0)).0.is_ok());
+    assert!(make(World::ipv4().messages(Mtu::Bytes1024, 1)).0.is_err());
+
+    let dev = device(World::ipv4().messages(Mtu::Bytes1024, 100)).1;
+    let mut p = Pair::<Rc>::on(dev, &wish);
+    for len in [100, 101] {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        let result = p.a.post_send(wr::Send::new(filled(&p.pool, &numbered(1, len))));
+        let kind = result.map_err(|error| error.kind());
+        let long = PostErrorKind::ExceedsMessage { asked: 101, max: 100 };
+        assert_eq!(kind, if len == 100 { Ok(()) } else { Err(long) });
+    }
+    let mut p = Pair::<Rc>::on(device(World::ipv4().messages(Mtu::Bytes1024, 0)).1, &wish);
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &numbered(1, 1000)))).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    holds(poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap(), &numbered(1, 1000));
+}
+
+/// Whatever is refused to be destroyed comes back, and is there as before.
+#[test]
+fn everything_else_that_is_refused_to_be_destroyed() {
+    let (fabric, dev) = device(World::ipv4());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let busy = || fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    let ah = pd.create_ah(dev.vector()).unwrap();
+    busy();
+    let refused = ah.destroy().unwrap_err();
+    assert_eq!((refused.error.verb(), refused.error.errno()), ("ibv_destroy_ah", Some(16)));
+    refused.object.destroy().unwrap();
+    let region = pd.register::<RemoteRead>(64).unwrap();
+    busy();
+    let region = region.destroy().unwrap_err().object;
+    region.write_at(0, b"still").unwrap();
+    region.destroy().unwrap();
+    let pool = pd.create_pool(2, 64).unwrap();
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    busy();
+    let mut srq = srq.destroy().unwrap_err().object;
+    srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    assert_eq!((srq.recvs_outstanding(), pool.available()), (2, 0));
+    srq.destroy().unwrap();
+    assert_eq!(pool.available(), 2);
+    let channel = dev.ctx.create_comp_channel().unwrap();
+    busy();
+    let channel = channel.destroy().unwrap_err().object;
+    channel.destroy().unwrap();
+    pool.destroy().unwrap();
+    pd.destroy().unwrap();
+    dev.ctx.destroy().unwrap();
+    assert_eq!(fabric.injected().busy, 4);
+}
+
+/// A service level travels, and the answer has it too.
+#[test]
+fn a_service_level() {
+    let mut p = Pair::<Ud>::on(device(World::infiniband()).1, &Wish::new());
+    let sl = ServiceLevel::new(5).unwrap();
+    let way = AddressVector { sl, ..p.dev.vector() };
+    let message = datagram(&mut p, way);
+    assert_eq!(message.reply_vector(1, 0), Some(way));
 }

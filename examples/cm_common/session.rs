@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::{CmId, ConnParam, Connection, HasDevice, Request, RouteResolved, Tcp};
+use proverbs::completion::WcOpcode;
+use proverbs::state::Init;
+use proverbs::transport::Rc;
 use proverbs::{
-    Buf, CompletionChannel, CompletionQueue, DefaultProfile, Depth, ErrorKind, Init, Outcome, Pool,
-    ProtectionDomain, QueuePair, Rc, Recv, WcOpcode,
+    Buf, CompletionChannel, CompletionQueue, DefaultProfile, Depth, ErrorKind, Outcome, Pool,
+    ProtectionDomain, QueuePair, wr,
 };
 
 use super::{PATIENCE, Result, STEP};
@@ -47,7 +50,7 @@ impl Parts {
         let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH)?;
         // Before the peer can send.
         while let Some(buf) = receives.take() {
-            qp.post_recv(Recv::new(buf))?;
+            qp.post_recv(wr::Recv::new(buf))?;
         }
         Ok(Parts { pd, pool, channel, cq, qp })
     }
@@ -121,7 +124,7 @@ impl Session {
                     Outcome::Received(received) => {
                         let buf = received.entry.ok_or("a receive without its buffer")?;
                         self.arrived.push_back(buf.to_vec());
-                        self.connection.qp.post_recv(Recv::new(buf))?;
+                        self.connection.qp.post_recv(wr::Recv::new(buf))?;
                     }
                     Outcome::Sent(sent) => self.done.push_back((sent.opcode, sent.entry)),
                     Outcome::Failed(failed) => return Err(failed.error.to_string().into()),

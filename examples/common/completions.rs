@@ -1,6 +1,7 @@
 //! Waiting for completions, by polling or by sleeping on events.
 
-use proverbs::{CompletionChannel, CompletionQueue, Completions, Context};
+use proverbs::completion::Completions;
+use proverbs::{CompletionChannel, CompletionQueue, Context};
 
 use super::Result;
 

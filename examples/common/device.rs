@@ -1,6 +1,7 @@
 //! Which device, port and GID.
 
-use proverbs::{Context, Gid, LinkLayer, PortAttr, devices};
+use proverbs::device::{Gid, LinkLayer, PortAttr};
+use proverbs::{Context, devices};
 
 use super::{Options, Result};
 

@@ -1,7 +1,7 @@
 //! The options of the C ping-pongs, by the same letters.
 
 use clap::Args;
-use proverbs::{Mtu, ServiceLevel};
+use proverbs::bounded::{Mtu, ServiceLevel};
 
 #[derive(Args, Clone, Debug)]
 pub struct Options {

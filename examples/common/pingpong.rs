@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use proverbs::{Buf, Direction, GRH_LEN, Outcome, PostError, Received};
+use proverbs::completion::{Direction, GRH_LEN, Received};
+use proverbs::{Buf, Outcome, PostError};
 
 use super::completions::Polling;
 use super::content::Content;

@@ -1,6 +1,8 @@
 //! The queue pair of an RC ping-pong: created, filled with receives, connected.
 
-use proverbs::*;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::{Limit, RcRtsOptional, RtrOptional};
 
 use super::{Queues, Record, Result, Station};
 
@@ -41,7 +43,7 @@ pub fn establish(
     let pool = pd.create_pool(depth.recv as usize + 1, size(station))?;
     let mut buffers = station.buffers(&pool);
     for buf in buffers.drain(1..) {
-        qp.post_recv(Recv::new(buf))?;
+        qp.post_recv(wr::Recv::new(buf))?;
     }
 
     let mine = station.record(qp.qp_num())?;
@@ -85,7 +87,7 @@ impl Queues for Connection {
     }
 
     fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>> {
-        self.0.post_recv(Recv::new(buf))
+        self.0.post_recv(wr::Recv::new(buf))
     }
 
     fn post_send(
@@ -94,10 +96,10 @@ impl Queues for Connection {
         message: Buf,
     ) -> std::result::Result<Option<Buf>, PostError<Buf>> {
         if message.len() <= MaxInline::VALUE as usize {
-            self.0.post_send(Send::inline_slice(&message))?;
+            self.0.post_send(wr::Send::inline_slice(&message))?;
             return Ok(Some(message));
         }
-        self.0.post_send(Send::new(message))?;
+        self.0.post_send(wr::Send::new(message))?;
         Ok(None)
     }
 }

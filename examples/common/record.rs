@@ -3,7 +3,8 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use proverbs::{Gid, Psn, Qpn};
+use proverbs::bounded::{Psn, Qpn};
+use proverbs::device::Gid;
 
 use super::Result;
 

@@ -1,6 +1,8 @@
 //! One end: its device, its role, and the way to the other.
 
-use proverbs::{AddressVector, Buf, Context, GlobalRoute, LinkLayer, Mtu, Pool};
+use proverbs::bounded::Mtu;
+use proverbs::device::{AddressVector, GlobalRoute, LinkLayer};
+use proverbs::{Buf, Context, Pool};
 
 use super::completions::Polling;
 use super::content::poison;

@@ -1,6 +1,9 @@
 //! What this crate can do on a device: seen by doing it.
 
-use proverbs::*;
+use proverbs::device::{AtomicCap, DeviceAttr};
+use proverbs::prelude::*;
+use proverbs::qp::Max;
+use proverbs::transport::Transport;
 
 use crate::Result;
 
@@ -66,7 +69,7 @@ fn transport(name: &str, inline: Result<u32>, opcodes: &str) {
     }
 }
 
-fn able<T>(what: &str, result: std::result::Result<T, VerbsError>) {
+fn able<T>(what: &str, result: std::result::Result<T, proverbs::Error>) {
     match result {
         Ok(_) => println!("        {what}: yes"),
         Err(error) => println!("        {what}: no: {error}"),

@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use proverbs::{AtomicCap, Context, DeviceAttr, LinkLayer, Mtu, PortAttr};
+use proverbs::Context;
+use proverbs::bounded::Mtu;
+use proverbs::device::{AtomicCap, DeviceAttr, LinkLayer, PortAttr};
 
 use crate::Result;
 
@@ -27,7 +29,7 @@ pub fn device(context: &Context) -> Result<DeviceAttr> {
     for (name, _) in attr.device_cap_flags.iter_names() {
         println!("    {:28}{name}", "");
     }
-    let unnamed = attr.device_cap_flags.bits() & !proverbs::DeviceCap::all().bits();
+    let unnamed = attr.device_cap_flags.bits() & !proverbs::device::DeviceCap::all().bits();
     if unnamed != 0 {
         println!("    {:28}others {unnamed:#x}", "");
     }

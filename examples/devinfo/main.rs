@@ -14,8 +14,9 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proverbs::device::fork_status;
 use proverbs::loopback::Fabric;
-use proverbs::{Context, devices, fork_status};
+use proverbs::{Context, devices};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -1,6 +1,7 @@
 //! A client: reads by itself, asks the server to write.
 
-use proverbs::*;
+use proverbs::completion::{Sent, WcOpcode};
+use proverbs::prelude::*;
 
 use crate::Result;
 use crate::server::REFUSED;
@@ -28,7 +29,7 @@ impl Client {
         let from = self.table.slice(at as u64, BUCKET as u64)?;
         loop {
             let buf = self.buf.take().ok_or("the buffer is lost")?;
-            self.qp.post_send(RdmaRead::new(buf, from.read()))?;
+            self.qp.post_send(wr::RdmaRead::new(buf, from.read()))?;
             self.reads += 1;
             let read = self.wait(WcOpcode::RdmaRead)?;
             let buf = self.buf.insert(read);
@@ -67,14 +68,14 @@ impl Client {
         let mut buf = self.buf.take().ok_or("the buffer is lost")?;
         buf.copy_from(&request.to_bytes())?;
         self.requests += 1;
-        self.qp.post_send(Send::new(buf))?;
+        self.qp.post_send(wr::Send::new(buf))?;
         let answer = self.answer()?;
         let result = match answer.split_first() {
             Some((&REFUSED, why)) => Err(String::from_utf8_lossy(why).into_owned().into()),
             _ => Ok(()),
         };
         // The receive that the answer came in waits for the next one.
-        self.qp.post_recv(Recv::new(answer))?;
+        self.qp.post_recv(wr::Recv::new(answer))?;
         result
     }
 

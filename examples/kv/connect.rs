@@ -1,6 +1,6 @@
 //! A server and a client in one process, connected.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::Result;
 use crate::client::Client;
@@ -21,7 +21,7 @@ pub fn both_ends(context: &Context, buckets: usize) -> Result<(Server, Client)> 
         let mut qp = qp.modify(init)?;
         let pool = pd.create_pool(DEPTH.recv as usize, MAX_REQUEST.max(64))?;
         while let Some(buf) = pool.take() {
-            qp.post_recv(Recv::new(buf))?;
+            qp.post_recv(wr::Recv::new(buf))?;
         }
         Ok((qp, cq))
     };

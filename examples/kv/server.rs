@@ -1,6 +1,6 @@
 //! The server: the only one that writes the table.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::Result;
 use crate::table::{BUCKET, Request, SLOT, SLOTS, Slot, bucket};
@@ -38,7 +38,7 @@ impl Server {
                 served += 1;
                 let request = Request::from_bytes(&buf);
                 // Before the answer: the client may ask again at once.
-                self.qp.post_recv(Recv::new(buf))?;
+                self.qp.post_recv(wr::Recv::new(buf))?;
                 let stop = matches!(request, Some(Request::Stop));
                 let answer = match self.apply(request) {
                     Ok(()) => vec![DONE],
@@ -46,7 +46,7 @@ impl Server {
                 };
                 // Answers are short: they go inline, and need no buffer.
                 let end = answer.len().min(64);
-                self.qp.post_send(Send::inline_slice(&answer[..end]))?;
+                self.qp.post_send(wr::Send::inline_slice(&answer[..end]))?;
                 if stop {
                     self.settle()?;
                     return Ok(served);

@@ -4,7 +4,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use proverbs::{SendSlots, Transport};
+use proverbs::post::SendSlots;
+use proverbs::transport::Transport;
 use serde_json::Value;
 
 use crate::Result;

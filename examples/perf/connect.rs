@@ -1,6 +1,10 @@
 //! Queue pairs from RESET to RTS, by transport.
 
-use proverbs::*;
+use proverbs::bounded::ResponderDepth;
+use proverbs::device::{Gid, GlobalRoute};
+use proverbs::prelude::*;
+use proverbs::qp::UcRtsOptional;
+use proverbs::transport::Transport;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -86,7 +90,7 @@ pub trait Connect: Transport + Sized {
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Self, Rts, Perf>, Option<Destination>)>;
+    ) -> Result<(QueuePair<Self, Rts, Perf>, Option<wr::Destination>)>;
 }
 
 impl Connect for Rc {
@@ -99,7 +103,7 @@ impl Connect for Rc {
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Rc, Rts, Perf>, Option<Destination>)> {
+    ) -> Result<(QueuePair<Rc, Rts, Perf>, Option<wr::Destination>)> {
         let depth = ReadDepth::new(way.outs.min(peer.rd_atomic))
             .ok_or("the devices have no READs or atomics")?;
         let rtr = RcRtr {
@@ -123,7 +127,7 @@ impl Connect for Uc {
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Uc, Rts, Perf>, Option<Destination>)> {
+    ) -> Result<(QueuePair<Uc, Rts, Perf>, Option<wr::Destination>)> {
         let rtr = UcRtr { path_mtu: way.mtu, ..UcRtr::new(way.address(peer), peer.qpn, peer.psn) };
         let rts = UcRts { sq_psn: mine.psn, optional: UcRtsOptional::default() };
         Ok((qp.modify(rtr)?.modify(rts)?, None))
@@ -144,11 +148,11 @@ impl Connect for Ud {
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Ud, Rts, Perf>, Option<Destination>)> {
+    ) -> Result<(QueuePair<Ud, Rts, Perf>, Option<wr::Destination>)> {
         let qp = qp.modify(UdRtr::default())?;
         let mut qp = qp.modify(UdRts { sq_psn: mine.psn, qkey: None })?;
         let address_handle = qp.add_address_handle(way.pd.create_ah(way.address(peer))?)?;
         let qkey = Qkey::try_from(QKEY)?;
-        Ok((qp, Some(Destination { address_handle, qpn: peer.qpn, qkey })))
+        Ok((qp, Some(wr::Destination { address_handle, qpn: peer.qpn, qkey })))
     }
 }

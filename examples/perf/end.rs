@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
 
 use crate::Result;
 use crate::connect::Perf;
@@ -43,7 +44,7 @@ impl<T: Transport> End<T> {
             };
             *received += 1;
             if let Some(buf) = arrived {
-                qp.post_recv(Recv::new(buf))?;
+                qp.post_recv(wr::Recv::new(buf))?;
             }
         }
         if some {

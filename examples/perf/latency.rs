@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use proverbs::Transport;
+use proverbs::transport::Transport;
 
 use crate::end::End;
 use crate::options::{Options, Verb};

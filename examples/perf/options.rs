@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use proverbs::Mtu;
+use proverbs::bounded::Mtu;
 
 use crate::Result;
 use crate::connect::MAX_INLINE;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use proverbs::{Context, Mtu};
+use proverbs::Context;
+use proverbs::bounded::Mtu;
 use serde_json::{Value, json};
 
 use crate::options::{Options, name};

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use proverbs::*;
+use proverbs::completion::GRH_LEN;
+use proverbs::prelude::*;
 use serde_json::{Value, json};
 
 use crate::connect::{Connect, Endpoint, Perf, Way};
@@ -70,7 +71,7 @@ impl<'a> Station<'a> {
 
     fn measure<T: Connect, W: Work<T>>(
         mut self,
-        work: impl FnOnce(RemoteSlice<RemoteAll>, Option<Destination>) -> Result<W>,
+        work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
     ) -> Result<Option<Report>> {
         let (mut end, work) = self.connect::<T, W>(work)?;
         let mut rows = Vec::new();
@@ -87,7 +88,7 @@ impl<'a> Station<'a> {
 
     fn connect<T: Connect, W: Work<T>>(
         &mut self,
-        work: impl FnOnce(RemoteSlice<RemoteAll>, Option<Destination>) -> Result<W>,
+        work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
     ) -> Result<(End<T>, W)> {
         let options = self.options;
         let attr = self.context.query_device()?;
@@ -105,7 +106,7 @@ impl<'a> Station<'a> {
         if receives > 0 {
             let pool = pd.create_pool(receives as usize, GRH_LEN + size)?;
             while let Some(buf) = pool.take() {
-                qp.post_recv(Recv::new(buf))?;
+                qp.post_recv(wr::Recv::new(buf))?;
             }
         }
 

@@ -1,6 +1,8 @@
 //! The work requests of each verb.
 
-use proverbs::*;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
 
 use crate::Result;
 use crate::connect::Perf;
@@ -110,20 +112,20 @@ pub const NOT_INLINE: &str =
     "the data of a READ or an atomic comes from the peer: leave -I out (R2.6)";
 
 pub struct Sends;
-pub struct Datagrams(pub Destination);
+pub struct Datagrams(pub wr::Destination);
 pub struct Writes(pub RemoteSlice<RemoteAll>);
 pub struct ReadsOf(pub RemoteSlice<RemoteAll>);
 pub struct Adds(pub RemoteCell);
 pub struct Swaps(pub RemoteCell);
 
-carries!(Sends on Rc Uc: self, data => Send::new(data), Send::inline_slice(data));
+carries!(Sends on Rc Uc: self, data => wr::Send::new(data), wr::Send::inline_slice(data));
 carries!(Datagrams on Ud: self, data =>
-    Send::new(data).to(self.0), Send::inline_slice(data).to(self.0));
+    wr::Send::new(data).to(self.0), wr::Send::inline_slice(data).to(self.0));
 carries!(Writes on Rc Uc: self, data =>
-    RdmaWrite::new(data, self.0.write()), RdmaWrite::inline_slice(data, self.0.write()));
+    wr::RdmaWrite::new(data, self.0.write()), wr::RdmaWrite::inline_slice(data, self.0.write()));
 fetches!(ReadsOf: self, data => {
     let from = self.0.slice(0, data.len() as u64)?;
-    RdmaRead::new(data, from.read())
+    wr::RdmaRead::new(data, from.read())
 });
-fetches!(Adds: self, data => FetchAndAdd::new(data, self.0, 1));
-fetches!(Swaps: self, data => CmpAndSwp::new(data, self.0, CompareSwap { compare: 0, swap: 0 }));
+fetches!(Adds: self, data => wr::FetchAndAdd::new(data, self.0, 1));
+fetches!(Swaps: self, data => wr::CmpAndSwp::new(data, self.0, wr::CompareSwap { compare: 0, swap: 0 }));

@@ -1,6 +1,7 @@
 //! The message of rping: where a buffer is.
 
-use proverbs::{Access, RemoteSlice};
+use proverbs::RemoteSlice;
+use proverbs::memory::Access;
 
 use crate::Result;
 

@@ -21,7 +21,8 @@ use clap::Parser;
 use cm_common::{Result, Session, listen, report, route};
 use info::{Info, WIRE_LEN};
 use proverbs::cm::{Request, Tcp};
-use proverbs::*;
+use proverbs::completion::WcOpcode;
+use proverbs::prelude::*;
 
 #[derive(Clone, Parser)]
 #[command(version, about = "RDMA READ and WRITE ping-pong over a connection of rdma_cm")]
@@ -102,7 +103,7 @@ fn fetch(session: &mut Session, source: Info) -> Result<Buf> {
         return Err(format!("the client pings with {asked} bytes, here -S is {here}").into());
     }
     let from: RemoteSlice<RemoteRead> = source.slice();
-    session.connection.qp.post_send(RdmaRead::new(buf, from.read()))?;
+    session.connection.qp.post_send(wr::RdmaRead::new(buf, from.read()))?;
     session.finished(WcOpcode::RdmaRead)?.ok_or_else(|| "a read without its buffer".into())
 }
 
@@ -111,13 +112,13 @@ fn put_back(session: &mut Session, sink: Info, mut data: Buf) -> Result<()> {
     let text = data.iter().position(|&byte| byte == 0).map_or(data.len(), |nul| nul + 1);
     data.set_len(text);
     let to = sink.slice::<RemoteWrite>().slice(0, text as u64)?;
-    session.connection.qp.post_send(RdmaWrite::new(data, to.write()))?;
+    session.connection.qp.post_send(wr::RdmaWrite::new(data, to.write()))?;
     session.finished(WcOpcode::RdmaWrite).map(drop)
 }
 
 /// A message whose content nobody looks at.
 fn go_ahead(session: &mut Session) -> Result<()> {
-    Ok(session.connection.qp.post_send(Send::inline(&[0; WIRE_LEN]))?)
+    Ok(session.connection.qp.post_send(wr::Send::inline(&[0; WIRE_LEN]))?)
 }
 
 fn ping(options: &Options) -> Result<()> {
@@ -151,7 +152,7 @@ fn ping(options: &Options) -> Result<()> {
 
 /// Tells the server of a buffer, and waits until it is done with it.
 fn say(session: &mut Session, info: Info) -> Result<()> {
-    session.connection.qp.post_send(Send::inline(&info.to_wire()))?;
+    session.connection.qp.post_send(wr::Send::inline(&info.to_wire()))?;
     let answer = session.message()?.ok_or("the server disconnected in the middle")?;
     match answer.len() {
         WIRE_LEN => Ok(()),

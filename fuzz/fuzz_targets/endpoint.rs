@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use proverbs::endpoint::{Endpoint, Service, Unbounded, exchange};
-use proverbs::{Mtu, Psn, Qpn, RemoteAll, RemoteRead};
+use proverbs::{bounded::{Mtu, Psn, Qpn}, memory::{RemoteAll, RemoteRead}};
 
 /// A peer that says these bytes, in pieces of at most 7, whatever it hears.
 struct Peer<'a>(&'a [u8]);

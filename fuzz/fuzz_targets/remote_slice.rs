@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use proverbs::cm::{AcceptData, ConnectData};
-use proverbs::{Grh, RemoteAll, RemoteRead, RemoteSlice};
+use proverbs::{RemoteSlice, completion::Grh, memory::{RemoteAll, RemoteRead}};
 
 fuzz_target!(|data: &[u8]| {
     if let Some(bytes) = data.first_chunk::<24>() {

@@ -12,7 +12,7 @@ mod info;
 fuzz_target!(|data: &[u8]| {
     if let Ok(info) = info::Info::from_wire(data) {
         assert_eq!(info.to_wire(), data);
-        let slice = info.slice::<proverbs::RemoteAll>();
+        let slice = info.slice::<proverbs::memory::RemoteAll>();
         assert_eq!(slice.len(), u64::from(info.length));
         assert!(slice.slice(1, slice.len()).is_err());
     }

@@ -33,13 +33,14 @@ impl Kind {
     }
 }
 
-/// The methods are called on `&mut` and `&` of the post, and the last on the post itself, just as their receivers are
-/// declared: then they are found in the first step of the lookup, where inherent methods come before those of any
-/// trait that the user may have in scope. No path is named that the user could have given another meaning.
+/// The methods are called on `&mut` and `&` of the post, and the last on the post itself, just as
+/// their receivers are declared: then they are found in the first step of the lookup, where
+/// inherent methods come before those of any trait that the user may have in scope. No path is
+/// named that the user could have given another meaning.
 ///
 /// Nested matches, so that temporaries in the user's expressions live until the post, and each work
-/// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site); locations are
-/// the user's, so that errors land on the element.
+/// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site);
+/// locations are the user's, so that errors land on the element.
 pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let site = Span::mixed_site();
     let name = |what: &str, i: usize| Ident::new(&format!("__{what}{i}"), site);
@@ -53,8 +54,8 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
         None => format_ident!("post", span = site.located_at(list.queue.span())),
     };
     let mut body = quote_spanned! {site=>
-        // SAFETY: all work requests were emitted in order, into slots that are still there, and these
-        // are their entries.
+        // SAFETY: all work requests were emitted in order, into slots that are still there, and
+        // these are their entries.
         unsafe { #post.#finish([#(#entries.entry),*], #first.cast(), #last.cast()) }
     };
     for (i, request) in list.requests.iter().enumerate().rev() {
@@ -68,15 +69,17 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     quote_spanned! {site=>
         match #begin {
             #begun => {
-                // SAFETY: whatever it is that the queue began, `vouch` is safe, or gives a list of this crate itself, whose
-                // own methods are called below; the entries go from `emit` to `post`.
+                // SAFETY: whatever it is that the queue began, `vouch` is safe, or gives a list of
+                // this crate itself, whose own methods are called below; the entries go from `emit`
+                // to `post`.
                 match unsafe { #begun.vouch() } { mut #post => #body }
             }
         }
     }
 }
 
-/// One work request, and the `rest` after it; `is_last` says whether it ends a list that is signaled.
+/// One work request, and the `rest` after it; `is_last` says whether it ends a list that is
+/// signaled.
 fn emit(
     kind: Kind,
     post: &Ident,
@@ -89,8 +92,8 @@ fn emit(
     let here = site.located_at(request.span());
     let (wr, slot, at, pending) =
         (name("wr", i), name("slot", i), name("at", i), name("pending", i));
-    // Spans cannot be joined on stable Rust, but rustc joins those of an expression's ends: with `wr` at the
-    // first token and `.0` at the last, `wr.0` covers the whole element.
+    // Spans cannot be joined on stable Rust, but rustc joins those of an expression's ends: with
+    // `wr` at the first token and `.0` at the last, `wr.0` covers the whole element.
     let last = request.to_token_stream().into_iter().last().map_or(here, |token| token.span());
     let mut field = Literal::usize_unsuffixed(0);
     field.set_span(site.located_at(last));

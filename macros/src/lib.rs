@@ -14,20 +14,21 @@ use list::List;
 
 /// Posts a chain of send work requests: `post_send!(qp, [first, second, ...])`.
 ///
-/// Each element is an expression of a work request, evaluated in order, outside any `unsafe`. The chain is
-/// put together on the stack and posted with one call of `ibv_post_send`. On a queue pair with selective
-/// signaling the last work request is signaled; `post_send!(qp, [...], unsignaled)` leaves it as it is and
-/// returns a debt that says so.
+/// Each element is an expression of a work request, evaluated in order, outside any `unsafe`. The
+/// chain is put together on the stack and posted with one call of `ibv_post_send`. On a queue pair
+/// with selective signaling the last work request is signaled; `post_send!(qp, [...], unsignaled)`
+/// leaves it as it is and returns a debt that says so.
 ///
 /// The result is `Ok`, or a `PostError` with the index of C's `bad_wr` and the entries of all work
-/// requests that the device did not take. If an expression panics or leaves with `?`, nothing is posted and
-/// what was evaluated is dropped.
+/// requests that the device did not take. If an expression panics or leaves with `?`, nothing is
+/// posted and what was evaluated is dropped.
 #[proc_macro]
 pub fn post_send(input: TokenStream) -> TokenStream {
     expand(input, Kind::Send)
 }
 
-/// Posts a chain of receives: `post_recv!(qp, [first, second, ...])`, with one call of `ibv_post_recv`.
+/// Posts a chain of receives: `post_recv!(qp, [first, second, ...])`, with one call of
+/// `ibv_post_recv`.
 ///
 /// As `post_send!` in everything else.
 #[proc_macro]
@@ -35,8 +36,8 @@ pub fn post_recv(input: TokenStream) -> TokenStream {
     expand(input, Kind::Recv)
 }
 
-/// Posts a chain of receives to a shared receive queue: `post_srq_recv!(srq, [first, second, ...])`, with
-/// one call of `ibv_post_srq_recv`.
+/// Posts a chain of receives to a shared receive queue: `post_srq_recv!(srq, [first, second,
+/// ...])`, with one call of `ibv_post_srq_recv`.
 ///
 /// As `post_send!` in everything else.
 #[proc_macro]

@@ -1,7 +1,8 @@
 //! The protocols of before, whose models fail: what the models of today are worth.
 
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use loom::sync::atomic::Ordering::*;
+use loom::sync::atomic::{AtomicBool, AtomicU32};
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 /// L1: a flag says that some queue pair is gone. The poller took the flag away by a store, and then looked which.
@@ -76,5 +77,47 @@ fn two_that_look_for_each_other() {
         dead.store(1, Release);
         let mine = dead.load(Acquire) == 1 && pending.load(Acquire) == 0;
         assert!(mine | completion_queue.join().unwrap(), "each left it to the other");
+    });
+}
+
+/// A number that is read and written, each for itself, is given to two.
+#[test]
+#[should_panic(expected = "given twice")]
+fn a_number_that_is_loaded_and_stored() {
+    loom::model(|| {
+        let next = Arc::new(AtomicU32::new(1));
+        let mint = |next: &AtomicU32| {
+            let number = next.load(Acquire);
+            next.store(number + 1, Release);
+            number
+        };
+        let other = {
+            let next = next.clone();
+            thread::spawn(move || mint(&next))
+        };
+        let mine = mint(&next);
+        assert_ne!(mine, other.join().unwrap(), "given twice");
+    });
+}
+
+/// Who is to be told of an end looks whether it is over, and enters himself on the list in a second step: he is in a list
+/// that nobody reads.
+#[test]
+#[should_panic(expected = "nobody destroys it")]
+fn who_looks_before_he_enters() {
+    loom::model(|| {
+        let shared = Arc::new(Mutex::new((false, 0)));
+        let ends = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut here = shared.lock().unwrap();
+                here.0 = true;
+                std::mem::take(&mut here.1)
+            })
+        };
+        let is_over = shared.lock().unwrap().0;
+        shared.lock().unwrap().1 += 1;
+        let destroyed = is_over as u32 + ends.join().unwrap();
+        assert_ne!(destroyed, 0, "nobody destroys it");
     });
 }

@@ -1,7 +1,7 @@
 //! The last of those who have a part in a queue's end, and no other, sees to what the queue left.
 
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../src/in_flight/pending.rs"]
+#[path = "../../src/counters/pending.rs"]
 mod pending;
 #[path = "support/sync.rs"]
 mod sync;

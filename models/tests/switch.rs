@@ -1,13 +1,14 @@
 //! What a poll asks while there is something to do before: no reason is lost, whoever gives one when.
 
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../src/cq/switch.rs"]
+#[path = "../../src/completion/switch.rs"]
 mod switch;
 #[path = "support/sync.rs"]
 mod sync;
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::sync::atomic::AtomicU32;
+use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 use switch::{Reason, SETS, Switch};

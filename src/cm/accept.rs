@@ -13,19 +13,19 @@ use super::param::{AcceptParam, check_depth};
 use super::queue_pair::bring_up;
 use super::space::Tcp;
 use super::state::{Accepting, Mode, OnChannel, Spent, Synchronous};
-use crate::error::{Error, Refused};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::state::{Error as Failed, Init, Rts};
 use crate::sys::cm::Id;
-use crate::transport::Rc;
+use crate::terms::error::{Error, Refused};
+use crate::terms::state::{Err, Init, Rts};
+use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_accept";
 
-/// An acceptance that failed, with everything that went into it.
+/// An acceptance that failed: the error, and everything that went into it.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// fn accept(request: Request<Tcp>, qp: QueuePair<Rc, Init>) -> Option<Connection> {
 ///     match request.accept(qp, &AcceptParam::default(), std::time::Duration::from_secs(1)) {
@@ -43,27 +43,28 @@ const VERB: &str = "rdma_accept";
 /// }
 /// ```
 pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// Nothing was answered: the request may still be accepted otherwise, or rejected.
+    /// Nothing was answered: the request may still be accepted differently, or rejected.
     Unanswered {
         /// The request.
         request: Request<Tcp, M>,
         /// The queue pair.
         qp: QueuePair<Rc, Init, P>,
     },
-    /// The connection did not come about.
+    /// The connection was not established.
     Failed {
         /// The id, of no further use.
         id: CmId<Tcp, Spent, M>,
-        /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings its receives home.
-        qp: QueuePair<Rc, Failed, P>,
+        /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings its receives
+        /// back.
+        qp: QueuePair<Rc, Err, P>,
     },
 }
 
-/// A connection that was accepted, and that the peer has not confirmed yet. [`advance`](Self::advance) takes the
-/// event that does; the example is [`EventChannel`](super::EventChannel)'s.
+/// A connection that was accepted; the peer has not confirmed it yet. [`advance`](Self::advance)
+/// processes the event with the confirmation.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// fn on_event(accepted: Accepted, event: &Event) -> Option<Accepted> {
 ///     println!("{:?} is about {:?}", event, accepted.id());
@@ -91,14 +92,14 @@ impl<M: Mode> Request<Tcp, M> {
         qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
-        // Whoever took the parameters away asks for nothing.
+        // A program that removed the parameters asks for nothing.
         let peer = self.peer.unwrap_or_default();
         if let Err(error) = check_depth::<P>(VERB, peer.initiator_depth) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
         }
         let tuning = param.tuning().within(&peer);
         let Request { mut id, private_data, .. } = self;
-        // Before the answer, since the peer may send as soon as it has it.
+        // Before the answer, since the peer may send as soon as it receives that.
         let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
             Ok(qp) => qp,
             Err(Refused { object, error }) => {
@@ -108,7 +109,7 @@ impl<M: Mode> Request<Tcp, M> {
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());
         c.initiator_depth = tuning.initiator_depth;
         c.responder_resources = tuning.responder_resources;
-        // SAFETY: requests have a device; the private data lives in `param`.
+        // SAFETY: requests have a device. The private data lives in `param`.
         match unsafe { id.core.id.accept(&mut c) } {
             Ok(()) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
             Err(errno) => {
@@ -123,15 +124,16 @@ impl Request<Tcp> {
     /// Accepts the connection with `qp`, and waits for the peer to confirm, at most `timeout`
     /// (`rdma_accept`).
     ///
-    /// What is posted to its receive queue stays posted: post receives before, because the peer may send at
-    /// once (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    /// Receives that were posted stay posted: post them before, because the peer may send at once
+    /// (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
     ///
     /// # Errors
-    /// Everything comes back, as far as it came ([`NotAccepted`], with its example).
-    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none: nothing was answered.
-    /// [`TimedOut`](crate::ErrorKind::TimedOut), [`Rejected`](crate::ErrorKind::Rejected) or
-    /// [`Cm`](crate::ErrorKind::Cm) if the peer did not confirm; [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_accept`, `rdma_init_qp_attr` or `ibv_modify_qp`.
+    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
+    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none:
+    /// nothing was answered. [`TimedOut`](crate::ErrorKind::TimedOut),
+    /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) if the peer did not
+    /// confirm; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr`
+    /// or `ibv_modify_qp`.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -145,13 +147,14 @@ impl Request<Tcp> {
 impl Request<Tcp, OnChannel> {
     /// Accepts the connection with `qp` (`rdma_accept`).
     ///
-    /// What is posted to its receive queue stays posted: post receives before, because the peer may send at
-    /// once (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    /// Receives that were posted stay posted: post them before, because the peer may send at once
+    /// (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
     ///
     /// # Errors
-    /// Everything comes back, as far as it came ([`NotAccepted`]). [`Limit`](crate::ErrorKind::Limit) if the profile
-    /// has reads and the peer serves none: nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_accept`, `rdma_init_qp_attr` or `ibv_modify_qp`.
+    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
+    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none:
+    /// nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
+    /// `rdma_init_qp_attr` or `ibv_modify_qp`.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -162,12 +165,12 @@ impl Request<Tcp, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Accepted<P, M> {
-    /// The id, whose [`key`](CmId::key) the event has.
+    /// The id, whose [`key`](CmId::key) is the event's.
     pub fn id(&self) -> &CmId<Tcp, Accepting, M> {
         &self.id
     }
 
-    /// Gives the connection up. The queue pair is to be drained.
+    /// Gives up the connection. Drain the queue pair.
     pub fn cancel(self) -> NotAccepted<P, M> {
         NotAccepted::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
@@ -210,10 +213,11 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
 }
 
 impl<P: Profile> Accepted<P> {
-    /// Moves on by an event of this id: ESTABLISHED makes it a connection. An event of another id leaves it waiting.
+    /// Processes an event of this id: ESTABLISHED makes it a connection. An event of another id
+    /// changes nothing.
     ///
-    /// [`Step::Failed`] has the queue pair, in the error state, and [`Rejected`](crate::ErrorKind::Rejected) or
-    /// [`Cm`](crate::ErrorKind::Cm) with the event.
+    /// [`Step::Failed`] has the queue pair, in the error state, and
+    /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) with the event.
     pub fn advance(
         self,
         event: &Event,

@@ -10,22 +10,22 @@ use super::id::CmId;
 use super::queue_pair::Brings;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
-use crate::error::{Error, ErrorKind};
-use crate::pd::ProtectionDomain;
+use crate::device::pd::ProtectionDomain;
 use crate::profile::Profile;
 use crate::qp::Depth;
 use crate::rules::UsesOwnQueue;
 use crate::sys::cm::{Found, NotFound, getaddrinfo};
+use crate::terms::error::{Error, ErrorKind};
 
 const VERB: &str = "rdma_getaddrinfo";
 
 /// An address to connect to, of port space `PS` (`rdma_addrinfo`).
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
-/// # fn main() -> Result<(), VerbsError> {
+/// # fn main() -> Result<(), proverbs::Error> {
 /// let second = Duration::from_secs(1);
 /// let found = AddrInfo::<Tcp>::look_up("storage", "7471")?;
 /// let depth = Depth { send: 8, recv: 8 };
@@ -37,7 +37,7 @@ const VERB: &str = "rdma_getaddrinfo";
 /// ```
 #[derive(Debug)]
 pub struct AddrInfo<PS: PortSpace> {
-    /// The local address to come from, if it matters.
+    /// The local address to use, if the resolver gives one.
     pub local: Option<SocketAddr>,
     /// The peer's address.
     pub peer: SocketAddr,
@@ -47,10 +47,10 @@ pub struct AddrInfo<PS: PortSpace> {
 /// An address to listen on, of port space `PS` (`rdma_addrinfo` with RAI_PASSIVE).
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
-/// # fn main() -> Result<(), VerbsError> {
+/// # fn main() -> Result<(), proverbs::Error> {
 /// let any = PassiveInfo::<Tcp>::look_up(None, "7471")?;
 /// let mut bound = any[0].bind()?; // `any[0].listen(8)` where there are no options to set
 /// bound.set_tos(8)?;
@@ -70,7 +70,7 @@ pub struct PassiveInfo<PS: PortSpace> {
     _space: PhantomData<PS>,
 }
 
-/// What librdmacm finds.
+/// The results of librdmacm.
 fn look_up(
     node: Option<&str>,
     service: Option<&str>,
@@ -93,12 +93,13 @@ fn look_up(
 }
 
 impl<PS: PortSpace> AddrInfo<PS> {
-    /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`). At least one. Takes as long as the
-    /// system's resolver does, without a deadline: getaddrinfo(3) has none.
+    /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`); at least one.
+    /// The call has no deadline: it takes as long as the system's resolver, and getaddrinfo(3) has
+    /// none.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) with the resolver's words if it knows no such node, service or IP address;
-    /// [`Os`](ErrorKind::Os): the errno of the call, or EINVAL for a NUL in a name.
+    /// [`NotFound`](ErrorKind::NotFound) with the resolver's text if it knows no such node, service
+    /// or IP address; [`Os`](ErrorKind::Os): the errno of the call, or EINVAL for a NUL in a name.
     pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {
         let found = look_up(Some(node), Some(service), PS::C, false)?;
         let found = found.into_iter();
@@ -114,11 +115,11 @@ impl<PS: PortSpace> AddrInfo<PS> {
         Ok(all)
     }
 
-    /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`). Without
-    /// `pd`, on the id's own.
+    /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`).
+    /// Without `pd`, on the id's own.
     ///
     /// # Errors
-    /// As [`CmId::new`], [`bind_addr`](CmId::bind_addr), [`resolve_addr`](CmId::resolve_addr),
+    /// As for [`CmId::new`], [`bind_addr`](CmId::bind_addr), [`resolve_addr`](CmId::resolve_addr),
     /// [`resolve_route`](CmId::resolve_route) and [`create_ep`](CmId::create_ep).
     pub fn create_ep<P: Profile>(
         &self,
@@ -141,12 +142,12 @@ impl<PS: PortSpace> AddrInfo<PS> {
 }
 
 impl<PS: PortSpace> PassiveInfo<PS> {
-    /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with RAI_PASSIVE):
-    /// those of `node`, or any of this machine's. At least one. Takes as long as the system's resolver does, without a
-    /// deadline.
+    /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with
+    /// RAI_PASSIVE): those of `node`, or any of this machine's; at least one. The call takes as
+    /// long as the system's resolver, without a deadline.
     ///
     /// # Errors
-    /// As [`AddrInfo::look_up`].
+    /// As for [`AddrInfo::look_up`].
     pub fn look_up(node: Option<&str>, service: &str) -> Result<Vec<Self>, Error> {
         let found = look_up(node, Some(service), PS::C, true)?;
         let all: Vec<_> = found
@@ -160,19 +161,20 @@ impl<PS: PortSpace> PassiveInfo<PS> {
         Ok(all)
     }
 
-    /// Makes an id that is bound there (`rdma_create_ep`). Endpoints are made of its
-    /// [requests](super::Request::create_ep).
+    /// Makes an id that is bound to the address (`rdma_create_ep`). Its
+    /// [requests](super::Request::create_ep) become endpoints.
     ///
     /// # Errors
-    /// As [`CmId::new`] and [`bind_addr`](CmId::bind_addr).
+    /// As for [`CmId::new`] and [`bind_addr`](CmId::bind_addr).
     pub fn bind(&self) -> Result<CmId<PS, Bound>, Error> {
         Ok(CmId::new()?.bind_addr(self.local)?)
     }
 
-    /// Makes an id that listens there (`rdma_create_ep`, `rdma_listen`), for up to `backlog` requests that wait.
+    /// Makes an id that listens on the address (`rdma_create_ep`, `rdma_listen`), with at most
+    /// `backlog` waiting requests.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind) and [`CmId::listen`].
+    /// As for [`bind`](Self::bind) and [`CmId::listen`].
     pub fn listen(&self, backlog: u32) -> Result<CmId<PS, Listening>, Error> {
         Ok(self.bind()?.listen(backlog)?)
     }

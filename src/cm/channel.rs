@@ -9,23 +9,24 @@ use super::event::Event;
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{Created, OnChannel};
-use crate::error::Error;
 use crate::sys::cm::Channel;
+use crate::terms::error::Error;
 
-/// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of one of
-/// its ids waits. It never blocks a caller but in [`wait`](Self::wait).
+/// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
+/// one of its ids waits. Only [`wait`](Self::wait) and [`wait_timeout`](Self::wait_timeout) block
+/// their caller.
 ///
-/// It may be shared between threads. Ids keep their channel, so it may be dropped before them; their events
-/// are then nobody's.
+/// Threads may share a channel. Ids keep their channel alive, so it may be dropped before them;
+/// their events are then lost.
 ///
 /// Both ends of a connection in one thread:
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
 /// /// The step that `event` is.
-/// fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, VerbsError> {
+/// fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, proverbs::Error> {
 ///     match step {
 ///         Step::Done(done) => Ok(done),
 ///         Step::Failed(refused) => Err(refused.error),
@@ -33,7 +34,7 @@ use crate::sys::cm::Channel;
 ///     }
 /// }
 ///
-/// # fn end<S: HasDevice, M: Mode>(id: &CmId<Tcp, S, M>) -> Result<QueuePair<Rc, Init>, VerbsError> {
+/// # fn end<S: HasDevice, M: Mode>(id: &CmId<Tcp, S, M>) -> Result<QueuePair<Rc, Init>, proverbs::Error> {
 /// #     let (pd, cq) = (id.pd()?, id.context()?.create_cq(32)?);
 /// #     id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })
 /// # }
@@ -66,16 +67,16 @@ pub struct EventChannel {
 }
 
 impl EventChannel {
-    /// Opens one (`rdma_create_event_channel`).
+    /// Opens a channel (`rdma_create_event_channel`).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os): where there is no rdma_cm (the kernel module is `rdma_ucm`), or too many files
-    /// are open.
+    /// [`Os`](crate::ErrorKind::Os): the system has no rdma_cm (the kernel module is `rdma_ucm`),
+    /// or too many files are open.
     pub fn new() -> Result<Self, Error> {
         open().map(|channel| EventChannel { channel })
     }
 
-    /// Creates an id whose events come here (`rdma_create_id`).
+    /// Creates an id whose events come by this channel (`rdma_create_id`).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_create_id`.
@@ -83,11 +84,11 @@ impl EventChannel {
         CmId::create(self.channel.clone())
     }
 
-    /// The next event, if one is there (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps.
+    /// The next event, if there is one (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(channel: EventChannel) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(channel: EventChannel) -> Result<(), proverbs::Error> {
     /// // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
     /// while let Some(event) = channel.try_event()? {
     ///     println!("{:?}: {:?}", event.id(), event.kind());
@@ -97,7 +98,8 @@ impl EventChannel {
     /// ```
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_get_cm_event`. That there is no event is none.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_get_cm_event`. The absence of an event
+    /// is not an error.
     pub fn try_event(&self) -> Result<Option<Event>, Error> {
         take(&self.channel)
     }
@@ -105,7 +107,8 @@ impl EventChannel {
     /// The next event; waits **for ever** if none comes.
     ///
     /// # Errors
-    /// As [`try_event`](Self::try_event); and [`Os`](crate::ErrorKind::Os) with the errno of poll(2).
+    /// As for [`try_event`](Self::try_event); and [`Os`](crate::ErrorKind::Os) with the errno of
+    /// poll(2).
     pub fn wait(&self) -> Result<Event, Error> {
         loop {
             // Without a deadline there is an event or an error.
@@ -115,10 +118,11 @@ impl EventChannel {
         }
     }
 
-    /// The next event; `None` if none came within `timeout` (in steps of a millisecond, rounded up).
+    /// The next event; `None` if none came within `timeout` (in steps of a millisecond, rounded
+    /// up).
     ///
     /// # Errors
-    /// As [`wait`](Self::wait). That none came is none.
+    /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
         Events::until(&self.channel, Instant::now().checked_add(timeout)).next()
     }
@@ -142,11 +146,12 @@ fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {
 pub(super) struct Events {
     channel: Arc<Channel>,
     deadline: Option<Instant>,
-    /// How many more are looked at when the time is over.
+    /// How many more events are taken after the deadline.
     late: u32,
 }
 
-/// What waits already is looked at, even by who has no time; but peers must not be able to make it last.
+/// Events that wait already are taken even after the deadline. The limit keeps peers from
+/// prolonging that.
 const LATE: u32 = 64;
 
 impl Events {
@@ -154,7 +159,7 @@ impl Events {
         Events { channel: channel.clone(), deadline, late: LATE }
     }
 
-    /// The next one; `None` when the time is over.
+    /// The next event; `None` after the deadline.
     pub fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
@@ -171,17 +176,18 @@ impl Events {
             if is_late {
                 return Ok(None);
             }
-            crate::channel::sleep_on(self.channel.fd(), left)?;
+            crate::wait::sleep_on(self.channel.fd(), left)?;
         }
     }
 }
 
 impl AsRawFd for EventChannel {
-    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It never blocks.
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
+    /// never blocks.
     ///
-    /// A number and nothing more (there is no `AsFd`): what is written to it are commands to the kernel, whose answers
-    /// librdmacm takes for those to its own, so writing takes `unsafe`. Take events by
-    /// [`try_event`](EventChannel::try_event).
+    /// The descriptor is a plain number (there is no `AsFd`), so that writing to it takes `unsafe`:
+    /// bytes written to it are commands to the kernel, and librdmacm would take the kernel's
+    /// answers for those to its own. Take events by [`try_event`](EventChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         self.channel.fd()
     }

@@ -14,19 +14,20 @@ use super::space::Tcp;
 use super::state::{
     CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Spent, Synchronous,
 };
-use crate::error::{Error, Refused};
+use crate::endpoint::Receiving;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::state::{Error as Failed, Init};
 use crate::sys::cm::Id;
-use crate::transport::Rc;
+use crate::terms::error::{Error, Refused};
+use crate::terms::state::{Err, Init};
+use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_connect";
 
-/// A connection attempt that failed, with everything that went into it.
+/// A connection attempt that failed: the error, and everything that went into the attempt.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
 /// /// Tries three times, with the same queue pair.
@@ -35,7 +36,7 @@ const VERB: &str = "rdma_connect";
 ///     mut qp: QueuePair<Rc, Reset>,
 ///     pd: &ProtectionDomain,
 ///     cq: &mut CompletionQueue,
-/// ) -> Result<Connection, VerbsError> {
+/// ) -> Result<Connection, proverbs::Error> {
 ///     let second = Duration::from_secs(1);
 ///     let mut left = 3;
 ///     loop {
@@ -58,32 +59,32 @@ const VERB: &str = "rdma_connect";
 /// }
 /// ```
 pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// The call was refused and nothing was sent: both are as they were.
+    /// The call was refused and nothing was sent: id and queue pair are as they were.
     Unsent {
         /// The id.
         id: CmId<Tcp, RouteResolved, M>,
         /// The queue pair.
         qp: QueuePair<Rc, Init, P>,
     },
-    /// The peer, or the time, decided against it.
+    /// The peer refused, or the time-out expired.
     Failed {
         /// The id, of no further use.
         id: CmId<Tcp, Spent, M>,
-        /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings its receives home, and after
-        /// a [`reset`](QueuePair::reset) [`init_qp`](CmId::init_qp) makes it ready for another id.
-        qp: QueuePair<Rc, Failed, P>,
+        /// The queue pair, in the error state. [`drain`](QueuePair::drain) brings its receives
+        /// back; after a [`reset`](QueuePair::reset), [`init_qp`](CmId::init_qp) makes it ready for
+        /// another id.
+        qp: QueuePair<Rc, Err, P>,
     },
 }
 
-/// A connection that was asked for, on its way. [`advance`](Self::advance) takes the event that brings the answer; the
-/// example is [`EventChannel`](super::EventChannel)'s.
+/// A connection that was requested. [`advance`](Self::advance) processes the event with the answer.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// fn on_event(mut pending: Pending, event: &Event, buf: Buf) -> Option<Pending> {
 ///     println!("{:?} is about {:?}", event, pending.id());
-///     if let Err(error) = pending.qp().post_recv(Recv::new(buf)) {
+///     if let Err(error) = pending.qp().post_recv(wr::Recv::new(buf)) {
 ///         eprintln!("{error}");
 ///         pending.cancel();
 ///         return None;
@@ -99,7 +100,7 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 pub struct Pending<P: Profile = DefaultProfile, M: Mode = OnChannel> {
     id: CmId<Tcp, Connecting, M>,
     qp: QueuePair<Rc, Init, P>,
-    /// What the peer was told.
+    /// The number that was sent to the peer.
     qp_num: u32,
     tuning: Tuning,
 }
@@ -111,7 +112,7 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
         param: &ConnParam<P>,
     ) -> Result<Pending<P, M>, Refused<NotConnected<P, M>>> {
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());
-        // SAFETY: in this state the id has a device; the private data lives in `param`.
+        // SAFETY: in this state the id has a device. The private data lives in `param`.
         match unsafe { self.core.id.connect(&mut c) } {
             Ok(()) => {
                 let (qp_num, tuning) = (qp.qp_num(), param.tuning());
@@ -130,15 +131,16 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
 impl<S: CmState> CmId<Tcp, S> {
     /// Connects `qp` to the peer, within `timeout` (`rdma_connect`).
     ///
-    /// What is posted to its receive queue stays posted. The example is [the module's](super).
+    /// Receives that were posted to it stay posted.
     ///
     /// # Errors
-    /// Everything comes back, as far as it came ([`NotConnected`], with its example).
-    /// [`Rejected`](crate::ErrorKind::Rejected) by the peer or because nobody listens (R16.22),
-    /// [`Cm`](crate::ErrorKind::Cm) if it is not there, [`TimedOut`](crate::ErrorKind::TimedOut);
-    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none (R4.6);
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect` (a depth exceeds the device's, R16.16),
-    /// `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`.
+    /// Id and queue pair are given back, in the state that they reached ([`NotConnected`]).
+    /// [`Rejected`](crate::ErrorKind::Rejected) by the peer, or because no program listens
+    /// (R16.22); [`Cm`](crate::ErrorKind::Cm) if the peer is not there;
+    /// [`TimedOut`](crate::ErrorKind::TimedOut); [`Limit`](crate::ErrorKind::Limit) if the profile
+    /// has reads and the peer serves none (R4.6); [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_connect` (a depth exceeds the device's, R16.16), `rdma_init_qp_attr`, `ibv_modify_qp`
+    /// or `rdma_establish`.
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -153,12 +155,12 @@ impl<S: CmState> CmId<Tcp, S> {
 }
 
 impl<S: CmState> CmId<Tcp, S, OnChannel> {
-    /// Asks the peer for a connection with `qp` (`rdma_connect`). What is posted to its receive queue stays
-    /// posted. The example is [`EventChannel`](super::EventChannel)'s.
+    /// Requests a connection of `qp` with the peer (`rdma_connect`). Receives that were posted to
+    /// it stay posted.
     ///
     /// # Errors
-    /// Both come back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_connect` (a depth exceeds the device's, R16.16).
+    /// Both are given back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os)
+    /// with the errno of `rdma_connect` (a depth exceeds the device's, R16.16).
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -172,17 +174,18 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Pending<P, M> {
-    /// The id, whose [`key`](CmId::key) the event has.
+    /// The id, whose [`key`](CmId::key) is the event's.
     pub fn id(&self) -> &CmId<Tcp, Connecting, M> {
         &self.id
     }
 
-    /// The queue pair, to post receives. It must stay the same one, whose number the peer was told.
-    pub fn qp(&mut self) -> &mut QueuePair<Rc, Init, P> {
-        &mut self.qp
+    /// The queue pair, for posting receives. It cannot be replaced, since its number was sent to
+    /// the peer.
+    pub fn qp(&mut self) -> Receiving<'_, P> {
+        Receiving(&mut self.qp)
     }
 
-    /// Gives the attempt up: the peer gets no further answer. The queue pair is to be drained.
+    /// Gives up the attempt: the peer gets no further answer. Drain the queue pair.
     pub fn cancel(self) -> NotConnected<P, M> {
         NotConnected::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
@@ -191,7 +194,8 @@ impl<P: Profile, M: Mode> Pending<P, M> {
     fn establish(self, event: &Event) -> Step<Connection<P, M>, Self, NotConnected<P, M>> {
         let Pending { mut id, qp, qp_num, tuning } = self;
         let failed = |mut id: CmId<Tcp, Connecting, M>, qp, error| {
-            // The peer waits for a confirmation; if even this is refused, it will wait in vain.
+            // The peer waits for a confirmation. If even the rejection is refused, it waits in
+            // vain.
             let _ = id.core.id.reject(&[]);
             Step::Failed(Refused::new(NotConnected::Failed { id: id.to(), qp }, error))
         };
@@ -246,10 +250,11 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
 }
 
 impl<P: Profile> Pending<P> {
-    /// Moves on by an event of this id: when the peer accepted, the queue pair is moved to RTS and the peer is
-    /// told (`rdma_establish`). An event of another id leaves it waiting.
+    /// Processes an event of this id: when the peer accepted, the queue pair moves to RTS and the
+    /// connection is confirmed (`rdma_establish`). An event of another id changes nothing.
     ///
-    /// [`Step::Failed`] has the queue pair, in the error state, and what `connect` of a synchronous id fails with.
+    /// [`Step::Failed`] has the queue pair, in the error state, and the error that `connect` of a
+    /// synchronous id returns.
     pub fn advance(
         self,
         event: &Event,

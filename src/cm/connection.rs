@@ -12,22 +12,23 @@ use super::space::{PortSpace, Tcp};
 use super::state::{
     CmState, Disconnected, Established, HasDevice, Mode, Synchronous, WaitsInCalls,
 };
-use crate::error::{Error, ErrorKind, Refused};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::state::{Error as Failed, Rts};
-use crate::transport::Rc;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::state::{Err, Rts};
+use crate::terms::transport::Rc;
 
 /// A connection: an id and the queue pair that it connected.
 ///
-/// The two may be taken apart and used on different threads. Dropped, the queue pair is destroyed first, then
-/// the id, which tells the peer. For an orderly end see [`disconnect`](Self::disconnect).
+/// The two may be taken apart and used on different threads. Dropping a connection destroys the
+/// queue pair first, then the id, which notifies the peer. [`disconnect`](Self::disconnect) is the
+/// orderly end.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
-/// fn end(connection: Connection, cq: &mut CompletionQueue) -> Result<(), VerbsError> {
+/// fn end(connection: Connection, cq: &mut CompletionQueue) -> Result<(), proverbs::Error> {
 ///     println!("the peer {:?} said {:?}", connection.peer, connection.private_data);
 ///     let mut ended = connection.disconnect()?;
 ///     ended.qp.drain(cq, |_| ())?; // every buffer comes home, whatever the peer does
@@ -41,27 +42,28 @@ pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     pub qp: QueuePair<Rc, Rts, P>,
     /// The id.
     pub id: CmId<Tcp, Established, M>,
-    /// What the peer said of its side.
+    /// The peer's parameters.
     pub peer: PeerParam,
     /// The private data of the peer's request or answer, perhaps padded with zeroes (R16.15).
     pub private_data: Vec<u8>,
 }
 
-/// A connection after this side disconnected. The example is [`Connection`]'s.
+/// A connection after this side disconnected.
 pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings every buffer home.
-    pub qp: QueuePair<Rc, Failed, P>,
+    /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings every buffer back.
+    pub qp: QueuePair<Rc, Err, P>,
     /// The id, whose last event is [`EventKind::Disconnected`](super::EventKind::Disconnected).
     pub id: CmId<Tcp, Disconnected, M>,
 }
 
 impl<P: Profile, M: Mode> Connection<P, M> {
-    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do so
-    /// (R16.20), and it works when the device was removed, too. The queue pair goes to the error state, where what is
-    /// posted is flushed.
+    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do
+    /// so (R16.20), even after the device was removed. The queue pair moves to the error state,
+    /// where posted work is flushed.
     ///
     /// # Errors
-    /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.
+    /// The connection is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_disconnect`.
     pub fn disconnect(mut self) -> Result<Ended<P, M>, Refused<Self>> {
         // SAFETY: in this state the id has a device.
         match unsafe { self.id.core.id.disconnect() } {
@@ -72,15 +74,16 @@ impl<P: Profile, M: Mode> Connection<P, M> {
 }
 
 impl<M: Mode> CmId<Tcp, Established, M> {
-    /// Ends the connection of a queue pair that is elsewhere (`rdma_disconnect`), as
-    /// [`Connection::disconnect`] does; the queue pair is for the program to move to the error state.
+    /// Ends the connection of a queue pair that is elsewhere (`rdma_disconnect`), like
+    /// [`Connection::disconnect`]. The program has to move the queue pair to the error state.
     ///
     /// # Errors
-    /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.
+    /// The id is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_disconnect`.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(connection: Connection) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(connection: Connection) -> Result<(), proverbs::Error> {
     /// let Connection { id, qp, .. } = connection; // perhaps on two threads
     /// let id = id.disconnect()?;
     /// let qp = qp.to_error()?;
@@ -96,15 +99,16 @@ impl<M: Mode> CmId<Tcp, Established, M> {
         }
     }
 
-    /// Tells rdma_cm that a message arrived before the peer's confirmation did (`rdma_notify` with
+    /// Reports to rdma_cm that a message arrived before the peer's confirmation (`rdma_notify` with
     /// COMM_EST, an event of the queue pair).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_notify`.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(connection: &mut Connection, event: DeviceEvent) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// use proverbs::device::{DeviceEvent, QpEvent};
+    /// # fn example(connection: &mut Connection, event: DeviceEvent) -> Result<(), proverbs::Error> {
     /// if let DeviceEvent::Qp { event: QpEvent::CommunicationEstablished, .. } = event {
     ///     connection.id.notify_established()?;
     /// }
@@ -116,8 +120,8 @@ impl<M: Mode> CmId<Tcp, Established, M> {
     }
 }
 
-/// States that end with a DISCONNECTED event, for which [`wait_disconnected`](CmId::wait_disconnected) waits. The
-/// example is [`CmState`](super::CmState)'s.
+/// States that end with a DISCONNECTED event, for which
+/// [`wait_disconnected`](CmId::wait_disconnected) waits.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` is not connected, so nothing disconnects it",
     label = "this id is in state `{Self}`",
@@ -128,13 +132,14 @@ impl Ends for Established {}
 impl Ends for Disconnected {}
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
-    /// Waits until the connection is no more, because the peer ended it or confirmed this side's
-    /// [`disconnect`](Connection::disconnect), for at most `timeout`. Once it is no more, every call says so at once.
-    /// The example is [`Connection`]'s, and [the module's](super).
+    /// Waits, for at most `timeout`, until the connection has ended: the peer ended it or confirmed
+    /// this side's [`disconnect`](Connection::disconnect). After the end, every call returns at
+    /// once.
     ///
     /// # Errors
-    /// [`TimedOut`](ErrorKind::TimedOut) if the connection still stands; [`Cm`](ErrorKind::Cm), at once and from then on,
-    /// if the device is going away; [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
+    /// [`TimedOut`](ErrorKind::TimedOut) if the connection has not ended; [`Cm`](ErrorKind::Cm), at
+    /// once and from then on, if the device is going away; [`Os`](ErrorKind::Os) with the errno of
+    /// `rdma_get_cm_event` or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
         S: Ends,

@@ -1,4 +1,4 @@
-//! Datagrams: finding the queue pair of a service, and telling peers one's own.
+//! Datagrams: finding the queue pair of a service, and answering peers that look for one.
 
 #![allow(unsafe_code)] // calls that need a device
 
@@ -13,32 +13,33 @@ use super::space::Udp;
 use super::state::{
     CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Spent, Synchronous,
 };
-use crate::ah::AddressVector;
-use crate::bounded::{Qkey, Qpn};
-use crate::error::{Error, Refused};
+use crate::device::ah::AddressVector;
+use crate::device::ah_table::AhIndex;
 use crate::profile::Profile;
-use crate::qp::{AhIndex, QueuePair};
-use crate::state::Rts;
+use crate::qp::QueuePair;
 use crate::sys::cm::Id;
-use crate::sys::types::{ibv_ah_attr, raw::rdma_conn_param};
-use crate::transport::Ud;
-use crate::wr::Destination;
+use crate::sys::types::{ibv_ah_attr, raw::rdma_conn_param, zeroed};
+use crate::terms::bounded::{Qkey, Qpn};
+use crate::terms::error::{Error, Refused};
+use crate::terms::state::Rts;
+use crate::terms::transport::Ud;
+use crate::work::address::Destination;
 
 const CONNECT: &str = "rdma_connect";
 
-/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13): what a [`UdPeer`] of one's
-/// own making carries, as in the answer of its example.
+/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13). A
+/// program that makes a [`UdPeer`] itself needs it, as the service in that type's example does.
 pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
     Some(key) => key,
     None => panic!("bit 31 is clear"),
 };
 
-/// A datagram peer, or a multicast group: the only right values to send to it (R5.14).
+/// A datagram peer, or a multicast group: the only right values for sending to it (R5.14).
 ///
 /// The client finds a service and asks it something:
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,15 +51,16 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 /// let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
 /// let found: Found = id.connect(&LookupData::of(b"who?"), second)?;
 /// let address_handle = qp.add_address_handle(pd.create_ah(found.peer.vector)?)?;
-/// qp.post_send(Send::inline(b"question").to(found.peer.destination(address_handle)))?;
+/// qp.post_send(wr::Send::inline(b"question").to(found.peer.destination(address_handle)))?;
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// The service answers each message where it came from:
+/// The service answers each message to its sender:
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
+/// use proverbs::completion::UdReceived;
 ///
 /// fn answer(id: &CmId<Udp, Established>, qp: &mut QueuePair<Ud, Rts>, message: &UdReceived<Buf>,
 ///     gid_index: u8) -> Result<(), Box<dyn std::error::Error>>
@@ -66,22 +68,22 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 ///     let vector = message.reply_vector(id.port(), gid_index).ok_or("a message without a GRH")?;
 ///     let peer = UdPeer { vector, qpn: message.src_qp, qkey: RDMA_UDP_QKEY };
 ///     let address_handle = qp.add_address_handle(id.pd()?.create_ah(vector)?)?;
-///     qp.post_send(Send::inline(b"answer").to(peer.destination(address_handle)))?;
+///     qp.post_send(wr::Send::inline(b"answer").to(peer.destination(address_handle)))?;
 ///     Ok(())
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdPeer {
-    /// The way there, for [`create_ah`](crate::ProtectionDomain::create_ah).
+    /// The address vector of the peer, for [`create_ah`](crate::ProtectionDomain::create_ah).
     pub vector: AddressVector,
     /// The queue pair; 0xffffff for a group.
     pub qpn: Qpn,
-    /// The key that it receives with.
+    /// The Q_Key of its queue pair.
     pub qkey: Qkey,
 }
 
 impl UdPeer {
-    /// `None` if the numbers are none that a program can send to.
+    /// `None` if the numbers are not those of a peer that a program can send to.
     pub(super) fn from_c(ah_attr: &ibv_ah_attr, qp_num: u32, qkey: u32) -> Option<Self> {
         let vector = AddressVector::from_c(ah_attr);
         Some(UdPeer { vector, qpn: Qpn::new(qp_num)?, qkey: Qkey::new(qkey)? })
@@ -94,21 +96,21 @@ impl UdPeer {
     }
 }
 
-/// A service that was found. The example is [`UdPeer`]'s.
+/// A service that was found.
 #[derive(Debug)]
 pub struct Found<M: Mode = Synchronous> {
     /// The id.
     pub id: CmId<Udp, Established, M>,
-    /// Its queue pair.
+    /// The service's queue pair.
     pub peer: UdPeer,
-    /// What it said besides, perhaps padded with zeroes.
+    /// The service's private data, perhaps padded with zeroes.
     pub private_data: Vec<u8>,
 }
 
 /// A lookup that failed.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// fn look_up(id: CmId<Udp, RouteResolved>) -> Option<Found> {
 ///     match id.connect(&LookupData::none(), std::time::Duration::from_secs(1)) {
@@ -123,7 +125,7 @@ pub struct Found<M: Mode = Synchronous> {
 pub enum NotFound<M: Mode = Synchronous> {
     /// The call was refused and nothing was sent.
     Unsent(CmId<Udp, RouteResolved, M>),
-    /// The peer, or the time, decided against it.
+    /// The peer refused, or the time-out expired.
     Failed(CmId<Udp, Spent, M>),
 }
 
@@ -131,13 +133,8 @@ fn param(private_data: &[u8], qp_num: u32) -> rdma_conn_param {
     rdma_conn_param {
         private_data: private_data.as_ptr().cast(),
         private_data_len: private_data.len() as u8,
-        responder_resources: 0,
-        initiator_depth: 0,
-        flow_control: 0,
-        retry_count: 0,
-        rnr_retry_count: 0,
-        srq: 0,
         qp_num,
+        ..zeroed()
     }
 }
 
@@ -147,7 +144,7 @@ impl<M: Mode> CmId<Udp, RouteResolved, M> {
         private_data: &LookupData,
     ) -> Result<CmId<Udp, Connecting, M>, Refused<NotFound<M>>> {
         let mut c = param(private_data, 0);
-        // SAFETY: in this state the id has a device; the private data is borrowed.
+        // SAFETY: in this state the id has a device. The private data is borrowed.
         match unsafe { self.core.id.connect(&mut c) } {
             Ok(()) => Ok(self.to()),
             Err(errno) => Err(Refused::new(NotFound::Unsent(self), Error::os(CONNECT, errno, ""))),
@@ -156,12 +153,13 @@ impl<M: Mode> CmId<Udp, RouteResolved, M> {
 }
 
 impl<S: CmState> CmId<Udp, S> {
-    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP). The example is [`UdPeer`]'s.
+    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP).
     ///
     /// # Errors
-    /// The id comes back ([`NotFound`]). [`Rejected`](crate::ErrorKind::Rejected),
-    /// [`Cm`](crate::ErrorKind::Cm) if nobody is there, [`TimedOut`](crate::ErrorKind::TimedOut), or
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`.
+    /// The id is given back ([`NotFound`]). [`Rejected`](crate::ErrorKind::Rejected),
+    /// [`Cm`](crate::ErrorKind::Cm) if there is no such peer,
+    /// [`TimedOut`](crate::ErrorKind::TimedOut), or [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_connect`.
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -179,11 +177,12 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// [`advance`](CmId::advance).
     ///
     /// # Errors
-    /// The id comes back ([`NotFound::Unsent`]): [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`.
+    /// The id is given back ([`NotFound::Unsent`]): [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_connect`.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(channel: EventChannel, id: CmId<Udp, RouteResolved, OnChannel>) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(channel: EventChannel, id: CmId<Udp, RouteResolved, OnChannel>) -> Result<(), proverbs::Error> {
     /// let mut id = id.connect(&LookupData::of(b"who?"))?;
     /// let found = loop {
     ///     match id.advance(&channel.wait()?) {
@@ -243,27 +242,30 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
 }
 
 impl CmId<Udp, Connecting, OnChannel> {
-    /// Moves on by an event of this id: ESTABLISHED brings the peer's numbers. An event of another id leaves it waiting.
+    /// Processes an event of this id: ESTABLISHED brings the peer's numbers. An event of another id
+    /// changes nothing.
     ///
-    /// [`Step::Failed`] has the id, and [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm).
+    /// [`Step::Failed`] has the id, and [`Rejected`](crate::ErrorKind::Rejected) or
+    /// [`Cm`](crate::ErrorKind::Cm).
     pub fn advance(self, event: &Event) -> Step<Found<OnChannel>, Self, NotFound<OnChannel>> {
         self.step(event)
     }
 }
 
 impl<M: Mode> Request<Udp, M> {
-    /// Tells the peer the number of `qp`, which serves as many peers as wanted (`rdma_accept` on UDP). The id
-    /// is of no use afterwards but to be told of the device's removal.
+    /// Answers with the number of `qp`, which may serve any number of peers (`rdma_accept` on UDP).
+    /// Afterwards the id serves only to report the device's removal.
     ///
-    /// Where to answer to is in each message that arrives:
-    /// [`UdReceived::reply_vector`](crate::UdReceived::reply_vector), with its example at [`UdPeer`].
+    /// Each message that arrives says where to answer:
+    /// [`UdReceived::reply_vector`](crate::completion::UdReceived::reply_vector).
     ///
     /// # Errors
-    /// The request comes back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`.
+    /// The request is given back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_accept`.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(listening: &CmId<Udp, Listening>, qp: &QueuePair<Ud, Rts>) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(listening: &CmId<Udp, Listening>, qp: &QueuePair<Ud, Rts>) -> Result<(), proverbs::Error> {
     /// let request = listening.get_request()?;
     /// let id = request.accept(qp, &ReplyData::of(b"it is me"))?;
     /// # drop(id);
@@ -277,7 +279,7 @@ impl<M: Mode> Request<Udp, M> {
     ) -> Result<CmId<Udp, Established, M>, Refused<Self>> {
         let mut c = param(private_data, qp.qp_num());
         c.srq = qp.has_srq().into();
-        // SAFETY: requests have a device; the private data is borrowed.
+        // SAFETY: requests have a device. The private data is borrowed.
         match unsafe { self.id.core.id.accept(&mut c) } {
             Ok(()) => Ok(self.id.to()),
             Err(errno) => Err(Refused::new(self, Error::os("rdma_accept", errno, ""))),

@@ -1,18 +1,19 @@
-//! The devices that ids found, open for as long as anything uses them.
+//! The devices that ids found, which stay open as long as anything uses them.
 //!
-//! librdmacm opens each device once for itself and closes it when the program exits, whatever threads still
-//! run. This crate's queue pairs are therefore on contexts of its own. To the kernel it is the same.
+//! librdmacm opens each device once for itself and closes it when the program exits, even while
+//! threads still run. So this crate's queue pairs are on contexts of its own. The kernel makes no
+//! difference.
 
 use std::sync::{Mutex, Weak};
 
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
-use crate::context::Context;
-use crate::error::Error;
-use crate::pd::ProtectionDomain;
+use crate::device::context::Context;
+use crate::device::pd::ProtectionDomain;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle;
+use crate::terms::error::Error;
 
 struct Open {
     name: String,
@@ -22,7 +23,7 @@ struct Open {
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// The context of the device, and its place in the list.
+/// The context of the device, and its index in the list.
 fn context(open: &mut Vec<Open>, name: &str) -> Result<(Context, usize), Error> {
     open.retain(|device| device.context.strong_count() != 0);
     let known = open.iter().position(|device| device.name == name);
@@ -36,12 +37,13 @@ fn context(open: &mut Vec<Open>, name: &str) -> Result<(Context, usize), Error> 
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// The device, open. Ids on one device share it, and it closes when nothing uses it.
+    /// The context of the id's device. Ids on one device share it, and it closes when nothing uses
+    /// it.
     ///
-    /// A [`Context`] that the program opened itself serves as well. The example is [the module's](super).
+    /// A [`Context`] that the program opened itself serves as well.
     ///
     /// # Errors
-    /// As [`Context::open`]: the device went away, or may not be opened.
+    /// As for [`Context::open`]: the device was removed, or may not be opened.
     pub fn context(&self) -> Result<Context, Error>
     where
         S: HasDevice,
@@ -50,11 +52,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Ok(context(&mut open, self.device().unwrap_or_default())?.0)
     }
 
-    /// A protection domain of the device, the same for all ids on it (`id->pd`). The example is
-    /// [the module's](super).
+    /// A protection domain of the device, the same for all ids on it (`id->pd`).
     ///
     /// # Errors
-    /// As [`context`](Self::context) and [`Context::alloc_pd`].
+    /// As for [`context`](Self::context) and [`Context::alloc_pd`].
     pub fn pd(&self) -> Result<ProtectionDomain, Error>
     where
         S: HasDevice,
@@ -69,7 +70,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Ok(pd)
     }
 
-    /// Whether `pd` is on this id's device.
+    /// Checks that `pd` is on this id's device.
     pub(super) fn check_device(&self, pd: &ProtectionDomain) -> Result<(), Error> {
         let context = pd.context();
         let mine = self.device().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Events: owned, acknowledged before they are seen.
+//! Events: owned copies, acknowledged before the program sees them.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use super::datagram::UdPeer;
 use crate::sys::cm::{Arm, Copied};
 use crate::sys::types::raw::rdma_cm_event_type as Type;
 
-/// Which id an event is about. Unique in the process, and never used again: a key of the map that a program with many
-/// ids keeps.
+/// The id that an event is about. Unique in the process and never reused, so a program with many
+/// ids may use it as the key of a map.
 ///
 /// ```no_run
 /// use std::collections::HashMap;
 ///
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// /// Finds the attempt that an event is about.
 /// fn take(attempts: &mut HashMap<IdKey, Pending>, event: &Event) -> Option<Pending> {
@@ -23,13 +23,14 @@ use crate::sys::types::raw::rdma_cm_event_type as Type;
 pub struct IdKey(pub(super) u64);
 
 /// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`): a copy, acknowledged
-/// already, so that a forgotten one blocks nobody (R16.12).
+/// already, so that a forgotten event blocks nothing (R16.12).
 ///
-/// Give it to [`advance`](super::CmId::advance) of the id that waits for it, or, a connection request, to
-/// [`request`](super::CmId::request) of the listening id. A request that is dropped is rejected.
+/// Give it to [`advance`](super::CmId::advance) of the id that waits for it, or, if it is a
+/// connection request, to [`request`](super::CmId::request) of the listening id. A dropped request
+/// is rejected.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// fn tell(event: &Event) {
 ///     println!("{:?}: {}, status {}", event.id(), event.kind().name(), event.status());
@@ -58,7 +59,7 @@ macro_rules! kinds {
         #[non_exhaustive]
         pub enum EventKind {
             $(#[doc = $words] $name,)*
-            /// One that this crate does not know.
+            /// An event that this crate does not know.
             Unknown(u32),
         }
 
@@ -101,27 +102,27 @@ kinds! {
 }
 
 impl Event {
-    /// The id that it is about; a connection request is about the listening one.
+    /// The id that the event is about; for a connection request, the listening id.
     pub fn id(&self) -> IdKey {
         IdKey(self.copied.key)
     }
 
-    /// What happened.
+    /// The kind of event.
     pub fn kind(&self) -> EventKind {
         EventKind::from_c(self.copied.event)
     }
 
-    /// 0, a negative errno, or for [`EventKind::Rejected`] the reason that the peer gave.
+    /// 0, a negative errno, or for [`EventKind::Rejected`] the peer's reason.
     pub fn status(&self) -> i32 {
         self.copied.status
     }
 
-    /// The private data that came with it, perhaps padded with zeroes (R16.15).
+    /// The private data of the event, perhaps padded with zeroes (R16.15).
     pub fn private_data(&self) -> &[u8] {
         &self.copied.data
     }
 
-    /// The connection's parameters, as the peer asks for them or has them; `None` for datagrams.
+    /// The connection's parameters, as the peer requests or has them; `None` for datagrams.
     pub fn peer_param(&self) -> Option<PeerParam> {
         match self.copied.arm {
             Arm::Conn {
@@ -158,17 +159,17 @@ impl Event {
     }
 }
 
-/// What a peer says of its side of a connection, or of its wishes for it, as seen from here. The example is
-/// [`Event`]'s.
+/// A peer's parameters, or the parameters it requests for a connection, from this side's view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerParam {
-    /// Reads and atomics of the peer's that this side may have to serve at once.
+    /// The most reads and atomics of the peer's that this side may have to serve at once.
     pub responder_resources: u8,
     /// Reads and atomics that this side may have outstanding.
     pub initiator_depth: u8,
-    /// Transport retries that the peer asks of this side; 7 means "for ever" on Soft-RoCE (R8.10).
+    /// Transport retries that the peer requests of this side; 7 means "for ever" on Soft-RoCE
+    /// (R8.10).
     pub retry_count: u8,
-    /// RNR retries that the peer asks of this side; 7 means "for ever".
+    /// RNR retries that the peer requests of this side; 7 means "for ever".
     pub rnr_retry_count: u8,
     /// The peer's queue pair.
     pub qp_num: u32,

@@ -7,28 +7,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::channel::{self, EventChannel, Events};
+use super::channel;
+use super::channel::{EventChannel, Events};
 use super::event::{Event, EventKind, IdKey};
 use super::space::PortSpace;
 use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
-use crate::bounded::Timeout;
-use crate::error::{Error, ErrorKind, Refused};
 use crate::sys::cm::{Channel, Id};
+use crate::terms::bounded::Timeout;
+use crate::terms::error::{Error, ErrorKind, Refused};
 
-/// A communication id (`rdma_cm_id`) of port space `PS` in state `S`: the rdma_cm side of a connection.
+/// A communication id (`rdma_cm_id`) of port space `PS` in state `S`: the rdma_cm side of a
+/// connection.
 ///
-/// A step takes the id and gives it in its next state; a step that is refused gives it back. There is no other
-/// way from one state to another, so no call can come too early (R16.1 to R16.7).
+/// A step takes the id and returns it in its next state; a step that is refused gives it back.
+/// There is no other way from one state to another, so no call can come too early (R16.1 to R16.7).
 ///
-/// The id does not own a queue pair: [`create_qp`](Self::create_qp) hands out an ordinary
-/// [`QueuePair`](crate::QueuePair), and connecting takes it along. So either may be dropped first, and
-/// posting costs what it costs without rdma_cm.
+/// The id does not own a queue pair: [`create_qp`](Self::create_qp) makes an ordinary
+/// [`QueuePair`](crate::QueuePair), and connecting takes it along. So either may be dropped first,
+/// and posting costs what it costs without rdma_cm.
 ///
-/// Dropped, it is destroyed (`rdma_destroy_id`): the peer of a connection is told, and an unanswered
-/// request is rejected. Forgotten, it leaks.
+/// Dropping an id destroys it (`rdma_destroy_id`): the peer of a connection is notified, and an
+/// unanswered request is rejected. A forgotten id leaks.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
+/// use proverbs::bounded::Timeout;
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -74,15 +77,15 @@ pub(super) struct Core {
     pub peer: Option<SocketAddr>,
     /// Name and port; `Some` in every state that `HasDevice`.
     pub device: Option<(String, u8)>,
-    /// What its events said of its end.
+    /// The end of the id, as far as events reported it.
     pub seen: Seen,
 }
 
-/// What events said of the end of an id. They come once, but may be asked for more often.
+/// The end of an id. Its events come once, but may be asked for more often.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     disconnected: AtomicBool,
-    /// The status of DEVICE_REMOVAL, after which nothing else comes.
+    /// The status of DEVICE_REMOVAL, the last event.
     removed: OnceLock<i32>,
 }
 
@@ -102,7 +105,7 @@ impl Seen {
         self.disconnected.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing comes any more because the device is going away.
+    /// An error if the device is going away, after which no event comes.
     pub fn removal(&self, verb: &'static str) -> Result<(), Error> {
         match self.removed.get() {
             None => Ok(()),
@@ -119,21 +122,21 @@ impl Core {
         Core { id, local: None, peer: None, device: None, seen: Seen::default() }
     }
 
-    /// Looks at what librdmacm knows by now. Copies, since it may write them during the next event.
+    /// Copies the device's name from librdmacm, which may write it during the next event.
     pub fn look(&mut self) {
         (self.local, self.peer) = self.id.addresses();
         self.device = self.id.device();
     }
 }
 
-/// What an event did for an id that waits: the result of each `advance`.
+/// The effect of an event on an id that waits: the result of each `advance`.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// /// Waits for a step on a channel that serves this id alone.
 /// fn resolved(channel: &EventChannel, mut id: CmId<Tcp, ResolvingAddr, OnChannel>)
-///     -> Result<CmId<Tcp, AddrResolved, OnChannel>, VerbsError>
+///     -> Result<CmId<Tcp, AddrResolved, OnChannel>, proverbs::Error>
 /// {
 ///     loop {
 ///         match id.advance(&channel.wait()?) {
@@ -147,13 +150,13 @@ impl Core {
 pub enum Step<D, W, F> {
     /// The step is done.
     Done(D),
-    /// The event was of another id, or not what this one waits for: still waiting.
+    /// The event was of another id, or of another kind: the id still waits.
     Waiting(W),
     /// The step failed.
     Failed(Refused<F>),
 }
 
-/// Something that waits for an event.
+/// An object that waits for an event.
 pub(super) trait Waits: Sized {
     type Done;
     type Failed;
@@ -193,7 +196,7 @@ pub(super) trait Waits: Sized {
     }
 }
 
-/// The error that an event is.
+/// The error that an event reports.
 pub(super) fn failure(verb: &'static str, event: &Event) -> Error {
     let status = event.status();
     let kind = match event.kind() {
@@ -209,7 +212,7 @@ impl<PS: PortSpace> CmId<PS, Created> {
     /// Creates an id whose calls wait for their results (`rdma_create_id` without a channel).
     ///
     /// # Errors
-    /// As [`EventChannel::new`] and [`EventChannel::create_id`].
+    /// As for [`EventChannel::new`] and [`EventChannel::create_id`].
     pub fn new() -> Result<Self, Error> {
         CmId::create(channel::open()?)
     }
@@ -220,22 +223,22 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         CmId { core, _types: PhantomData }
     }
 
-    /// The same id in another state.
+    /// The same id in the state `To`.
     pub(super) fn to<To: CmState>(self) -> CmId<PS, To, M> {
         CmId::from_core(self.core)
     }
 
-    /// Which id it is, as events name it.
+    /// The key by which events name this id.
     pub fn key(&self) -> IdKey {
         IdKey(self.core.id.key())
     }
 
-    /// The local address, once it is bound to one.
+    /// The local address, once the id is bound.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.core.local
     }
 
-    /// The peer's address, once it was resolved or the peer asked.
+    /// The peer's address, once it was resolved or the peer sent a request.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.core.peer
     }
@@ -245,7 +248,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.device.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// The port of the device, from 1.
+    /// The port of the device, counted from 1.
     pub fn port(&self) -> u8
     where
         S: HasDevice,
@@ -253,7 +256,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.device.as_ref().map_or(0, |&(_, port)| port)
     }
 
-    /// Sets the type of service of the connection's packets (`rdma_set_option` with RDMA_OPTION_ID_TOS).
+    /// Sets the type of service of the connection's packets (`rdma_set_option` with
+    /// RDMA_OPTION_ID_TOS).
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.
@@ -264,7 +268,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Lets several ids bind to one address (`rdma_set_option` with RDMA_OPTION_ID_REUSEADDR).
     ///
     /// # Errors
-    /// As [`set_tos`](Self::set_tos): set it before the id is bound.
+    /// As for [`set_tos`](Self::set_tos): set it before the id is bound.
     pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error> {
         self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
     }
@@ -272,7 +276,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Lets an IPv6 id listen for IPv6 only (`rdma_set_option` with RDMA_OPTION_ID_AFONLY).
     ///
     /// # Errors
-    /// As [`set_tos`](Self::set_tos): set it before the id is bound.
+    /// As for [`set_tos`](Self::set_tos): set it before the id is bound.
     pub fn set_af_only(&mut self, on: bool) -> Result<(), Error> {
         self.set_option(2, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_AFONLY")
     }
@@ -281,7 +285,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// RDMA_OPTION_ID_ACK_TIMEOUT); RC only.
     ///
     /// # Errors
-    /// As [`set_tos`](Self::set_tos): EINVAL on [`Udp`](super::Udp).
+    /// As for [`set_tos`](Self::set_tos): EINVAL on [`Udp`](super::Udp).
     pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
         self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
     }
@@ -291,10 +295,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         set.map_err(|errno| Error::os("rdma_set_option", errno, format!("{name} in {}", S::NAME)))
     }
 
-    /// Destroys it (`rdma_destroy_id`), and says what dropping it must swallow.
+    /// Destroys the id (`rdma_destroy_id`) and reports the error that dropping it ignores.
     ///
     /// # Errors
-    /// It comes back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
+    /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let Core { id, local, peer, device, seen } = self.core;
         id.destroy().map_err(|(id, errno)| {
@@ -310,10 +314,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         }
     }
 
-    /// Moves it to `channel`, with its events that wait (`rdma_migrate_id`).
+    /// Moves the id to `channel`, together with its waiting events (`rdma_migrate_id`).
     ///
     /// # Errors
-    /// It comes back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`.
+    /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`.
     pub fn migrate_to(
         self,
         channel: &EventChannel,
@@ -321,10 +325,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.migrate(channel.channel.clone())
     }
 
-    /// Makes it synchronous: it gets a channel of its own (`rdma_migrate_id` with no channel).
+    /// Makes the id synchronous, with a channel of its own (`rdma_migrate_id` with no channel).
     ///
     /// # Errors
-    /// It comes back. As [`EventChannel::new`] and [`migrate_to`](Self::migrate_to).
+    /// The id is given back. As for [`EventChannel::new`] and [`migrate_to`](Self::migrate_to).
     pub fn into_synchronous(self) -> Result<CmId<PS, S, Synchronous>, Refused<Self>> {
         match channel::open() {
             Ok(channel) => self.migrate(channel),
@@ -356,7 +360,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
 mod tests {
     use super::*;
 
-    /// DISCONNECTED comes once; who asks again is not told to wait for TIMEWAIT_EXIT.
+    /// DISCONNECTED comes once; a second call returns at once instead of waiting for TIMEWAIT_EXIT.
     #[test]
     fn what_was_seen_stays_seen() {
         let seen = Seen::default();

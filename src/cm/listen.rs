@@ -11,29 +11,28 @@ use super::state::{
     CmState, Listening, Listens, Mode, OnChannel, Requested, Synchronous, TakesRequests,
     WaitsInCalls,
 };
-use crate::error::{Error, ErrorKind, Refused};
 use crate::sys::cm::Id;
+use crate::terms::error::{Error, ErrorKind, Refused};
 
 const GET_REQUEST: &str = "rdma_get_request";
 
-/// A peer that asks for a connection (on UDP: for the queue pair of a service). Dropped, it is rejected. The example is
-/// [the module's](super).
+/// A peer's request for a connection (on UDP: for the queue pair of a service). Dropping it rejects
+/// it.
 pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
     /// The id of the connection to be.
     pub id: CmId<PS, Requested, M>,
-    /// What the peer asks for; `None` on UDP.
+    /// The peer's parameters; `None` on UDP.
     pub peer: Option<PeerParam>,
     /// The peer's private data, perhaps padded with zeroes (R16.15).
     pub private_data: Vec<u8>,
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Listens for connection requests, of which up to `backlog` wait (`rdma_listen`). The example is
-    /// [the module's](super).
+    /// Listens for connection requests, of which at most `backlog` wait (`rdma_listen`).
     ///
     /// # Errors
-    /// It comes back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the address. EADDRINUSE: another
-    /// id listens there.
+    /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the
+    /// address. EADDRINUSE: another id listens there.
     pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
     where
         S: Listens,
@@ -53,12 +52,13 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// The next connection request (`rdma_get_request`); waits **for ever** if none comes. Its id is
-    /// synchronous too. Several threads may take requests from one id. The example is [the module's](super).
+    /// The next connection request (`rdma_get_request`); waits **for ever** if none comes. Its id
+    /// is synchronous too. Several threads may take requests from one id.
     ///
     /// # Errors
-    /// [`Cm`](ErrorKind::Cm), from then on, if the device is going away; [`Os`](ErrorKind::Os) with the errno of
-    /// `rdma_get_cm_event` or poll(2), or, for the id of the request, as [`into_synchronous`](Self::into_synchronous).
+    /// [`Cm`](ErrorKind::Cm), from then on, if the device is going away; [`Os`](ErrorKind::Os) with
+    /// the errno of `rdma_get_cm_event` or poll(2); for the request's id as for
+    /// [`into_synchronous`](Self::into_synchronous).
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
         S: TakesRequests,
@@ -72,10 +72,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         }
     }
 
-    /// As [`get_request`](Self::get_request), for at most `timeout`. The example is [the id's](CmId).
+    /// Like [`get_request`](Self::get_request), for at most `timeout`.
     ///
     /// # Errors
-    /// As [`get_request`](Self::get_request), and [`TimedOut`](ErrorKind::TimedOut).
+    /// As for [`get_request`](Self::get_request), and [`TimedOut`](ErrorKind::TimedOut).
     pub fn get_request_timeout(&self, timeout: Duration) -> Result<Request<PS>, Error>
     where
         S: TakesRequests,
@@ -103,10 +103,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, Listening, OnChannel> {
-    /// The connection request of an event of this id. The example is [`EventChannel`](super::EventChannel)'s.
+    /// The connection request of an event of this id.
     ///
     /// # Errors
-    /// Any other event comes back, and so does a request for which librdmacm found no device.
+    /// Any other event is given back, and so is a request for which librdmacm found no device.
     pub fn request(&self, event: Event) -> Result<Request<PS, OnChannel>, Event> {
         if event.id() != self.key() {
             return Err(event);
@@ -116,13 +116,13 @@ impl<PS: PortSpace> CmId<PS, Listening, OnChannel> {
 }
 
 impl<PS: PortSpace> Request<PS, OnChannel> {
-    /// The request of an event of a listening id of this port space.
+    /// The request in an event of a listening id of this port space.
     fn from_event(mut event: Event) -> Result<Self, Event> {
         let Some(id) = event.copied.request.take() else { return Err(event) };
         let mut core = Core::new(id);
         core.look();
         if core.device.is_none() {
-            // librdmacm found no device for it, so there is nothing that could answer.
+            // librdmacm found no device for it, so it cannot be answered.
             event.copied.request = Some(core.id);
             return Err(event);
         }
@@ -137,10 +137,11 @@ impl<PS: PortSpace> Request<PS, OnChannel> {
 }
 
 impl<PS: PortSpace, M: Mode> Request<PS, M> {
-    /// Refuses the connection, and says why (`rdma_reject`). The example is [the module's](super).
+    /// Refuses the connection, with private data for the peer (`rdma_reject`).
     ///
     /// # Errors
-    /// It comes back, unanswered: [`Os`](ErrorKind::Os) with the errno of `rdma_reject`.
+    /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
+    /// `rdma_reject`.
     pub fn reject(mut self, private_data: &PS::RejectData) -> Result<(), Refused<Self>> {
         let id: &mut Id = &mut self.id.core.id;
         match id.reject(private_data) {

@@ -1,19 +1,20 @@
-//! rdma_cm: connections whose order cannot be got wrong, and the calls of rdma_verbs.h.
+//! rdma_cm: connections in the right order, and the calls of rdma_verbs.h.
 //!
-//! A [`CmId`] is a typestate. On the active side it goes from created (and bound, if the local address
-//! matters) to address resolved, route resolved and connected; on the passive side from bound to listening, and
-//! each [`Request`] that it yields is accepted or rejected. Each step takes the id and gives it in its next state; a
-//! step that fails gives back what went into it.
+//! A [`CmId`] is a typestate. On the active side it goes from created (and bound, if the local
+//! address matters) to address resolved, route resolved and connected. On the passive side it goes
+//! from bound to listening, and each [`Request`] that it yields is accepted or rejected. Each step
+//! takes the id and returns it in its next state; a step that fails gives back what went into it.
 //!
-//! Ids come in two modes. A **synchronous** one ([`CmId::new`]) waits inside each call, for as long as it is told.
-//! One **on a channel** ([`EventChannel::create_id`]) returns at once; the program polls the channel's file
-//! descriptor, takes [`Event`]s, and gives each to the [`advance`](CmId::advance) of the id that it names.
-//! Events are owned copies, acknowledged before they are handed out.
+//! Ids come in two modes. A **synchronous** id ([`CmId::new`]) waits inside each call, for at most
+//! the call's time-out. The calls of an id **on a channel** ([`EventChannel::create_id`]) return at
+//! once; the program polls the channel's file descriptor, takes [`Event`]s, and gives each to the
+//! [`advance`](CmId::advance) of the id that it names. Events are owned copies, acknowledged before
+//! they are handed out.
 //!
-//! The types, spelt out; programs mostly leave them to inference:
+//! The types in full; programs mostly leave them to inference:
 //!
 //! ```no_run
-//! use proverbs::{cm::*, *};
+//! use proverbs::{cm::*, prelude::*};
 //! use std::time::Duration;
 //!
 //! fn active(qp: QueuePair<Rc, Init>) -> Result<(), Box<dyn std::error::Error>> {
@@ -74,15 +75,16 @@
 //!
 //! # Queue pairs
 //!
-//! [`CmId::create_qp`] gives an ordinary [`QueuePair`](crate::QueuePair): RC in INIT on [`Tcp`], so that receives
-//! can be posted; UD in RTS on [`Udp`]. `connect` and `accept` take it and give it back in RTS, in a
-//! [`Connection`]. librdmacm never sees it: this crate moves it with the attributes that rdma_cm agrees on
-//! (`rdma_init_qp_attr`), destroys it with `ibv_destroy_qp`, and keeps its books as everywhere. So id and queue
-//! pair may be dropped in any order, a queue pair may outlive a failed attempt and try again, and it may be on
-//! any [`Context`](crate::Context) of the id's device.
+//! [`CmId::create_qp`] makes an ordinary [`QueuePair`](crate::QueuePair): RC in INIT on [`Tcp`], so
+//! that receives can be posted; UD in RTS on [`Udp`]. `connect` and `accept` take it and return it
+//! in RTS, in a [`Connection`]. librdmacm never sees it: this crate moves it with the attributes
+//! that rdma_cm negotiates (`rdma_init_qp_attr`), destroys it with `ibv_destroy_qp`, and keeps its
+//! books like any other's. So id and queue pair may be dropped in any order, a queue pair may
+//! outlive a failed attempt and try again, and it may be on any [`Context`](crate::Context) of the
+//! id's device.
 //!
 //! ```no_run
-//! use proverbs::{cm::*, *};
+//! use proverbs::{cm::*, prelude::*};
 //! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,10 +96,10 @@
 //! let cq = context.create_cq(32)?;
 //! let pool = pd.create_pool(8, 64)?;
 //! let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
-//! qp.post_recv(Recv::new(pool.take().expect("8 buffers")))?; // before the peer can send
+//! qp.post_recv(wr::Recv::new(pool.take().expect("8 buffers")))?; // before the peer can send
 //!
 //! let mut connection = id.connect(qp, &ConnParam::default(), second)?;
-//! post_send!(connection.qp, [Send::inline(b"hello")])?;
+//! post_send!(connection.qp, [wr::Send::inline(b"hello")])?;
 //! // ... poll `cq` ...
 //! let ended = connection.disconnect()?; // and `ended.qp.drain(..)` brings every buffer home
 //! # Ok(())
@@ -107,7 +109,7 @@
 //! # The passive side
 //!
 //! ```no_run
-//! use proverbs::{cm::*, *};
+//! use proverbs::{cm::*, prelude::*};
 //! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -124,7 +126,7 @@
 //!     let pool = pd.create_pool(8, 64)?;
 //!     let depth = Depth { send: 8, recv: 8 };
 //!     let mut qp = request.id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
-//!     qp.post_recv(Recv::new(pool.take().expect("8 buffers")))?; // before the peer can send
+//!     qp.post_recv(wr::Recv::new(pool.take().expect("8 buffers")))?; // before the peer can send
 //!
 //!     let mut connection = request.accept(qp, &AcceptParam::default(), second)?;
 //!     // ... poll `cq` ...
@@ -136,14 +138,14 @@
 //! # }
 //! ```
 //!
-//! Both sides in one thread, by events: [`EventChannel`]. Datagrams: [`UdPeer`]; multicast: [`Group`]. The calls of
-//! rdma_verbs.h: [`verbs`].
+//! Both sides in one thread, by events: [`EventChannel`]. Datagrams: [`UdPeer`]; multicast:
+//! [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
-//! # What differs from C
+//! # Differences from C
 //!
 //! - Calls that crash C because they come too early do not compile: see the methods' states.
 //! - `connect` and `accept` take time-outs; librdmacm's may take more than a minute.
-//! - Transport retries are six, not seven, unless told otherwise: Soft-RoCE takes seven as "for ever".
+//! - Transport retries are six by default, not seven: Soft-RoCE takes seven as "for ever".
 //! - The default context and protection domain are this crate's own, not librdmacm's.
 
 mod accept;

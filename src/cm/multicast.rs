@@ -11,21 +11,21 @@ use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Step, failure};
 use super::space::Udp;
 use super::state::{AddrResolved, Mode, OnChannel};
-use crate::ah::Gid;
-use crate::error::{Error, ErrorKind, Refused};
+use crate::device::ah::Gid;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::state::State;
 use crate::sys::cm::Failed;
-use crate::transport::Ud;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::state::State;
+use crate::terms::transport::Ud;
 
 const VERB: &str = "rdma_join_multicast";
 
-/// A group that an id joined. It is left with [`leave_multicast`](CmId::leave_multicast), or when the id is
-/// destroyed.
+/// A group that an id joined. [`leave_multicast`](CmId::leave_multicast) leaves it, and so does
+/// destroying the id.
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ const VERB: &str = "rdma_join_multicast";
 /// println!("{} is {:?}", group.address, group.gid());
 /// group.attach(&mut qp)?; // to receive from it
 /// let address_handle = qp.add_address_handle(pd.create_ah(group.peer.vector)?)?;
-/// qp.post_send(Send::inline(b"to all").to(group.peer.destination(address_handle)))?;
+/// qp.post_send(wr::Send::inline(b"to all").to(group.peer.destination(address_handle)))?;
 /// // ... poll `cq` ...
 /// assert!(group.detach(&mut qp)?);
 /// id.leave_multicast(group)?;
@@ -52,11 +52,11 @@ pub struct Group {
     key: u64,
     /// The group's IP address.
     pub address: SocketAddr,
-    /// Where to send to, as to any peer.
+    /// The destination of messages to the group.
     pub peer: UdPeer,
 }
 
-/// A group that is being joined. The example is that of [`join_multicast`](CmId::join_multicast) on a channel.
+/// A group that is being joined.
 #[derive(Debug)]
 pub struct Joining {
     id: IdKey,
@@ -78,11 +78,12 @@ impl<M: Mode> CmId<Udp, AddrResolved, M> {
         }
     }
 
-    /// Leaves a group (`rdma_leave_multicast`). Queue pairs that are attached to it are for the program to
-    /// detach. The example is [`Group`]'s.
+    /// Leaves a group (`rdma_leave_multicast`). The program has to detach the queue pairs that it
+    /// attached.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined it, or the errno of `rdma_leave_multicast`.
+    /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined the group, or the errno of
+    /// `rdma_leave_multicast`.
     pub fn leave_multicast(&mut self, group: Group) -> Result<(), Error> {
         const VERB: &str = "rdma_leave_multicast";
         match self.core.id.leave(group.key) {
@@ -94,14 +95,14 @@ impl<M: Mode> CmId<Udp, AddrResolved, M> {
 }
 
 impl CmId<Udp, AddrResolved> {
-    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from it, attach
-    /// queue pairs with [`Group::attach`]. The address must have been resolved on the way: resolve the group's
-    /// own. The example is [`Group`]'s.
+    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from
+    /// it, attach queue pairs with [`Group::attach`]. The id must have resolved an address by the
+    /// same device: resolve the group's own.
     ///
     /// # Errors
     /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
-    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whichever port, or the errno of
-    /// `rdma_join_multicast`.
+    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
+    /// errno of `rdma_join_multicast`.
     pub fn join_multicast(
         &mut self,
         address: SocketAddr,
@@ -131,11 +132,11 @@ impl CmId<Udp, AddrResolved, OnChannel> {
     /// Starts to join the group of an IP address (`rdma_join_multicast`).
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whichever port, or the errno of
-    /// `rdma_join_multicast`.
+    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
+    /// errno of `rdma_join_multicast`.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
+    /// # use proverbs::{cm::*, prelude::*};
     /// # fn example(channel: EventChannel, mut id: CmId<Udp, AddrResolved, OnChannel>)
     /// #     -> Result<(), Box<dyn std::error::Error>> {
     /// let mut joining: Joining = id.join_multicast("239.77.0.1:7471".parse()?)?;
@@ -156,8 +157,8 @@ impl CmId<Udp, AddrResolved, OnChannel> {
 }
 
 impl Joining {
-    /// Moves on by an event of the id: MULTICAST_JOIN brings the group. An event of another id or group leaves it
-    /// waiting. The example is that of [`join_multicast`](CmId::join_multicast) on a channel.
+    /// Processes an event of the id: MULTICAST_JOIN completes the join. An event of another id or
+    /// group changes nothing.
     ///
     /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event.
     pub fn advance(self, event: &Event) -> Step<Group, Self, ()> {
@@ -182,18 +183,19 @@ impl Group {
         self.peer.vector.global.map_or(Gid::default(), |route| route.dgid)
     }
 
-    /// Makes `qp` receive what is sent to the group (`ibv_attach_mcast`).
+    /// Makes `qp` receive the messages to the group (`ibv_attach_mcast`).
     ///
     /// # Errors
-    /// As [`QueuePair::attach_mcast`].
+    /// As for [`QueuePair::attach_mcast`].
     pub fn attach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<(), Error> {
         qp.attach_mcast(self.gid(), self.peer.vector.dlid)
     }
 
-    /// Makes `qp` receive it no longer (`ibv_detach_mcast`). Whether it did.
+    /// Ends what [`attach`](Self::attach) began (`ibv_detach_mcast`). Returns whether `qp` was
+    /// attached.
     ///
     /// # Errors
-    /// As [`QueuePair::detach_mcast`].
+    /// As for [`QueuePair::detach_mcast`].
     pub fn detach<S: State, P: Profile>(
         &self,
         qp: &mut QueuePair<Ud, S, P>,

@@ -2,15 +2,16 @@
 
 use super::event::PeerParam;
 use super::private_data::PrivateData;
-use crate::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
-use crate::error::Error;
 use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
-use crate::sys::types::raw::rdma_conn_param;
+use crate::sys::types::{raw::rdma_conn_param, zeroed};
+use crate::terms::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use crate::terms::error::Error;
 
-/// What a side of a connection asks for (`rdma_conn_param`), for queue pairs of profile `P`.
+/// The parameters that one side of a connection requests (`rdma_conn_param`), for queue pairs of
+/// profile `P`.
 ///
-/// The defaults are those with which a dead peer is noticed: six transport retries, not C's seven, which
-/// Soft-RoCE takes as "for ever" (R8.10, R16.19). They are kept whatever the peer asks for.
+/// With the defaults a dead peer is noticed: six transport retries, not C's seven, which Soft-RoCE
+/// takes as "for ever" (R8.10, R16.19). They hold whatever the peer requests.
 ///
 /// ```
 /// use proverbs::cm::{ConnParam, PrivateData};
@@ -19,24 +20,27 @@ use crate::sys::types::raw::rdma_conn_param;
 /// ```
 #[derive(Debug)]
 pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
-    /// What the peer's program is told besides.
+    /// Data for the peer's program.
     pub private_data: PrivateData<DATA>,
-    /// Reads and atomics that this side wants to have outstanding; what the peer can serve may be less.
-    /// A [`ReadDepth`](crate::ReadDepth), or [`NoDepth`](crate::NoDepth) if the profile has no reads.
+    /// The reads and atomics that this side wants outstanding; the peer may serve fewer. A
+    /// [`ReadDepth`](crate::bounded::ReadDepth), or [`NoDepth`](crate::qp::NoDepth) if the profile
+    /// has no reads.
     pub initiator_depth: <P::Initiator as Initiator>::Depth,
-    /// Reads and atomics of the peer's that this side serves at once; 0 refuses them.
+    /// The reads and atomics of the peer's that this side serves at once; 0 refuses them.
     pub responder_resources: ResponderDepth,
-    /// Transport retries: this side's at most, whatever the peer asks for.
+    /// The most transport retries of this side, whatever the peer requests.
     pub retry_count: RetryCount,
     /// RNR retries of the peer, when this side has no receive posted (R8.11).
     pub rnr_retry_count: RnrRetry,
-    /// How long the peer waits before each of them. (C has no say in this: rdma_cm's is 655 ms.)
+    /// How long the peer waits before each RNR retry. (C has no such parameter: rdma_cm uses 655
+    /// ms.)
     pub min_rnr_timer: MinRnrTimer,
-    /// How long to wait for an acknowledgement; `None` for rdma_cm's choice, which knows the path.
+    /// How long to wait for an acknowledgement; `None` for rdma_cm's value, which depends on the
+    /// path.
     pub ack_timeout: Option<Timeout>,
 }
 
-/// What the accepting side asks for: as [`ConnParam`], with more room for private data.
+/// The parameters of the accepting side: a [`ConnParam`] with more room for private data.
 pub type AcceptParam<P = DefaultProfile> = ConnParam<P, 196>;
 
 impl<P: Profile, const DATA: usize> Default for ConnParam<P, DATA> {
@@ -59,7 +63,7 @@ impl<P: Profile, const DATA: usize> Clone for ConnParam<P, DATA> {
     }
 }
 
-/// What of the parameters the queue pair is moved with.
+/// The parameters with which the queue pair is moved.
 #[derive(Clone, Copy)]
 pub(super) struct Tuning {
     pub initiator_depth: u8,
@@ -70,18 +74,18 @@ pub(super) struct Tuning {
 }
 
 impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
-    /// As C has them. The result points into `self`.
+    /// The parameters as a C struct, which points into `self`.
     pub(super) fn to_c(&self, qp_num: u32, srq: bool) -> rdma_conn_param {
         rdma_conn_param {
             private_data: self.private_data.as_ptr().cast(),
             private_data_len: self.private_data.len() as u8,
             responder_resources: self.responder_resources.get(),
             initiator_depth: self.initiator_depth.to_c(),
-            flow_control: 0,
             retry_count: self.retry_count.get(),
             rnr_retry_count: self.rnr_retry_count.to_c(),
             srq: srq.into(),
             qp_num,
+            ..zeroed()
         }
     }
 
@@ -97,7 +101,7 @@ impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
 }
 
 impl Tuning {
-    /// Within what the peer can do.
+    /// Limits the parameters to what the peer can do.
     pub(super) fn within(mut self, peer: &PeerParam) -> Self {
         self.initiator_depth = self.initiator_depth.min(peer.initiator_depth);
         self.responder_resources = self.responder_resources.min(peer.responder_resources);

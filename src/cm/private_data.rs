@@ -6,11 +6,10 @@ use std::ops::Deref;
 use arrayvec::ArrayVec;
 use typenum::{Const, IsLessOrEqual, LeEq, ToUInt, U};
 
-use crate::bounded::OutOfRange;
-use crate::limits::{Answer, Max, Within};
+use crate::terms::bounded::OutOfRange;
+use crate::work::limits::{Answer, Max, Within};
 
-/// Private data of at most `MAX` bytes: what is left of the message's field after rdma_cm's own header
-/// (R16.15).
+/// Private data of at most `MAX` bytes: the message's field without rdma_cm's own header (R16.15).
 ///
 /// The peer may see more bytes than were sent, padded with zeroes.
 ///
@@ -26,15 +25,15 @@ use crate::limits::{Answer, Max, Within};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PrivateData<const MAX: usize>(ArrayVec<u8, MAX>);
 
-/// Of a connection request: `rdma_connect` on TCP. The example is [`PrivateData`]'s.
+/// The private data of a connection request: `rdma_connect` on TCP.
 pub type ConnectData = PrivateData<56>;
-/// Of the answer to one: `rdma_accept` on TCP. The example is [`PrivateData`]'s.
+/// The private data of an acceptance: `rdma_accept` on TCP.
 pub type AcceptData = PrivateData<196>;
-/// Of a refusal: `rdma_reject` on TCP. The example is [the module's](super).
+/// The private data of a refusal: `rdma_reject` on TCP.
 pub type RejectData = PrivateData<148>;
-/// Of the lookup of a datagram service: `rdma_connect` on UDP. The example is [`UdPeer`](super::UdPeer)'s.
+/// The private data of a lookup of a datagram service: `rdma_connect` on UDP.
 pub type LookupData = PrivateData<180>;
-/// Of the answer to one: `rdma_accept` and `rdma_reject` on UDP. The example is [`PrivateData`]'s.
+/// The private data of the answer to a lookup: `rdma_accept` and `rdma_reject` on UDP.
 pub type ReplyData = PrivateData<136>;
 
 impl<const MAX: usize> PrivateData<MAX> {
@@ -43,7 +42,7 @@ impl<const MAX: usize> PrivateData<MAX> {
         PrivateData(ArrayVec::new_const())
     }
 
-    /// `bytes`, if there are not too many.
+    /// The private data `bytes`, if there are at most `MAX`.
     ///
     /// # Errors
     /// [`OutOfRange`], with both lengths, if there are more than `MAX` (R16.15).
@@ -53,7 +52,7 @@ impl<const MAX: usize> PrivateData<MAX> {
         bytes.map(PrivateData).map_err(|_| OutOfRange { what: "private data", asked, max })
     }
 
-    /// `bytes`, of a length that the compiler knows to fit.
+    /// The private data `bytes`, whose length is checked by the compiler.
     pub fn of<const N: usize>(bytes: &[u8; N]) -> Self
     where
         Max<MAX>: PrivateBytes<N>,
@@ -79,7 +78,7 @@ impl<const MAX: usize> fmt::Debug for PrivateData<MAX> {
 /// `Max<M>: PrivateBytes<N>`: `N` bytes fit (R16.15).
 ///
 /// ```
-/// use proverbs::{Max, cm::*};
+/// use proverbs::{cm::*, qp::Max};
 ///
 /// /// A connection request that names a program, of any length that fits.
 /// fn named<const N: usize>(name: &[u8; N]) -> ConnParam
@@ -101,7 +100,7 @@ where
 {
 }
 
-/// What [`PrivateBytes`] asks typenum, with words for the answer (R16.15).
+/// The typenum bound of [`PrivateBytes`]; it carries the diagnostic (R16.15).
 ///
 /// ```compile_fail,E0277
 /// use proverbs::cm::{ConnectData, PrivateData};

@@ -1,37 +1,38 @@
-//! Queue pairs of ids: made on the id's device, moved with the attributes of the connection.
+//! Queue pairs of ids: made on the id's device, and moved with the attributes of the connection.
 
 use super::id::CmId;
 use super::param::{Tuning, check_depth};
 use super::space::{PortSpace, Tcp, Udp};
 use super::state::{CmState, HasDevice, Mode};
-use crate::cq::CompletionQueue;
-use crate::error::{Error, Refused};
-use crate::pd::ProtectionDomain;
+use crate::completion::queue::CompletionQueue;
+use crate::device::pd::ProtectionDomain;
 use crate::profile::Profile;
 use crate::qp::{Depth, QueuePair};
 use crate::rules::UsesOwnQueue;
-use crate::state::{Error as Failed, Init, Reset, Rtr, Rts, State};
 use crate::sys::cm::Id;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
-use crate::transport::{Rc, Ud};
+use crate::terms::error::{Error, Refused};
+use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
+use crate::terms::transport::{Rc, Ud};
 
-/// The queue pair as an id of port space `PS` makes it with [`create_qp`](CmId::create_qp): RC in INIT, UD in RTS. The
-/// example is that of [`Brings`].
+/// The queue pair that an id of port space `PS` makes with [`create_qp`](CmId::create_qp): RC in
+/// INIT, UD in RTS.
 pub type MadeBy<PS, P> = QueuePair<<PS as PortSpace>::Transport, <PS as PortSpace>::Made, P>;
 
-/// A queue pair of port space `PS` that was not moved yet, for [`init_qp`](CmId::init_qp). The example is that of [`Brings`].
+/// A queue pair of port space `PS` that is still in RESET, for [`init_qp`](CmId::init_qp).
 pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 
-/// How a port space's queue pairs are brought to where receives may be posted (`rdma_init_qp_attr`).
+/// How a port space's queue pairs are moved to the state in which receives may be posted
+/// (`rdma_init_qp_attr`).
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// /// On either port space.
 /// fn end<PS: Brings, S: HasDevice>(
 ///     id: &CmId<PS, S>,
 ///     cq: &CompletionQueue,
-/// ) -> Result<MadeBy<PS, DefaultProfile>, VerbsError> {
+/// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
 ///     id.create_qp(&id.pd()?, cq, cq, Depth { send: 8, recv: 8 })
 /// }
 ///
@@ -39,7 +40,7 @@ pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 /// fn again<PS: Brings, S: HasDevice>(
 ///     id: &CmId<PS, S>,
 ///     qp: NewFor<PS, DefaultProfile>,
-/// ) -> Result<MadeBy<PS, DefaultProfile>, VerbsError> {
+/// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
 ///     Ok(id.init_qp(&id.pd()?, qp)?)
 /// }
 /// ```
@@ -51,20 +52,21 @@ pub trait Brings: PortSpace {
     ) -> Result<MadeBy<Self, P>, Refused<NewFor<Self, P>>>;
 }
 
-/// Where the attributes come from.
+/// The source of the attributes.
 #[doc(hidden)]
 pub struct Attributes<'id>(&'id Id);
 
 impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Creates a queue pair on this id's device (`rdma_create_qp`), with completion queues of the program's.
+    /// Creates a queue pair on this id's device (`rdma_create_qp`) that completes into the
+    /// program's completion queues.
     ///
-    /// Its transport is that of the port space (R16.9). On TCP it is in INIT, so that receives can be
-    /// posted before [`connect`](Self::connect) or `accept`, which take it along; sends can be posted
-    /// once it is connected. On UDP it is in RTS at once. The example is [the module's](super).
+    /// Its transport is that of the port space (R16.9). On TCP it is in INIT, so that receives can
+    /// be posted before [`connect`](Self::connect) or `accept`, which take it along; sends can be
+    /// posted once it is connected. On UDP it is in RTS at once.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of
-    /// `rdma_init_qp_attr` or `ibv_modify_qp`; and as [`ProtectionDomain::create_qp`].
+    /// `rdma_init_qp_attr` or `ibv_modify_qp`. Otherwise as for [`ProtectionDomain::create_qp`].
     pub fn create_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain,
@@ -81,21 +83,22 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
         Ok(self.init_qp(pd, qp)?)
     }
 
-    /// Takes a queue pair that was made on `pd`, on this id's device, and not moved yet, to where
-    /// `create_qp` leaves one: one with a shared receive queue, or one that was reset.
+    /// Moves a queue pair from RESET to the state in which `create_qp` returns one. This is for
+    /// queue pairs with a shared receive queue, and for those that were reset. `pd` is the queue
+    /// pair's, on this id's device.
     ///
     /// # Errors
-    /// It comes back, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch) if it is on another protection domain;
-    /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of
-    /// `rdma_init_qp_attr` or `ibv_modify_qp`.
+    /// The queue pair is given back, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch) if it
+    /// is on another protection domain; [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this
+    /// id's device, or the errno of `rdma_init_qp_attr` or `ibv_modify_qp`.
     ///
     /// ```no_run
-    /// use proverbs::{cm::*, *};
+    /// use proverbs::{cm::*, prelude::*};
     ///
     /// profile! { OnSrq { receive: SharedRq } }
     ///
     /// fn shared(id: &CmId<Tcp, RouteResolved>, srq: &SharedReceiveQueue<Rc>, cq: &CompletionQueue)
-    ///     -> Result<QueuePair<Rc, Init, OnSrq>, VerbsError>
+    ///     -> Result<QueuePair<Rc, Init, OnSrq>, proverbs::Error>
     /// {
     ///     let pd = id.pd()?;
     ///     let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(cq, cq, srq, 8)?;
@@ -117,7 +120,7 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 }
 
-/// The attributes of a transition; the error names the state.
+/// The attributes of the transition to `S`; the error names the state.
 fn attributes<S: State>(id: &Id) -> Result<(ibv_qp_attr, u32), Error> {
     id.qp_attr(S::STATE.to_c()).map_err(|errno| {
         Error::os("rdma_init_qp_attr", errno, format!("for {}; is the peer gone?", S::STATE))
@@ -146,7 +149,7 @@ impl Brings for Udp {
             Err(error) => return Err(Refused::new(qp, error)),
         };
         let qp = qp.modify_by_cm::<Init>(&mut attr, mask)?;
-        let back = |error, qp: QueuePair<Ud, Failed, P>| match qp.reset() {
+        let back = |error, qp: QueuePair<Ud, Err, P>| match qp.reset() {
             Ok((qp, _)) => Refused::new(qp, error),
             // Nothing was posted, and nothing can be: as good as reset.
             Err(refused) => Refused::new(QueuePair::from_core(refused.object.core), error),
@@ -161,18 +164,18 @@ impl Brings for Udp {
     }
 }
 
-/// INIT -> RTR -> RTS with the attributes of the connection that `id` has agreed on, within `tuning`. If
-/// that is refused the queue pair is in the error state.
+/// Moves the queue pair through INIT and RTR to RTS, with the attributes of the connection that
+/// `id` negotiated, within `tuning`. If that is refused, the queue pair is in the error state.
 #[allow(clippy::type_complexity)]
 pub(super) fn bring_up<P: Profile>(
     verb: &'static str,
     id: &Id,
     qp: QueuePair<Rc, Init, P>,
     tuning: Tuning,
-) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Failed, P>>> {
+) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Err, P>>> {
     fn give_up<S: State, P: Profile>(
         refused: Refused<QueuePair<Rc, S, P>>,
-    ) -> Refused<QueuePair<Rc, Failed, P>> {
+    ) -> Refused<QueuePair<Rc, Err, P>> {
         Refused::new(refused.object.give_up(), refused.error)
     }
     macro_rules! attributes_or_give_up {
@@ -183,7 +186,8 @@ pub(super) fn bring_up<P: Profile>(
             }
         };
     }
-    // Again, because what peers may do depends on the depths, which are agreed on only now (R16.18).
+    // INIT again, because the peer's rights depend on the depths, which are negotiated only now
+    // (R16.18).
     let (mut attr, mask) = attributes_or_give_up!(Init, qp);
     let qp = qp.modify_by_cm::<Init>(&mut attr, mask).map_err(give_up)?;
     let (mut attr, mask) = attributes_or_give_up!(Rtr, qp);
@@ -196,6 +200,6 @@ pub(super) fn bring_up<P: Profile>(
         return Err(Refused::new(qp.give_up(), error));
     }
     attr.retry_cnt = attr.retry_cnt.min(tuning.retry_count.get());
-    attr.timeout = tuning.ack_timeout.map_or(attr.timeout, crate::bounded::Timeout::to_c);
+    attr.timeout = tuning.ack_timeout.map_or(attr.timeout, crate::terms::bounded::Timeout::to_c);
     qp.modify_by_cm::<Rts>(&mut attr, mask).map_err(give_up)
 }

@@ -13,30 +13,30 @@ use super::state::{
     AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvesRoute, ResolvingAddr,
     ResolvingRoute, RouteResolved, Synchronous,
 };
-use crate::error::{Error, Refused};
 use crate::sys::cm::Id;
+use crate::terms::error::{Error, Refused};
 
 const ADDR: &str = "rdma_resolve_addr";
 const ROUTE: &str = "rdma_resolve_route";
 
-/// As C takes it; what is longer than 24 days is "for ever" enough.
+/// Milliseconds as C takes them. More than 24 days is cut.
 fn milliseconds(timeout: Duration) -> i32 {
     timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
 
-/// The kernel keeps the time, and answers; this is for when it does not.
+/// The kernel keeps the time-out and answers. This limit is for when it does not.
 fn patience(timeout: Duration) -> Duration {
     timeout.saturating_add(Duration::from_secs(1))
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Binds it to a local address (`rdma_bind_addr`); port 0 takes a free one, and the unspecified address
-    /// any of this machine's. 127.0.0.1 is no RDMA address: use the network device's (R16.23). The example is
-    /// [the id's](CmId).
+    /// Binds the id to a local address (`rdma_bind_addr`). Port 0 takes a free port, and the
+    /// unspecified address any of this machine's. 127.0.0.1 is not an RDMA address: use the network
+    /// device's (R16.23).
     ///
     /// # Errors
-    /// It comes back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and the address. ENODEV: no RDMA
-    /// device has it; EADDRINUSE: another id has the port.
+    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
+    /// the address. ENODEV: no RDMA device has it; EADDRINUSE: another id has the port.
     pub fn bind_addr(mut self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
         S: Binds,
@@ -68,15 +68,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
-    /// Finds the device that leads to `peer`, and its address there, within `timeout`
-    /// (`rdma_resolve_addr`). To come from an address of one's own choice, bind the id first. The example is
-    /// [the id's](CmId).
+    /// Finds the device that reaches `peer`, and the peer's address, within `timeout`
+    /// (`rdma_resolve_addr`). To choose the local address, bind the id first.
     ///
     /// # Errors
-    /// The id comes back, bound. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if there is no way or no
-    /// answer in time, which the kernel keeps, and [`TimedOut`](crate::ErrorKind::TimedOut) if it has not said so a second
-    /// later; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address: ENODEV if no
-    /// RDMA device leads there.
+    /// The id is given back, bound. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if
+    /// the kernel finds no way or gets no answer in time; [`TimedOut`](crate::ErrorKind::TimedOut)
+    /// if the kernel has not said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_resolve_addr` and the address: ENODEV if no RDMA device reaches it.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -90,11 +89,12 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
-    /// Starts to find the device that leads to `peer` (`rdma_resolve_addr`). To come from an address of
-    /// one's own choice, bind the id first. The example is [`EventChannel`](super::EventChannel)'s.
+    /// Starts to find the device that reaches `peer` (`rdma_resolve_addr`). To choose the local
+    /// address, bind the id first.
     ///
     /// # Errors
-    /// The id comes back, bound: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address.
+    /// The id is given back, bound: [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_resolve_addr` and the address.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -142,10 +142,11 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
-    /// Moves on by an event of this id: ADDR_RESOLVED gives it a device. An event of another id leaves it waiting. The
-    /// example is [`Step`]'s.
+    /// Processes an event of this id: ADDR_RESOLVED gives the id a device. An event of another id
+    /// changes nothing.
     ///
-    /// [`Step::Failed`] has the id, bound, and what `resolve_addr` of a synchronous id fails with.
+    /// [`Step::Failed`] has the id, bound, and the error that `resolve_addr` of a synchronous id
+    /// returns.
     pub fn advance(
         self,
         event: &Event,
@@ -168,12 +169,13 @@ impl<PS: PortSpace, S: ResolvesRoute, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
-    /// Finds the way to the peer, within `timeout` (`rdma_resolve_route`). The example is [the id's](CmId).
+    /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`).
     ///
     /// # Errors
-    /// The id comes back, with its address resolved. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ROUTE_ERROR if there
-    /// is no way or no answer in time, which the kernel keeps, and [`TimedOut`](crate::ErrorKind::TimedOut) if it has not
-    /// said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    /// The id is given back, with its address resolved. [`Cm`](crate::ErrorKind::Cm) with
+    /// RDMA_CM_EVENT_ROUTE_ERROR if the kernel finds no route or gets no answer in time;
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) if the kernel has not said so a second later;
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     pub fn resolve_route(
         self,
         timeout: Duration,
@@ -189,11 +191,10 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
-    /// Starts to find the way to the peer (`rdma_resolve_route`). The example is
-    /// [`EventChannel`](super::EventChannel)'s.
+    /// Starts to find the route to the peer (`rdma_resolve_route`).
     ///
     /// # Errors
-    /// It comes back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     pub fn resolve_route(
         self,
         timeout: Duration,
@@ -233,10 +234,11 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
-    /// Moves on by an event of this id: with ROUTE_RESOLVED it may connect. An event of another id leaves it waiting.
-    /// The example is [`EventChannel`](super::EventChannel)'s.
+    /// Processes an event of this id: after ROUTE_RESOLVED the id may connect. An event of another
+    /// id changes nothing.
     ///
-    /// [`Step::Failed`] has the id, with its address resolved, and what `resolve_route` of a synchronous id fails with.
+    /// [`Step::Failed`] has the id, with its address resolved, and the error that `resolve_route`
+    /// of a synchronous id returns.
     pub fn advance(
         self,
         event: &Event,

@@ -1,38 +1,38 @@
-//! Port spaces: what kind of queue pair an id may have.
+//! Port spaces: the kind of queue pair that an id may have.
 
 use std::ops::Deref;
 
 use super::private_data::{RejectData, ReplyData};
-use crate::state::{Init, Rts, State};
 use crate::sys::types::raw::rdma_port_space;
-use crate::transport::{Rc, Transport, Ud};
+use crate::terms::state::{Init, Rts, State};
+use crate::terms::transport::{Rc, Transport, Ud};
 
-/// Reliable connections (RDMA_PS_TCP): queue pairs are RC. The example is [the module's](super).
+/// Reliable connections (RDMA_PS_TCP): queue pairs are RC.
 #[derive(Debug)]
 pub enum Tcp {}
-/// Datagrams (RDMA_PS_UDP): queue pairs are UD. The example is [`UdPeer`](super::UdPeer)'s.
+/// Datagrams (RDMA_PS_UDP): queue pairs are UD.
 #[derive(Debug)]
 pub enum Udp {}
 
 /// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair (R16.9).
 ///
 /// ```no_run
-/// use proverbs::{VerbsError, cm::*};
+/// use proverbs::cm::*;
 ///
 /// /// An id of either port space that listens on every address.
-/// fn listen<PS: PortSpace>(port: u16) -> Result<CmId<PS, Listening>, VerbsError> {
+/// fn listen<PS: PortSpace>(port: u16) -> Result<CmId<PS, Listening>, proverbs::Error> {
 ///     println!("{} port {port}", PS::NAME);
 ///     Ok(CmId::new()?.bind_addr(([0; 8], port).into())?.listen(8)?)
 /// }
 /// let listening = listen::<Udp>(7471)?;
-/// # Ok::<_, VerbsError>(())
+/// # Ok::<_, proverbs::Error>(())
 /// ```
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
     type Transport: Transport;
     /// The state of a queue pair that an id made: receives may be posted in either, sends on UD.
     type Made: State;
-    /// What a refusal may carry.
+    /// The private data of a refusal.
     type RejectData: Deref<Target = [u8]>;
     /// The name of the port space.
     const NAME: &'static str;

@@ -2,11 +2,11 @@
 
 /// New: neither address nor device.
 pub enum Created {}
-/// Bound to a local address; to a device, if the address was one of a device.
+/// Bound to a local address, and to its device if it is a device's address.
 pub enum Bound {}
 /// `rdma_resolve_addr` is under way.
 pub enum ResolvingAddr {}
-/// The peer's address is known, and the device that leads there.
+/// The peer's address is known, and the device that reaches it.
 pub enum AddrResolved {}
 /// `rdma_resolve_route` is under way.
 pub enum ResolvingRoute {}
@@ -16,18 +16,18 @@ pub enum RouteResolved {}
 pub enum Connecting {}
 /// A connection request arrived and waits for an answer.
 pub enum Requested {}
-/// A connection request was accepted, and the peer has not confirmed yet.
+/// A connection request was accepted; the peer has not confirmed it yet.
 pub enum Accepting {}
-/// Connected, as far as this program knows. On UDP: the peer was found, or told who we are.
+/// Connected, as far as this program knows. On UDP: the peer was found or answered.
 pub enum Established {}
 /// Listening for connection requests.
 pub enum Listening {}
 /// Disconnected by this side.
 pub enum Disconnected {}
-/// An attempt failed: nothing is left to do with the id but to destroy it.
+/// The attempt failed. The id can only be destroyed.
 pub enum Spent {}
 
-/// A state of an id. The way of one is told on [the module's page](super).
+/// A state of a [`CmId`](super::CmId); [the module docs](super) describe the transitions.
 ///
 /// ```
 /// use proverbs::cm::*;
@@ -38,36 +38,36 @@ pub enum Spent {}
 /// assert_eq!(RouteResolved::NAME, "RouteResolved");
 /// ```
 ///
-/// Functions for more than one state ask for what they need:
+/// Generic functions name the states that they accept:
 ///
 /// ```no_run
 /// use std::{net::SocketAddr, time::Duration};
 ///
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// const SECOND: Duration = Duration::from_secs(1);
 ///
 /// /// Of a new id, or one that is bound.
-/// fn reach<S: Resolves>(id: CmId<Tcp, S>, to: SocketAddr) -> Result<CmId<Tcp, RouteResolved>, VerbsError> {
+/// fn reach<S: Resolves>(id: CmId<Tcp, S>, to: SocketAddr) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
 ///     route(id.resolve_addr(to, SECOND)?)
 /// }
-/// fn route<S: ResolvesRoute>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, RouteResolved>, VerbsError> {
+/// fn route<S: ResolvesRoute>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
 ///     Ok(id.resolve_route(SECOND)?)
 /// }
-/// fn connect<S: Connects>(id: CmId<Tcp, S>, qp: QueuePair<Rc, Init>) -> Result<Connection, VerbsError> {
+/// fn connect<S: Connects>(id: CmId<Tcp, S>, qp: QueuePair<Rc, Init>) -> Result<Connection, proverbs::Error> {
 ///     Ok(id.connect(qp, &ConnParam::default(), SECOND)?)
 /// }
-/// fn memory<S: HasDevice>(id: &CmId<Tcp, S>) -> Result<Pool, VerbsError> {
+/// fn memory<S: HasDevice>(id: &CmId<Tcp, S>) -> Result<Pool, proverbs::Error> {
 ///     id.pd()?.create_pool(8, 64)
 /// }
 ///
-/// fn bind<S: Binds>(id: CmId<Tcp, S>, at: SocketAddr) -> Result<CmId<Tcp, Listening>, VerbsError> {
+/// fn bind<S: Binds>(id: CmId<Tcp, S>, at: SocketAddr) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
 ///     listen(id.bind_addr(at)?)
 /// }
-/// fn listen<S: Listens>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, Listening>, VerbsError> {
+/// fn listen<S: Listens>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
 ///     Ok(id.listen(8)?)
 /// }
-/// fn next<S: TakesRequests, M: WaitsInCalls>(id: &CmId<Tcp, S, M>) -> Result<Request<Tcp>, VerbsError> {
+/// fn next<S: TakesRequests, M: WaitsInCalls>(id: &CmId<Tcp, S, M>) -> Result<Request<Tcp>, proverbs::Error> {
 ///     id.get_request()
 /// }
 ///
@@ -80,8 +80,7 @@ pub trait CmState: sealed::Sealed + 'static {
     const NAME: &'static str;
 }
 
-/// States in which the id has a device, so that queue pairs and regions can be made (R16.5). The
-/// example is [`CmState`]'s.
+/// States in which the id has a device, so that queue pairs and regions can be made (R16.5).
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
     label = "this id is in state `{Self}`",
@@ -95,8 +94,7 @@ impl HasDevice for Accepting {}
 impl HasDevice for Connecting {}
 impl HasDevice for Established {}
 
-/// The state in which an id is bound: new. The
-/// example is [`CmState`]'s.
+/// The state in which an id can be bound: created.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot be bound",
     label = "this id is in state `{Self}`",
@@ -105,8 +103,7 @@ impl HasDevice for Established {}
 pub trait Binds: CmState {}
 impl Binds for Created {}
 
-/// The state in which an id starts to listen: bound. The
-/// example is [`CmState`]'s.
+/// The state in which an id can start to listen: bound.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot listen",
     label = "this id is in state `{Self}`",
@@ -115,8 +112,7 @@ impl Binds for Created {}
 pub trait Listens: CmState {}
 impl Listens for Bound {}
 
-/// The state in which connection requests arrive: listening. The
-/// example is [`CmState`]'s.
+/// The state in which connection requests arrive: listening.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` gets no connection requests",
     label = "this id is in state `{Self}`",
@@ -125,8 +121,7 @@ impl Listens for Bound {}
 pub trait TakesRequests: CmState {}
 impl TakesRequests for Listening {}
 
-/// The state in which a route is resolved: with the address resolved. The
-/// example is [`CmState`]'s.
+/// The state in which a route can be resolved: address resolved.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve a route",
     label = "this id is in state `{Self}`",
@@ -135,8 +130,7 @@ impl TakesRequests for Listening {}
 pub trait ResolvesRoute: HasDevice {}
 impl ResolvesRoute for AddrResolved {}
 
-/// The state in which an id connects: with the route resolved. The
-/// example is [`CmState`]'s.
+/// The state in which an id can connect: route resolved.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot connect",
     label = "this id is in state `{Self}`",
@@ -145,8 +139,7 @@ impl ResolvesRoute for AddrResolved {}
 pub trait Connects: HasDevice {}
 impl Connects for RouteResolved {}
 
-/// States from which an address is resolved. The
-/// example is [`CmState`]'s.
+/// States in which an address can be resolved.
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve an address",
     label = "this id is in state `{Self}`",
@@ -156,14 +149,14 @@ pub trait Resolves: CmState {}
 impl Resolves for Created {}
 impl Resolves for Bound {}
 
-/// Whether events go to a channel that the program reads ([`OnChannel`]), or each call waits for its own
-/// ([`Synchronous`]).
+/// Whether events go to a channel that the program reads ([`OnChannel`]), or each call waits for
+/// its own event ([`Synchronous`]).
 ///
 /// ```
-/// use proverbs::{VerbsError, cm::*};
+/// use proverbs::cm::*;
 ///
 /// /// Options are set alike in both.
-/// fn low_delay<M: Mode>(id: &mut CmId<Tcp, Created, M>) -> Result<(), VerbsError> {
+/// fn low_delay<M: Mode>(id: &mut CmId<Tcp, Created, M>) -> Result<(), proverbs::Error> {
 ///     id.set_tos(0x10)
 /// }
 /// ```
@@ -171,14 +164,14 @@ pub trait Mode: sealed::Sealed + 'static {}
 /// Each call waits for its result.
 #[derive(Debug)]
 pub enum Synchronous {}
-/// Each call returns at once; its result is an event of the id's [`EventChannel`](super::EventChannel).
+/// Each call returns at once; its result is an event of the id's
+/// [`EventChannel`](super::EventChannel).
 #[derive(Debug)]
 pub enum OnChannel {}
 impl Mode for Synchronous {}
 impl Mode for OnChannel {}
 
-/// The mode in which calls wait: [`Synchronous`]. The
-/// example is [`CmState`]'s.
+/// The mode in which calls wait: [`Synchronous`].
 #[diagnostic::on_unimplemented(
     message = "an id on an event channel does not wait inside calls",
     label = "this id's events go to its channel",

@@ -7,32 +7,33 @@ use super::exchange::{Exchange, ExchangeError, agree, refuse};
 use super::receiving::Receiving;
 use super::stream::{Timed, Until};
 use super::{Endpoint, Service, WireError};
-use crate::bounded::{
-    MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
-};
-use crate::error::{Error, Refused};
-use crate::mr::Access;
+use crate::memory::region::Access;
+use crate::memory::remote::RemoteSlice;
 use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
 use crate::qp::QueuePair;
 use crate::qp::attr::{RcRtr, RcRts};
-use crate::remote::RemoteSlice;
-use crate::state::{Init, Rtr, Rts};
-use crate::transport::Rc;
+use crate::terms::bounded::{
+    MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
+};
+use crate::terms::error::{Error, Refused};
+use crate::terms::state::{Init, Rtr, Rts};
+use crate::terms::transport::Rc;
 
-/// An RC queue pair on its way to its peer.
+/// An RC queue pair before it is connected.
 ///
-/// Post receives before [`connect`](Self::connect): the peer may send as soon as it returns there.
+/// Post receives before [`connect`](Self::connect): the peer may send as soon as its own call
+/// returns.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
 ///
-/// use proverbs::{endpoint::RcConnector, loopback::Fabric, *};
+/// use proverbs::{endpoint::RcConnector, loopback::Fabric, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let fabric = Fabric::new();
 /// let (here, there) = UnixStream::pair()?;
 /// // Both sides are the same program text; here they are threads of one process.
-/// let side = |context: Context, mut stream: UnixStream| -> Result<u64, VerbsError> {
+/// let side = |context: Context, mut stream: UnixStream| -> Result<u64, proverbs::Error> {
 ///     let pd = context.alloc_pd()?;
 ///     let cq: CompletionQueue = context.create_cq(16)?;
 ///     let region = pd.register::<RemoteRead>(4096)?;
@@ -56,32 +57,31 @@ pub struct RcConnector<P: Profile = DefaultProfile> {
     qp: QueuePair<Rc, Init, P>,
     mine: Endpoint,
     gid_index: Option<u8>,
-    /// How long to wait for an acknowledgement; 67 ms at first.
+    /// How long to wait for an acknowledgement; 67 ms by default.
     pub timeout: Timeout,
-    /// Transport retries; six at first (R8.10).
+    /// Transport retries; six by default (R8.10).
     pub retry_cnt: RetryCount,
-    /// RNR retries; infinite at first (R8.11).
+    /// RNR retries; infinite by default (R8.11).
     pub rnr_retry: RnrRetry,
-    /// How long the peer waits when there is no receive; 0.64 ms at first.
+    /// How long the peer waits when there is no receive; 0.64 ms by default.
     pub min_rnr_timer: MinRnrTimer,
-    /// The service level; 0 at first.
+    /// The service level; 0 by default.
     pub sl: ServiceLevel,
-    /// Routers to cross at most; 64 at first.
+    /// The most routers on the way; 64 by default.
     pub hop_limit: u8,
 }
 
-/// A queue pair that did not get connected, as far as it came, and why.
+/// A queue pair that could not be connected, in the state that it reached, and the reason.
 ///
-/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair. The example is
-/// [`RcConnector::connect_to`]'s.
+/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair.
 pub struct Unconnected<P: Profile> {
     /// The queue pair.
     pub stage: Stage<P>,
-    /// Why.
+    /// The reason.
     pub error: ConnectError,
 }
 
-/// How far a queue pair came. The example is [`RcConnector::connect_to`]'s.
+/// The state that a queue pair reached.
 pub enum Stage<P: Profile> {
     /// It is as it was.
     Init(QueuePair<Rc, Init, P>),
@@ -91,30 +91,30 @@ pub enum Stage<P: Profile> {
     Rts(QueuePair<Rc, Rts, P>),
 }
 
-/// Why two sides did not connect. The example is [`RcConnector::connect_to`]'s.
+/// Why two sides are not connected.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The peer's endpoint did not come.
+    /// The peer's endpoint was not received.
     Exchange(ExchangeError),
-    /// The peer is of another transport.
+    /// The peer has another transport.
     NotRc(Service),
-    /// This side's profile has reads, and the peer serves none at all (R4.6, R4.8).
+    /// This side's profile has reads, and the peer serves none (R4.6, R4.8).
     NoReads,
     /// The device refused.
     Verbs(Error),
-    /// The peer has this side's endpoint, and will not connect to it.
+    /// The peer received this side's endpoint, and will not connect to it.
     PeerRefused,
-    /// The peer said something else than whether it is ready.
+    /// The peer sent something else than whether it is ready.
     NoVerdict([u8; 4]),
 }
 
 impl<P: Profile> RcConnector<P> {
-    /// Asks the device what the peer must know of `qp`. `gid_index` is that of this side's GID, which RoCE
-    /// needs.
+    /// Collects what the peer must know of `qp`. `gid_index` is the index of this side's GID, which
+    /// RoCE needs.
     ///
     /// # Errors
-    /// The queue pair comes back. As [`Endpoint::of_rc`].
+    /// The queue pair is given back. As for [`Endpoint::of_rc`].
     pub fn new(
         qp: QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -140,12 +140,12 @@ impl<P: Profile> RcConnector<P> {
         }
     }
 
-    /// What the peer is told.
+    /// This side's endpoint, as the peer receives it.
     pub fn endpoint(&self) -> &Endpoint {
         &self.mine
     }
 
-    /// The queue pair, to post receives to.
+    /// The queue pair, for posting receives.
     pub fn qp(&mut self) -> Receiving<'_, P> {
         Receiving(&mut self.qp)
     }
@@ -155,23 +155,24 @@ impl<P: Profile> RcConnector<P> {
         self.qp
     }
 
-    /// Tells the peer of a region that it may reach.
+    /// Adds a region to this side's endpoint, so that the peer may reach it.
     ///
     /// # Errors
-    /// As [`Endpoint::export`].
+    /// As for [`Endpoint::export`].
     pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
         self.mine.export(region)
     }
 
-    /// Reads and atomics of the peer's that this side serves at once; one at first (R4.7).
+    /// Sets the reads and atomics of the peer's that this side serves at once; one by default
+    /// (R4.7).
     pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
         if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
             *responder = depth;
         }
     }
 
-    /// Reads and atomics that this side wants outstanding; one at first. It gets no more than the peer
-    /// serves (R4.8).
+    /// Sets the reads and atomics that this side wants outstanding; one by default. It gets no more
+    /// than the peer serves (R4.8).
     pub fn set_initiator_depth(&mut self, depth: ReadDepth)
     where
         P: Profile<Initiator = crate::profile::Reads>,
@@ -181,28 +182,29 @@ impl<P: Profile> RcConnector<P> {
         }
     }
 
-    /// The largest path MTU; the port's at first. The smaller of both sides' is used (R8.6).
+    /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used (R8.6).
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.mine.mtu = mtu;
     }
 
-    /// The number of the first packet; random at first.
+    /// Sets the number of the first packet; random by default.
     pub fn set_psn(&mut self, psn: Psn) {
         self.mine.psn = psn;
     }
 
-    /// Exchanges endpoints over `stream` and connects, within `timeout`, as the peer does at the same time; gives the
-    /// queue pair in RTS, and the peer's endpoint.
+    /// Exchanges endpoints over `stream` and connects, within `timeout`, as the peer does at the
+    /// same time. Returns the queue pair in RTS, and the peer's endpoint.
     ///
-    /// When it returns the peer is ready to receive too. Nothing is read from the stream behind the peer's
-    /// last word, so it can be used on. A peer that is slow, silent or says a byte now and then does not hold it
-    /// beyond its time, but for the 10 ms that telling it may take. `Duration::MAX` is for ever.
+    /// When it returns the peer is ready to receive too. Nothing is read from the stream behind the
+    /// peer's last message, so the stream can be used further. A peer that is slow, silent, or
+    /// sends a byte now and then delays the call no longer than `timeout`, plus the 10 ms that a
+    /// refusal may take. `Duration::MAX` means for ever.
     ///
     /// # Errors
-    /// The queue pair comes back in the state that it reached ([`Stage`]), and the peer is told, if it still listens.
-    /// [`Exchange`](ConnectError::Exchange) if its endpoint or its last word did not come, or not in time,
-    /// [`PeerRefused`](ConnectError::PeerRefused), [`NoVerdict`](ConnectError::NoVerdict), and as
-    /// [`connect_to`](Self::connect_to).
+    /// The queue pair is given back in the state that it reached ([`Stage`]), and the peer is
+    /// notified, if it still listens. [`Exchange`](ConnectError::Exchange) if the peer's endpoint
+    /// or last message was not received in time; [`PeerRefused`](ConnectError::PeerRefused);
+    /// [`NoVerdict`](ConnectError::NoVerdict); otherwise as for [`connect_to`](Self::connect_to).
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
     pub fn connect<S: Timed + ?Sized>(
         self,
@@ -233,15 +235,17 @@ impl<P: Profile> RcConnector<P> {
         }
     }
 
-    /// Connects to an endpoint that came by other means. The peer must do so too before it is sent to.
+    /// Connects to an endpoint that was received by other means. The peer must connect too before
+    /// anything is sent to it.
     ///
     /// # Errors
-    /// The queue pair comes back in the state that it reached ([`Stage`]). [`NotRc`](ConnectError::NotRc);
-    /// [`NoReads`](ConnectError::NoReads) (R4.6, R4.8); [`Verbs`](ConnectError::Verbs) as
-    /// [`Endpoint::address`] and `ibv_modify_qp`.
+    /// The queue pair is given back in the state that it reached ([`Stage`]).
+    /// [`NotRc`](ConnectError::NotRc); [`NoReads`](ConnectError::NoReads) (R4.6, R4.8);
+    /// [`Verbs`](ConnectError::Verbs) as for [`Endpoint::address`] and `ibv_modify_qp`.
     ///
     /// ```
-    /// use proverbs::{endpoint::*, loopback::Fabric, *};
+    /// use proverbs::{endpoint::*, loopback::Fabric, prelude::*};
+    /// use proverbs::bounded::ResponderDepth;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let context = Fabric::new().open_device();
@@ -250,7 +254,7 @@ impl<P: Profile> RcConnector<P> {
     /// let connector = || {
     ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     ///     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-    ///     Ok::<_, VerbsError>(RcConnector::new(qp, Some(1))?)
+    ///     Ok::<_, proverbs::Error>(RcConnector::new(qp, Some(1))?)
     /// };
     /// let (mut a, mut b) = (connector()?, connector()?);
     /// a.set_mtu(Mtu::Bytes1024); // the smaller one counts
@@ -258,7 +262,7 @@ impl<P: Profile> RcConnector<P> {
     /// a.set_initiator_depth(ReadDepth::new(4).expect("at most 128"));
     /// b.set_responder_depth(ResponderDepth::new(4).expect("at most 128"));
     /// let pool = pd.create_pool(1, 64)?;
-    /// b.qp().post_recv(Recv::new(pool.take().expect("one buffer")))?;
+    /// b.qp().post_recv(wr::Recv::new(pool.take().expect("one buffer")))?;
     ///
     /// let (to_a, to_b) = (a.endpoint().clone(), b.endpoint().clone());
     /// let a = a.connect_to(&to_b).map_err(ConnectError::from)?;
@@ -293,7 +297,7 @@ impl<P: Profile> RcConnector<P> {
         })
     }
 
-    /// The attributes, before anything is changed.
+    /// The attributes of both transitions, made before anything is changed.
     fn plan(&self, peer: &Endpoint) -> Result<(RcRtr, RcRts<P>), ConnectError> {
         let Service::ReliableConnection { responder: serves, .. } = peer.service else {
             return Err(ConnectError::NotRc(peer.service));
@@ -403,5 +407,55 @@ impl<P: Profile> std::error::Error for Unconnected<P> {}
 impl<P: Profile> fmt::Debug for RcConnector<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RcConnector({:?})", self.mine)
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::bounded::RnrRetries;
+    use crate::loopback;
+    use crate::prelude::*;
+
+    /// Everything that a program can set, and everything that the peer sends, reaches the device.
+    #[test]
+    fn what_was_set_is_what_the_device_is_told() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let cq = context.create_cq::<Buf>(20).unwrap();
+        let connector = || {
+            let depth = crate::Depth { send: 2, recv: 2 };
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+            RcConnector::new(qp.modify(init).unwrap(), Some(1)).unwrap()
+        };
+        let (mut mine, mut peer) = (connector(), connector());
+        mine.set_initiator_depth(ReadDepth::new(7).unwrap());
+        mine.set_responder_depth(ResponderDepth::new(3).unwrap());
+        peer.set_responder_depth(ResponderDepth::new(4).unwrap());
+        mine.set_psn(Psn::new(0x123456).unwrap());
+        peer.set_psn(Psn::new(0x654321).unwrap());
+        mine.set_mtu(Mtu::Bytes2048);
+        peer.set_mtu(Mtu::Bytes512);
+        let (rtr, rts) = mine.plan(peer.endpoint()).unwrap();
+        let global = rtr.address.global.unwrap();
+        assert_eq!((global.hop_limit, global.sgid_index, rtr.address.sl.get()), (64, 1, 0));
+        assert_eq!((rtr.min_rnr_timer, rts.timeout), (MinRnrTimer::MS_0_64, Timeout::MS_67));
+        assert_eq!((rts.retry_cnt, rts.rnr_retry), (RetryCount::SIX, RnrRetry::Infinite));
+        mine.hop_limit = 9;
+        mine.sl = ServiceLevel::new(3).unwrap();
+        mine.timeout = Timeout::Infinite;
+        mine.retry_cnt = RetryCount::new(2).unwrap();
+        mine.rnr_retry = RnrRetry::Times(RnrRetries::new(1).unwrap());
+        mine.min_rnr_timer = MinRnrTimer::new(30).unwrap();
+        let (rtr, rts) = mine.plan(peer.endpoint()).unwrap();
+        let global = rtr.address.global.unwrap();
+        assert_eq!((global.hop_limit, global.dgid), (9, peer.endpoint().gid()));
+        assert_eq!((rtr.address.sl.get(), rtr.path_mtu), (3, Mtu::Bytes512));
+        assert_eq!((rtr.dest_qpn, rtr.rq_psn.get()), (peer.endpoint().qpn(), 0x654321));
+        assert_eq!((rtr.max_dest_rd_atomic.get(), rtr.min_rnr_timer.get()), (3, 30));
+        assert_eq!((rts.sq_psn.get(), rts.max_rd_atomic.get()), (0x123456, 4));
+        assert_eq!((rts.timeout, rts.retry_cnt.get()), (Timeout::Infinite, 2));
+        assert_eq!(rts.rnr_retry, RnrRetry::Times(RnrRetries::new(1).unwrap()));
     }
 }

@@ -1,29 +1,29 @@
 //! The exchange of endpoints over a stream.
 //!
-//! Both sides do the same, so neither has to be the server. They write and read by turns, a chunk at a time,
-//! so that two long endpoints cannot block each other: at most two chunks are on the way in each direction.
+//! Both sides do the same, so neither has to be the server. They alternate between writing and
+//! reading a chunk, so that two long endpoints cannot block each other: at most two chunks are
+//! under way in each direction.
 
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use super::stream::{Stop, Timed, Until};
-use super::wire::{self, WireError};
-use super::{ConnectError, Endpoint};
+use super::wire::WireError;
+use super::{ConnectError, Endpoint, wire};
 
-/// Bytes that a side of an [`exchange`] writes before it reads again. A stream must hold two of them each way:
-/// sockets and pipes hold more.
+/// The number of bytes that a side of an [`exchange`] writes before it reads again. A stream must
+/// hold two chunks each way; sockets and pipes hold more.
 pub const CHUNK: usize = 1024;
 
-/// Why the peer's endpoint did not come.
+/// Why the peer's endpoint was not received.
 ///
-/// What it had sent so far is in the error: nothing that was read is lost.
+/// The error has the bytes that the peer had sent: nothing that was read is lost.
 ///
 /// ```
 /// use std::io::Write;
 /// use std::os::unix::net::UnixStream;
 ///
-/// use proverbs::{endpoint::*, *};
+/// use proverbs::{endpoint::*, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (mut here, mut there) = UnixStream::pair()?;
@@ -42,52 +42,52 @@ pub const CHUNK: usize = 1024;
 pub enum ExchangeError {
     /// The stream failed.
     Io {
-        /// Why.
+        /// The reason.
         error: io::Error,
-        /// What had come.
+        /// The bytes received.
         received: Vec<u8>,
     },
-    /// The peer took longer than the time that was asked for, or more of it than was left.
+    /// The time-out expired.
     TimedOut {
-        /// The time that was asked for.
+        /// The time-out.
         after: Duration,
-        /// Bytes that were expected, as far as known.
+        /// The number of bytes expected, as far as known.
         needed: usize,
-        /// What had come.
+        /// The bytes received.
         received: Vec<u8>,
     },
-    /// The peer hung up.
+    /// The peer closed the stream.
     HungUp {
-        /// Bytes that were expected, as far as known.
+        /// The number of bytes expected, as far as known.
         needed: usize,
-        /// What had come.
+        /// The bytes received.
         received: Vec<u8>,
     },
-    /// What came is no endpoint.
+    /// The bytes received are not an endpoint.
     Malformed {
-        /// Why not.
+        /// The reason.
         error: WireError,
-        /// What had come.
+        /// The bytes received.
         received: Vec<u8>,
     },
 }
 
-/// Sends `mine` and receives the peer's endpoint, which is checked, within `timeout`. The peer does the same at the same
-/// time; which of them connected the stream does not matter.
+/// Sends `mine` and receives the peer's endpoint, which is checked, within `timeout`. The peer does
+/// the same at the same time; it does not matter which of them connected the stream.
 ///
 /// Not one byte behind the peer's endpoint is read, and no more than
-/// [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN), whatever the peer claims; and a peer that says a byte now and then holds it
-/// no longer than one that says nothing. The stream has its own time-outs again afterwards. One that does not block is
-/// asked every millisecond. `Duration::MAX` is for ever.
+/// [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN) in all, whatever the peer claims. A peer that sends a
+/// byte now and then delays the call no longer than a silent one. The stream's own time-outs are
+/// restored afterwards. A non-blocking stream is polled every millisecond. `Duration::MAX` means
+/// for ever.
 ///
 /// # Errors
-/// [`ExchangeError`]: the stream failed, the time was over, the peer hung up, or what came is no endpoint. What had come
-/// is in it.
+/// [`ExchangeError`]: the stream failed, the time-out expired, the peer closed the stream, or the bytes received, which the error has, are not an endpoint.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
 ///
-/// use proverbs::{endpoint::*, *};
+/// use proverbs::{endpoint::*, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let second = std::time::Duration::from_secs(1);
@@ -112,7 +112,7 @@ pub fn exchange<S: Timed + ?Sized>(
     Exchange::new(mine, timeout).run(&mut stream)
 }
 
-/// An exchange under way.
+/// An exchange in progress.
 pub(super) struct Exchange {
     out: Vec<u8>,
     sent: usize,
@@ -127,7 +127,7 @@ impl Exchange {
         Exchange { out: mine.to_bytes(), sent: 0, received: Vec::new(), needed, timeout }
     }
 
-    /// Whether the peer has, or will have, all that this side says.
+    /// Whether the peer has received, or will receive, all that this side sends.
     pub(super) fn is_sent(&self) -> bool {
         self.sent == self.out.len()
     }
@@ -154,7 +154,7 @@ impl Exchange {
         stream: &mut Until<'_, S>,
     ) -> Result<(), ExchangeError> {
         let end = self.received.len() + CHUNK;
-        // At first only what every endpoint has; that tells how much there is.
+        // At first only the fixed part is read, which has the length.
         while self.received.len() < end.min(self.needed) {
             let at = self.received.len();
             self.received.resize(end.min(self.needed), 0);
@@ -189,11 +189,12 @@ fn stopped(stop: Stop, after: Duration, needed: usize, received: Vec<u8>) -> Exc
     }
 }
 
-/// The last word of each side of a connection.
+/// The last message of each side of a connection.
 const READY: [u8; 4] = *b"pvok";
 const REFUSED: [u8; 4] = *b"pvno";
 
-/// Tells the peer that this side can receive and hears the same of it, so that nothing is sent too early.
+/// Tells the peer that this side can receive, and waits for the same message, so that neither sends
+/// too early.
 pub(super) fn agree<S: Timed + ?Sized>(
     stream: &mut Until<'_, S>,
     timeout: Duration,
@@ -220,7 +221,7 @@ pub(super) fn agree<S: Timed + ?Sized>(
     }
 }
 
-/// What a refusal may take when the time is over.
+/// How long a refusal may take after the time-out.
 const LAST_WORD: Duration = Duration::from_millis(10);
 
 /// Tells the peer, if it still listens, that this side will not connect.
@@ -230,7 +231,7 @@ pub(super) fn refuse<S: Timed + ?Sized>(stream: &mut Until<'_, S>) {
 }
 
 impl ExchangeError {
-    /// What the peer had sent.
+    /// The bytes that the peer had sent.
     pub fn received(&self) -> &[u8] {
         match self {
             ExchangeError::Io { received, .. }

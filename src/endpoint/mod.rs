@@ -1,10 +1,12 @@
 //! Endpoint exchange: the few numbers that a peer needs, checked on the way in.
 //!
-//! An [`Endpoint`] says who a queue pair is and which regions the peer may reach. It travels by whatever two
-//! programs have: [`exchange`] sends it over any `Read + Write`, [`RcConnector::connect`] connects an RC pair
-//! on top of that, and with the feature `serde` it goes into any format of yours.
+//! An [`Endpoint`] describes a queue pair and the regions that the peer may reach. It travels by
+//! whatever means two programs have: [`exchange`] sends it over any `Read + Write`,
+//! [`RcConnector::connect`] connects an RC pair on top of that, and with the feature `serde` it
+//! goes into any format.
 //!
-//! Nothing here is secret and nothing authenticates the peer: who can talk on the stream can send numbers.
+//! Nothing here is secret, and nothing authenticates the peer: any program that can write to the
+//! stream can send numbers.
 //!
 //! # The wire format, version 1
 //!
@@ -30,11 +32,12 @@
 //! | 52 | 4 | depth of its own receive queue, work requests; 0 with a shared one |
 //! | 56 | 24 each | regions |
 //!
-//! A region: address (8 bytes), length (8, at least 1, not past the end of the address space), rkey (4),
-//! rights (4: 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC, or a sum, not 0).
+//! A region: address (8 bytes), length (8, at least 1, not past the end of the address space), rkey
+//! (4), rights (4: 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC, or a sum, not 0).
 //!
 //! ```
-//! use proverbs::{endpoint::*, *};
+//! use proverbs::{endpoint::*, prelude::*};
+//! use proverbs::bounded::ResponderDepth;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let service = Service::ReliableConnection { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::ONE };
@@ -69,44 +72,44 @@ pub use region::{ExportedRegion, NoSuchRegion, RegionError};
 pub use stream::{Timed, Timeouts, Unbounded};
 pub use wire::WireError;
 
-use crate::ah::{AddressVector, Gid, GlobalRoute};
-use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
-use crate::context::Context;
-use crate::device_attr::{LinkLayer, PortAttr};
-use crate::error::{Error, ErrorKind};
-use crate::mr::Access;
+use crate::device::ah::{AddressVector, Gid, GlobalRoute};
+use crate::device::attr::{LinkLayer, PortAttr};
+use crate::device::context::Context;
+use crate::memory::region::Access;
+use crate::memory::remote::RemoteSlice;
 use crate::profile::Profile;
 use crate::qp::{Depth, QueuePair};
-use crate::remote::RemoteSlice;
-use crate::state::Init;
-use crate::transport::{Rc, Transport, Uc, Ud};
+use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::state::Init;
+use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
-/// The transport of an endpoint, with the numbers that only it has. The example is [the module's](self).
+/// The transport of an endpoint, with the numbers that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// RC.
     ReliableConnection {
-        /// Reads and atomics that it wants outstanding; `None` if it issues none.
+        /// The reads and atomics that it wants outstanding; `None` if it issues none.
         initiator: Option<ReadDepth>,
-        /// Reads and atomics of the peer's that it serves at once.
+        /// The reads and atomics of the peer's that it serves at once.
         responder: ResponderDepth,
     },
     /// UC.
     UnreliableConnection,
     /// UD.
     UnreliableDatagram {
-        /// The key that messages to it must carry.
+        /// The Q_Key that messages to it must carry.
         qkey: Qkey,
     },
 }
 
-/// What a peer needs to know of a queue pair, and of the regions that it may reach.
+/// The description of a queue pair, and of the regions that the peer may reach.
 ///
-/// Whatever way one was made, it is one that [`to_bytes`](Self::to_bytes) and
-/// [`from_bytes`](Self::from_bytes) carry unchanged.
+/// However an endpoint was made, [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes)
+/// carry it unchanged.
 ///
 /// ```
-/// use proverbs::{endpoint::*, loopback::Fabric, *};
+/// use proverbs::{endpoint::*, loopback::Fabric, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = Fabric::new().open_device();
@@ -152,7 +155,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Most regions that one endpoint exports. [`export`](Self::export) refuses more.
+    /// The most regions of one endpoint. [`export`](Self::export) refuses more.
     pub const MAX_REGIONS: usize = 1024;
 
     /// An endpoint from its numbers, with no GID or LID, depths of 0 and no region.
@@ -167,14 +170,14 @@ impl Endpoint {
         Ok(Endpoint { service, qpn, psn, mtu, gid, lid, depth, regions: Vec::new() })
     }
 
-    /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and one read or
-    /// atomic at a time each way. [`RcConnector`] makes one like it. `gid_index` is that of this side's GID,
-    /// which RoCE needs (R8.5).
+    /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and
+    /// one read or atomic at a time each way, like the endpoint of an [`RcConnector`]. `gid_index`
+    /// is the index of this side's GID, which RoCE needs (R8.5).
     ///
     /// # Errors
-    /// Of `ibv_query_port` and `ibv_query_gid`: [`Os`](ErrorKind::Os) with their errno, or EINVAL for RoCE without a
-    /// `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID there.
-    /// [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a number that is no peer's.
+    /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid`, or EINVAL for
+    /// RoCE without a `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID there;
+    /// [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a reserved number.
     pub fn of_rc<P: Profile>(
         qp: &QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -190,11 +193,11 @@ impl Endpoint {
     /// The endpoint of a UC queue pair, with the LID, MTU and GID of its port, and a random PSN.
     ///
     /// # Errors
-    /// As [`of_rc`](Self::of_rc).
+    /// As for [`of_rc`](Self::of_rc).
     ///
     /// ```
-    /// # use proverbs::{endpoint::*, loopback::Fabric, *};
-    /// # fn main() -> Result<(), VerbsError> {
+    /// # use proverbs::{endpoint::*, loopback::Fabric, prelude::*};
+    /// # fn main() -> Result<(), proverbs::Error> {
     /// # let context = Fabric::new().open_device();
     /// # let pd = context.alloc_pd()?;
     /// # let cq: CompletionQueue = context.create_cq(16)?;
@@ -212,14 +215,14 @@ impl Endpoint {
         Self::of(qp, Service::UnreliableConnection, gid_index)
     }
 
-    /// The endpoint of a UD queue pair with this Q_Key, with the LID, MTU and GID of its port, and a
-    /// random PSN.
+    /// The endpoint of a UD queue pair with this Q_Key, with the LID, MTU and GID of its port, and
+    /// a random PSN.
     ///
     /// # Errors
-    /// As [`of_rc`](Self::of_rc).
+    /// As for [`of_rc`](Self::of_rc).
     ///
     /// ```
-    /// # use proverbs::{endpoint::*, loopback::Fabric, *};
+    /// # use proverbs::{endpoint::*, loopback::Fabric, prelude::*};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let context = Fabric::new().open_device();
     /// # let pd = context.alloc_pd()?;
@@ -250,7 +253,7 @@ impl Endpoint {
         let port = context.query_port(qp.core.port)?;
         let gid = source(&context, qp.core.port, &port, gid_index)?;
         let qpn = Qpn::try_from(qp.qp_num())?;
-        // Packets of an earlier connection cannot pass for this one's.
+        // A random number, so that packets of an earlier connection are not taken for this one's.
         let random = RandomState::new().hash_one(qp.qp_num()) as u32;
         let psn = Psn::try_from(random & Psn::MAX.get())?;
         let mtu = port.active_mtu.unwrap_or(Mtu::Bytes1024);
@@ -259,29 +262,30 @@ impl Endpoint {
         Ok(endpoint.with_gid(gid).with_lid(port.lid).with_depth(qp.depth()))
     }
 
-    /// As it is, with this GID.
+    /// The same endpoint with this GID.
     pub fn with_gid(mut self, gid: Gid) -> Self {
         self.gid = gid;
         self
     }
 
-    /// As it is, with this LID.
+    /// The same endpoint with this LID.
     pub fn with_lid(mut self, lid: u16) -> Self {
         self.lid = lid;
         self
     }
 
-    /// As it is, with these depths.
+    /// The same endpoint with these depths.
     pub fn with_depth(mut self, depth: Depth) -> Self {
         self.depth = depth;
         self
     }
 
-    /// Adds a region; the peer knows it by the number of regions before it.
+    /// Adds a region. The peer knows it by its index, the number of regions before it.
     ///
     /// # Errors
-    /// Nothing is added. [`WireError::Region`] if the slice is empty or ends past the end of the address space;
-    /// [`WireError::TooManyRegions`] behind the [`MAX_REGIONS`](Self::MAX_REGIONS)th.
+    /// Nothing is added. [`WireError::Region`] if the slice is empty or ends past the end of the
+    /// address space; [`WireError::TooManyRegions`] if there are [`MAX_REGIONS`](Self::MAX_REGIONS)
+    /// already.
     pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
         let index = self.regions.len();
         let region = ExportedRegion::new(region);
@@ -296,7 +300,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The transport, and what only it has.
+    /// The transport, with the numbers that only it has.
     pub fn service(&self) -> Service {
         self.service
     }
@@ -326,7 +330,7 @@ impl Endpoint {
         self.lid
     }
 
-    /// Its depths, work requests: how many receives it can hold posted, among others.
+    /// The depths of its queues, in work requests.
     pub fn depth(&self) -> Depth {
         self.depth
     }
@@ -339,19 +343,19 @@ impl Endpoint {
     /// The region with this index, if the peer granted all the rights of `A` to it.
     ///
     /// # Errors
-    /// [`NoSuchRegion`]: fewer regions, or other rights; see there.
+    /// [`NoSuchRegion`]: the peer exported fewer regions, or granted other rights.
     pub fn region<A: Access>(&self, index: usize) -> Result<RemoteSlice<A>, NoSuchRegion> {
         let count = self.regions.len();
         let region = self.regions.get(index).ok_or(NoSuchRegion::Index { index, count })?;
         region.slice().ok_or(NoSuchRegion::rights::<A>(index, region.rights()))
     }
 
-    /// The way to this endpoint from `port` of `context`, whose GID table has `gid_index`: by GID if both have
-    /// one, else by LID.
+    /// The address vector of this endpoint from `port` of `context`, whose GID has `gid_index`: by
+    /// GID if both sides have one, otherwise by LID.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): EINVAL, with words for the number that lacks (a GID of the peer's or a `gid_index`
-    /// on RoCE, else the peer's LID); or the errno of `ibv_query_port`.
+    /// [`Os`](ErrorKind::Os): EINVAL, with the name of the missing number (a GID of the peer's or a
+    /// `gid_index` on RoCE, otherwise the peer's LID); or the errno of `ibv_query_port`.
     pub fn address(
         &self,
         context: &Context,
@@ -361,7 +365,7 @@ impl Endpoint {
         let lacks = |what: &str| Err(Error::os("ibv_modify_qp", libc::EINVAL, what));
         let is_ethernet = context.query_port(port)?.link_layer == LinkLayer::Ethernet;
         match gid_index {
-            // A GID without an interface id names nobody.
+            // A GID without an interface id is not an address.
             Some(index) if self.gid.0[8..] != [0; 8] => {
                 let global = Some(GlobalRoute::new(self.gid, index));
                 Ok(AddressVector { global, ..AddressVector::infiniband(port, self.lid) })
@@ -374,7 +378,7 @@ impl Endpoint {
     }
 }
 
-/// The GID that packets leave with.
+/// The source GID of packets.
 fn source(context: &Context, port: u8, attr: &PortAttr, index: Option<u8>) -> Result<Gid, Error> {
     match index {
         Some(index) => match context.query_gid(port, index)? {

@@ -1,24 +1,29 @@
-//! A queue pair lent to post receives.
+//! A queue pair lent out for posting receives.
 
 use std::ops::Deref;
 
-use crate::entry::Owned;
-use crate::in_flight::PostError;
+use crate::memory::entry::Owned;
+use crate::post::begun::Begun;
+use crate::post::chain::RecvPost;
+use crate::post::list::{RecvList, RecvSlots};
+use crate::post::refusal::PostError;
 use crate::profile::{DefaultProfile, Profile};
-use crate::qp::{Begun, QueuePair, RecvList, RecvPost, RecvSlots};
+use crate::qp::QueuePair;
 use crate::rules::HasRecvQueue;
-use crate::state::Init;
-use crate::transport::Rc;
-use crate::wr::{Data, Fits, Recv};
+use crate::terms::state::Init;
+use crate::terms::transport::Rc;
+use crate::work::data::{Data, Fits};
+use crate::work::recv::Recv;
 
-/// The queue pair of an [`RcConnector`](super::RcConnector), lent to post receives (ibv_post_recv(3)). What a `&QueuePair` can is
-/// there too. It cannot be exchanged for another one, because the peer is told its number.
+/// The queue pair of an [`RcConnector`](super::RcConnector), or of a pending connection of rdma_cm,
+/// lent out for posting receives (ibv_post_recv(3)). It dereferences to a `&QueuePair`. It cannot
+/// be replaced, because the peer receives its number.
 ///
 /// ```
-/// use proverbs::{endpoint::RcConnector, *};
+/// use proverbs::{endpoint::{RcConnector, Receiving}, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let context = loopback::Fabric::new().open_device();
+/// # let context = proverbs::loopback::Fabric::new().open_device();
 /// # let pd = context.alloc_pd()?;
 /// # let cq: CompletionQueue = context.create_cq(16)?;
 /// # let pool = pd.create_pool(4, 64)?;
@@ -26,12 +31,12 @@ use crate::wr::{Data, Fits, Recv};
 /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
 /// let mut connector = RcConnector::new(qp, Some(1))?;
 /// let buf = || pool.take().ok_or("no buffer");
-/// connector.qp().post_recv(Recv::new(buf()?))?;
-/// let mut qp: endpoint::Receiving<'_> = connector.qp();
-/// post_recv!(qp, [Recv::new(buf()?), Recv::empty()])?;
+/// connector.qp().post_recv(wr::Recv::new(buf()?))?;
+/// let mut qp: Receiving<'_> = connector.qp();
+/// post_recv!(qp, [wr::Recv::new(buf()?), wr::Recv::empty()])?;
 /// let mut slots = RecvSlots::<4>::new();
 /// let mut list = qp.recv_list(&mut slots);
-/// list.push(Recv::new(buf()?))?;
+/// list.push(wr::Recv::new(buf()?))?;
 /// list.post()?;
 /// assert_eq!((qp.recvs_outstanding(), qp.recv_room()), (4, 0));
 /// # Ok(())
@@ -44,7 +49,7 @@ use crate::wr::{Data, Fits, Recv};
 ///     std::mem::swap(&mut *one.qp(), &mut *other.qp());
 /// }
 /// ```
-pub struct Receiving<'c, P: Profile = DefaultProfile>(pub(super) &'c mut QueuePair<Rc, Init, P>);
+pub struct Receiving<'c, P: Profile = DefaultProfile>(pub(crate) &'c mut QueuePair<Rc, Init, P>);
 
 impl<P: Profile> Deref for Receiving<'_, P> {
     type Target = QueuePair<Rc, Init, P>;
@@ -55,7 +60,7 @@ impl<P: Profile> Deref for Receiving<'_, P> {
 }
 
 impl<P: Profile> Receiving<'_, P> {
-    /// How many receives may be posted now.
+    /// The number of receives that may be posted now.
     pub fn recv_room(&mut self) -> usize {
         self.0.recv_room()
     }
@@ -66,10 +71,10 @@ where
     P: Profile,
     P::Receive: HasRecvQueue,
 {
-    /// As [`QueuePair::post_recv`].
+    /// Like [`QueuePair::post_recv`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`QueuePair::post_recv`].
     pub fn post_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where
         P::Entry: Owned,
@@ -78,7 +83,7 @@ where
         self.0.post_recv(wr)
     }
 
-    /// As [`QueuePair::recv_list`].
+    /// Like [`QueuePair::recv_list`].
     pub fn recv_list<'d, const N: usize, const G: usize>(
         &'d mut self,
         slots: &'d mut RecvSlots<N, G>,

@@ -1,15 +1,15 @@
-//! Regions as they travel: address, length, rkey and rights, the rights a value.
+//! Regions in the wire format: address, length, rkey, and the rights as a value.
 
 use std::fmt;
 
-use crate::mr::Access;
+use crate::memory::region::Access;
+use crate::memory::remote::RemoteSlice;
 use crate::qp::attr::QpAccess;
-use crate::remote::RemoteSlice;
 
-/// A region that a peer may reach. [`slice`](Self::slice) brings its rights back into the type.
+/// A region that a peer may reach. [`slice`](Self::slice) gives it a type with its rights.
 ///
 /// ```
-/// use proverbs::{endpoint::*, *};
+/// use proverbs::{endpoint::*, prelude::*};
 ///
 /// # fn main() -> Result<(), RegionError> {
 /// let slice = RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000_0000, 4096, 0x1234);
@@ -35,29 +35,29 @@ pub struct ExportedRegion {
     rights: QpAccess,
 }
 
-/// Why a region cannot be one. The example is [`ExportedRegion`]'s.
+/// Why numbers are not a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionError {
-    /// It has no bytes (R6.4).
+    /// The region is empty (R6.4).
     Empty,
     /// It ends past the end of the address space.
     Wraps {
         /// Its address.
         addr: u64,
-        /// Its length, bytes.
+        /// Its length in bytes.
         len: u64,
     },
-    /// The rights are none, or have bits besides 2, 4 and 8.
+    /// There are no rights, or there are bits other than 2, 4 and 8.
     Rights {
         /// The bits.
         bits: u32,
     },
 }
 
-/// What a program asked of its peer's regions, and they do not give.
+/// The peer's endpoint does not have the region that the program asked for.
 ///
 /// ```
-/// use proverbs::{endpoint::*, *};
+/// use proverbs::{endpoint::*, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let service = Service::UnreliableConnection;
@@ -74,27 +74,28 @@ pub enum RegionError {
 pub enum NoSuchRegion {
     /// The peer exported fewer regions.
     Index {
-        /// The index that was asked.
+        /// The index asked for.
         index: usize,
         /// The number of regions.
         count: usize,
     },
     /// The peer granted other rights.
     Rights {
-        /// The region.
+        /// The index of the region.
         index: usize,
-        /// What it grants.
+        /// The rights that it grants.
         granted: QpAccess,
-        /// What was asked.
+        /// The rights asked for.
         asked: QpAccess,
     },
 }
 
 impl ExportedRegion {
-    /// A region as an endpoint carries it.
+    /// A region of an endpoint.
     ///
     /// # Errors
-    /// [`RegionError::Empty`] (R6.4), or [`RegionError::Wraps`] if it ends past the end of the address space.
+    /// [`RegionError::Empty`] (R6.4), or [`RegionError::Wraps`] if it ends past the end of the
+    /// address space.
     pub fn new<A: Access>(slice: RemoteSlice<A>) -> Result<Self, RegionError> {
         let RemoteSlice { addr, len, rkey, .. } = slice;
         Self::checked(addr, len, rkey, rights_of::<A>().bits())
@@ -114,7 +115,7 @@ impl ExportedRegion {
         self.addr
     }
 
-    /// The length, bytes; at least 1.
+    /// The length in bytes, at least 1.
     #[allow(clippy::len_without_is_empty)] // it never is
     pub fn len(&self) -> u64 {
         self.len
@@ -125,7 +126,7 @@ impl ExportedRegion {
         self.rkey
     }
 
-    /// What the peer may do.
+    /// The rights that it grants.
     pub fn rights(&self) -> QpAccess {
         self.rights
     }
@@ -137,7 +138,7 @@ impl ExportedRegion {
     }
 }
 
-/// The remote rights in `A`: LOCAL_WRITE is no matter of the peer's.
+/// The remote rights in `A`. LOCAL_WRITE does not concern the peer.
 fn rights_of<A: Access>() -> QpAccess {
     QpAccess::from_bits_truncate(A::FLAGS)
 }

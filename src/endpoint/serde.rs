@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::wire::too_deep;
 use super::{Endpoint, ExportedRegion, Service, WireError};
-use crate::ah::Gid;
-use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::device::ah::Gid;
 use crate::qp::Depth;
 use crate::qp::attr::QpAccess;
+use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
 
-/// An endpoint of numbers, not looked at yet.
+/// The numbers of an endpoint, not checked yet.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -48,7 +48,7 @@ struct UncheckedRegion {
     atomic: bool,
 }
 
-/// As many regions as there may be, and not one more is read.
+/// Reads at most the greatest number of regions, and not one more.
 fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<UncheckedRegion>, D::Error> {
     struct Regions;
 

@@ -1,16 +1,17 @@
-//! Streams that are held to a deadline, whatever the peer does.
+//! Streams with a deadline, whatever the peer does.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-/// A stream whose reads and writes can be told to end: what [`exchange`](super::exchange) and
-/// [`RcConnector::connect`](super::RcConnector::connect) take, so that no peer holds them beyond their time.
+/// A stream whose reads and writes can have time-outs. [`exchange`](super::exchange) and
+/// [`RcConnector::connect`](super::RcConnector::connect) take such a stream, so that no peer delays
+/// them beyond their own time-out.
 ///
-/// Sockets of the standard library are such streams. For a stream that is made of one (encrypted, say) forward the two
-/// methods; one without time-outs is [`Unbounded`].
+/// Sockets of the standard library are such streams. For a stream on top of one (encrypted, say),
+/// forward the two methods. [`Unbounded`] is for streams without time-outs.
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -37,28 +38,27 @@ use std::time::{Duration, Instant};
 /// }
 /// ```
 pub trait Timed: Read + Write {
-    /// How long a read, and a write, takes at most now.
+    /// The current time-outs of reads and writes.
     ///
     /// # Errors
     /// Those of the stream.
     fn timeouts(&self) -> io::Result<Timeouts>;
 
-    /// From now on a read, and a write, ends after its time at the latest, with an error of kind
-    /// [`WouldBlock`](ErrorKind::WouldBlock) or [`TimedOut`](ErrorKind::TimedOut) if it did nothing. The times are
-    /// more than zero.
+    /// Sets the time-outs. A read or write that did nothing in its time then ends with an error of
+    /// kind [`WouldBlock`](ErrorKind::WouldBlock) or [`TimedOut`](ErrorKind::TimedOut). The times
+    /// are more than zero.
     ///
     /// # Errors
     /// Those of the stream.
     fn set_timeouts(&self, timeouts: Timeouts) -> io::Result<()>;
 }
 
-/// How long one read and one write of a [`Timed`] stream take at most; `None` is for ever. The example is that of
-/// [`Timed`].
+/// The time-outs of a [`Timed`] stream; `None` is for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Of a read.
+    /// The time-out of a read.
     pub read: Option<Duration>,
-    /// Of a write.
+    /// The time-out of a write.
     pub write: Option<Duration>,
 }
 
@@ -95,13 +95,13 @@ macro_rules! pointers {
 
 pointers! { &mut S Box<S> }
 
-/// A stream without time-outs: a read of it, or a write, that the peer does not end waits **for ever**. Between them
-/// the deadline is looked at all the same.
+/// A stream without time-outs: a read or write that the peer does not end waits **for ever**. The
+/// deadline is checked between them nevertheless.
 ///
 /// ```
 /// use std::io;
 ///
-/// use proverbs::{endpoint::*, *};
+/// use proverbs::{endpoint::*, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let peer = io::Cursor::new(b"pvep, but no".to_vec()); // what a file or a pipe says, for example
@@ -141,21 +141,21 @@ impl<S: Read + Write + ?Sized> Timed for Unbounded<S> {
     }
 }
 
-/// Why a stream did not do what was asked of it.
+/// Why a stream stopped.
 pub(super) enum Stop {
-    /// The time is over.
+    /// The deadline passed.
     Late,
     Io(io::Error),
 }
 
-/// A stream, until a deadline. Afterwards it has the time-outs again that it had.
+/// A stream with a deadline. Its own time-outs are restored afterwards.
 pub(super) struct Until<'a, S: Timed + ?Sized> {
     stream: &'a mut S,
     end: Option<Instant>,
     before: Timeouts,
 }
 
-/// How soon a stream that does not block is asked again.
+/// The interval at which a non-blocking stream is polled.
 const AGAIN: Duration = Duration::from_millis(1);
 
 impl<'a, S: Timed + ?Sized> Until<'a, S> {
@@ -164,13 +164,13 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
         Ok(Until { stream, end: Instant::now().checked_add(timeout), before })
     }
 
-    /// Gives the deadline at least so much from now on.
+    /// Moves the deadline to at least this much from now.
     pub(super) fn extend(&mut self, least: Duration) {
         let end = Instant::now() + least;
         self.end = self.end.map(|old| old.max(end));
     }
 
-    /// Calls until it does something, or the time is over.
+    /// Calls until the stream does something or the deadline passes.
     fn call<R>(&mut self, mut call: impl FnMut(&mut S) -> io::Result<R>) -> Result<R, Stop> {
         loop {
             let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -182,7 +182,7 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
                 Ok(done) => return Ok(done),
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
-                    // Its time is over, or it is one that does not block.
+                    // The stream's time-out expired, or it is non-blocking.
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => thread::sleep(AGAIN),
                     _ => return Err(Stop::Io(error)),
                 },
@@ -190,13 +190,13 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
         }
     }
 
-    /// Bytes that came, and how many; 0 if the peer hung up.
+    /// Reads bytes and returns their number; 0 if the peer closed the stream.
     pub(super) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Stop> {
-        // A reader that claims more than it was given room for is not believed.
+        // A reader may claim more bytes than it was given room for.
         self.call(|stream| stream.read(bytes)).map(|count| count.min(bytes.len()))
     }
 
-    /// Writes all of it, and counts what is written.
+    /// Writes all of `bytes`, and counts what was written.
     pub(super) fn write(&mut self, bytes: &[u8], written: &mut usize) -> Result<(), Stop> {
         let mut left = bytes;
         while !left.is_empty() {

@@ -1,19 +1,19 @@
-//! The wire format: bytes out, and bytes in, each of them looked at.
+//! The wire format: encoding, and decoding with a check of each field.
 
 use std::fmt;
 
 use super::{Endpoint, ExportedRegion, RegionError, Service};
-use crate::ah::Gid;
-use crate::bounded::{Mtu, OutOfRange, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::device::ah::Gid;
 use crate::qp::Depth;
+use crate::terms::bounded::{Mtu, OutOfRange, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
 
 const MAGIC: [u8; 4] = *b"pvep";
 const VERSION: u16 = 1;
-/// What every version starts with.
+/// The length of the part that all versions share.
 pub(super) const PREFIX: usize = 12;
 const REGION: usize = 24;
 
-/// Why bytes are no endpoint, or numbers make none.
+/// Why bytes, or numbers, are not an endpoint.
 ///
 /// ```
 /// use proverbs::endpoint::{Endpoint, WireError};
@@ -25,35 +25,35 @@ const REGION: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
-    /// They end too early.
+    /// The bytes end too early.
     Truncated {
-        /// Bytes that are needed.
+        /// The number of bytes needed.
         needed: usize,
-        /// Bytes that are there.
+        /// The number of bytes there are.
         got: usize,
     },
-    /// They go on behind the end.
+    /// There are bytes behind the end.
     Trailing {
-        /// Bytes too many.
+        /// The number of bytes too many.
         extra: usize,
     },
-    /// They do not start with `pvep`.
+    /// The bytes do not begin with `pvep`.
     Magic([u8; 4]),
-    /// They are of another version of the format.
+    /// The bytes are of another version of the format.
     Version {
         /// The version.
         theirs: u16,
-        /// The one that this crate speaks.
+        /// The version of this crate.
         ours: u16,
     },
     /// The length and the number of regions contradict each other.
     Length {
-        /// The length that they claim, bytes.
+        /// The claimed length in bytes.
         length: u32,
         /// The number of regions.
         regions: u16,
     },
-    /// More regions than [`Endpoint::MAX_REGIONS`].
+    /// There are more regions than [`Endpoint::MAX_REGIONS`].
     TooManyRegions {
         /// The number of regions.
         count: usize,
@@ -64,32 +64,32 @@ pub enum WireError {
     Mtu(u32),
     /// A number has too many bits.
     OutOfRange(OutOfRange),
-    /// A queue pair number that belongs to management or multicast.
+    /// The queue pair number is reserved for management or multicast.
     ReservedQpn(Qpn),
     /// A field that this service does not have is not 0.
     Foreign {
         /// The field.
         what: &'static str,
-        /// What it holds.
+        /// Its value.
         value: u32,
     },
-    /// A region cannot be one.
+    /// The numbers are not a region.
     Region {
         /// Its index.
         index: usize,
-        /// Why.
+        /// The reason.
         why: RegionError,
     },
 }
 
 impl Endpoint {
-    /// Bytes of an endpoint without regions; each region adds 24.
+    /// The length of an endpoint without regions, in bytes; each region adds 24.
     pub const MIN_WIRE_LEN: usize = 56;
-    /// Bytes of an endpoint with as many regions as can be.
+    /// The length of an endpoint with the most regions, in bytes.
     pub const MAX_WIRE_LEN: usize = Self::MIN_WIRE_LEN + Self::MAX_REGIONS * REGION;
 
-    /// The endpoint in the [wire format](crate::endpoint): [`MIN_WIRE_LEN`](Self::MIN_WIRE_LEN) bytes and 24 for each
-    /// region.
+    /// The endpoint in the [wire format](crate::endpoint): [`MIN_WIRE_LEN`](Self::MIN_WIRE_LEN)
+    /// bytes and 24 for each region.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (code, initiator, responder, qkey) = match self.service {
             Service::ReliableConnection { initiator, responder } => {
@@ -122,10 +122,11 @@ impl Endpoint {
         bytes
     }
 
-    /// The endpoint that all of `bytes` is, every field checked. Never panics, whatever they are.
+    /// Decodes an endpoint, which must be all of `bytes`. Every field is checked. Never panics,
+    /// whatever the bytes are.
     ///
     /// # Errors
-    /// A [`WireError`] for the first thing that is wrong, [`Trailing`](WireError::Trailing) if bytes are left.
+    /// A [`WireError`] for the first mistake; [`Trailing`](WireError::Trailing) if bytes are left.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WireError> {
         match Self::split_bytes(bytes)? {
             (endpoint, []) => Ok(endpoint),
@@ -133,14 +134,14 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint that `bytes` start with, and what is behind it.
+    /// Decodes the endpoint at the beginning of `bytes`; also returns the rest.
     ///
     /// # Errors
-    /// A [`WireError`] for the first thing that is wrong; [`Truncated`](WireError::Truncated) says how many bytes are
-    /// needed, at first those that tell the length.
+    /// A [`WireError`] for the first mistake. [`Truncated`](WireError::Truncated) says how many
+    /// bytes are needed: at first, as many as contain the length.
     ///
     /// ```
-    /// use proverbs::{endpoint::*, *};
+    /// use proverbs::{endpoint::*, prelude::*};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let service = Service::UnreliableConnection;
@@ -162,7 +163,7 @@ impl Endpoint {
             return Err(WireError::Truncated { needed: length, got: bytes.len() });
         };
         let mut fields = Fields { all: length, left: bytes };
-        // The prefix, which has been looked at.
+        // Skips the prefix, which was checked above.
         let _: [u8; PREFIX] = fields.take()?;
         let ([code], mtu, lid) = (fields.take()?, fields.u8()?, fields.u16()?);
         let mtu = Mtu::from_c(mtu.into()).ok_or(WireError::Mtu(mtu.into()))?;
@@ -209,10 +210,10 @@ impl Endpoint {
     }
 }
 
-/// The length of the endpoint that `bytes` start with, which its first 12 bytes tell.
+/// The length of the endpoint at the beginning of `bytes`, from its first 12 bytes.
 pub(super) fn announced(bytes: &[u8]) -> Result<usize, WireError> {
     let mut fields = Fields { all: PREFIX, left: bytes };
-    // What is wrong from the first byte on is said at once.
+    // A wrong beginning is reported at once.
     let start = bytes.len().min(MAGIC.len());
     if bytes[..start] != MAGIC[..start] {
         let mut found = [0; 4];
@@ -247,7 +248,7 @@ pub(super) fn too_deep(depth: u8) -> OutOfRange {
     OutOfRange { what: "max_rd_atomic", asked: depth.into(), max: 128 }
 }
 
-/// Bytes, field by field.
+/// Reads bytes field by field.
 struct Fields<'a> {
     all: usize,
     left: &'a [u8],

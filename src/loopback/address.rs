@@ -1,19 +1,19 @@
-//! GIDs, LIDs, address vectors and address handles. On RoCE an address is always a GID; on InfiniBand a LID leads
-//! there, and a GID may be in the header.
+//! GIDs, LIDs, address vectors and address handles. On RoCE a GID addresses the destination. On
+//! InfiniBand a LID does, and a GID may be in the header.
 
-use super::Verb;
 use super::fabric::State;
-use super::limits;
 use super::world::Link;
+use super::{Verb, limits};
 
 pub(super) type Gid = [u8; 16];
 
 const EMPTY: Gid = [0; 16];
 
-/// From here on a LID is of a multicast group.
+/// LIDs from here on are of multicast groups.
 const UNICAST_LIDS: u16 = 0xc000;
 
-/// A port's GID table: at 0 link-local, at 1 the address 10.x.x.x or fd00::x (not on InfiniBand), the rest empty.
+/// A port's GID table: entry 0 is link-local, entry 1 is 10.x.x.x or fd00::x (not on InfiniBand),
+/// and the rest is empty.
 pub(super) struct Gids([Gid; 2]);
 
 impl Gids {
@@ -29,16 +29,16 @@ impl Gids {
         })
     }
 
-    /// The entry at `index`, empty ones all zeroes, or `None` beyond the table.
+    /// The entry at `index`, all zeroes if it is empty; `None` beyond the table.
     pub(super) fn get(&self, index: usize) -> Option<Gid> {
         (index < limits::GIDS).then(|| self.0.get(index).copied().unwrap_or(EMPTY))
     }
 }
 
-/// An address vector: where to, and as whom.
+/// An address vector: the destination, and the source that it is sent as.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Address {
-    /// InfiniBand's, 0 elsewhere: where to, and of a message on its way whence.
+    /// InfiniBand: the destination, or the source of a message on its way; 0 elsewhere.
     pub(super) dlid: u16,
     pub(super) slid: u16,
     pub(super) dgid: Gid,
@@ -57,8 +57,8 @@ pub(super) struct Ah {
 }
 
 impl State {
-    /// The checks of an address vector: our port, a destination, and if it is global (on RoCE it must be) a
-    /// populated source GID.
+    /// Checks an address vector: it must name our port, a destination, and, if it is global (as it
+    /// must be on RoCE), a populated source GID.
     pub(super) fn check_address(&self, device: u32, address: &Address) -> Verb {
         let is_infiniband = self.world.link == Link::InfiniBand;
         let fits = address.sl <= 15 && address.flow_label < 1 << 20 && address.port == 1;
@@ -75,7 +75,7 @@ impl State {
         self.source(device, address).map(drop)
     }
 
-    /// The LID of a device's port, 0 where there are none.
+    /// The LID of a device's port; 0 where ports have none.
     pub(super) fn lid(&self, device: u32) -> u16 {
         match self.world.link {
             Link::InfiniBand => (device % (u32::from(UNICAST_LIDS) - 1)) as u16 + 1,
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// The GID that the address sends as.
+    /// The source GID of the address.
     pub(super) fn source(&self, device: u32, address: &Address) -> Verb<Gid> {
         let gids = self.devices.get(&device).ok_or(libc::EINVAL)?;
         match gids.get(address.sgid_index.into()) {
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// The device that answers to an address.
+    /// The device that has the address.
     pub(super) fn device_at(&self, address: &Address) -> Option<u32> {
         let answers = |device: u32, gids: &Gids| {
             (!address.is_global || gids.0.contains(&address.dgid))
@@ -106,7 +106,7 @@ impl State {
             .map(|(&device, _)| device)
     }
 
-    /// Whether who sends by `address` is whom `back` leads to.
+    /// Whether the device that sends by `address` is the one that `back` addresses.
     pub(super) fn is_sender(&self, device: u32, address: &Address, back: &Address) -> bool {
         if self.world.link == Link::InfiniBand && !back.is_global {
             return back.dlid == self.lid(device);

@@ -1,4 +1,4 @@
-//! Asynchronous events of a device, for whoever reads them.
+//! Asynchronous events of a device.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -7,9 +7,10 @@ use super::Verb;
 use super::fabric::State;
 use super::qp::{Phase, Transport};
 use super::signal::Signal;
-use crate::sys::types::{ibv_wc_status as status, raw::ibv_event_type};
+use crate::sys::types::ibv_wc_status as status;
+use crate::sys::types::raw::ibv_event_type;
 
-/// The object that an event speaks of, by number.
+/// The object of an event, by number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Affiliate {
     Qp(u32),
@@ -19,7 +20,7 @@ pub(super) enum Affiliate {
     Device,
 }
 
-/// The events of a device, and the descriptor of their reader once there was one.
+/// The events of a device, and their descriptor once one was asked for.
 #[derive(Default)]
 pub(super) struct AsyncEvents {
     signal: Option<Signal>,
@@ -45,7 +46,7 @@ impl State {
         }
     }
 
-    /// The first message to a queue pair in RTR tells that its peer is in RTS.
+    /// The first message to a queue pair in RTR shows that its peer is in RTS.
     pub(super) fn establish(&mut self, number: u32) {
         let Some(qp) = self.qps.get_mut(&number) else { return };
         let connected = qp.shape.transport != Transport::Ud;
@@ -54,7 +55,7 @@ impl State {
         }
     }
 
-    /// A request was refused and left no completion here: the event alone tells of it (R10.17).
+    /// A request was refused without a completion here: only the event reports it (R10.17).
     pub(super) fn raise_refusal(&mut self, qp: u32, cause: status::Type) {
         let event = match cause {
             status::IBV_WC_REM_ACCESS_ERR => ibv_event_type::IBV_EVENT_QP_ACCESS_ERR,
@@ -63,7 +64,7 @@ impl State {
         self.raise_qp(qp, event);
     }
 
-    /// An event that speaks of no object. Whether it is one.
+    /// Raises an event of the device or the port. Returns false if `number` is not such an event.
     pub(super) fn raise_device(&mut self, device: u32, number: u32) -> bool {
         use ibv_event_type::*;
         let is = |events: &[ibv_event_type]| events.iter().any(|&event| event as u32 == number);
@@ -98,7 +99,7 @@ impl State {
         true
     }
 
-    /// The device works no more, and tells so. Whether it did until now.
+    /// The device stops working, and reports it. Returns whether it worked until now.
     pub(super) fn break_device(&mut self, device: u32) -> bool {
         let breaks = self.devices.contains_key(&device) && self.broken.insert(device);
         if breaks {
@@ -107,7 +108,7 @@ impl State {
         breaks
     }
 
-    /// A broken device refuses what is not a destruction.
+    /// A broken device refuses all verbs but those that destroy.
     pub(super) fn check_alive(&self, device: u32) -> Verb {
         if self.broken.contains(&device) { Err(libc::EIO) } else { Ok(()) }
     }
@@ -116,14 +117,14 @@ impl State {
         self.check_alive(self.pds.get(&pd).ok_or(libc::EINVAL)?.device)
     }
 
-    /// Drops the events of an object that is no more.
+    /// Drops the events of an object that is destroyed.
     pub(super) fn forget_async(&mut self, device: u32, of: Affiliate) {
         if let Some(queue) = self.asyncs.get_mut(&device) {
             queue.events.retain(|&(_, affiliate)| affiliate != of);
         }
     }
 
-    /// The descriptor, made when it is asked for.
+    /// The descriptor, made when it is first asked for.
     pub(super) fn async_fd(&mut self, device: u32) -> Verb<c_int> {
         let queue = self.asyncs.entry(device).or_default();
         if queue.signal.is_none() {
@@ -146,7 +147,7 @@ impl State {
         taken.ok_or(libc::EAGAIN)
     }
 
-    /// There is work: wakes all who may sleep on a descriptor.
+    /// There is work: wakes all threads that may sleep on a descriptor.
     pub(super) fn ring(&mut self) {
         for channel in self.channels.values_mut() {
             channel.ring();

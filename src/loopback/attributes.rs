@@ -1,12 +1,11 @@
-//! The attributes of a queue pair, and which values they may have.
+//! The attributes of a queue pair, and their legal values.
 
-use super::Verb;
 use super::address::Address;
 use super::fabric::State;
-use super::limits;
 use super::memory::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
 use super::modify::*;
 use super::qp::Qp;
+use super::{Verb, limits};
 use crate::sys::types::{ibv_access_flags, ibv_qp_state};
 
 const QP_ACCESS: u32 = LOCAL_WRITE
@@ -35,26 +34,26 @@ pub(super) struct Attributes {
     pub(super) rnr_retry: u8,
 }
 
-/// What `modify_qp` was given. Fields that `mask` does not name have no meaning.
+/// The attributes given to `modify_qp`. Fields that `mask` does not name have no meaning.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) mask: u32,
     pub(super) state: ibv_qp_state::Type,
     pub(super) cur_state: ibv_qp_state::Type,
     pub(super) migration: u32,
-    /// Whether an event is to tell that the send queue has drained.
+    /// Whether an event reports that the send queue has drained.
     pub(super) notify: bool,
     pub(super) path: Address,
     pub(super) values: Attributes,
 }
 
-/// `value`, if it is in range.
+/// `value`, if it is at most `max`.
 fn up_to<T: PartialOrd>(value: T, max: T) -> Verb<T> {
     if value <= max { Ok(value) } else { Err(libc::EINVAL) }
 }
 
 impl State {
-    /// The attributes with the changes, if every new value is legal.
+    /// The attributes with the changes applied, if every new value is legal.
     pub(super) fn changed(&self, qp: &Qp, changes: &Changes) -> Verb<Attributes> {
         let has = |bit| changes.mask & bit != 0;
         let new = &changes.values;
@@ -81,7 +80,7 @@ impl State {
             self.check_address(qp.device, &changes.path)?;
             now.path = Some(changes.path);
         }
-        // No alternate paths on RoCE (R8.13), so nothing migrates either.
+        // RoCE has no alternate paths (R8.13), so nothing migrates either.
         if has(ALT) || has(MIG) && changes.migration != 0 {
             return Err(libc::EINVAL);
         }
@@ -89,7 +88,7 @@ impl State {
             if new.mtu == 0 {
                 return Err(libc::EINVAL);
             }
-            now.mtu = up_to(new.mtu, limits::MTU_CODE)?;
+            now.mtu = up_to(new.mtu, self.world.mtu.to_c())?;
         }
         if has(DEST_QPN) {
             now.dest_qpn = up_to(new.dest_qpn, limits::BITS_24)?;

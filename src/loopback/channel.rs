@@ -1,4 +1,4 @@
-//! Completion channels: a queue of events, and a signal that it holds one.
+//! Completion channels: a queue of events, and a descriptor that signals them.
 #![allow(unsafe_code)] // A pointer between threads.
 
 use std::collections::VecDeque;
@@ -13,17 +13,17 @@ use crate::sys::types::ibv_cq;
 pub(super) struct Channel {
     pub(super) device: u32,
     signal: Signal,
-    /// How many of its CQs are armed.
+    /// The number of armed CQs on the channel.
     pub(super) armed: u32,
     /// The CQs that have an event.
     events: VecDeque<u32>,
 }
 
-/// The CQ that a channel hands out.
+/// The C object of a CQ, by which an event names it.
 #[derive(Clone, Copy)]
 pub(super) struct Event(pub(super) NonNull<ibv_cq>);
 
-// SAFETY: the fabric only hands it back to its owner, and never follows it.
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
 unsafe impl Send for Event {}
 
 impl Channel {
@@ -32,7 +32,7 @@ impl Channel {
         self.signal.raise();
     }
 
-    /// There is work: wakes who sleeps until an armed CQ has something.
+    /// There is work: wakes a thread that sleeps until an armed CQ has something.
     pub(super) fn ring(&mut self) {
         if self.armed > 0 {
             self.signal.raise();
@@ -41,7 +41,7 @@ impl Channel {
 }
 
 impl State {
-    /// The channel's number and its descriptor.
+    /// Returns the channel's number and its descriptor.
     pub(super) fn create_channel(&mut self, device: u32) -> Verb<(u32, c_int)> {
         self.check_alive(device)?;
         let number = self.number()?;
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Drops the events of a CQ that is no more.
+    /// Drops the events of a CQ that is destroyed.
     pub(super) fn forget_events(&mut self, channel: u32, cq: u32) {
         if let Some(channel) = self.channels.get_mut(&channel) {
             channel.events.retain(|&event| event != cq);
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// The queue of the next event, which is taken and acknowledged; or `EAGAIN`.
+    /// Takes and acknowledges the next event and returns its queue; `EAGAIN` if there is none.
     pub(super) fn try_event(&mut self, channel: u32) -> Verb<Event> {
         let work_left = self.timers_run();
         let queue = self.channels.get_mut(&channel).ok_or(libc::EINVAL)?;

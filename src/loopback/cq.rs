@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use super::Verb;
 use super::asynchronous::Affiliate;
 use super::channel::Event;
 use super::fabric::State;
-use super::limits;
 use super::qp::Phase;
 use super::script::Fault;
-use super::world::Limit;
-use crate::sys::types::{ibv_cq, ibv_wc_status, raw::ibv_event_type};
+use super::world::Capacity;
+use super::wr::Extra;
+use super::{Verb, limits};
+use crate::sys::types::raw::ibv_event_type;
+use crate::sys::types::{ibv_cq, ibv_wc_status};
 
 pub(super) struct Cq {
     pub(super) device: u32,
@@ -19,9 +20,9 @@ pub(super) struct Cq {
     capacity: usize,
     entries: VecDeque<Cqe>,
     armed: Option<Arm>,
-    /// A completion did not fit. From then on nothing is known about this queue.
+    /// A completion did not fit. From then on the queue's content is undefined.
     overrun: bool,
-    /// What a channel hands out.
+    /// The C object, by which events name the queue.
     pub(super) object: Option<Event>,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Arm {
     Any,
 }
 
-/// A receive queue that has a slot taken.
+/// The receive queue in which a completion occupies a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     /// The queue pair's own.
@@ -46,25 +47,25 @@ pub(super) struct Cqe {
     pub(super) status: ibv_wc_status::Type,
     pub(super) opcode: u32,
     pub(super) byte_len: u32,
-    pub(super) imm: Option<u32>,
-    /// Of a send that had an immediate.
+    pub(super) extra: Extra,
+    /// Whether this is of a send that had an immediate.
     pub(super) sent_imm: bool,
     pub(super) qp_num: u32,
     pub(super) src_qp: u32,
-    /// Of a receive on UD.
+    /// Whether this is of a receive on UD.
     pub(super) datagram: bool,
     pub(super) grh: bool,
     pub(super) sl: u8,
     pub(super) slid: u16,
-    /// The receive queue in which its poll frees a slot.
+    /// The receive queue in which polling this entry frees a slot.
     pub(super) receive_slot: Option<Slot>,
-    /// How many send queue slots the poll of this entry frees, and of which life of the QP.
+    /// The number of send slots that polling this entry frees, and the QP's count of resets.
     pub(super) frees: u32,
     pub(super) generation: u32,
 }
 
 impl State {
-    /// Its number, and its capacity.
+    /// Returns the queue's number and its capacity.
     pub(super) fn create_cq(
         &mut self,
         device: u32,
@@ -75,7 +76,7 @@ impl State {
         self.check_alive(device)?;
         let capacity = u32::try_from(capacity).map_err(|_| libc::EINVAL)?;
         let fits = (1..=limits::CQE).contains(&capacity);
-        let capacity = self.world.grant(Limit::Cqe, capacity);
+        let capacity = self.world.grant(Capacity::Cqe, capacity);
         let ours =
             channel.is_none_or(|c| self.channels.get(&c).is_some_and(|c| c.device == device));
         if !fits || !ours || !(0..limits::COMP_VECTORS).contains(&vector) {
@@ -95,7 +96,7 @@ impl State {
         Ok((number, capacity))
     }
 
-    /// Tells what an event of this queue names it by.
+    /// Sets the object by which events name the queue.
     pub(super) fn name_cq(&mut self, cq: u32, object: NonNull<ibv_cq>) {
         if let Some(cq) = self.cqs.get_mut(&cq) {
             cq.object = Some(Event(object));
@@ -120,7 +121,7 @@ impl State {
         Ok(())
     }
 
-    /// Not armed any more; what it was armed for.
+    /// Disarms the queue; returns what it was armed for.
     fn disarm(&mut self, cq: u32) -> Option<Arm> {
         let queue = self.cqs.get_mut(&cq)?;
         let armed = queue.armed.take()?;
@@ -130,7 +131,7 @@ impl State {
         Some(armed)
     }
 
-    /// From now on nothing is known about this queue; the first time, an event tells so.
+    /// Marks the queue's content as undefined. The first time, an event reports it.
     fn overrun(&mut self, cq: u32) {
         let Some(queue) = self.cqs.get_mut(&cq) else { return };
         if !std::mem::replace(&mut queue.overrun, true) {
@@ -145,7 +146,7 @@ impl State {
             return;
         };
         if queue.overrun || queue.entries.len() >= queue.capacity {
-            // The queue is of no use any more, nor is a QP whose completions are lost.
+            // The queue is unusable, and so are the QPs whose completions are lost.
             self.overrun(cq);
             if self.qps.get(&entry.qp_num).is_some_and(|qp| qp.phase != Phase::Err) {
                 self.enter(entry.qp_num, Phase::Err);
@@ -169,7 +170,7 @@ impl State {
         }
     }
 
-    /// The next completion, `None` when empty. Frees the slots that it stands for.
+    /// The next completion, `None` if the queue is empty. Frees the slots that it stands for.
     pub(super) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
         match self.poll_fault() {
             Some(Fault::BreakCq) => self.overrun(cq),
@@ -206,7 +207,8 @@ impl State {
         }
     }
 
-    /// A queue pair is destroyed or reset: its completions that nobody polled go with it, on some devices.
+    /// A queue pair is destroyed or reset: on some devices its completions that were not polled are
+    /// removed.
     pub(super) fn clean(&mut self, qp: u32, send_cq: u32, recv_cq: u32) {
         for cq in if send_cq == recv_cq { vec![send_cq] } else { vec![send_cq, recv_cq] } {
             if !self.habits.takes_completions_along() {
@@ -221,7 +223,7 @@ impl State {
         }
     }
 
-    /// Arms for one event. What was armed for any completion stays so until it fires.
+    /// Arms for one event. A queue armed for any completion stays so until it fires.
     pub(super) fn arm(&mut self, cq: u32, arm: Arm) -> Verb {
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
         let channel = queue.channel;

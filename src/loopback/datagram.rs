@@ -1,9 +1,8 @@
-//! UD: datagrams, and the 40 bytes in front of them.
+//! UD: datagrams, and the 40 bytes before their payload.
 
 use super::address::{Address, Gid};
 use super::engine::{Fate, Outcome};
 use super::fabric::State;
-use super::limits;
 use super::qp::{Qp, Transport};
 use super::requester::Message;
 use super::responder::Arrival;
@@ -17,7 +16,7 @@ const HEADER: usize = 40;
 const OWN_KEY: u32 = 1 << 31;
 
 impl State {
-    /// Whether it arrives or not, a datagram that can be sent is sent with success (R5.10).
+    /// A datagram that can be sent succeeds, whether it arrives or not (R5.10).
     pub(super) fn send_datagram(&mut self, number: u32, wr: &Send) -> Outcome {
         let Some(qp) = self.qps.get(&number) else {
             return Outcome::Stuck;
@@ -25,26 +24,26 @@ impl State {
         let Op::Datagram { ah, qpn, qkey } = wr.op else {
             return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
         };
-        // The handle is looked up now, not when the send was posted (R5.3).
+        // The address handle is looked up now, not when the send was posted (R5.3).
         let address = match self.ahs.get(&ah) {
             Some(ah) if ah.pd == qp.pd => Address { slid: self.lid(qp.device), ..ah.address },
             _ => return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR),
         };
         let length = wr.payload.length();
-        if length > limits::MTU as u64 {
+        if length > self.world.mtu.bytes().into() {
             return Outcome::Failed(status::IBV_WC_LOC_LEN_ERR);
         }
         let Some(data) = self.payload(qp.pd, &wr.payload) else {
             return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR);
         };
         let qkey = if qkey & OWN_KEY != 0 { qp.attributes.qkey } else { qkey };
-        // Without a global route no GID is looked at.
+        // Without a global route no GID is used.
         let sgid =
             if address.is_global { self.source(qp.device, &address) } else { Ok(Gid::default()) };
         if let Ok(sgid) = sgid {
             let message = Message {
                 op: wr.op,
-                imm: wr.imm,
+                extra: wr.extra,
                 solicited: wr.solicited,
                 data,
                 asks: 0,
@@ -92,21 +91,21 @@ impl State {
             data: &data,
             byte_len: data.len() as u32,
             opcode: opcode::IBV_WC_RECV,
-            imm: message.imm,
+            extra: message.extra,
             solicited: message.solicited,
             src_qp: from,
             grh: address.is_global,
             sl: address.sl,
             slid: address.slid,
         };
-        // Nobody is told of what could not be received.
+        // The sender does not learn of a datagram that is not received.
         let _ = self.receive(to, &arrival);
     }
 }
 
 impl State {
-    /// What is in front of a message: RoCE v2's IPv6 header, or 20 bytes of no meaning and its IPv4 header;
-    /// InfiniBand's GRH, or 40 bytes of no meaning.
+    /// The 40 bytes before a payload: the IPv6 header of RoCE v2, or 20 meaningless bytes and its
+    /// IPv4 header; on InfiniBand the GRH, or 40 meaningless bytes.
     fn header(&mut self, address: &Address, sgid: Gid, message: &Message) -> [u8; HEADER] {
         const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
         if !address.is_global {
@@ -125,10 +124,10 @@ impl State {
 /// The length of a UDP header.
 const UDP: usize = 8;
 
-/// Of what is behind the header: UDP's, BTH, DETH, the immediate, the payload padded to words, ICRC.
+/// The length of what follows the IP header: UDP header, BTH, DETH, immediate, payload padded to
+/// words, and ICRC.
 fn length(message: &Message, udp: usize) -> u16 {
-    let imm = if message.imm.is_some() { 4 } else { 0 };
-    (udp + 12 + 8 + imm + message.data.len().next_multiple_of(4) + 4) as u16
+    (udp + 12 + 8 + message.extra.length() + message.data.len().next_multiple_of(4) + 4) as u16
 }
 
 fn hops(address: &Address) -> u8 {

@@ -1,27 +1,28 @@
-//! The engine: who works when, what becomes of a work request, and what becomes of a message.
+//! The engine: the order of work, and the fate of work requests and messages.
 
 use super::cq::Cqe;
 use super::fabric::State;
 use super::faults::Doom;
 use super::qp::{Phase, Qp, Transport};
 use super::requester::Message;
-use super::wr::{Op, Send};
-use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status, raw::ibv_event_type};
+use super::wr::Send;
+use crate::sys::types::ibv_wc_status as status;
+use crate::sys::types::raw::ibv_event_type;
 
-/// How many runs of the engine in which nothing else happened one retry timer lasts.
+/// The retry timer expires after this many runs of the engine in which nothing else happened.
 pub(super) const IDLE_RUNS: u32 = 100;
 
-/// The `rnr_retry` that never ends.
+/// The `rnr_retry` that means "for ever".
 const ENDLESS: u8 = 7;
 
-/// Why the first send of a queue is tried again and again.
+/// Why the first send of a queue is retried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The peer had no receive.
     NotReady,
-    /// Nobody answered.
+    /// No answer came.
     Lost,
-    /// It is still on its way.
+    /// The message is still on its way.
     Late,
 }
 
@@ -30,42 +31,42 @@ pub(super) struct Wait {
     cause: Cause,
     /// Runs of the engine since the timer was started.
     idle: u32,
-    /// Retries left, `None` if the timer never runs out.
+    /// Retries left; `None` if the timer never expires.
     left: Option<u8>,
 }
 
 impl Wait {
-    /// Without a timeout, nothing ever sends a lost message again.
+    /// Without a timeout, a lost message is never sent again.
     fn is_hopeless(self) -> bool {
         self.cause == Cause::Lost && self.left.is_none()
     }
 }
 
-/// What became of the first send of a queue.
+/// The result of the first send of a queue.
 pub(super) enum Outcome {
     Done {
         length: u32,
     },
     Failed(status::Type),
     Wait(Cause),
-    /// It never starts, and nothing behind it does.
+    /// The send never starts, and blocks those behind it.
     Stuck,
 }
 
-/// What becomes of a message on its way.
+/// The fate of a message on its way.
 pub(super) enum Fate {
     Arrives,
     Lost,
     Twice,
-    /// Not before this run.
+    /// It arrives in this run or later.
     Late(u64),
     NotReady,
 }
 
 impl State {
-    /// Works until nothing more can happen. Tells whether anything did.
+    /// Works until nothing more can happen. Returns whether anything did.
     ///
-    /// The order is fixed: round robin over the queue pairs by number, one work request a turn.
+    /// The order is fixed: round robin over the queue pairs by number, one work request at a time.
     pub(super) fn run(&mut self) -> bool {
         let mut worked = self.deliver_late();
         while self.round() {
@@ -89,7 +90,7 @@ impl State {
         }
     }
 
-    /// Whether a retry timer runs that will end some day, or a queue is flushed later.
+    /// Whether a retry timer runs that will expire, or a queue is to be flushed later.
     pub(super) fn timers_run(&self) -> bool {
         let ends = |wait: Wait| wait.left.is_some() || wait.cause == Cause::Late;
         let runs = |qp: &Qp| qp.wait.is_some_and(ends) || qp.flush_from > self.faults.runs;
@@ -120,7 +121,7 @@ impl State {
                 return self.rest(number);
             }
             Phase::Rts => {}
-            // What had begun before is finished, the rest is held.
+            // What had begun before continues; the rest is held.
             Phase::Sqd if qp.wait.is_some() => {}
             Phase::Sqd => {
                 if std::mem::take(&mut qp.tells_drained) {
@@ -148,7 +149,7 @@ impl State {
             (Ok(None), Transport::Rc | Transport::Uc) => self.send_connected(number, &wr),
         };
         if matches!(wr.doom, Doom::Lost | Doom::NotReady) {
-            // The next sending goes well.
+            // The next try succeeds.
             wr.doom = Doom::None;
         }
         match outcome {
@@ -171,7 +172,7 @@ impl State {
         }
     }
 
-    /// Nothing to do for a queue pair until something is posted or its state changes.
+    /// Marks a queue pair as idle until something is posted or its state changes.
     fn rest(&mut self, qp: u32) -> bool {
         self.active.remove(&qp);
         false
@@ -183,7 +184,7 @@ impl State {
         }
     }
 
-    /// The send is tried again in every run, but only idle runs use up its retries.
+    /// The send is retried in every run, but only idle runs use up its retries.
     fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
         let Some(qp) = self.qps.get_mut(&number) else {
             return false;
@@ -208,7 +209,7 @@ impl State {
         false
     }
 
-    /// An idle run. Gives up on the sends whose retries are used up, and tells whether any were.
+    /// An idle run: fails the sends whose retries are used up. Returns whether there were any.
     fn tick(&mut self) -> bool {
         let mut gave_up = false;
         let mut next = self.active.first().copied();
@@ -231,7 +232,7 @@ impl State {
             return;
         };
         match qp.shape.transport {
-            // The receive side of UC and UD goes on (R8.16).
+            // The receive side of UC and UD continues (R8.16).
             Transport::Uc | Transport::Ud if qp.phase != Phase::Err => {
                 self.enter(number, Phase::Sqe)
             }
@@ -248,7 +249,7 @@ impl State {
         worked
     }
 
-    /// The receives of an SRQ are not the queue pair's, and stay (R7.7).
+    /// The receives of an SRQ do not belong to the queue pair, and stay (R7.7).
     fn flush_recvs(&mut self, number: u32) -> bool {
         let mut worked = false;
         while let Some(qp) = self.qps.get(&number) {
@@ -263,7 +264,8 @@ impl State {
         worked
     }
 
-    /// Signaled or failed, a send leaves a completion; polling it frees the slots of all it speaks for.
+    /// A send that is signaled or failed leaves a completion. Polling it frees the slots of all
+    /// sends it stands for.
     fn complete_send(&mut self, number: u32, wr: &Send, status: status::Type, byte_len: u32) {
         let Some(qp) = self.qps.get_mut(&number) else {
             return;
@@ -276,9 +278,9 @@ impl State {
         let entry = Cqe {
             wr_id: wr.wr_id,
             status,
-            opcode: if success { completion_opcode(&wr.op) } else { 0 },
+            opcode: if success { wr.op.completes_as() } else { 0 },
             byte_len,
-            sent_imm: wr.imm.is_some(),
+            sent_imm: wr.extra.is_imm(),
             qp_num: number,
             frees: std::mem::take(&mut qp.silent) + 1,
             generation: qp.generation,
@@ -290,7 +292,7 @@ impl State {
 }
 
 impl Qp {
-    /// The status of the first send if its last retry has now run out.
+    /// Returns the status of the first send if its last retry has now expired.
     fn tick(&mut self) -> Option<status::Type> {
         let wait = self.wait.as_mut()?;
         let left = wait.left.as_mut()?;
@@ -300,12 +302,13 @@ impl Qp {
         }
         wait.idle = 0;
         match wait.cause {
-            // A receiver not ready was asked once, and once more a retry.
+            // A receiver that was not ready is asked once, and once more for each retry.
             Cause::NotReady => {
                 *left = left.saturating_sub(1);
                 (*left == 0).then_some(status::IBV_WC_RNR_RETRY_EXC_ERR)
             }
-            // A lost message was sent once, and each sending has its timeout.
+            // A lost message is sent once and again for each retry, and each sending has its
+            // timeout.
             Cause::Late => None,
             Cause::Lost => match left.checked_sub(1) {
                 Some(less) => {
@@ -315,15 +318,5 @@ impl Qp {
                 None => Some(status::IBV_WC_RETRY_EXC_ERR),
             },
         }
-    }
-}
-
-fn completion_opcode(op: &Op) -> opcode::Type {
-    match op {
-        Op::Send | Op::Datagram { .. } => opcode::IBV_WC_SEND,
-        Op::Write(_) => opcode::IBV_WC_RDMA_WRITE,
-        Op::Read(_) => opcode::IBV_WC_RDMA_READ,
-        Op::CompareSwap { .. } => opcode::IBV_WC_COMP_SWAP,
-        Op::FetchAdd { .. } => opcode::IBV_WC_FETCH_ADD,
     }
 }

@@ -1,4 +1,4 @@
-//! The fabric: every device's objects behind one lock.
+//! The fabric: all devices' objects behind one lock.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,21 +12,26 @@ use super::asynchronous::AsyncEvents;
 use super::channel::Channel;
 use super::cq::Cq;
 use super::faults::Faults;
-use super::memory::{Mr, Pd};
+use super::memory::{Mr, Pd, Window};
 use super::personality::Habits;
 use super::qp::{Phase, Qp};
 use super::script::{Injected, Script};
 use super::srq::Srq;
 use super::strict::Calls;
 use super::world::World;
+use crate::memory::region::Access;
+use crate::memory::remote::RemoteSlice;
 use crate::sys::types::ibv_context;
+use crate::terms::error::Error;
 
-/// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach each other.
+/// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach
+/// each other.
 ///
 /// A clone is another handle to the same fabric.
 ///
 /// ```
-/// use proverbs::{loopback::{Fabric, Fault, Injected, Script}, *};
+/// use proverbs::{loopback::{Fabric, Fault, Injected, Script}, prelude::*};
+/// use proverbs::{completion::Direction, state::QpState};
 ///
 /// let fabric = Fabric::new();
 /// let (one, two) = (fabric.open_device(), fabric.open_device());
@@ -38,14 +43,14 @@ use crate::sys::types::ibv_context;
 /// # let cq = one.create_cq(16)?;
 /// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 1, recv: 1 })?;
 /// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-/// assert!(qp.post_recv(Recv::empty()).unwrap_err().is_full()); // ENOMEM
+/// assert!(qp.post_recv(wr::Recv::empty()).unwrap_err().is_full()); // ENOMEM
 /// let seen: Injected = fabric.injected();
 /// assert_eq!(seen.refuse, 1);
 /// assert_eq!(seen.by_kind().iter().map(|(_, count)| count).sum::<u64>(), 1); // and nothing else
 ///
 /// // The device moves the queue pair to ERR by itself.
 /// assert!(fabric.fail(qp.qp_num()));
-/// assert_eq!(qp.query()?.state, Some(QpState::Error));
+/// assert_eq!(qp.query()?.state, Some(QpState::Err));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
@@ -57,10 +62,10 @@ impl Fabric {
         Fabric::default()
     }
 
-    /// A fabric of this [`World`], or with devices of this [`Personality`](super::Personality).
+    /// A fabric with this [`World`], or with devices of this [`Personality`](super::Personality).
     ///
     /// ```
-    /// # use proverbs::{loopback::{Fabric, Personality, World}, *};
+    /// # use proverbs::{loopback::{Fabric, Personality, World}, prelude::*};
     /// let worst = Personality::worst(1);
     /// for fabric in [Fabric::with(worst), Fabric::with(World::infiniband().personality(worst))] {
     ///     assert_eq!(fabric.open_device().name(), "loop0");
@@ -84,24 +89,25 @@ impl Fabric {
         &self.0
     }
 
-    /// From now on, what the script says goes wrong; `Script::default()` ends all faults but those that have
-    /// begun. Work requests that were begun already, and messages on their way, keep what was decided.
+    /// Injects the faults of `script` from now on; `Script::default()` ends all faults that have
+    /// not begun. For work requests that have begun and messages on their way, the decision stands.
     pub fn inject(&self, script: Script) {
         self.0.post(|state| state.inject(script));
     }
 
-    /// The faults injected since the fabric was made, counted by kind.
+    /// The number of injected faults since the fabric was made, by kind.
     pub fn injected(&self) -> Injected {
         self.0.post(|state| state.faults.injected)
     }
 
-    /// Breaks a device of this fabric: it tells so by an event
-    /// ([`DeviceEvent::DeviceFatal`](crate::DeviceEvent::DeviceFatal)), and does nothing any more. What was posted to it
-    /// never completes, what is posted is taken, and other verbs give EIO, but for those that destroy. Whether the
-    /// device is of this fabric, and was not broken.
+    /// Breaks a device of this fabric: it raises an event
+    /// ([`DeviceEvent::DeviceFatal`](crate::device::DeviceEvent::DeviceFatal)) and stops working.
+    /// Posted work never completes, posts are accepted, and other verbs return EIO, except those
+    /// that destroy. Returns false if the device is not of this fabric, or was broken before.
     ///
     /// ```
-    /// # use proverbs::{loopback::Fabric, *};
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::device::DeviceEvent;
     /// let fabric = Fabric::new();
     /// let context = fabric.open_device();
     /// let mut events = context.events()?;
@@ -114,12 +120,13 @@ impl Fabric {
         self.number_of(device).is_some_and(|number| self.0.post(|state| state.break_device(number)))
     }
 
-    /// A device of this fabric has an asynchronous event that speaks of the device or of its port, by the number that
-    /// `enum ibv_event_type` has for it: 18 is a change of the GID table; or one that nobody knows. Whether the device
-    /// is of this fabric, and the event of that kind.
+    /// Raises an asynchronous event of the device or of its port, given by its number in
+    /// `enum ibv_event_type` (18 is a change of the GID table) or by an unknown number. Returns
+    /// false if the device is not of this fabric, or if the event is of another kind of object.
     ///
     /// ```
-    /// # use proverbs::{loopback::Fabric, *};
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::device::DeviceEvent;
     /// let fabric = Fabric::new();
     /// let context = fabric.open_device();
     /// let mut events = context.events()?;
@@ -133,12 +140,44 @@ impl Fabric {
         number.is_some_and(|number| self.0.post(|state| state.raise_device(number, event_type)))
     }
 
+    /// Binds a type 2 memory window of the device to `slice`, a piece of a region of this fabric,
+    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has a key of its own, which
+    /// SEND_WITH_INV and LOCAL_INV invalidate; until one of them does, the region cannot be
+    /// deregistered (R6.11).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the slice is of no region of this fabric.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteWrite>(64)?;
+    /// let window = fabric.open_window(region.remote().slice(8, 8)?)?;
+    /// a.post_send(wr::RdmaWrite::inline(b"8 bytes!", window.write()))?;
+    /// # proverbs::loopback::poll(&mut cq, 1)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_window<A: Access>(&self, slice: RemoteSlice<A>) -> Result<RemoteSlice<A>, Error> {
+        let (addr, len) = (slice.addr, slice.len);
+        let opened = self.0.post(|state| state.open_window(slice.rkey, addr, len));
+        match opened {
+            Ok(rkey) => Ok(RemoteSlice::from_parts(addr, len, rkey)),
+            Err(errno) => Err(Error::os("ibv_bind_mw", errno, "the slice is of no region here")),
+        }
+    }
+
+    /// Ends the key of a window of [`open_window`](Self::open_window), as LOCAL_INV would. Whether
+    /// it was open.
+    pub fn close_window<A: Access>(&self, window: RemoteSlice<A>) -> bool {
+        self.0.post(|state| state.close_window(window.rkey))
+    }
+
     fn number_of(&self, device: &crate::Context) -> Option<u32> {
         super::entry::number_on(&self.0, &device.handle)
     }
 
-    /// Moves the queue pair with this number to ERR, as a device does by itself (R8.15). What was posted is
-    /// flushed. Whether there is such a queue pair, and not in RESET.
+    /// Moves the queue pair with this number to ERR, as a device does by itself (R8.15). Its posted
+    /// work is flushed. Returns false if there is no such queue pair, or if it is in RESET.
     pub fn fail(&self, qp_num: u32) -> bool {
         self.0.post(|state| {
             let there = state.qps.get(&qp_num).is_some_and(|qp| qp.phase != Phase::Reset);
@@ -160,13 +199,14 @@ thread_local! {
     static AT_WORK: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this thread is inside a device, whose allocations are not those of a program that drives it.
+/// Whether this thread is inside a device, whose allocations are not those of the program that
+/// drives it.
 #[doc(hidden)]
 pub fn is_at_work() -> bool {
     AT_WORK.get() != 0
 }
 
-/// This thread is inside a device.
+/// Marks that this thread is inside a device, while it exists.
 struct AtWork;
 
 impl AtWork {
@@ -182,7 +222,7 @@ impl Drop for AtWork {
     }
 }
 
-/// What the devices of a fabric share.
+/// The state that the devices of a fabric share.
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -190,7 +230,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// No verb leaves the state half changed, so the state behind a poisoned lock is as good as any.
+    /// Every verb leaves the state whole, so the state behind a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,7 +239,7 @@ impl Shared {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A post: the devices do not work before it has returned.
+    /// A post: the devices do not work before it returned.
     pub(super) fn post<R>(&self, post: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
@@ -208,7 +248,7 @@ impl Shared {
         result
     }
 
-    /// Any other verb: the devices work until nothing more can happen, then the verb is done.
+    /// Any other verb: the devices first work until nothing more can happen, then the verb runs.
     pub(super) fn verb<R>(&self, verb: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
@@ -220,7 +260,7 @@ impl Shared {
         result
     }
 
-    /// As `verb`, but one that others need not hear of, so that pollers do not wake each other.
+    /// Like `verb`, but does not wake others, so that pollers do not wake each other.
     pub(super) fn poll<R>(&self, poll: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
@@ -233,13 +273,14 @@ impl Shared {
     }
 }
 
-/// Everything on the fabric, by number. Numbers are never used again, so a stale one finds nothing.
+/// All objects of the fabric, by number. Numbers are never reused, so a stale one finds nothing.
 #[derive(Default)]
 pub(super) struct State {
     numbers: u32,
     pub(super) devices: BTreeMap<u32, Gids>,
     pub(super) pds: BTreeMap<u32, Pd>,
     pub(super) mrs: BTreeMap<u32, Mr>,
+    pub(super) windows: BTreeMap<u32, Window>,
     pub(super) ahs: BTreeMap<u32, Ah>,
     pub(super) channels: BTreeMap<u32, Channel>,
     pub(super) cqs: BTreeMap<u32, Cq>,
@@ -252,7 +293,7 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) habits: Habits,
     pub(super) world: World,
-    /// The devices that are broken.
+    /// The broken devices.
     pub(super) broken: BTreeSet<u32>,
     /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
     pub(super) qkey_violations: BTreeMap<u32, u16>,
@@ -260,9 +301,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// A number for a new object. 24 bits, so that it serves as QP number and in memory keys.
+    /// A number for a new object. It has 24 bits, since it serves as QP number and in memory keys.
     pub(super) fn number(&mut self) -> Verb<u32> {
-        // QP numbers 0 and 1 are not for everyone.
+        // QP numbers 0 and 1 are reserved.
         let number = self.numbers.max(0x10) + 1;
         if number > super::limits::BITS_24 {
             return Err(libc::ENOMEM);
@@ -278,7 +319,8 @@ impl State {
         number
     }
 
-    /// Unlike libibverbs, which closes a context under its objects and leaves them dangling.
+    /// Unlike libibverbs, which closes a context with objects and leaves them dangling, this
+    /// refuses.
     pub(super) fn close_device(&mut self, device: u32) -> Verb {
         self.destroy_fault(None)?;
         let used = self.pds.values().any(|pd| pd.device == device)

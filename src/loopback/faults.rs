@@ -1,4 +1,4 @@
-//! What a fault does to the device, decided by the script.
+//! The effects of faults on the device, as decided by the script.
 
 use std::ffi::c_int;
 
@@ -10,17 +10,18 @@ use super::qp::{Phase, Transport};
 use super::requester::Message;
 use super::script::{Fault, Injected, Occasion, Script};
 use super::wr::{Op, Send};
-use crate::sys::types::{ibv_wc_status as status, raw::ibv_event_type};
-use crate::wc::Direction;
+use crate::completion::wc::Direction;
+use crate::sys::types::ibv_wc_status as status;
+use crate::sys::types::raw::ibv_event_type;
 
-/// What becomes of a work request: decided when the device begins with it.
+/// The fate of a work request, decided when the device starts it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doom {
     Undecided,
     None,
     Lost,
     Twice,
-    /// Not before this run.
+    /// It arrives in this run or later.
     Late(u64),
     NotReady,
     NeverReady,
@@ -33,7 +34,7 @@ pub(super) enum Doom {
 pub(super) struct Faults {
     script: Script,
     pub(super) injected: Injected,
-    /// Messages that were delayed, in the order in which they were sent.
+    /// Delayed messages, in the order in which they were sent.
     late: Vec<Late>,
     /// Runs of the engine so far.
     pub(super) runs: u64,
@@ -44,15 +45,16 @@ struct Late {
     from: u32,
     to: u32,
     message: Message,
-    /// Of a datagram: the Q_Key and the addresses.
+    /// The Q_Key and the addresses of a datagram.
     datagram: Option<(u32, Address, Gid)>,
 }
 
 /// Why a post stops.
 pub(super) enum Stop {
-    /// At this work request, and it is told.
+    /// Refused at this work request, which is reported.
     Refused(c_int),
-    /// It is not told where; `taken` is whether what follows is taken all the same.
+    /// At an unreported work request; `taken` says whether it and the rest are accepted
+    /// nevertheless.
     Unknown { errno: c_int, taken: bool },
 }
 
@@ -73,8 +75,8 @@ impl State {
         Some(fault)
     }
 
-    /// The device begins with a work request, or goes on with it. Gives its outcome if that is
-    /// decided already; `Err` if the queue pair has gone to ERR before it.
+    /// The device starts a work request, or continues one. Returns its outcome if that is decided
+    /// already; `Err` if the queue pair enters ERR before it.
     pub(super) fn begin(&mut self, number: u32, wr: &mut Send) -> Result<Option<Outcome>, ()> {
         if wr.doom == Doom::Undecided {
             wr.doom = Doom::None;
@@ -83,7 +85,7 @@ impl State {
             };
             let uses_receive = match wr.op {
                 Op::Send | Op::Datagram { .. } => true,
-                Op::Write(_) => wr.imm.is_some(),
+                Op::Write(_) => wr.extra.is_imm(),
                 _ => false,
             };
             let transport = qp.shape.transport;
@@ -111,7 +113,7 @@ impl State {
         })
     }
 
-    /// One work request of a post is about to be accepted.
+    /// A work request of a post is about to be accepted.
     pub(super) fn post_fault(&mut self, qp: Option<u32>, direction: Direction) -> Result<(), Stop> {
         let transport = qp.and_then(|qp| Some(self.qps.get(&qp)?.shape.transport));
         match self.decide(Occasion::Post { qp, transport, direction }) {
@@ -121,7 +123,7 @@ impl State {
         }
     }
 
-    /// A queue pair has come to ERR.
+    /// A queue pair has entered ERR.
     pub(super) fn flush_fault(&mut self, number: u32, transport: Transport) {
         let occasion = Occasion::Flush { qp: number, transport };
         if let Some(Fault::FlushLate { runs }) = self.decide(occasion) {
@@ -132,7 +134,7 @@ impl State {
         }
     }
 
-    /// An object is about to be destroyed; a queue pair by its number.
+    /// An object is about to be destroyed; `qp` is its number if it is a queue pair.
     pub(super) fn destroy_fault(&mut self, qp: Option<u32>) -> Verb {
         let transport = qp.and_then(|qp| Some(self.qps.get(&qp)?.shape.transport));
         match self.decide(Occasion::Destroy { qp, transport }) {
@@ -141,12 +143,12 @@ impl State {
         }
     }
 
-    /// Whether an event comes without a completion.
+    /// Whether an event is raised without a completion.
     pub(super) fn is_spurious(&mut self) -> bool {
         self.decide(Occasion::Arm).is_some()
     }
 
-    /// What goes wrong with this poll.
+    /// The fault of this poll.
     pub(super) fn poll_fault(&mut self) -> Option<Fault> {
         self.decide(Occasion::Poll)
     }
@@ -167,7 +169,7 @@ impl State {
         !self.faults.late.is_empty()
     }
 
-    /// A new run: the delayed messages that are due arrive, in the order in which they were sent.
+    /// Starts a run: delayed messages that are due arrive, in the order in which they were sent.
     pub(super) fn deliver_late(&mut self) -> bool {
         self.faults.runs += 1;
         let now = self.faults.runs;
@@ -184,7 +186,7 @@ impl State {
                     self.arrive(late.from, late.to, qkey, &address, sgid, &late.message);
                 }
                 None if self.listens(late.to, late.from) => {
-                    // Nobody is told on UC what became of it.
+                    // On UC the sender does not learn whether it arrived.
                     let _ = self.respond(late.to, &late.message);
                 }
                 None => {}
@@ -193,7 +195,7 @@ impl State {
         true
     }
 
-    /// Whether a connected queue pair still listens to `from`, which may be gone.
+    /// Whether a connected queue pair still accepts messages of `from`, which may be gone.
     fn listens(&self, to: u32, from: u32) -> bool {
         self.qps.get(&to).is_some_and(|qp| qp.phase.receives() && qp.attributes.dest_qpn == from)
     }

@@ -1,7 +1,7 @@
 //! Protection domains and memory regions: keys resolve to the registered pointer and an offset.
 //!
 //! The device never makes a pointer from an address. Every access goes through a region that is
-//! registered at that moment, under the fabric's lock, so none can outlive `dereg_mr`.
+//! registered at that moment, under the fabric's lock, so no access can outlive `dereg_mr`.
 #![allow(unsafe_code)] // Registered memory is reached through raw pointers.
 
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use super::Verb;
 use super::fabric::State;
 use super::wr::Sge;
-use crate::open::Open;
+use crate::memory::open::Open;
 use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
 
 pub(super) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
@@ -39,11 +39,11 @@ pub(super) struct Mr {
 #[derive(Clone, Copy)]
 struct Base(NonNull<u8>);
 
-// SAFETY: a bare pointer. It is only used under the contract of `reg_mr`: the memory stays valid for
-// the device, whichever thread runs it, until `dereg_mr`.
+// SAFETY: a plain pointer. It is used only under the contract of `reg_mr`: the memory stays valid
+// for the device, on whatever thread the device runs, until `dereg_mr`.
 unsafe impl Send for Base {}
 
-/// Keys differ, so that one used in the other's place is found out.
+/// lkeys and rkeys differ, so that using one as the other is detected.
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     Local(u32),
@@ -52,18 +52,29 @@ pub(super) enum Key {
 
 const LOCAL_TAG: u32 = 0x11;
 const REMOTE_TAG: u32 = 0x22;
+const WINDOW_TAG: u32 = 0x33;
 
-impl Key {
-    fn region(self) -> Option<u32> {
-        let (key, tag) = match self {
-            Key::Local(key) => (key, LOCAL_TAG),
-            Key::Remote(key) => (key, REMOTE_TAG),
-        };
-        (key & 0xff == tag).then_some(key >> 8)
+/// The number of the object whose key this is, if it has that tag.
+fn number(key: u32, tag: u32) -> Option<u32> {
+    (key & 0xff == tag).then_some(key >> 8)
+}
+
+/// A type 2 memory window that is bound: a range of a region with a remote key of its own.
+pub(super) struct Window {
+    mr: u32,
+    addr: u64,
+    length: u64,
+}
+
+impl Window {
+    /// The region, if the range is inside the window.
+    fn region_at(&self, addr: u64, length: usize) -> Option<u32> {
+        let offset = addr.checked_sub(self.addr)?;
+        (offset.checked_add(length as u64)? <= self.length).then_some(self.mr)
     }
 }
 
-/// A piece of a registered region, checked for range and rights, while the lock is held.
+/// A piece of a registered region, checked for range and rights while the lock is held.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     region: Base,
@@ -94,9 +105,9 @@ impl State {
         self.pds.remove(&pd).map(drop).ok_or(libc::EINVAL)
     }
 
-    /// Gives the number of the region, its lkey and its rkey (0 without a remote right).
+    /// Returns the number of the region, its lkey and its rkey (0 without a remote right).
     ///
-    /// The caller vouches, as `reg_mr` asks, for the memory until `dereg_mr`.
+    /// The caller guarantees, as `reg_mr` asks, that the memory is valid until `dereg_mr`.
     pub(super) fn reg_mr(
         &mut self,
         pd: u32,
@@ -124,10 +135,15 @@ impl State {
     pub(super) fn dereg_mr(&mut self, mr: u32) -> Verb {
         self.destroy_fault(None)?;
         self.check_unused_memory(mr << 8 | LOCAL_TAG);
+        // A region with a bound window stays registered (R6.11).
+        if self.windows.values().any(|window| window.mr == mr) {
+            return Err(libc::EINVAL);
+        }
         self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
     }
 
-    /// The memory that `key` opens at `addr`, if it does: same PD, every right of `rights`, in range.
+    /// The memory at `addr` that `key` gives access to: the PD is the same, all of `rights` are
+    /// granted, and the range is inside the region.
     pub(super) fn resolve(
         &self,
         pd: u32,
@@ -136,7 +152,14 @@ impl State {
         length: usize,
         rights: u32,
     ) -> Option<Span> {
-        let mr = self.mrs.get(&key.region()?)?;
+        let mr = match key {
+            Key::Local(key) => number(key, LOCAL_TAG)?,
+            Key::Remote(key) => match number(key, WINDOW_TAG) {
+                Some(window) => self.windows.get(&window)?.region_at(addr, length)?,
+                None => number(key, REMOTE_TAG)?,
+            },
+        };
+        let mr = self.mrs.get(&mr)?;
         if mr.pd != pd || mr.access & rights != rights {
             return None;
         }
@@ -153,7 +176,31 @@ impl State {
         })
     }
 
-    /// The bytes that a gather list names, or `None` if a key, a range or a right is wrong.
+    /// Binds a window to a range of the region with this `rkey`, and returns the window's key.
+    pub(super) fn open_window(&mut self, rkey: u32, addr: u64, length: u64) -> Verb<u32> {
+        let mr = number(rkey, REMOTE_TAG).ok_or(libc::EINVAL)?;
+        let pd = self.mrs.get(&mr).ok_or(libc::EINVAL)?.pd;
+        let bytes = usize::try_from(length).map_err(|_| libc::EINVAL)?;
+        self.resolve(pd, Key::Remote(rkey), addr, bytes, 0).ok_or(libc::EINVAL)?;
+        let window = self.number()?;
+        self.windows.insert(window, Window { mr, addr, length });
+        Ok(window << 8 | WINDOW_TAG)
+    }
+
+    /// Ends the key of a window. Whether it was open.
+    pub(super) fn close_window(&mut self, rkey: u32) -> bool {
+        let is_open = self.domain_of_window(rkey).is_some();
+        is_open
+            && number(rkey, WINDOW_TAG).and_then(|window| self.windows.remove(&window)).is_some()
+    }
+
+    /// The protection domain of the window that this key opens.
+    pub(super) fn domain_of_window(&self, rkey: u32) -> Option<u32> {
+        let window = self.windows.get(&number(rkey, WINDOW_TAG)?)?;
+        Some(self.mrs.get(&window.mr)?.pd)
+    }
+
+    /// The bytes of a gather list; `None` if a key, a range or a right is wrong.
     pub(super) fn gather(&self, pd: u32, list: &[Sge]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         for sge in list.iter().filter(|sge| sge.length > 0) {
@@ -163,8 +210,9 @@ impl State {
         Some(bytes)
     }
 
-    /// Fills a scatter list in its order. Nothing is written unless all that would be touched is open.
-    /// The caller has seen that the list is long enough; what is left over is dropped.
+    /// Fills a scatter list in its order. Nothing is written unless all memory that would be
+    /// written is accessible. The caller has checked that the list is long enough; the rest of it
+    /// stays unchanged.
     pub(super) fn scatter(&self, pd: u32, list: &[Sge], mut bytes: &[u8]) -> Option<()> {
         let mut spans = Vec::new();
         for sge in list {
@@ -182,14 +230,14 @@ impl State {
     }
 }
 
-/// Programs may look at memory that is open to the fabric while the device works on it, so both do as `Open`
-/// says. Everything else is ordered by the fabric's lock, which every verb takes.
+/// Programs may access memory that is open to the fabric while the device works on it, so both
+/// follow the rules of `Open`. All else is ordered by the fabric's lock, which every verb takes.
 impl Span {
     fn open(&self) -> Open {
-        // SAFETY: valid while registered (the contract of `reg_mr`), for writes too (`shared`: LOCAL_WRITE),
-        // and the value is used under the lock. Memory that is not open to the fabric is the device's alone
-        // while a work request names it; its words are not shared with other buffers, which are
-        // whole words.
+        // SAFETY: the memory is valid while registered (the contract of `reg_mr`), for writes too
+        // (`shared` implies LOCAL_WRITE), and the value is used under the lock. Memory that is not
+        // open to the fabric belongs to the device while a work request names it; buffers consist
+        // of whole words, so none shares a word with it.
         unsafe { Open::new(self.region.0, self.region_length) }
     }
 
@@ -200,13 +248,12 @@ impl Span {
             self.open().read(self.offset, self.length, |part| out.extend_from_slice(part));
             return;
         }
-        // Nothing but reads can happen to memory registered without LOCAL_WRITE, and it may be
-        // behind a shared reference, from which no atomic may be made.
+        // Memory registered without LOCAL_WRITE is only read, and may be behind a shared reference,
+        // from which no atomic may be made.
         for at in self.offset..self.offset + self.length {
-            // SAFETY: inside the region (`resolve`).
-            let byte = unsafe { self.region.0.add(at) };
-            // SAFETY: readable while registered (the contract of `reg_mr`).
-            out.push(unsafe { byte.read() });
+            // SAFETY: inside the region (`resolve`), and readable while registered (the contract of
+            // `reg_mr`).
+            out.push(unsafe { self.region.0.add(at).read() });
         }
     }
 
@@ -215,7 +262,7 @@ impl Span {
         self.open().write(self.offset, &bytes[..bytes.len().min(self.length)]);
     }
 
-    /// Runs `change` on the word at the start, if it is a whole aligned word.
+    /// Runs `change` on the word at the start, if it is whole and aligned.
     pub(super) fn atomic(self, change: impl FnOnce(&AtomicU64) -> u64) -> Option<u64> {
         if self.length < 8 {
             return None;

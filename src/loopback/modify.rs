@@ -1,4 +1,4 @@
-//! Which transitions exist, and which attributes each must and may have.
+//! The transitions that exist, and the attributes that each requires and permits.
 
 use super::Verb;
 use super::attributes::Changes;
@@ -73,7 +73,7 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
 }
 
 impl State {
-    /// Does all of the change or nothing. Gives the state that the queue pair is in then.
+    /// Makes the whole change or none. Returns the queue pair's new state.
     pub(super) fn modify_qp(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
         let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;
         self.check_alive(qp.device)?;

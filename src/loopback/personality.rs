@@ -1,4 +1,4 @@
-//! What devices may do differently within the manual pages, and which of it a fabric's do.
+//! Personalities: where devices may differ within the manual pages, and how a fabric's devices do.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// What the devices of a [`Fabric`](super::Fabric) do where the manual pages leave it open.
+/// How the devices of a [`Fabric`](super::Fabric) behave where the manual pages leave it open.
 ///
-/// The table is [the module's](crate::loopback). A program that keeps to the manual pages, as every safe program of
-/// this crate does, cannot tell one from the other by anything that it may look at.
+/// [The module](crate::loopback) has the table. A program that keeps to the manual pages, as every
+/// safe program of this crate does, cannot distinguish them by anything that it may look at.
 ///
 /// ```
-/// use proverbs::{loopback::{Fabric, Personality}, *};
+/// use proverbs::{loopback::{Fabric, Personality}, prelude::*};
 ///
 /// // A server whose clients die works the same whatever device it runs on.
 /// for personality in [Personality::Plain, Personality::Rxe, Personality::Mlx5, Personality::worst(7)] {
@@ -29,23 +29,24 @@ use rand_pcg::Pcg32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Personality {
-    /// The kindest: every field of a completion is written, and nothing is taken away.
+    /// The kindest: every field of a completion is written, and no completion is removed.
     #[default]
     Plain,
-    /// As Linux's Soft-RoCE fills completions and treats dead queue pairs (not where it departs from IBA).
+    /// Linux's Soft-RoCE: how it fills completions and treats dead queue pairs (not where it
+    /// departs from IBA).
     Rxe,
-    /// As the mlx5 provider does: it writes what ibv_poll_cq(3) promises, and takes a dead queue pair's completions
-    /// away.
+    /// The mlx5 provider: it writes only what ibv_poll_cq(3) promises, and removes the completions
+    /// of a dead queue pair.
     Mlx5,
-    /// Whatever some device may do, drawn anew for each decision.
+    /// Anything that some device may do, drawn anew for each decision.
     Worst {
-        /// What it is drawn from. The same program on the same seed sees the same.
+        /// The seed. The same program with the same seed sees the same behaviour.
         seed: u64,
     },
 }
 
 impl Personality {
-    /// The worst that the manual pages allow, drawn from `seed`; its example is [the type's](Personality).
+    /// The worst that the manual pages allow, drawn from `seed`.
     pub const fn worst(seed: u64) -> Personality {
         Personality::Worst { seed }
     }
@@ -62,7 +63,8 @@ impl fmt::Display for Personality {
     }
 }
 
-/// A text that names no [`Personality`]: `plain`, `rxe`, `mlx5`, `worst` (seed 0) and `worst:7` do.
+/// The text names no [`Personality`]. The names are `plain`, `rxe`, `mlx5`, `worst` (seed 0), and
+/// `worst:7` for a seed.
 ///
 /// ```
 /// use proverbs::loopback::{Personality, UnknownPersonality};
@@ -101,18 +103,18 @@ impl FromStr for Personality {
 /// How a completion is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
-    /// Every field, zero where it means nothing.
+    /// Every field, zero where it has no meaning.
     Plain,
-    /// As `Plain`; the completion of a send with immediate says that it has one, and that of any receive that it has a
-    /// GRH.
+    /// Like `Plain`, but the completion of a send with immediate has the flag for it, and that of
+    /// every receive the flag for a GRH.
     Rxe,
-    /// What a provider writes that parses hardware's entries: nothing that it does not know.
+    /// The fields that a provider takes from the hardware's entry, and no others.
     Mlx5,
-    /// What ibv_poll_cq(3) says is valid, and nothing else.
+    /// The fields that are valid by ibv_poll_cq(3), and no others.
     Promised,
 }
 
-/// A personality at work.
+/// A personality, with its random numbers.
 pub(super) struct Habits {
     personality: Personality,
     dice: Pcg32,
@@ -138,7 +140,7 @@ impl Habits {
         ((u64::from(self.dice.next_u32()) * u64::from(n)) >> 32) as u32
     }
 
-    /// What mlx5 does and the others do not.
+    /// Whether to behave like mlx5 where others do not.
     fn as_mlx5(&mut self) -> bool {
         match self.personality {
             Personality::Plain | Personality::Rxe => false,
@@ -159,12 +161,14 @@ impl Habits {
         }
     }
 
-    /// Whether a queue pair that is destroyed or reset takes its completions along that were not polled.
+    /// Whether the completions of a queue pair that were not polled are removed when it is
+    /// destroyed or reset.
     pub(super) fn takes_completions_along(&mut self) -> bool {
         self.as_mlx5()
     }
 
-    /// Whether a receive has its slot until its completion was polled, or only until the device is done with it.
+    /// Whether a receive occupies its slot until its completion is polled, or only until the device
+    /// is done with it.
     pub(super) fn holds_slots_until_polled(&mut self) -> bool {
         self.as_mlx5()
     }
@@ -173,22 +177,23 @@ impl Habits {
         matches!(self.personality, Personality::Worst { .. })
     }
 
-    /// How many bytes an element of length 0 has (R3.3): some devices take it for 2^31.
+    /// The number of bytes of an element of length 0 (R3.3): 2^31 on some devices.
     pub(super) fn length_of_zero(&mut self) -> u32 {
         if self.is_worst() && self.below(2) == 0 { 1 << 31 } else { 0 }
     }
 
-    /// Whether a query puts something into the attributes that it was not asked for (ibv_query_qp(3)).
+    /// Whether a query writes garbage into attributes that it was not asked for (ibv_query_qp(3)).
     pub(super) fn litters(&mut self) -> bool {
         self.is_worst() && self.below(2) == 0
     }
 
-    /// What a failed poll returns.
+    /// The return value of a failed poll.
     pub(super) fn poll_error(&mut self) -> i32 {
         if self.as_mlx5() { -2 } else { -1 }
     }
 
-    /// Bytes where a header is that mean nothing. Half of those that are not zero begin as an IPv6 header does.
+    /// Meaningless bytes in a header's place. Half of those that are not zero begin like an IPv6
+    /// header.
     pub(super) fn meaningless(&mut self) -> [u8; 40] {
         let mut bytes = [0; 40];
         if self.as_mlx5() {

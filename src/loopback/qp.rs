@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::Verb;
 use super::asynchronous::Affiliate;
 use super::attributes::Attributes;
 use super::engine::Wait;
 use super::fabric::State;
-use super::limits;
-use super::world::Limit;
+use super::world::Capacity;
 use super::wr::{Recv, Send};
-use crate::sys::types::{ibv_qp_state, ibv_qp_type, raw::ibv_event_type};
+use super::{Verb, limits};
+use crate::sys::types::raw::ibv_event_type;
+use crate::sys::types::{ibv_qp_state, ibv_qp_type};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
@@ -38,7 +38,7 @@ impl Transport {
     }
 }
 
-/// The state of a queue pair, with the C values.
+/// The state of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Reset = ibv_qp_state::IBV_QPS_RESET as isize,
@@ -61,13 +61,13 @@ impl Phase {
         self as ibv_qp_state::Type
     }
 
-    /// Whether messages from the fabric are taken.
+    /// Whether messages from the fabric are accepted.
     pub(super) fn receives(self) -> bool {
         matches!(self, Phase::Rtr | Phase::Rts | Phase::Sqd | Phase::Sqe)
     }
 }
 
-/// What a queue pair is created with, and granted.
+/// The limits and options of a queue pair, as asked for or as granted.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) transport: Transport,
@@ -87,24 +87,24 @@ pub(super) struct Qp {
     pub(super) pd: u32,
     pub(super) shape: Shape,
     pub(super) phase: Phase,
-    /// Which life since RESET: completions of an earlier one free nothing.
+    /// Counts the resets: completions from before a reset free no slots.
     pub(super) generation: u32,
     pub(super) attributes: Attributes,
     pub(super) sends: VecDeque<Send>,
     pub(super) recvs: VecDeque<Recv>,
-    /// Send slots in use: queued, or done but not released by a polled completion (R9.7).
+    /// Send slots in use: queued, or done and not yet released by a polled completion (R9.7).
     pub(super) send_slots: u32,
     /// Receive slots in use: posted, or on some devices done and not polled.
     pub(super) recv_slots: u32,
-    /// Sends that are done and left no completion, since the last that did.
+    /// The number of sends done without a completion since the last one that had one.
     pub(super) silent: u32,
-    /// Set while the first send waits to be tried again.
+    /// Set while the first send waits for another try.
     pub(super) wait: Option<Wait>,
-    /// The run before which it flushes nothing.
+    /// The run before which the queue pair flushes nothing.
     pub(super) flush_from: u64,
-    /// Whether its first message has come while it was in RTR.
+    /// Whether the first message arrived while it was in RTR.
     pub(super) established: bool,
-    /// Whether an event is to tell when its send queue has drained.
+    /// Whether an event reports that its send queue has drained.
     pub(super) tells_drained: bool,
 }
 
@@ -137,13 +137,13 @@ impl Qp {
 }
 
 impl State {
-    /// Its number, and what was granted.
+    /// Returns the queue pair's number, and what was granted.
     pub(super) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<(u32, Shape)> {
         self.check_alive_pd(pd)?;
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
         let srq_fits = shape.srq.is_none_or(|srq| {
-            // UC takes no SRQ (R7.3), and an SRQ has its queue pairs' domain (R7.4).
+            // UC takes no SRQ (R7.3), and an SRQ is of its queue pairs' domain (R7.4).
             shape.transport != Transport::Uc && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd)
         });
         let fits = shape.max_send_wr <= limits::QP_WR
@@ -157,11 +157,11 @@ impl State {
         let number = self.number()?;
         let grant = |limit, asked| self.world.grant(limit, asked);
         let shape = Shape {
-            max_send_wr: grant(Limit::SendWr, shape.max_send_wr),
-            max_recv_wr: grant(Limit::RecvWr, shape.max_recv_wr),
-            max_send_sge: grant(Limit::SendSge, shape.max_send_sge),
-            max_recv_sge: grant(Limit::RecvSge, shape.max_recv_sge),
-            max_inline: grant(Limit::Inline, shape.max_inline),
+            max_send_wr: grant(Capacity::SendWr, shape.max_send_wr),
+            max_recv_wr: grant(Capacity::RecvWr, shape.max_recv_wr),
+            max_send_sge: grant(Capacity::SendSge, shape.max_send_sge),
+            max_recv_sge: grant(Capacity::RecvSge, shape.max_recv_sge),
+            max_inline: grant(Capacity::Inline, shape.max_inline),
             ..shape
         };
         let qp = Qp {
@@ -185,7 +185,8 @@ impl State {
         Ok((number, shape))
     }
 
-    /// What was completed stays in the completion queues, on most devices; what was not is dropped.
+    /// On most devices, completions stay in the completion queues. Work requests without one are
+    /// dropped.
     pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
         self.destroy_fault(Some(qp))?;
         self.active.remove(&qp);
@@ -195,7 +196,7 @@ impl State {
         Ok(())
     }
 
-    /// Moves a queue pair to `phase`, with what that does to its queues.
+    /// Moves a queue pair to `phase`, with the effects on its queues.
     pub(super) fn enter(&mut self, number: u32, phase: Phase) {
         let Some(qp) = self.qps.get_mut(&number) else {
             return;
@@ -216,7 +217,7 @@ impl State {
         }
         self.active.insert(number);
         if phase == Phase::Err && before != Phase::Err && on_srq {
-            // It takes no receive of the SRQ any more: here messages arrive whole.
+            // It takes no more receives of the SRQ: here, messages arrive whole.
             self.raise_qp(number, ibv_event_type::IBV_EVENT_QP_LAST_WQE_REACHED);
         }
     }

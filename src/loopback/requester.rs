@@ -6,17 +6,17 @@ use super::faults::Doom;
 use super::limits;
 use super::qp::{Phase, Transport};
 use super::responder::Reply;
-use super::wr::{Op, Payload, Send};
+use super::wr::{Extra, Op, Payload, Send};
 use crate::sys::types::ibv_wc_status as status;
 
 /// A message on its way.
 #[derive(Clone)]
 pub(super) struct Message {
     pub(super) op: Op,
-    pub(super) imm: Option<u32>,
+    pub(super) extra: Extra,
     pub(super) solicited: bool,
     pub(super) data: Vec<u8>,
-    /// How much a READ asks for.
+    /// The number of bytes that a READ asks for.
     pub(super) asks: usize,
     pub(super) doom: Doom,
 }
@@ -27,6 +27,11 @@ impl State {
             return Outcome::Stuck;
         };
         let (transport, pd, depth) = (qp.shape.transport, qp.pd, qp.attributes.max_rd_atomic);
+        if let Op::Invalidate(key) = wr.op {
+            let is_ours = self.domain_of_window(key) == Some(pd) && self.close_window(key);
+            let failed = Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
+            return if is_ours { Outcome::Done { length: 0 } } else { failed };
+        }
         let length = wr.payload.length();
         if length > limits::MESSAGE || wr.op.is_atomic() && length != 8 {
             return Outcome::Failed(status::IBV_WC_LOC_LEN_ERR);
@@ -44,7 +49,7 @@ impl State {
         };
         let message = Message {
             op: wr.op,
-            imm: wr.imm,
+            extra: wr.extra,
             solicited: wr.solicited,
             data,
             asks: length as usize,
@@ -53,7 +58,7 @@ impl State {
         let reply = self.carry(number, &message);
         let length = length as u32;
         if transport == Transport::Uc {
-            // Success says that the message has left, and no more.
+            // Success means only that the message has left.
             return Outcome::Done { length };
         }
         match reply {
@@ -75,7 +80,7 @@ impl State {
         }
     }
 
-    /// What is to be sent, or `None` for a gather list that is not open to the domain.
+    /// The data to send; `None` if a gather element is not accessible to the domain.
     pub(super) fn payload(&self, pd: u32, payload: &Payload) -> Option<Vec<u8>> {
         match payload {
             Payload::Inline(bytes) => Some(bytes.clone()),
@@ -105,7 +110,7 @@ impl State {
         }
     }
 
-    /// The queue pair that a connected one reaches, if it listens to this one.
+    /// The peer of a connected queue pair, if it is connected to this one in turn.
     fn peer(&self, from: u32) -> Option<u32> {
         let qp = self.qps.get(&from)?;
         let path = qp.attributes.path.as_ref()?;
@@ -115,10 +120,11 @@ impl State {
         let reached = self.device_at(path) == Some(peer.device)
             && peer.shape.transport == qp.shape.transport
             && peer.phase.receives()
-            // Packets of a stranger are dropped; so are acknowledgements that go elsewhere.
+            // Packets from strangers are dropped, and so are acknowledgements to others.
             && self.is_sender(qp.device, path, back)
             && peer.attributes.dest_qpn == from
-            // UC takes up the numbers of any message's first packet; RC insists.
+            // UC accepts the sequence number of any message's first packet; RC requires the right
+            // one.
             && (qp.shape.transport == Transport::Uc || qp.attributes.sq_psn == peer.attributes.rq_psn);
         reached.then_some(to)
     }

@@ -1,4 +1,4 @@
-//! The receiving side: what a message does to the peer, and what it answers.
+//! The receiving side: the effect of a message at the peer, and the peer's answer.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -7,18 +7,19 @@ use super::fabric::State;
 use super::memory::{Key, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, Span};
 use super::qp::{Phase, Transport};
 use super::requester::Message;
-use super::wr::{self, Op, Remote};
+use super::wr;
+use super::wr::{Extra, Op, Remote};
 use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
 
 pub(super) enum Reply {
-    /// Acknowledged, with what a READ or an atomic brings back.
+    /// Acknowledged, with the data of a READ or an atomic.
     Done(Vec<u8>),
     /// No receive was posted.
     NotReady,
-    /// The status that the requester's completion gets.
+    /// The status of the requester's completion.
     Refused(status::Type),
     Lost,
-    /// It is still on its way (RC).
+    /// The message is still on its way (RC).
     Late,
 }
 
@@ -28,17 +29,19 @@ pub(super) enum Refusal {
     NoReceive,
     /// The receive is too short.
     TooLong,
-    /// The receive's memory is not open to its domain.
+    /// The receive's memory is not accessible to its domain.
     Protected,
+    /// The key that the message was to end is no window's of the domain (R1.6).
+    Key,
 }
 
-/// What a receive's completion says besides the queue pair and the length.
+/// What a receive's completion reports besides the queue pair and the length.
 pub(super) struct Arrival<'a> {
     pub(super) data: &'a [u8],
-    /// What the completion calls the length.
+    /// The length that the completion reports.
     pub(super) byte_len: u32,
     pub(super) opcode: opcode::Type,
-    pub(super) imm: Option<u32>,
+    pub(super) extra: Extra,
     pub(super) solicited: bool,
     pub(super) src_qp: u32,
     pub(super) grh: bool,
@@ -47,14 +50,15 @@ pub(super) struct Arrival<'a> {
 }
 
 impl State {
-    /// Lets a connected queue pair take a message. UC drops what it cannot take, silently (class D).
+    /// Delivers a message to a connected queue pair. UC silently drops messages that it cannot
+    /// accept (class D).
     pub(super) fn respond(&mut self, to: u32, message: &Message) -> Reply {
         self.establish(to);
         let reply = self.serve(to, message);
         if let (&Reply::Refused(cause), Some(Transport::Rc)) =
             (&reply, self.qps.get(&to).map(|q| q.shape.transport))
         {
-            // Class C and A faults stop the responder too (R10.17).
+            // Faults of classes C and A stop the responder too (R10.17).
             self.enter(to, Phase::Err);
             if !matches!(message.op, Op::Send) {
                 self.raise_refusal(to, cause);
@@ -70,12 +74,11 @@ impl State {
         let granted = qp.attributes.access;
         let refused = Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR);
         let (at, length, right) = match message.op {
-            Op::Send | Op::Datagram { .. } => {
-                return self.deliver(to, message, opcode::IBV_WC_RECV, &message.data);
-            }
             Op::Write(at) => (at, message.data.len(), REMOTE_WRITE),
             Op::Read(at) => (at, message.asks, REMOTE_READ),
             Op::CompareSwap { at, .. } | Op::FetchAdd { at, .. } => (at, 8, REMOTE_ATOMIC),
+            // A message.
+            _ => return self.deliver(to, message, opcode::IBV_WC_RECV, &message.data),
         };
         if granted & right == 0
             || message.op.fetches() && qp.attributes.max_dest_rd_atomic == 0
@@ -93,9 +96,9 @@ impl State {
         };
         match message.op {
             Op::Write(_) => {
-                // A write that nobody is told of has no receive to fail on.
+                // A write without immediate has no receive to fail on.
                 let write = |span: Option<Span>| span.map_or((), |span| span.store(&message.data));
-                if message.imm.is_none() {
+                if message.extra == Extra::Nothing {
                     write(span);
                     return Reply::Done(Vec::new());
                 }
@@ -118,7 +121,7 @@ impl State {
                 }
             }),
             Op::FetchAdd { add, .. } => self.change(span, |cell| cell.fetch_add(add, SeqCst)),
-            Op::Send | Op::Datagram { .. } => refused,
+            _ => refused,
         }
     }
 
@@ -142,7 +145,7 @@ impl State {
             data,
             byte_len: message.data.len() as u32,
             opcode,
-            imm: message.imm,
+            extra: message.extra,
             solicited: message.solicited,
             src_qp: 0,
             grh: false,
@@ -154,7 +157,17 @@ impl State {
             Err(Refusal::NoReceive) => Reply::NotReady,
             Err(Refusal::TooLong) => Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR),
             Err(Refusal::Protected) => Reply::Refused(status::IBV_WC_REM_OP_ERR),
+            // The message was acknowledged before its key was looked at.
+            Err(Refusal::Key) => Reply::Done(Vec::new()),
         }
+    }
+
+    /// Ends the key that the message names, if it names one: that of a window of the queue pair's
+    /// domain.
+    fn ends_its_key(&mut self, to: u32, extra: Extra) -> bool {
+        let Extra::Invalidate(key) = extra else { return true };
+        let domain = self.qps.get(&to).map(|qp| qp.pd);
+        domain == self.domain_of_window(key) && self.close_window(key)
     }
 
     fn has_receive(&self, to: u32) -> bool {
@@ -166,10 +179,10 @@ impl State {
 
     /// Puts a message into the next receive, of the queue pair's own queue or of its SRQ.
     ///
-    /// A receive too short for an RC message fails with it. UC and UD drop such a message: the next one
-    /// gets the receive (class D); but an SRQ cannot take a receive back, so there it fails, and
-    /// the queue pair goes on (class E). Memory that is not open fails the receive and the queue
-    /// pair on every transport (class A).
+    /// A receive too short for an RC message fails with it. UC and UD drop such a message, and the
+    /// next one gets the receive (class D). But an SRQ cannot take a receive back, so there the
+    /// receive fails, and the queue pair continues (class E). Memory that is not accessible fails
+    /// the receive and the queue pair on every transport (class A).
     pub(super) fn receive(&mut self, to: u32, arrival: &Arrival) -> Result<(), Refusal> {
         let Some(qp) = self.qps.get(&to) else {
             return Err(Refusal::NoReceive);
@@ -189,7 +202,9 @@ impl State {
             Err((Refusal::TooLong, status::IBV_WC_LOC_LEN_ERR))
         } else {
             let protected = (Refusal::Protected, status::IBV_WC_LOC_PROT_ERR);
-            self.scatter(pd, &next.list, arrival.data).ok_or(protected)
+            let landed = self.scatter(pd, &next.list, arrival.data).ok_or(protected);
+            let ends = landed.is_ok() && self.ends_its_key(to, arrival.extra);
+            landed.and(ends.then_some(()).ok_or((Refusal::Key, status::IBV_WC_REM_INV_REQ_ERR)))
         };
         let Some(taken) = self.take_receive(to) else {
             return Err(Refusal::NoReceive);
@@ -198,7 +213,7 @@ impl State {
             Ok(()) => Cqe {
                 opcode: arrival.opcode,
                 byte_len: arrival.byte_len,
-                imm: arrival.imm,
+                extra: arrival.extra,
                 src_qp: arrival.src_qp,
                 datagram: transport == Transport::Ud,
                 grh: arrival.grh,
@@ -210,14 +225,14 @@ impl State {
         };
         self.complete(cq, entry, arrival.solicited);
         outcome.map_err(|(refusal, _)| {
-            if matches!(refusal, Refusal::Protected) {
+            if matches!(refusal, Refusal::Protected | Refusal::Key) {
                 self.enter(to, Phase::Err);
             }
             refusal
         })
     }
 
-    /// Takes the next receive off its queue, and begins its completion.
+    /// Takes the next receive off its queue, and starts its completion.
     pub(super) fn take_receive(&mut self, to: u32) -> Option<Cqe> {
         let qp = self.qps.get_mut(&to)?;
         let generation = qp.generation;

@@ -1,4 +1,4 @@
-//! Fault scripts: what goes wrong on a fabric, when, and to whom.
+//! Fault scripts: which faults happen on a fabric, when, and to which objects.
 
 use std::ffi::c_int;
 
@@ -6,16 +6,17 @@ use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::qp::Transport;
-use crate::wc::{Direction, WcStatus};
+use crate::completion::status::WcStatus;
+use crate::completion::wc::Direction;
 
-/// Something that goes wrong on the [loopback](crate::loopback) device, once.
+/// A fault of the [loopback](crate::loopback) device.
 ///
-/// Which one of a kind's occasions it happens on is said by [`nth`](Fault::nth), [`one_in`](Fault::one_in)
-/// or [`always`](Fault::always), which make it a [`Rule`] of a [`Script`].
+/// [`nth`](Fault::nth), [`one_in`](Fault::one_in) or [`always`](Fault::always) say on which of its
+/// occasions it happens, and make it a [`Rule`] of a [`Script`].
 ///
 /// ```
 /// use proverbs::loopback::{Fault, Rule, Script};
-/// use proverbs::{Rc, Uc, WcStatus};
+/// use proverbs::{completion::WcStatus, transport::{Rc, Uc}};
 ///
 /// let lossy: Rule = Fault::Lose.one_in(100).on_transport::<Uc>();
 /// let cut: Rule = Fault::NoAnswer.always().on_qp(0x11);
@@ -27,35 +28,38 @@ use crate::wc::{Direction, WcStatus};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The message is lost: for good on UC and UD, where the sender is told of success (R10.10). On RC
-    /// its first sending is, and it is sent again; without a timeout (`Timeout::Infinite`) never, so
-    /// that the queue stands still.
+    /// The message is lost. On UC and UD it is lost for good, and the send still succeeds (R10.10).
+    /// On RC the first transmission is lost, and the message is sent again; with
+    /// `Timeout::Infinite` it is not, and the queue stands still.
     Lose,
-    /// The message arrives twice (UC and UD; on RC the receiver would know the second by its number).
+    /// The message arrives twice (UC and UD; on RC the receiver recognises the second by its
+    /// number).
     Duplicate,
-    /// The message arrives `runs` runs later, so that later ones may overtake it (UC and UD). On RC those
-    /// behind it wait. A run is any verb that is not a post.
+    /// The message arrives `runs` runs later, so that later ones may overtake it (UC and UD). On RC
+    /// the messages behind it wait. A run is any verb that is not a post.
     Delay {
-        /// How many runs of the device later.
+        /// The number of runs of the device.
         runs: u32,
     },
-    /// The receiver is not ready (RNR) at the first sending, whatever it has posted; it is at the second.
-    /// Sends that use up a receive on RC, whose `rnr_retry` of 0 makes it an error at once.
+    /// The receiver is not ready (RNR) at the first try, whatever it has posted, and is ready at
+    /// the second. For sends on RC that use up a receive; an `rnr_retry` of 0 makes it an error at
+    /// once.
     NotReady,
-    /// The receiver is never ready: `RnrRetryExc` after the retries (RC, sends that use up a receive).
+    /// The receiver is never ready: `RnrRetryExc` after the retries (RC, sends that use up a
+    /// receive).
     NeverReady,
-    /// Nobody answers: `RetryExc` after the retries, or never with `Timeout::Infinite` (RC).
+    /// No answer comes: `RetryExc` after the retries, or never with `Timeout::Infinite` (RC).
     NoAnswer,
-    /// The work request fails with this status, and has done nothing. The queue pair stops, as
-    /// at any failure: RC in ERR, UC and UD in SQE (R8.16).
+    /// The work request fails with this status, and has no effect. The queue pair stops, as after
+    /// any failure: RC in ERR, UC and UD in SQE (R8.16).
     Fail(WcStatus),
-    /// The device moves the queue pair to ERR when it comes to the work request, which is flushed with all
-    /// behind it.
+    /// The device moves the queue pair to ERR when it reaches the work request, which is flushed
+    /// with all behind it.
     ToError,
-    /// A queue pair that comes to ERR flushes what it holds `runs` runs later
-    /// (R7.15). A run is any verb that is not a post.
+    /// A queue pair that enters ERR flushes its work `runs` runs later (R7.15). A run is any verb
+    /// that is not a post.
     FlushLate {
-        /// How many runs of the device later.
+        /// The number of runs of the device.
         runs: u32,
     },
     /// The post is refused with this errno at this work request, which is `*bad_wr` (R9.1).
@@ -67,36 +71,37 @@ pub enum Fault {
     OutcomeUnknown {
         /// For example `libc::EINVAL`.
         errno: c_int,
-        /// Whether the device has taken this work request, and what is behind it in the list, all the
-        /// same, or nothing from it on.
+        /// Whether the device has accepted this work request and those behind it in the list
+        /// nevertheless, or none from it on.
         taken: bool,
     },
-    /// A completion queue that is armed has its event at once, with or without a completion (R13.4).
+    /// A completion queue raises its event as soon as it is armed, with or without a completion
+    /// (R13.4).
     SpuriousEvent,
     /// The completion queue dies: this poll and all later ones are errors (R10.12).
     BreakCq,
-    /// This poll ends with an error, behind the completions that it has written already; those are gone. Later polls go
-    /// on, as mlx5's do after an entry that it cannot read.
+    /// This poll ends with an error after it has written some completions, which are lost. Later
+    /// polls continue, like mlx5's after an entry that it cannot read.
     FailPoll,
-    /// An object is not destroyed but refused with EBUSY, and lives on.
+    /// Destroying an object fails with EBUSY, and the object stays.
     Busy,
 }
 
-/// What a fault can happen to.
+/// An occasion on which a fault may happen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Occasion {
-    /// The device begins with a work request.
+    /// The device starts a work request.
     Begin {
         qp: u32,
         transport: Transport,
         uses_receive: bool,
     },
-    /// The queue pair has come to ERR.
+    /// The queue pair enters ERR.
     Flush {
         qp: u32,
         transport: Transport,
     },
-    /// A work request is posted, to a queue pair or to a shared receive queue.
+    /// A work request is posted to a queue pair or to a shared receive queue.
     Post {
         qp: Option<u32>,
         transport: Option<Transport>,
@@ -104,7 +109,7 @@ pub(super) enum Occasion {
     },
     Arm,
     Poll,
-    /// An object is about to be destroyed: a queue pair, or another.
+    /// A queue pair or another object is about to be destroyed.
     Destroy {
         qp: Option<u32>,
         transport: Option<Transport>,
@@ -115,8 +120,8 @@ impl Fault {
     /// This fault on the `n`th occasion, counted from 0, and on no other.
     ///
     /// # Panics
-    /// If the fault's `errno` is not positive, or its status that of success: what is called a failure there would be
-    /// none. So do the other two.
+    /// If the fault's `errno` is not positive, or its status is that of success: the fault would be
+    /// none. `one_in` and `always` panic likewise.
     pub fn nth(self, n: u64) -> Rule {
         Rule::new(self, When::Nth(n))
     }
@@ -124,7 +129,7 @@ impl Fault {
     /// This fault on one occasion in `n`, by the script's seed; never if `n` is 0.
     ///
     /// # Panics
-    /// As [`nth`](Self::nth).
+    /// As for [`nth`](Self::nth).
     pub fn one_in(self, n: u32) -> Rule {
         Rule::new(self, When::OneIn(n))
     }
@@ -132,7 +137,7 @@ impl Fault {
     /// This fault on every occasion.
     ///
     /// # Panics
-    /// As [`nth`](Self::nth).
+    /// As for [`nth`](Self::nth).
     pub fn always(self) -> Rule {
         Rule::new(self, When::OneIn(1))
     }
@@ -166,13 +171,13 @@ enum When {
     OneIn(u32),
 }
 
-/// A [`Fault`], when it happens, and to whom: part of a [`Script`] for the loopback device.
+/// A [`Fault`], with its occasions and objects: part of a [`Script`] for the loopback device.
 ///
-/// The occasions of a rule are those that its fault is for and its filters let through: work requests
-/// that the device begins with, queue pairs that come to ERR, work requests that are posted, armings, polls, objects
-/// that are destroyed.
+/// The occasions of a rule are those of its fault that pass its filters: work requests that the
+/// device starts, queue pairs that enter ERR, work requests that are posted, armings, polls, and
+/// objects that are destroyed.
 ///
-/// See [`Fault`] for some, and [`Fabric`](super::Fabric) for one that is limited to posts.
+/// [`Fault`] and [`Fabric`](super::Fabric) have examples.
 #[derive(Clone, Debug)]
 #[must_use = "a rule does nothing until it is part of a script"]
 pub struct Rule {
@@ -181,7 +186,7 @@ pub struct Rule {
     qp: Option<u32>,
     qp_type: Option<u32>,
     direction: Option<Direction>,
-    /// How many times more it happens.
+    /// How many more times it happens.
     left: u64,
     seen: u64,
 }
@@ -200,25 +205,25 @@ impl Rule {
         Rule { fault, when, qp: None, qp_type: None, direction: None, left: u64::MAX, seen: 0 }
     }
 
-    /// Only to work requests of the queue pair with this number (none of a shared receive queue).
+    /// Limits the rule to work requests of the queue pair with this number (not of an SRQ).
     pub fn on_qp(mut self, qp_num: u32) -> Rule {
         self.qp = Some(qp_num);
         self
     }
 
-    /// Only to work requests of queue pairs of transport `T` (none of a shared receive queue).
-    pub fn on_transport<T: crate::Transport>(mut self) -> Rule {
+    /// Limits the rule to work requests of queue pairs of transport `T` (not of an SRQ).
+    pub fn on_transport<T: crate::transport::Transport>(mut self) -> Rule {
         self.qp_type = Some(T::QP_TYPE);
         self
     }
 
-    /// Only to posts of sends, or of receives.
+    /// Limits the rule to posts of sends, or of receives.
     pub fn posting(mut self, direction: Direction) -> Rule {
         self.direction = Some(direction);
         self
     }
 
-    /// At most `n` times.
+    /// Limits the rule to `n` faults.
     pub fn times(mut self, n: u64) -> Rule {
         self.left = n;
         self
@@ -242,7 +247,7 @@ impl Rule {
             }
     }
 
-    /// Whether the fault happens on this occasion, of which there has been one more now.
+    /// Counts this occasion, and returns whether the fault happens on it.
     fn strikes(&mut self, rng: &mut Pcg32) -> bool {
         let number = self.seen;
         self.seen += 1;
@@ -258,18 +263,19 @@ impl Rule {
     }
 }
 
-/// A number below `n`, which is not 0. (Lemire's reduction; what it is biased by does not matter here.)
+/// A number below `n`, which is not 0. (Lemire's reduction; its bias does not matter here.)
 fn below(rng: &mut Pcg32, n: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
 }
 
-/// What goes wrong on a [`Fabric`](super::Fabric): rules, and the seed of those that go by chance.
+/// The faults of a [`Fabric`](super::Fabric): rules, and the seed of the random ones.
 ///
-/// On each occasion the rules are asked in order, and the first that strikes decides. The same script
-/// under the same program does the same: the generator (PCG-32) is part of the interface.
+/// On each occasion the rules are asked in order, and the first whose fault happens decides. The
+/// same script makes the same faults in the same program: the generator (PCG-32) is part of the
+/// interface.
 ///
 /// ```
-/// use proverbs::{loopback::{Fabric, Fault, Script}, Direction, Uc, WcStatus};
+/// use proverbs::{completion::{Direction, WcStatus}, loopback::{Fabric, Fault, Script}, transport::Uc};
 ///
 /// let fabric = Fabric::new();
 /// fabric.inject(
@@ -287,31 +293,32 @@ pub struct Script {
 }
 
 impl Default for Script {
-    /// Nothing goes wrong.
+    /// A script without faults.
     fn default() -> Script {
         Script::seeded(0)
     }
 }
 
 impl Script {
-    /// A script without rules; the seed is for those with [`one_in`](Fault::one_in).
+    /// A script without rules; the seed is for rules made by [`one_in`](Fault::one_in).
     pub fn seeded(seed: u64) -> Script {
         Script { rules: Vec::new(), rng: Pcg32::seed_from_u64(seed) }
     }
 
-    /// With one rule more, behind the others.
+    /// Adds a rule behind the others.
     #[must_use]
     pub fn with(mut self, rule: Rule) -> Script {
         self.rules.push(rule);
         self
     }
 
-    /// What happens on this occasion. Every rule that the occasion is for has seen it then.
+    /// Decides which fault happens on this occasion. Every rule counts the occasions that fit it.
     pub(super) fn decide(&mut self, occasion: Occasion) -> Option<Fault> {
         let mut decided = None;
         for rule in &mut self.rules {
             if rule.lets_through(occasion) && rule.strikes(&mut self.rng) {
-                // One that is struck already is an occasion missed, not a fault to count.
+                // When a fault was decided already, this rule misses the occasion and counts no
+                // fault.
                 match decided {
                     None => decided = Some(rule.fault),
                     Some(_) => rule.left = rule.left.saturating_add(1),
@@ -322,7 +329,8 @@ impl Script {
     }
 }
 
-/// How often each [`Fault`] of the loopback device was injected: [`Fabric::injected`](super::Fabric::injected).
+/// The number of times that each [`Fault`] of the loopback device was injected:
+/// [`Fabric::injected`](super::Fabric::injected).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Injected {
@@ -380,7 +388,7 @@ impl Injected {
         *counter += 1;
     }
 
-    /// Name and number of each kind.
+    /// The name and number of each kind.
     pub fn by_kind(&self) -> [(&'static str, u64); 15] {
         [
             ("Lose", self.lose),

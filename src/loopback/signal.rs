@@ -1,8 +1,8 @@
 //! A file descriptor that is readable while something waits.
 //!
-//! Nobody but the callers of verbs makes the fabric work. So a descriptor on which somebody may sleep is readable
-//! not only while an event waits, but also while there is work: whoever wakes calls a verb, and the
-//! fabric goes on.
+//! Only calls of verbs make the fabric work. So a descriptor on which a program may sleep is
+//! readable not only while an event waits but also while there is work: the thread that wakes calls
+//! a verb, and the fabric continues.
 
 use std::ffi::c_int;
 use std::io::{Read, Write};
@@ -12,8 +12,8 @@ use std::os::unix::net::UnixStream;
 use super::Verb;
 
 pub(super) struct Signal {
-    /// The user's descriptor, with one byte to read while `raised`, and its other end.
-    /// (An eventfd would be one descriptor less, but Miri cannot tell whether it blocks.)
+    /// The user's end, with one byte to read while `raised`, and the other end. (An eventfd would
+    /// be one descriptor less, but Miri does not know whether it blocks.)
     signal: UnixStream,
     raise: UnixStream,
     raised: bool,
@@ -23,7 +23,8 @@ impl Signal {
     pub(super) fn new() -> Verb<Signal> {
         let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EMFILE);
         let (signal, raise) = UnixStream::pair().map_err(failed)?;
-        // A program may have taken the byte. (Miri's sockets always block, and its programs do not take it.)
+        // A program may have taken the byte. (Miri's sockets always block, and its programs do not
+        // take the byte.)
         #[cfg(not(miri))]
         signal.set_nonblocking(true).map_err(failed)?;
         Ok(Signal { signal, raise, raised: false })
@@ -35,7 +36,7 @@ impl Signal {
 
     pub(super) fn raise(&mut self) {
         if !self.raised {
-            // There is room: at most this one byte is ever in it.
+            // The write has room: at most this one byte is in the socket.
             let _ = self.raise.write(&[1]);
             self.raised = true;
         }
@@ -48,7 +49,8 @@ impl Signal {
         }
     }
 
-    /// Nothing is there to take. If there is work left, who watches for a change must see one.
+    /// Nothing is there to take. If work is left, makes the descriptor readable anew, for
+    /// edge-triggered watchers.
     pub(super) fn empty(&mut self, work_left: bool) {
         self.lower();
         if work_left {

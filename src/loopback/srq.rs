@@ -3,33 +3,33 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use super::Verb;
 use super::asynchronous::Affiliate;
 use super::fabric::State;
-use super::limits;
-use super::world::Limit;
+use super::world::Capacity;
 use super::wr::Recv;
-use crate::sys::types::{ibv_srq, raw::ibv_event_type};
+use super::{Verb, limits};
+use crate::sys::types::ibv_srq;
+use crate::sys::types::raw::ibv_event_type;
 
 pub(super) struct Srq {
     pub(super) pd: u32,
     max_wr: u32,
     pub(super) max_sge: u32,
-    /// Armed while not 0.
+    /// The limit below which an event is raised; 0 if not armed.
     limit: u32,
     queue: VecDeque<Recv>,
     /// Slots in use: posted, or on some devices done and not polled.
     slots: u32,
-    /// What an event names.
+    /// The C object, by which events name the queue.
     pub(super) object: Option<Object>,
 }
 
-/// The C object of a queue.
+/// The C object of a shared receive queue.
 #[derive(Clone, Copy)]
 pub(super) struct Object(pub(super) NonNull<ibv_srq>);
 
 #[allow(unsafe_code)]
-// SAFETY: the fabric only hands it back to the C boundary, and never follows it.
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
 unsafe impl Send for Object {}
 
 impl Srq {
@@ -42,7 +42,7 @@ impl Srq {
         self.slots += 1;
     }
 
-    /// A slot is free again.
+    /// Frees a slot.
     pub(super) fn free(&mut self) {
         self.slots = self.slots.saturating_sub(1);
     }
@@ -55,7 +55,7 @@ impl Srq {
         self.queue.front()
     }
 
-    /// Takes the next receive, and tells whether that reached the limit.
+    /// Takes the next receive; also returns whether that reached the limit.
     fn pop(&mut self) -> (Option<Recv>, bool) {
         let wr = self.queue.pop_front();
         let reached = (self.queue.len() as u64) < u64::from(self.limit);
@@ -78,14 +78,14 @@ impl State {
         wr
     }
 
-    /// Tells what an event is to name.
+    /// Sets the object by which events name the queue.
     pub(super) fn name_srq(&mut self, srq: u32, object: NonNull<ibv_srq>) {
         if let Some(srq) = self.srqs.get_mut(&srq) {
             srq.object = Some(Object(object));
         }
     }
 
-    /// Its number, and what was granted.
+    /// Returns the queue's number, and what was granted.
     pub(super) fn create_srq(
         &mut self,
         pd: u32,
@@ -98,8 +98,8 @@ impl State {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
-        let max_wr = self.world.grant(Limit::SrqWr, max_wr);
-        let max_sge = self.world.grant(Limit::SrqSge, max_sge);
+        let max_wr = self.world.grant(Capacity::SrqWr, max_wr);
+        let max_sge = self.world.grant(Capacity::SrqSge, max_sge);
         self.srqs.insert(
             number,
             Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), slots: 0, object: None },
@@ -107,7 +107,7 @@ impl State {
         Ok((number, max_wr, max_sge))
     }
 
-    /// Resizes or arms, or both, or neither when either value will not do.
+    /// Resizes or arms the queue, or both. Does neither if one of the values is illegal.
     pub(super) fn modify_srq(&mut self, srq: u32, max_wr: Option<u32>, limit: Option<u32>) -> Verb {
         let pd = self.srqs.get(&srq).ok_or(libc::EINVAL)?.pd;
         self.check_alive_pd(pd)?;

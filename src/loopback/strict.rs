@@ -1,15 +1,15 @@
-//! What only a broken crate could do to a device.
+//! Assertions on what only a broken crate could do to a device.
 //!
-//! What a program may get wrong is answered with the errno that libibverbs' providers give. What is in this file no
-//! program can get wrong through the safe interface: it is said loudly where debug assertions are on, and else answered
-//! as libibverbs does.
+//! A program's mistakes are answered with the errno of libibverbs' providers. The mistakes in this
+//! file cannot be made through the safe interface: with debug assertions they panic, without them
+//! they are answered as libibverbs does.
 
 use std::collections::BTreeSet;
 
 use super::fabric::{Shared, State};
 use super::wr::{Op, Payload, Recv, Send, Sge};
 
-/// Says that the caller of a verb broke its contract.
+/// Reports that the caller of a verb broke its contract.
 #[cold]
 #[track_caller]
 pub(super) fn broken(contract: &str) {
@@ -18,7 +18,7 @@ pub(super) fn broken(contract: &str) {
     }
 }
 
-/// Verbs of the data path that belong to one caller at a time, as the crate's types have it.
+/// Verbs of the data path that only one caller at a time may use, as the crate's types ensure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Call {
     Poll,
@@ -27,18 +27,19 @@ pub(super) enum Call {
     ReceiveShared,
 }
 
-/// The calls that have begun and not ended, with the numbers of their objects.
+/// The calls in progress, with the numbers of their objects.
 #[derive(Default)]
 pub(super) struct Calls(BTreeSet<(Call, u32)>);
 
-/// A call that has begun.
+/// A call in progress.
 pub(super) struct Begun<'a> {
     shared: &'a Shared,
     call: (Call, u32),
 }
 
 impl Shared {
-    /// Notes a call until it ends; another of the same kind on the same object must not begin meanwhile.
+    /// Notes a call until it ends. Another of the same kind on the same object must not begin
+    /// meanwhile.
     pub(super) fn begin(&self, call: Call, number: u32) -> Option<Begun<'_>> {
         if !cfg!(debug_assertions) {
             return None;
@@ -76,7 +77,7 @@ impl Send {
 }
 
 impl State {
-    /// Memory that a work request names must stay (R6.10).
+    /// Memory that a work request names must stay registered (R6.10).
     pub(super) fn check_unused_memory(&self, lkey: u32) {
         let by_qps = self.qps.values().any(|qp| {
             qp.sends.iter().any(|wr| wr.names_memory(lkey)) || receives(qp.recvs.iter(), lkey)
@@ -86,7 +87,7 @@ impl State {
         }
     }
 
-    /// So must an address handle (R5.3).
+    /// An address handle that a work request names must stay (R5.3).
     pub(super) fn check_unused_address(&self, ah: u32) {
         if self.qps.values().any(|qp| qp.sends.iter().any(|wr| wr.names_address(ah))) {
             broken("an address handle is destroyed that an outstanding work request names");

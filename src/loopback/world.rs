@@ -1,14 +1,19 @@
-//! What the devices of a fabric are: their port, how they are addressed, and what they grant.
+//! The properties of a fabric's devices: their ports, their addresses, and the limits that they
+//! grant.
 
 use super::limits;
 use super::personality::Personality;
+use crate::terms::bounded::Mtu;
 
-/// What the devices of a [`Fabric`](super::Fabric) are, for [`Fabric::with`](super::Fabric::with).
+/// The properties of the devices of a [`Fabric`](super::Fabric), for
+/// [`Fabric::with`](super::Fabric::with).
 ///
-/// Without more they are Ethernet ports (RoCE) with IPv4 addresses, as [`Fabric::new`](super::Fabric::new) has them.
+/// The default, used by [`Fabric::new`](super::Fabric::new), is Ethernet ports (RoCE) with IPv4
+/// addresses.
 ///
 /// ```
-/// use proverbs::{loopback::{Fabric, Grants, Personality, World}, *};
+/// use proverbs::{loopback::{Fabric, Grants, Personality, World}, prelude::*};
+/// use proverbs::device::LinkLayer;
 ///
 /// // An InfiniBand port: a LID leads there, and datagrams have no GRH unless one is asked for.
 /// let world = World::infiniband().personality(Personality::Mlx5);
@@ -33,9 +38,11 @@ pub struct World {
     pub(super) grants: Grants,
     pub(super) width: u8,
     pub(super) speed: u8,
+    pub(super) mtu: Mtu,
+    pub(super) longest: u32,
 }
 
-/// How ports are addressed.
+/// The link layer and address family of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Ipv4,
@@ -43,13 +50,13 @@ pub(super) enum Link {
     InfiniBand,
 }
 
-/// What a device grants of what it is asked for, in a [`World`] (R2.11).
+/// How a device grants the limits asked for, in a [`World`] (R2.11).
 ///
 /// ```
-/// use proverbs::{loopback::{Fabric, Grants, Limit, World}, *};
+/// use proverbs::{loopback::{Fabric, Grants, Capacity, World}, prelude::*};
 ///
 /// // No manual page allows it; what asks for 8 and gets 7 must not believe in 8.
-/// let context = Fabric::with(World::ipv4().grants(Grants::LessOf(Limit::SendWr))).open_device();
+/// let context = Fabric::with(World::ipv4().grants(Grants::LessOf(Capacity::SendWr))).open_device();
 /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
 /// let depth = Depth { send: 8, recv: 8 };
 /// assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).is_err());
@@ -58,21 +65,19 @@ pub(super) enum Link {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Grants {
-    /// What it was asked for.
+    /// Exactly as asked for.
     #[default]
     Exactly,
-    /// Half as much again and one, or its maximum; as the manual pages allow.
+    /// Half as much again plus one, or the device's maximum, as the manual pages allow.
     More,
-    /// One less of this; of the others what it was asked for. No device should.
-    LessOf(Limit),
+    /// One less of this limit, and the others as asked for. No device should do this.
+    LessOf(Capacity),
 }
 
-/// A limit that an object is created with: for [`Grants::LessOf`].
-///
-/// The example is that of [`Grants`].
+/// A capacity that an object is created with: for [`Grants::LessOf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Limit {
+pub enum Capacity {
     /// `max_send_wr` of a queue pair.
     SendWr,
     /// `max_recv_wr` of a queue pair.
@@ -91,15 +96,15 @@ pub enum Limit {
     SrqSge,
 }
 
-impl Limit {
-    /// The device's own.
+impl Capacity {
+    /// The device's maximum.
     fn most(self) -> u32 {
         match self {
-            Limit::SendWr | Limit::RecvWr => limits::QP_WR,
-            Limit::SendSge | Limit::RecvSge | Limit::SrqSge => limits::SGE,
-            Limit::Inline => limits::INLINE,
-            Limit::Cqe => limits::CQE,
-            Limit::SrqWr => limits::SRQ_WR,
+            Capacity::SendWr | Capacity::RecvWr => limits::QP_WR,
+            Capacity::SendSge | Capacity::RecvSge | Capacity::SrqSge => limits::SGE,
+            Capacity::Inline => limits::INLINE,
+            Capacity::Cqe => limits::CQE,
+            Capacity::SrqWr => limits::SRQ_WR,
         }
     }
 }
@@ -112,7 +117,7 @@ impl Default for World {
 }
 
 impl From<Personality> for World {
-    /// [`World::ipv4`], with this personality.
+    /// [`World::ipv4`] with this personality.
     fn from(personality: Personality) -> World {
         World::ipv4().personality(personality)
     }
@@ -121,41 +126,44 @@ impl From<Personality> for World {
 impl World {
     const fn of(link: Link) -> World {
         let (personality, grants) = (Personality::Plain, Grants::Exactly);
+        let (mtu, longest) = (Mtu::Bytes4096, limits::MESSAGE as u32);
         // 4 lanes, EDR.
-        World { link, personality, grants, width: 2, speed: 32 }
+        World { link, personality, grants, width: 2, speed: 32, mtu, longest }
     }
 
-    /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first device.
+    /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first
+    /// device.
     pub const fn ipv4() -> World {
         World::of(Link::Ipv4)
     }
 
-    /// RoCE over IPv6: entry 1 of the GID table is fd00::1 for the first device, and every GRH is an IPv6 header.
+    /// RoCE over IPv6: entry 1 of the GID table is fd00::1 for the first device, and every GRH is
+    /// an IPv6 header.
     pub const fn ipv6() -> World {
         World::of(Link::Ipv6)
     }
 
-    /// InfiniBand: a port has a LID (1 for the first device), and one GID, of the subnet prefix fe80:: and its GUID. A
-    /// datagram has a GRH only if its address vector has a global route.
+    /// InfiniBand: a port has a LID (1 for the first device) and one GID, made of the subnet prefix
+    /// fe80:: and its GUID. A datagram has a GRH only if its address vector has a global route.
     pub const fn infiniband() -> World {
         World::of(Link::InfiniBand)
     }
 
-    /// Devices that behave so.
+    /// Devices with this personality.
     pub const fn personality(self, personality: Personality) -> World {
         World { personality, ..self }
     }
 
-    /// Devices that grant so much.
+    /// Devices that grant limits like this.
     pub const fn grants(self, grants: Grants) -> World {
         World { grants, ..self }
     }
 
-    /// Ports that name this width and this speed, in the codes of `active_width` and `active_speed` of
-    /// ibv_query_port(3), those that nobody knows included.
+    /// Ports that report this width and speed, in the codes of `active_width` and `active_speed` of
+    /// ibv_query_port(3). Unknown codes are allowed.
     ///
     /// ```
-    /// # use proverbs::{loopback::{Fabric, World}, *};
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
     /// let port = Fabric::with(World::ipv4().port_rate(1, 1)).open_device().query_port(1)?;
     /// assert_eq!((port.lanes, port.lane_speed), (Some(1), Some(25))); // one lane, SDR: 2.5 Gbit/s
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -165,7 +173,21 @@ impl World {
     }
 
     /// What is granted of a limit that is not 0.
-    pub(super) fn grant(&self, limit: Limit, asked: u32) -> u32 {
+    /// A port with this active MTU, whose longest message has so many bytes; 0 says nothing of it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::loopback::*;
+    /// let short = World::ipv4().messages(Mtu::Bytes512, 2048);
+    /// let port = Fabric::with(short).open_device().query_port(1)?;
+    /// assert_eq!((port.active_mtu, port.max_msg_sz), (Some(Mtu::Bytes512), 2048));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn messages(self, mtu: Mtu, longest: u32) -> World {
+        World { mtu, longest, ..self }
+    }
+
+    pub(super) fn grant(&self, limit: Capacity, asked: u32) -> u32 {
         match self.grants {
             _ if asked == 0 => 0,
             Grants::More => (asked + asked / 2 + 1).min(limit.most()),

@@ -1,6 +1,7 @@
 //! Work requests, as the device keeps them.
 
 use super::faults::Doom;
+use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode as opcode};
 
 #[derive(Clone, Copy)]
 pub(super) struct Sge {
@@ -9,7 +10,7 @@ pub(super) struct Sge {
     pub(super) lkey: u32,
 }
 
-/// The length of the message that a list holds, without wrapping (R2.8).
+/// The length of the message that a list describes, without wrapping (R2.8).
 pub(super) fn length(list: &[Sge]) -> u64 {
     list.iter().map(|sge| u64::from(sge.length)).sum()
 }
@@ -22,12 +23,51 @@ pub(super) struct Recv {
 pub(super) struct Send {
     pub(super) wr_id: u64,
     pub(super) op: Op,
-    /// In network order, as it stood in the work request.
-    pub(super) imm: Option<u32>,
+    pub(super) extra: Extra,
     pub(super) signaled: bool,
     pub(super) solicited: bool,
     pub(super) payload: Payload,
     pub(super) doom: Doom,
+}
+
+/// What a message carries besides its data: the header that `imm_data_invalidated_rkey_union`
+/// becomes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Extra {
+    #[default]
+    Nothing,
+    /// In network order, as it stands in the work request.
+    Imm(u32),
+    /// The key that the message ends.
+    Invalidate(u32),
+}
+
+impl Extra {
+    /// Its bytes in a packet.
+    pub(super) fn length(self) -> usize {
+        if self == Extra::Nothing { 0 } else { 4 }
+    }
+
+    pub(super) fn is_imm(self) -> bool {
+        matches!(self, Extra::Imm(_))
+    }
+
+    /// What the union holds, in a work request and in a completion.
+    pub(super) fn word(self) -> Option<u32> {
+        match self {
+            Extra::Nothing => None,
+            Extra::Imm(word) | Extra::Invalidate(word) => Some(word),
+        }
+    }
+
+    /// What `wc_flags` says of it.
+    pub(super) fn flag(self) -> u32 {
+        match self {
+            Extra::Nothing => 0,
+            Extra::Imm(_) => ibv_wc_flags::IBV_WC_WITH_IMM.0,
+            Extra::Invalidate(_) => ibv_wc_flags::IBV_WC_WITH_INV.0,
+        }
+    }
 }
 
 pub(super) enum Payload {
@@ -45,7 +85,7 @@ impl Payload {
     }
 }
 
-/// A place in the peer's memory.
+/// An address in the peer's memory.
 #[derive(Clone, Copy)]
 pub(super) struct Remote {
     pub(super) addr: u64,
@@ -55,16 +95,41 @@ pub(super) struct Remote {
 #[derive(Clone, Copy)]
 pub(super) enum Op {
     Send,
-    Datagram { ah: u32, qpn: u32, qkey: u32 },
+    Datagram {
+        ah: u32,
+        qpn: u32,
+        qkey: u32,
+    },
     Write(Remote),
     Read(Remote),
-    CompareSwap { at: Remote, expected: u64, new: u64 },
-    FetchAdd { at: Remote, add: u64 },
+    CompareSwap {
+        at: Remote,
+        expected: u64,
+        new: u64,
+    },
+    FetchAdd {
+        at: Remote,
+        add: u64,
+    },
+    /// Ends a key of this end's.
+    Invalidate(u32),
 }
 
 impl Op {
     pub(super) fn is_atomic(&self) -> bool {
         matches!(self, Op::CompareSwap { .. } | Op::FetchAdd { .. })
+    }
+
+    /// What its completion says that it was.
+    pub(super) fn completes_as(&self) -> opcode::Type {
+        match self {
+            Op::Send | Op::Datagram { .. } => opcode::IBV_WC_SEND,
+            Op::Write(_) => opcode::IBV_WC_RDMA_WRITE,
+            Op::Read(_) => opcode::IBV_WC_RDMA_READ,
+            Op::CompareSwap { .. } => opcode::IBV_WC_COMP_SWAP,
+            Op::FetchAdd { .. } => opcode::IBV_WC_FETCH_ADD,
+            Op::Invalidate(_) => opcode::IBV_WC_LOCAL_INV,
+        }
     }
 
     /// Whether it brings data back, and counts against the initiator depth.

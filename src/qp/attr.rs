@@ -1,20 +1,20 @@
-//! The attributes of each transition: what is required is a field, what is foreign does not exist.
+//! The attributes of each transition: required ones are fields, foreign ones do not exist.
 //!
-//! One struct for each row of the state tables (rules section 8.1). Optional attributes are `Option`s in
-//! `optional`, `Default::default()` if there is nothing to say.
+//! There is one struct for each row of the state tables (rules, section 8.1). Optional attributes
+//! are `Option`s in `optional`; `Default::default()` leaves all of them out.
 
-use crate::ah::AddressVector;
-use crate::bounded::{
+use crate::device::ah::AddressVector;
+use crate::profile::{Initiator, Profile};
+use crate::terms::bounded::{
     MinRnrTimer, Mtu, PrivilegedQkey, Psn, Qkey, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
-use crate::profile::{Initiator, Profile};
 
 bitflags::bitflags! {
-    /// What peers may do: through a queue pair (`qp_access_flags` of ibv_modify_qp(3)), within the rights of the regions; or with an
-    /// [exported region](crate::endpoint::ExportedRegion).
+    /// The rights of peers: through a queue pair (`qp_access_flags` of ibv_modify_qp(3)), within
+    /// the rights of the regions; or with an [exported region](crate::endpoint::ExportedRegion).
     ///
     /// ```
-    /// # use proverbs::*;
+    /// # use proverbs::prelude::*;
     /// let readers_and_counters = QpAccess::REMOTE_READ | QpAccess::REMOTE_ATOMIC;
     /// assert!(QpAccess::all().contains(readers_and_counters));
     /// ```
@@ -32,9 +32,9 @@ bitflags::bitflags! {
 /// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); R5.6), as [`PrivilegedQkey`] shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpQkey {
-    /// One that any process may set.
+    /// A Q_Key that any process may set.
     Ordinary(Qkey),
-    /// One for privileged processes (R5.6).
+    /// A Q_Key that only privileged processes may set (R5.6).
     Privileged(PrivilegedQkey),
 }
 
@@ -58,9 +58,9 @@ impl From<Qkey> for QpQkey {
 pub struct ConnectedInit {
     /// Index in the port's P_Key table.
     pub pkey_index: u16,
-    /// The port, from 1.
+    /// The port, counted from 1.
     pub port: u8,
-    /// What peers may do.
+    /// The rights of peers.
     pub access: QpAccess,
 }
 
@@ -69,18 +69,18 @@ pub struct ConnectedInit {
 pub struct ConnectedReinit {
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
-    /// The port, from 1.
+    /// The port, counted from 1.
     pub port: Option<u8>,
-    /// What peers may do.
+    /// The rights of peers.
     pub access: Option<QpAccess>,
 }
 
 /// INIT -> RTR of RC (ibv_modify_qp(3)).
 #[derive(Clone, Copy, Debug)]
 pub struct RcRtr {
-    /// The way to the peer.
+    /// The address vector of the peer.
     pub address: AddressVector,
-    /// Payload of a packet.
+    /// The path MTU.
     pub path_mtu: Mtu,
     /// The peer's queue pair.
     pub dest_qpn: Qpn,
@@ -90,15 +90,16 @@ pub struct RcRtr {
     pub max_dest_rd_atomic: ResponderDepth,
     /// How long the peer waits when there is no receive.
     pub min_rnr_timer: MinRnrTimer,
-    /// What may be said besides.
+    /// Optional attributes.
     pub optional: RtrOptional,
 }
 
 /// INIT -> RTR of UC (ibv_modify_qp(3)).
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { context, pd, cq, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// use proverbs::{qp::{ConnectedReinit, Drain, RtrOptional, UcReturn, UcRtsOptional, UcSqd}, state::QpState};
+/// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
 /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
 /// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
 /// # let peer = Qpn::try_from(qp.qp_num())?;
@@ -116,22 +117,22 @@ pub struct RcRtr {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct UcRtr {
-    /// The way to the peer.
+    /// The address vector of the peer.
     pub address: AddressVector,
-    /// Payload of a packet.
+    /// The path MTU.
     pub path_mtu: Mtu,
     /// The peer's queue pair.
     pub dest_qpn: Qpn,
     /// The peer's `sq_psn` (R8.7).
     pub rq_psn: Psn,
-    /// What may be said besides.
+    /// Optional attributes.
     pub optional: RtrOptional,
 }
 
 /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RtrOptional {
-    /// What peers may do.
+    /// The rights of peers.
     pub access: Option<QpAccess>,
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
@@ -139,8 +140,8 @@ pub struct RtrOptional {
 
 /// RTR -> RTS of RC (ibv_modify_qp(3)).
 ///
-/// `max_rd_atomic` is a [`ReadDepth`](crate::ReadDepth), at least 1, or [`NoDepth`](crate::NoDepth) if the
-/// profile has [`NoReads`](crate::NoReads) (R4.6).
+/// `max_rd_atomic` is a [`ReadDepth`](crate::bounded::ReadDepth), at least 1, or
+/// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads) (R4.6).
 #[derive(Debug)]
 pub struct RcRts<P: Profile = crate::DefaultProfile> {
     /// How long to wait for an acknowledgement.
@@ -153,14 +154,14 @@ pub struct RcRts<P: Profile = crate::DefaultProfile> {
     pub sq_psn: Psn,
     /// Reads and atomics that may be outstanding.
     pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
-    /// What may be said besides.
+    /// Optional attributes.
     pub optional: RcRtsOptional,
 }
 
 /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RcRtsOptional {
-    /// What peers may do.
+    /// The rights of peers.
     pub access: Option<QpAccess>,
     /// How long the peer waits when there is no receive.
     pub min_rnr_timer: Option<MinRnrTimer>,
@@ -171,14 +172,14 @@ pub struct RcRtsOptional {
 pub struct UcRts {
     /// The first PSN that is sent.
     pub sq_psn: Psn,
-    /// What may be said besides.
+    /// Optional attributes.
     pub optional: UcRtsOptional,
 }
 
 /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UcRtsOptional {
-    /// What peers may do.
+    /// The rights of peers.
     pub access: Option<QpAccess>,
 }
 
@@ -187,7 +188,7 @@ pub struct UcRtsOptional {
 pub struct UdInit {
     /// Index in the port's P_Key table.
     pub pkey_index: u16,
-    /// The port, from 1.
+    /// The port, counted from 1.
     pub port: u8,
     /// The key that messages must carry to be received (R5.5).
     pub qkey: QpQkey,
@@ -198,7 +199,7 @@ pub struct UdInit {
 pub struct UdReinit {
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
-    /// The port, from 1.
+    /// The port, counted from 1.
     pub port: Option<u8>,
     /// The key that messages must carry to be received.
     pub qkey: Option<QpQkey>,
@@ -207,8 +208,9 @@ pub struct UdReinit {
 /// INIT -> RTR of UD (ibv_modify_qp(3)).
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { pd, cq, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::{Drain, QpQkey, UdReinit, UdReturn, UdSqd};
+/// # let proverbs::loopback::Pair { pd, cq, .. } = proverbs::loopback::pair()?;
 /// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
 /// let qkey: QpQkey = Qkey::try_from(0x1111)?.into();
 /// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?;
@@ -252,11 +254,12 @@ pub struct UdReturn {
     pub qkey: Option<QpQkey>,
 }
 
-/// RTS -> SQD (ibv_modify_qp(3)): sends already begun are finished, later ones are held.
+/// RTS -> SQD (ibv_modify_qp(3)): sends that have begun are finished, later ones are held.
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { a, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// use proverbs::{bounded::Timeout, qp::{Drain, RcReturn, RcRtsOptional, RcSqd}};
+/// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
 /// let qp: QueuePair<Rc, Sqd> = a.modify(Drain { notify: false })?;
 /// // Posts are taken, and held. Now the path may change:
 /// let patient = Timeout::exponent(20);
@@ -272,12 +275,13 @@ pub struct Drain {
     pub notify: bool,
 }
 
-/// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: what may be changed while the send queue stands still.
+/// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change while
+/// the send queue stands still.
 #[derive(Debug)]
 pub struct RcSqd<P: Profile = crate::DefaultProfile> {
-    /// The port, from 1.
+    /// The port, counted from 1.
     pub port: Option<u8>,
-    /// The way to the peer.
+    /// The address vector of the peer.
     pub address: Option<AddressVector>,
     /// How long to wait for an acknowledgement.
     pub timeout: Option<Timeout>,
@@ -289,7 +293,7 @@ pub struct RcSqd<P: Profile = crate::DefaultProfile> {
     pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
     /// Reads and atomics that the peer may have outstanding here.
     pub max_dest_rd_atomic: Option<ResponderDepth>,
-    /// What peers may do.
+    /// The rights of peers.
     pub access: Option<QpAccess>,
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
@@ -300,9 +304,9 @@ pub struct RcSqd<P: Profile = crate::DefaultProfile> {
 /// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UcSqd {
-    /// The way to the peer.
+    /// The address vector of the peer.
     pub address: Option<AddressVector>,
-    /// What peers may do.
+    /// The rights of peers.
     pub access: Option<QpAccess>,
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
@@ -318,8 +322,8 @@ pub struct UdSqd {
 }
 
 impl RcRtr {
-    /// With what rdma-core's examples use: MTU 1024, one read or atomic of the peer's at a time, RNR timer
-    /// code 12 (0.64 ms).
+    /// The values of rdma-core's examples: MTU 1024, one read or atomic of the peer's at a time,
+    /// RNR timer code 12 (0.64 ms).
     pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
         RcRtr {
             address,
@@ -334,7 +338,7 @@ impl RcRtr {
 }
 
 impl UcRtr {
-    /// With what rdma-core's examples use: MTU 1024.
+    /// The values of rdma-core's examples: MTU 1024.
     pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
         let optional = RtrOptional::default();
         UcRtr { address, path_mtu: Mtu::Bytes1024, dest_qpn, rq_psn, optional }
@@ -344,8 +348,8 @@ impl UcRtr {
 impl<P: Profile> RcRts<P> {
     /// With a timeout of 67 ms (exponent 14), six retries and infinite RNR retries.
     ///
-    /// Six, not C's usual seven: Soft-RoCE takes seven as "for ever", and a dead peer is never reported
-    /// (R8.10).
+    /// Six, not C's usual seven: Soft-RoCE treats seven as "for ever", and would never report a
+    /// dead peer (R8.10).
     pub fn new(sq_psn: Psn, max_rd_atomic: <P::Initiator as Initiator>::Depth) -> Self {
         RcRts {
             timeout: Timeout::MS_67,

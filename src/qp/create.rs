@@ -5,45 +5,48 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Core, QueuePair, SendQueue};
-use crate::cq::{CompletionQueue, Share};
-use crate::error::{Error, ErrorKind};
-use crate::in_flight::books::RECEIVE;
-use crate::in_flight::handles::Handles;
-use crate::in_flight::{Books, SendBooks, SendMode};
-use crate::limits::Limit;
-use crate::pd::ProtectionDomain;
+use super::{Core, QueuePair};
+use crate::completion::inbox::Share;
+use crate::completion::queue::CompletionQueue;
+use crate::counters::books::{Books, RECEIVE, SEND};
+use crate::device::pd::ProtectionDomain;
+use crate::ledger::withheld::Withheld;
+use crate::ledger::{Ledger, SendMode};
+use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
 use crate::profile::Profile;
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
-use crate::state::Reset;
 use crate::sys::handle;
-use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr};
-use crate::transport::Transport;
+use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, zeroed};
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::state::Reset;
+use crate::terms::transport::Transport;
+use crate::work::limits::Limit;
 
 const VERB: &str = "ibv_create_qp";
 
-/// How many work requests a queue pair holds (`cap` of ibv_create_qp(3)).
+/// The number of work requests that a queue pair holds (`cap` of ibv_create_qp(3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// Sends (`max_send_wr`).
+    /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
+    /// of its own.
     pub send: u32,
     /// Receives (`max_recv_wr`); 0 on a queue pair with a shared receive queue.
     pub recv: u32,
 }
 
-/// Room that each queue books beyond its depth: for the sentinel of a drain.
+/// The entries that each queue books beyond its depth, for the sentinel of a drain.
 const SENTINEL: u32 = 1;
 
 impl ProtectionDomain {
     /// Creates a queue pair with a receive queue of its own (`ibv_create_qp`).
     ///
-    /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be the
-    /// same queue. What the device cannot give is an error that names the limit.
+    /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
+    /// the same queue. If the device cannot grant a limit, the error names it.
     ///
     /// ```
-    /// # use proverbs::*;
-    /// # let proverbs::guide::Ends { pd, context, .. } = proverbs::guide::ends()?;
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
     /// let cq = context.create_cq(8 + 1 + 8)?;
     /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
     /// assert_eq!(cq.capacity() - cq.unbooked(), 17);
@@ -54,8 +57,9 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] with what the device has at most, [`ErrorKind::CqTooSmall`] if a completion queue has not enough room
-    /// left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another context (R12.1), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
+    /// [`ErrorKind::Limit`] with the device's maximum, [`ErrorKind::CqTooSmall`] if a completion
+    /// queue has too few entries left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another
+    /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn create_qp<T: Transport, P: Profile>(
         &self,
         send_cq: &CompletionQueue<P::Entry>,
@@ -68,15 +72,14 @@ impl ProtectionDomain {
         create::<T, P>(self, send_cq, recv_cq, depth, None)
     }
 
-    /// Creates a queue pair whose receives come from `srq` (`ibv_create_qp`). `srq` books room for all its
-    /// buffers on `recv_cq`, unless it has done so for another queue pair.
+    /// Creates a queue pair whose receives come from `srq` (`ibv_create_qp`). `srq` books room for
+    /// all its buffers on `recv_cq`, unless it has done so for another queue pair.
     ///
     /// See [`create_srq`](Self::create_srq) for an example.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] with what the device has at most, [`ErrorKind::CqTooSmall`] if a completion queue has not enough room
-    /// left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another context (R12.1), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise. [`ErrorKind::PdMismatch`] if `srq` is of
-    /// another protection domain (R7.4).
+    /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::PdMismatch`] if `srq` is of another
+    /// protection domain (R7.4).
     pub fn create_qp_on_srq<T, P, M>(
         &self,
         send_cq: &CompletionQueue<P::Entry>,
@@ -107,7 +110,8 @@ fn create<T: Transport, P: Profile>(
         return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
     }
     for cq in [send_cq.shared(), recv_cq.shared()] {
-        // Kernels know objects by numbers that each context begins anew: they would take another for this one.
+        // Kernels know objects by numbers that begin anew in each context: they would take another
+        // object for this one.
         if !Arc::ptr_eq(&cq.handle().parents().context, pd.handle().parents()) {
             let what = "the completion queue and the queue pair";
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
@@ -124,7 +128,6 @@ fn create<T: Transport, P: Profile>(
 
     let asked_recv_sge = if srq.is_some() { 0 } else { P::MaxRecvSge::VALUE };
     let mut init = ibv_qp_init_attr {
-        qp_context: ptr::null_mut(),
         send_cq: send_cq.shared().handle().as_ptr(),
         recv_cq: recv_cq.shared().handle().as_ptr(),
         srq: srq.map_or(ptr::null_mut(), |srq| srq.as_ptr()),
@@ -134,20 +137,23 @@ fn create<T: Transport, P: Profile>(
             max_send_sge: P::MaxSendSge::VALUE,
             max_recv_sge: asked_recv_sge,
             max_inline_data: P::MaxInline::VALUE,
+            ..zeroed()
         },
         qp_type: T::QP_TYPE,
         sq_sig_all: <P::Signaling as SendMode>::SIG_ALL as i32,
+        ..zeroed()
     };
-    check_limits::<P>(pd, depth)?;
+    check_limits::<P>(pd, Depth { send: sends, ..depth })?;
 
     send_cq.shared().attach(&books, sends, Share::Sends)?;
     let undo_send = Undo(|| send_cq.shared().detach(&books));
     recv_cq.shared().attach(&books, receives, Share::Receives)?;
     let undo_recv = Undo(|| recv_cq.shared().detach(&books));
     if let Some(srq) = srq {
-        // The queue books its room once; if this queue pair fails, the room stays booked for others.
+        // The shared queue books its entries once. If this queue pair fails, they stay booked for
+        // others.
         recv_cq.shared().attach(&srq.books, srq.buffers, Share::Shared)?;
-        srq.completes_into(recv_cq.shared().inbox());
+        srq.ends.completes_into(recv_cq.shared().inbox());
     }
 
     let parent = pd.handle();
@@ -173,10 +179,10 @@ fn create<T: Transport, P: Profile>(
         send_cq: send_cq.shared().handle().clone(),
         recv_cq: recv_cq.shared().handle().clone(),
     };
-    // SAFETY: just created, and owned by nobody else.
+    // SAFETY: the object was just created, and has no other owner.
     let handle = unsafe { handle::Qp::new(qp, control, parents) };
 
-    // The types say what may be posted, so what was granted must be at least that (R2.11).
+    // The types say how much may be posted, so at least that much must be granted (R2.11).
     let cap = init.cap;
     for (what, asked, granted) in [
         ("max_inline_data", P::MaxInline::VALUE, cap.max_inline_data),
@@ -192,15 +198,15 @@ fn create<T: Transport, P: Profile>(
 
     undo_send.forget();
     undo_recv.forget();
-    // SAFETY: the core owns the books for as long as it has the queues.
-    let send: SendQueue<P> = unsafe { SendBooks::new(Arc::as_ptr(&books), depth.send) };
-    // SAFETY: as above.
-    let recv = unsafe { Handles::with_direction(Arc::as_ptr(&books), depth.recv, RECEIVE) };
+    // SAFETY: the core owns the books and keeps them as long as it has the queues.
+    let (sends, receives) = unsafe {
+        let books = Arc::as_ptr(&books);
+        let sends = SendLedger::<P>::open(books, SEND, depth.send, Withheld::default());
+        (sends, Ledger::open(books, RECEIVE, depth.recv, Withheld::default()))
+    };
     Ok(QueuePair::from_core(Core {
-        qp: qp.as_ptr(),
-        send,
-        recv,
-        ah: Default::default(),
+        send: SendQueue { qp: qp.as_ptr(), ledger: sends, ah: Default::default() },
+        recv: RecvQueue { qp: qp.as_ptr(), ledger: receives },
         books,
         depth,
         granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
@@ -214,7 +220,7 @@ fn create<T: Transport, P: Profile>(
     }))
 }
 
-/// Runs a closure unless told not to.
+/// Runs a closure when dropped, unless it is forgotten.
 struct Undo<F: FnMut()>(F);
 
 impl<F: FnMut()> Undo<F> {
@@ -229,7 +235,7 @@ impl<F: FnMut()> Drop for Undo<F> {
     }
 }
 
-/// Devices answer EINVAL to any excess; this says which.
+/// Finds the limit that was exceeded: devices answer EINVAL to all of them.
 fn check_limits<P: Profile>(pd: &ProtectionDomain, depth: Depth) -> Result<(), Error> {
     let attr = pd.context().query_device()?;
     for (what, asked, max) in [
@@ -250,15 +256,17 @@ pub(super) fn believe_in_send_depth<P: Profile>(
     mut core: Core<P>,
     depth: u32,
 ) -> Result<Core<P>, Error> {
-    // New books would count from 0 again, and take completions of before for their own.
-    // And what a reset withheld would be given out.
-    if core.send.posted() != 0 || core.send.completed() != 0 || core.send.room() < core.depth.send {
+    // New books would count from 0 again and take earlier completions for their own; and the room
+    // that a reset withheld would be given out.
+    let sends = &mut core.send.ledger;
+    if sends.posted() != 0 || sends.completed() != 0 || sends.room() < core.depth.send {
         return Err(Error::os("believe_in_send_depth", libc::EBUSY, "sends were posted"));
     }
     let more = depth.saturating_sub(core.depth.send);
     core.send_cq.attach(&core.books, more, Share::Sends)?;
-    // SAFETY: the core owns the books.
-    core.send = unsafe { SendBooks::new(Arc::as_ptr(&core.books), depth) };
+    // SAFETY: the core owns the books and keeps them as long as it has the queues.
+    core.send.ledger =
+        unsafe { Ledger::open(Arc::as_ptr(&core.books), SEND, depth, Withheld::default()) };
     core.depth.send = depth;
     Ok(core)
 }

@@ -1,68 +1,69 @@
-//! Draining: every buffer home before the queue pair goes.
+//! Draining: getting every buffer back before the queue pair is destroyed.
 
 #![allow(unsafe_code)] // posts the sentinel
 
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Core, QueuePair};
-use crate::cq::CompletionQueue;
-use crate::entry::Owned;
-use crate::error::Error as VerbError;
-use crate::in_flight::SendBooks;
+use crate::completion::queue::CompletionQueue;
+use crate::completion::wc::Completion;
+use crate::ledger::{Ledger, Until};
+use crate::memory::entry::Owned;
 use crate::profile::Profile;
-use crate::state::Error;
 use crate::sys::data;
-use crate::sys::types::{ibv_send_flags, ibv_send_wr, ibv_wr_opcode};
-use crate::transport::Transport;
-use crate::wc::Completion;
+use crate::sys::types::{ibv_send_flags, ibv_send_wr, ibv_wr_opcode, zeroed};
+use crate::terms::error::Error;
+use crate::terms::state::Err;
+use crate::terms::transport::Transport;
 
-/// What a [`drain`](QueuePair::drain) finds (R10.14).
+/// An item found by a [`drain`](QueuePair::drain) (R10.14).
 pub enum Drained<'cq, E: Owned> {
-    /// An entry of the queue pair that is drained.
+    /// An entry of the queue pair being drained.
     Entry(E),
     /// A completion of another queue.
     Other(Completion<'cq, E>),
 }
 
-/// How long a drain takes at most unless it is told otherwise: devices flush in milliseconds.
+/// The time limit of a drain by default. Devices flush in milliseconds.
 const TIME: Duration = Duration::from_secs(10);
 
-impl<T: Transport, P: Profile> QueuePair<T, Error, P>
+impl<T: Transport, P: Profile> QueuePair<T, Err, P>
 where
     P::Entry: Owned,
 {
-    /// Polls `cq` until nothing of this queue pair is outstanding that completes into it, for at most 10 seconds
-    /// (R10.14). A queue pair with two completion queues is drained by two calls.
+    /// Polls `cq` until nothing of this queue pair that completes into it is outstanding, for at
+    /// most 10 seconds (R10.14). A queue pair with two completion queues needs two calls.
     ///
-    /// Entries of this queue pair come out as [`Drained::Entry`], whether they succeeded before the error
-    /// or were flushed; completions of other queues on the same completion queue are handed on. Receives of
-    /// a shared receive queue stay there (R7.7).
+    /// Entries of this queue pair are passed on as [`Drained::Entry`], whether they succeeded
+    /// before the error or were flushed. Completions of other queues on the same completion queue
+    /// are passed on too. Receives of a shared receive queue stay there (R7.7).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into `cq`, EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12),
-    /// ETIMEDOUT if the device does not flush (R7.15), or a completion of this queue pair was forgotten: the error says
-    /// what is outstanding, and the drain can be taken up again.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into
+    /// `cq`; EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12); ETIMEDOUT if the
+    /// device does not flush (R7.15), or if a completion of this queue pair was forgotten: the
+    /// error says how much is outstanding, and the drain may be repeated.
     pub fn drain(
         &mut self,
         cq: &mut CompletionQueue<P::Entry>,
         found: impl FnMut(Drained<'_, P::Entry>),
-    ) -> Result<(), VerbError> {
+    ) -> Result<(), Error> {
         self.drain_within(cq, TIME, found)
     }
 
-    /// As [`drain`](Self::drain), for at most `timeout`, however many completions of others come meanwhile. It
-    /// polls once at least; `Duration::MAX` is for ever.
+    /// Like [`drain`](Self::drain), for at most `timeout`, however many completions of others come
+    /// meanwhile. It polls at least once; `Duration::MAX` means for ever.
     ///
     /// # Errors
-    /// As [`drain`](Self::drain).
+    /// As for [`drain`](Self::drain).
     ///
     /// ```
-    /// # use proverbs::*;
-    /// # let proverbs::guide::Ends { mut a, b: _b, mut cq, pool, .. } = proverbs::guide::ends()?;
-    /// a.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::Drained;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// let mut a = a.to_error()?;
     /// let mut home = 0;
     /// a.drain_within(&mut cq, std::time::Duration::from_secs(1), |found| match found {
@@ -77,7 +78,7 @@ where
         cq: &mut CompletionQueue<P::Entry>,
         timeout: Duration,
         mut found: impl FnMut(Drained<'_, P::Entry>),
-    ) -> Result<(), VerbError> {
+    ) -> Result<(), Error> {
         const VERB: &str = "drain";
         let capacity = cq.capacity() as usize;
         let end = Instant::now().checked_add(timeout);
@@ -85,24 +86,25 @@ where
         let receives = Arc::ptr_eq(cq.shared(), &self.core.recv_cq);
         if !sends && !receives {
             let asked = "the queue pair does not complete into this completion queue";
-            return Err(VerbError::os(VERB, libc::EINVAL, asked));
+            return Err(Error::os(VERB, libc::EINVAL, asked));
         }
-        if self.core.send.is_poisoned() || self.core.recv.is_stopped() {
-            return Err(VerbError::os(VERB, libc::EIO, UNKNOWN));
+        if self.core.is_poisoned() {
+            return Err(Error::os(VERB, libc::EIO, UNKNOWN));
         }
-        if let (true, Some(released)) = (sends, self.core.send.release_dropped()) {
+        if let (true, Some(released)) = (sends, self.core.send.ledger.release(Until::Dropped)) {
             released.for_each(|entry| found(Drained::Entry(entry)));
         }
-        let mut sentinel = !(sends && self.core.send.needs_sentinel());
+        let mut sentinel = !sends;
         let mut is_late = false;
-        // Receives of a shared receive queue are not counted: what is in the completion queue of them must be taken out.
+        // Receives of a shared receive queue are not counted: those in the completion queue must be
+        // taken out.
         let mut sees_all = !(receives && self.has_srq());
         let mut passed = 0;
         loop {
             if !sentinel {
                 sentinel = self.core.post_sentinel::<T>();
-                if self.core.send.is_poisoned() {
-                    return Err(VerbError::os(VERB, libc::EIO, UNKNOWN));
+                if self.core.is_poisoned() {
+                    return Err(Error::os(VERB, libc::EIO, UNKNOWN));
                 }
             }
             let left = (
@@ -119,7 +121,7 @@ where
                     "{sends} sends and {receives} receives were not flushed within {timeout:?}: the \
                      device is late, or completions were forgotten"
                 );
-                return Err(VerbError::os(VERB, libc::ETIMEDOUT, asked));
+                return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
             }
             let (completions, sees) = cq.poll_and_see()?;
             passed += completions.len();
@@ -127,7 +129,7 @@ where
             for completion in completions {
                 self.core.sort(completion, &mut found);
             }
-            // Completions of others do not count as progress: they may come for ever.
+            // Completions of others are not progress: they may come for ever.
             is_late = end.is_some_and(|end| Instant::now() >= end);
         }
     }
@@ -138,6 +140,11 @@ const UNKNOWN: &str = "a post had no known outcome, or the device did not take t
                        destroy the queue pair";
 
 impl<P: Profile> Core<P> {
+    /// Whether a post had no known outcome.
+    fn is_poisoned(&self) -> bool {
+        self.send.ledger.account().is_poisoned || self.recv.ledger.account().is_poisoned
+    }
+
     fn sort<'cq>(
         &mut self,
         completion: Completion<'cq, P::Entry>,
@@ -149,8 +156,10 @@ impl<P: Profile> Core<P> {
             if let Some(entry) = completion.into_entry() {
                 found(Drained::Entry(entry));
             }
-        } else if let Some(released) = self.send.release_if_owned(completion.wr_id()) {
-            // A completion of a ring owns nothing; dropped, it would be noted.
+        } else if let Some(released) =
+            self.send.ledger.release(Until::Completion(completion.wr_id()))
+        {
+            // A completion of a ring owns nothing; dropping it would note it in the books.
             std::mem::forget(completion);
             released.for_each(|entry| found(Drained::Entry(entry)));
         } else {
@@ -158,19 +167,20 @@ impl<P: Profile> Core<P> {
         }
     }
 
-    /// Posts a send of no bytes behind all others: in the error state it is flushed, and its completion
-    /// tells that they are done. False if the device has no room yet.
+    /// Posts a send of no bytes behind all others. In the error state it is flushed, and its
+    /// completion shows that they are done, if nothing else does. Returns false if the device has
+    /// no room yet.
     fn post_sentinel<T: Transport>(&mut self) -> bool {
-        // SAFETY: all zeroes is a value of a work request: no data, null pointers.
-        let mut wr = unsafe { MaybeUninit::<ibv_send_wr>::zeroed().assume_init() };
-        wr.wr_id = self.send.push_sentinel();
+        let Some(wr_id) = self.send.ledger.enter_sentinel() else { return true };
+        let mut wr = zeroed::<ibv_send_wr>();
+        wr.wr_id = wr_id;
         wr.opcode = ibv_wr_opcode::IBV_WR_SEND;
         wr.send_flags = ibv_send_flags::IBV_SEND_SIGNALED.0;
         if T::DATAGRAM {
-            // Providers read the address handle when it is posted. One exists, because something
-            // that named it is outstanding.
-            let Some(ah) = self.ah.lend_any(self.send.posted()) else {
-                self.send.pop_sentinel();
+            // Providers read the address handle during the post. There is one, because an
+            // outstanding work request named it.
+            let Some(ah) = self.send.ah.lend_any(self.send.ledger.posted()) else {
+                self.send.ledger.take_back(1);
                 return true;
             };
             wr.wr.ud.ah = ah;
@@ -178,13 +188,13 @@ impl<P: Profile> Core<P> {
             wr.wr.ud.remote_qkey = 0;
         }
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue pair is alive, and the work request names no memory.
-        let code = unsafe { data::post_send(self.qp, &mut wr, &mut bad) };
+        // SAFETY: the queue pair is live, and the work request names no memory.
+        let code = unsafe { data::post_send(self.send.qp, &mut wr, &mut bad) };
         if code != 0 && bad.is_null() {
-            // Nobody knows whether the device has it (R8.20), so it stays in the books.
-            self.send.poison();
+            // It is unknown whether the device has it (R8.20), so it stays in the books.
+            self.send.ledger.poison();
         } else if code != 0 {
-            self.send.pop_sentinel();
+            self.send.ledger.take_back(1);
         }
         code == 0
     }

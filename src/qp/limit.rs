@@ -1,19 +1,20 @@
-//! How long a message may be: what the port says on the way to RTS.
+//! The longest message, as the port reports it on the way to RTS.
 
-use super::Core;
-use crate::context::Context;
-use crate::error::Error;
-use crate::limits::Limit;
+use crate::device::context::Context;
 use crate::profile::Profile;
-use crate::state::QpState;
-use crate::transport::Transport;
+use crate::qp::Core;
+use crate::terms::error::Error;
+use crate::terms::state::QpState;
+use crate::terms::transport::Transport;
+use crate::work::limits::Limit;
 
 const VERB: &str = "ibv_modify_qp";
 
 impl<P: Profile> Core<P> {
-    /// The longest message after a transition, if it may change by it: the port's `max_msg_sz` (R3.5), on UD
-    /// its active MTU (R3.6). An inline payload of any size that the profile has must fit.
-    pub(super) fn message_limit<T: Transport>(
+    /// The longest message after a transition, if the transition may change it: the port's
+    /// `max_msg_sz` (R3.5), on UD its active MTU (R3.6). The profile's inline capacity must fit
+    /// into it.
+    pub(crate) fn message_limit<T: Transport>(
         &self,
         way: (QpState, QpState),
         port: u8,
@@ -24,7 +25,7 @@ impl<P: Profile> Core<P> {
             return Ok(None);
         }
         let longest = match self.ask_port::<T>(port) {
-            // The transition itself says what is wrong with the port.
+            // The transition itself reports what is wrong with the port.
             Err(_) if is_set => return Ok(None),
             answer => answer?,
         };
@@ -34,18 +35,18 @@ impl<P: Profile> Core<P> {
             let (before, _) = self.books.longest_message();
             within("the longest message of the port before", before, longest)?;
         }
-        // Nothing is sent before RTS, so that every buffer is measured by the limit of then.
+        // Nothing is sent before RTS, so every buffer is measured by the limit at that time.
         Ok((!is_set).then_some(longest))
     }
 
-    /// The transition was made: from now on messages are held to `limit`.
-    pub(super) fn limit_messages<T: Transport>(&self, limit: Option<u32>) {
+    /// The transition was made: from now on `limit` bounds messages.
+    pub(crate) fn limit_messages<T: Transport>(&self, limit: Option<u32>) {
         if let Some(limit) = limit {
             self.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
         }
     }
 
-    /// The longest message that the port takes, bytes; any if it does not say.
+    /// The longest message that the port accepts, in bytes; no limit if it does not report one.
     fn ask_port<T: Transport>(&self, port: u8) -> Result<u32, Error> {
         let context = Context { handle: self.handle.parents().pd.parents().clone() };
         let attr = context.query_port(port)?;
@@ -57,7 +58,7 @@ impl<P: Profile> Core<P> {
     }
 }
 
-/// An error unless a message of `asked` bytes may be posted where `longest` is the limit.
+/// An error if a message of `asked` bytes exceeds `longest`.
 fn within(what: &'static str, asked: u32, longest: u32) -> Result<(), Error> {
     if asked <= longest {
         return Ok(());

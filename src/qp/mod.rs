@@ -2,28 +2,17 @@
 
 #![allow(unsafe_code)] // owns the C object
 
-pub(crate) mod ah_table;
 pub(crate) mod attr;
-mod begun;
-mod bump;
 mod create;
 mod drain;
-mod extend;
 mod limit;
-mod list;
-mod list_slow;
 mod modify;
 mod multicast;
 mod park;
+mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
 mod query;
-mod raw;
-pub(crate) mod recv;
-mod recv_list;
-mod recv_list_slow;
-pub(crate) mod send;
-mod send_slow;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 
@@ -31,60 +20,69 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub use ah_table::AhIndex;
-pub use begun::Begun;
+pub use crate::ledger::ring::Released;
+pub use crate::profile::{
+    DefaultProfile, Initiator, InitiatorDepth, NoDepth, NoReads, OwnRq, Profile, Reads,
+    ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
+};
+pub use crate::work::limits::{Limit, Max};
+pub use attr::{
+    ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,
+    RcSqd, RtrOptional, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit, UdReturn,
+    UdRtr, UdRts, UdSqd,
+};
 pub use create::Depth;
 pub use drain::Drained;
-pub use list::{SendList, SendSlots};
 pub use modify::Transition;
 pub use query::QpAttr;
-pub use raw::RawPostError;
-pub use recv::RecvPost;
-pub use recv_list::{RecvList, RecvSlots};
-pub use send::{SendPost, Unsettled};
 
-use crate::ah::AddressHandle;
-use crate::buf::reclaim_everything;
-use crate::context::Context;
-use crate::cq::{AtEnd, CqShared};
-use crate::entry::Entry;
-use crate::error::{Error, ErrorKind, Refused};
-use crate::in_flight::handles::Handles;
-use crate::in_flight::ring::Released;
-use crate::in_flight::{Books, Quiet, SendBooks, SendMode};
-use crate::pd::ProtectionDomain;
-use crate::profile::{DefaultProfile, Profile, Selective};
+use crate::completion::booking::CqShared;
+use crate::completion::inbox::AtEnd;
+use crate::completion::status::WcError;
+use crate::completion::wc::Completion;
+use crate::counters::books::{Books, Quiet};
+use crate::device::ah::AddressHandle;
+use crate::device::ah_table::{AhIndex, AhTable};
+use crate::device::context::Context;
+#[cfg(feature = "cm")]
+use crate::device::pd::ProtectionDomain;
+use crate::ledger::Ledger;
+use crate::memory::entry::Entry;
+use crate::memory::stranded::reclaim_everything;
+use crate::post::queue::{RecvQueue, SendQueue};
 use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
-use crate::state::State;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
-use crate::transport::Transport;
-use crate::wc::{Completion, WcError};
-use ah_table::AhTable;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::state::State;
+use crate::terms::transport::Transport;
 
-/// A queue pair (`ibv_create_qp`) of transport `T` in state `S`, with all that was fixed at creation in `P`.
+/// A queue pair (`ibv_create_qp`) of transport `T` in state `S`; `P` is all else that was fixed at
+/// creation.
 ///
-/// It is not Clone, and there is no safe way to its C handle, so the state cannot be forged: `Rts` means
-/// that this program moved it to RTS. **It is what we did, not what is:** the device may have moved it to
-/// the error state since; posts then succeed and are flushed (R8.15).
+/// It is not Clone, and no safe call reaches its C handle, so the state cannot be forged: `Rts`
+/// means that this program moved it to RTS. **The state is what this program requested, not what
+/// the device reports:** the device may have moved it to the error state since; posts then succeed
+/// and are flushed (R8.15).
 ///
-/// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a time.
-/// Dropping destroys it and does not drain: see [`drain`](Self::drain).
+/// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a
+/// time. Dropping destroys it and does not drain it: see [`drain`](Self::drain).
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { a, b, mut cq, pool, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// use proverbs::{qp::{Drained, QpAttr}, state::QpState};
+/// # let proverbs::loopback::Pair { a, b, mut cq, pool, .. } = proverbs::loopback::pair()?;
 /// let mut qp: QueuePair<Rc, Rts> = a; // that is `QueuePair<Rc, Rts, DefaultProfile>`
 /// assert_eq!((qp.depth(), qp.send_room()), (Depth { send: 8, recv: 8 }, 8));
 /// assert!(qp.granted_depth().send >= qp.depth().send);
-/// qp.post_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// qp.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// assert_eq!((qp.recvs_outstanding(), qp.recv_room(), qp.sends_outstanding()), (1, 7, 0));
 /// let attr: QpAttr = qp.query()?;
 /// assert_eq!((attr.state, attr.dest_qpn), (Some(QpState::Rts), b.qp_num()));
 ///
 /// // An orderly end: every buffer home, then the queue pair.
-/// let mut qp: QueuePair<Rc, Error> = qp.to_error()?;
+/// let mut qp: QueuePair<Rc, state::Err> = qp.to_error()?;
 /// let mut home = Vec::new();
 /// qp.drain(&mut cq, |found| {
 ///     if let Drained::Entry(buf) = found {
@@ -100,39 +98,34 @@ pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
     _types: PhantomData<(T, S)>,
 }
 
-/// The books of a profile's send queue.
-pub(crate) type SendQueue<P> =
-    <<P as Profile>::Signaling as SendMode>::Books<<P as Profile>::Entry>;
-
 /// A queue pair without its types.
 ///
 /// # Invariants
-/// - `handle` is the queue pair `qp`, alive until `close` succeeded.
-/// - `books` are those that `send` and `recv` point to, and attached to both completion queues.
-/// - What the device may use (`ah`, the entries of `send`) is given up only after the queue pair was
-///   destroyed or reset; if the device refuses to destroy it, it leaks.
+/// - `handle` is the queue pair of `send` and `recv`, alive until `close` succeeded.
+/// - Both ledgers point to `books`, which are attached to both completion queues.
+/// - What the device may use (the address handles and entries of `send`) is given up only after the
+///   queue pair was destroyed or reset. If the device refuses to destroy it, it leaks.
+#[repr(C)] // what posts and completions touch, first
 pub(crate) struct Core<P: Profile> {
-    pub qp: *mut ibv_qp,
     pub send: SendQueue<P>,
-    pub recv: Handles<P::Entry>,
-    pub ah: AhTable,
+    pub recv: RecvQueue<P>,
     pub books: Arc<Books>,
     pub depth: Depth,
     pub granted: Depth,
-    /// The port, from the transition that set it on; 0 before.
+    /// The port, once a transition set it; 0 before.
     pub port: u8,
     pub send_cq: Arc<CqShared>,
     pub recv_cq: Arc<CqShared>,
     pub srq: Option<Arc<SrqCore>>,
-    /// Its receives were drained: nothing of them is in the completion queue.
+    /// Whether its receives were drained, so that none of them is in the completion queue.
     pub is_drained: bool,
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
     pub handle: handle::Qp,
 }
 
-// SAFETY: `qp` is owned, the books' pointers are to books that are owned too, and entries are Send.
-// The counters shared with completion queues on other threads are atomics.
+// SAFETY: the queue pair is owned, the ledgers point to books that are owned too, and entries are
+// Send. The counters shared with completion queues on other threads are atomics.
 unsafe impl<P: Profile> Send for Core<P> where P::Entry: Send {}
 
 impl<P: Profile> Core<P> {
@@ -145,17 +138,28 @@ impl<P: Profile> Core<P> {
         self.handle.close()?;
         let mut quiet = Quiet::default();
         let at_end = self.at_end();
-        self.books.end([self.send.posted_as_wr_ids(), self.recv.count()]);
+        self.books.end(self.posted_as_wr_ids());
         let entries = self.send.release_all();
         at_end.tell(&self.books, &self.send_cq, &self.recv_cq, &mut quiet);
-        self.ah = AhTable::default();
+        self.send.ah = AhTable::default();
         reclaim_everything(&quiet);
         Ok(entries)
     }
 
-    /// How much is outstanding of this life, now that the queue pair is destroyed or reset.
+    /// The C object.
+    pub fn qp(&self) -> *mut ibv_qp {
+        self.send.qp
+    }
+
+    /// The numbers of posted sends and receives whose entry is the wr_id, so that the books count
+    /// their completions.
+    fn posted_as_wr_ids(&self) -> [u32; 2] {
+        [self.send.posted_as_wr_ids(), self.recv.ledger.posted()]
+    }
+
+    /// The outstanding work of a queue pair that was destroyed or reset.
     fn at_end(&self) -> AtEnd {
-        AtEnd::of::<P::Entry, _>(&self.send, self.recv.outstanding())
+        self.send.at_end(self.recv.ledger.outstanding())
     }
 }
 
@@ -168,7 +172,7 @@ impl<P: Profile> Drop for Core<P> {
             Ok(entries) => drop(entries),
             Err(_) => {
                 // The device still has it: everything that it may use must stay.
-                std::mem::forget(std::mem::take(&mut self.ah));
+                std::mem::forget(std::mem::take(&mut self.send.ah));
                 std::mem::forget(self.send_cq.clone());
                 std::mem::forget(self.recv_cq.clone());
                 std::mem::forget(self.srq.clone());
@@ -189,11 +193,11 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// The queue pair number.
     pub fn qp_num(&self) -> u32 {
-        // SAFETY: the queue pair is alive.
-        unsafe { (*self.core.qp).qp_num }
+        // SAFETY: the core keeps the queue pair alive.
+        unsafe { (*self.core.qp()).qp_num }
     }
 
-    /// The depths that were asked for; the crate holds to these.
+    /// The depths asked for, which the crate enforces.
     pub fn depth(&self) -> Depth {
         self.core.depth
     }
@@ -203,7 +207,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.core.granted
     }
 
-    /// Whether it was created on `pd`.
+    /// Checks that it was created on `pd`.
+    #[cfg(feature = "cm")]
     pub(crate) fn check_pd(&self, pd: &ProtectionDomain) -> Result<(), Error> {
         if self.core.books.pd == pd.id() {
             return Ok(());
@@ -217,42 +222,46 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.core.srq.is_some()
     }
 
-    /// How many sends may be posted now.
+    /// The number of sends that may be posted now.
     pub fn send_room(&mut self) -> usize {
-        self.core.send.room() as usize
+        self.core.send.ledger.room() as usize
     }
 
-    /// How many receives may be posted now.
+    /// The number of receives that may be posted now.
     pub fn recv_room(&mut self) -> usize {
-        self.core.recv.free() as usize
+        self.core.recv.ledger.room() as usize
     }
 
-    /// Sends posted and not known to be complete.
+    /// The number of sends posted and not known to be complete.
     pub fn sends_outstanding(&self) -> usize {
-        self.core.send.posted().wrapping_sub(self.core.send.completed()) as usize
+        self.core.send.ledger.outstanding() as usize
     }
 
-    /// Receives posted and not known to be complete.
+    /// The number of receives posted and not known to be complete.
     pub fn recvs_outstanding(&self) -> usize {
-        self.core.recv.outstanding() as usize
+        self.core.recv.ledger.outstanding() as usize
     }
 
-    /// Destroys it (`ibv_destroy_qp`), and gives back what its ring still held (queue pairs with
-    /// selective signaling). If the device refuses, it comes back.
+    /// Destroys the queue pair (`ibv_destroy_qp`), and returns the entries that its ring still held
+    /// (queue pairs with selective signaling).
     ///
-    /// Buffers that are the wr_id of an outstanding work request come back with their completions, if
-    /// those are already in the completion queue, and otherwise go home by themselves as it is polled on (see
-    /// [`Pool::reclaim`](crate::Pool::reclaim)). To have them all back in order, [`drain`](Self::drain) first. The room in the
-    /// completion queue is free at once if nothing is outstanding, and else then.
+    /// Buffers that are the wr_id of an outstanding work request come back with their completions,
+    /// if those are in the completion queue already. Otherwise they go home by themselves while it
+    /// is polled (see [`Pool::reclaim`](crate::Pool::reclaim)). To get all of them back in order,
+    /// [`drain`](Self::drain) first. The entries that it booked in the completion queue are free at
+    /// once if nothing is outstanding, otherwise later.
     ///
-    /// With a shared receive queue, drain it first, or drop it instead: some devices (mlx5) take the completions of receives away with a
-    /// queue pair that is destroyed, and their buffers then stay with the shared receive queue as long as that lives
-    /// ([`recvs_outstanding`](crate::SharedReceiveQueue::recvs_outstanding) counts them). A queue pair
-    /// that is dropped moves to ERR, and is destroyed once its receive completion queue was polled empty, or that or the shared receive
-    /// queue goes. (What the device is filling just then, and flushes later, may stay.)
+    /// With a shared receive queue, drain the queue pair first, or drop it instead of destroying
+    /// it. Some devices (mlx5) remove the completions of a destroyed queue pair, and the buffers of
+    /// its receives then stay with the shared receive queue as long as that lives
+    /// ([`recvs_outstanding`](crate::SharedReceiveQueue::recvs_outstanding) counts them). A dropped
+    /// queue pair moves to ERR, and is destroyed once its receive completion queue was polled
+    /// empty, or once that or the shared receive queue is destroyed. (A buffer that the device is
+    /// filling at that moment, and flushes later, may stay.)
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: EBUSY if something is attached that this crate does not know of.
+    /// [`ErrorKind::Os`] with the errno, and the queue pair is given back:
+    /// EBUSY if something is attached that this crate does not know of.
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
         match self.core.close() {
             Ok(entries) => Ok(entries),
@@ -260,9 +269,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// For tests of this crate: lets it believe that more sends fit than were asked for, so that the
-    /// device itself refuses. Nothing depends on the crate's count for soundness but the completion
-    /// queue, whose room is checked here.
+    /// For tests of this crate: lets it believe that more sends fit than were asked for, so that
+    /// the device itself refuses. Nothing depends on the crate's count for soundness but the
+    /// completion queue, whose room is checked here.
     #[doc(hidden)]
     pub fn believe_in_send_depth(self, depth: u32) -> Result<Self, Error> {
         create::believe_in_send_depth(self.core, depth).map(Self::from_core)
@@ -270,14 +279,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// Gives the queue pair an address handle to send with; the name that it gets is for
-    /// [`Destination`](crate::Destination). Both must be of one protection domain (R5.2).
+    /// Adds an address handle to send with; its name is for
+    /// [`Destination`](crate::wr::Destination). Both must be of one protection domain (R5.2).
     ///
-    /// See [`AddressHandle`](crate::AddressHandle) for an example with removing.
+    /// See [`AddressHandle`] for an example with removing.
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if they are not of one domain (R5.2), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno ENOSPC after 2^32
-    /// names; the handle comes back.
+    /// The handle is given back: [`ErrorKind::PdMismatch`] if they
+    /// are not of one domain (R5.2), [`ErrorKind::Os`] with the errno ENOSPC
+    /// after 2^32 names.
     pub fn add_address_handle(
         &mut self,
         ah: AddressHandle,
@@ -291,36 +301,37 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             return Err(Refused::new(ah, Error::new(VERB, ErrorKind::PdMismatch { what })));
         }
         let pd = ah.pd;
-        self.core.ah.add(ah.handle).map_err(|handle| {
+        self.core.send.ah.add(ah.handle).map_err(|handle| {
             let error = Error::os(VERB, libc::ENOSPC, "names of address handles are used up");
             Refused::new(AddressHandle { handle, pd }, error)
         })
     }
 
-    /// Takes an address handle away: no later post can name it, and it is destroyed once every send
-    /// posted before has completed (R5.3). Whether the name was known.
+    /// Removes an address handle: no later post can name it, and it is destroyed once every send
+    /// posted before has completed (R5.3). Returns whether the name was known.
     ///
-    /// As [`AddressHandle`](crate::AddressHandle) shows.
+    /// [`AddressHandle`] has an example.
     pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
-        let posted = self.core.send.posted();
-        let known = self.core.ah.remove(index, posted);
+        let posted = self.core.send.ledger.posted();
+        let known = self.core.send.ah.remove(index, posted);
         self.reap_address_handles();
         known
     }
 
-    /// Destroys the removed address handles that no outstanding send can name any more. Gives the number
-    /// of those that wait. (Removing does this too.)
+    /// Destroys the removed address handles that no outstanding send can name any more. Returns how
+    /// many still wait. (Removing does this too.)
     ///
-    /// As [`AddressHandle`](crate::AddressHandle) shows.
+    /// [`AddressHandle`] has an example.
     pub fn reap_address_handles(&mut self) -> usize {
-        let completed = self.core.send.completed();
-        self.core.ah.reap(completed)
+        let completed = self.core.send.ledger.completed();
+        self.core.send.ah.reap(completed)
     }
 }
 
-/// What a completion of a selectively signaled send queue says and releases: [`QueuePair::complete`] (R10.7).
+/// The result of a completion of a selectively signaled send queue: [`QueuePair::complete`]
+/// (R10.7).
 pub struct Completed<'q, E: Entry> {
-    /// Success, or why the work request that it names failed.
+    /// Success, or why the completed work request failed.
     pub status: Result<(), WcError>,
     /// The entries of that work request and of those before it, in posting order.
     pub released: Released<'q, E>,
@@ -328,18 +339,19 @@ pub struct Completed<'q, E: Entry> {
 
 impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, P> {
     /// Takes a completion of this queue pair's send queue, and releases every entry up to its own
-    /// (R10.7). A completion of another queue, or of before a reset, comes back.
+    /// (R10.7). A completion of another queue, or of before a reset, is given back.
     ///
     /// ```
-    /// # use proverbs::*;
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{post::Unsettled, qp::{Completed, Released}};
     /// profile! { Stream { signaling: Selective } }
     ///
-    /// # let proverbs::guide::Ends { a, b: _b, mut cq, pool, pd, .. } = proverbs::guide::ends_of::<Stream>()?;
+    /// # let proverbs::loopback::Pair { a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Stream>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// # let at = region.remote().write();
     /// let mut qp: QueuePair<Rc, Rts, Stream> = a;
-    /// let _: Unsettled = qp.post_send_unsignaled(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
-    /// qp.post_send(RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?; // signaled
+    /// let _: Unsettled = qp.post_send_unsignaled(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
+    /// qp.post_send(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?; // signaled
     ///
     /// let mut home = Vec::new();
     /// while home.is_empty() {
@@ -355,16 +367,16 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// ```
     ///
     /// # Errors
-    /// The completion, if it is not of this queue pair's send queue: try the next one.
+    /// The completion, if it is not of this queue pair's send queue: try the next queue pair.
     #[inline(always)]
     pub fn complete<'cq>(
         &mut self,
         completion: Completion<'cq, P::Entry>,
     ) -> Result<Completed<'_, P::Entry>, Completion<'cq, P::Entry>> {
-        let Some(count) = self.core.send.done_with(completion.wr_id()) else {
+        let Some(count) = self.core.send.ledger.done_with(completion.wr_id()) else {
             return Err(completion);
         };
-        let released = self.core.send.release(count);
+        let released = self.core.send.ledger.release_first(count);
         let status = completion.status();
         // A completion of a ring owns nothing.
         std::mem::forget(completion);

@@ -5,34 +5,36 @@
 #[cfg(test)]
 mod tests;
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::attr::*;
 use super::query::QpAttr;
 use super::{Core, QueuePair};
-use crate::ah::AddressVector;
-use crate::bounded::{Mtu, Psn, Qpn};
-use crate::buf::reclaim_everything;
-use crate::error::{Error as VerbError, Refused, transition};
-use crate::in_flight::{Books, Quiet, SendBooks};
+use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
+use crate::device::ah::AddressVector;
+use crate::ledger::Ledger;
+use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};
-use crate::state::{Error, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
-use crate::transport::{Rc, Transport, Uc, Ud};
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
+use crate::terms::bounded::{Mtu, Psn, Qpn};
+use crate::terms::error::{Error, Refused, transition};
+use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
-/// Attributes that take a queue pair of transport `T` and profile `P` from state `S` to
-/// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3) (R8.1). [`UcRtr`](crate::UcRtr),
-/// [`UdRtr`](crate::UdRtr) and [`Drain`](crate::Drain) show the ways.
+/// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
+/// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3) (R8.1).
+/// [`UcRtr`](crate::qp::UcRtr), [`UdRtr`](crate::qp::UdRtr) and [`Drain`](crate::qp::Drain) have
+/// examples.
 ///
 /// ```
-/// # use proverbs::*;
+/// # use proverbs::prelude::*;
+/// use proverbs::{qp::Transition, state::State, transport::Transport};
 /// /// A step of a queue pair, with a word about it.
 /// fn step<T: Transport, S: State, A: Transition<T, S, DefaultProfile>>(
 ///     qp: QueuePair<T, S>,
 ///     attr: A,
-/// ) -> Result<QueuePair<T, A::To>, VerbsError> {
+/// ) -> Result<QueuePair<T, A::To>, proverbs::Error> {
 ///     println!("{} -> {}", S::NAME, <A::To as State>::NAME);
 ///     Ok(qp.modify(attr)?)
 /// }
@@ -61,9 +63,7 @@ pub struct Attr {
 
 impl Attr {
     pub(super) fn new(to: QpState) -> Self {
-        // SAFETY: all zeroes is a value of this struct of integers.
-        let mut c = unsafe { MaybeUninit::<ibv_qp_attr>::zeroed().assume_init() };
-        c.qp_state = to.to_c();
+        let c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
         Attr { c, mask: Mask::IBV_QP_STATE.0, address: None }
     }
 
@@ -71,8 +71,9 @@ impl Attr {
         self.address.map(|address| format!(" by {address}")).unwrap_or_default()
     }
 
-    /// The queue pair's port after the transition, given that of before; an address has the same (R8.4).
-    fn settle_port(&mut self, before: u8) -> u8 {
+    /// The queue pair's port after the transition, which an address has too (R8.4). `before` is the
+    /// port before it.
+    fn port_or(&mut self, before: u8) -> u8 {
         let is_set = self.mask & Mask::IBV_QP_PORT.0 != 0;
         let port = if is_set { self.c.port_num } else { before };
         self.c.ah_attr.port_num = port;
@@ -111,13 +112,13 @@ setters! {
     dest_qpn: Qpn, IBV_QP_DEST_QPN, |c, v| c.dest_qp_num = v.get();
     rq_psn: Psn, IBV_QP_RQ_PSN, |c, v| c.rq_psn = v.get();
     sq_psn: Psn, IBV_QP_SQ_PSN, |c, v| c.sq_psn = v.get();
-    max_dest_rd_atomic: crate::bounded::ResponderDepth, IBV_QP_MAX_DEST_RD_ATOMIC,
+    max_dest_rd_atomic: crate::terms::bounded::ResponderDepth, IBV_QP_MAX_DEST_RD_ATOMIC,
         |c, v| c.max_dest_rd_atomic = v.get();
-    min_rnr_timer: crate::bounded::MinRnrTimer, IBV_QP_MIN_RNR_TIMER,
+    min_rnr_timer: crate::terms::bounded::MinRnrTimer, IBV_QP_MIN_RNR_TIMER,
         |c, v| c.min_rnr_timer = v.get();
-    timeout: crate::bounded::Timeout, IBV_QP_TIMEOUT, |c, v| c.timeout = v.to_c();
-    retry_cnt: crate::bounded::RetryCount, IBV_QP_RETRY_CNT, |c, v| c.retry_cnt = v.get();
-    rnr_retry: crate::bounded::RnrRetry, IBV_QP_RNR_RETRY, |c, v| c.rnr_retry = v.to_c();
+    timeout: crate::terms::bounded::Timeout, IBV_QP_TIMEOUT, |c, v| c.timeout = v.to_c();
+    retry_cnt: crate::terms::bounded::RetryCount, IBV_QP_RETRY_CNT, |c, v| c.retry_cnt = v.get();
+    rnr_retry: crate::terms::bounded::RnrRetry, IBV_QP_RNR_RETRY, |c, v| c.rnr_retry = v.to_c();
     max_rd_atomic: u8, IBV_QP_MAX_QP_RD_ATOMIC, |c, v| c.max_rd_atomic = v;
     notify: bool, IBV_QP_EN_SQD_ASYNC_NOTIFY, |c, v| c.en_sqd_async_notify = v as u8;
 }
@@ -241,35 +242,38 @@ impl<P: Profile> Core<P> {
 
     fn modify_c(&mut self, attr: &mut ibv_qp_attr, mask: u32) -> Result<(), i32> {
         let modify = self.handle.control().modify_qp;
-        // SAFETY: the queue pair is alive, and `attr` is filled where the mask says so.
-        match unsafe { modify(self.qp, attr, mask as i32) } {
+        // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
+        match unsafe { modify(self.qp(), attr, mask as i32) } {
             0 => Ok(()),
             errno => Err(errno),
         }
     }
 
-    fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), VerbError> {
+    fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
         self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
     }
 
-    /// New books: completions of before match nothing any more (R8.18).
+    /// Opens new books: earlier completions match nothing in them (R8.18).
     fn renew(&mut self, new: Arc<Books>) -> Vec<P::Entry> {
         let old = std::mem::replace(&mut self.books, new);
-        let posted = [self.send.posted_as_wr_ids(), self.recv.count()];
-        let at_end = self.at_end();
-        let sends = self.send.posted().wrapping_sub(self.send.completed());
-        let receives = self.recv.outstanding();
+        let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
+        let mut sends = std::mem::take(&mut self.send.ledger.account_mut().withheld);
+        sends.add(&old, self.send.ledger.outstanding(), self.depth.send);
+        let mut receives = std::mem::take(&mut self.recv.ledger.account_mut().withheld);
+        receives.add(&old, self.recv.ledger.outstanding(), self.depth.recv);
         let entries = self.send.release_all();
         let books = Arc::as_ptr(&self.books);
-        // SAFETY: the core owns the books for as long as it has the queue.
-        unsafe { self.send.reopen(&old, sends, books, self.depth.send) };
-        // SAFETY: as above.
-        unsafe { self.recv.reopen(&old, receives, books, self.depth.recv) };
+        // SAFETY: the core owns the books and keeps them as long as it has the queues.
+        unsafe {
+            self.send.ledger = Ledger::open(books, SEND, self.depth.send, sends);
+            self.recv.ledger = Ledger::open(books, RECEIVE, self.depth.recv, receives);
+        }
         self.send_cq.renew(&old, &self.books);
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
             self.recv_cq.renew(&old, &self.books);
         }
-        // Only now, or a poll on another thread would take the booking for that of a queue that is gone.
+        // Only now: otherwise a poll on another thread would take the booking for that of a
+        // destroyed queue.
         old.end(posted);
         let mut quiet = Quiet::default();
         at_end.tell(&old, &self.send_cq, &self.recv_cq, &mut quiet);
@@ -280,19 +284,20 @@ impl<P: Profile> Core<P> {
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// Moves the queue pair on by `attr` (`ibv_modify_qp`). If the device refuses, it comes back in its
-    /// old state.
+    /// Moves the queue pair by `attr` (`ibv_modify_qp`).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device does not take a value (an unfilled GID index, R8.5; an MTU beyond the port's, R8.6);
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline capacity exceeds a message (R3.5, R3.6).
+    /// The queue pair is given back in its old state. [`ErrorKind::Os`](crate::ErrorKind::Os) with
+    /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
+    /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
+    /// capacity exceeds a message (R3.5, R3.6).
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
     {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        let port = filled.settle_port(self.core.port);
+        let port = filled.port_or(self.core.port);
         let way = (S::STATE, <A::To as State>::STATE);
         let limit = match self.core.message_limit::<T>(way, port) {
             Ok(limit) => limit,
@@ -312,7 +317,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// Moves it on with attributes that rdma_cm gave.
+    /// Moves the queue pair with attributes from rdma_cm.
+    #[cfg(feature = "cm")]
     pub(crate) fn modify_by_cm<To: State>(
         mut self,
         attr: &mut ibv_qp_attr,
@@ -338,44 +344,51 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// As `to_error`. If the device refuses, which it does when it is gone, the queue pair may be in any state: nothing
-    /// more is posted to it, and it cannot be drained, only reset or destroyed.
-    pub(crate) fn give_up(mut self) -> QueuePair<T, Error, P> {
-        if self.core.move_to(S::STATE, QpState::Error).is_err() {
-            self.core.send.poison();
-            self.core.recv.mark_poisoned();
+    /// Like `to_error`, but infallible. If the device refuses because it is gone, the queue pair
+    /// may be in any state: nothing more is posted to it, and it cannot be drained, only reset or
+    /// destroyed.
+    #[cfg(any(feature = "cm", test))]
+    pub(crate) fn give_up(mut self) -> QueuePair<T, Err, P> {
+        if self.core.move_to(S::STATE, QpState::Err).is_err() {
+            self.core.send.ledger.poison();
+            self.core.recv.ledger.poison();
         }
         QueuePair::from_core(self.core)
     }
 
-    /// Moves it to the error state, where everything posted is flushed. Not from RESET (R8.1).
+    /// Moves the queue pair to the error state, where everything posted is flushed. Not from RESET
+    /// (R8.1).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: the device is gone.
-    pub fn to_error(mut self) -> Result<QueuePair<T, Error, P>, Refused<Self>>
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
+    /// the device is gone.
+    pub fn to_error(mut self) -> Result<QueuePair<T, Err, P>, Refused<Self>>
     where
         S: CanFail,
     {
-        match self.core.move_to(S::STATE, QpState::Error) {
+        match self.core.move_to(S::STATE, QpState::Err) {
             Ok(()) => Ok(QueuePair::from_core(self.core)),
             Err(error) => Err(Refused::new(self, error)),
         }
     }
 
-    /// Moves it to RESET ([`State`] shows it): its queues are emptied without completions (R7.16, R8.18).
+    /// Moves the queue pair to RESET ([`State`] has an example): its queues are emptied without
+    /// completions (R7.16, R8.18).
     ///
-    /// What the ring of a selectively signaled send queue held comes back at once. Buffers that are
-    /// wr_ids come back with their completions, if those are already in the completion queue, and otherwise go home by
-    /// themselves as it is polled on (see [`Pool::reclaim`](crate::Pool::reclaim)); until then the
-    /// room that such completions may take is not given out again. With a shared receive queue drain first: as
-    /// [`destroy`](Self::destroy), this may take completions of its receives away.
+    /// The entries in the ring of a selectively signaled send queue are returned at once. Buffers
+    /// that are wr_ids come back with their completions, if those are in the completion queue
+    /// already, and otherwise go home by themselves while it is polled (see
+    /// [`Pool::reclaim`](crate::Pool::reclaim)). Until then the room that such completions may take
+    /// is withheld. With a shared receive queue, drain first: like [`destroy`](Self::destroy), this
+    /// may remove completions of its receives.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and it comes back: the device is gone.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
+    /// the device is gone.
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
     pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
         let Some(books) = Books::new(self.core.books.pd) else {
-            let error = VerbError::os("ibv_modify_qp", libc::ENOSPC, "queue ids are used up");
+            let error = Error::os("ibv_modify_qp", libc::ENOSPC, "queue ids are used up");
             return Err(Refused::new(self, error));
         };
         if let Err(error) = self.core.move_to(S::STATE, QpState::Reset) {
@@ -385,10 +398,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Ok((QueuePair::from_core(self.core), entries))
     }
 
-    /// Takes it for a queue pair in [SQE](Sqe), if the device says that it is (UC and UD; R8.16).
+    /// Gives the queue pair the type of [SQE](Sqe), if the device reports that state (UC and UD;
+    /// R8.16).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EINVAL if it is in another state, and it comes back.
+    /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EINVAL
+    /// if it is in another state.
     pub fn into_sqe(self) -> Result<QueuePair<T, Sqe, P>, Refused<Self>>
     where
         T: StopsSending,
@@ -397,7 +412,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             Ok(QpAttr { state: Some(QpState::Sqe), .. }) => Ok(QueuePair::from_core(self.core)),
             Ok(QpAttr { state, .. }) => {
                 let is = state.map_or("an unknown state", QpState::name);
-                let error = VerbError::os("ibv_query_qp", libc::EINVAL, format!("it is in {is}"));
+                let error = Error::os("ibv_query_qp", libc::EINVAL, format!("it is in {is}"));
                 Err(Refused::new(self, error))
             }
             Err(error) => Err(Refused::new(self, error)),
@@ -406,6 +421,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 mod sealed {
-    /// For each row, not for each type: with a profile of their own, users may write impls for our types.
+    /// Sealed for each row, not for each type: with a profile of their own, users could otherwise
+    /// implement rows for our types.
     pub trait Sealed<T, S, P> {}
 }

@@ -3,12 +3,12 @@
 #![allow(unsafe_code)] // two verbs
 
 use super::{Core, QueuePair};
-use crate::ah::Gid;
-use crate::error::Error;
+use crate::device::ah::Gid;
 use crate::profile::Profile;
-use crate::state::State;
 use crate::sys::types::ibv_gid;
-use crate::transport::Ud;
+use crate::terms::error::Error;
+use crate::terms::state::State;
+use crate::terms::transport::Ud;
 
 /// A group that a queue pair receives from.
 pub(super) type Attachment = (Gid, u16);
@@ -17,8 +17,8 @@ impl<P: Profile> Core<P> {
     fn detach(&mut self, (gid, lid): Attachment) -> Result<(), i32> {
         let gid = ibv_gid { raw: gid.0 };
         let detach = self.handle.control().detach_mcast;
-        // SAFETY: the queue pair is alive, and `gid` a local.
-        match unsafe { detach(self.qp, &gid, lid) } {
+        // SAFETY: the queue pair is live, and `gid` is a local.
+        match unsafe { detach(self.qp(), &gid, lid) } {
             0 => Ok(()),
             errno => Err(errno),
         }
@@ -27,21 +27,22 @@ impl<P: Profile> Core<P> {
     /// Leaves every group: a queue pair that is attached to one cannot be destroyed (R5.12).
     pub(super) fn detach_all(&mut self) {
         while let Some(group) = self.groups.pop() {
-            // Refused, the destruction of the queue pair will say so.
+            // If this is refused, destroying the queue pair reports it.
             let _ = self.detach(group);
         }
     }
 }
 
 impl<S: State, P: Profile> QueuePair<Ud, S, P> {
-    /// Receives what is sent to the multicast group `gid` (`ibv_attach_mcast`); `lid` is 0 on RoCE, where
-    /// the network must be told as well: join the group with rdma_cm
-    /// ([`join_multicast`](crate::cm::CmId::join_multicast), R5.12). It is left when the queue pair is
-    /// destroyed.
+    /// Receives the messages to the multicast group `gid` (`ibv_attach_mcast`). `lid` is 0 on RoCE,
+    /// where the network must also know of it: join the group with rdma_cm
+    /// ([`join_multicast`](crate::cm::CmId::join_multicast), R5.12). Destroying the queue pair
+    /// leaves the group.
     ///
     /// ```
-    /// # use proverbs::*;
-    /// # let proverbs::guide::DatagramEnds { mut b, .. } = proverbs::guide::datagram_ends()?;
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::Gid;
+    /// # let proverbs::loopback::DatagramPair { mut b, .. } = proverbs::loopback::datagram_pair()?;
     /// let mut group = [0; 16];
     /// group[..2].copy_from_slice(&[0xff, 0x0e]); // a multicast GID begins with ff
     /// let group = Gid(group);
@@ -54,12 +55,13 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is no group, ENOMEM if the device has no room, EOPNOTSUPP or ENOSYS if it has no multicast.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `gid` is not a group,
+    /// ENOMEM if the device has no room, EOPNOTSUPP or ENOSYS if it has no multicast.
     pub fn attach_mcast(&mut self, gid: Gid, lid: u16) -> Result<(), Error> {
         let c = ibv_gid { raw: gid.0 };
         let attach = self.core.handle.control().attach_mcast;
-        // SAFETY: the queue pair is alive, and `c` a local.
-        match unsafe { attach(self.core.qp, &c, lid) } {
+        // SAFETY: the queue pair is live, and `c` is a local.
+        match unsafe { attach(self.core.qp(), &c, lid) } {
             0 => {
                 self.core.groups.push((gid, lid));
                 Ok(())
@@ -68,7 +70,7 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
         }
     }
 
-    /// Receives from the group no longer (`ibv_detach_mcast`). Whether it was attached.
+    /// Stops receiving from the group (`ibv_detach_mcast`). Returns whether it was attached.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.

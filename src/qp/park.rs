@@ -4,22 +4,24 @@
 
 use std::sync::Arc;
 
-use super::ah_table::AhTable;
+use super::Core;
 use super::modify::Attr;
-use super::{Core, SendQueue};
-use crate::cq::{AtEnd, CqShared, Over, Parked, Rest};
-use crate::in_flight::{Books, SendBooks};
+use crate::completion::booking::CqShared;
+use crate::completion::parked::{Over, Parked, Rest};
+use crate::counters::books::{Books, SEND};
+use crate::ledger::Ledger;
+use crate::ledger::withheld::Withheld;
+use crate::post::queue::SendQueue;
 use crate::profile::Profile;
 use crate::srq::SrqCore;
-use crate::state::QpState;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp_state;
+use crate::terms::state::QpState;
 
-/// What a parked queue pair needs until it is destroyed.
+/// The parts that a parked queue pair needs until it is destroyed.
 struct Dropped<P: Profile> {
     handle: handle::Qp,
     send: SendQueue<P>,
-    ah: AhTable,
     books: Arc<Books>,
     send_cq: Arc<CqShared>,
     recv_cq: Arc<CqShared>,
@@ -27,40 +29,34 @@ struct Dropped<P: Profile> {
 }
 
 impl<P: Profile> Core<P> {
-    /// Parks the queue pair if receives might be lost by destroying it; whether it did.
+    /// Parks the queue pair if destroying it might lose receives. Returns whether it did.
     pub(super) fn park(&mut self) -> bool {
         let Some(srq) = self.srq.clone() else { return false };
         if self.handle.is_closed() || self.is_drained || !srq.may_lose_receives() {
             return false;
         }
-        // SAFETY: the queue pair is alive; libibverbs keeps the state there.
-        let is_reset = unsafe { (*self.qp).state } == ibv_qp_state::IBV_QPS_RESET;
-        if is_reset || self.modify(&mut Attr::new(QpState::Error)).is_err() {
+        // SAFETY: the queue pair is live; libibverbs keeps the state there.
+        let is_reset = unsafe { (*self.qp()).state } == ibv_qp_state::IBV_QPS_RESET;
+        if is_reset || self.modify(&mut Attr::new(QpState::Err)).is_err() {
             return false;
         }
         self.detach_all();
         let books = self.books.clone();
-        // SAFETY: `self` and what is parked both own the books.
-        let empty = unsafe { SendBooks::new(Arc::as_ptr(&books), 0) };
+        // SAFETY: `self` and the parked queue pair both own the books.
+        let ledger = unsafe { Ledger::open(Arc::as_ptr(&books), SEND, 0, Withheld::default()) };
+        let empty = SendQueue { qp: self.send.qp, ledger, ah: Default::default() };
         let rest = Dropped::<P> {
             handle: self.handle.take(),
             send: std::mem::replace(&mut self.send, empty),
-            ah: std::mem::take(&mut self.ah),
             books,
             send_cq: self.send_cq.clone(),
             recv_cq: self.recv_cq.clone(),
             srq: srq.clone(),
         };
         let parked = Arc::new(Parked::new(Box::new(rest)));
-        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-            self.send_cq.knows_parked(&parked, &self.books);
-        }
-        let is_parked = srq.knows_parked(&parked) && self.recv_cq.park(&parked, &self.books);
-        if !is_parked {
-            let mut over = Over::default();
-            parked.end(&mut over);
-            over.send_home();
-        }
+        let mut over = Over::default();
+        srq.ends.park(&parked, &self.books, &self.send_cq, &self.recv_cq, &mut over);
+        over.send_home();
         true
     }
 }
@@ -72,12 +68,12 @@ impl<P: Profile> Rest for Dropped<P> {
             std::mem::forget(self);
             return;
         }
-        let Dropped { handle, mut send, ah, books, send_cq, recv_cq, srq } = *self;
-        let at_end = AtEnd::of::<P::Entry, _>(&send, 0);
+        let Dropped { handle, mut send, books, send_cq, recv_cq, srq } = *self;
+        let at_end = send.at_end(0);
         books.end([send.posted_as_wr_ids(), 0]);
         let entries = send.release_all();
         at_end.tell(&books, &send_cq, &recv_cq, &mut over.quiet);
-        drop((handle, ah));
+        drop((handle, send));
         over.leftovers.push(Box::new((srq, send_cq, recv_cq, entries)));
     }
 }

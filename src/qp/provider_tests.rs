@@ -7,8 +7,11 @@ use std::ffi::c_int;
 
 use super::*;
 use crate::loopback::Fabric;
+use crate::memory::Raw;
+use crate::post::{PostErrorKind, RawPostError};
+use crate::prelude::*;
+use crate::qp::Drained;
 use crate::sys::types::{ibv_cq, ibv_recv_wr, ibv_send_flags as Flag, ibv_send_wr, ibv_wc};
-use crate::*;
 
 crate::profile! { Chosen { signaling: Selective } }
 crate::profile! { Loose { signaling: Selective, max_send_sge: 2, entry: Raw } }
@@ -22,7 +25,8 @@ thread_local! {
     static POSTED: RefCell<Vec<(u32, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes flags and number of elements of each work request, and refuses them all, so that their entries come back.
+/// Notes flags and number of elements of each work request, and refuses them all, so that their
+/// entries come back.
 unsafe extern "C" fn noting(
     _: *mut ibv_qp,
     first: *mut ibv_send_wr,
@@ -62,7 +66,7 @@ impl<P: Profile<Receive = OwnRq>> Noted<P> {
         let qp = pd.create_qp::<Rc, P>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
         let qp: QueuePair<Rc, Rts, P> = QueuePair::from_core(qp.core);
         // SAFETY: the queue pair is alive.
-        let context = unsafe { (*qp.core.qp).context };
+        let context = unsafe { (*qp.core.qp()).context };
         // SAFETY: its context is, too, and nobody else uses it.
         unsafe { (*context).ops.post_send = Some(noting) };
         Noted { qp, pd, pool, _cq: cq }
@@ -74,9 +78,9 @@ macro_rules! three {
     ($n:ident) => {{
         let buf = || $n.pool.take().unwrap();
         (
-            Send::new(buf()).fence(),
-            Send::new(buf()).solicited(),
-            Send::new(buf()),
+            wr::Send::new(buf()).fence(),
+            wr::Send::new(buf()).solicited(),
+            wr::Send::new(buf()),
             [FENCE, SOLICITED, 0],
         )
     }};
@@ -111,7 +115,7 @@ macro_rules! every_way {
             assert!(list.post().is_err());
             assert_eq!(flags(), listed);
         }
-        assert!(n.qp.post_send(Send::inline(b"x").fence()).is_err());
+        assert!(n.qp.post_send(wr::Send::inline(b"x").fence()).is_err());
         assert_eq!(flags(), [INLINE | FENCE | $last]);
         assert_eq!(n.pool.available(), n.pool.count());
     }};
@@ -130,7 +134,7 @@ fn the_flags_of_what_is_not_signaled() {
     assert!(n.qp.post_send_unsignaled(fence).is_err());
     assert!(n.qp.post_send_unsignaled(solicited).is_err());
     assert!(n.qp.post_send_unsignaled(plain).is_err());
-    assert!(n.qp.post_send_unsignaled(Send::inline(b"x").fence().signaled()).is_err());
+    assert!(n.qp.post_send_unsignaled(wr::Send::inline(b"x").fence().signaled()).is_err());
     assert_eq!(flags(), [own[0], own[1], own[2], INLINE | FENCE | SIGNALED]);
     let (fence, solicited, plain, _) = three!(n);
     let mut slots = SendSlots::<4>::new();
@@ -145,7 +149,7 @@ fn the_flags_of_what_is_not_signaled() {
     assert_eq!(flags(), own);
     let (fence, solicited, plain, _) = three!(n);
     assert!(
-        post_send!(n.qp, [fence, solicited, Send::inline(b"x"), plain.fence()], unsignaled)
+        post_send!(n.qp, [fence, solicited, wr::Send::inline(b"x"), plain.fence()], unsignaled)
             .is_err()
     );
     assert_eq!(flags(), [own[0], own[1], INLINE, FENCE | SIGNALED]);
@@ -154,7 +158,7 @@ fn the_flags_of_what_is_not_signaled() {
     let mut list = n.qp.send_list(&mut slots);
     list.push(fence).unwrap();
     list.push(solicited).unwrap();
-    list.push(Send::inline(b"x")).unwrap();
+    list.push(wr::Send::inline(b"x")).unwrap();
     list.push(plain).unwrap();
     assert!(list.post_unsignaled().is_err());
     assert_eq!(flags(), [own[0], own[1], INLINE, SIGNALED]);
@@ -164,21 +168,24 @@ fn the_flags_of_what_is_not_signaled() {
 fn the_flags_and_elements_of_the_callers_books() {
     let mut n = Noted::<Loose>::new();
     let region = n.pd.register::<LocalWrite>(64).unwrap();
-    let piece = |range| Piece::new(&region, range).unwrap();
-    let two = || Sge::new(1, [piece(0..4), piece(4..8)]);
-    let one = || Sge::new(2, [piece(0..4)]);
+    let piece = |range| wr::Piece::new(&region, range).unwrap();
+    let two = || wr::Sge::new(1, [piece(0..4), piece(4..8)]);
+    let one = || wr::Sge::new(2, [piece(0..4)]);
     // SAFETY: nothing is posted, as the provider refuses.
-    let _ = unsafe { n.qp.post_send_unchecked(Send::new(two())) }.unwrap_err();
-    // SAFETY: as above.
-    let _ = unsafe { n.qp.post_send_unchecked(Send::new(one().inline()).signaled()) }.unwrap_err();
-    // SAFETY: as above.
-    let _ = unsafe { n.qp.post_send_unchecked(Send::new(one().inline()).fence()) }.unwrap_err();
+    let _ = unsafe { n.qp.post_send_unchecked(wr::Send::new(two())) }.unwrap_err();
+    // SAFETY: nothing is posted, as the provider refuses.
+    let _ =
+        unsafe { n.qp.post_send_unchecked(wr::Send::new(one().inline()).signaled()) }.unwrap_err();
+    // SAFETY: nothing is posted, as the provider refuses.
+    let _ = unsafe { n.qp.post_send_unchecked(wr::Send::new(one().inline()).fence()) }.unwrap_err();
     assert_eq!(POSTED.take(), [(0, 2), (INLINE | SIGNALED, 1), (INLINE | FENCE, 1)]);
     // As many as there are slots, and not one more.
     let mut slots = SendSlots::<3, 2>::new();
-    // SAFETY: as above.
+    // SAFETY: nothing is posted, as the provider refuses.
     let list = |qp: &mut QueuePair<_, _, _>, slots: &mut _, n| unsafe {
-        qp.post_send_list_unchecked(slots, n, |i| Send::new(Sge::new(i as u64, [piece(0..4)])))
+        qp.post_send_list_unchecked(slots, n, |i| {
+            wr::Send::new(wr::Sge::new(i as u64, [piece(0..4)]))
+        })
     };
     for posted in [1, 2, 3] {
         let error = list(&mut n.qp, &mut slots, posted).unwrap_err();
@@ -218,7 +225,8 @@ unsafe extern "C" fn answering_sends(
     let wr = unsafe { &*first };
     POSTED.with_borrow_mut(|posted| posted.push((wr.send_flags, wr.num_sge)));
     match ANSWER.get() {
-        // SAFETY: the caller's contract is that of the device's own function.
+        // SAFETY: the arguments are the caller's, who keeps the contract of the device's own
+        // function.
         Answer::Device => OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
         Answer::From(index) => {
@@ -237,7 +245,8 @@ unsafe extern "C" fn answering_receives(
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
     match ANSWER.get() {
-        // SAFETY: the caller's contract is that of the device's own function.
+        // SAFETY: the arguments are the caller's, who keeps the contract of the device's own
+        // function.
         Answer::Device => OWN.get().1.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
         Answer::From(index) => {
@@ -271,7 +280,7 @@ impl<P: Profile<Receive = OwnRq, Initiator = Reads>> Alone<P> {
         let qp = qp.modify(init).unwrap().modify(RcRtr::new(address, number, psn)).unwrap();
         let qp = qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
         // SAFETY: the queue pair is alive.
-        let context = unsafe { (*qp.core.qp).context };
+        let context = unsafe { (*qp.core.qp()).context };
         // SAFETY: its context is, too, and nobody else uses it.
         let ops = unsafe { &mut (*context).ops };
         OWN.set((
@@ -306,7 +315,7 @@ fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
     let mut buf = it.bufs(1).remove(0);
     for (len, elements) in [(1, 1), (0, 0), (5, 1), (0, 0), (0, 0), (1, 1)] {
         buf.set_len(len);
-        it.qp.post_send(RdmaWrite::new(buf, to)).unwrap();
+        it.qp.post_send(wr::RdmaWrite::new(buf, to)).unwrap();
         assert_eq!(POSTED.take()[0].1, elements, "{len} bytes");
         buf = loop {
             if let Some(completion) = it.cq.poll_one().unwrap() {
@@ -321,8 +330,8 @@ fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
 fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Initiator = Reads>>(
     mut finish: impl FnMut(&mut Alone<P>),
 ) where
-    crate::wr::Plain: crate::rules::SignaledOn<P::Signaling>,
-    P::MaxSendSge: crate::limits::Sges<1>,
+    crate::work::flags::Plain: crate::rules::SignaledOn<P::Signaling>,
+    P::MaxSendSge: crate::work::limits::Sges<1>,
 {
     for accepted in 0..4 {
         let mut it = Alone::<P>::new();
@@ -332,14 +341,14 @@ fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Initiator = Reads>>(
             let bufs = it.bufs(8);
             let mut slots = SendSlots::<8>::new();
             let mut list = it.qp.send_list(&mut slots);
-            list.extend(bufs.into_iter().map(|buf| RdmaWrite::new(buf, to))).unwrap();
+            list.extend(bufs.into_iter().map(|buf| wr::RdmaWrite::new(buf, to))).unwrap();
             list.post().unwrap();
             finish(&mut it);
         }
         let bufs = it.bufs(4);
         let mut slots = SendSlots::<8>::new();
         let mut list = it.qp.send_list(&mut slots);
-        list.extend(bufs.into_iter().map(|buf| RdmaWrite::new(buf, to))).unwrap();
+        list.extend(bufs.into_iter().map(|buf| wr::RdmaWrite::new(buf, to))).unwrap();
         ANSWER.set(Answer::From(accepted));
         let error = list.post().unwrap_err();
         assert_eq!(
@@ -379,8 +388,8 @@ fn receives_refused_from_each_index_on() {
         let mut bufs = it.bufs(n as u8);
         if n == 1 {
             // Received into once, so that nothing need be looked at.
-            it.qp.post_recv(Recv::new(bufs.remove(0))).unwrap();
-            it.qp.post_send(Send::inline(&[0])).unwrap();
+            it.qp.post_recv(wr::Recv::new(bufs.remove(0))).unwrap();
+            it.qp.post_send(wr::Send::inline(&[0])).unwrap();
             while bufs.is_empty() {
                 bufs.extend(it.cq.poll().unwrap().filter_map(Completion::into_entry));
             }
@@ -390,11 +399,11 @@ fn receives_refused_from_each_index_on() {
         }
         ANSWER.set(Answer::From(accepted));
         let error = if n == 1 {
-            it.qp.post_recv(Recv::new(bufs.into_iter().next().unwrap())).unwrap_err()
+            it.qp.post_recv(wr::Recv::new(bufs.into_iter().next().unwrap())).unwrap_err()
         } else {
             let mut slots = RecvSlots::<8>::new();
             let mut list = it.qp.recv_list(&mut slots);
-            list.extend(bufs.into_iter().map(Recv::new)).unwrap();
+            list.extend(bufs.into_iter().map(wr::Recv::new)).unwrap();
             list.post().unwrap_err()
         };
         assert_eq!(
@@ -407,9 +416,9 @@ fn receives_refused_from_each_index_on() {
         // As good as any queue, but for what was taken.
         ANSWER.set(Answer::Device);
         for buf in it.bufs(8 - accepted as u8) {
-            it.qp.post_recv(Recv::new(buf)).unwrap();
+            it.qp.post_recv(wr::Recv::new(buf)).unwrap();
         }
-        assert!(it.qp.post_recv(Recv::empty()).unwrap_err().is_full());
+        assert!(it.qp.post_recv(wr::Recv::empty()).unwrap_err().is_full());
     }
 }
 
@@ -417,11 +426,11 @@ fn receives_refused_from_each_index_on() {
 fn receives_after_one_of_unknown_outcome() {
     let mut it = Alone::<DefaultProfile>::new();
     let bufs = it.bufs(3);
-    it.qp.post_recv(Recv::new(it.pool.take().unwrap())).unwrap();
+    it.qp.post_recv(wr::Recv::new(it.pool.take().unwrap())).unwrap();
     ANSWER.set(Answer::Silent);
     let mut slots = RecvSlots::<8>::new();
     let mut list = it.qp.recv_list(&mut slots);
-    list.extend(bufs.into_iter().map(Recv::new)).unwrap();
+    list.extend(bufs.into_iter().map(wr::Recv::new)).unwrap();
     let error = list.post().unwrap_err();
     assert_eq!(
         (error.kind(), error.accepted()),
@@ -431,7 +440,7 @@ fn receives_after_one_of_unknown_outcome() {
     assert_eq!(error.into_rejected().count(), 0);
     ANSWER.set(Answer::Device);
     for way in 0..3 {
-        let mut bufs = it.bufs(2).into_iter().map(Recv::new);
+        let mut bufs = it.bufs(2).into_iter().map(wr::Recv::new);
         let mut next = || bufs.next().unwrap();
         let mut slots = RecvSlots::<8>::new();
         let error = match way {
@@ -456,23 +465,23 @@ fn a_shared_receive_queue_after_one_of_unknown_outcome() {
     let it = Alone::<DefaultProfile>::new();
     let mut srq: SharedReceiveQueue<Rc> = it.pd.create_srq(&it.pool).unwrap();
     // SAFETY: the queue pair is alive.
-    let context = unsafe { (*it.qp.core.qp).context };
+    let context = unsafe { (*it.qp.core.qp()).context };
     // SAFETY: its context is, too, and nobody else uses it.
     let own = unsafe { (*context).ops.post_srq_recv.replace(silent_srq) };
-    let error = srq.post_srq_recv(Recv::new(it.pool.take().unwrap())).unwrap_err();
+    let error = srq.post_srq_recv(wr::Recv::new(it.pool.take().unwrap())).unwrap_err();
     assert_eq!(
         (error.kind(), error.accepted()),
         (PostErrorKind::OutcomeUnknown { errno: libc::EINVAL }, 0)
     );
     assert_eq!((error.into_rejected().count(), it.pool.available()), (0, 15));
-    // SAFETY: as above.
+    // SAFETY: the context is still live, and nothing else uses it.
     unsafe { (*context).ops.post_srq_recv = own };
     for _ in 0..2 {
-        let error = srq.post_srq_recv(Recv::new(it.pool.take().unwrap())).unwrap_err();
+        let error = srq.post_srq_recv(wr::Recv::new(it.pool.take().unwrap())).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::Poisoned, 0));
         assert_eq!((error.into_rejected().count(), it.pool.available()), (1, 15));
         let (one, two) = (it.pool.take().unwrap(), it.pool.take().unwrap());
-        let error = post_srq_recv!(srq, [Recv::new(one), Recv::new(two)]).unwrap_err();
+        let error = post_srq_recv!(srq, [wr::Recv::new(one), wr::Recv::new(two)]).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::Poisoned, 0));
         assert_eq!((error.into_rejected().count(), it.pool.available()), (2, 15));
     }
@@ -493,16 +502,17 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     let region = it.pd.register::<RemoteWrite>(64).unwrap();
     let to = region.remote().write();
     for buf in it.bufs(3) {
-        let _ = it.qp.post_send_unsignaled(RdmaWrite::new(buf, to)).unwrap();
+        let _ = it.qp.post_send_unsignaled(wr::RdmaWrite::new(buf, to)).unwrap();
     }
     let Alone { qp, mut cq, pool, .. } = it;
     let mut qp = qp.to_error().unwrap();
     ANSWER.set(Answer::From(0));
     // SAFETY: the queue pair is alive.
-    let context = unsafe { (*qp.core.qp).context };
+    let context = unsafe { (*qp.core.qp()).context };
     // SAFETY: its context is, too, and nobody else uses it.
     let own = unsafe { (*context).ops.poll_cq.replace(poll_then_room) };
-    LATE.set((own, 3));
+    // Longer than the ring.
+    LATE.set((own, 400));
     let mut found = Vec::new();
     qp.drain(&mut cq, |drained| match drained {
         Drained::Entry(buf) => found.push(buf[0]),
@@ -514,7 +524,7 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     for i in 3..6 {
         let mut buf = pool.take().unwrap();
         buf.copy_from(&[i]).unwrap();
-        let _ = qp.post_send_unsignaled(RdmaWrite::new(buf, to)).unwrap();
+        let _ = qp.post_send_unsignaled(wr::RdmaWrite::new(buf, to)).unwrap();
     }
     let mut found = Vec::new();
     qp.drain(&mut cq, |drained| match drained {
@@ -525,7 +535,8 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![3, 4, 5], 0, 16));
 }
 
-/// Nobody knows what the device has after a post without an outcome, of sends or of receives: no drain waits for it.
+/// Nobody knows what the device has after a post without an outcome, of sends or of receives: no
+/// drain waits for it.
 #[test]
 fn a_queue_of_unknown_outcome_is_not_drained() {
     for sends in [true, false] {
@@ -533,8 +544,8 @@ fn a_queue_of_unknown_outcome_is_not_drained() {
         ANSWER.set(Answer::Silent);
         let buf = it.pool.take().unwrap();
         match sends {
-            true => drop(it.qp.post_send(Send::new(buf)).unwrap_err()),
-            false => drop(it.qp.post_recv(Recv::new(buf)).unwrap_err()),
+            true => drop(it.qp.post_send(wr::Send::new(buf)).unwrap_err()),
+            false => drop(it.qp.post_recv(wr::Recv::new(buf)).unwrap_err()),
         }
         let mut qp = it.qp.to_error().unwrap();
         let error = qp.drain(&mut it.cq, |_| ()).unwrap_err();
@@ -547,7 +558,7 @@ unsafe extern "C" fn poll_then_room(cq: *mut ibv_cq, entries: c_int, wc: *mut ib
     if LATE.get().1 == 1 {
         ANSWER.set(Answer::Device);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the arguments are those of a poll, whose contract the caller keeps.
     unsafe { poll_late(cq, entries, wc) }
 }
 
@@ -564,12 +575,12 @@ unsafe extern "C" fn poll_late(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc)
         LATE.set((poll, left - 1));
         return 0;
     }
-    // SAFETY: the caller's contract is that of the device's own poll.
+    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own poll.
     poll.map_or(0, |poll| unsafe { poll(cq, entries, wc) })
 }
 
-/// A queue pair died, a poll finds nothing, and then there are completions of another after all: each comes, once
-/// and in order, whichever way one polls.
+/// A queue pair died, a poll finds nothing, and then there are completions of another after all:
+/// each comes, once and in order, whichever way one polls.
 #[test]
 fn what_a_second_look_finds_comes_once() {
     for way in 0..3 {
@@ -585,12 +596,12 @@ fn what_a_second_look_finds_comes_once() {
         for i in 0..3 {
             let mut buf = pool.take().unwrap();
             buf.copy_from(&[i]).unwrap();
-            qp.post_recv(Recv::new(buf)).unwrap();
+            qp.post_recv(wr::Recv::new(buf)).unwrap();
         }
         let qp = qp.to_error().unwrap();
         drop(dead);
         // SAFETY: the queue pair is alive.
-        let context = unsafe { (*qp.core.qp).context };
+        let context = unsafe { (*qp.core.qp()).context };
         // SAFETY: its context is, too, and nobody else uses it.
         let own = unsafe { (*context).ops.poll_cq.replace(poll_late) };
         LATE.set((own, 1));
@@ -609,7 +620,7 @@ fn what_a_second_look_finds_comes_once() {
         assert_eq!((seen.len(), pool.available()), (3, 4));
         assert!(seen.windows(2).all(|two| two[0] < two[1]), "in order: {seen:x?}");
         assert_eq!(qp.recvs_outstanding(), 0);
-        // SAFETY: as above.
+        // SAFETY: the context is still live, and nothing else uses it.
         unsafe { (*context).ops.poll_cq = own };
     }
 }

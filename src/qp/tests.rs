@@ -1,4 +1,5 @@
-//! What no device here does by itself: refusals that say nothing, or something wrong, of where they begin.
+//! What no device here does by itself: refusals that say nothing, or something wrong, of where they
+//! begin.
 
 #![allow(unsafe_code)] // puts a provider's function in place
 
@@ -7,8 +8,12 @@ use std::ptr;
 
 use super::*;
 use crate::loopback::Fabric;
+use crate::post::PostErrorKind;
+use crate::post::chain::RecvPost;
+use crate::prelude::*;
+use crate::qp::Drained;
+use crate::state::QpState;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
-use crate::*;
 
 crate::profile! { Chosen { signaling: Selective } }
 
@@ -86,8 +91,8 @@ impl<P: Profile<Entry = Buf>> Bench<P> {
 
     fn ops(&mut self) -> *mut crate::sys::types::ibv_context_ops {
         // SAFETY: the queue pair and its context are alive.
-        let context = unsafe { (*self.qp.core.qp).context };
-        // SAFETY: as above; no reference is made.
+        let context = unsafe { (*self.qp.core.qp()).context };
+        // SAFETY: the context is live as long as its queue pair; no reference is made.
         unsafe { &raw mut (*context).ops }
     }
 
@@ -113,21 +118,21 @@ impl<P: Profile<Entry = Buf>> Bench<P> {
 fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq>>(
     op: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
 ) where
-    crate::wr::Plain: crate::rules::SignaledOn<P::Signaling>,
-    P::MaxSendSge: crate::limits::Sges<1>,
+    crate::work::flags::Plain: crate::rules::SignaledOn<P::Signaling>,
+    P::MaxSendSge: crate::work::limits::Sges<1>,
 {
     let mut bench = Bench::<P>::new();
     // SAFETY: the context is alive, and nobody else uses it.
     unsafe { (*bench.ops()).post_send = Some(op) };
     let [a, b] = [bench.buf(), bench.buf()];
-    let error = post_send!(bench.qp, [Send::new(a), Send::new(b)]).unwrap_err();
+    let error = post_send!(bench.qp, [wr::Send::new(a), wr::Send::new(b)]).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::OutcomeUnknown { errno: libc::EINVAL });
     assert_eq!(error.accepted(), 0);
     assert_eq!(error.into_rejected().count(), 0, "the device may have them");
     assert_eq!(bench.pool.available(), 6);
 
     let c = bench.buf();
-    let error = bench.qp.post_send(Send::new(c)).unwrap_err();
+    let error = bench.qp.post_send(wr::Send::new(c)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::Poisoned);
     assert_eq!(error.into_rejected().count(), 1);
     assert_eq!(bench.qp.send_room(), 0);
@@ -151,13 +156,13 @@ fn a_receive_of_unknown_outcome_stays_with_the_device() {
     let mut bench = Bench::<DefaultProfile>::new();
     // SAFETY: the context is alive, and nobody else uses it.
     unsafe { (*bench.ops()).post_recv = Some(recv_silent) };
-    let core = &mut bench.qp.core;
+    let queue = &mut bench.qp.core.recv;
     let buf = bench.pool.take().unwrap();
-    let mut slot = crate::wr::slot::RecvSlot::new();
+    let mut slot = crate::work::slot::RecvSlot::new();
     let at = &raw mut slot;
-    let mut post = RecvPost::<Rc, DefaultProfile>::new(core);
+    let mut post = RecvPost::<Rc, DefaultProfile>::new(queue);
     // SAFETY: the slot is a local that lives until the post.
-    let pending = unsafe { post.emit(Recv::new(buf), at, ptr::null_mut()) };
+    let pending = unsafe { post.emit(wr::Recv::new(buf), at, ptr::null_mut()) };
     // SAFETY: one work request was emitted into the slot.
     let error = unsafe { post.post([pending.entry], at.cast(), at.cast()) }.unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::OutcomeUnknown { errno: libc::EINVAL });
@@ -176,10 +181,10 @@ fn a_buffer_of_no_bytes_is_no_element() {
     for (len, elements) in [(0, 0), (1, 1)] {
         let mut buf = bench.buf();
         buf.set_len(len);
-        let back = bench.qp.post_send(Send::new(buf)).unwrap_err().into_rejected();
+        let back = bench.qp.post_send(wr::Send::new(buf)).unwrap_err().into_rejected();
         assert_eq!((SEEN.get(), back.count()), (elements, 1));
     }
-    let _ = bench.qp.post_send(Send::inline(&[])).unwrap_err();
+    let _ = bench.qp.post_send(wr::Send::inline(&[])).unwrap_err();
     assert_eq!(SEEN.get(), 0);
 
     let context = Fabric::new().open_device();
@@ -190,7 +195,7 @@ fn a_buffer_of_no_bytes_is_no_element() {
         pd.create_qp(&cq, &cq, Depth { send: 2, recv: 0 }).unwrap();
     let mut qp: QueuePair<Rc, Rts, Lists> = QueuePair::from_core(qp.core);
     // SAFETY: the queue pair is alive.
-    let context = unsafe { (*qp.core.qp).context };
+    let context = unsafe { (*qp.core.qp()).context };
     // SAFETY: its context is, too, and nobody else uses it.
     unsafe { (*context).ops.post_send = Some(send_counting) };
     let bufs = [0, 3, 0].map(|len| {
@@ -198,7 +203,7 @@ fn a_buffer_of_no_bytes_is_no_element() {
         buf.set_len(len);
         buf
     });
-    let mut back = qp.post_send(Send::new(bufs)).unwrap_err().into_rejected();
+    let mut back = qp.post_send(wr::Send::new(bufs)).unwrap_err().into_rejected();
     assert_eq!((SEEN.get(), back.next().unwrap().len()), (1, 3));
     let list: BufList = (0..3).map(|_| pool.take()).map_while(|buf| buf).collect();
     assert_eq!(list.len(), 3);
@@ -220,7 +225,7 @@ fn the_hook_for_depth_is_for_unused_queues() {
     // SAFETY: the context is alive, and nobody else uses it.
     unsafe { (*bench.ops()).post_send = Some(send_silent) };
     let buf = bench.buf();
-    let _ = bench.qp.post_send(Send::new(buf)).unwrap_err();
+    let _ = bench.qp.post_send(wr::Send::new(buf)).unwrap_err();
     // New books would take the completion of that send for one of their own.
     let error = bench.qp.believe_in_send_depth(8).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EBUSY));
@@ -248,12 +253,12 @@ unsafe extern "C" fn poll_late(
         LATE.set((poll, left - 1));
         return 0;
     }
-    // SAFETY: the caller's contract is that of the device's own poll.
+    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own poll.
     poll.map_or(0, |poll| unsafe { poll(cq, entries, wc) })
 }
 
 /// A queue pair in ERR with receives posted, on a device of which `polls` polls find nothing.
-fn late(polls: u64) -> (QueuePair<Rc, crate::state::Error>, CompletionQueue, Pool) {
+fn late(polls: u64) -> (QueuePair<Rc, crate::terms::state::Err>, CompletionQueue, Pool) {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(32).unwrap();
@@ -262,11 +267,11 @@ fn late(polls: u64) -> (QueuePair<Rc, crate::state::Error>, CompletionQueue, Poo
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let mut qp = qp.modify(init).unwrap();
     for _ in 0..3 {
-        qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
     let qp = qp.to_error().unwrap();
     // SAFETY: the queue pair is alive.
-    let context = unsafe { (*qp.core.qp).context };
+    let context = unsafe { (*qp.core.qp()).context };
     // SAFETY: its context is, too, and nobody else uses it.
     let own = unsafe { (*context).ops.poll_cq.replace(poll_late) };
     LATE.set((own, polls));
@@ -300,24 +305,25 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
     assert_eq!((found, pool.available()), (3, 4));
 }
 
-/// A device that does not take the error state: what is given up sends nothing more, not even what a drain sends.
+/// A device that does not take the error state: what is given up sends nothing more, not even what
+/// a drain sends.
 #[cfg(feature = "loopback")]
 #[test]
 fn what_is_given_up_and_stays_in_rts_sends_nothing() {
     use crate::loopback::control::LOOPBACK;
     use crate::sys::control::Control;
-    let ends = crate::guide::ends_of::<Chosen>().unwrap();
+    let ends = crate::loopback::pair_of::<Chosen>().unwrap();
     let (mut a, mut b, mut cq, pool) = (ends.a, ends.b, ends.cq, ends.pool);
     for _ in 0..2 {
-        b.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+        b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
-    drop(a.post_send_unsignaled(Send::inline(b"one")).unwrap());
+    drop(a.post_send_unsignaled(wr::Send::inline(b"one")).unwrap());
     a.core
         .handle
         .set_control(Box::leak(Box::new(Control { modify_qp: |_, _, _| libc::EIO, ..LOOPBACK })));
     let mut a = a.give_up();
     assert_eq!(a.query().unwrap().state, Some(QpState::Rts), "the device did not take it");
-    let error = a.post_send(Send::inline(b"two")).unwrap_err();
+    let error = a.post_send(wr::Send::inline(b"two")).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::Poisoned);
     let mut others = 0;
     let limit = std::time::Duration::from_millis(100);

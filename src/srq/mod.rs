@@ -2,43 +2,48 @@
 
 #![allow(unsafe_code)] // creates and posts
 
+mod ends;
 mod post;
 
-pub use post::SrqPost;
-
 use std::any::Any;
-use std::fmt;
 use std::marker::PhantomData;
-use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
+use std::{fmt, ptr};
 
-use crate::buf::header::mark;
-use crate::buf::{Buf, Pool, count_posted, reclaim_everything};
-use crate::cq::{AtEnd, Inbox, Over, Parked};
-use crate::entry::{Entry, Owned};
-use crate::error::{Error, ErrorKind, Refused};
-use crate::in_flight::books::RECEIVE;
-use crate::in_flight::{Books, Quiet};
-use crate::limits::{Limit, Max};
-use crate::pd::ProtectionDomain;
+use ends::Ends;
+
+use crate::completion::parked::Over;
+use crate::counters::books::{Books, Quiet, RECEIVE};
+use crate::device::ids::SrqId;
+use crate::device::pd::ProtectionDomain;
+use crate::ledger::Ledger;
+use crate::ledger::withheld::Withheld;
+use crate::memory::buf::Buf;
+use crate::memory::entry::{Entry, Owned};
+use crate::memory::pool::Pool;
+use crate::memory::stranded::{count_posted, reclaim_everything};
+use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
 use crate::sys::handle;
-use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr};
-use crate::wr::Data;
+use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr, zeroed};
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::work::data::Data;
+use crate::work::limits::{Limit, Max};
 
-/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC or UD; R7.3), with entries of type `E` and
-/// at most `M` scatter/gather elements a receive.
+/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC or UD; R7.3),
+/// with entries of type `E` and at most `M` scatter/gather elements a receive.
 ///
-/// It is fed from one pool, whose buffers bound what can be outstanding: each completion queue that
-/// receives from it books room for all of them, once (R9.9). Receives posted here belong to the queue, not to a
-/// queue pair, and are not flushed when one dies (R7.7).
+/// It is fed from one pool, whose buffers bound the outstanding receives: each completion queue
+/// that receives from it books room for all of them, once (R9.9). Receives posted here belong to
+/// the queue, not to a queue pair, and are not flushed when one dies (R7.7).
 ///
 /// ```
-/// # use proverbs::*;
-/// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+/// # use proverbs::prelude::*;
+/// use proverbs::device::SrqId;
+/// use proverbs::srq::SrqAttr;
+/// # let proverbs::loopback::Pair { pd, pool, .. } = proverbs::loopback::pair()?;
 /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
-/// srq.post_srq_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+/// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// srq.arm_limit(1)?; // an event when fewer than 1 is left
 /// let attr: SrqAttr = srq.query()?;
 /// assert!(attr.max_wr >= 16 && attr.srq_limit == 1);
@@ -47,119 +52,46 @@ use crate::wr::Data;
 /// # let _ = id;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[repr(C)] // what posts touch, first
 pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<1>> {
+    queue: SharedQueue<E, M>,
     core: Arc<SrqCore>,
-    /// The C object of `core`.
-    raw: *mut ibv_srq,
-    /// What headers of buffers show that were posted here last; `POISONED` after a post without a known outcome.
-    mark: u64,
     _pool: Box<dyn Any>,
-    _types: PhantomData<(T, E, M, *mut ())>,
+    _types: PhantomData<(T, *mut ())>,
 }
 
-// SAFETY: the queue takes entries and its pool gives them, and they are Send.
+// SAFETY: the queue takes and returns entries, which are Send. Its other pointers are to what it
+// owns, or are only compared.
 unsafe impl<T: SharesReceives, E: Entry + Send, M: Limit> Send for SharedReceiveQueue<T, E, M> {}
 
-/// The mark of no queue.
-const POISONED: u64 = mark::NEVER;
-
 /// # Invariants
-/// `home` is the home of the pool's headers; `buffers` is the number of its buffers.
+/// `buffers` is the number of the pool's buffers.
 pub(crate) struct SrqCore {
     handle: handle::Srq,
     pub books: Arc<Books>,
-    pub home: *const (),
-    /// Where the pool's headers begin.
+    /// The address of the pool's first header.
     slots: usize,
     pub buffers: u32,
     pub pd: u32,
     id: SrqId,
-    /// Of the completion queues that have its completions, which are to know that it is gone.
-    inboxes: Mutex<Vec<Weak<Inbox>>>,
-    parked: Mutex<ParkedHere>,
+    pub ends: Ends,
 }
-
-/// Queue pairs that receive from a shared receive queue, and are dropped and not destroyed.
-#[derive(Default)]
-struct ParkedHere {
-    known: Vec<Weak<Parked>>,
-    /// The shared receive queue was dropped: none is to be added.
-    is_over: bool,
-}
-
-/// A shared receive queue, as events name it: [`SharedReceiveQueue::id`], where C has `srq_context` (ibv_create_srq(3)). Unique
-/// in the process, and never used again.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SrqId(u64);
-
-impl SrqId {
-    fn mint() -> SrqId {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        SrqId(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn from_context(context: u64) -> SrqId {
-        SrqId(context)
-    }
-}
-
-impl fmt::Debug for SrqId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SrqId({})", self.0)
-    }
-}
-
-// SAFETY: `home` is only compared.
-unsafe impl Send for SrqCore {}
-// SAFETY: as above.
-unsafe impl Sync for SrqCore {}
 
 impl SrqCore {
     pub fn as_ptr(&self) -> *mut ibv_srq {
         self.handle.as_ptr()
     }
 
-    /// Its receives may complete into this completion queue, which is to know when it goes.
-    pub fn completes_into(&self, inbox: &Arc<Inbox>) {
-        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        inboxes.retain(|known| known.strong_count() != 0);
-        let inbox = Arc::downgrade(inbox);
-        if !inboxes.iter().any(|known| known.ptr_eq(&inbox)) {
-            inboxes.push(inbox);
-        }
-    }
-
-    /// Its receives that are with the device, or in completions that nobody took apart; it stops at `most`.
+    /// The number of its receives that are with the device, or in completions that were not taken
+    /// apart. Counting stops at `most`.
     fn outstanding(&self, most: usize) -> usize {
         count_posted(self.slots, self.books.id, most)
     }
 
-    /// Whether a queue pair of it that is destroyed may take receives along: some are outstanding, and it is not about to
-    /// go itself.
+    /// Whether destroying one of its queue pairs may lose receives: some are outstanding, and the
+    /// shared receive queue is not being destroyed itself.
     pub fn may_lose_receives(&self) -> bool {
-        !self.parked().is_over && self.outstanding(1) != 0
-    }
-
-    fn parked(&self) -> MutexGuard<'_, ParkedHere> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A queue pair of it is parked. False if none should be.
-    pub fn knows_parked(&self, parked: &Arc<Parked>) -> bool {
-        let mut here = self.parked();
-        here.known.retain(|known| known.strong_count() != 0);
-        here.known.push(Arc::downgrade(parked));
-        !here.is_over
-    }
-
-    /// Destroys the queue pairs that are parked.
-    fn end_parked(&self) {
-        let known: Vec<_> = self.parked().known.drain(..).collect();
-        let mut over = Over::default();
-        for parked in known.iter().filter_map(Weak::upgrade) {
-            parked.end(&mut over);
-        }
-        over.send_home();
+        !self.ends.is_over() && self.outstanding(1) != 0
     }
 
     fn close(&mut self) -> Result<(), i32> {
@@ -168,12 +100,7 @@ impl SrqCore {
         }
         self.handle.close()?;
         let mut quiet = Quiet::default();
-        let inboxes = self.inboxes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for inbox in inboxes.iter().filter_map(Weak::upgrade) {
-            // What is posted has no count here; the marks in the headers tell.
-            inbox.end(&self.books, AtEnd::UNKNOWN, &mut quiet);
-        }
-        quiet.end_one(self.books.clone());
+        self.ends.end(&self.books, &mut quiet);
         reclaim_everything(&quiet);
         Ok(())
     }
@@ -188,27 +115,28 @@ impl Drop for SrqCore {
 /// The attributes of a shared receive queue (`ibv_query_srq`): [`SharedReceiveQueue::query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SrqAttr {
-    /// Receives that it holds at most, as the device granted.
+    /// The most receives that it holds, as the device granted.
     pub max_wr: u32,
-    /// Scatter/gather elements a receive, as the device granted.
+    /// The scatter/gather elements of a receive, as the device granted.
     pub max_sge: u32,
-    /// The limit that is armed; 0 if none, or if it fired.
+    /// The armed limit; 0 if there is none, or if it fired.
     pub srq_limit: u32,
 }
 
 impl ProtectionDomain {
-    /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its own
-    /// (`ibv_create_srq`).
+    /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its
+    /// own (`ibv_create_srq`).
     ///
     /// ```
-    /// # use proverbs::*;
-    /// # let proverbs::guide::Ends { context, pd, .. } = proverbs::guide::ends()?;
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::Max;
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
     /// profile! { Server { receive: SharedRq } }
     ///
     /// let pool = pd.create_pool(16, 256)?; // what feeds it, and bounds how many receives there are
     /// let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool)?;
     /// while let Some(buf) = pool.take() {
-    ///     srq.post_srq_recv(Recv::new(buf))?;
+    ///     srq.post_srq_recv(wr::Recv::new(buf))?;
     /// }
     /// let cq = context.create_cq(64)?;
     /// let one = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?;
@@ -218,9 +146,10 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8), [`ErrorKind::Limit`] if the device grants less than that
-    /// (R2.11), [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise: EINVAL if the device's
-    /// shared receive queues hold fewer.
+    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8),
+    /// [`ErrorKind::Limit`] if the device grants less than asked for (R2.11), otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device's shared
+    /// receive queues hold fewer.
     pub fn create_srq<T, E, M, C>(
         &self,
         pool: &Pool<C>,
@@ -240,18 +169,19 @@ impl ProtectionDomain {
         let books = Books::shared(self.id())
             .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
         let buffers = pool.count() as u32;
-        let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, srq_limit: 0 };
+        let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
         let id = SrqId::mint();
         let srq_context = ptr::without_provenance_mut(id.0 as usize);
-        let mut init = ibv_srq_init_attr { srq_context, attr };
+        let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
         let pd = self.handle();
         let control = pd.control();
         // SAFETY: the protection domain is live, and `init` is a local.
         match unsafe { (control.create_srq)(pd.as_ptr(), &mut init) } {
             Ok(srq) => {
-                // SAFETY: just created, and owned by nobody else.
+                // SAFETY: the object was just created, and has no other owner.
                 let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
-                // The types say what may be posted, and the pool how much: what was granted must be at least that (R2.11).
+                // The types say what may be posted, and the pool how much: at least that must be
+                // granted (R2.11).
                 let granted = init.attr;
                 for (what, asked, granted) in
                     [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
@@ -261,12 +191,15 @@ impl ProtectionDomain {
                     }
                 }
                 let home = pool.home();
-                let (inboxes, parked) = Default::default();
+                let ends = Ends::default();
                 let (slots, pd) = (pool.slots(), self.id());
-                let core = SrqCore { handle, books, home, slots, buffers, pd, id, inboxes, parked };
+                let core = SrqCore { handle, books, slots, buffers, pd, id, ends };
+                let books = Arc::as_ptr(&core.books);
+                // SAFETY: the core owns the books, and lives as long as the queue.
+                let ledger = unsafe { Ledger::open(books, RECEIVE, buffers, Withheld::default()) };
+                let queue = SharedQueue { srq: core.as_ptr(), ledger, home, most: PhantomData };
                 Ok(SharedReceiveQueue {
-                    raw: core.as_ptr(),
-                    mark: core.books.mark(RECEIVE),
+                    queue,
                     core: Arc::new(core),
                     _pool: Box::new(pool.clone()),
                     _types: PhantomData,
@@ -281,7 +214,7 @@ impl ProtectionDomain {
 }
 
 impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
-    /// What events call it (ibv_get_async_event(3)).
+    /// The id by which events name this queue (ibv_get_async_event(3)).
     pub fn id(&self) -> SrqId {
         self.core.id
     }
@@ -290,18 +223,18 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         &self.core
     }
 
-    /// Receives posted here, of which no completion was taken apart or dropped yet. It has to count them, in time with the number
-    /// of the pool's buffers.
+    /// The number of receives posted here whose completion was not taken apart or dropped yet. It
+    /// is counted on each call, in time proportional to the pool's buffers.
     ///
-    /// A receive of which nothing is known any more counts too: so it is seen if a device keeps one that belonged to a
-    /// queue pair which is gone (see [`QueuePair::destroy`](crate::QueuePair::destroy)). It comes home when the
-    /// shared receive queue is gone.
+    /// Receives of unknown fate count too. So it shows when a device keeps a receive of a queue
+    /// pair that is gone (see [`QueuePair::destroy`](crate::QueuePair::destroy)); the buffer comes
+    /// home when the shared receive queue is destroyed.
     ///
     /// ```
-    /// # use proverbs::*;
-    /// # let proverbs::guide::Ends { pd, pool, .. } = proverbs::guide::ends()?;
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, pool, .. } = proverbs::loopback::pair()?;
     /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
-    /// srq.post_srq_recv(Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// assert_eq!((srq.recvs_outstanding(), pool.available()), (1, 15));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -309,30 +242,32 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         self.core.outstanding(usize::MAX)
     }
 
-    /// Its attributes (`ibv_query_srq`).
+    /// The attributes of the queue (`ibv_query_srq`).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// [`ErrorKind::Os`] with the errno.
     pub fn query(&self) -> Result<SrqAttr, Error> {
-        let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: 0 };
+        let mut attr = zeroed::<ibv_srq_attr>();
         let query = self.core.handle.control().query_srq;
         // SAFETY: the queue is live, and `attr` is a local.
         match unsafe { query(self.core.as_ptr(), &mut attr) } {
             0 => {
-                let ibv_srq_attr { max_wr, max_sge, srq_limit } = attr;
+                let ibv_srq_attr { max_wr, max_sge, srq_limit, .. } = attr;
                 Ok(SrqAttr { max_wr, max_sge, srq_limit })
             }
             errno => Err(Error::os("ibv_query_srq", errno, "")),
         }
     }
 
-    /// Arms the limit (`ibv_modify_srq`): one [`SrqEvent::LimitReached`](crate::SrqEvent) when fewer than `limit` receives are left; 0 disarms.
-    /// It must be re-armed after it fired (R7.6).
+    /// Arms the limit (`ibv_modify_srq`): one [`SrqEvent::LimitReached`](crate::device::SrqEvent)
+    /// comes when fewer than `limit` receives are left; 0 disarms. After it fired it must be armed
+    /// again (R7.6).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the queue holds.
+    /// [`ErrorKind::Os`] with the errno: EINVAL if `limit` exceeds what the
+    /// queue holds.
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
-        let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: limit };
+        let mut attr = ibv_srq_attr { srq_limit: limit, ..zeroed() };
         let mask = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0 as i32;
         let modify = self.core.handle.control().modify_srq;
         // SAFETY: the queue is live, and `attr` is a local.
@@ -342,14 +277,17 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         }
     }
 
-    /// Destroys it (`ibv_destroy_srq`). Queue pairs attached to it must be gone, or it comes back. Receives still posted are
-    /// then stranded: [`Pool::reclaim`] takes them back.
+    /// Destroys the queue (`ibv_destroy_srq`). Queue pairs attached to it must be gone. Receives
+    /// still posted are then stranded: [`Pool::reclaim`] takes them back.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue comes back: EBUSY if queue pairs are attached to it.
+    /// [`ErrorKind::Os`] with the errno, and the queue is given back: EBUSY
+    /// if queue pairs are attached to it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";
-        self.core.end_parked();
+        let mut over = Over::default();
+        self.core.ends.end_parked(&mut over);
+        over.send_home();
         let error = match Arc::get_mut(&mut self.core).map(SrqCore::close) {
             Some(Ok(())) => return Ok(()),
             Some(Err(errno)) => Error::os(VERB, errno, ""),
@@ -361,8 +299,9 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
 
 impl<T: SharesReceives, E: Entry, M: Limit> Drop for SharedReceiveQueue<T, E, M> {
     fn drop(&mut self) {
-        self.core.parked().is_over = true;
-        self.core.end_parked();
+        let mut over = Over::default();
+        self.core.ends.close(&mut over);
+        over.send_home();
     }
 }
 

@@ -1,24 +1,25 @@
-//! The control path as a table of functions, libibverbs being the default one.
+//! The control path as a table of functions; the default table is libibverbs itself.
 //!
-//! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device. The
-//! control path of libibverbs has no such table that a second provider could fill, so this is ours:
-//! one function a verb, in the C signature less what C leaves to `errno`. The type is private to
-//! the crate, so safe code elsewhere cannot supply a table of its own.
+//! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device.
+//! libibverbs has no such table for its control path that a second provider could fill. So this
+//! crate has its own: one function a verb, in the C signature except for `errno`. The type is
+//! private to the crate, so safe code elsewhere cannot supply a table.
 
 use std::ffi::c_int;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::ptr::NonNull;
 
 use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
 use super::types::*;
 
-/// What a verb gives: the new object, or the errno.
+/// The result of a verb that creates an object: the object, or the errno.
 pub(crate) type Created<T> = Result<NonNull<T>, c_int>;
 
-/// One function for each control verb, each with the contract of its C namesake: the pointers are
-/// live objects of the provider whose table this is, the attribute pointers are readable (and
-/// writable where C writes them), and a destroyed object is not named again.
+/// One function for each control verb, each with the contract of its C namesake: pointers to
+/// objects are live and of this table's provider; attribute pointers are readable, and writable
+/// where C writes; a destroyed object is not used again.
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub(crate) struct Control {
@@ -37,8 +38,8 @@ pub(crate) struct Control {
 
     pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
     pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
-    /// The `cq_context` of the queue that the next event is of, acknowledged already; never blocks: `EAGAIN` if
-    /// there is none.
+    /// The `cq_context` of the next event's queue. The event is acknowledged already. Never blocks:
+    /// `EAGAIN` if there is none.
     pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Result<u64, c_int>,
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
@@ -58,11 +59,11 @@ pub(crate) struct Control {
 
     /// The descriptor that is readable while an asynchronous event waits.
     pub async_fd: unsafe fn(*mut ibv_context) -> Result<c_int, c_int>,
-    /// The next asynchronous event, acknowledged already; never blocks: `EAGAIN` if there is none.
+    /// The next asynchronous event, acknowledged already. Never blocks: `EAGAIN` if there is none.
     pub try_get_async_event: unsafe fn(*mut ibv_context) -> Result<AsyncEvent, c_int>,
 }
 
-/// The errno that the last failed C call of this thread left, never 0.
+/// The errno of this thread's last failed C call, never 0.
 pub(super) fn errno() -> c_int {
     match std::io::Error::last_os_error().raw_os_error() {
         Some(code) if code != 0 => code,
@@ -74,7 +75,7 @@ pub(super) fn created<T>(object: *mut T) -> Created<T> {
     NonNull::new(object).ok_or_else(errno)
 }
 
-/// C verbs say "0 or errno", and a few of them "0 or -1 with errno set": both become errno.
+/// C verbs return 0 or an errno, and a few of them 0 or -1 with errno set. Both become an errno.
 fn status(code: c_int) -> c_int {
     if code < 0 { errno() } else { code }
 }
@@ -97,21 +98,24 @@ macro_rules! forward {
 }
 
 unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int {
-    // `ibv_query_port` fills only as much as its ABI knew of; the C inline clears the rest first.
-    // SAFETY: the caller gives a writable `ibv_port_attr`, for which all zeroes is a value.
-    unsafe { ptr::write_bytes(attr, 0, 1) };
-    // SAFETY: the caller's contract; the compat struct is a prefix of `ibv_port_attr`.
-    status(unsafe { super::types::raw_query_port(context, port, attr.cast()) })
+    // The exported function has IBVERBS_1.1's struct compiled in, which ends with `flags`. It
+    // writes no more than its 48 bytes, however much newer headers add (rdma-core 49 added
+    // `active_speed_ex`). So our struct is large enough for any rdma-core, and the fields behind
+    // `flags` are cleared here, as C's inline does for a device without the newer call.
+    // SAFETY: `attr` is writable and the context live (the verb's contract, see `Control`). All
+    // zeroes is a value of the struct, which is longer than what the function writes.
+    unsafe {
+        attr.write(zeroed());
+        status(super::types::raw_query_port(context, port, attr.cast()))
+    }
 }
 
 unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the context is live and `out` writable (the verb's contract, see `Control`).
     let code = status(unsafe { raw::ibv_query_pkey(context, port, index, out) });
     if code == 0 {
         // SAFETY: the verb succeeded, so `out` holds a P_Key, in network order.
-        let pkey = unsafe { out.read() };
-        // SAFETY: as above.
-        unsafe { out.write(u16::from_be(pkey)) };
+        unsafe { out.write(u16::from_be(out.read())) };
     }
     code
 }
@@ -119,12 +123,12 @@ unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mu
 unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> Created<ibv_mr> {
     // Optional access flags need the `_iova2` entry point; the C macro chooses it the same way.
     if access & OPTIONAL_ACCESS != 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
         created(unsafe {
             raw::ibv_reg_mr_iova2(pd, addr.cast(), length, addr.expose_provenance() as u64, access)
         })
     } else {
-        // SAFETY: the caller's contract.
+        // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
         created(unsafe { raw::ibv_reg_mr(pd, addr.cast(), length, access as c_int) })
     }
 }
@@ -135,11 +139,12 @@ unsafe fn create_cq(
     channel: *mut ibv_comp_channel,
     vector: c_int,
 ) -> Created<ibv_cq> {
-    // SAFETY: the caller's contract; the user context of the CQ is not used.
+    // SAFETY: context and channel are live (the verb's contract). The CQ's user context is not
+    // used.
     created(unsafe { raw::ibv_create_cq(context, cqe, ptr::null_mut(), channel, vector) })
 }
 
-/// libibverbs and librdmacm as the system has them.
+/// The system's libibverbs.
 pub(crate) static LIBIBVERBS: Control = Control {
     close_device: forward!(status raw::ibv_close_device, c: *mut ibv_context),
     query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),

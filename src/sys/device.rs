@@ -15,7 +15,7 @@ pub(crate) fn names() -> Result<Vec<String>, c_int> {
     })
 }
 
-/// Opens the device called `wanted`; `None` if there is none of that name.
+/// Opens the device called `wanted`; `None` if no device has that name.
 pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
     with_list(|devices| {
         // SAFETY: the devices are in a list that has not been freed yet.
@@ -26,29 +26,27 @@ pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
         // SAFETY: the device is in a list that has not been freed yet.
         let context = NonNull::new(unsafe { raw::ibv_open_device(device) })
             .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
-        // SAFETY: just opened, and owned by nobody else.
+        // SAFETY: the context was just opened, and has no other owner.
         Ok(Some(unsafe { Context::new(context, &LIBIBVERBS, ()) }))
     })?
 }
 
 /// `ibv_is_fork_initialized`, as an integer.
 pub(crate) fn fork_status() -> u32 {
-    // SAFETY: the verb takes nothing and only looks.
+    // SAFETY: the verb takes no arguments and only reads.
     unsafe { raw::ibv_is_fork_initialized() }
 }
 
 /// The name of the device behind an open context.
 pub(crate) fn name_of(context: &Context) -> String {
-    // SAFETY: the context is live.
-    let device = unsafe { (*context.as_ptr()).device };
-    // SAFETY: a device is live as long as a context of it.
-    unsafe { name(device) }
+    // SAFETY: the context is live, and a device is live as long as a context of it.
+    unsafe { name((*context.as_ptr()).device) }
 }
 
 /// # Safety
 /// `device` is live.
 pub(super) unsafe fn name(device: *mut ibv_device) -> String {
-    // SAFETY: the device is live, and `name` an array inside it.
+    // SAFETY: the device is live (this function's contract), and `name` is an array inside it.
     let name = unsafe { (*device).name };
     // A name that fills the array has no NUL.
     let bytes: Vec<u8> = name.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
@@ -62,10 +60,10 @@ fn with_list<R>(f: impl FnOnce(&[*mut ibv_device]) -> R) -> Result<R, c_int> {
     if list.is_null() {
         return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
     }
-    // SAFETY: the verb gave an array of `count` devices.
+    // SAFETY: the verb returned an array of `count` devices.
     let devices = unsafe { std::slice::from_raw_parts(list, count.max(0) as usize) };
     let result = f(devices);
-    // SAFETY: freed once; opened devices hold their own references.
+    // SAFETY: freed once. Opened devices hold references of their own.
     unsafe { raw::ibv_free_device_list(list) };
     Ok(result)
 }

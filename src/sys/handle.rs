@@ -1,6 +1,6 @@
-//! One untyped owner for each kind of verbs object: `Drop` lives here and nowhere else.
+//! One untyped owner for each kind of verbs object: `Drop` is implemented here and nowhere else.
 //!
-//! The typed shells (`QueuePair<T, S, P>` and the rest) move between types freely because they own
+//! The typed shells (`QueuePair<T, S, P>` and the rest) change their type freely because they own
 //! one of these and have no `Drop` of their own.
 
 #![allow(unsafe_code)] // calls the control path
@@ -15,19 +15,18 @@ use super::types::*;
 
 /// A C object that a control verb destroys.
 pub(crate) trait Object: Sized {
-    /// What must outlive the object (rules R11.8 and R12.1).
+    /// The objects that must outlive this one (rules R11.8 and R12.1).
     type Parents;
     /// # Safety
-    /// `this` is a live object of the provider that `control` belongs to, and is not used again if
-    /// 0 is returned.
+    /// `this` is a live object of `control`'s provider, and is not used again if 0 is returned.
     unsafe fn destroy(control: &Control, this: *mut Self) -> c_int;
 }
 
 /// The owner of one C object.
 ///
 /// # Invariants
-/// - `ptr` is live until `destroyed` is set, and belongs to the provider of `control`; unless it is `taken`: then it
-///   belongs to another, and so do the `parents`.
+/// - `ptr` is live until `destroyed` is set, and is of `control`'s provider. If `taken` is set,
+///   object and `parents` belong to another owner.
 /// - `parents` is dropped only after the object was destroyed: an object whose destruction the
 ///   provider refuses leaks together with all that it needs.
 pub(crate) struct Handle<O: Object> {
@@ -39,21 +38,22 @@ pub(crate) struct Handle<O: Object> {
     taken: bool,
 }
 
-// SAFETY: verbs are thread-safe on any object (R17.1); what is not (posting and polling from two
-// threads with one set of books) is held by `&mut` on the typed shells.
+// SAFETY: verbs are thread-safe on any object (R17.1). The exceptions, posting and polling from two
+// threads with one set of books, are excluded by `&mut` on the typed shells.
 unsafe impl<O: Object<Parents: Send>> Send for Handle<O> {}
-// SAFETY: as for Send.
+// SAFETY: shared access gives the pointer and the parents, which are Sync. Verbs are thread-safe on
+// any object (R17.1).
 unsafe impl<O: Object<Parents: Sync>> Sync for Handle<O> {}
 
 impl<O: Object> Handle<O> {
     /// # Safety
-    /// `ptr` is a live object of `control`'s provider that nobody else destroys.
+    /// `ptr` is a live object of `control`'s provider, and nothing else destroys it.
     pub(crate) unsafe fn new(
         ptr: NonNull<O>,
         control: &'static Control,
         parents: O::Parents,
     ) -> Self {
-        // INVARIANT: the caller gives a live object.
+        // INVARIANT: the object is live and has no other owner (this function's contract).
         Handle { ptr, control, parents: ManuallyDrop::new(parents), destroyed: false, taken: false }
     }
 
@@ -65,7 +65,7 @@ impl<O: Object> Handle<O> {
         self.control
     }
 
-    /// For tests: another provider's answers.
+    /// Test only: replaces the provider.
     #[cfg(test)]
     pub(crate) fn set_control(&mut self, control: &'static Control) {
         self.control = control;
@@ -80,21 +80,22 @@ impl<O: Object> Handle<O> {
         self.destroyed || self.taken
     }
 
-    /// Its object, for another owner. Nothing may be done with this one any more.
+    /// Moves the object to another owner. This one may not be used any more.
     pub(crate) fn take(&mut self) -> Self {
         debug_assert!(!self.destroyed && !self.taken);
         self.taken = true;
-        // SAFETY: read once, since from now on this value neither uses nor drops them.
+        // SAFETY: taken once: from now on this value neither uses nor drops the parents.
         let parents = ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.parents) });
         Handle { ptr: self.ptr, control: self.control, parents, destroyed: false, taken: false }
     }
 
-    /// Destroys the object now; the errno if the provider refuses, and then the object lives on.
+    /// Destroys the object now. If the provider refuses, returns the errno, and the object lives
+    /// on.
     pub(crate) fn close(&mut self) -> Result<(), c_int> {
         if self.is_closed() {
             return Ok(());
         }
-        // SAFETY: by the type's invariant the object is live; it is marked at once.
+        // SAFETY: the object is live (invariant). It is marked as destroyed at once.
         match unsafe { O::destroy(self.control, self.ptr.as_ptr()) } {
             0 => {
                 self.destroyed = true;
@@ -120,7 +121,7 @@ macro_rules! object {
             type Parents = $parents;
 
             unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {
-                // SAFETY: the caller's contract is that of the verb.
+                // SAFETY: this function's contract is the verb's.
                 unsafe { (control.$verb)(this) }
             }
         }
@@ -136,7 +137,7 @@ pub(crate) type Cq = Handle<ibv_cq>;
 pub(crate) type Srq = Handle<ibv_srq>;
 pub(crate) type Qp = Handle<ibv_qp>;
 
-/// What a queue pair needs alive.
+/// The objects that a queue pair needs.
 #[allow(dead_code)] // held, not read
 pub(crate) struct QpParents {
     pub pd: Arc<Pd>,
@@ -144,7 +145,7 @@ pub(crate) struct QpParents {
     pub recv_cq: Arc<Cq>,
 }
 
-/// What a completion queue needs alive.
+/// The objects that a completion queue needs.
 #[allow(dead_code)] // held, not read
 pub(crate) struct CqParents {
     pub context: Arc<Context>,

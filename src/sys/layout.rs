@@ -1,4 +1,4 @@
-//! The layouts that the data path relies on, pinned against C's (x86-64 and aarch64 Linux).
+//! The C layouts that the data path relies on, as assertions (x86-64 and aarch64 Linux).
 
 use std::mem::{offset_of, size_of};
 
@@ -22,6 +22,7 @@ const_assert_eq!(offset_of!(rdma_t, remote_addr), 0);
 const_assert_eq!(offset_of!(rdma_t, rkey), 8);
 
 const_assert_eq!(size_of::<ibv_recv_wr>(), 32);
+const_assert_eq!(offset_of!(ibv_recv_wr, wr_id), 0);
 const_assert_eq!(offset_of!(ibv_recv_wr, next), 8);
 const_assert_eq!(offset_of!(ibv_recv_wr, sg_list), 16);
 const_assert_eq!(offset_of!(ibv_recv_wr, num_sge), 24);

@@ -1,11 +1,12 @@
-//! The C library: its types, its data path, its control path, its objects.
+//! The C library: its types, its data path, its control path, and the owners of its objects.
 //!
-//! This is the only room that names the C bindings: rdma-sys, or without its feature `bindings`.
+//! This is the only room that names the C bindings: `bindings`, or with its feature rdma-sys.
 
 #![allow(unsafe_code)] // the verbs themselves
 
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub(crate) mod bindings;
+#[cfg(feature = "cm")]
 pub(crate) mod cm;
 pub(crate) mod control;
 pub(crate) mod data;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -63,14 +63,19 @@ fn a_context_that_panics_amid_others() {
             0 => drop(BufList::from([loud, rest(), rest()])),
             1 => {
                 let nowhere = there.slice(0, 0).unwrap().write();
-                let list = (Send::new(loud), Send::new(rest()), RdmaWrite::inline(&[1], nowhere));
+                let list = (
+                    wr::Send::new(loud),
+                    wr::Send::new(rest()),
+                    wr::RdmaWrite::inline(&[1], nowhere),
+                );
                 drop(post_send!(p.a, [list.0, list.1, list.2]));
             }
             2 => {
                 // Flushed, and never polled.
                 let Pair { a, mut ca, .. } = p;
                 let mut a = a.to_error().unwrap();
-                post_send!(a, [Send::new(loud), Send::new(rest()), Send::new(rest())]).unwrap();
+                post_send!(a, [wr::Send::new(loud), wr::Send::new(rest()), wr::Send::new(rest())])
+                    .unwrap();
                 while ca.poll().unwrap().is_empty() {}
                 drop(a);
                 drop(ca);
@@ -78,8 +83,8 @@ fn a_context_that_panics_amid_others() {
             3 => {
                 let region = ring.pd.register::<RemoteWrite>(64).unwrap();
                 let there = region.remote().write();
-                drop(ring.a.post_send_unsignaled(RdmaWrite::new(loud, there)).unwrap());
-                ring.a.post_send(RdmaWrite::new(rest(), there)).unwrap();
+                drop(ring.a.post_send_unsignaled(wr::RdmaWrite::new(loud, there)).unwrap());
+                ring.a.post_send(wr::RdmaWrite::new(rest(), there)).unwrap();
                 loop {
                     if let Some(completion) = ring.ca.poll_one().unwrap() {
                         drop(ring.a.complete(completion).unwrap().released);
@@ -116,20 +121,23 @@ fn contexts_that_panic_when_their_pool_goes() {
                 let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
                 match place {
                     // Stranded: it goes with the completion queue.
-                    0 => qp.post_recv(Recv::new(buf)).unwrap(),
+                    0 => qp.post_recv(wr::Recv::new(buf)).unwrap(),
                     // In a completion that the queue polls when it goes.
                     1 => {
-                        qp.post_recv(Recv::new(buf)).unwrap();
+                        qp.post_recv(wr::Recv::new(buf)).unwrap();
                         drop(qp.to_error().unwrap());
                     }
                     // In a list that is not posted.
                     2 => {
                         let mut slots = RecvSlots::<1>::new();
-                        qp.recv_list(&mut slots).push(Recv::new(buf)).unwrap();
+                        qp.recv_list(&mut slots).push(wr::Recv::new(buf)).unwrap();
                     }
                     // In an error.
                     _ => {
-                        drop(post_send!(qp, [Send::inline_slice(&[0; 99]), Send::new(buf)]));
+                        drop(post_send!(
+                            qp,
+                            [wr::Send::inline_slice(&[0; 99]), wr::Send::new(buf)]
+                        ));
                     }
                 }
             } else {
@@ -137,9 +145,9 @@ fn contexts_that_panic_when_their_pool_goes() {
                 let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
                 let mut slots = SendSlots::<1>::new();
                 if place == 4 {
-                    qp.post_send(Send::new(buf)).unwrap();
+                    qp.post_send(wr::Send::new(buf)).unwrap();
                 } else {
-                    qp.send_list(&mut slots).push(Send::new(buf)).unwrap();
+                    qp.send_list(&mut slots).push(wr::Send::new(buf)).unwrap();
                 }
             }
         }));
@@ -158,8 +166,8 @@ fn a_context_that_posts_and_polls_when_it_is_dropped() {
         fn drop(&mut self) {
             let mut p = self.0.lock().unwrap();
             let p = &mut *p;
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-            p.a.post_send(Send::new(filled(&p.pool, b"last words"))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(wr::Send::new(filled(&p.pool, b"last words"))).unwrap();
             poll(&p.dev, &mut p.ca, 1);
             assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"last words");
             assert_eq!(p.pool.reclaim(&mut p.ca), 0);
@@ -176,7 +184,7 @@ fn a_context_that_posts_and_polls_when_it_is_dropped() {
     let qp = pd.create_qp::<Rc, WithBusy>(&cq, &cq, Wish::new().depth).unwrap();
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
     while let Some(buf) = pool.take() {
-        qp.post_recv(Recv::new(buf)).unwrap();
+        qp.post_recv(wr::Recv::new(buf)).unwrap();
     }
     drop(pool);
     drop(qp);

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 

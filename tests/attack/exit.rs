@@ -8,7 +8,9 @@ use std::process::{Command, abort, exit};
 use std::sync::Mutex;
 use std::{env, fs, thread};
 
-use proverbs::*;
+use proverbs::completion::Notify;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 
 use crate::support::*;
 
@@ -29,13 +31,13 @@ fn busy() -> (Pool, Box<dyn Any + std::marker::Send>) {
 
     let ring = pd.create_qp::<Rc, Ring>(&cq, &cq, wish.depth).unwrap();
     let mut ring = Rc::up(ring, &dev, nobody, &wish);
-    ring.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    let _ = ring.post_send_unsignaled(Send::new(filled(&pool, b"never told of"))).unwrap();
-    ring.post_send(Send::new(filled(&pool, b"nobody"))).unwrap();
+    ring.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    let _ = ring.post_send_unsignaled(wr::Send::new(filled(&pool, b"never told of"))).unwrap();
+    ring.post_send(wr::Send::new(filled(&pool, b"nobody"))).unwrap();
 
     let uc = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
     let mut uc = Uc::up(uc, &dev, nobody, &wish);
-    uc.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    uc.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
 
     let feed = pd.create_pool(4, 128).unwrap();
     let mut srq = pd.create_srq::<Ud, Buf, Max<1>, ()>(&feed).unwrap();
@@ -43,9 +45,9 @@ fn busy() -> (Pool, Box<dyn Any + std::marker::Send>) {
     let mut ud = Ud::up(ud, &dev, nobody, &wish);
     let way = ud.way_to(&dev, &pd, nobody);
     while let Some(buf) = feed.take() {
-        srq.post_srq_recv(Recv::new(buf)).unwrap();
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
-    ud.post_send(Send::new(filled(&pool, b"to nobody")).to(way)).unwrap();
+    ud.post_send(wr::Send::new(filled(&pool, b"to nobody")).to(way)).unwrap();
     drop(cq.poll_or_arm(Notify::Any).unwrap());
     // Parents first, so that only what needs them keeps them.
     (pool.clone(), Box::new((dev, pd, pool, channel, region, feed, srq, ring, uc, ud, cq)))
@@ -152,8 +154,8 @@ fn programs_started_while_messages_come() {
         let mut round = 0u8;
         while round == 0 || !starter.is_finished() {
             round = round.wrapping_add(1).max(1);
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-            p.a.post_send(Send::new(filled(&p.pool, &[round; 64]))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(wr::Send::new(filled(&p.pool, &[round; 64]))).unwrap();
             let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
             assert_eq!(got.data(), [round; 64]);
             poll(&p.dev, &mut p.ca, 1);

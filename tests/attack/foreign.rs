@@ -1,6 +1,7 @@
 //! Things given to those whom they do not belong to.
 
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::{Limit, Max};
 
 use crate::support::*;
 

@@ -4,7 +4,8 @@
 
 use std::mem::forget;
 
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 
 use crate::support::*;
 
@@ -15,8 +16,8 @@ profile! { Any { entry: AnyBuf, max_send_sge: 3 } }
 /// One message from `a` to `b`: whatever was forgotten, this goes on.
 #[track_caller]
 fn goes_on(p: &mut Pair<Rc>) {
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::new(filled(&p.pool, b"on"))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"on"))).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"on");
     poll(&p.dev, &mut p.ca, 1);
 }
@@ -45,7 +46,7 @@ fn memory() {
     forget(region.piece(0, 8).unwrap());
     let remote = region.remote();
     let region = region.destroy().unwrap_err();
-    p.a.post_send(RdmaWrite::inline(b"open", remote.write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(b"open", remote.write())).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     forget(region);
     goes_on(&mut p);
@@ -62,7 +63,7 @@ fn queues_and_channels() {
     forget(channel);
     let pool = p.pd.create_pool(4, 64).unwrap();
     let mut srq = p.pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
-    srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     let qp = p.pd.create_qp_on_srq::<Rc, OnSrq, _>(&p.ca, &p.ca, &srq, 2).unwrap();
     forget(srq);
     drop(qp);
@@ -78,10 +79,10 @@ fn queues_and_channels() {
 fn a_completion_queue_with_receives_posted() {
     let mut p = Pair::<Rc>::new();
     for _ in 0..3 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     forget(p.cb);
-    p.a.post_send(Send::inline(b"into the void")).unwrap();
+    p.a.post_send(wr::Send::inline(b"into the void")).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     drop(p.b);
     drop((p.a, p.ca));
@@ -93,8 +94,8 @@ fn address_handles() {
     let mut p = Pair::<Ud>::new();
     forget(p.pd.create_ah(p.dev.vector()).unwrap());
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::inline(b"there").to(to)).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"there").to(to)).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"there");
     poll(&p.dev, &mut p.ca, 1);
     let stranger = p.pd.create_ah(p.dev.vector()).unwrap();
@@ -129,20 +130,20 @@ fn what_a_post_is_made_of() {
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
     forget(qp.begin_send());
     forget(qp.begin_recv());
-    forget(Send::new(poisoned(&pool)));
-    forget(Recv::new(poisoned(&pool)));
-    forget(RdmaWrite::new(
+    forget(wr::Send::new(poisoned(&pool)));
+    forget(wr::Recv::new(poisoned(&pool)));
+    forget(wr::RdmaWrite::new(
         [poisoned(&pool)],
         RemoteSlice::<RemoteAll>::from_parts(8, 8, 1).write(),
     ));
     let mut slots = RecvSlots::<3>::new();
     let mut list = qp.recv_list(&mut slots);
-    list.push(Recv::new(poisoned(&pool))).unwrap();
+    list.push(wr::Recv::new(poisoned(&pool))).unwrap();
     forget(list);
     forget(slots);
     assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding(), pool.available()), (0, 0, 4));
-    qp.post_send(Send::new(poisoned(&pool))).unwrap();
-    qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    qp.post_send(wr::Send::new(poisoned(&pool))).unwrap();
+    qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     let mut qp = qp.to_error().unwrap();
     let mut found = 0;
     qp.drain(&mut cq, |drained| {
@@ -157,18 +158,18 @@ fn what_a_post_is_made_of() {
 fn a_result_of_a_ring() {
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..2 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
-    forget(p.a.post_send_unsignaled(Send::new(filled(&p.pool, &[0]))).unwrap());
-    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    forget(p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, &[0]))).unwrap());
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
     until(&p.dev, "the completion", || {
         let Some(completion) = p.ca.poll_one().unwrap() else { return false };
         // With it go two entries, which are lost and nothing else.
         forget(p.a.complete(completion));
         true
     });
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::new(filled(&p.pool, &[2]))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[2]))).unwrap();
     let (_, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
     assert_eq!(released.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [2]);
     poll(&p.dev, &mut p.cb, 3);

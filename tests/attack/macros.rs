@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -43,12 +43,12 @@ fn methods_of_traits_in_scope_are_not_taken_for_ours() {
     {
         #[allow(unused_imports)]
         use hijack::Receives;
-        post_recv!(p.b, [Recv::new(poisoned(&p.pool))]).unwrap();
+        post_recv!(p.b, [wr::Recv::new(poisoned(&p.pool))]).unwrap();
     }
     {
         #[allow(unused_imports)]
         use hijack::Sends;
-        post_send!(p.a, [Send::new(filled(&p.pool, b"ours"))]).unwrap();
+        post_send!(p.a, [wr::Send::new(filled(&p.pool, b"ours"))]).unwrap();
     }
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"ours");
     poll(&p.dev, &mut p.ca, 1);
@@ -61,7 +61,7 @@ fn a_panic_between_work_requests_posts_nothing() {
         let (first, nothing) = (filled(&p.pool, &[1]), Vec::<Buf>::new());
         post_send!(
             p.a,
-            [Send::new(first), Send::new(nothing.into_iter().next().expect("on purpose"))]
+            [wr::Send::new(first), wr::Send::new(nothing.into_iter().next().expect("on purpose"))]
         )
     });
     assert!(catch_unwind(attempt).is_err());

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use proverbs::*;
+use proverbs::memory::OpenBuf;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -31,9 +32,9 @@ fn bytes_cells_and_a_peer_at_the_same_places() {
         });
         for i in 0..rounds {
             let at = region.remote().slice(i as u64 % 30, 13).unwrap();
-            p.a.post_send(RdmaWrite::inline(&[i as u8; 13], at.write())).unwrap();
-            p.a.post_send(RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
-            p.a.post_send(FetchAndAdd::new(
+            p.a.post_send(wr::RdmaWrite::inline(&[i as u8; 13], at.write())).unwrap();
+            p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
+            p.a.post_send(wr::FetchAndAdd::new(
                 poisoned(&p.pool),
                 region.remote().atomic(16).unwrap(),
                 1,
@@ -81,13 +82,13 @@ fn pieces_that_overlap() {
     region.write_at(0, &model).unwrap();
     let from = region.remote().slice(8, 32).unwrap();
     for at in [0, 16, 9, 8] {
-        p.a.post_send(RdmaRead::new(region.piece(at, 32).unwrap(), from.read())).unwrap();
+        p.a.post_send(wr::RdmaRead::new(region.piece(at, 32).unwrap(), from.read())).unwrap();
         model.copy_within(8..40, at);
     }
     // To its own place, and beside it.
     for at in [8, 11] {
         let to = region.remote().slice(at, 32).unwrap();
-        p.a.post_send(RdmaWrite::new(region.piece(8, 32).unwrap(), to.write())).unwrap();
+        p.a.post_send(wr::RdmaWrite::new(region.piece(8, 32).unwrap(), to.write())).unwrap();
         model.copy_within(8..40, at as usize);
     }
     let again = region.piece(8, 32).unwrap();

@@ -1,6 +1,8 @@
 //! Whatever goes first, everything comes home, and nothing leaks that was not forgotten.
 
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 
 use crate::support::*;
 
@@ -22,11 +24,11 @@ fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
         // A peer that is not there: nothing completes.
         let wish = Wish::new();
         let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
-        qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        qp.post_recv(Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
-        qp.post_send(Send::new(filled(&pool, b"exclusive"))).unwrap();
-        qp.post_send(Send::new(filled(&pool, b"shared").freeze())).unwrap();
-        qp.post_send(Send::new(region.piece(0, 8).unwrap())).unwrap();
+        qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        qp.post_recv(wr::Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
+        qp.post_send(wr::Send::new(filled(&pool, b"exclusive"))).unwrap();
+        qp.post_send(wr::Send::new(filled(&pool, b"shared").freeze())).unwrap();
+        qp.post_send(wr::Send::new(region.piece(0, 8).unwrap())).unwrap();
         let watch = pool.clone();
         match order {
             0 => drop((qp, cq, pool, region, pd)),
@@ -56,7 +58,7 @@ fn a_shared_receive_queue_that_nobody_used() {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(4, 64).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
-    srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     srq.destroy().unwrap();
     assert_eq!(pool.available(), 4);
 }
@@ -70,7 +72,7 @@ fn a_shared_receive_queue_that_goes_last() {
     let mut cq = dev.ctx.create_cq(30).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
     let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap();
-    srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     drop(qp);
     assert_eq!(poll_empty(&mut cq), 0);
     srq.destroy().unwrap();
@@ -83,8 +85,8 @@ fn a_shared_receive_queue_that_goes_last() {
 #[test]
 fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     let mut p = Pair::<Rc>::new();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::inline(b"kept")).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"kept")).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     let mut cb = p.cb.destroy().unwrap_err().object;
     assert_eq!(poll(&p.dev, &mut cb, 1).remove(0).received().data(), b"kept");
@@ -100,7 +102,7 @@ fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
     for _ in 0..2 {
         let cq = dev.ctx.create_cq(30).unwrap();
         let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap();
-        srq.post_srq_recv(Recv::new(poisoned(&pool))).unwrap();
+        srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         drop(qp);
         cq.destroy().unwrap();
     }
@@ -138,23 +140,23 @@ fn iterators_that_panic_or_lie() {
     };
     let panics = std::panic::AssertUnwindSafe(|| {
         let mut list = p.a.send_list(&mut sends);
-        list.extend((0..4).map(|i| Send::new(bad(i)))).unwrap();
+        list.extend((0..4).map(|i| wr::Send::new(bad(i)))).unwrap();
     });
     assert!(std::panic::catch_unwind(panics).is_err());
     let panics = std::panic::AssertUnwindSafe(|| {
         let mut list = p.b.recv_list(&mut receives);
-        list.extend((0..4).map(|i| Recv::new(bad(i)))).unwrap();
+        list.extend((0..4).map(|i| wr::Recv::new(bad(i)))).unwrap();
     });
     assert!(std::panic::catch_unwind(panics).is_err());
     assert_eq!((pool.available(), p.a.send_room(), p.b.recv_room()), (40, 8, 8));
 
     let mut list = p.b.recv_list(&mut receives);
-    let error = list.extend(Liar((0..6).map(|_| Recv::new(poisoned(pool))))).unwrap_err();
+    let error = list.extend(Liar((0..6).map(|_| wr::Recv::new(poisoned(pool))))).unwrap_err();
     assert!(error.is_full());
     drop(error);
     list.post().unwrap();
     let mut list = p.a.send_list(&mut sends);
-    list.extend(Liar((0..4).map(|i| Send::new(filled(pool, &[i]))))).unwrap();
+    list.extend(Liar((0..4).map(|i| wr::Send::new(filled(pool, &[i]))))).unwrap();
     list.post().unwrap();
     poll(&p.dev, &mut p.ca, 4);
     let got = poll(&p.dev, &mut p.cb, 4).into_iter().map(|done| done.received().data()[0]);
@@ -173,10 +175,10 @@ fn what_is_wrong_with_one_is_not_found_with_the_next() {
     let mut qp = Rc::up(qp, &p.dev, p.b.qp_num(), &Wish::new());
     let mut slots = SendSlots::<3>::new();
     let mut list = qp.send_list(&mut slots);
-    list.push(Send::new(filled(&p.pool, &[0]))).unwrap();
-    list.push(Send::new(filled(&p.pool, &[1]))).unwrap();
-    assert!(list.push(Send::new(stranger.take().unwrap())).unwrap_err().is_full());
-    let error = list.push(Send::new(filled(&p.pool, &[2]))).unwrap_err();
+    list.push(wr::Send::new(filled(&p.pool, &[0]))).unwrap();
+    list.push(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
+    assert!(list.push(wr::Send::new(stranger.take().unwrap())).unwrap_err().is_full());
+    let error = list.push(wr::Send::new(filled(&p.pool, &[2]))).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 3, room: 2 });
     drop((error, list));
     assert_eq!((stranger.available(), p.pool.available()), (1, 40));

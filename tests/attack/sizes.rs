@@ -1,6 +1,8 @@
 //! Nothing, too much, and what overflows.
 
-use proverbs::*;
+use proverbs::memory::TooLong;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -74,8 +76,8 @@ fn queues() {
         return;
     };
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
-    assert!(qp.post_send(Send::new(poisoned(&pool))).unwrap_err().is_full());
-    assert!(qp.post_recv(Recv::new(poisoned(&pool))).unwrap_err().is_full());
+    assert!(qp.post_send(wr::Send::new(poisoned(&pool))).unwrap_err().is_full());
+    assert!(qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap_err().is_full());
     assert_eq!(pool.available(), 2);
     let mut qp = qp.to_error().unwrap();
     qp.drain(&mut cq, |_| unreachable!("nothing was posted")).unwrap();
@@ -85,8 +87,8 @@ fn queues() {
 fn lists_of_nothing_and_lists_too_long() {
     profile! { Lists { entry: BufList, max_send_sge: 32, max_recv_sge: 32 } }
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Lists>::new();
-    b.post_recv(Recv::new(BufList::new())).unwrap();
-    a.post_send(Send::new(BufList::new())).unwrap();
+    b.post_recv(wr::Recv::new(BufList::new())).unwrap();
+    a.post_send(wr::Send::new(BufList::new())).unwrap();
     assert!(poll(&dev, &mut cb, 1).remove(0).received().entry.is_none());
     assert!(poll(&dev, &mut ca, 1).remove(0).sent().entry.is_none());
     // Buffers of no bytes: an entry, and no element.
@@ -95,21 +97,21 @@ fn lists_of_nothing_and_lists_too_long() {
         buf.set_len(0);
         buf
     };
-    b.post_recv(Recv::new(BufList::from([poisoned(&pool)]))).unwrap();
-    a.post_send(Send::new(BufList::from([empty(), empty()]))).unwrap();
+    b.post_recv(wr::Recv::new(BufList::from([poisoned(&pool)]))).unwrap();
+    a.post_send(wr::Send::new(BufList::from([empty(), empty()]))).unwrap();
     assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().byte_len, 0);
     assert_eq!(poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap().len(), 2);
     // One more than there is room for, in every form.
     let long: BufList = std::iter::from_fn(|| pool.take()).take(33).collect();
-    let error = a.post_send(Send::new(long)).unwrap_err();
+    let error = a.post_send(wr::Send::new(long)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 32 });
     let long = error.into_rejected().next().unwrap();
     assert_eq!(long.len(), 33);
-    let error = post_recv!(b, [Recv::new(long)]).unwrap_err();
+    let error = post_recv!(b, [wr::Recv::new(long)]).unwrap_err();
     let long = error.into_rejected().next().unwrap();
     let mut slots = SendSlots::<1, 1>::new();
     let mut list = a.send_list(&mut slots);
-    let error = list.push(Send::new(long)).unwrap_err();
+    let error = list.push(wr::Send::new(long)).unwrap_err();
     assert_eq!(error.into_rejected().next().unwrap().len(), 33);
     drop(list);
     assert_eq!(pool.available(), 40);

@@ -2,7 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
 
 use crate::support::*;
 
@@ -29,8 +30,8 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
     for round in 0..3 {
         let mut posted = 0;
         while a.send_room() != 0 {
-            b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-            a.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+            b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+            a.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();
             posted += 1;
         }
         poll(&dev, &mut cb, posted);
@@ -47,8 +48,8 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
         a.send_room() == 8
     });
     poll_empty(&mut cb);
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    a.post_send(Send::new(filled(&pool, b"fresh"))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"fresh"))).unwrap();
     let (status, released) = complete(&dev, &mut ca, &mut a, 1).remove(0);
     assert_eq!((status, &released[0][..]), (Ok(()), &b"fresh"[..]));
     poll(&dev, &mut cb, 1);
@@ -67,7 +68,7 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
     let other = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
     let mut other = Rc::init(other, &wish);
     for i in 0..3 {
-        other.post_recv(Recv::new(filled(&pool, &[10 + i]))).unwrap();
+        other.post_recv(wr::Recv::new(filled(&pool, &[10 + i]))).unwrap();
     }
     // Their completions are in front of the ring's.
     let other = other.to_error().unwrap();
@@ -75,7 +76,7 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
 
     let qp = pd.create_qp::<Rc, Ring>(&cq, &cq, wish.depth).unwrap();
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
-    let number = |i: u8| Send::new(filled(&pool, &[i]));
+    let number = |i: u8| wr::Send::new(filled(&pool, &[i]));
     post_send!(qp, [number(0), number(1), number(2)]).unwrap();
     let mut qp = qp.to_error().unwrap();
     let (mut found, mut foreign) = (Vec::new(), 0);
@@ -109,14 +110,14 @@ fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
     let mut cq = dev.ctx.create_cq(30).unwrap();
     let other = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
     let mut other = Rc::init(other, &wish);
-    other.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    other.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     // Its completion is in front of the ring's.
     let other = other.to_error().unwrap();
     until(&dev, "the receive is flushed", || other.query().is_ok());
 
     let qp = pd.create_qp::<Rc, Ring>(&cq, &cq, wish.depth).unwrap();
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
-    let one = || Send::new(filled(&pool, &[1]));
+    let one = || wr::Send::new(filled(&pool, &[1]));
     post_send!(qp, [one(), one(), one()]).unwrap();
     let mut qp = qp.to_error().unwrap();
     let interrupted = AssertUnwindSafe(|| {
@@ -138,8 +139,8 @@ fn the_hook_for_depths_does_not_forget_what_a_reset_withheld() {
     let wish = Wish { cqe: 20, ..Wish::new() };
     let Pair { mut a, mut b, ca, mut cb, pool, dev, .. } = Pair::<Rc>::with(&wish);
     for _ in 0..8 {
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        a.post_send(Send::new(filled(&pool, b"x"))).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(wr::Send::new(filled(&pool, b"x"))).unwrap();
     }
     poll(&dev, &mut cb, 8);
     let (a, _) = a.reset().unwrap();

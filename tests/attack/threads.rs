@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use proverbs::*;
+use proverbs::completion::Completions;
+use proverbs::post::{Rejected, SendList};
+use proverbs::prelude::*;
+use proverbs::qp::{Max, Released};
 
 use crate::support::*;
 
@@ -75,9 +78,9 @@ fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
         let mut held = Some(a);
         for _ in 0..rounds() {
             let mut a = held.take().unwrap();
-            while let Ok(()) = a.post_send(Send::inline(b"nobody receives it")) {}
+            while let Ok(()) = a.post_send(wr::Send::inline(b"nobody receives it")) {}
             if let Some(buf) = pool.take() {
-                a.post_recv(Recv::new(buf)).unwrap();
+                a.post_recv(wr::Recv::new(buf)).unwrap();
             }
             let qp = a.reset().unwrap().0;
             let mut a = Rc::up(qp, &dev, b.qp_num(), &Wish::new());
@@ -126,7 +129,7 @@ fn a_shared_receive_queue_and_two_completion_queues() {
             .map(|(number, mut sender, receiver, mut mine, mut theirs)| {
                 scope.spawn(move || {
                     for _ in 0..rounds() {
-                        sender.post_send(Send::new(filled(pool, &[number]))).unwrap();
+                        sender.post_send(wr::Send::new(filled(pool, &[number]))).unwrap();
                         let mut got = 0;
                         until(dev, "the message", || {
                             for completion in theirs.poll().unwrap() {
@@ -147,7 +150,7 @@ fn a_shared_receive_queue_and_two_completion_queues() {
             .collect();
         while !workers.iter().all(|worker| worker.is_finished()) {
             while let Some(buf) = feed.take() {
-                srq.post_srq_recv(Recv::new(buf)).unwrap();
+                srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
             }
             thread::yield_now();
         }
@@ -177,8 +180,8 @@ fn pools_and_shared_buffers() {
             });
         }
         for _ in 0..rounds() {
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-            p.a.post_send(Send::new(filled(&p.pool, &shared))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(wr::Send::new(filled(&p.pool, &shared))).unwrap();
             assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), &shared[..]);
             poll(&p.dev, &mut p.ca, 1);
             assert_eq!((p.pool.reclaim(&mut p.ca), p.ca.reclaim_lent()), (0, 0));
@@ -197,8 +200,8 @@ fn a_completion_queue_that_goes_elsewhere() {
         let watch = pool.clone();
         let poster = thread::spawn(move || {
             for i in 0..4 {
-                a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
-                b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+                a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
+                b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
             }
             drop((a, b));
         });

@@ -1,7 +1,7 @@
 //! What a device need not write is not shown.
 
 use proverbs::loopback::{Fabric, Personality};
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -11,8 +11,8 @@ fn the_immediate_of_a_send() {
     for personality in [Personality::Plain, Personality::Rxe, Personality::Mlx5] {
         let dev = Device::loopback(&Fabric::with(personality));
         let mut p = Pair::<Rc>::on(dev, &Wish::new());
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(SendWithImm::new(filled(&p.pool, b"imm"), 5)).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::SendWithImm::new(filled(&p.pool, b"imm"), 5)).unwrap();
         let mut seen = None;
         until(&p.dev, "the send's completion", || {
             seen = p.ca.poll_one().unwrap().map(|sent| (sent.status().is_ok(), sent.imm_data()));

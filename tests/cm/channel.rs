@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use proverbs::cm::*;
-use proverbs::{Send, post_send};
+use proverbs::{post_send, wr};
 
 use crate::support::{LONG, address, end, listener, routed};
 
@@ -57,10 +57,10 @@ fn both_ends_on_one_channel_in_one_thread() {
     let event = event_of(&channel, accepted.id().key());
     let mut here = done(accepted.advance(&event));
 
-    post_send!(there.qp, [Send::inline(b"across")]).unwrap();
+    post_send!(there.qp, [wr::Send::inline(b"across")]).unwrap();
     assert_eq!(passive.receive().data(), b"across");
     active.sent();
-    post_send!(here.qp, [Send::inline(b"and back")]).unwrap();
+    post_send!(here.qp, [wr::Send::inline(b"and back")]).unwrap();
     assert_eq!(active.receive().data(), b"and back");
     passive.sent();
 
@@ -143,8 +143,8 @@ fn options_are_set() {
     id.set_tos(8).unwrap();
     id.set_reuse_addr(true).unwrap();
     id.set_af_only(true).unwrap();
-    id.set_ack_timeout(proverbs::Timeout::MS_67).unwrap();
+    id.set_ack_timeout(proverbs::bounded::Timeout::MS_67).unwrap();
     let mut id = CmId::<Udp, _>::new().unwrap();
-    let error = id.set_ack_timeout(proverbs::Timeout::MS_67).unwrap_err();
+    let error = id.set_ack_timeout(proverbs::bounded::Timeout::MS_67).unwrap_err();
     assert!(error.to_string().contains("RDMA_OPTION_ID_ACK_TIMEOUT"), "{error}");
 }

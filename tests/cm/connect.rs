@@ -3,7 +3,7 @@
 use std::thread;
 
 use proverbs::cm::*;
-use proverbs::{Send, post_send};
+use proverbs::{post_send, wr};
 
 use crate::support::{LONG, end, listener, routed};
 
@@ -21,7 +21,7 @@ fn a_message_each_way_and_an_orderly_end() {
         let param = AcceptParam { private_data, ..Default::default() };
         let mut connection = request.accept(qp, &param, LONG).unwrap();
         assert_eq!(end.receive().data(), b"ping");
-        post_send!(connection.qp, [Send::inline(b"pong")]).unwrap();
+        post_send!(connection.qp, [wr::Send::inline(b"pong")]).unwrap();
         end.sent();
         connection.id.wait_disconnected(LONG).unwrap();
         end.drain(connection.disconnect().unwrap().qp);
@@ -34,7 +34,7 @@ fn a_message_each_way_and_an_orderly_end() {
     assert_eq!(&connection.private_data[..7], b"welcome");
     let mut message = end.pool.take().unwrap();
     message.copy_from(b"ping").unwrap();
-    post_send!(connection.qp, [Send::new(message)]).unwrap();
+    post_send!(connection.qp, [wr::Send::new(message)]).unwrap();
     assert_eq!(end.receive().data(), b"pong");
     let mut ended = connection.disconnect().unwrap();
     ended.id.wait_disconnected(LONG).unwrap();
@@ -60,7 +60,7 @@ fn two_clients_at_once_on_one_listening_id() {
                 let message = end.receive();
                 assert_eq!(message.data(), &connection.private_data[..1]);
                 drop(message);
-                post_send!(connection.qp, [Send::inline(b"seen")]).unwrap();
+                post_send!(connection.qp, [wr::Send::inline(b"seen")]).unwrap();
                 connection.id.wait_disconnected(LONG).unwrap();
                 end.drain(connection.disconnect().unwrap().qp);
             });
@@ -75,7 +75,7 @@ fn two_clients_at_once_on_one_listening_id() {
                 start.wait();
                 let mut connection = id.connect(qp, &param, LONG).unwrap();
                 assert_eq!(connection.private_data[0], name, "each has its own peer");
-                post_send!(connection.qp, [Send::inline(&[name])]).unwrap();
+                post_send!(connection.qp, [wr::Send::inline(&[name])]).unwrap();
                 assert_eq!(end.receive().data(), b"seen");
                 let mut ended = connection.disconnect().unwrap();
                 ended.id.wait_disconnected(LONG).unwrap();
@@ -106,14 +106,14 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
     let id = routed::<Tcp>(at);
     let (qp, mut end) = end(&id, 1);
     let param = ConnParam {
-        retry_count: proverbs::RetryCount::MAX,
-        initiator_depth: proverbs::ReadDepth::new(3).unwrap(),
+        retry_count: proverbs::bounded::RetryCount::MAX,
+        initiator_depth: proverbs::bounded::ReadDepth::new(3).unwrap(),
         ..Default::default()
     };
     let mut connection = id.connect(qp, &param, LONG).unwrap();
     let attr = connection.qp.query().unwrap();
     assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (1, 1));
-    assert_eq!(attr.state, Some(proverbs::QpState::Rts));
+    assert_eq!(attr.state, Some(proverbs::state::QpState::Rts));
     connection.id.wait_disconnected(LONG).unwrap();
     end.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();

@@ -3,9 +3,10 @@
 use std::thread;
 
 use proverbs::cm::*;
-use proverbs::{
-    Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, Recv, Rts, Send, Ud, UdReceived,
-};
+use proverbs::completion::UdReceived;
+use proverbs::state::Rts;
+use proverbs::transport::Ud;
+use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, wr};
 
 use crate::support::{BUFS, End, LONG, address, listener, routed};
 
@@ -17,7 +18,7 @@ fn end<S: HasDevice>(id: &CmId<Udp, S>) -> (QueuePair<Ud, Rts, DefaultProfile>, 
     let pool = pd.create_pool(BUFS, 256).unwrap();
     let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH).unwrap();
     for _ in 0..2 {
-        qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
     (qp, End { cq, pool })
 }
@@ -52,7 +53,7 @@ fn a_service_is_found_and_answers() {
         let ah = id.pd().unwrap().create_ah(vector).unwrap();
         let address_handle = qp.add_address_handle(ah).unwrap();
         let peer = UdPeer { vector, qpn: message.src_qp, qkey: RDMA_UDP_QKEY };
-        qp.post_send(Send::inline(b"answer").to(peer.destination(address_handle))).unwrap();
+        qp.post_send(wr::Send::inline(b"answer").to(peer.destination(address_handle))).unwrap();
         end.sent();
         qp.destroy().unwrap();
     });
@@ -65,7 +66,7 @@ fn a_service_is_found_and_answers() {
     let ah = pd.create_ah(found.peer.vector).unwrap();
     let address_handle = qp.add_address_handle(ah).unwrap();
     let to = found.peer.destination(address_handle);
-    qp.post_send(Send::inline(b"question").to(to)).unwrap();
+    qp.post_send(wr::Send::inline(b"question").to(to)).unwrap();
     let answer = datagram(&mut end);
     assert_eq!(answer.payload(), b"answer");
     assert_eq!(answer.src_qp, found.peer.qpn);
@@ -130,7 +131,7 @@ fn a_group_is_joined_and_left() {
     let ah = id.pd().unwrap().create_ah(group.peer.vector).unwrap();
     let address_handle = qp.add_address_handle(ah).unwrap();
     let to = group.peer.destination(address_handle);
-    qp.post_send(Send::inline(b"to all").to(to)).unwrap();
+    qp.post_send(wr::Send::inline(b"to all").to(to)).unwrap();
     end.sent();
     assert!(group.detach(&mut qp).unwrap());
     assert!(!group.detach(&mut qp).unwrap());

@@ -3,7 +3,7 @@
 use std::thread;
 
 use proverbs::cm::*;
-use proverbs::{ErrorKind, Outcome, Send, post_send};
+use proverbs::{ErrorKind, Outcome, post_send, wr};
 
 use crate::support::{LONG, end, listener, routed};
 
@@ -81,7 +81,7 @@ fn a_connected_peer_dies_while_sends_are_posted() {
     for _ in 0..4 {
         let mut message = active.pool.take().unwrap();
         message.copy_from(b"into the void").unwrap();
-        post_send!(connection.qp, [Send::new(message)]).unwrap();
+        post_send!(connection.qp, [wr::Send::new(message)]).unwrap();
     }
     server.join().unwrap();
     connection.id.wait_disconnected(LONG).unwrap();
@@ -98,7 +98,7 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
             let request = listening.get_request().unwrap();
             let (qp, mut end) = end(&request.id, 2);
             let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
-            post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
+            post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
             connection.id.wait_disconnected(LONG).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         });
@@ -110,7 +110,7 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
         if id_first {
             drop(id);
             // Nobody is behind the connection any more; the queue pair does not know.
-            post_send!(qp, [Send::inline(b"late")]).unwrap();
+            post_send!(qp, [wr::Send::inline(b"late")]).unwrap();
             active.until(|outcome| {
                 matches!(outcome, Outcome::Sent(_) | Outcome::Failed(_)).then_some(())
             });

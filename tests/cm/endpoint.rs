@@ -3,7 +3,9 @@
 use std::thread;
 
 use proverbs::cm::*;
-use proverbs::{AnyBuf, Depth, Outcome, WcOpcode, profile};
+use proverbs::completion::WcOpcode;
+use proverbs::memory::AnyBuf;
+use proverbs::{Depth, Outcome, profile};
 
 use crate::support::{LONG, address};
 
@@ -86,11 +88,11 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
     let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
     ep.post_recv(Task::Numbered(77), pool.take().unwrap()).unwrap(); // nobody sends
-    let remote = proverbs::RemoteSlice::<proverbs::RemoteRead>::from_bytes(
+    let remote = proverbs::RemoteSlice::<proverbs::memory::RemoteRead>::from_bytes(
         &ep.private_data[..24].try_into().unwrap(),
     )
     .unwrap();
-    let to_write = proverbs::RemoteSlice::<proverbs::RemoteWrite>::from_bytes(
+    let to_write = proverbs::RemoteSlice::<proverbs::memory::RemoteWrite>::from_bytes(
         &ep.private_data[24..48].try_into().unwrap(),
     )
     .unwrap();

@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
-use proverbs::{Buf, ErrorKind, Rc, Refused, Reset};
+use proverbs::state::Reset;
+use proverbs::transport::Rc;
+use proverbs::{Buf, ErrorKind, Refused};
 
 use crate::support::{End, LONG, address, end, listener, routed};
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 
 use proverbs::cm::*;
-use proverbs::{Send, post_send};
+use proverbs::{post_send, wr};
 
 use crate::support::{LONG, end, listener, routed};
 
@@ -33,7 +33,7 @@ fn a_thousand_connections_leave_nothing() {
             let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
             assert_eq!(end.receive().data(), i.to_be_bytes());
             // Not waited for: the client may be gone before its device acknowledged this.
-            post_send!(connection.qp, [Send::inline(b"seen")]).unwrap();
+            post_send!(connection.qp, [wr::Send::inline(b"seen")]).unwrap();
             connection.id.wait_disconnected(LONG).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         }
@@ -43,7 +43,7 @@ fn a_thousand_connections_leave_nothing() {
         let id = routed::<Tcp>(at);
         let (qp, mut end) = end(&id, 2);
         let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
-        post_send!(connection.qp, [Send::inline(&i.to_be_bytes())]).unwrap();
+        post_send!(connection.qp, [wr::Send::inline(&i.to_be_bytes())]).unwrap();
         // Who leaves before the other side knows of the connection is a disconnection to its `accept`.
         assert_eq!(end.receive().data(), b"seen");
         let mut ended = connection.disconnect().unwrap();

@@ -4,6 +4,7 @@
 //! itself: `cargo xtask test guest` does so last.
 
 use std::process::Command;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,13 @@ fn who_waits_on_a_device_that_goes_is_told() {
     let (listening, at) = listener::<Tcp>();
     let channel = EventChannel::new().unwrap();
     let routed_id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
-    let (mut connection, mut active, server) = connected(|mut connection, mut end| {
+    // Neither end goes before both were told: the other would hear of that instead.
+    let (told, other_told) = (mpsc::channel(), mpsc::channel());
+    let (server_told, told_server) = (told.0, other_told.1);
+    let (mut connection, mut active, server) = connected(move |mut connection, mut end| {
         end_of_a_removed(&mut connection.id);
+        server_told.send(()).unwrap();
+        told_server.recv_timeout(LONG).unwrap();
         end.drain(connection.qp.to_error().unwrap());
     });
     // Nobody answers it.
@@ -54,6 +60,8 @@ fn who_waits_on_a_device_that_goes_is_told() {
     assert_eq!((event.kind(), event.id()), (EventKind::DeviceRemoval, routed_id.key()));
     assert!(channel.wait_timeout(Duration::from_millis(10)).unwrap().is_none());
     end_of_a_removed(&mut connection.id);
+    other_told.0.send(()).unwrap();
+    told.1.recv_timeout(LONG).unwrap();
     // The documented end works all the same.
     active.drain(connection.disconnect().unwrap().qp);
     attempt.join().unwrap();

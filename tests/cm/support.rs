@@ -5,9 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
+use proverbs::completion::Received;
+use proverbs::qp::{Drained, Max, OwnRq};
+use proverbs::state::Init;
+use proverbs::transport::Rc;
 use proverbs::{
-    Buf, CompletionQueue, Context, DefaultProfile, Depth, Drained, Init, Max, Outcome, OwnRq, Pool,
-    Profile, QueuePair, Rc, Received, Recv, Send, post_send,
+    Buf, CompletionQueue, Context, DefaultProfile, Depth, Outcome, Pool, Profile, QueuePair,
+    post_send, wr,
 };
 
 /// Long enough for any step on an emulated machine.
@@ -67,7 +71,7 @@ where
     let depth = Depth { send: 8, recv: 8 };
     let mut qp = id.create_qp::<P>(&pd, &cq, &cq, depth).unwrap();
     for _ in 0..receives {
-        qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
     (qp, End { cq, pool })
 }
@@ -107,7 +111,10 @@ impl End {
     }
 
     /// Drains the queue pair of a connection that ended, and finds every buffer at home.
-    pub fn drain<P: Profile<Entry = Buf>>(&mut self, mut qp: QueuePair<Rc, proverbs::Error, P>) {
+    pub fn drain<P: Profile<Entry = Buf>>(
+        &mut self,
+        mut qp: QueuePair<Rc, proverbs::state::Err, P>,
+    ) {
         qp.drain(&mut self.cq, |drained| match drained {
             Drained::Entry(buf) => drop(buf),
             Drained::Other(_) => panic!("one queue pair on this completion queue"),
@@ -127,7 +134,7 @@ pub fn connected(
         let request = listening.get_request_timeout(LONG).unwrap();
         let (qp, end) = end(&request.id, 2);
         let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
-        post_send!(connection.qp, [Send::inline(b"connected")]).unwrap();
+        post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
         then(connection, end);
     });
     let id = routed::<Tcp>(at);

@@ -5,8 +5,8 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use proverbs::ErrorKind;
 use proverbs::cm::*;
-use proverbs::{ErrorKind, VerbsError};
 
 use crate::support::{LONG, address, connected, end, listener, routed};
 
@@ -21,7 +21,7 @@ fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable +
     }
 }
 
-fn is_time_out(result: Result<(), VerbsError>) -> bool {
+fn is_time_out(result: Result<(), proverbs::Error>) -> bool {
     matches!(result.unwrap_err().kind(), ErrorKind::TimedOut { .. })
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use proverbs::*;
+use proverbs::completion::WcOpcode;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -23,8 +24,8 @@ fn compare_and_swap_swaps_only_what_it_expects() {
     cell.store(5, SeqCst);
     let there = region.remote().atomic(8).unwrap();
     let mut swap = |compare, swap| {
-        let operands = CompareSwap { compare, swap };
-        p.a.post_send(CmpAndSwp::new(poisoned(&p.pool), there, operands)).unwrap();
+        let operands = wr::CompareSwap { compare, swap };
+        p.a.post_send(wr::CmpAndSwp::new(poisoned(&p.pool), there, operands)).unwrap();
         old_value(&mut p, WcOpcode::CompSwap)
     };
     assert_eq!(swap(6, 7), 5);
@@ -46,7 +47,7 @@ fn fetch_and_add_wraps_and_counts_in_order() {
     cell.store(u64::MAX, SeqCst);
     let there = region.remote().atomic(0).unwrap();
     let mut add = |n| {
-        p.a.post_send(FetchAndAdd::new(poisoned(&p.pool), there, n)).unwrap();
+        p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), there, n)).unwrap();
         old_value(&mut p, WcOpcode::FetchAdd)
     };
     assert_eq!([add(2), add(3), add(u64::MAX)], [u64::MAX, 1, 4]);
@@ -61,8 +62,8 @@ fn atomics_from_both_ends_lose_no_count() {
     let rounds = if cfg!(miri) { 2 } else { 20 };
     for _ in 0..rounds {
         for _ in 0..4 {
-            p.a.post_send(FetchAndAdd::new(p.pool.take().unwrap(), there, 1)).unwrap();
-            p.b.post_send(FetchAndAdd::new(p.pool.take().unwrap(), there, 1)).unwrap();
+            p.a.post_send(wr::FetchAndAdd::new(p.pool.take().unwrap(), there, 1)).unwrap();
+            p.b.post_send(wr::FetchAndAdd::new(p.pool.take().unwrap(), there, 1)).unwrap();
         }
         poll(&p.dev, &mut p.ca, 4);
         poll(&p.dev, &mut p.cb, 4);
@@ -77,7 +78,7 @@ fn the_result_takes_eight_bytes_and_no_more() {
     region.cell(0).unwrap().store(77, SeqCst);
     let mut sink = poisoned(&p.pool);
     sink.set_len(3);
-    p.a.post_send(FetchAndAdd::new(sink, region.remote().atomic(0).unwrap(), 0)).unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(sink, region.remote().atomic(0).unwrap(), 0)).unwrap();
     let mut buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     buf.set_len(8);
     holds(buf, &77u64.to_ne_bytes());

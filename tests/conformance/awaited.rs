@@ -4,7 +4,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context as Task, Poll, Waker};
 
-use proverbs::*;
+use proverbs::bounded::{RnrRetries, RnrRetry};
+use proverbs::completion::Notify;
+use proverbs::device::{DeviceEvent, QpEvent};
+use proverbs::prelude::*;
+use proverbs::qp::Drain;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;
@@ -44,9 +48,9 @@ fn ends() -> (End, End, Device) {
 impl End {
     /// Sends bytes and awaits the answer, or answers, `rounds` times; each message is one byte more.
     async fn play(mut self, starts: bool, rounds: u8) -> Self {
-        self.qp.post_recv(Recv::new(poisoned(&self.pool))).unwrap();
+        self.qp.post_recv(wr::Recv::new(poisoned(&self.pool))).unwrap();
         if starts {
-            self.qp.post_send(Send::new(filled(&self.pool, &[0]))).unwrap();
+            self.qp.post_send(wr::Send::new(filled(&self.pool, &[0]))).unwrap();
         }
         let (mut sent, mut received) = (0, 0);
         while sent < rounds || received < rounds {
@@ -63,8 +67,8 @@ impl End {
                 }
             }
             if let Some(byte) = next.filter(|_| !(starts && received == rounds)) {
-                self.qp.post_recv(Recv::new(poisoned(&self.pool))).unwrap();
-                self.qp.post_send(Send::new(filled(&self.pool, &[byte]))).unwrap();
+                self.qp.post_recv(wr::Recv::new(poisoned(&self.pool))).unwrap();
+                self.qp.post_send(wr::Send::new(filled(&self.pool, &[byte]))).unwrap();
             }
         }
         self
@@ -115,14 +119,14 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
         let (mut a, mut b, dev) = ends();
         for i in 0..4 {
             // The device has one of the eight buffers, whatever becomes of the futures.
-            b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+            b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
             assert!(once(b.channel.wait(&mut b.cq)).is_none());
             assert!(once(b.channel.wait_solicited(&mut b.cq)).is_none());
             assert!(once(b.channel.wait_any(&mut [&mut b.cq])).is_none());
             let all: Vec<_> = std::iter::from_fn(|| b.pool.take()).collect();
             assert_eq!((all.len(), b.qp.recvs_outstanding()), (7, 1));
             drop(all);
-            a.qp.post_send(Send::new(filled(&a.pool, &[i]))).unwrap();
+            a.qp.post_send(wr::Send::new(filled(&a.pool, &[i]))).unwrap();
             poll(&dev, &mut a.cq, 1);
             // It is armed, its event is there: a wait that is dropped half-way leaves it for the next.
             tokio::task::yield_now().await;
@@ -131,8 +135,8 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
         }
         // What a wait gave and nobody took is there for the next.
         for i in 4..7 {
-            b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
-            a.qp.post_send(Send::new(filled(&a.pool, &[i]))).unwrap();
+            b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
+            a.qp.post_send(wr::Send::new(filled(&a.pool, &[i]))).unwrap();
         }
         poll(&dev, &mut a.cq, 3);
         let mut seen = Vec::new();
@@ -150,14 +154,14 @@ fn futures_that_are_dropped_at_random_lose_no_message() {
         let (mut a, mut b, _dev) = ends();
         let sender = async {
             for i in 0..100u8 {
-                a.qp.post_send(Send::new(filled(&a.pool, &[i]))).unwrap();
+                a.qp.post_send(wr::Send::new(filled(&a.pool, &[i]))).unwrap();
                 a.channel.wait(&mut a.cq).await.unwrap().for_each(drop);
             }
         };
         let receiver = async {
             let mut got = Vec::new();
             for _ in 0..4 {
-                b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+                b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
             }
             let mut turn = 0u32;
             while got.len() < 100 {
@@ -173,7 +177,7 @@ fn futures_that_are_dropped_at_random_lose_no_message() {
                     }
                 }
                 while b.qp.recvs_outstanding() < 4 {
-                    b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+                    b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
                 }
             }
             got
@@ -194,13 +198,13 @@ async fn yields(turns: u32) {
 fn a_task_that_only_sleeps_is_woken_by_another_that_only_posts() {
     runtime().block_on(async {
         let (mut a, mut b, _dev) = ends();
-        b.qp.post_recv(Recv::new(poisoned(&b.pool))).unwrap();
+        b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
         let sleeper = tokio::spawn(async move {
             let received = b.channel.wait(&mut b.cq).await.unwrap().next().unwrap();
             received.into_entry().unwrap()[0]
         });
         tokio::task::yield_now().await;
-        a.qp.post_send(Send::new(filled(&a.pool, &[42]))).unwrap();
+        a.qp.post_send(wr::Send::new(filled(&a.pool, &[42]))).unwrap();
         assert_eq!(sleeper.await.unwrap(), 42);
     });
 }
@@ -223,7 +227,7 @@ fn retries_run_out_while_everybody_sleeps() {
             let pool = pd.create_pool(8, 64).unwrap();
             (End { qp: a, cq, channel, pool }, (b, cb), dev)
         };
-        a.qp.post_send(Send::new(filled(&a.pool, &[1]))).unwrap();
+        a.qp.post_send(wr::Send::new(filled(&a.pool, &[1]))).unwrap();
         let failed = a.channel.wait(&mut a.cq).await.unwrap().next().unwrap();
         assert_eq!(failed.status().unwrap_err().status, WcStatus::RnrRetryExc);
     });
@@ -244,8 +248,8 @@ fn many_queues_are_awaited_at_once() {
         let (na, nb) = (a.qp_num(), b.qp_num());
         let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
         for i in 0..10 {
-            b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-            a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+            b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+            a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
             let (mut sent, mut received) = (0, 0);
             while (sent, received) != (1, 1) {
                 match channel.wait_any(&mut [&mut ca, &mut cb]).await.unwrap() {
@@ -298,7 +302,7 @@ fn an_awaited_wait_ends_with_its_time() {
                 let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
                 let mut qp = Rc::init(qp, &Wish::new());
                 assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
-                qp.post_recv(Recv::new(pool.take().expect("one buffer"))).unwrap();
+                qp.post_recv(wr::Recv::new(pool.take().expect("one buffer"))).unwrap();
                 drop(qp.to_error().unwrap());
                 let other = std::thread::spawn(move || drop(cq));
                 let short = std::time::Duration::from_millis(2);

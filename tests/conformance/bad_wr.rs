@@ -3,7 +3,8 @@
 //! `believe_in_send_depth` lets the crate believe in more room than there is. Nothing drains: the
 //! peer has no receive posted and is waited for without end.
 
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -40,7 +41,7 @@ macro_rules! at_every_index {
                 p.a = p.a.believe_in_send_depth(BELIEVED).unwrap();
                 let filler = granted - k;
                 for i in 0..filler {
-                    p.a.post_send(Send::new(filled(&p.pool, &[i as u8]))).unwrap();
+                    p.a.post_send(wr::Send::new(filled(&p.pool, &[i as u8]))).unwrap();
                 }
                 Full { p, filler }
             }
@@ -64,7 +65,7 @@ macro_rules! at_every_index {
                 }
                 assert_eq!(p.a.sends_outstanding(), filler + k);
                 for _ in 0..filler + k {
-                    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
                 }
                 let got = poll(&p.dev, &mut p.cb, filler + k).into_iter();
                 let got: Vec<u8> = got.map(|g| g.received().data()[0]).collect();
@@ -81,7 +82,7 @@ macro_rules! at_every_index {
                 for k in (0..=N).step_by(STEP) {
                     let mut full = full(k);
                     let (pool, filler) = (full.p.pool.clone(), full.filler);
-                    let send = |i: usize| Send::new(filled(&pool, &[(filler + i) as u8]));
+                    let send = |i: usize| wr::Send::new(filled(&pool, &[(filler + i) as u8]));
                     let result = post_send!(full.p.a, [send(0), send(1), send(2), send(3)]);
                     check(full, k, result);
                 }
@@ -95,7 +96,7 @@ macro_rules! at_every_index {
                     let mut list = full.p.a.send_list(&mut slots);
                     for i in 0..N {
                         let buf = filled(&full.p.pool, &[(full.filler + i) as u8]);
-                        list.push(Send::new(buf)).unwrap();
+                        list.push(wr::Send::new(buf)).unwrap();
                     }
                     let result = list.post();
                     check(full, k, result);
@@ -113,10 +114,10 @@ at_every_index!(every_send_signaled, DefaultProfile, |p, filler, k| {
 at_every_index!(selective, Ring, |p, filler, k| {
     let mut done = complete(&p.dev, &mut p.ca, &mut p.a, filler);
     // What was accepted of a list without its signaled end waits for the next signaled send.
-    p.b.post_recv(Recv::empty()).unwrap();
+    p.b.post_recv(wr::Recv::empty()).unwrap();
     if k < N {
         assert_eq!(p.a.sends_outstanding(), k);
-        p.a.post_send(Send::new(Empty)).unwrap();
+        p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
         poll(&p.dev, &mut p.cb, 1);
     }
     done.extend(complete(&p.dev, &mut p.ca, &mut p.a, 1));

@@ -1,6 +1,6 @@
 //! Completion queues cannot overrun: what may complete is booked when a queue attaches.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -58,15 +58,15 @@ fn a_full_booking_never_overruns() {
     let mut p = Pair::<Rc>::with(&wish);
     for round in 0..if cfg!(miri) { 1 } else { 3 } {
         for _ in 0..6 {
-            p.a.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         }
         for _ in 0..6 {
-            p.a.post_send(Send::new(filled(&p.pool, &[round]))).unwrap();
-            p.b.post_send(Send::new(filled(&p.pool, &[round]))).unwrap();
+            p.a.post_send(wr::Send::new(filled(&p.pool, &[round]))).unwrap();
+            p.b.post_send(wr::Send::new(filled(&p.pool, &[round]))).unwrap();
         }
         // Both queues fill up before the first poll of either.
-        assert!(p.a.post_send(Send::new(Empty)).unwrap_err().is_full());
+        assert!(p.a.post_send(wr::Send::new(wr::Empty)).unwrap_err().is_full());
         assert_eq!(poll(&p.dev, &mut p.ca, 12).len(), 12);
         assert_eq!(poll(&p.dev, &mut p.cb, 12).len(), 12);
     }
@@ -122,11 +122,11 @@ fn each_completion_queue_learns_of_the_end() {
         for _ in 0..3 {
             let mut init = qp.modify(init).unwrap();
             for _ in 0..3 {
-                init.post_recv(Recv::new(poisoned(&pool))).unwrap();
+                init.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
             }
             let mut error = init.to_error().unwrap();
             for _ in 0..3 {
-                error.post_send(Send::new(filled(&pool, b"x"))).unwrap();
+                error.post_send(wr::Send::new(filled(&pool, b"x"))).unwrap();
             }
             let (mut reset, released) = error.reset().unwrap();
             assert_eq!(released.len(), 0);

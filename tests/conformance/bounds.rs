@@ -1,7 +1,10 @@
 //! What a `RemoteSlice` bounds: a WRITE that is longer is refused before it is posted, and a READ brings just the slice (R6.7).
 
 use arrayvec::ArrayVec;
-use proverbs::*;
+use proverbs::completion::Direction;
+use proverbs::memory::Owned;
+use proverbs::post::{PostErrorKind, Unsettled};
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -53,26 +56,26 @@ fn a_write_of_a_buffer() {
     let mut buf = filled(&p.pool, &numbered(1, 16));
     // In turns: a buffer that was here last is not looked at.
     for _ in 0..2 {
-        p.a.post_send(RdmaWrite::new(of_len(buf, 1), to)).unwrap();
+        p.a.post_send(wr::RdmaWrite::new(of_len(buf, 1), to)).unwrap();
         buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
-        buf = beyond(p.a.post_send(RdmaWrite::new(of_len(buf, 9), to)), 0).remove(0);
+        buf = beyond(p.a.post_send(wr::RdmaWrite::new(of_len(buf, 9), to)), 0).remove(0);
         assert_eq!((buf.len(), p.a.sends_outstanding()), (9, 0));
-        p.a.post_send(RdmaWrite::new(of_len(buf, 8), to)).unwrap();
+        p.a.post_send(wr::RdmaWrite::new(of_len(buf, 8), to)).unwrap();
         buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
-        let refused = p.a.post_send(RdmaWriteWithImm::new(of_len(buf, 9), to, 1));
+        let refused = p.a.post_send(wr::RdmaWriteWithImm::new(of_len(buf, 9), to, 1));
         buf = beyond(refused, 0).remove(0);
     }
     there.has(&numbered(1, 8));
     // A shorter slice of the same address, and none at all.
     let error =
-        p.a.post_send(RdmaWrite::new(of_len(buf, 8), there.slice.slice(0, 7).unwrap().write()));
+        p.a.post_send(wr::RdmaWrite::new(of_len(buf, 8), there.slice.slice(0, 7).unwrap().write()));
     let kind = error.as_ref().map_err(PostError::kind);
     assert_eq!(kind, Err(PostErrorKind::ExceedsSlice { asked: 8, max: 7 }));
     let nothing = there.slice.slice(8, 0).unwrap().write();
-    let error = p.a.post_send(RdmaWrite::inline(&[1], nothing)).unwrap_err();
+    let error = p.a.post_send(wr::RdmaWrite::inline(&[1], nothing)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsSlice { asked: 1, max: 0 });
-    p.a.post_send(RdmaWrite::inline(&[], nothing)).unwrap();
-    p.a.post_send(RdmaWrite::new(Empty, nothing)).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&[], nothing)).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(wr::Empty, nothing)).unwrap();
     poll(&p.dev, &mut p.ca, 2);
 }
 
@@ -85,13 +88,13 @@ fn a_write_of_inline_bytes() {
     let nine: &[u8; 9] = bytes[..].try_into().unwrap();
     let eight: &[u8; 8] = bytes[..8].try_into().unwrap();
     for _ in 0..2 {
-        beyond(p.a.post_send(RdmaWrite::inline(nine, to)), 0);
-        beyond(p.a.post_send(RdmaWrite::inline_slice(nine, to)), 0);
-        beyond(p.a.post_send(RdmaWriteWithImm::inline(nine, to, 1)), 0);
-        beyond(p.a.post_send(RdmaWriteWithImm::inline_slice(nine, to, 1)), 0);
+        beyond(p.a.post_send(wr::RdmaWrite::inline(nine, to)), 0);
+        beyond(p.a.post_send(wr::RdmaWrite::inline_slice(nine, to)), 0);
+        beyond(p.a.post_send(wr::RdmaWriteWithImm::inline(nine, to, 1)), 0);
+        beyond(p.a.post_send(wr::RdmaWriteWithImm::inline_slice(nine, to, 1)), 0);
         assert_eq!(p.a.sends_outstanding(), 0);
-        p.a.post_send(RdmaWrite::inline(eight, to)).unwrap();
-        p.a.post_send(RdmaWrite::inline_slice(eight, to)).unwrap();
+        p.a.post_send(wr::RdmaWrite::inline(eight, to)).unwrap();
+        p.a.post_send(wr::RdmaWrite::inline_slice(eight, to)).unwrap();
         poll(&p.dev, &mut p.ca, 2);
     }
     there.has(eight);
@@ -117,7 +120,7 @@ macro_rules! known {
         let mut bufs = Vec::new();
         for _ in 0..$n {
             let buf = of_len(filled(&$p.pool, &[$byte; 16]), 1);
-            $p.a.post_send(RdmaWrite::new(buf, somewhere.remote().write())).unwrap();
+            $p.a.post_send(wr::RdmaWrite::new(buf, somewhere.remote().write())).unwrap();
             bufs.extend($home(&mut $p, 1).remove(0).into_buf());
         }
         move |len| of_len(bufs.pop().unwrap(), len)
@@ -131,17 +134,17 @@ fn a_write_that_gathers() {
     let to = there.slice.write();
     for _ in 0..2 {
         let mut part = known!(p, 1, 10, each);
-        assert_eq!(beyond(p.a.post_send(RdmaWrite::new([part(4), part(5)], to)), 0).len(), 1);
+        assert_eq!(beyond(p.a.post_send(wr::RdmaWrite::new([part(4), part(5)], to)), 0).len(), 1);
         let several = ArrayVec::<Buf, 4>::from_iter([part(1), part(1), part(7)]);
-        assert_eq!(beyond(p.a.post_send(RdmaWrite::new(several, to)), 0).len(), 1);
+        assert_eq!(beyond(p.a.post_send(wr::RdmaWrite::new(several, to)), 0).len(), 1);
         let list = BufList::from([part(8), part(1)]);
         let list =
-            beyond(p.a.post_send(RdmaWrite::new(list, to)), 0).remove(0).into_list().unwrap();
+            beyond(p.a.post_send(wr::RdmaWrite::new(list, to)), 0).remove(0).into_list().unwrap();
         assert_eq!(list.map(|buf| buf.len()).collect::<Vec<_>>(), [8, 1]);
         let shared = part(9).freeze();
-        beyond(p.a.post_send(RdmaWrite::new(shared, to)), 0);
-        beyond(p.a.post_send(RdmaWrite::new(there.region.piece(32, 9).unwrap(), to)), 0);
-        p.a.post_send(RdmaWrite::new([part(4), part(4)], to)).unwrap();
+        beyond(p.a.post_send(wr::RdmaWrite::new(shared, to)), 0);
+        beyond(p.a.post_send(wr::RdmaWrite::new(there.region.piece(32, 9).unwrap(), to)), 0);
+        p.a.post_send(wr::RdmaWrite::new([part(4), part(4)], to)).unwrap();
         poll(&p.dev, &mut p.ca, 1);
     }
     there.has(&[1; 8]);
@@ -163,30 +166,35 @@ macro_rules! in_lists {
                 let refused = post_send!(
                     p.a,
                     [
-                        RdmaWrite::new(part(8), to),
-                        RdmaWrite::new(part(9), to),
-                        RdmaWrite::inline(&[3], to)
+                        wr::RdmaWrite::new(part(8), to),
+                        wr::RdmaWrite::new(part(9), to),
+                        wr::RdmaWrite::inline(&[3], to)
                     ]
                 );
                 assert_eq!(beyond(refused, 0).len(), 2);
-                let refused =
-                    post_send!(p.a, [RdmaWrite::inline(&[3], to), RdmaWrite::inline(&[3; 9], to)]);
+                let refused = post_send!(
+                    p.a,
+                    [wr::RdmaWrite::inline(&[3], to), wr::RdmaWrite::inline(&[3; 9], to)]
+                );
                 assert!(beyond(refused, 0).is_empty());
 
                 let mut list = p.a.send_list(&mut slots);
-                list.push(RdmaWrite::new(part(8), to)).unwrap();
-                assert_eq!(beyond(list.push(RdmaWrite::new(part(9), to)), 1).len(), 1);
-                assert_eq!(beyond(list.push(RdmaWrite::new([part(8), part(1)], to)), 1).len(), 1);
-                assert!(beyond(list.push(RdmaWrite::inline_slice(&[3; 9], to)), 1).is_empty());
+                list.push(wr::RdmaWrite::new(part(8), to)).unwrap();
+                assert_eq!(beyond(list.push(wr::RdmaWrite::new(part(9), to)), 1).len(), 1);
+                assert_eq!(
+                    beyond(list.push(wr::RdmaWrite::new([part(8), part(1)], to)), 1).len(),
+                    1
+                );
+                assert!(beyond(list.push(wr::RdmaWrite::inline_slice(&[3; 9], to)), 1).is_empty());
                 // What was pushed before stays; the others come back, or were not taken from the iterator.
                 let lens = [1, 8, 9, 2, 3];
-                let mut wrs = lens.into_iter().map(|len| RdmaWrite::new(part(len), to));
+                let mut wrs = lens.into_iter().map(|len| wr::RdmaWrite::new(part(len), to));
                 let back = beyond(list.extend(&mut wrs), 3).len();
                 assert_eq!(back + wrs.map(drop).count(), 3);
                 assert_eq!(list.len(), 3);
                 // Nor by an iterator that does not know how many it has.
                 let mut unknown =
-                    lens.into_iter().filter(|_| true).map(|len| RdmaWrite::new(part(len), to));
+                    lens.into_iter().filter(|_| true).map(|len| wr::RdmaWrite::new(part(len), to));
                 assert_eq!(beyond(list.extend(&mut unknown), 5).len(), 1);
                 list.post().unwrap();
                 assert_eq!(p.a.sends_outstanding(), 5, "round {round}");
@@ -208,10 +216,11 @@ fn unsignaled_writes() {
     let to = there.slice.write();
     for _ in 0..2 {
         let mut part = known!(p, 3, 3, ringed);
-        let refused = p.a.post_send_unsignaled(RdmaWrite::new(part(9), to)).map(drop::<Unsettled>);
+        let refused =
+            p.a.post_send_unsignaled(wr::RdmaWrite::new(part(9), to)).map(drop::<Unsettled>);
         assert_eq!(beyond(refused, 0).len(), 1);
-        drop(p.a.post_send_unsignaled(RdmaWrite::new(part(8), to)).unwrap());
-        p.a.post_send(RdmaWrite::new(part(1), to)).unwrap();
+        drop(p.a.post_send_unsignaled(wr::RdmaWrite::new(part(8), to)).unwrap());
+        p.a.post_send(wr::RdmaWrite::new(part(1), to)).unwrap();
         assert_eq!(complete(&p.dev, &mut p.ca, &mut p.a, 1)[0].1.len(), 2);
     }
     there.has(&[3; 8]);
@@ -230,32 +239,32 @@ fn a_read_brings_the_slice() {
         buf[..].fill(0xa5);
         buf.set_len(len.0);
         let from = remote.slice(i as u64 % 3 % (257 - len.1), len.1).unwrap().read();
-        p.a.post_send(RdmaRead::new(buf, from)).unwrap();
+        p.a.post_send(wr::RdmaRead::new(buf, from)).unwrap();
         let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
         let start = i % 3 % (257 - len.1 as usize);
         buf = holds(sent.entry.unwrap(), &numbered(1, 256)[start..start + len.1 as usize]);
     }
     // It sent one byte, and reads all the same.
-    p.b.post_recv(Recv::new(p.pool.take().unwrap())).unwrap();
-    p.a.post_send(Send::new(of_len(buf, 1))).unwrap();
+    p.b.post_recv(wr::Recv::new(p.pool.take().unwrap())).unwrap();
+    p.a.post_send(wr::Send::new(of_len(buf, 1))).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
-    p.a.post_send(RdmaRead::new(buf, remote.read())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(buf, remote.read())).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(buf[..], numbered(1, 256));
     // Nothing at all, into a buffer that was here last, alone and in lists: R3.4.
     let nothing = remote.slice(256, 0).unwrap().read();
-    p.a.post_send(RdmaRead::new(buf, nothing)).unwrap();
+    p.a.post_send(wr::RdmaRead::new(buf, nothing)).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(buf.len(), 0);
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.push(RdmaRead::new(buf, nothing)).unwrap();
+    list.push(wr::RdmaRead::new(buf, nothing)).unwrap();
     let more = p.pool.take().unwrap();
     list.extend(
         [nothing, remote.read()]
             .into_iter()
             .zip([more, p.pool.take().unwrap()])
-            .map(|(from, buf)| RdmaRead::new(buf, from)),
+            .map(|(from, buf)| wr::RdmaRead::new(buf, from)),
     )
     .unwrap();
     list.post().unwrap();
@@ -271,22 +280,23 @@ fn a_read_that_does_not_fit() {
     let kind = PostErrorKind::ExceedsBuffers { asked: 257, max: 256 };
     let mut buf = p.pool.take().unwrap();
     for _ in 0..2 {
-        let error = p.a.post_send(RdmaRead::new(buf, all)).unwrap_err();
+        let error = p.a.post_send(wr::RdmaRead::new(buf, all)).unwrap_err();
         let text = "an RDMA READ of a slice of 257 bytes exceeds the 256 of its buffers";
         assert_eq!(error.to_string(), format!("ibv_post_send: work request 0: {text}"));
         assert_eq!(error.kind(), kind);
         buf = error.into_rejected().next().unwrap();
         assert_eq!((buf.len(), p.a.sends_outstanding()), (256, 0));
-        p.a.post_send(RdmaRead::new(buf, fits)).unwrap();
+        p.a.post_send(wr::RdmaRead::new(buf, fits)).unwrap();
         buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     }
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
     let bufs = [buf, p.pool.take().unwrap(), p.pool.take().unwrap()];
-    let wrs = bufs.into_iter().zip([fits, all, fits]).map(|(buf, from)| RdmaRead::new(buf, from));
+    let wrs =
+        bufs.into_iter().zip([fits, all, fits]).map(|(buf, from)| wr::RdmaRead::new(buf, from));
     let error = list.extend(wrs).unwrap_err();
     assert_eq!((error.kind(), error.accepted(), list.len()), (kind, 1, 1));
-    let error = list.push(RdmaRead::new(Empty, fits)).unwrap_err();
+    let error = list.push(wr::RdmaRead::new(wr::Empty, fits)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 256, max: 0 });
     list.post().unwrap();
     poll(&p.dev, &mut p.ca, 1);
@@ -302,10 +312,11 @@ fn a_read_that_scatters() {
     let mut list: BufList = (0..2).map(|_| poisoned(&pool)).collect();
     for (len, lens) in [(20, [16, 4]), (32, [16, 16]), (3, [3, 0]), (16, [16, 0]), (0, [0, 0])] {
         let error =
-            p.a.post_send(RdmaRead::new(list, remote.slice(0, 33).unwrap().read())).unwrap_err();
+            p.a.post_send(wr::RdmaRead::new(list, remote.slice(0, 33).unwrap().read()))
+                .unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 33, max: 32 });
         list = error.into_rejected().next().and_then(AnyBuf::into_list).unwrap();
-        p.a.post_send(RdmaRead::new(list, remote.slice(0, len).unwrap().read())).unwrap();
+        p.a.post_send(wr::RdmaRead::new(list, remote.slice(0, len).unwrap().read())).unwrap();
         let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
         list = entry.into_list().unwrap();
         let parts: Vec<&[u8]> = list.segments().collect();
@@ -315,20 +326,20 @@ fn a_read_that_scatters() {
     // A piece of a region has one length, whatever was read into it.
     let here = p.pd.register::<RemoteWrite>(16).unwrap();
     let from = remote.slice(0, 4).unwrap().read();
-    p.a.post_send(RdmaRead::new(here.piece(0, 8).unwrap(), from)).unwrap();
+    p.a.post_send(wr::RdmaRead::new(here.piece(0, 8).unwrap(), from)).unwrap();
     let AnyBuf::Open(piece) = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap() else {
         panic!("another entry");
     };
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::new(piece)).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(piece)).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
     assert_eq!(
         got.segments().collect::<Vec<_>>().concat(),
         [&numbered(1, 4)[..], &[0; 4]].concat()
     );
-    let error = p.a.post_send(RdmaRead::new(here.piece(0, 3).unwrap(), from)).unwrap_err();
+    let error = p.a.post_send(wr::RdmaRead::new(here.piece(0, 3).unwrap(), from)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 4, max: 3 });
-    let error = p.a.post_send(RdmaRead::new(here.piece(0, 0).unwrap(), from)).unwrap_err();
+    let error = p.a.post_send(wr::RdmaRead::new(here.piece(0, 0).unwrap(), from)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 4, max: 0 });
 }
 
@@ -345,10 +356,11 @@ fn a_slice_whose_length_has_more_than_32_bits() {
     let there = There::new(&p.pd);
     for len in [u32::MAX as u64 - 1, u32::MAX as u64, 1 << 32, (1 << 32) + 4, u64::MAX] {
         let long = said_to_be(there.slice, len);
-        p.a.post_send(RdmaWrite::inline(&[len as u8; 8], long.write())).unwrap();
+        p.a.post_send(wr::RdmaWrite::inline(&[len as u8; 8], long.write())).unwrap();
         poll(&p.dev, &mut p.ca, 1).remove(0).sent();
         there.has(&[len as u8; 8]);
-        let error = p.a.post_send(RdmaRead::new(p.pool.take().unwrap(), long.read())).unwrap_err();
+        let error =
+            p.a.post_send(wr::RdmaRead::new(p.pool.take().unwrap(), long.read())).unwrap_err();
         let asked = u32::MAX as u64 - 1;
         assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked, max: 256 });
     }
@@ -360,12 +372,12 @@ fn a_length_that_is_wrong_opens_nothing() {
     let mut p = Pair::<Rc>::new();
     let there = There::new(&p.pd);
     let short = said_to_be(there.slice, 3);
-    let error = p.a.post_send(RdmaWrite::inline(&[1; 4], short.write())).unwrap_err();
+    let error = p.a.post_send(wr::RdmaWrite::inline(&[1; 4], short.write())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsSlice { asked: 4, max: 3 });
-    p.a.post_send(RdmaRead::new(p.pool.take().unwrap(), short.read())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(p.pool.take().unwrap(), short.read())).unwrap();
     assert_eq!(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap().len(), 3);
     let long = said_to_be(there.slice, 65);
-    p.a.post_send(RdmaRead::new(p.pool.take().unwrap(), long.read())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(p.pool.take().unwrap(), long.read())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemAccess);
 }
 
@@ -374,13 +386,13 @@ fn an_address_without_an_end() {
     let mut p = Pair::<Rc>::new();
     let there = There::new(&p.pd);
     let (to, from) = (there.slice.write().start(), there.slice.read().start());
-    p.a.post_send(RdmaWrite::inline(&[1; 12], to)).unwrap();
-    p.a.post_send(RdmaWrite::new(filled(&p.pool, &[2; 10]), to)).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&[1; 12], to)).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, &[2; 10]), to)).unwrap();
     poll(&p.dev, &mut p.ca, 2);
     there.has(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
     // As many bytes as the buffer's length says.
     for len in [11, 5, 0, 9] {
-        p.a.post_send(RdmaRead::new(of_len(poisoned(&p.pool), len), from)).unwrap();
+        p.a.post_send(wr::RdmaRead::new(of_len(poisoned(&p.pool), len), from)).unwrap();
         let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
         holds(read, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1][..len]);
     }

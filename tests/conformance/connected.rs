@@ -1,6 +1,8 @@
 //! What RC and UC have in common: SEND and WRITE, with and without immediate.
 
-use proverbs::*;
+use proverbs::completion::Direction;
+use proverbs::completion::WcOpcode;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -21,8 +23,8 @@ macro_rules! connected {
                 let mut p = Pair::<T>::with(&wish);
                 for len in lengths {
                     let message = numbered(len, len);
-                    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-                    p.a.post_send(Send::new(filled(&p.pool, &message))).unwrap();
+                    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+                    p.a.post_send(wr::Send::new(filled(&p.pool, &message))).unwrap();
                     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
                     assert_eq!((sent.opcode, sent.qp_num), (WcOpcode::Send, p.a.qp_num()));
                     holds(sent.entry.unwrap(), &message);
@@ -39,10 +41,10 @@ macro_rules! connected {
                 let mut p = Pair::<T>::new();
                 for round in 0..if cfg!(miri) { 1 } else { 3 } {
                     for _ in 0..8 {
-                        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
                     }
                     for i in 0..8 {
-                        p.a.post_send(Send::new(filled(&p.pool, &[round, i]))).unwrap();
+                        p.a.post_send(wr::Send::new(filled(&p.pool, &[round, i]))).unwrap();
                     }
                     let sent = poll(&p.dev, &mut p.ca, 8).into_iter().zip(0..);
                     sent.for_each(|(s, i)| drop(holds(s.sent().entry.unwrap(), &[round, i])));
@@ -54,9 +56,11 @@ macro_rules! connected {
             #[test]
             fn send_with_immediate() {
                 let mut p = Pair::<T>::new();
-                p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-                p.a.post_send(SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).solicited())
-                    .unwrap();
+                p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+                p.a.post_send(
+                    wr::SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).solicited(),
+                )
+                .unwrap();
                 assert_eq!(poll(&p.dev, &mut p.ca, 1).remove(0).sent().opcode, WcOpcode::Send);
                 let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
                 assert_eq!((got.opcode, got.imm_data), (WcOpcode::Recv, Some(0x0102_0304)));
@@ -69,10 +73,10 @@ macro_rules! connected {
                 let region = p.pd.register::<RemoteWrite>(64).unwrap();
                 let at = region.remote().slice(8, 16).unwrap();
                 let bytes = numbered(1, 16);
-                p.a.post_send(RdmaWrite::new(filled(&p.pool, &bytes), at.write())).unwrap();
+                p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, &bytes), at.write())).unwrap();
                 // A later SEND of the same queue pair tells that it is there (R10.11).
-                p.b.post_recv(Recv::empty()).unwrap();
-                p.a.post_send(Send::new(Empty)).unwrap();
+                p.b.post_recv(wr::Recv::empty()).unwrap();
+                p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
                 let sent = poll(&p.dev, &mut p.ca, 2).remove(0).sent();
                 assert_eq!(sent.opcode, WcOpcode::RdmaWrite);
                 holds(sent.entry.unwrap(), &bytes);
@@ -88,10 +92,14 @@ macro_rules! connected {
             fn write_with_immediate_consumes_a_receive_and_lands_in_the_region() {
                 let mut p = Pair::<T>::new();
                 let region = p.pd.register::<RemoteWrite>(64).unwrap();
-                p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
                 let source = filled(&p.pool, &numbered(2, 24));
-                p.a.post_send(RdmaWriteWithImm::new(source, region.remote().write(), 0xdead_beef))
-                    .unwrap();
+                p.a.post_send(wr::RdmaWriteWithImm::new(
+                    source,
+                    region.remote().write(),
+                    0xdead_beef,
+                ))
+                .unwrap();
                 let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
                 assert_eq!(sent.opcode, WcOpcode::RdmaWrite);
                 let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
@@ -113,17 +121,22 @@ macro_rules! connected {
                 let remote = region.remote().write();
                 post_recv!(
                     p.b,
-                    [Recv::empty(), Recv::new(poisoned(&p.pool)), Recv::empty(), Recv::empty()]
+                    [
+                        wr::Recv::empty(),
+                        wr::Recv::new(poisoned(&p.pool)),
+                        wr::Recv::empty(),
+                        wr::Recv::empty()
+                    ]
                 )
                 .unwrap();
                 post_send!(
                     p.a,
                     [
-                        Send::new(Empty),
-                        SendWithImm::new(Empty, 1),
-                        RdmaWrite::new(Empty, remote),
-                        RdmaWriteWithImm::new(Empty, remote, 2),
-                        SendWithImm::inline(&[], 3),
+                        wr::Send::new(wr::Empty),
+                        wr::SendWithImm::new(wr::Empty, 1),
+                        wr::RdmaWrite::new(wr::Empty, remote),
+                        wr::RdmaWriteWithImm::new(wr::Empty, remote, 2),
+                        wr::SendWithImm::inline(&[], 3),
                     ]
                 )
                 .unwrap();
@@ -145,10 +158,10 @@ macro_rules! connected {
                 let mut p = Pair::<T>::new();
                 let mut short = poisoned(&p.pool);
                 short.set_len(3);
-                p.b.post_recv(Recv::new(short)).unwrap();
+                p.b.post_recv(wr::Recv::new(short)).unwrap();
                 let mut buf = filled(&p.pool, &numbered(3, 100));
                 buf.set_len(60);
-                p.a.post_send(Send::new(buf)).unwrap();
+                p.a.post_send(wr::Send::new(buf)).unwrap();
                 let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
                 holds(got.entry.unwrap(), &numbered(3, 100)[..60]);
                 poll(&p.dev, &mut p.ca, 1);
@@ -161,8 +174,8 @@ macro_rules! connected {
                 let (p, pool) = &mut dev_pair;
                 let mut buf = filled(pool, b"context");
                 buf.context_mut().push_str(" of the sender");
-                p.b.post_recv(Recv::new(poisoned(pool))).unwrap();
-                p.a.post_send(Send::new(buf)).unwrap();
+                p.b.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
+                p.a.post_send(wr::Send::new(buf)).unwrap();
                 let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
                 assert_eq!(sent.entry.unwrap().context(), "buffer 0 of the sender");
                 let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
@@ -182,4 +195,58 @@ fn with_context<T: Bring<WithContext>>(wish: &Wish) -> (Pair<T, WithContext>, Po
     let pair = Pair::<T, WithContext>::with(wish);
     let pool = pair.pd.create_pool_with(4, 64, |i| format!("buffer {i}")).unwrap();
     (pair, pool)
+}
+
+/// What a completion says before it is taken apart is what it says then.
+#[test]
+fn a_completion_tells_of_itself() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    for _ in 0..2 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    p.a.post_send(wr::SendWithImm::new(filled(&p.pool, b"hello"), 0x0102_0304)).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"without"))).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, b"write"), region.remote().write())).unwrap();
+    let tell = |cq: &mut CompletionQueue, n: usize| {
+        let mut told = Vec::new();
+        let mut deadline = p.dev.deadline("completions");
+        while told.len() < n {
+            for completion in cq.poll().unwrap() {
+                assert_eq!((completion.status(), completion.is_selective()), (Ok(()), false));
+                let (imm, opcode) = (completion.imm_data(), completion.opcode());
+                told.push((completion.direction(), opcode, imm, completion.qp_num()));
+                match completion.outcome() {
+                    Outcome::Received(received) => {
+                        assert_eq!((received.imm_data, Some(received.opcode)), (imm, opcode));
+                    }
+                    Outcome::Sent(sent) => assert_eq!(Some(sent.opcode), opcode),
+                    _ => panic!("neither"),
+                }
+            }
+            deadline.tick(&told);
+        }
+        told
+    };
+    let (a, b) = (p.a.qp_num(), p.b.qp_num());
+    let (send, receive) = (Direction::Send, Direction::Receive);
+    let sends = [WcOpcode::Send, WcOpcode::Send, WcOpcode::RdmaWrite];
+    assert_eq!(tell(&mut p.ca, 3), sends.map(|opcode| (send, Some(opcode), None, a)));
+    let receives = [Some(0x0102_0304), None].map(|imm| (receive, Some(WcOpcode::Recv), imm, b));
+    assert_eq!(tell(&mut p.cb, 2), receives);
+}
+
+/// A key that no window has cannot be ended: the sender may hear nothing of it, the receiver does (R1.6).
+#[test]
+fn a_message_ends_no_key_of_a_region() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::SendWithInv::new(filled(&p.pool, b"done"), region.remote())).unwrap();
+    let failed = poll(&p.dev, &mut p.cb, 1).remove(0);
+    drop(failed.failed(Direction::Receive, WcStatus::RemInvReq));
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    assert_eq!(sent.opcode, <wr::SendWithInv as wr::Opcode>::COMPLETES_AS);
+    drop(sent);
+    assert_eq!(p.pool.available(), p.pool.count());
 }

@@ -2,7 +2,11 @@
 
 use std::os::fd::AsRawFd;
 
-use proverbs::*;
+use proverbs::completion::Direction;
+use proverbs::device::{DeviceEvent, QpEvent, SrqEvent};
+use proverbs::prelude::*;
+use proverbs::qp::Drain;
+use proverbs::state::QpState;
 
 use crate::support::*;
 
@@ -59,14 +63,14 @@ fn the_srq_limit_is_told_once_for_each_arming() {
     let Shared { mut a, b: _b, mut srq, mut ca, mut cb, mut events, dev, .. } = {
         let mut shared = shared();
         for _ in 0..6 {
-            shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+            shared.srq.post_srq_recv(wr::Recv::new(poisoned(&shared.pool))).unwrap();
         }
         shared
     };
     let reached = DeviceEvent::Srq { srq: srq.id(), event: SrqEvent::LimitReached };
     let mut take = |n: usize| {
         for _ in 0..n {
-            a.post_send(Send::inline_slice(b"x")).unwrap();
+            a.post_send(wr::Send::inline_slice(b"x")).unwrap();
             poll(&dev, &mut ca, 1);
             poll(&dev, &mut cb, 1);
         }
@@ -87,9 +91,9 @@ fn the_srq_limit_is_told_once_for_each_arming() {
 #[test]
 fn a_forgotten_event_hangs_nothing() {
     let mut shared = shared();
-    shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+    shared.srq.post_srq_recv(wr::Recv::new(poisoned(&shared.pool))).unwrap();
     shared.srq.arm_limit(1).unwrap();
-    shared.a.post_send(Send::inline_slice(b"x")).unwrap();
+    shared.a.post_send(wr::Send::inline_slice(b"x")).unwrap();
     poll(&shared.dev, &mut shared.ca, 1);
     poll(&shared.dev, &mut shared.cb, 1);
     // Taken and looked at by nobody: in C, without an acknowledgement, the next line would sleep for ever.
@@ -104,9 +108,9 @@ fn a_forgotten_event_hangs_nothing() {
 #[test]
 fn events_of_what_is_gone_are_not_told() {
     let mut shared = shared();
-    shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+    shared.srq.post_srq_recv(wr::Recv::new(poisoned(&shared.pool))).unwrap();
     shared.srq.arm_limit(1).unwrap();
-    shared.a.post_send(Send::inline_slice(b"x")).unwrap();
+    shared.a.post_send(wr::Send::inline_slice(b"x")).unwrap();
     poll(&shared.dev, &mut shared.ca, 1);
     poll(&shared.dev, &mut shared.cb, 1);
     drop(shared.b);
@@ -119,7 +123,7 @@ fn the_last_receive_of_a_dying_queue_pair_is_told() {
     let mut shared = shared();
     let qp_num = shared.b.qp_num();
     let dead = shared.b.to_error().unwrap();
-    assert_eq!(dead.query().unwrap().state, Some(QpState::Error));
+    assert_eq!(dead.query().unwrap().state, Some(QpState::Err));
     by_rule! { shared.dev, "R13.11",
         loopback: assert_eq!(
             next(&shared.dev, &mut shared.events),
@@ -146,7 +150,7 @@ fn the_responder_is_told_why_it_failed() {
         // A peer that takes the rights that it was not given.
         bytes[23] = RemoteSlice::<RemoteReadWrite>::from_parts(0, 1, 0).to_bytes()[23];
         let there = RemoteSlice::<RemoteReadWrite>::from_bytes(&bytes).unwrap();
-        p.a.post_send(RdmaWrite::inline(&[1; 8], there.write())).unwrap();
+        p.a.post_send(wr::RdmaWrite::inline(&[1; 8], there.write())).unwrap();
         poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, status);
         let qp_num = p.b.qp_num();
         by_rule! { p.dev, "R13.11",
@@ -172,8 +176,8 @@ fn the_first_message_in_rtr_tells_that_the_peer_is_up() {
     let mut b = Rc::rtr(Rc::init(b, &wish), &dev, na, &wish);
     let mut a = Rc::up(a, &dev, qp_num, &wish);
     for _ in 0..2 {
-        b.post_recv(Recv::empty()).unwrap();
-        a.post_send(Send::inline_slice(b"")).unwrap();
+        b.post_recv(wr::Recv::empty()).unwrap();
+        a.post_send(wr::Send::inline_slice(b"")).unwrap();
         poll(&dev, &mut ca, 1);
     }
     by_rule! { dev, "R13.11",
@@ -219,7 +223,7 @@ fn a_sleeper_is_woken_by_its_event() {
     let none_yet = std::time::Duration::from_millis(1);
     assert_eq!(shared.events.wait_timeout(none_yet).unwrap(), None);
     for _ in 0..2 {
-        shared.srq.post_srq_recv(Recv::new(poisoned(&shared.pool))).unwrap();
+        shared.srq.post_srq_recv(wr::Recv::new(poisoned(&shared.pool))).unwrap();
     }
     shared.srq.arm_limit(2).unwrap();
     let reached = DeviceEvent::Srq { srq: shared.srq.id(), event: SrqEvent::LimitReached };
@@ -227,6 +231,6 @@ fn a_sleeper_is_woken_by_its_event() {
     assert!(events.as_raw_fd() >= 0);
     let sleeper = std::thread::spawn(move || events.wait().unwrap());
     // Nobody calls a verb after the post but the sleeper.
-    shared.a.post_send(Send::inline_slice(b"x")).unwrap();
+    shared.a.post_send(wr::Send::inline_slice(b"x")).unwrap();
     assert_eq!(sleeper.join().unwrap(), reached);
 }

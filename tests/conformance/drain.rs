@@ -1,6 +1,9 @@
 //! Draining: everything home before the queue pair goes.
 
-use proverbs::*;
+use proverbs::completion::Direction;
+use proverbs::prelude::*;
+use proverbs::qp::{Drained, Max};
+use proverbs::transport::Transport;
 
 use crate::support::*;
 
@@ -8,7 +11,7 @@ profile! { Ring { signaling: Selective } }
 
 /// Drains and gives the first bytes of what came, and the number of foreign completions.
 fn drain<T: Transport, P: Profile<Entry = Buf>>(
-    qp: &mut QueuePair<T, Error, P>,
+    qp: &mut QueuePair<T, state::Err, P>,
     cq: &mut CompletionQueue,
 ) -> (Vec<u8>, usize) {
     let (mut found, mut other) = (Vec::new(), 0);
@@ -36,8 +39,8 @@ macro_rules! drains {
             fn rc_with_sends_that_wait_and_receives() {
                 let mut p = Pair::<Rc, $profile>::new();
                 for i in 0..3 {
-                    p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
-                    p.a.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                    p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
+                    p.a.post_recv(wr::Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
                 }
                 let mut a = p.a.to_error().unwrap();
                 assert_eq!(drain(&mut a, &mut p.ca), (vec![0, 1, 2, 10, 11, 12], 0));
@@ -53,8 +56,8 @@ macro_rules! drains {
                 let region = p.pd.register::<RemoteWrite>(8).unwrap();
                 let to = region.remote().write();
                 for i in 0..3 {
-                    p.a.post_send(RdmaWrite::new(filled(&p.pool, &[i]), to)).unwrap();
-                    p.a.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                    p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, &[i]), to)).unwrap();
+                    p.a.post_recv(wr::Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
                 }
                 // Success or flush, the buffers come.
                 let mut a = p.a.to_error().unwrap();
@@ -67,8 +70,8 @@ macro_rules! drains {
                 let mut p = Pair::<Ud, $profile>::new();
                 let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
                 for i in 0..3 {
-                    p.a.post_send(Send::new(filled(&p.pool, &[i])).to(to)).unwrap();
-                    p.a.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                    p.a.post_send(wr::Send::new(filled(&p.pool, &[i])).to(to)).unwrap();
+                    p.a.post_recv(wr::Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
                 }
                 p.a.remove_address_handle(to.address_handle);
                 let mut a = p.a.to_error().unwrap();
@@ -86,8 +89,8 @@ macro_rules! drains {
                 // Its peer has no receive, and takes no notice.
                 let mut qp = Rc::up(qp, &p.dev, p.b.qp_num(), &wish);
                 for i in 0..2 {
-                    qp.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
-                    qp.post_recv(Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
+                    qp.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
+                    qp.post_recv(wr::Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
                 }
                 let mut qp = qp.to_error().unwrap();
                 assert_eq!(drain(&mut qp, &mut sends), (vec![0, 1], 0));
@@ -110,9 +113,9 @@ macro_rules! drains {
                 let (na, nb) = (a.qp_num(), b.qp_num());
                 let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
                 // A message for `b` is there when `a` drains, and one of `b` waits.
-                b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-                a.post_recv(Recv::new(filled(&pool, &[10]))).unwrap();
-                a.post_send(Send::new(filled(&pool, &[0]))).unwrap();
+                b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+                a.post_recv(wr::Recv::new(filled(&pool, &[10]))).unwrap();
+                a.post_send(wr::Send::new(filled(&pool, &[0]))).unwrap();
                 let mut a = match poll_one_receive(&dev, &mut cq, nb) {
                     true => a.to_error().unwrap(),
                     false => unreachable!(),
@@ -154,8 +157,8 @@ fn foreign_completions_are_handed_on_whole() {
         Rc::init(qp, &wish)
     };
     let (mut one, mut two) = (make(), make());
-    one.post_recv(Recv::new(filled(&pool, &[1]))).unwrap();
-    two.post_recv(Recv::new(filled(&pool, &[2]))).unwrap();
+    one.post_recv(wr::Recv::new(filled(&pool, &[1]))).unwrap();
+    two.post_recv(wr::Recv::new(filled(&pool, &[2]))).unwrap();
     let (mut one, two) = (one.to_error().unwrap(), two.to_error().unwrap());
     let (mut mine, mut others) = (0, Vec::new());
     until(&dev, "both receives are flushed", || {
@@ -196,11 +199,11 @@ fn unsignaled_sends_come_home() {
             assert_eq!($p.pool.available(), 40);
         }};
     }
-    on!(Rc, |p, i| Send::new(filled(&p.pool, &[i])));
-    on!(Uc, |p, i| Send::new(filled(&p.pool, &[i])));
+    on!(Rc, |p, i| wr::Send::new(filled(&p.pool, &[i])));
+    on!(Uc, |p, i| wr::Send::new(filled(&p.pool, &[i])));
     on!(Ud, |p, i| {
         let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-        Send::new(filled(&p.pool, &[i])).to(to)
+        wr::Send::new(filled(&p.pool, &[i])).to(to)
     });
 }
 
@@ -215,12 +218,12 @@ fn on_a_shared_receive_queue() {
     let feed = pd.create_pool(4, 64).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
     while let Some(buf) = feed.take() {
-        srq.post_srq_recv(Recv::new(buf)).unwrap();
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
     let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 4).unwrap();
     let mut qp = Rc::up(qp, &dev, p.b.qp_num(), &wish);
     for i in 0..2 {
-        qp.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+        qp.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
     }
     let mut qp = qp.to_error().unwrap();
     assert_eq!(drain(&mut qp, &mut cq), (vec![0, 1], 0));

@@ -4,8 +4,12 @@ use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use proverbs::bounded::ResponderDepth;
+use proverbs::completion::WcOpcode;
+use proverbs::device::Gid;
 use proverbs::endpoint::*;
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::state::QpState;
 
 use crate::support::*;
 
@@ -74,7 +78,7 @@ fn an_endpoint_says_what_the_port_and_the_queue_pair_are() {
 fn two_sides_connect_send_and_read() {
     let (a, b) = sides::<DefaultProfile, DefaultProfile>();
     let play = |mut side: Side<DefaultProfile>, byte: u8| {
-        let recv = Recv::new(poisoned(&side.pool));
+        let recv = wr::Recv::new(poisoned(&side.pool));
         side.connector.qp().post_recv(recv).unwrap();
         side.connector.set_psn(Psn::new(0xff_ffff).unwrap());
         side.connector.set_mtu(if byte == 1 { Mtu::Bytes512 } else { Mtu::Bytes1024 });
@@ -87,9 +91,9 @@ fn two_sides_connect_send_and_read() {
         assert_eq!((attr.state, attr.path_mtu), (Some(QpState::Rts), Some(Mtu::Bytes512)));
         let (serves, wants) = (byte, 2.min(3 - byte));
         assert_eq!((attr.max_dest_rd_atomic, attr.max_rd_atomic), (serves, wants));
-        qp.post_send(Send::new(filled(&side.pool, &[byte; 4]))).unwrap();
+        qp.post_send(wr::Send::new(filled(&side.pool, &[byte; 4]))).unwrap();
         let from = peer.region::<RemoteRead>(0).unwrap();
-        qp.post_send(RdmaRead::new(filled(&side.pool, &[0; 8]), from.read())).unwrap();
+        qp.post_send(wr::RdmaRead::new(filled(&side.pool, &[0; 8]), from.read())).unwrap();
         // Once both have posted, polling is all that is left to do.
         side.stream.write_all(b"!").unwrap();
         side.stream.read_exact(&mut [0]).unwrap();
@@ -140,7 +144,7 @@ fn a_peer_that_serves_no_reads_is_for_profiles_without() {
 #[test]
 fn bad_bytes_give_the_queue_pair_back() {
     let (mut a, b) = sides::<DefaultProfile, DefaultProfile>();
-    let recv = Recv::new(poisoned(&a.pool));
+    let recv = wr::Recv::new(poisoned(&a.pool));
     a.connector.qp().post_recv(recv).unwrap();
     let mut other = b.stream;
     other.write_all(&[b'x'; 56]).unwrap();
@@ -198,7 +202,7 @@ fn connect_to(
     deaf_after: Option<usize>,
 ) -> (Connected, Vec<u8>) {
     let (mut a, b) = sides::<DefaultProfile, DefaultProfile>();
-    let recv = Recv::new(poisoned(&a.pool));
+    let recv = wr::Recv::new(poisoned(&a.pool));
     a.connector.qp().post_recv(recv).unwrap();
     let mut stream = Scripted::new(says(b.connector.endpoint().to_bytes()));
     let timeouts = Timeouts { read: Some(LONG), write: None };
@@ -322,6 +326,29 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
             assert_eq!(failed(result).0, reached);
         }
     }
+}
+
+/// Its own last word is not heard: then it does not count on the peer's.
+#[test]
+fn a_peer_that_does_not_hear_the_last_word() {
+    let says = |whole: Vec<u8>| vec![Say::Bytes(whole), Say::Bytes(b"pvok".to_vec())];
+    let (result, heard) = connect_to(says, Some(80));
+    let text = format!("the peer said 0 of 4 bytes within {SHORT:?}");
+    assert_eq!((failed(result), heard.len()), (("RTS", text), 80));
+}
+
+#[test]
+fn a_failure_says_where_it_comes_from() {
+    use std::error::Error;
+    let hangs_up = |_: Vec<u8>| vec![Say::Fail(io::ErrorKind::ConnectionReset)];
+    let (result, _) = connect_to(hangs_up, None);
+    let error = result.unwrap_err().error;
+    let exchange = error.source().unwrap();
+    assert_eq!(exchange.to_string(), error.to_string());
+    assert!(exchange.source().is_some_and(|io| io.is::<io::Error>()));
+    let verbs = ConnectError::from(Device::open().ctx.query_port(9).unwrap_err());
+    assert_eq!(verbs.source().unwrap().to_string(), verbs.to_string());
+    assert!(ConnectError::PeerRefused.source().is_none());
 }
 
 /// A refusal in the middle of an endpoint would be read as a part of it.

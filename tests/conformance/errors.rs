@@ -1,6 +1,10 @@
 //! Completions that are no success: the status says why, and the buffer comes back with it.
 
-use proverbs::*;
+use proverbs::bounded::{RnrRetries, RnrRetry, Timeout};
+use proverbs::completion::{Direction, Failed};
+use proverbs::prelude::*;
+use proverbs::state::QpState;
+use proverbs::transport::Transport;
 
 use crate::support::*;
 
@@ -14,8 +18,8 @@ fn a_receiver_that_is_never_ready() {
     let times = RnrRetry::Times(RnrRetries::new(1).unwrap());
     let wish = Wish { rnr_retry: times, timeout: Timeout::exponent(18).unwrap(), ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
-    let send = |i| Send::new(filled(&p.pool, &[i]));
-    post_send!(p.a, [send(0), send(1), Send::inline(b"third")]).unwrap();
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
+    post_send!(p.a, [send(0), send(1), wr::Send::inline(b"third")]).unwrap();
     let mut failed = poll(&p.dev, &mut p.ca, 3).into_iter();
     let first = failed.next().unwrap().failed(Direction::Send, WcStatus::RnrRetryExc);
     assert_eq!(first.error.qp_num, p.a.qp_num());
@@ -29,9 +33,9 @@ fn a_receiver_that_is_never_ready() {
     let second = failed.next().unwrap().flushed(Direction::Send).unwrap();
     holds(second, &[1]);
     assert!(failed.next().unwrap().flushed(Direction::Send).is_none());
-    states(&p, QpState::Error, QpState::Rts);
+    states(&p, QpState::Err, QpState::Rts);
     // R8.15: the type still says RTS; a post succeeds and is flushed.
-    p.a.post_send(Send::new(filled(&p.pool, b"late"))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"late"))).unwrap();
     let late = poll(&p.dev, &mut p.ca, 1).remove(0).flushed(Direction::Send).unwrap();
     holds(late, b"late");
     assert_eq!(p.pool.available(), 40);
@@ -42,7 +46,7 @@ fn a_peer_that_does_not_answer() {
     let wish = Wish { timeout: Timeout::exponent(10).unwrap(), retry_cnt: 1, ..Wish::new() };
     let Pair { mut a, b, mut ca, pool, dev, cb, pd } = Pair::<Rc>::with(&wish);
     b.destroy().unwrap();
-    a.post_send(Send::new(filled(&pool, b"anybody?"))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"anybody?"))).unwrap();
     let failed = poll(&dev, &mut ca, 1).remove(0).failed(Direction::Send, WcStatus::RetryExc);
     holds(failed.entry.unwrap(), b"anybody?");
     assert!(!failed.error.status.is_flush());
@@ -54,25 +58,25 @@ fn keys_and_ranges_that_the_peer_did_not_grant() {
     let nowhere = RemoteSlice::<RemoteAll>::from_parts(4096, 64, 0xdead_0000);
     type Post = fn(&mut Pair<Rc>, RemoteSlice<RemoteAll>, Buf);
     let ops: [(&str, Post); 4] = [
-        ("WRITE", |p, at, buf| p.a.post_send(RdmaWrite::new(buf, at.write())).unwrap()),
+        ("WRITE", |p, at, buf| p.a.post_send(wr::RdmaWrite::new(buf, at.write())).unwrap()),
         ("WRITE_WITH_IMM", |p, at, buf| {
-            p.a.post_send(RdmaWriteWithImm::new(buf, at.write(), 1)).unwrap()
+            p.a.post_send(wr::RdmaWriteWithImm::new(buf, at.write(), 1)).unwrap()
         }),
-        ("READ", |p, at, buf| p.a.post_send(RdmaRead::new(buf, at.read())).unwrap()),
+        ("READ", |p, at, buf| p.a.post_send(wr::RdmaRead::new(buf, at.read())).unwrap()),
         ("FETCH_AND_ADD", |p, at, buf| {
-            p.a.post_send(FetchAndAdd::new(buf, at.atomic(0).unwrap(), 1)).unwrap()
+            p.a.post_send(wr::FetchAndAdd::new(buf, at.atomic(0).unwrap(), 1)).unwrap()
         }),
     ];
     for (name, post) in ops {
         println!("{name}");
         let mut p = Pair::<Rc>::new();
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         let buf = filled(&p.pool, &numbered(1, 64));
         post(&mut p, nowhere, buf);
         let failed = poll(&p.dev, &mut p.ca, 1).remove(0);
         assert!(failed.failed(Direction::Send, WcStatus::RemAccess).entry.is_some());
         // R10.17: the responder stops too; its receive is flushed.
-        states(&p, QpState::Error, QpState::Error);
+        states(&p, QpState::Err, QpState::Err);
         // Soft-RoCE has taken a receive for a WRITE_WITH_IMM before it looks at the key.
         let status = match name {
             "WRITE_WITH_IMM" => {
@@ -96,7 +100,7 @@ fn rights_of_the_region_are_the_devices_to_check() {
         bytes[20..].copy_from_slice(&write[20..]);
         bytes
     });
-    p.a.post_send(RdmaWrite::inline(&[1; 8], taken.unwrap().write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&[1; 8], taken.unwrap().write())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemAccess);
     let mut bytes = [0; 8];
     region.read_at(0, &mut bytes).unwrap();
@@ -107,7 +111,7 @@ fn rights_of_the_region_are_the_devices_to_check() {
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let end = region.remote().slice(60, 4).unwrap();
     assert!(region.remote().slice(60, 5).is_err());
-    p.a.post_send(RdmaWrite::inline(&[1; 5], end.write().start())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&[1; 5], end.write().start())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemAccess);
     let mut bytes = [0; 4];
     region.read_at(60, &mut bytes).unwrap();
@@ -119,19 +123,19 @@ fn a_queue_pair_that_grants_nothing() {
     let wish = Wish { access: QpAccess::empty(), ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     let region = p.pd.register::<RemoteWrite>(8).unwrap();
-    p.a.post_send(RdmaWrite::inline(&[1; 8], region.remote().write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&[1; 8], region.remote().write())).unwrap();
     // R4.4, R10.16.
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemInvReq);
-    states(&p, QpState::Error, QpState::Error);
+    states(&p, QpState::Err, QpState::Err);
 }
 
 #[test]
 fn a_receive_too_short_on_rc() {
     let mut p = Pair::<Rc>::new();
     let short = p.pd.create_pool(1, 8).unwrap();
-    p.b.post_recv(Recv::new(poisoned(&short))).unwrap();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::new(filled(&p.pool, &numbered(1, 9)))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&short))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &numbered(1, 9)))).unwrap();
     let receiver = by_rule!(p.dev, "R3.7", loopback: WcStatus::LocLen, rxe: WcStatus::LocQpOp);
     let sender = by_rule!(p.dev, "R3.7", loopback: WcStatus::RemInvReq, rxe: WcStatus::RemOp);
     let failed = poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, sender);
@@ -140,22 +144,22 @@ fn a_receive_too_short_on_rc() {
     let failed = done.next().unwrap().failed(Direction::Receive, receiver);
     assert_eq!(failed.entry.unwrap().capacity(), 8);
     untouched(done.next().unwrap().flushed(Direction::Receive).unwrap());
-    states(&p, QpState::Error, QpState::Error);
+    states(&p, QpState::Err, QpState::Err);
 }
 
 #[test]
 fn a_receive_too_short_on_uc() {
     let mut p = Pair::<Uc>::new();
     let short = p.pd.create_pool(1, 8).unwrap();
-    p.b.post_recv(Recv::new(poisoned(&short))).unwrap();
-    p.a.post_send(Send::inline(&[1; 9])).unwrap();
-    p.a.post_send(Send::inline(&[2; 8])).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&short))).unwrap();
+    p.a.post_send(wr::Send::inline(&[1; 9])).unwrap();
+    p.a.post_send(wr::Send::inline(&[2; 8])).unwrap();
     poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
     let done = poll(&p.dev, &mut p.cb, 1).remove(0);
     by_rule!(p.dev, "R3.7",
         loopback: assert_eq!(done.received().data(), [2; 8]),
         rxe: drop(done.failed(Direction::Receive, WcStatus::LocQpOp)));
-    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe: QpState::Error);
+    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe: QpState::Err);
     states(&p, QpState::Rts, state);
 }
 
@@ -163,18 +167,18 @@ fn a_receive_too_short_on_uc() {
 fn moving_to_error_flushes_everything_in_order() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for i in 0..4 {
-        b.post_send(Send::new(filled(&pool, &[i]))).unwrap();
-        b.post_recv(Recv::new(filled(&pool, &[i]))).unwrap();
-        a.post_send(Send::new(Empty)).unwrap();
+        b.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
+        b.post_recv(wr::Recv::new(filled(&pool, &[i]))).unwrap();
+        a.post_send(wr::Send::new(wr::Empty)).unwrap();
     }
     // The sends of `a` arrive; those of `b` find no receive.
     poll(&dev, &mut ca, 4).into_iter().for_each(|done| drop(done.sent()));
     poll(&dev, &mut cb, 4).into_iter().for_each(|done| drop(done.received()));
     for i in 0..4 {
-        b.post_recv(Recv::new(filled(&pool, &[i]))).unwrap();
+        b.post_recv(wr::Recv::new(filled(&pool, &[i]))).unwrap();
     }
     let b = b.to_error().unwrap();
-    assert_eq!(b.query().unwrap().state, Some(QpState::Error));
+    assert_eq!(b.query().unwrap().state, Some(QpState::Err));
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for done in poll(&dev, &mut cb, 8) {
         let Done::Failed(Failed { entry, direction, error }) = done else { panic!("{done:?}") };
@@ -199,7 +203,7 @@ fn sends_posted_in_the_error_state_are_flushed() {
     let Pair { a, mut ca, pool, dev, .. } = Pair::<Rc>::new();
     let mut a = a.to_error().unwrap();
     for i in 0..3 {
-        a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+        a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
     }
     for (i, done) in poll(&dev, &mut ca, 3).into_iter().enumerate() {
         holds(done.flushed(Direction::Send).unwrap(), &[i as u8]);
@@ -208,6 +212,6 @@ fn sends_posted_in_the_error_state_are_flushed() {
     let uc = Pair::<Uc>::new();
     let mut a = uc.a.to_error().unwrap();
     let mut ca = uc.ca;
-    a.post_send(Send::inline(b"x")).unwrap();
+    a.post_send(wr::Send::inline(b"x")).unwrap();
     assert!(poll(&uc.dev, &mut ca, 1).remove(0).flushed(Direction::Send).is_none());
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proverbs::*;
+use proverbs::completion::{AnyCompletionQueue, Direction, Notify};
+use proverbs::device::CqId;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -35,8 +37,8 @@ fn first_byte<'cq>(completions: impl Iterator<Item = Completion<'cq, Buf>>) -> V
 fn what_is_there_already_is_not_slept_past() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for i in 0..3 {
-        to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+        to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
     poll(&p.dev, &mut p.ca, 3);
     assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [0, 1, 2]);
@@ -46,8 +48,8 @@ fn what_is_there_already_is_not_slept_past() {
 fn every_wait_of_many_finds_something() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for i in 0..10u8 {
-        to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+        to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
         assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [i]);
         poll(&p.dev, &mut p.ca, 1);
     }
@@ -61,7 +63,7 @@ fn another_thread_wakes_the_sleeper() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     let rounds = if cfg!(miri) { 2 } else { 20 };
     for _ in 0..8 {
-        to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     let pool = p.pool.clone();
     let sleeper = std::thread::spawn(move || {
@@ -71,13 +73,13 @@ fn another_thread_wakes_the_sleeper() {
                 got.push(completion.into_entry().unwrap()[0]);
             }
             while to.recv_room() > 0 {
-                to.post_recv(Recv::new(poisoned(&pool))).unwrap();
+                to.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
             }
         }
         got
     });
     for i in 0..rounds {
-        p.a.post_send(Send::new(filled(&p.pool, &[i as u8]))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i as u8]))).unwrap();
         poll(&p.dev, &mut p.ca, 1);
     }
     assert_eq!(sleeper.join().unwrap(), (0..rounds as u8).collect::<Vec<_>>());
@@ -86,9 +88,9 @@ fn another_thread_wakes_the_sleeper() {
 #[test]
 fn errors_wake_too() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
-    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 8, 0xdead_0000);
-    p.a.post_send(RdmaWrite::inline(&[1; 8], nowhere.write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&[1; 8], nowhere.write())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemAccess);
     let flushed = channel.wait(&mut cq).unwrap().next().unwrap();
     assert_eq!(flushed.status().unwrap_err().status, WcStatus::WrFlush);
@@ -99,18 +101,18 @@ fn errors_wake_too() {
 fn only_what_is_solicited_wakes_but_all_is_returned() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for _ in 0..3 {
-        to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
-    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     assert_eq!(channel.try_event().unwrap(), None, "not solicited");
-    p.a.post_send(Send::new(filled(&p.pool, &[2])).solicited()).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[2])).solicited()).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     assert_eq!(event(&p.dev, &mut channel), cq.id());
     // Both are there, and it is not armed any more.
     assert_eq!(first_byte(cq.poll().unwrap()), [1, 2]);
-    p.a.post_send(Send::new(filled(&p.pool, &[3])).solicited()).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[3])).solicited()).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     assert_eq!(channel.try_event().unwrap(), None, "armed once");
     assert_eq!(first_byte(channel.wait_solicited(&mut cq, None).unwrap()), [3]);
@@ -119,17 +121,17 @@ fn only_what_is_solicited_wakes_but_all_is_returned() {
 #[test]
 fn what_was_armed_for_any_is_not_weakened() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
-    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
-    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
     assert_eq!(event(&p.dev, &mut channel), cq.id());
 }
 
 #[test]
 fn failures_wake_who_waits_for_what_is_solicited() {
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
-    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
     let dead = to.to_error().unwrap();
     assert_eq!(event(&p.dev, &mut channel), cq.id(), "a flushed receive");
@@ -145,7 +147,7 @@ fn failed_sends_wake_where_the_device_says_so() {
     let dead = p.a.to_error().unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
     // The peer does not answer any more, so it stays until it is flushed.
-    to.post_send(Send::inline_slice(b"x")).unwrap();
+    to.post_send(wr::Send::inline_slice(b"x")).unwrap();
     let to = to.to_error().unwrap();
     let mut deadline = p.dev.deadline("the send is flushed");
     while cq.poll().unwrap().is_empty() {
@@ -186,13 +188,13 @@ fn one_channel_serves_many_queues() {
     let (na, nb) = (a.qp_num(), b.qp_num());
     let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
     for round in 0..3 {
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        a.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();
         let mut all: [&mut dyn AnyCompletionQueue; 3] = [&mut first, &mut second, &mut third];
         assert_eq!(channel.wait_any(&mut all, None).unwrap(), Some(2));
         assert_eq!(first_byte(third.poll().unwrap()), [round]);
-        a.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        b.post_send(Send::new(filled(&pool, &[round]))).unwrap();
+        a.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        b.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();
         let mut all: [&mut dyn AnyCompletionQueue; 3] = [&mut first, &mut second, &mut third];
         assert_eq!(channel.wait_any(&mut all, None).unwrap(), Some(0));
         first.poll().unwrap().for_each(drop);
@@ -202,8 +204,8 @@ fn one_channel_serves_many_queues() {
     while channel.try_event().unwrap().is_some() {}
     assert!(first.poll_or_arm(Notify::Any).unwrap().is_empty());
     assert!(third.poll_or_arm(Notify::Any).unwrap().is_empty());
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    a.post_send(Send::new(filled(&pool, &[9]))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, &[9]))).unwrap();
     assert_eq!(event(&dev, &mut channel), third.id());
     drop((a, b, ca));
 }
@@ -217,8 +219,8 @@ fn a_wait_ends_with_its_time() {
     assert!(channel.wait_timeout(&mut cq, Duration::ZERO).unwrap().is_empty());
     assert!(channel.wait_solicited(&mut cq, Some(short)).unwrap().is_empty());
     assert_eq!(channel.wait_any(&mut [&mut cq], Some(short)).unwrap(), None);
-    to.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::new(filled(&p.pool, &[7]))).unwrap();
+    to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[7]))).unwrap();
     assert_eq!(first_byte(channel.wait_timeout(&mut cq, Duration::MAX).unwrap()), [7]);
     poll(&p.dev, &mut p.ca, 1);
 }

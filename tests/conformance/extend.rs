@@ -2,7 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -51,7 +52,7 @@ macro_rules! tests {
                     let n = $list.len();
                     $list.post().unwrap();
                     for _ in 0..n {
-                        $p.b.post_recv(Recv::new(poisoned(&$p.pool))).unwrap();
+                        $p.b.post_recv(wr::Recv::new(poisoned(&$p.pool))).unwrap();
                     }
                     let got = arrived(&mut $p, n);
                     assert_eq!($p.a.sends_outstanding() as usize, n);
@@ -68,12 +69,13 @@ macro_rules! tests {
                     let mut bufs: Vec<_> = labelled(&p.pool, n).into_iter().map(Some).collect();
                     // Of known length; behind it one of which no more is known than a bound; and one without.
                     let (first, rest) = bufs.split_at_mut(n as usize / 2);
-                    list.extend(first.iter_mut().map(|buf| Send::new(buf.take().unwrap())))
+                    list.extend(first.iter_mut().map(|buf| wr::Send::new(buf.take().unwrap())))
                         .unwrap();
                     let mut rest = rest.iter_mut();
-                    list.extend(rest.by_ref().take(1).filter_map(Option::take).map(Send::new))
+                    list.extend(rest.by_ref().take(1).filter_map(Option::take).map(wr::Send::new))
                         .unwrap();
-                    list.extend(std::iter::from_fn(|| rest.next()?.take()).map(Send::new)).unwrap();
+                    list.extend(std::iter::from_fn(|| rest.next()?.take()).map(wr::Send::new))
+                        .unwrap();
                     assert_eq!(list.len(), n as usize);
                     assert_eq!(posted!(p, list), (0..n).collect::<Vec<_>>());
                 }
@@ -88,13 +90,13 @@ macro_rules! tests {
                     bufs[place] = filled(&foreign, &[place as u8]);
                     let mut slots = SendSlots::<8>::new();
                     let mut list = p.a.send_list(&mut slots);
-                    list.push(Send::new(filled(&p.pool, &[7]))).unwrap();
-                    let error = list.extend(bufs.into_iter().map(Send::new)).unwrap_err();
+                    list.push(wr::Send::new(filled(&p.pool, &[7]))).unwrap();
+                    let error = list.extend(bufs.into_iter().map(wr::Send::new)).unwrap_err();
                     assert_eq!(error.kind(), PostErrorKind::PdMismatch);
                     assert_eq!((error.accepted(), list.len()), (place + 1, place + 1));
                     assert_eq!(labels(error.into_rejected()), (place as u8..5).collect::<Vec<_>>());
                     // The list is as good as any.
-                    list.extend([filled(&p.pool, &[8])].map(Send::new)).unwrap();
+                    list.extend([filled(&p.pool, &[8])].map(wr::Send::new)).unwrap();
                     let expected = [7].into_iter().chain(0..place as u8).chain([8]);
                     assert_eq!(posted!(p, list), expected.collect::<Vec<_>>());
                     assert_eq!(foreign.available(), 1);
@@ -110,12 +112,12 @@ macro_rules! tests {
                     bufs[place] = filled(&foreign, &[place as u8]);
                     let mut slots = RecvSlots::<8>::new();
                     let mut list = p.b.recv_list(&mut slots);
-                    list.push(Recv::new(poisoned(&p.pool))).unwrap();
-                    let error = list.extend(bufs.into_iter().map(Recv::new)).unwrap_err();
+                    list.push(wr::Recv::new(poisoned(&p.pool))).unwrap();
+                    let error = list.extend(bufs.into_iter().map(wr::Recv::new)).unwrap_err();
                     assert_eq!(error.kind(), PostErrorKind::PdMismatch);
                     assert_eq!((error.accepted(), list.len()), (place + 1, place + 1));
                     assert_eq!(labels(error.into_rejected()), (place as u8..5).collect::<Vec<_>>());
-                    list.extend([poisoned(&p.pool)].map(Recv::new)).unwrap();
+                    list.extend([poisoned(&p.pool)].map(wr::Recv::new)).unwrap();
                     list.post().unwrap();
                     assert_eq!(p.b.recvs_outstanding() as usize, place + 2);
                     assert_eq!((p.pool.available(), foreign.available()), (38 - place, 1));
@@ -129,7 +131,8 @@ macro_rules! tests {
                 let mut slots = SendSlots::<8>::new();
                 let mut list = p.a.send_list(&mut slots);
                 let mut lengths = [1, 64, 65, 2].into_iter();
-                let error = list.extend(lengths.by_ref().map(|n| Send::inline_slice(&bytes[..n])));
+                let error =
+                    list.extend(lengths.by_ref().map(|n| wr::Send::inline_slice(&bytes[..n])));
                 let error = error.unwrap_err();
                 assert_eq!(
                     (error.kind(), error.accepted()),
@@ -146,10 +149,10 @@ macro_rules! tests {
                 let bufs = [filled(&p.pool, &[1]), filled(&p.pool, &[]), filled(&p.pool, &[2])];
                 let mut slots = SendSlots::<8>::new();
                 let mut list = p.a.send_list(&mut slots);
-                list.extend(bufs.map(Send::new)).unwrap();
+                list.extend(bufs.map(wr::Send::new)).unwrap();
                 list.post().unwrap();
                 for _ in 0..3 {
-                    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
                 }
                 let got = poll(&p.dev, &mut p.cb, 3).into_iter().map(|g| g.received().data().len());
                 assert_eq!(got.collect::<Vec<_>>(), [1, 0, 1]);
@@ -161,7 +164,7 @@ macro_rules! tests {
                 let mut slots = SendSlots::<3>::new();
                 let mut list = p.a.send_list(&mut slots);
                 let mut bufs = labelled(&p.pool, 5).into_iter();
-                let error = list.extend(bufs.by_ref().map(Send::new)).unwrap_err();
+                let error = list.extend(bufs.by_ref().map(wr::Send::new)).unwrap_err();
                 assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 4, room: 3 });
                 assert_eq!((list.len(), labels(error.into_rejected())), (3, vec![3]));
                 assert_eq!(labels(bufs), [4]);
@@ -170,7 +173,7 @@ macro_rules! tests {
                 let mut slots = SendSlots::<16>::new();
                 let mut list = p.a.send_list(&mut slots);
                 let error =
-                    list.extend(labelled(&p.pool, 7).into_iter().map(Send::new)).unwrap_err();
+                    list.extend(labelled(&p.pool, 7).into_iter().map(wr::Send::new)).unwrap_err();
                 assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 6, room: 5 });
                 assert_eq!((list.len(), labels(error.into_rejected())), (5, vec![5]));
                 drop(list);
@@ -178,7 +181,7 @@ macro_rules! tests {
                 let mut slots = RecvSlots::<3>::new();
                 let mut list = p.b.recv_list(&mut slots);
                 let error =
-                    list.extend(labelled(&p.pool, 5).into_iter().map(Recv::new)).unwrap_err();
+                    list.extend(labelled(&p.pool, 5).into_iter().map(wr::Recv::new)).unwrap_err();
                 assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 4, room: 3 });
                 assert_eq!((list.len(), labels(error.into_rejected())), (3, vec![3]));
                 drop(list);
@@ -192,7 +195,8 @@ macro_rules! tests {
                     let bufs = labelled(&p.pool, 7).into_iter();
                     let mut slots = SendSlots::<4>::new();
                     let mut list = p.a.send_list(&mut slots);
-                    let result = list.extend(Claims(bufs.map(Send::new), (claimed, Some(claimed))));
+                    let result =
+                        list.extend(Claims(bufs.map(wr::Send::new), (claimed, Some(claimed))));
                     // Cut where it said that it ends; refused where it said that it is too long.
                     let n = claimed.min(4);
                     assert_eq!((list.len(), result.is_err()), (n, claimed > 4));
@@ -202,7 +206,8 @@ macro_rules! tests {
                     let bufs = labelled(&p.pool, 7).into_iter();
                     let mut slots = RecvSlots::<4>::new();
                     let mut list = p.b.recv_list(&mut slots);
-                    let result = list.extend(Claims(bufs.map(Recv::new), (claimed, Some(claimed))));
+                    let result =
+                        list.extend(Claims(bufs.map(wr::Recv::new), (claimed, Some(claimed))));
                     assert_eq!((list.len(), result.is_err()), (n, claimed > 4));
                     drop((result, list));
                     assert_eq!(p.pool.available(), 40);
@@ -212,7 +217,7 @@ macro_rules! tests {
                 let bufs = labelled(&p.pool, 2).into_iter();
                 let mut slots = SendSlots::<4>::new();
                 let mut list = p.a.send_list(&mut slots);
-                list.extend(Claims(bufs.map(Send::new), (3, Some(3)))).unwrap();
+                list.extend(Claims(bufs.map(wr::Send::new), (3, Some(3)))).unwrap();
                 assert_eq!(posted!(p, list), [0, 1]);
             }
 
@@ -224,15 +229,15 @@ macro_rules! tests {
                     let mut p = Both::new();
                     let mut slots = SendSlots::<8>::new();
                     let mut list = p.a.send_list(&mut slots);
-                    list.push(Send::new(filled(&p.pool, &[7]))).unwrap();
+                    list.push(wr::Send::new(filled(&p.pool, &[7]))).unwrap();
                     let panics = |buf: Buf| match buf[0] {
                         3 => resume_unwind(Box::new("on purpose")),
-                        _ => Send::new(buf),
+                        _ => wr::Send::new(buf),
                     };
                     let bufs = labelled(&p.pool, 5).into_iter();
                     let extend = || list.extend(Claims(bufs.map(panics), (5, hint)));
                     assert!(catch_unwind(AssertUnwindSafe(extend)).is_err());
-                    list.extend(labelled(&p.pool, 1).into_iter().map(Send::new)).unwrap();
+                    list.extend(labelled(&p.pool, 1).into_iter().map(wr::Send::new)).unwrap();
                     let before = if hint.is_some() { vec![7, 0, 1, 2] } else { vec![] };
                     assert_eq!(posted!(p, list), before.into_iter().chain([0]).collect::<Vec<_>>());
 
@@ -244,14 +249,14 @@ macro_rules! tests {
                         let mut list = p.a.send_list(&mut slots);
                         let strange = [Some(foreign.take().unwrap()), None].into_iter();
                         let panics = |buf: Option<Buf>| match buf {
-                            Some(buf) => Send::new(buf),
+                            Some(buf) => wr::Send::new(buf),
                             None => resume_unwind(Box::new("on purpose")),
                         };
                         let extend = || drop(list.extend(Claims(strange.map(panics), (5, hint))));
                         // (Pushed one by one, it is refused before.)
                         assert_eq!(catch_unwind(AssertUnwindSafe(extend)).is_err(), hint.is_some());
                         assert_eq!(list.len(), hint.is_some() as usize);
-                        let good = || labelled(&p.pool, 2).into_iter().map(Send::new);
+                        let good = || labelled(&p.pool, 2).into_iter().map(wr::Send::new);
                         let result = match next {
                             0 => list.post(),
                             1 => {
@@ -277,7 +282,7 @@ macro_rules! tests {
                     let mut list = p.b.recv_list(&mut slots);
                     let strange = [Some(foreign.take().unwrap()), None].into_iter();
                     let panics = |buf: Option<Buf>| match buf {
-                        Some(buf) => Recv::new(buf),
+                        Some(buf) => wr::Recv::new(buf),
                         None => resume_unwind(Box::new("on purpose")),
                     };
                     let extend = || drop(list.extend(Claims(strange.map(panics), (5, hint))));

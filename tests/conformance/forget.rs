@@ -2,15 +2,15 @@
 
 use std::mem::forget;
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
 /// Messages 0, 1 and so on from `a` to `b`, all of them received.
 fn arrived(p: &mut Pair<Rc>, n: u8) {
     for i in 0..n {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
     // On RC the sender's completions say that the receiver's are there.
     poll(&p.dev, &mut p.ca, n as usize);
@@ -79,11 +79,11 @@ fn a_dropped_completion_sends_its_buffer_home() {
 fn a_queue_pair() {
     let mut p = Pair::<Rc>::new();
     for _ in 0..3 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     forget(p.b);
     // It is still there, and receives.
-    p.a.post_send(Send::inline(b"leaked")).unwrap();
+    p.a.post_send(wr::Send::inline(b"leaked")).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"leaked");
     poll(&p.dev, &mut p.ca, 1);
     assert_eq!((p.pool.reclaim(&mut p.cb), p.pool.available()), (0, 38));
@@ -95,10 +95,12 @@ fn a_queue_pair() {
 fn a_refused_post() {
     let mut p = Pair::<Rc>::new();
     let buf = filled(&p.pool, b"lost");
-    let error = post_send!(p.a, [Send::new(buf), Send::inline_slice(&[0; 65])]).unwrap_err();
+    let error =
+        post_send!(p.a, [wr::Send::new(buf), wr::Send::inline_slice(&[0; 65])]).unwrap_err();
     forget(error);
     assert_eq!((p.pool.available(), p.a.sends_outstanding()), (39, 0));
-    let error = post_send!(p.a, [Send::new(poisoned(&p.pool)), Send::inline_slice(&[0; 65])]);
+    let error =
+        post_send!(p.a, [wr::Send::new(poisoned(&p.pool)), wr::Send::inline_slice(&[0; 65])]);
     let mut rejected = error.unwrap_err().into_rejected();
     let first = rejected.next().unwrap();
     forget(rejected);
@@ -112,14 +114,14 @@ fn lists_and_released_entries() {
     profile! { Ring { signaling: Selective } }
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..3 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.push(Send::new(filled(&p.pool, b"never posted"))).unwrap();
+    list.push(wr::Send::new(filled(&p.pool, b"never posted"))).unwrap();
     forget(list);
     // The slot of the ring is used again: what was in it is lost, and nothing else.
-    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     post_send!(p.a, [send(0), send(1)]).unwrap();
     poll(&p.dev, &mut p.cb, 2);
     until(&p.dev, "the completion", || {
@@ -130,14 +132,14 @@ fn lists_and_released_entries() {
         true
     });
     // What it did not hand out is lost with it.
-    p.a.post_send(Send::new(filled(&p.pool, &[2]))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[2]))).unwrap();
     let (_, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
     assert_eq!(released.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [2]);
     poll(&p.dev, &mut p.cb, 1);
 
     let mut slots = RecvSlots::<4>::new();
     let mut list = p.b.recv_list(&mut slots);
-    list.push(Recv::new(poisoned(&p.pool))).unwrap();
+    list.push(wr::Recv::new(poisoned(&p.pool))).unwrap();
     forget(list);
     drop(released);
     assert_eq!((p.pool.available(), p.b.recvs_outstanding()), (37, 0));

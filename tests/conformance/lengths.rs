@@ -1,6 +1,9 @@
 //! Messages too long for the port: refused before they are posted, in whatever way (R3.5, R3.6, R2.8).
 
-use proverbs::*;
+use proverbs::completion::GRH_LEN;
+use proverbs::memory::Owned;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -30,17 +33,18 @@ fn a_datagram_beyond_the_mtu() {
     // Buffers may be larger than a message, before and after they were received into or refused.
     let mut buf = p.pool.take().unwrap();
     for round in 0..3 {
-        buf = too_long(p.a.post_send(Send::new(of_len(buf, mtu + 1)).to(to)), kind, 1).remove(0);
+        buf =
+            too_long(p.a.post_send(wr::Send::new(of_len(buf, mtu + 1)).to(to)), kind, 1).remove(0);
         let message = numbered(round, mtu);
         buf.copy_from(&message).unwrap();
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(buf).to(to)).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(buf).to(to)).unwrap();
         let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
         let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
         assert_eq!(got.payload(), message);
-        p.a.post_recv(Recv::new(sent.entry.unwrap())).unwrap();
+        p.a.post_recv(wr::Recv::new(sent.entry.unwrap())).unwrap();
         let back = p.b.way_to(&p.dev, &p.pd, p.a.qp_num());
-        p.b.post_send(Send::new(of_len(got.entry.unwrap(), 8)).to(back)).unwrap();
+        p.b.post_send(wr::Send::new(of_len(got.entry.unwrap(), 8)).to(back)).unwrap();
         buf = poll(&p.dev, &mut p.ca, 1).remove(0).datagram().entry.unwrap();
         poll(&p.dev, &mut p.cb, 1);
     }
@@ -52,9 +56,9 @@ fn a_datagram_beyond_the_mtu() {
     assert_eq!(text, expected);
 }
 
-fn too_long_text(p: &mut Pair<Ud>, to: Destination, len: usize) -> String {
+fn too_long_text(p: &mut Pair<Ud>, to: wr::Destination, len: usize) -> String {
     let buf = of_len(p.pool.take().unwrap(), len);
-    p.a.post_send(Send::new(buf).to(to)).unwrap_err().to_string()
+    p.a.post_send(wr::Send::new(buf).to(to)).unwrap_err().to_string()
 }
 
 #[test]
@@ -65,18 +69,19 @@ fn a_chain_with_a_datagram_beyond_the_mtu() {
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 8, max: mtu as u32 };
     let [short, long] = [8, mtu + 8].map(|len| of_len(p.pool.take().unwrap(), len));
     // Nothing of the chain is posted, and all of it comes back in order.
-    let refused = post_send!(p.a, [Send::new(short).to(to), SendWithImm::new(long, 1).to(to)]);
+    let refused =
+        post_send!(p.a, [wr::Send::new(short).to(to), wr::SendWithImm::new(long, 1).to(to)]);
     let back = too_long(refused, kind, 2);
     let lens = back.into_iter().map(|buf| buf.len());
     assert_eq!(lens.collect::<Vec<_>>(), [8, mtu + 8]);
 
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.push(Send::inline(b"goes").to(to)).unwrap();
+    list.push(wr::Send::inline(b"goes").to(to)).unwrap();
     let shared = of_len(p.pool.take().unwrap(), mtu + 8);
-    let error = list.push(Send::new(shared).to(to)).unwrap_err();
+    let error = list.push(wr::Send::new(shared).to(to)).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (kind, 1));
-    list.push(Send::inline(b"on").to(to)).unwrap();
+    list.push(wr::Send::inline(b"on").to(to)).unwrap();
     list.post().unwrap();
     poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
 }
@@ -92,19 +97,19 @@ fn a_gather_list_beyond_the_mtu() {
     let half = |more| of_len(p.pool.take().unwrap(), mtu / 2 + more);
     // In turns, so that no buffer passes because of what it was in before.
     for _ in 0..2 {
-        let back = too_long(p.a.post_send(Send::new([half(0), half(8)]).to(to)), kind, 1);
+        let back = too_long(p.a.post_send(wr::Send::new([half(0), half(8)]).to(to)), kind, 1);
         let list = back.into_iter().next().and_then(AnyBuf::into_list).unwrap();
-        let back = too_long(p.a.post_send(Send::new(list).to(to)), kind, 1);
+        let back = too_long(p.a.post_send(wr::Send::new(list).to(to)), kind, 1);
         let mut list = back.into_iter().next().and_then(AnyBuf::into_list).unwrap();
         let [first, second] = [list.pop_front(), list.pop_front()].map(Option::unwrap);
-        p.a.post_send(Send::new([of_len(first, 8), second]).to(to)).unwrap();
+        p.a.post_send(wr::Send::new([of_len(first, 8), second]).to(to)).unwrap();
         assert_eq!(complete(&p.dev, &mut p.ca, &mut p.a, 1)[0].0, Ok(()));
     }
     let long = p.pd.create_pool(1, mtu + 8).unwrap();
     let shared = long.take().unwrap().freeze();
-    let unsignaled = p.a.post_send_unsignaled(Send::new(shared.clone()).to(to)).map(|_| ());
+    let unsignaled = p.a.post_send_unsignaled(wr::Send::new(shared.clone()).to(to)).map(|_| ());
     too_long(unsignaled, kind, 1);
-    too_long(p.a.post_send(Send::new(shared).to(to)), kind, 1);
+    too_long(p.a.post_send(wr::Send::new(shared).to(to)), kind, 1);
 }
 
 #[test]
@@ -121,21 +126,21 @@ fn a_message_beyond_what_the_port_takes() {
     let remote = region.remote();
     let kind = PostErrorKind::ExceedsMessage { asked: max as u64 + 1, max };
     let mut buf = of_len(p.pool.take().unwrap(), max as usize + 1);
-    buf = too_long(p.a.post_send(Send::new(buf)), kind, 1).remove(0);
+    buf = too_long(p.a.post_send(wr::Send::new(buf)), kind, 1).remove(0);
     let (to, from) = (remote.write().start(), remote.read().start());
-    buf = too_long(p.a.post_send(RdmaWrite::new(buf, to)), kind, 1).remove(0);
-    buf = too_long(p.a.post_send(RdmaRead::new(buf, from)), kind, 1).remove(0);
+    buf = too_long(p.a.post_send(wr::RdmaWrite::new(buf, to)), kind, 1).remove(0);
+    buf = too_long(p.a.post_send(wr::RdmaRead::new(buf, from)), kind, 1).remove(0);
     let long = RemoteSlice::<RemoteRead>::from_parts(0, max as u64 + 1, 0).read();
-    buf = too_long(p.a.post_send(RdmaRead::new(buf, long)), kind, 1).remove(0);
+    buf = too_long(p.a.post_send(wr::RdmaRead::new(buf, long)), kind, 1).remove(0);
     // An atomic takes 8 bytes of any buffer, and a receive all of it.
-    p.a.post_send(FetchAndAdd::new(buf, remote.atomic(0).unwrap(), 1)).unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(buf, remote.atomic(0).unwrap(), 1)).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
-    p.a.post_recv(Recv::new(buf)).unwrap();
-    p.b.post_send(Send::inline(b"short")).unwrap();
+    p.a.post_recv(wr::Recv::new(buf)).unwrap();
+    p.b.post_send(wr::Send::inline(b"short")).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).received().entry.unwrap();
     assert_eq!(buf[..], *b"short");
     poll(&p.dev, &mut p.cb, 1);
-    too_long(p.a.post_send(Send::new(of_len(buf, max as usize + 1))), kind, 1);
+    too_long(p.a.post_send(wr::Send::new(of_len(buf, max as usize + 1))), kind, 1);
 }
 
 #[test]
@@ -146,9 +151,9 @@ fn the_limit_is_known_again_after_a_reset() {
     let to = a.way_to(&dev, &pd, 1);
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 1, max: mtu as u32 };
     let mut buf = of_len(pool.take().unwrap(), mtu + 1);
-    buf = too_long(a.post_send(Send::new(buf).to(to)), kind, 1).remove(0);
+    buf = too_long(a.post_send(wr::Send::new(buf).to(to)), kind, 1).remove(0);
     let (reset, _) = a.reset().unwrap();
     let mut a = Ud::up(reset, &dev, 1, &wish);
-    too_long(a.post_send(Send::new(buf).to(to)), kind, 1);
+    too_long(a.post_send(wr::Send::new(buf).to(to)), kind, 1);
     drop(ca);
 }

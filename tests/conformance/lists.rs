@@ -1,6 +1,9 @@
 //! Chains and run-time lists: in order, all or what the device took, and everything else back.
 
-use proverbs::*;
+use proverbs::completion::WcOpcode;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
 
 use crate::support::*;
 
@@ -20,17 +23,17 @@ fn one_chain_of_every_opcode() {
     let remote = region.remote();
     let cell = remote.atomic(8).unwrap();
     let take = || p.pool.take().unwrap();
-    post_recv!(p.b, [Recv::new(take()), Recv::new(take()), Recv::empty()]).unwrap();
+    post_recv!(p.b, [wr::Recv::new(take()), wr::Recv::new(take()), wr::Recv::empty()]).unwrap();
     post_send!(
         p.a,
         [
-            Send::new(filled(&p.pool, b"first")),
-            SendWithImm::inline(b"second", 2),
-            RdmaWrite::inline(&[1; 8], remote.write()),
-            RdmaWriteWithImm::inline_slice(&[2; 4], remote.slice(4, 4).unwrap().write(), 3),
-            FetchAndAdd::new(take(), cell, 40),
-            CmpAndSwp::new(take(), cell, CompareSwap { compare: 40, swap: 42 }).fence(),
-            RdmaRead::new(take(), remote.slice(0, 16).unwrap().read()).fence(),
+            wr::Send::new(filled(&p.pool, b"first")),
+            wr::SendWithImm::inline(b"second", 2),
+            wr::RdmaWrite::inline(&[1; 8], remote.write()),
+            wr::RdmaWriteWithImm::inline_slice(&[2; 4], remote.slice(4, 4).unwrap().write(), 3),
+            wr::FetchAndAdd::new(take(), cell, 40),
+            wr::CmpAndSwp::new(take(), cell, wr::CompareSwap { compare: 40, swap: 42 }).fence(),
+            wr::RdmaRead::new(take(), remote.slice(0, 16).unwrap().read()).fence(),
         ]
     )
     .unwrap();
@@ -49,9 +52,9 @@ fn one_chain_of_every_opcode() {
 fn names_in_the_macros_are_not_the_programs() {
     let mut p = Pair::<Rc>::new();
     let [__post, __wr0, __slot0, __at0] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
-    let receives = post_recv!(p.b, [Recv::new(__at0), Recv::new(__post)]);
+    let receives = post_recv!(p.b, [wr::Recv::new(__at0), wr::Recv::new(__post)]);
     receives.unwrap();
-    post_send!(p.a, [Send::new(__slot0), Send::new(__wr0)]).unwrap();
+    post_send!(p.a, [wr::Send::new(__slot0), wr::Send::new(__wr0)]).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 2).into_iter().map(|done| done.sent().entry.unwrap());
     assert_eq!(labels(sent), [2, 1]);
     let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(|done| done.received().entry.unwrap());
@@ -63,7 +66,8 @@ fn a_full_queue_gives_everything_back_in_order() {
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     let [a, b, c, d] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
-    let error = post_send!(p.a, [Send::new(a), Send::new(b), Send::new(c), Send::new(d)]);
+    let error =
+        post_send!(p.a, [wr::Send::new(a), wr::Send::new(b), wr::Send::new(c), wr::Send::new(d)]);
     let error = error.unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 4, room: 3 });
     assert!(error.is_full());
@@ -74,7 +78,8 @@ fn a_full_queue_gives_everything_back_in_order() {
     assert_eq!(labels([a, b, c].into_iter().chain(back)), [0, 1, 2, 3]);
 
     let [a, b, c] = [7, 8, 9].map(|i| filled(&p.pool, &[i]));
-    let error = post_recv!(p.b, [Recv::new(a), Recv::new(b), Recv::new(c)]).unwrap_err();
+    let error =
+        post_recv!(p.b, [wr::Recv::new(a), wr::Recv::new(b), wr::Recv::new(c)]).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 3, room: 2 });
     // A receive keeps the length of the buffer that it did not take.
     assert_eq!(labels(error.into_rejected()), [7, 8, 9]);
@@ -82,13 +87,13 @@ fn a_full_queue_gives_everything_back_in_order() {
 
     // Room comes back with completions, and not before.
     for i in 0..3 {
-        p.a.post_send(Send::new(filled(&p.pool, &[i]))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
-    assert!(p.a.post_send(Send::new(Empty)).unwrap_err().is_full());
-    post_recv!(p.b, [Recv::new(poisoned(&p.pool)), Recv::new(poisoned(&p.pool))]).unwrap();
+    assert!(p.a.post_send(wr::Send::new(wr::Empty)).unwrap_err().is_full());
+    post_recv!(p.b, [wr::Recv::new(poisoned(&p.pool)), wr::Recv::new(poisoned(&p.pool))]).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     assert_eq!((p.a.send_room(), p.b.recv_room()), (1, 0));
-    assert!(p.b.post_recv(Recv::empty()).unwrap_err().is_full());
+    assert!(p.b.post_recv(wr::Recv::empty()).unwrap_err().is_full());
     poll(&p.dev, &mut p.ca, 1);
     poll(&p.dev, &mut p.cb, 2);
     assert_eq!((p.a.send_room(), p.b.recv_room()), (2, 2));
@@ -103,13 +108,14 @@ fn one_bad_element_keeps_the_whole_chain_back() {
         let mut bufs = labelled(&p.pool, 3);
         bufs[place] = filled(&foreign, &[place as u8]);
         let [a, b, c] = <[Buf; 3]>::try_from(bufs).unwrap();
-        let error = post_send!(p.a, [Send::new(a), Send::new(b), Send::new(c)]).unwrap_err();
+        let error =
+            post_send!(p.a, [wr::Send::new(a), wr::Send::new(b), wr::Send::new(c)]).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, 0));
         let text = "ibv_post_send: work request 0: a buffer belongs to another protection domain than the \
                     queue";
         assert_eq!(error.to_string(), text);
         assert_eq!(labels(error.into_rejected()), [0, 1, 2]);
-        let error = p.b.post_recv(Recv::new(foreign.take().unwrap())).unwrap_err();
+        let error = p.b.post_recv(wr::Recv::new(foreign.take().unwrap())).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::PdMismatch);
     }
     assert_eq!((p.pool.available(), foreign.available()), (40, 1));
@@ -124,7 +130,7 @@ fn lists_of_a_length_known_at_run_time() {
         let mut list = p.b.recv_list(&mut slots);
         assert!(list.is_empty());
         for _ in 0..n {
-            list.push(Recv::new(poisoned(&p.pool))).unwrap();
+            list.push(wr::Recv::new(poisoned(&p.pool))).unwrap();
         }
         assert_eq!(list.len(), n);
         list.post().unwrap();
@@ -133,8 +139,8 @@ fn lists_of_a_length_known_at_run_time() {
         for (i, buf) in labelled(&p.pool, n as u8).into_iter().enumerate() {
             // Opcodes may be mixed.
             match i % 2 {
-                0 => list.push(Send::new(buf)).unwrap(),
-                _ => list.push(SendWithImm::new(buf, i as u32)).unwrap(),
+                0 => list.push(wr::Send::new(buf)).unwrap(),
+                _ => list.push(wr::SendWithImm::new(buf, i as u32)).unwrap(),
             }
         }
         list.post().unwrap();
@@ -152,19 +158,19 @@ fn a_list_stays_as_it_was_when_a_push_is_refused() {
     let other = p.dev.ctx.alloc_pd().unwrap();
     let foreign = other.create_pool(1, 8).unwrap();
     for _ in 0..2 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     let long = [0; 100];
     let mut slots = SendSlots::<2>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.push(Send::new(filled(&p.pool, b"0"))).unwrap();
-    let error = list.push(Send::inline_slice(&long)).unwrap_err();
+    list.push(wr::Send::new(filled(&p.pool, b"0"))).unwrap();
+    let error = list.push(wr::Send::inline_slice(&long)).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (PostErrorKind::InlineTooLong { max: 64 }, 1));
-    let error = list.push(Send::new(foreign.take().unwrap())).unwrap_err();
+    let error = list.push(wr::Send::new(foreign.take().unwrap())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::PdMismatch);
     drop(error);
-    list.push(Send::new(filled(&p.pool, b"1"))).unwrap();
-    let error = list.push(Send::new(filled(&p.pool, b"2"))).unwrap_err();
+    list.push(wr::Send::new(filled(&p.pool, b"1"))).unwrap();
+    let error = list.push(wr::Send::new(filled(&p.pool, b"2"))).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 3, room: 2 });
     assert_eq!(labels(error.into_rejected()), [b'2']);
     list.post().unwrap();
@@ -180,12 +186,12 @@ fn a_list_that_is_dropped_posts_nothing() {
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
     for buf in labelled(&p.pool, 3) {
-        list.push(Send::new(buf)).unwrap();
+        list.push(wr::Send::new(buf)).unwrap();
     }
     drop(list);
     let mut slots = RecvSlots::<4>::new();
     let mut list = p.b.recv_list(&mut slots);
-    list.push(Recv::new(poisoned(&p.pool))).unwrap();
+    list.push(wr::Recv::new(poisoned(&p.pool))).unwrap();
     drop(list);
     assert_eq!((p.pool.available(), p.a.send_room(), p.b.recv_room()), (40, 8, 8));
     assert_eq!((poll_empty(&mut p.ca), poll_empty(&mut p.cb)), (0, 0));
@@ -196,15 +202,15 @@ fn an_expression_that_leaves_or_panics_posts_nothing() {
     let mut p = Pair::<Rc>::new();
     let none: Option<Buf> = None;
     let leave = || -> Option<()> {
-        post_send!(p.a, [Send::new(p.pool.take()?), Send::new(none?)]).unwrap();
+        post_send!(p.a, [wr::Send::new(p.pool.take()?), wr::Send::new(none?)]).unwrap();
         Some(())
     };
     assert!(leave().is_none());
     assert_eq!((p.pool.available(), p.a.sends_outstanding()), (40, 0));
     let panics = std::panic::AssertUnwindSafe(|| {
-        let first = Send::new(p.pool.take().unwrap());
+        let first = wr::Send::new(p.pool.take().unwrap());
         let second = || -> Buf { std::panic::resume_unwind(Box::new("on purpose")) };
-        post_send!(p.a, [first, Send::new(second())])
+        post_send!(p.a, [first, wr::Send::new(second())])
     });
     assert!(std::panic::catch_unwind(panics).is_err());
     assert_eq!((p.pool.available(), p.a.sends_outstanding()), (40, 0));
@@ -221,7 +227,7 @@ fn a_domain_is_looked_at_again_where_another_queue_was() {
     for _ in 0..20 {
         let qp = p.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
         let mut qp = Rc::init(qp, &wish);
-        qp.post_recv(Recv::new(ours)).unwrap();
+        qp.post_recv(wr::Recv::new(ours)).unwrap();
         let mut qp = qp.to_error().unwrap();
         let mut back = None;
         qp.drain(&mut cq, |drained| match drained {
@@ -234,7 +240,7 @@ fn a_domain_is_looked_at_again_where_another_queue_was() {
         assert_eq!(poll_empty(&mut cq), 0);
         let qp = other.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
         let mut qp = Rc::init(qp, &wish);
-        let error = qp.post_recv(Recv::new(ours)).unwrap_err();
+        let error = qp.post_recv(wr::Recv::new(ours)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::PdMismatch);
         ours = error.into_rejected().next().unwrap();
         drop(qp);

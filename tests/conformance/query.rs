@@ -1,6 +1,10 @@
 //! What devices and queue pairs tell of themselves.
 
-use proverbs::*;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth};
+use proverbs::device::{AtomicCap, ForkStatus, LinkLayer, fork_status};
+use proverbs::prelude::*;
+use proverbs::qp::RtrOptional;
+use proverbs::state::QpState;
 
 use crate::support::*;
 

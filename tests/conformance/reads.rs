@@ -1,6 +1,7 @@
 //! RDMA READ.
 
-use proverbs::*;
+use proverbs::completion::{Direction, WcOpcode};
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -11,7 +12,7 @@ fn a_read_fills_the_start_of_the_buffer() {
     region.write_at(0, &numbered(1, 64)).unwrap();
     let sink = poisoned(&p.pool);
     let from = region.remote().slice(8, 20).unwrap().read();
-    p.a.post_send(RdmaRead::new(sink, from)).unwrap();
+    p.a.post_send(wr::RdmaRead::new(sink, from)).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
     assert_eq!(sent.opcode, WcOpcode::RdmaRead);
     holds(sent.entry.unwrap(), &numbered(1, 64)[8..28]);
@@ -28,7 +29,11 @@ fn reads_of_several_packets() {
     let sink = || poisoned(&p.pool);
     post_send!(
         p.a,
-        [RdmaRead::new(sink(), from), RdmaRead::new(sink(), from), RdmaRead::new(sink(), from)]
+        [
+            wr::RdmaRead::new(sink(), from),
+            wr::RdmaRead::new(sink(), from),
+            wr::RdmaRead::new(sink(), from)
+        ]
     )
     .unwrap();
     for sent in poll(&p.dev, &mut p.ca, 3) {
@@ -41,9 +46,9 @@ fn a_fenced_send_waits_for_the_read_before_it() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteRead>(8).unwrap();
     region.write_at(0, b"original").unwrap();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    let read = RdmaRead::new(poisoned(&p.pool), region.remote().read());
-    post_send!(p.a, [read, Send::inline(b"overwrite").fence()]).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let read = wr::RdmaRead::new(poisoned(&p.pool), region.remote().read());
+    post_send!(p.a, [read, wr::Send::inline(b"overwrite").fence()]).unwrap();
     let read = poll(&p.dev, &mut p.ca, 2).remove(0).sent();
     holds(read.entry.unwrap(), b"original");
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"overwrite");
@@ -54,7 +59,7 @@ fn a_read_of_no_bytes_needs_no_key() {
     let mut p = Pair::<Rc>::new();
     // R3.4: so it tells nothing about rights.
     let nowhere = RemoteSlice::<RemoteRead>::from_parts(0, 0, 0);
-    p.a.post_send(RdmaRead::new(Empty, nowhere.read())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(wr::Empty, nowhere.read())).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
     assert_eq!((sent.opcode, sent.entry.is_none()), (WcOpcode::RdmaRead, true));
 }
@@ -66,9 +71,12 @@ fn a_queue_pair_without_reads_still_sends_and_writes() {
     let mut p = Pair::<Rc, Writer>::new();
     assert_eq!(p.a.query().unwrap().max_rd_atomic, 0);
     let region = p.pd.register::<RemoteWrite>(8).unwrap();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    post_send!(p.a, [RdmaWrite::inline(&[9; 8], region.remote().write()), Send::inline(b"x")])
-        .unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    post_send!(
+        p.a,
+        [wr::RdmaWrite::inline(&[9; 8], region.remote().write()), wr::Send::inline(b"x")]
+    )
+    .unwrap();
     poll(&p.dev, &mut p.ca, 2);
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"x");
     let mut bytes = [0; 8];
@@ -85,7 +93,7 @@ fn a_remote_slice_travels_as_bytes_with_its_rights() {
     assert!(RemoteSlice::<RemoteWrite>::from_bytes(&wire).is_none());
     let there = RemoteSlice::<RemoteRead>::from_bytes(&wire).unwrap();
     let sink = poisoned(&p.pool);
-    p.a.post_send(RdmaRead::new(sink, there.slice(16, 4).unwrap().read())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(sink, there.slice(16, 4).unwrap().read())).unwrap();
     holds(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap(), b"here");
 }
 
@@ -96,6 +104,6 @@ fn a_responder_that_serves_no_reads() {
     let mut p = Pair::<Rc>::with(&wish);
     let region = p.pd.register::<RemoteAll>(64).unwrap();
     let remote = region.remote();
-    p.a.post_send(RdmaRead::new(filled(&p.pool, &[1; 8]), remote.read())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(filled(&p.pool, &[1; 8]), remote.read())).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemInvReq));
 }

@@ -1,6 +1,8 @@
 //! RESET, destruction, and what they leave behind in completion queues.
 
-use proverbs::*;
+use proverbs::completion::WcOpcode;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -25,9 +27,9 @@ where
 fn handles_come_back_by_their_completion_or_by_themselves() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for i in 0..4 {
-        b.post_recv(Recv::new(filled(&pool, &[i]))).unwrap();
+        b.post_recv(wr::Recv::new(filled(&pool, &[i]))).unwrap();
     }
-    a.post_send(Send::inline(b"before")).unwrap();
+    a.post_send(wr::Send::inline(b"before")).unwrap();
     // On RC the sender's completion says that the receiver's is there.
     poll(&dev, &mut ca, 1);
     let (b, entries) = b.reset().unwrap();
@@ -49,8 +51,8 @@ fn handles_come_back_by_their_completion_or_by_themselves() {
     assert_eq!((b.recvs_outstanding(), pool.available()), (0, 40));
     assert_eq!((poll_empty(&mut cb), pool.reclaim(&mut cb)), (0, 0));
     assert_eq!(b.recv_room(), 8);
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    a.post_send(Send::new(filled(&pool, b"after"))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"after"))).unwrap();
     assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().data(), b"after");
     poll(&dev, &mut ca, 1);
     assert_eq!((pool.available(), b.recvs_outstanding(), a.sends_outstanding()), (40, 0, 0));
@@ -60,10 +62,10 @@ fn handles_come_back_by_their_completion_or_by_themselves() {
 fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Ring>::new();
     for _ in 0..2 {
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     }
-    a.post_send(Send::new(filled(&pool, &[0]))).unwrap();
-    a.post_send(Send::new(filled(&pool, &[1]))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, &[0]))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, &[1]))).unwrap();
     poll(&dev, &mut cb, 2);
     // The first completion is there for sure when the second has been asked for.
     let mut stale = 0;
@@ -76,8 +78,8 @@ fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
     drop(entries);
     let (b, _) = b.reset().unwrap();
     let (mut a, mut b) = reconnect(&dev, a, b);
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    a.post_send(Send::new(filled(&pool, &[2]))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, &[2]))).unwrap();
     let mut released = Vec::new();
     until(&dev, "the new completion", || {
         let Some(completion) = ca.poll_one().unwrap() else { return false };
@@ -97,9 +99,9 @@ fn resets_again_and_again() {
     let Pair { a, b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     let (mut a, mut b) = (a, b);
     for round in 0..if cfg!(miri) { 3 } else { 10 } {
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        a.post_send(Send::new(filled(&pool, &[round]))).unwrap();
-        a.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();
+        a.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         let got = poll(&dev, &mut cb, 1).remove(0).received();
         assert_eq!(got.data(), [round]);
         poll(&dev, &mut ca, 1);
@@ -118,9 +120,9 @@ fn resets_again_and_again() {
 fn completions_of_a_destroyed_queue_pair_are_polled_later() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for i in 0..3 {
-        b.post_recv(Recv::new(filled(&pool, &[i]))).unwrap();
+        b.post_recv(wr::Recv::new(filled(&pool, &[i]))).unwrap();
     }
-    a.post_send(Send::inline(b"x")).unwrap();
+    a.post_send(wr::Send::inline(b"x")).unwrap();
     poll(&dev, &mut ca, 1);
     let number = b.qp_num();
     assert!(b.destroy().unwrap().is_empty());
@@ -142,7 +144,7 @@ fn a_destroyed_ring_gives_back_what_it_held() {
     let Pair { mut a, ca, pool, .. } = Pair::<Rc, Ring>::new();
     for i in 0..3 {
         // Nobody receives them.
-        a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
+        a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
     }
     let back: Vec<u8> = a.destroy().unwrap().iter().map(|buf| buf[0]).collect();
     assert_eq!((back, pool.available()), (vec![0, 1, 2], 40));
@@ -157,7 +159,7 @@ fn completions_of_before_a_reset_keep_their_room() {
     let mut p = Pair::<Rc, Ring>::with(&wish);
     let region = p.pd.register::<RemoteWrite>(8).unwrap();
     let write = |a: &mut QueuePair<Rc, Rts, Ring>, i: u8| {
-        a.post_send(RdmaWrite::new(filled(&p.pool, &[i]), region.remote().write()))
+        a.post_send(wr::RdmaWrite::new(filled(&p.pool, &[i]), region.remote().write()))
     };
     for i in 0..4 {
         write(&mut p.a, i).unwrap();
@@ -183,8 +185,8 @@ fn completions_of_before_a_reset_keep_their_room() {
 fn a_list_comes_home_whole() {
     profile! { Lists { max_recv_sge: 3, entry: BufList } }
     let Pair { mut b, mut cb, pool, .. } = Pair::<Rc, Lists>::new();
-    b.post_recv(Recv::new([(); 3].map(|()| poisoned(&pool)))).unwrap();
-    b.post_recv(Recv::new([(); 2].map(|()| poisoned(&pool)))).unwrap();
+    b.post_recv(wr::Recv::new([(); 3].map(|()| poisoned(&pool)))).unwrap();
+    b.post_recv(wr::Recv::new([(); 2].map(|()| poisoned(&pool)))).unwrap();
     assert_eq!(pool.available(), 35);
     drop(b);
     assert_eq!(poll_empty(&mut cb), 0);

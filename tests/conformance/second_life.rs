@@ -3,7 +3,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -19,8 +20,8 @@ fn roomy() -> Pair<Rc> {
 fn sent_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
     let n = bufs.len();
     for buf in bufs {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(buf)).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(buf)).unwrap();
     }
     let sent = poll(&p.dev, &mut p.ca, n).into_iter().map(|done| done.sent().entry.unwrap());
     let sent = sent.collect();
@@ -32,8 +33,8 @@ fn sent_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
 fn received_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
     let n = bufs.len();
     for buf in bufs {
-        p.b.post_recv(Recv::new(buf)).unwrap();
-        p.a.post_send(Send::inline(b"x")).unwrap();
+        p.b.post_recv(wr::Recv::new(buf)).unwrap();
+        p.a.post_send(wr::Send::inline(b"x")).unwrap();
     }
     let got = poll(&p.dev, &mut p.cb, n).into_iter().map(|done| done.received().entry.unwrap());
     let got = got.collect();
@@ -61,21 +62,22 @@ fn nothing_is_stranded(p: Pair<Rc, impl Profile<Entry = Buf>>, held: usize) {
 
 #[test]
 fn what_an_interrupted_post_had_taken_comes_home_once() {
-    let stop = || -> Recv<Buf> { resume_unwind(Box::new("on purpose")) };
-    let stop_send = || -> WorkRequest<Send, Buf> { resume_unwind(Box::new("on purpose")) };
+    let stop = || -> wr::Recv<Buf> { resume_unwind(Box::new("on purpose")) };
+    let stop_send = || -> wr::WorkRequest<wr::Send, Buf> { resume_unwind(Box::new("on purpose")) };
     for life in 0..2 {
         let mut p = roomy();
         let bufs = take(&p.pool, 4);
         let bufs = if life == 0 { bufs } else { sent_once(&mut p, bufs) };
         let mut bufs = bufs.into_iter();
         let mut next = || bufs.next().unwrap();
-        let post = || drop(post_send!(p.a, [Send::new(next()), Send::new(next()), stop_send()]));
+        let post =
+            || drop(post_send!(p.a, [wr::Send::new(next()), wr::Send::new(next()), stop_send()]));
         assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
         let bufs: Vec<Buf> = bufs.collect();
         let bufs = if life == 0 { bufs } else { received_once(&mut p, bufs) };
         let mut bufs = bufs.into_iter();
         let mut next = || bufs.next().unwrap();
-        let post = || drop(post_recv!(p.b, [Recv::new(next()), Recv::new(next()), stop()]));
+        let post = || drop(post_recv!(p.b, [wr::Recv::new(next()), wr::Recv::new(next()), stop()]));
         assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
         assert_eq!((p.a.sends_outstanding(), p.b.recvs_outstanding()), (0, 0));
         assert_eq!(p.pool.available(), p.pool.count());
@@ -91,7 +93,7 @@ fn what_a_dropped_list_had_taken_comes_home_once() {
         let bufs = sent_once(&mut p, bufs);
         let mut slots = SendSlots::<4>::new();
         let mut list = p.a.send_list(&mut slots);
-        let mut wrs = bufs.into_iter().map(Send::new);
+        let mut wrs = bufs.into_iter().map(wr::Send::new);
         match extends {
             true => list.extend(wrs).unwrap(),
             false => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
@@ -101,7 +103,7 @@ fn what_a_dropped_list_had_taken_comes_home_once() {
         let bufs = received_once(&mut p, bufs);
         let mut slots = RecvSlots::<4>::new();
         let mut list = p.b.recv_list(&mut slots);
-        let mut wrs = bufs.into_iter().map(Recv::new);
+        let mut wrs = bufs.into_iter().map(wr::Recv::new);
         match extends {
             true => list.extend(wrs).unwrap(),
             false => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
@@ -119,9 +121,9 @@ fn what_a_ring_gave_back_is_the_programs() {
         let mut held = take(&p.pool, 3);
         for _ in 0..lives {
             for _ in 0..3 {
-                p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+                p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
             }
-            let mut bufs = held.into_iter().map(Send::new);
+            let mut bufs = held.into_iter().map(wr::Send::new);
             let mut next = || bufs.next().unwrap();
             let mut slots = SendSlots::<4>::new();
             match way {
@@ -150,7 +152,7 @@ fn what_a_ring_gave_back_is_the_programs() {
             poll(&p.dev, &mut p.cb, 3);
         }
         // And one that is with the device at the end, so that there is something to look for.
-        p.a.post_send(Send::new(filled(&p.pool, b"waits"))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, b"waits"))).unwrap();
         nothing_is_stranded(p, held.len());
         held[0].copy_from(b"still ours").unwrap();
     }
@@ -166,7 +168,7 @@ fn a_buffer_of_another_domain_among_those_that_are_known() {
         bufs.insert(place, foreign.take().unwrap());
         let mut slots = SendSlots::<8>::new();
         let mut list = p.a.send_list(&mut slots);
-        let error = list.extend(bufs.into_iter().map(Send::new)).unwrap_err();
+        let error = list.extend(bufs.into_iter().map(wr::Send::new)).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, place));
         assert_eq!((list.len(), error.into_rejected().count()), (place, 4 - place));
         drop(list);
@@ -176,7 +178,7 @@ fn a_buffer_of_another_domain_among_those_that_are_known() {
         bufs.insert(place, foreign.take().unwrap());
         let mut slots = RecvSlots::<8>::new();
         let mut list = p.b.recv_list(&mut slots);
-        let error = list.extend(bufs.into_iter().map(Recv::new)).unwrap_err();
+        let error = list.extend(bufs.into_iter().map(wr::Recv::new)).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, place));
         assert_eq!((list.len(), error.into_rejected().count()), (place, 4 - place));
         drop(list);
@@ -186,7 +188,7 @@ fn a_buffer_of_another_domain_among_those_that_are_known() {
         let mut bufs = received_once(&mut p, bufs);
         bufs.insert(place % 3, foreign.take().unwrap());
         let [one, two, three] = bufs.try_into().unwrap();
-        let wrs = [Recv::new(one), Recv::new(two), Recv::new(three)];
+        let wrs = [wr::Recv::new(one), wr::Recv::new(two), wr::Recv::new(three)];
         let [one, two, three] = wrs;
         let error = post_recv!(p.b, [one, two, three]).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, 0));
@@ -207,12 +209,12 @@ fn receives_after_an_iterator_that_panicked_are_looked_at() {
         let mut list = p.b.recv_list(&mut slots);
         // As many as it says, so that they are looked at behind the last.
         let wrs = bufs.into_iter().map(|buf| match buf {
-            Some(buf) => Recv::new(buf),
+            Some(buf) => wr::Recv::new(buf),
             None => resume_unwind(Box::new("on purpose")),
         });
         assert!(catch_unwind(AssertUnwindSafe(|| drop(list.extend(wrs)))).is_err());
         assert_eq!(list.len(), known + 1);
-        let good = || take(&p.pool, 2).into_iter().map(Recv::new);
+        let good = || take(&p.pool, 2).into_iter().map(wr::Recv::new);
         let result = match next {
             0 => list.post(),
             1 => list.extend(good()),
@@ -235,10 +237,10 @@ fn a_buffer_that_became_empty_is_an_empty_message() {
         let mut bufs = sent_once(&mut p, bufs);
         bufs[1].set_len(0);
         for _ in 0..3 {
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         }
         let mut slots = SendSlots::<4>::new();
-        let mut wrs = bufs.into_iter().map(Send::new);
+        let mut wrs = bufs.into_iter().map(wr::Send::new);
         match way {
             0 => wrs.try_for_each(|wr| p.a.post_send(wr)).unwrap(),
             1 => {
@@ -272,8 +274,8 @@ fn a_buffer_of_a_gather_list_that_became_empty_is_left_out() {
     let mut p = Pair::<Rc, Gather>::new();
     for empty in 0..3 {
         let gather = |p: &mut Pair<Rc, Gather>, bufs: [Buf; 3]| {
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-            p.a.post_send(Send::new(bufs)).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(wr::Send::new(bufs)).unwrap();
             let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
             let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
             let got: Vec<u8> = got.segments().flatten().copied().collect();
@@ -337,7 +339,7 @@ fn what_is_stranded_is_found_however_it_was_posted() {
         let bufs = take(&p.pool, known);
         let mut bufs = received_once(&mut p, bufs);
         bufs.extend(take(&p.pool, 3 - known));
-        let wrs = bufs.into_iter().map(Recv::new);
+        let wrs = bufs.into_iter().map(wr::Recv::new);
         post_three!(way, wrs, p.b, post_recv, post_recv, recv_list, RecvSlots::<8>);
         marks_bring_all_home(p);
 
@@ -346,7 +348,7 @@ fn what_is_stranded_is_found_however_it_was_posted() {
         let mut bufs = sent_once(&mut p, bufs);
         bufs.extend(take(&p.pool, 3 - known));
         // The peer has no receive, so they wait.
-        let wrs = bufs.into_iter().map(Send::new);
+        let wrs = bufs.into_iter().map(wr::Send::new);
         post_three!(way, wrs, p.a, post_send, post_send, send_list, SendSlots::<8>);
         marks_bring_all_home(p);
     }
@@ -357,12 +359,12 @@ fn a_closure_that_panics_over_what_was_released_loses_nothing() {
     for at in 0..4 {
         let mut p = Pair::<Rc, Ring>::new();
         for _ in 0..4 {
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         }
         // Once around the ring, so that what is released lies on both sides of its end as well.
         let mut slots = SendSlots::<4>::new();
         let mut list = p.a.send_list(&mut slots);
-        list.extend(take(&p.pool, 4).into_iter().map(Send::new)).unwrap();
+        list.extend(take(&p.pool, 4).into_iter().map(wr::Send::new)).unwrap();
         list.post().unwrap();
         poll(&p.dev, &mut p.cb, 4);
         until(&p.dev, "the completion", || {

@@ -1,6 +1,8 @@
 //! Selective signaling: a completion speaks for all sends before it.
 
-use proverbs::*;
+use proverbs::completion::Direction;
+use proverbs::post::{PostErrorKind, Unsettled};
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -13,7 +15,7 @@ fn labels(released: &[Buf]) -> Vec<u8> {
 /// Receives for `n` messages.
 fn receives(p: &mut Pair<Rc, Ring>, n: usize) {
     for _ in 0..n {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
 }
 
@@ -22,10 +24,10 @@ fn a_completion_releases_all_up_to_its_own_in_order() {
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..3 {
         receives(&mut p, 6);
-        let send = |i| Send::new(filled(&p.pool, &[i]));
+        let send = |i| wr::Send::new(filled(&p.pool, &[i]));
         let _ = p.a.post_send_unsignaled(send(0)).unwrap();
         let _ = p.a.post_send_unsignaled(send(1)).unwrap();
-        post_send!(p.a, [send(2), send(3).signaled(), Send::inline(&[4]), send(5)]).unwrap();
+        post_send!(p.a, [send(2), send(3).signaled(), wr::Send::inline(&[4]), send(5)]).unwrap();
         let done = complete(&p.dev, &mut p.ca, &mut p.a, 2);
         assert!(done.iter().all(|(status, _)| status.is_ok()));
         assert_eq!((labels(&done[0].1), labels(&done[1].1)), (vec![0, 1, 2, 3], vec![5]));
@@ -40,7 +42,7 @@ fn a_completion_releases_all_up_to_its_own_in_order() {
 fn what_is_not_taken_from_a_release_is_dropped() {
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 3);
-    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     post_send!(p.a, [send(0), send(1), send(2)]).unwrap();
     poll(&p.dev, &mut p.cb, 3);
     let mut first = None;
@@ -59,7 +61,7 @@ fn what_is_not_taken_from_a_release_is_dropped() {
 fn a_completion_of_another_queue_pair_comes_back() {
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 1);
-    p.a.post_send(Send::new(filled(&p.pool, b"a"))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"a"))).unwrap();
     poll(&p.dev, &mut p.cb, 1);
     until(&p.dev, "the completion", || {
         let Some(completion) = p.ca.poll_one().unwrap() else { return false };
@@ -74,11 +76,11 @@ fn a_completion_of_another_queue_pair_comes_back() {
 fn a_dropped_completion_counts_and_the_next_gives_its_entries() {
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 2);
-    p.a.post_send(Send::new(filled(&p.pool, &[0]))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[0]))).unwrap();
     poll(&p.dev, &mut p.cb, 1);
     until(&p.dev, "the completion", || p.ca.poll_one().unwrap().is_some());
     assert_eq!((p.a.sends_outstanding(), p.pool.available()), (0, 38), "nobody looked for room");
-    p.a.post_send(Send::new(filled(&p.pool, &[1]))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
     assert_eq!(labels(&done[0].1), [0, 1]);
     poll(&p.dev, &mut p.cb, 1);
@@ -91,10 +93,10 @@ fn the_send_that_fills_the_queue_is_signaled() {
     for round in 0..3 {
         receives(&mut p, 4);
         for i in 0..4 {
-            let wr = Send::new(filled(&p.pool, &[round * 4 + i]));
+            let wr = wr::Send::new(filled(&p.pool, &[round * 4 + i]));
             let _ = p.a.post_send_unsignaled(wr).unwrap();
         }
-        let error = p.a.post_send_unsignaled(Send::new(Empty)).unwrap_err();
+        let error = p.a.post_send_unsignaled(wr::Send::new(wr::Empty)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
         // R9.8: otherwise nothing would ever make room again.
         let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
@@ -108,10 +110,10 @@ fn the_send_that_fills_the_queue_is_signaled() {
 fn an_unsignaled_chain_leaves_a_debt() {
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 4);
-    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     let debt: Unsettled = post_send!(p.a, [send(0), send(1)], unsignaled).unwrap();
     assert_eq!(format!("{debt:?}"), "Unsettled(())");
-    let _ = post_send!(p.a, [send(2).signaled(), Send::new(Empty)], unsignaled).unwrap();
+    let _ = post_send!(p.a, [send(2).signaled(), wr::Send::new(wr::Empty)], unsignaled).unwrap();
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
     assert_eq!(labels(&done[0].1), [0, 1, 2]);
     assert_eq!(p.a.sends_outstanding(), 1);
@@ -127,7 +129,7 @@ fn lists_of_any_length_signal_their_last() {
         let mut slots = SendSlots::<8>::new();
         let mut list = p.a.send_list(&mut slots);
         for i in 0..n {
-            list.push(Send::new(filled(&p.pool, &[i as u8]))).unwrap();
+            list.push(wr::Send::new(filled(&p.pool, &[i as u8]))).unwrap();
         }
         list.post().unwrap();
         let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
@@ -138,9 +140,9 @@ fn lists_of_any_length_signal_their_last() {
     let mut slots = SendSlots::<8>::new();
     let mut list = p.a.send_list(&mut slots);
     for i in 0..8 {
-        list.push(Send::new(filled(&p.pool, &[i]))).unwrap();
+        list.push(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
-    let error = list.push(Send::new(filled(&p.pool, &[8]))).unwrap_err();
+    let error = list.push(wr::Send::new(filled(&p.pool, &[8]))).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 9, room: 8 });
     drop(error);
     drop(list);
@@ -154,9 +156,9 @@ fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
     let buf = |i| filled(&p.pool, &[i]);
     // All of them in one post, so that the third cannot come too late.
     let chain = [
-        RdmaWrite::new(buf(0), nowhere.write()),
-        RdmaWrite::new(buf(1), nowhere.write()),
-        RdmaWrite::new(buf(2), nowhere.write()),
+        wr::RdmaWrite::new(buf(0), nowhere.write()),
+        wr::RdmaWrite::new(buf(1), nowhere.write()),
+        wr::RdmaWrite::new(buf(2), nowhere.write()),
     ];
     let [first, second, third] = chain;
     let _ = post_send!(p.a, [first, second, third], unsignaled).unwrap();
@@ -177,10 +179,10 @@ fn a_ring_goes_round() {
     let rounds = if cfg!(miri) { 20 } else { 1000 };
     for i in 0..rounds {
         let remote = region.remote().write();
-        let one = RdmaWrite::new(filled(&p.pool, &[i as u8]), remote);
+        let one = wr::RdmaWrite::new(filled(&p.pool, &[i as u8]), remote);
         match i % 3 {
             0 => p.a.post_send(one).unwrap(),
-            _ => post_send!(p.a, [one, RdmaWrite::inline(&[1], remote)]).unwrap(),
+            _ => post_send!(p.a, [one, wr::RdmaWrite::inline(&[1], remote)]).unwrap(),
         }
         let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
         assert_eq!(labels(&done[0].1), [i as u8]);
@@ -193,7 +195,7 @@ fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
     receives(&mut p, 5);
-    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
     list.push(send(0)).unwrap();
@@ -208,7 +210,7 @@ fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
     poll(&p.dev, &mut p.cb, 3);
 
     receives(&mut p, 2);
-    let send = |i| Send::new(filled(&p.pool, &[i]));
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     let mut list = p.a.send_list(&mut slots);
     for i in 3..7 {
         list.push(send(i)).unwrap();

@@ -1,7 +1,8 @@
 //! Gather and scatter lists.
 
 use arrayvec::ArrayVec;
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -29,8 +30,8 @@ fn contents(list: BufList) -> Vec<Vec<u8>> {
 fn arrays_gather_and_scatter() {
     let (mut p, pool) = small();
     let receive = [poisoned(&pool), poisoned(&pool), poisoned(&pool)];
-    p.b.post_recv(Recv::new(receive)).unwrap();
-    p.a.post_send(Send::new(pieces(&p.pool))).unwrap();
+    p.b.post_recv(wr::Recv::new(receive)).unwrap();
+    p.a.post_send(wr::Send::new(pieces(&p.pool))).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(contents(sent), PIECES);
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
@@ -48,9 +49,9 @@ fn arrays_gather_and_scatter() {
 fn lists_known_at_run_time() {
     let (mut p, pool) = small();
     let receive: BufList = (0..4).map(|_| poisoned(&pool)).collect();
-    p.b.post_recv(Recv::new(receive)).unwrap();
+    p.b.post_recv(wr::Recv::new(receive)).unwrap();
     let list: BufList = pieces(&p.pool).into_iter().collect();
-    p.a.post_send(Send::new(list)).unwrap();
+    p.a.post_send(wr::Send::new(list)).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(contents(sent), PIECES);
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
@@ -62,9 +63,9 @@ fn array_vectors_that_are_not_full_or_empty() {
     let (mut p, pool) = small();
     let none = ArrayVec::<Buf, 4>::new();
     let some: ArrayVec<Buf, 4> = [poisoned(&pool), poisoned(&pool)].into_iter().collect();
-    post_recv!(p.b, [Recv::new(none), Recv::new(some)]).unwrap();
+    post_recv!(p.b, [wr::Recv::new(none), wr::Recv::new(some)]).unwrap();
     let one: ArrayVec<Buf, 4> = [filled(&p.pool, b"elevenbytes")].into_iter().collect();
-    post_send!(p.a, [Send::new(ArrayVec::<Buf, 2>::new()), Send::new(one)]).unwrap();
+    post_send!(p.a, [wr::Send::new(ArrayVec::<Buf, 2>::new()), wr::Send::new(one)]).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 2).into_iter().map(|s| s.sent().entry.map(contents));
     assert_eq!(sent.collect::<Vec<_>>(), [None, Some(vec![b"elevenbytes".to_vec()])]);
     let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(|g| g.received().entry.map(contents));
@@ -75,15 +76,15 @@ fn array_vectors_that_are_not_full_or_empty() {
 #[test]
 fn exactly_the_typed_limit_and_one_more_at_run_time() {
     let (mut p, pool) = small();
-    p.b.post_recv(Recv::new([(); 4].map(|()| poisoned(&pool)))).unwrap();
-    p.a.post_send(Send::new([b"a", b"b", b"c", b"d"].map(|b| filled(&p.pool, b)))).unwrap();
+    p.b.post_recv(wr::Recv::new([(); 4].map(|()| poisoned(&pool)))).unwrap();
+    p.a.post_send(wr::Send::new([b"a", b"b", b"c", b"d"].map(|b| filled(&p.pool, b)))).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
     assert_eq!(got.segments().flatten().copied().collect::<Vec<_>>(), b"abcd");
     drop(got);
 
     let five = |pool: &Pool| -> BufList { (0..5).map(|i| filled(pool, &[i])).collect() };
-    let error = p.a.post_send(Send::new(five(&pool))).unwrap_err();
+    let error = p.a.post_send(wr::Send::new(five(&pool))).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 4 });
     let expected =
         "ibv_post_send: work request 0: scatter/gather list exceeds the queue's 4 elements";
@@ -91,7 +92,7 @@ fn exactly_the_typed_limit_and_one_more_at_run_time() {
     let back: Vec<BufList> = error.into_rejected().collect();
     let back: Vec<_> = back.into_iter().map(contents).collect();
     assert_eq!(back, [(0..5).map(|i| vec![i]).collect::<Vec<_>>()]);
-    let error = p.b.post_recv(Recv::new(five(&pool))).unwrap_err();
+    let error = p.b.post_recv(wr::Recv::new(five(&pool))).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 4 });
     drop(error);
     assert_eq!((pool.available(), p.pool.available()), (8, 40));
@@ -101,11 +102,11 @@ fn exactly_the_typed_limit_and_one_more_at_run_time() {
 fn a_write_gathers_and_a_read_scatters() {
     let (mut p, pool) = small();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
-    p.a.post_send(RdmaWrite::new(pieces(&p.pool), region.remote().write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(pieces(&p.pool), region.remote().write())).unwrap();
     let len = PIECES.concat().len();
     let sinks = [poisoned(&pool), poisoned(&pool), poisoned(&pool)];
     let from = region.remote().slice(0, len as u64).unwrap().read();
-    p.a.post_send(RdmaRead::new(sinks, from)).unwrap();
+    p.a.post_send(wr::RdmaRead::new(sinks, from)).unwrap();
     let mut bytes = vec![0; len];
     let read = poll(&p.dev, &mut p.ca, 2).remove(1).sent().entry.unwrap();
     region.read_at(0, &mut bytes).unwrap();
@@ -121,9 +122,13 @@ fn a_write_gathers_and_a_read_scatters() {
 #[test]
 fn buffers_of_no_length_within_a_list() {
     let (mut p, pool) = small();
-    p.b.post_recv(Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
-    p.a.post_send(Send::new([filled(&p.pool, b"x"), filled(&p.pool, b""), filled(&p.pool, b"y")]))
-        .unwrap();
+    p.b.post_recv(wr::Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
+    p.a.post_send(wr::Send::new([
+        filled(&p.pool, b"x"),
+        filled(&p.pool, b""),
+        filled(&p.pool, b"y"),
+    ]))
+    .unwrap();
     poll(&p.dev, &mut p.ca, 1);
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
     assert_eq!(contents(got), [b"xy".to_vec(), b"".to_vec()]);
@@ -151,17 +156,17 @@ fn lists_with_slots_of_fewer_elements_than_the_queue() {
     let too_many = PostErrorKind::TooManySge { max: 2 };
     let mut slots = SendSlots::<4, 2>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.push(Send::new(some(2))).unwrap();
-    assert_eq!(list.push(Send::new(some(3))).unwrap_err().kind(), too_many);
-    let error = list.extend([some(1), some(3)].map(Send::new)).unwrap_err();
+    list.push(wr::Send::new(some(2))).unwrap();
+    assert_eq!(list.push(wr::Send::new(some(3))).unwrap_err().kind(), too_many);
+    let error = list.extend([some(1), some(3)].map(wr::Send::new)).unwrap_err();
     assert_eq!((error.kind(), error.accepted(), list.len()), (too_many, 2, 2));
     assert_eq!(error.into_rejected().map(contents).collect::<Vec<_>>(), [[[0], [1], [2]]]);
     drop(list);
     let mut slots = RecvSlots::<4, 2>::new();
     let mut list = p.b.recv_list(&mut slots);
-    list.push(Recv::new(some(2))).unwrap();
-    assert_eq!(list.push(Recv::new(some(3))).unwrap_err().kind(), too_many);
-    let error = list.extend([some(1), some(3)].map(Recv::new)).unwrap_err();
+    list.push(wr::Recv::new(some(2))).unwrap();
+    assert_eq!(list.push(wr::Recv::new(some(3))).unwrap_err().kind(), too_many);
+    let error = list.extend([some(1), some(3)].map(wr::Recv::new)).unwrap_err();
     assert_eq!((error.kind(), error.accepted(), list.len()), (too_many, 2, 2));
     assert_eq!(error.into_rejected().map(contents).collect::<Vec<_>>(), [[[0], [1], [2]]]);
     list.post().unwrap();
@@ -169,7 +174,7 @@ fn lists_with_slots_of_fewer_elements_than_the_queue() {
     // As many as the slots have arrive, and as many as they have are filled.
     let mut slots = SendSlots::<4, 2>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.extend([some(2), some(2)].map(Send::new)).unwrap();
+    list.extend([some(2), some(2)].map(wr::Send::new)).unwrap();
     list.post().unwrap();
     for sent in poll(&p.dev, &mut p.ca, 2) {
         assert_eq!(contents(sent.sent().entry.unwrap()), [[0], [1]]);

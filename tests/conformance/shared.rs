@@ -1,6 +1,8 @@
 //! Entries other than exclusive buffers: shared ones, pieces of open regions, and mixtures.
 
-use proverbs::*;
+use proverbs::memory::OpenBuf;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -25,8 +27,8 @@ fn one_shared_buffer_goes_to_three_queue_pairs() {
         .collect();
     let entry = filled(&pool, b"log entry").freeze();
     for (a, b, ..) in &mut pairs {
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-        a.post_send(Send::new(entry.clone())).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        a.post_send(wr::Send::new(entry.clone())).unwrap();
     }
     // It is read while it is with three devices.
     assert_eq!(&entry[..], b"log entry");
@@ -49,14 +51,15 @@ fn pieces_of_an_open_region_are_sent_and_filled() {
     let here = p.pd.register::<RemoteAll>(64).unwrap();
     let there = p.pd.register::<RemoteReadWrite>(64).unwrap();
     here.write_at(10, b"open piece").unwrap();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let remote = there.remote();
     post_send!(
         p.a,
         [
-            Send::new(here.piece(10, 10).unwrap()),
-            RdmaWrite::new(here.piece(10, 4).unwrap(), remote.write()),
-            RdmaRead::new(here.piece(40, 4).unwrap(), remote.slice(0, 4).unwrap().read()).fence(),
+            wr::Send::new(here.piece(10, 10).unwrap()),
+            wr::RdmaWrite::new(here.piece(10, 4).unwrap(), remote.write()),
+            wr::RdmaRead::new(here.piece(40, 4).unwrap(), remote.slice(0, 4).unwrap().read())
+                .fence(),
         ]
     )
     .unwrap();
@@ -82,14 +85,14 @@ fn a_region_stays_registered_while_a_piece_is_with_the_device() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteRead>(16).unwrap();
     region.write_at(0, b"still registered").unwrap();
-    p.a.post_send(Send::new(region.piece(0, 16).unwrap())).unwrap();
+    p.a.post_send(wr::Send::new(region.piece(0, 16).unwrap())).unwrap();
     let refused = region.destroy().unwrap_err();
     assert_eq!(
         said(&refused),
         "ibv_dereg_mr: EBUSY: Device or resource busy (pieces of the region exist)"
     );
     drop(refused);
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
     holds(got.into_buf().unwrap(), b"still registered");
     poll(&p.dev, &mut p.ca, 1);
@@ -100,16 +103,16 @@ fn every_kind_of_entry_on_one_queue_comes_back_as_what_it_was() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteRead>(8).unwrap();
     for _ in 0..5 {
-        p.b.post_recv(Recv::new([poisoned(&p.pool), poisoned(&p.pool)])).unwrap();
+        p.b.post_recv(wr::Recv::new([poisoned(&p.pool), poisoned(&p.pool)])).unwrap();
     }
     post_send!(
         p.a,
         [
-            Send::new(filled(&p.pool, b"buf")),
-            Send::new([filled(&p.pool, b"li"), filled(&p.pool, b"st")]),
-            Send::new(filled(&p.pool, b"shared").freeze()),
-            Send::new(region.piece(0, 8).unwrap()),
-            Send::new(Empty),
+            wr::Send::new(filled(&p.pool, b"buf")),
+            wr::Send::new([filled(&p.pool, b"li"), filled(&p.pool, b"st")]),
+            wr::Send::new(filled(&p.pool, b"shared").freeze()),
+            wr::Send::new(region.piece(0, 8).unwrap()),
+            wr::Send::new(wr::Empty),
         ]
     )
     .unwrap();
@@ -136,9 +139,9 @@ fn queues_of_shared_buffers_or_of_open_pieces_only() {
     let mut p = Pair::<Uc, OnlyShared>::new();
     let buf = filled(&p.pool, b"again and again").freeze();
     for _ in 0..3 {
-        p.b.post_recv(Recv::empty()).unwrap();
+        p.b.post_recv(wr::Recv::empty()).unwrap();
         let region = p.pd.register::<RemoteWrite>(16).unwrap();
-        let wr = RdmaWriteWithImm::new(buf.clone(), region.remote().write(), 1);
+        let wr = wr::RdmaWriteWithImm::new(buf.clone(), region.remote().write(), 1);
         p.a.post_send(wr).unwrap();
         poll(&p.dev, &mut p.cb, 1);
         let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
@@ -152,10 +155,46 @@ fn queues_of_shared_buffers_or_of_open_pieces_only() {
     let region = p.pd.register::<RemoteReadWrite>(16).unwrap();
     region.write_at(0, b"12345678").unwrap();
     let to = region.remote().slice(8, 8).unwrap().write();
-    p.a.post_send(RdmaWrite::new(region.piece(0, 8).unwrap(), to)).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(region.piece(0, 8).unwrap(), to)).unwrap();
     let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(back.len(), 8);
     let mut bytes = [0; 16];
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(&bytes, b"1234567812345678");
+}
+
+/// A list is looked at as a whole, whatever else entries may be.
+#[test]
+fn a_list_among_other_entries() {
+    let mut p = Pair::<Rc, Any>::new();
+    let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
+    for place in 0..2 {
+        let mut bufs = [filled(&p.pool, b"one"), filled(&p.pool, b"two")];
+        bufs[place] = filled(&foreign, b"far");
+        let error = p.a.post_send(wr::Send::new(bufs)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::PdMismatch, "element {place}");
+        let list = error.into_rejected().next().unwrap().into_list().unwrap();
+        assert_eq!(list.len(), 2);
+        let error = p.b.post_recv(wr::Recv::new(list)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::PdMismatch, "element {place}");
+    }
+    assert_eq!((p.pool.available(), foreign.available()), (40, 1));
+    let small = p.pd.create_pool(2, 8).unwrap();
+    p.b.post_recv(wr::Recv::new([poisoned(&small), poisoned(&small)])).unwrap();
+    p.a.post_send(wr::Send::new([filled(&p.pool, b"one hun"), filled(&p.pool, b"dred")])).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    let lengths = |list: BufList| list.map(|buf| buf.len()).collect::<Vec<_>>();
+    assert_eq!(lengths(sent.into_list().unwrap()), [7, 4]);
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    assert_eq!(got.segments().flatten().copied().collect::<Vec<u8>>(), b"one hundred");
+    assert!(matches!(got.entry, Some(AnyBuf::List(_))));
+    assert_eq!(lengths(got.entry.unwrap().into_list().unwrap()), [8, 3]);
+    // One that is no list is none.
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"x").freeze())).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    assert!(sent.into_list().is_none());
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    assert_eq!(got.segments().collect::<Vec<_>>(), [b"x"]);
+    assert!(got.entry.unwrap().into_list().is_none());
 }

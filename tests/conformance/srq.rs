@@ -1,6 +1,10 @@
 //! Shared receive queues.
 
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
+use proverbs::rules;
+use proverbs::transport::Transport;
 
 use crate::support::*;
 
@@ -52,12 +56,12 @@ fn two_rc_queue_pairs_receive_from_one() {
     let mut links = [base.link(&srq), base.link(&srq)];
     let source = base.pd.create_pool(4, 128).unwrap();
     for round in 0..3u8 {
-        let recv = || Recv::new(poisoned(&base.pool));
+        let recv = || wr::Recv::new(poisoned(&base.pool));
         srq.post_srq_recv(recv()).unwrap();
         post_srq_recv!(srq, [recv(), recv(), recv()]).unwrap();
         for (i, link) in (0..).zip(&mut links) {
-            link.from.post_send(Send::new(filled(&source, &[i, 0, round]))).unwrap();
-            link.from.post_send(SendWithImm::new(filled(&source, &[i, 1, round]), 9)).unwrap();
+            link.from.post_send(wr::Send::new(filled(&source, &[i, 0, round]))).unwrap();
+            link.from.post_send(wr::SendWithImm::new(filled(&source, &[i, 1, round]), 9)).unwrap();
         }
         poll(&base.dev, &mut base.sends, 4);
         let mut got = poll(&base.dev, &mut base.receives, 4).into_iter().map(Done::received);
@@ -77,8 +81,10 @@ fn a_write_with_immediate_consumes_one() {
     let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
     let mut link = base.link(&srq);
     let region = base.pd.register::<RemoteWrite>(8).unwrap();
-    srq.post_srq_recv(Recv::new(poisoned(&base.pool))).unwrap();
-    link.from.post_send(RdmaWriteWithImm::inline(b"12345678", region.remote().write(), 4)).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&base.pool))).unwrap();
+    link.from
+        .post_send(wr::RdmaWriteWithImm::inline(b"12345678", region.remote().write(), 4))
+        .unwrap();
     let got = poll(&base.dev, &mut base.receives, 1).remove(0).received();
     assert_eq!((got.imm_data, got.byte_len), (Some(4), 8));
     untouched(got.entry.unwrap());
@@ -91,8 +97,8 @@ fn ud_receives_keep_their_grh() {
     let mut srq: SharedReceiveQueue<Ud> = base.pd.create_srq(&base.pool).unwrap();
     let mut link = base.link(&srq);
     let to = link.from.way_to(&base.dev, &base.pd, link.to.qp_num());
-    srq.post_srq_recv(Recv::new(poisoned(&base.pool))).unwrap();
-    link.from.post_send(SendWithImm::inline(b"datagram", 3).to(to)).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&base.pool))).unwrap();
+    link.from.post_send(wr::SendWithImm::inline(b"datagram", 3).to(to)).unwrap();
     let got = poll(&base.dev, &mut base.receives, 1).remove(0).datagram();
     assert_eq!((got.payload(), got.imm_data), (&b"datagram"[..], Some(3)));
     assert_eq!((got.src_qp.get(), got.qp_num), (link.from.qp_num(), link.to.qp_num()));
@@ -113,12 +119,12 @@ fn receives_may_be_lists() {
     let b = pd.create_qp_on_srq::<Rc, SharedLists, _>(&cb, &cb, &srq, 4).unwrap();
     let (na, nb) = (a.qp_num(), b.qp_num());
     let (mut a, _b) = (Rc::up(a, &dev, nb, &Wish::new()), Rc::up(b, &dev, na, &Wish::new()));
-    srq.post_srq_recv(Recv::new([(); 3].map(|()| poisoned(&tiny)))).unwrap();
+    srq.post_srq_recv(wr::Recv::new([(); 3].map(|()| poisoned(&tiny)))).unwrap();
     let list: BufList = (0..3).map(|_| poisoned(&tiny)).collect();
-    srq.post_srq_recv(Recv::new(list)).unwrap();
+    srq.post_srq_recv(wr::Recv::new(list)).unwrap();
     let message = numbered(1, 20);
     for _ in 0..2 {
-        a.post_send(Send::new(filled(&pool, &message))).unwrap();
+        a.post_send(wr::Send::new(filled(&pool, &message))).unwrap();
     }
     for got in poll(&dev, &mut cb, 2) {
         let list = got.received().entry.unwrap();
@@ -132,23 +138,24 @@ fn what_is_not_of_its_pool_is_refused() {
     let base = Base::new();
     let mut srq: SharedReceiveQueue<Rc, BufList> = base.pd.create_srq(&base.pool).unwrap();
     let foreign = base.pd.create_pool(2, 128).unwrap();
-    let error = srq.post_srq_recv(Recv::new(filled(&foreign, b"foreign"))).unwrap_err();
+    let error = srq.post_srq_recv(wr::Recv::new(filled(&foreign, b"foreign"))).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ForeignPool, 0));
     let text = "ibv_post_srq_recv: work request 0: a buffer belongs to a pool that the shared receive queue \
                 does not use";
     assert_eq!(error.to_string(), text);
     drop(error);
     let ours = filled(&base.pool, b"ours");
-    let error = post_srq_recv!(srq, [Recv::new(ours), Recv::new(filled(&foreign, b"foreign"))]);
+    let error =
+        post_srq_recv!(srq, [wr::Recv::new(ours), wr::Recv::new(filled(&foreign, b"foreign"))]);
     let lists: Vec<BufList> = error.unwrap_err().into_rejected().collect();
     let back: Vec<_> = lists.iter().flat_map(|list| list.segments()).collect();
     assert_eq!(back, [&b"ours"[..], b"foreign"]);
     drop(lists);
-    let error = srq.post_srq_recv(Recv::new(BufList::new())).unwrap_err();
+    let error = srq.post_srq_recv(wr::Recv::new(BufList::new())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::NoBuffer);
     let other = base.dev.ctx.alloc_pd().unwrap();
     let elsewhere = other.create_pool(1, 8).unwrap();
-    let error = srq.post_srq_recv(Recv::new(elsewhere.take().unwrap())).unwrap_err();
+    let error = srq.post_srq_recv(wr::Recv::new(elsewhere.take().unwrap())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignPool);
     drop(error);
     assert_eq!((foreign.available(), elsewhere.available(), base.pool.available()), (2, 1, 6));
@@ -172,7 +179,7 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
     let Link { from, to } = base.link(&srq);
     for _ in 0..3 {
-        srq.post_srq_recv(Recv::new(poisoned(&base.pool))).unwrap();
+        srq.post_srq_recv(wr::Recv::new(poisoned(&base.pool))).unwrap();
     }
     // R7.7: no flush.
     let refused = srq.destroy().unwrap_err();
@@ -187,7 +194,7 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     assert_eq!(base.pool.available(), 3);
     // Another queue pair takes them up.
     let mut link = base.link(&srq);
-    link.from.post_send(Send::inline(b"next")).unwrap();
+    link.from.post_send(wr::Send::inline(b"next")).unwrap();
     assert_eq!(poll(&base.dev, &mut base.receives, 1).remove(0).received().data(), b"next");
     poll(&base.dev, &mut base.sends, 1);
     drop(link);
@@ -206,7 +213,7 @@ fn it_goes_last_and_its_receives_come_back() {
     let mut base = Base::new();
     let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
     let link = base.link(&srq);
-    srq.post_srq_recv(Recv::new(poisoned(&base.pool))).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&base.pool))).unwrap();
     drop(link);
     assert_eq!((poll_empty(&mut base.receives), poll_empty(&mut base.sends)), (0, 0));
     srq.destroy().unwrap();

@@ -1,6 +1,13 @@
 //! The state tables: every transition, and refusals that leave everything as it was.
 
-use proverbs::*;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::{
+    ConnectedReinit, QpAttr, QpQkey, RcReturn, RcRtsOptional, RcSqd, RtrOptional, UcReturn, UcSqd,
+    UdReinit, UdReturn, UdSqd,
+};
+use proverbs::state::{QpState, State};
+use proverbs::transport::Transport;
 
 use crate::support::*;
 
@@ -46,7 +53,7 @@ fn rc_goes_all_the_way_and_back() {
     let qp = qp.modify(RcReturn::default()).unwrap();
     assert_eq!(state(&qp), QpState::Rts);
     let qp = qp.to_error().unwrap();
-    assert_eq!(state(&qp), QpState::Error);
+    assert_eq!(state(&qp), QpState::Err);
     let (qp, _) = qp.reset().unwrap();
     assert_eq!((state(&qp), qp.qp_num()), (QpState::Reset, number));
 }
@@ -112,8 +119,8 @@ fn every_state_but_reset_leads_to_error_and_every_state_to_reset() {
     let (dev, wish) = (Device::open(), Wish::new());
     let (qp, _cq) = fresh::<Rc>(&dev);
     let number = qp.qp_num();
-    let again = |qp: QueuePair<Rc, Error>| {
-        assert_eq!(state(&qp), QpState::Error);
+    let again = |qp: QueuePair<Rc, state::Err>| {
+        assert_eq!(state(&qp), QpState::Err);
         qp.reset().unwrap().0
     };
     let qp = again(Rc::init(qp.reset().unwrap().0, &wish).to_error().unwrap());
@@ -155,9 +162,9 @@ fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
     assert_eq!((said(&refused).as_str(), state(&refused.object)), (text, QpState::Init));
     // It is usable.
     let mut qp = refused.object;
-    qp.post_recv(Recv::empty()).unwrap();
+    qp.post_recv(wr::Recv::empty()).unwrap();
     let mut qp = Rc::rts(qp.modify(rtr).unwrap(), &wish);
-    qp.post_recv(Recv::empty()).unwrap();
+    qp.post_recv(wr::Recv::empty()).unwrap();
     let qp = stop(&dev, qp);
     let refused = qp.modify(RcSqd { port: Some(9), ..RcSqd::default() }).unwrap_err();
     assert_eq!(state(&refused.object), QpState::Sqd);
@@ -180,20 +187,21 @@ fn a_key_index_that_the_table_does_not_have() {
 fn sends_are_held_while_the_send_queue_stands_still() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for _ in 0..4 {
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     }
-    a.post_send(Send::new(filled(&pool, b"0"))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"0"))).unwrap();
     poll(&dev, &mut ca, 1);
     let mut a = stop(&dev, a);
-    post_send!(a, [Send::new(filled(&pool, b"1")), Send::new(filled(&pool, b"2"))]).unwrap();
+    post_send!(a, [wr::Send::new(filled(&pool, b"1")), wr::Send::new(filled(&pool, b"2"))])
+        .unwrap();
     // Receiving goes on, and what comes back says that `b` is alive.
-    a.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    b.post_send(Send::inline(b"back")).unwrap();
+    a.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    b.post_send(wr::Send::inline(b"back")).unwrap();
     assert_eq!(poll(&dev, &mut ca, 1).remove(0).received().data(), b"back");
     assert_eq!(a.sends_outstanding(), 2);
     let mut a = a.modify(RcReturn::default()).unwrap();
     // Soft-RoCE starts what it held with the next post only (rules, 8.2).
-    a.post_send(Send::new(filled(&pool, b"3"))).unwrap();
+    a.post_send(wr::Send::new(filled(&pool, b"3"))).unwrap();
     poll(&dev, &mut ca, 3).into_iter().for_each(|done| drop(done.sent()));
     let mut got = Vec::new();
     for done in poll(&dev, &mut cb, 5) {
@@ -210,14 +218,14 @@ fn receives_may_be_posted_from_init_on() {
     let (qp, mut cq) = fresh::<Rc>(&dev);
     let number = qp.qp_num();
     let mut qp = Rc::init(qp, &wish);
-    qp.post_recv(Recv::empty()).unwrap();
+    qp.post_recv(wr::Recv::empty()).unwrap();
     let mut qp = Rc::rtr(qp, &dev, number, &wish);
-    qp.post_recv(Recv::empty()).unwrap();
+    qp.post_recv(wr::Recv::empty()).unwrap();
     let mut qp = Rc::rts(qp, &wish);
-    qp.post_recv(Recv::empty()).unwrap();
+    qp.post_recv(wr::Recv::empty()).unwrap();
     // It is its own peer.
     for _ in 0..3 {
-        qp.post_send(Send::new(Empty)).unwrap();
+        qp.post_send(wr::Send::new(wr::Empty)).unwrap();
     }
     let done = poll(&dev, &mut cq, 6).into_iter();
     let receives = done.filter(|done| matches!(done, Done::Received(_)));

@@ -1,17 +1,17 @@
 //! Objects may go in any order: parents live as long as what needs them.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
 #[test]
 fn parents_first() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, pd, dev } = Pair::<Rc>::new();
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     let buf = filled(&pool, b"still works");
     let keep = dev.clone();
     drop((pd, pool, dev));
-    a.post_send(Send::new(buf)).unwrap();
+    a.post_send(wr::Send::new(buf)).unwrap();
     let sent = poll(&keep, &mut ca, 1).remove(0).sent().entry.unwrap();
     let got = poll(&keep, &mut cb, 1).remove(0).received();
     drop(keep);
@@ -27,10 +27,10 @@ fn with_work_outstanding() {
     for order in 0..4 {
         let Pair { mut a, mut b, ca, cb, pool, pd, dev } = Pair::<Rc, Ring>::new();
         for i in 0..3 {
-            a.post_send(Send::new(filled(&pool, &[i]))).unwrap();
-            a.post_recv(Recv::new(poisoned(&pool))).unwrap();
+            a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
+            a.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         }
-        b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         match order {
             0 => drop((a, b, ca, cb, pool, pd, dev)),
             1 => drop((dev, pd, pool, cb, ca, b, a)),
@@ -43,11 +43,11 @@ fn with_work_outstanding() {
 #[test]
 fn a_queue_pair_moves_to_another_thread() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     let sender = {
         let (dev, pool) = (dev.clone(), pool.clone());
         std::thread::spawn(move || {
-            a.post_send(Send::new(filled(&pool, b"from there"))).unwrap();
+            a.post_send(wr::Send::new(filled(&pool, b"from there"))).unwrap();
             poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap()
         })
     };
@@ -95,8 +95,8 @@ fn a_buffer_keeps_its_region_registered() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     let (sink, source) = (poisoned(&pool), filled(&pool, b"late"));
     drop(pool);
-    b.post_recv(Recv::new(sink)).unwrap();
-    a.post_send(Send::new(source)).unwrap();
+    b.post_recv(wr::Recv::new(sink)).unwrap();
+    a.post_send(wr::Send::new(source)).unwrap();
     poll(&dev, &mut ca, 1);
     holds(poll(&dev, &mut cb, 1).remove(0).received().entry.unwrap(), b"late");
 }
@@ -114,7 +114,7 @@ fn a_context_that_posts_or_panics_in_drop_harms_nothing() {
     profile! { WithLoud { signaling: Selective, entry: Buf<Option<Box<Loud>>> } }
     let Pair { mut a, ca, pd, .. } = Pair::<Rc, WithLoud>::new();
     let pool = pd.create_pool_with(2, 8, |_| None::<Box<Loud>>).unwrap();
-    a.post_send(Send::new(pool.take().unwrap())).unwrap();
+    a.post_send(wr::Send::new(pool.take().unwrap())).unwrap();
     let entries = a.destroy().unwrap();
     assert_eq!((entries.len(), pool.available()), (1, 1));
     let mut entries = entries;

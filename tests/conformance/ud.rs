@@ -1,6 +1,10 @@
 //! UD: what arrives, with its 40 bytes in front, and what does not.
 
-use proverbs::*;
+use proverbs::completion::{Direction, GRH_LEN, UdReceived, WcOpcode};
+use proverbs::memory::Entry;
+use proverbs::prelude::*;
+use proverbs::qp::UdReturn;
+use proverbs::state::QpState;
 
 use crate::support::*;
 
@@ -17,8 +21,8 @@ fn datagrams_arrive_behind_their_grh() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     for len in [0, 1, 64, 200] {
         let message = numbered(len, len);
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &message)).to(to)).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &message)).to(to)).unwrap();
         let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
         assert_eq!((sent.opcode, sent.qp_num), (WcOpcode::Send, p.a.qp_num()));
         let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
@@ -36,14 +40,14 @@ fn immediates_inline_data_and_nothing() {
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     for _ in 0..3 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     post_send!(
         p.a,
         [
-            SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).to(to).solicited(),
-            Send::inline(b"inline").to(to),
-            SendWithImm::new(Empty, u32::MAX).to(to),
+            wr::SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).to(to).solicited(),
+            wr::Send::inline(b"inline").to(to),
+            wr::SendWithImm::new(wr::Empty, u32::MAX).to(to),
         ]
     )
     .unwrap();
@@ -66,9 +70,9 @@ fn a_grh_spans_as_many_buffers_as_it_must() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let tiny = p.pd.create_pool(4, 16).unwrap();
     // 16 + 16 + 8 bytes of GRH, so that the payload begins within the third buffer.
-    p.b.post_recv(Recv::new([(); 4].map(|()| poisoned(&tiny)))).unwrap();
+    p.b.post_recv(wr::Recv::new([(); 4].map(|()| poisoned(&tiny)))).unwrap();
     let message = numbered(3, 20);
-    p.a.post_send(Send::new(filled(&p.pool, &message)).to(to)).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, &message)).to(to)).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
     checks_route(&p.dev, &got, p.a.qp_num());
     let segments: Vec<_> = got.payload_segments().map(<[u8]>::to_vec).collect();
@@ -84,8 +88,8 @@ fn a_grh_has_a_buffer_of_its_own() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let headers = p.pd.create_pool(2, GRH_LEN).unwrap();
     for message in [b"payload alone".to_vec(), vec![]] {
-        p.b.post_recv(Recv::new([poisoned(&headers), poisoned(&p.pool)])).unwrap();
-        p.a.post_send(Send::new(filled(&p.pool, &message)).to(to)).unwrap();
+        p.b.post_recv(wr::Recv::new([poisoned(&headers), poisoned(&p.pool)])).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &message)).to(to)).unwrap();
         let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
         checks_route(&p.dev, &got, p.a.qp_num());
         assert_eq!(got.payload_segments().flatten().copied().collect::<Vec<_>>(), message);
@@ -101,14 +105,14 @@ fn a_grh_has_a_buffer_of_its_own() {
 fn a_receiver_answers_by_the_reply_vector() {
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    p.a.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::inline(b"question").to(to)).unwrap();
+    p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"question").to(to)).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
     let vector = got.reply_vector(1, p.dev.gid_index).unwrap();
     let address_handle = p.b.add_address_handle(p.pd.create_ah(vector).unwrap()).unwrap();
-    let back = Destination { address_handle, qpn: got.src_qp, qkey: to.qkey };
-    p.b.post_send(Send::inline(b"answer").to(back)).unwrap();
+    let back = wr::Destination { address_handle, qpn: got.src_qp, qkey: to.qkey };
+    p.b.post_send(wr::Send::inline(b"answer").to(back)).unwrap();
     let mut done = poll(&p.dev, &mut p.ca, 2);
     done.sort_by_key(|done| matches!(done, Done::Datagram(_)));
     assert_eq!(done.remove(1).datagram().payload(), b"answer");
@@ -119,13 +123,16 @@ fn a_receiver_answers_by_the_reply_vector() {
 fn a_message_with_the_wrong_key_does_not_arrive() {
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    let wrong = Destination { qkey: Qkey::new(QKEY + 1).unwrap(), ..to };
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let wrong = wr::Destination { qkey: Qkey::new(QKEY + 1).unwrap(), ..to };
     let violations = || p.dev.ctx.query_port(1).unwrap().qkey_viol_cntr;
     let before = violations();
     // R5.5: to the sender both are sent; the second overtakes nothing.
-    post_send!(p.a, [Send::inline(b"wrong key").to(wrong), Send::inline(b"right key").to(to)])
-        .unwrap();
+    post_send!(
+        p.a,
+        [wr::Send::inline(b"wrong key").to(wrong), wr::Send::inline(b"right key").to(to)]
+    )
+    .unwrap();
     poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
     assert_eq!(got.payload(), b"right key");
@@ -142,9 +149,9 @@ fn a_key_can_be_changed_on_the_way() {
     let new = Qkey::new(7).unwrap();
     let mut b = b.modify(UdReturn { qkey: Some(new.into()) }).unwrap();
     assert_eq!(b.query().unwrap().qkey, 7);
-    let to = Destination { qkey: new, ..a.way_to(&dev, &pd, b.qp_num()) };
-    b.post_recv(Recv::new(poisoned(&pool))).unwrap();
-    a.post_send(Send::inline(b"new key").to(to)).unwrap();
+    let to = wr::Destination { qkey: new, ..a.way_to(&dev, &pd, b.qp_num()) };
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    a.post_send(wr::Send::inline(b"new key").to(to)).unwrap();
     assert_eq!(poll(&dev, &mut cb, 1).remove(0).datagram().payload(), b"new key");
     poll(&dev, &mut ca, 1);
 }
@@ -154,8 +161,8 @@ fn a_receive_too_short_for_a_datagram() {
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let short = p.pd.create_pool(1, GRH_LEN + 8).unwrap();
-    p.b.post_recv(Recv::new(poisoned(&short))).unwrap();
-    post_send!(p.a, [Send::inline(&[1; 9]).to(to), Send::inline(&[2; 8]).to(to)]).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&short))).unwrap();
+    post_send!(p.a, [wr::Send::inline(&[1; 9]).to(to), wr::Send::inline(&[2; 8]).to(to)]).unwrap();
     poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
     let done = poll(&p.dev, &mut p.cb, 1).remove(0);
     by_rule!(p.dev, "R3.7",
@@ -163,7 +170,7 @@ fn a_receive_too_short_for_a_datagram() {
         loopback: assert_eq!(done.datagram().payload(), [2; 8]),
         // The receiving queue pair is killed.
         rxe: drop(done.failed(Direction::Receive, WcStatus::LocQpOp)));
-    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe: QpState::Error);
+    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe: QpState::Err);
     until(&p.dev, "the receiver's state", || p.b.query().unwrap().state == Some(state));
 }
 

@@ -1,6 +1,8 @@
 //! Address handles: named by index, and gone only when no send can name them.
 
-use proverbs::*;
+use proverbs::device::AhIndex;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
 
 use crate::support::*;
 
@@ -8,8 +10,8 @@ use crate::support::*;
 fn one_removed_in_flight_still_serves_its_send() {
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::new(filled(&p.pool, b"on its way")).to(to)).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"on its way")).to(to)).unwrap();
     assert!(p.a.remove_address_handle(to.address_handle));
     assert!(!p.a.remove_address_handle(to.address_handle), "it has no name any more");
     // Until the completion was polled, the device may still need it (R5.3).
@@ -28,14 +30,14 @@ fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let other = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     for _ in 0..3 {
-        p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
-    let _ = p.a.post_send_unsignaled(Send::inline(b"1").to(to)).unwrap();
-    let _ = p.a.post_send_unsignaled(Send::inline(b"2").to(to)).unwrap();
+    let _ = p.a.post_send_unsignaled(wr::Send::inline(b"1").to(to)).unwrap();
+    let _ = p.a.post_send_unsignaled(wr::Send::inline(b"2").to(to)).unwrap();
     assert!(p.a.remove_address_handle(to.address_handle));
     assert_eq!(poll(&p.dev, &mut p.cb, 2).len(), 2);
     assert_eq!(p.a.reap_address_handles(), 1);
-    p.a.post_send(Send::inline(b"3").to(other)).unwrap();
+    p.a.post_send(wr::Send::inline(b"3").to(other)).unwrap();
     let (status, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
     assert_eq!((status, released.len()), (Ok(()), 0));
     assert_eq!(p.a.reap_address_handles(), 0);
@@ -48,13 +50,31 @@ fn one_that_a_sentinel_names_waits_for_it() {
     let mut p = Pair::<Ud, Ring>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let mut a = p.a.to_error().unwrap();
-    let _ = a.post_send_unsignaled(Send::new(filled(&p.pool, b"flushed")).to(to)).unwrap();
+    let _ = a.post_send_unsignaled(wr::Send::new(filled(&p.pool, b"flushed")).to(to)).unwrap();
     assert!(a.remove_address_handle(to.address_handle));
     let panics = std::panic::AssertUnwindSafe(|| a.drain(&mut p.ca, |_| panic!("on purpose")));
     assert!(std::panic::catch_unwind(panics).is_err());
     assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (1, 1));
     a.drain(&mut p.ca, |found| drop(found)).unwrap();
     assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (0, 0));
+}
+
+/// Each place in another's table is none of one that has none, or fewer.
+#[test]
+fn a_name_behind_the_end_of_the_table_posts_nothing() {
+    let mut p = Pair::<Ud>::new();
+    let foreign: Vec<_> = (0..9).map(|_| p.b.way_to(&p.dev, &p.pd, p.a.qp_num())).collect();
+    for own in 0..4 {
+        for &to in &foreign {
+            let error = p.a.post_send(wr::Send::inline(b"nobody's").to(to)).unwrap_err();
+            assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle, "{own} of its own");
+        }
+        p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    }
+    for to in foreign {
+        assert!(!p.a.remove_address_handle(to.address_handle));
+        assert!(p.b.remove_address_handle(to.address_handle));
+    }
 }
 
 #[test]
@@ -68,15 +88,15 @@ fn a_name_that_is_gone_or_not_ours_posts_nothing() {
     let foreign = p.b.way_to(&p.dev, &p.pd, p.a.qp_num());
     for unknown in [to, foreign] {
         let buf = filled(&p.pool, b"nobody's");
-        let error = p.a.post_send(Send::new(buf).to(unknown)).unwrap_err();
+        let error = p.a.post_send(wr::Send::new(buf).to(unknown)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle);
         let text = "ibv_post_send: work request 0: the address handle was removed, or belongs to another \
                     queue pair";
         assert_eq!(error.to_string(), text);
         assert_eq!(error.into_rejected().next().unwrap()[..], *b"nobody's");
     }
-    p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(Send::inline(b"known").to(new)).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"known").to(new)).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"known");
     poll(&p.dev, &mut p.ca, 1);
 }

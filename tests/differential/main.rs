@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proverbs::completion::Direction;
 use proverbs::loopback::Fabric;
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 use support::*;
@@ -141,7 +143,7 @@ macro_rules! connected {
                     (0..n).map(|i| if i == last { 1 } else { dice.below($kinds) }).collect();
                 let receives = kinds.iter().filter(|&&kind| kind < 3).count();
                 for _ in 0..receives {
-                    $p.b.post_recv(Recv::new(poisoned(&$p.pool))).unwrap();
+                    $p.b.post_recv(wr::Recv::new(poisoned(&$p.pool))).unwrap();
                 }
                 for $kind in kinds {
                     let $dice = &mut dice;
@@ -149,15 +151,16 @@ macro_rules! connected {
                     let $remote = region.remote().slice(at, REGION - at).unwrap();
                     let imm = $dice.below(1000);
                     match $kind {
-                        0 => $p.a.post_send(Send::new(message($dice, &$p.pool))),
-                        1 => $p.a.post_send(SendWithImm::inline(&[7; 9], imm)),
+                        0 => $p.a.post_send(wr::Send::new(message($dice, &$p.pool))),
+                        1 => $p.a.post_send(wr::SendWithImm::inline(&[7; 9], imm)),
                         2 => {
                             let buf = message($dice, &$p.pool);
-                            $p.a.post_send(RdmaWriteWithImm::new(buf, $remote.write(), imm))
+                            $p.a.post_send(wr::RdmaWriteWithImm::new(buf, $remote.write(), imm))
                         }
-                        3 => $p
-                            .a
-                            .post_send(RdmaWrite::new(message($dice, &$p.pool), $remote.write())),
+                        3 => $p.a.post_send(wr::RdmaWrite::new(
+                            message($dice, &$p.pool),
+                            $remote.write(),
+                        )),
                         _ => $fetch,
                     }
                     .unwrap();
@@ -193,16 +196,16 @@ connected!(rc, Rc, 7, |p, dice, remote, kind| {
     match kind {
         4 => {
             let from = remote.slice(0, buf.len() as u64).unwrap().read();
-            p.a.post_send(RdmaRead::new(buf, from))
+            p.a.post_send(wr::RdmaRead::new(buf, from))
         }
-        5 => p.a.post_send(FetchAndAdd::new(buf, cell, swap)),
-        _ => p.a.post_send(CmpAndSwp::new(buf, cell, CompareSwap { compare, swap })),
+        5 => p.a.post_send(wr::FetchAndAdd::new(buf, cell, swap)),
+        _ => p.a.post_send(wr::CmpAndSwp::new(buf, cell, wr::CompareSwap { compare, swap })),
     }
 });
 
 connected!(uc, Uc, 4, |p, dice, _remote, _kind| {
     let _ = dice.below(1);
-    p.a.post_send(Send::new(Empty))
+    p.a.post_send(wr::Send::new(wr::Empty))
 });
 
 /// How a program ends.
@@ -223,16 +226,16 @@ impl Finish for Pair<Rc> {
         match dice.below(3) {
             0 => {
                 let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 4096, 0xdead_0000);
-                let bad = RdmaWrite::new(message(dice, &self.pool), nowhere.write());
-                post_send!(self.a, [bad, Send::inline(&[1])]).unwrap();
+                let bad = wr::RdmaWrite::new(message(dice, &self.pool), nowhere.write());
+                post_send!(self.a, [bad, wr::Send::inline(&[1])]).unwrap();
             }
             1 => {
                 // R3.7: the receive is shorter than the message.
                 let pd = &self.pd;
                 let small = pd.create_pool(1, 8).unwrap();
-                self.b.post_recv(Recv::new(small.take().unwrap())).unwrap();
+                self.b.post_recv(wr::Recv::new(small.take().unwrap())).unwrap();
                 let long = filled(&self.pool, &numbered(3, 100));
-                post_send!(self.a, [Send::new(long), Send::inline(&[1])]).unwrap();
+                post_send!(self.a, [wr::Send::new(long), wr::Send::inline(&[1])]).unwrap();
                 event(poll(&self.dev, &mut self.cb, 1).remove(0), log);
             }
             _ => return,
@@ -255,14 +258,14 @@ fn ud(dev: Device, seed: u64) -> Vec<String> {
     for _ in 0..ROUNDS {
         let n = 1 + dice.below(6) as usize;
         for _ in 0..n {
-            p.b.post_recv(Recv::new(poisoned(&p.pool))).unwrap();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         }
         for _ in 0..n {
             let imm = dice.below(1000);
             match dice.below(3) {
-                0 => p.a.post_send(Send::new(message(&mut dice, &p.pool)).to(to)),
-                1 => p.a.post_send(SendWithImm::new(message(&mut dice, &p.pool), imm).to(to)),
-                _ => p.a.post_send(SendWithImm::inline(&[3; 20], imm).to(to)),
+                0 => p.a.post_send(wr::Send::new(message(&mut dice, &p.pool)).to(to)),
+                1 => p.a.post_send(wr::SendWithImm::new(message(&mut dice, &p.pool), imm).to(to)),
+                _ => p.a.post_send(wr::SendWithImm::inline(&[3; 20], imm).to(to)),
             }
             .unwrap();
         }

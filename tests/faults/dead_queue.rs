@@ -3,9 +3,10 @@
 use std::sync::mpsc;
 
 use super::*;
+use proverbs::completion::Notify;
 
 /// A queue that is armed and empty when it dies, its channel, and a queue pair with a receive outstanding in it.
-fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, Error>) {
+fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -16,14 +17,17 @@ fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, Error>) {
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     let mut qp = Rc::init(qp, &Wish::new());
     assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
-    qp.post_recv(Recv::new(pool.take().unwrap())).unwrap();
+    qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let qp = qp.to_error().unwrap();
     fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
     (cq, channel, qp)
 }
 
-type Wait =
-    fn(&mut CompletionQueue, &mut CompletionChannel, QueuePair<Rc, Error>) -> Option<VerbsError>;
+type Wait = fn(
+    &mut CompletionQueue,
+    &mut CompletionChannel,
+    QueuePair<Rc, state::Err>,
+) -> Option<proverbs::Error>;
 
 #[test]
 fn every_wait_says_so() {
@@ -43,11 +47,113 @@ fn every_wait_says_so() {
             let first = wait(&mut cq, &mut channel, qp);
             // It stays so.
             let again = channel.wait(&mut cq).err();
-            let text = |error: Option<VerbsError>| error.map(|error| (error.verb(), error.errno()));
+            let text =
+                |error: Option<proverbs::Error>| error.map(|error| (error.verb(), error.errno()));
             tell.send((text(first), text(again))).unwrap();
         });
         let said = told.recv_timeout(Duration::from_secs(60));
         let dead = Some(("ibv_poll_cq", Some(libc::EIO)));
         assert_eq!(said, Ok((dead, dead)), "{what}");
     }
+}
+
+/// One failed poll is enough: the device is not asked again, whatever it would say.
+#[test]
+fn what_is_dead_stays_dead() {
+    for way in 0..3 {
+        let fabric = Device::fabric();
+        let dev = Device::loopback(&fabric);
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let channel = dev.ctx.create_comp_channel().unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq_on(8, &channel).unwrap();
+        let pool = pd.create_pool(2, 64).unwrap();
+        let depth = Depth { send: 1, recv: 2 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let mut qp = Rc::init(qp, &Wish::new());
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        fabric.inject(Script::seeded(0).with(Fault::FailPoll.always()));
+        let mut look = |way: u32| {
+            let error = match way {
+                0 => cq.poll().map(drop).unwrap_err(),
+                1 => cq.poll_one().map(drop).unwrap_err(),
+                _ => cq.poll_or_arm(Notify::Any).map(drop).unwrap_err(),
+            };
+            assert_eq!((error.verb(), error.errno()), ("ibv_poll_cq", Some(libc::EIO)));
+        };
+        look(way);
+        // From here on it would answer.
+        assert_eq!(fabric.injected().fail_poll, 1);
+        fabric.inject(Script::default());
+        for again in [0, 1, 2, way] {
+            look(again);
+        }
+        // Of who is there nothing comes home, and its room is its own; of who is gone, all.
+        let booked = cq.capacity() - cq.unbooked();
+        assert!(booked >= 4 && pool.available() == 1, "{booked}");
+        let qp = qp.to_error().unwrap();
+        drop(qp);
+        assert_eq!((cq.unbooked(), pool.available()), (cq.capacity(), 2));
+        // So at once, too.
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let mut qp = Rc::init(qp, &Wish::new());
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        let (qp, _) = qp.reset().unwrap();
+        assert_eq!(pool.available(), 2);
+        drop(qp);
+        assert_eq!(cq.unbooked(), cq.capacity());
+    }
+}
+
+/// Who was gone before is over with the poll that says so.
+#[test]
+fn what_was_gone_before_it_died() {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut cq: CompletionQueue = dev.ctx.create_cq(20).unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let depth = Depth { send: 1, recv: 2 };
+    let make = || {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let mut qp = Rc::init(qp, &Wish::new());
+        while qp.recv_room() > 0 && pool.available() > 0 {
+            qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        }
+        qp
+    };
+    let (gone, stays) = (make(), make());
+    let booked = cq.capacity() - cq.unbooked();
+    drop(gone);
+    fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
+    assert!(cq.poll().is_err());
+    assert_eq!(cq.capacity() - cq.unbooked(), booked / 2, "of the one that is there");
+    let held = stays.recvs_outstanding();
+    assert_eq!(pool.available(), 4 - held);
+    assert!(held > 0);
+    drop(stays);
+    assert_eq!((pool.available(), cq.unbooked()), (4, cq.capacity()));
+}
+
+profile! { OnSrq { receive: SharedRq } }
+
+/// A queue pair that was dropped, and waits for what is in a completion queue that dies, goes with it.
+#[test]
+fn what_waited_for_a_completion_queue_that_died() {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let feed = pd.create_pool(2, 64).unwrap();
+    let (sends, mut receives) =
+        (dev.ctx.create_cq::<Buf>(8).unwrap(), dev.ctx.create_cq::<Buf>(8).unwrap());
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&feed).unwrap();
+    srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
+    let server = pd.create_qp_on_srq::<Rc, OnSrq, _>(&sends, &receives, &srq, 2).unwrap();
+    let own = server.qp_num();
+    drop(Rc::up(server, &dev, own, &Wish::new()));
+    assert!(sends.unbooked() < sends.capacity(), "it waits");
+    fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
+    assert!(receives.poll().is_err());
+    assert_eq!(sends.unbooked(), sends.capacity());
+    srq.destroy().unwrap();
+    assert_eq!(feed.available(), 2);
 }

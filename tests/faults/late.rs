@@ -2,6 +2,8 @@
 //! signaled and not.
 
 use super::*;
+use proverbs::qp::{Drained, Max};
+use proverbs::transport::Transport;
 
 profile! { SharedAll { receive: SharedRq } }
 profile! { SharedRing { receive: SharedRq, signaling: Selective } }
@@ -50,7 +52,7 @@ macro_rules! own {
             let (fabric, dev) = late();
             let mut $p = Pair::<$t, $profile>::on(dev, &Wish::new());
             for $i in 0..3u8 {
-                $p.a.post_recv(Recv::new(filled(&$p.pool, &[10 + $i]))).unwrap();
+                $p.a.post_recv(wr::Recv::new(filled(&$p.pool, &[10 + $i]))).unwrap();
             }
             let script = Script::seeded(0)
                 .with(Fault::FlushLate { runs: RUNS }.always())
@@ -68,17 +70,17 @@ macro_rules! own {
 }
 
 own! {
-    rc: Rc, DefaultProfile, |p, i| Send::new(filled(&p.pool, &[i]));
-    rc_ring: Rc, Ring, |p, i| Send::new(filled(&p.pool, &[i]));
-    uc: Uc, DefaultProfile, |p, i| Send::new(filled(&p.pool, &[i]));
-    uc_ring: Uc, Ring, |p, i| Send::new(filled(&p.pool, &[i]));
+    rc: Rc, DefaultProfile, |p, i| wr::Send::new(filled(&p.pool, &[i]));
+    rc_ring: Rc, Ring, |p, i| wr::Send::new(filled(&p.pool, &[i]));
+    uc: Uc, DefaultProfile, |p, i| wr::Send::new(filled(&p.pool, &[i]));
+    uc_ring: Uc, Ring, |p, i| wr::Send::new(filled(&p.pool, &[i]));
     ud: Ud, DefaultProfile, |p, i| {
         let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-        Send::new(filled(&p.pool, &[i])).to(to)
+        wr::Send::new(filled(&p.pool, &[i])).to(to)
     };
     ud_ring: Ud, Ring, |p, i| {
         let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-        Send::new(filled(&p.pool, &[i])).to(to)
+        wr::Send::new(filled(&p.pool, &[i])).to(to)
     };
 }
 
@@ -100,11 +102,11 @@ macro_rules! unsignaled {
 }
 
 unsignaled! {
-    rc_unsignaled: Rc, |p, i| Send::new(filled(&p.pool, &[i]));
-    uc_unsignaled: Uc, |p, i| Send::new(filled(&p.pool, &[i]));
+    rc_unsignaled: Rc, |p, i| wr::Send::new(filled(&p.pool, &[i]));
+    uc_unsignaled: Uc, |p, i| wr::Send::new(filled(&p.pool, &[i]));
     ud_unsignaled: Ud, |p, i| {
         let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-        Send::new(filled(&p.pool, &[i])).to(to)
+        wr::Send::new(filled(&p.pool, &[i])).to(to)
     };
 }
 
@@ -119,7 +121,7 @@ macro_rules! shared {
             let mut cq = $dev.ctx.create_cq(60).unwrap();
             let mut srq = $pd.create_srq::<$t, Buf, Max<1>, ()>(&feed).unwrap();
             while let Some(buf) = feed.take() {
-                srq.post_srq_recv(Recv::new(buf)).unwrap();
+                srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
             }
             let made = $pd.create_qp_on_srq::<$t, $profile, _>(&cq, &cq, &srq, 4).unwrap();
             #[allow(unused_mut)]
@@ -143,15 +145,15 @@ macro_rules! shared {
 }
 
 shared! {
-    rc_srq: Rc, SharedAll, |pool, i, _qp, _dev, _pd| Send::new(filled(&pool, &[i]));
-    rc_srq_ring: Rc, SharedRing, |pool, i, _qp, _dev, _pd| Send::new(filled(&pool, &[i]));
+    rc_srq: Rc, SharedAll, |pool, i, _qp, _dev, _pd| wr::Send::new(filled(&pool, &[i]));
+    rc_srq_ring: Rc, SharedRing, |pool, i, _qp, _dev, _pd| wr::Send::new(filled(&pool, &[i]));
     ud_srq: Ud, SharedAll, |pool, i, qp, dev, pd| {
         let to = qp.way_to(&dev, &pd, 0xfffff0);
-        Send::new(filled(&pool, &[i])).to(to)
+        wr::Send::new(filled(&pool, &[i])).to(to)
     };
     ud_srq_ring: Ud, SharedRing, |pool, i, qp, dev, pd| {
         let to = qp.way_to(&dev, &pd, 0xfffff0);
-        Send::new(filled(&pool, &[i])).to(to)
+        wr::Send::new(filled(&pool, &[i])).to(to)
     };
 }
 
@@ -166,7 +168,7 @@ fn a_wait_for_what_is_flushed_late() {
     let depth = Depth { send: 2, recv: 2 };
     let mut qp =
         Rc::init(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap(), &Wish::new());
-    qp.post_recv(Recv::new(poisoned(&pool))).unwrap();
+    qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     let qp = qp.to_error().unwrap();
     assert_eq!(poll_empty(&mut cq), 0);
     let flushed = channel.wait(&mut cq).unwrap().count();

@@ -11,7 +11,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 use support::{Bring, Device, Wish};
 
 profile! { Shared { receive: SharedRq } }
@@ -66,7 +67,7 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
     let cqe = 2 * pairs * (WINDOW + 1) + 2 * buffers;
     let mut cq = dev.ctx.create_cq(cqe as u32).unwrap();
     while let Some(buf) = receives.take() {
-        srq.post_srq_recv(Recv::new(buf)).unwrap();
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
     let wish = Wish::new();
     let mut senders = Vec::new();
@@ -108,7 +109,7 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
             buf[8..16].copy_from_slice(&(at as u64).to_le_bytes());
             let fill = (sent[at] as u8) ^ (at as u8);
             buf[16..].fill(fill);
-            senders[at].post_send(Send::new(buf)).unwrap();
+            senders[at].post_send(wr::Send::new(buf)).unwrap();
             sent[at] += 1;
             posted += 1;
             at = (at + 1) % pairs;
@@ -134,7 +135,7 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
             }
         }
         for buf in back {
-            srq.post_srq_recv(Recv::new(buf)).unwrap();
+            srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
         }
         if arrived >= look || done {
             look = arrived + 256;

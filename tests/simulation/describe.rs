@@ -1,6 +1,6 @@
 //! From what a step asks for to a work request that this transport may post.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::books::*;
 use crate::program::*;
@@ -125,7 +125,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         } else {
             self.qps[slot].peer
         };
-        let to = self.qps[slot].way.map(|address_handle| Destination {
+        let to = self.qps[slot].way.map(|address_handle| wr::Destination {
             address_handle,
             qpn: Qpn::new(peer).expect("24 bits"),
             qkey: Qkey::new(crate::support::QKEY).expect("no privileged key"),

@@ -1,6 +1,6 @@
 //! What became of the buffers of an entry that came back.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::books::*;
 use crate::posts::buffers_of;

@@ -1,7 +1,9 @@
 //! What a profile decides: how completions release, and how receives are posted.
 
+use proverbs::prelude::*;
 use proverbs::rules::CanPostRecv;
-use proverbs::*;
+use proverbs::state::State;
+use proverbs::transport::Transport;
 
 use crate::wire::*;
 
@@ -84,15 +86,15 @@ macro_rules! receive_list {
         if receives.len() == 1 {
             return match receives.remove(0) {
                 Receive::Buf(buf) => {
-                    let $wr = Recv::new(buf);
+                    let $wr = wr::Recv::new(buf);
                     $one
                 }
                 Receive::Pair(pair) => {
-                    let $wr = Recv::new(pair);
+                    let $wr = wr::Recv::new(pair);
                     $one
                 }
                 Receive::Nothing => {
-                    let $wr = Recv::empty();
+                    let $wr = wr::Recv::empty();
                     $one
                 }
             };
@@ -103,7 +105,7 @@ macro_rules! receive_list {
             else {
                 unreachable!("two buffers")
             };
-            let ($a, $b) = (Recv::new(a), Recv::new(b));
+            let ($a, $b) = (wr::Recv::new(a), wr::Recv::new(b));
             return $two;
         }
         let mut room = RecvSlots::<8, 2>::new();
@@ -111,9 +113,9 @@ macro_rules! receive_list {
         let mut list = $list;
         for receive in receives {
             match receive {
-                Receive::Buf(buf) => list.push(Recv::new(buf))?,
-                Receive::Pair(pair) => list.push(Recv::new(pair))?,
-                Receive::Nothing => list.push(Recv::empty())?,
+                Receive::Buf(buf) => list.push(wr::Recv::new(buf))?,
+                Receive::Pair(pair) => list.push(wr::Recv::new(pair))?,
+                Receive::Nothing => list.push(wr::Recv::empty())?,
             }
         }
         list.post()

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use proverbs::completion::{Completions, Direction, WcOpcode};
 use proverbs::loopback::Fault;
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::books::*;
 use crate::entries::numbered;
@@ -52,7 +53,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     fn took(
         &mut self,
         at: usize,
-        polled: Result<Completions<'_, Held>, VerbsError>,
+        polled: Result<Completions<'_, Held>, proverbs::Error>,
         most: usize,
         then: Then,
         capacity: u32,
@@ -167,7 +168,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     fn take_all(
         &mut self,
         at: usize,
-        polled: Result<Completions<'_, Held>, VerbsError>,
+        polled: Result<Completions<'_, Held>, proverbs::Error>,
         most: usize,
         then: Then,
     ) -> (bool, Check) {

@@ -1,6 +1,8 @@
 //! The steps that post.
 
-use proverbs::*;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::{loopback, rules};
 
 use crate::books::*;
 use crate::describe::PIECE;

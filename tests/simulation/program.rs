@@ -1,7 +1,7 @@
 //! Programs: a world's make, and the steps that run in it. Every number in a step is taken modulo what
 //! there is, so that any part of a program is a program, and a failing one can be made shorter.
 
-use proverbs::WcStatus;
+use proverbs::completion::WcStatus;
 use proverbs::loopback::{Fault, Personality, Script};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proverbs::loopback::Injected;
-use proverbs::*;
+use proverbs::{loopback, prelude::*};
 
 use crate::books::{Check, Place, hold};
 use crate::program::{Config, Dice, Make, Step, step};

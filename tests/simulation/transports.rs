@@ -1,8 +1,12 @@
 //! How each transport posts, with each profile: everything here is written out by macros, since
 //! what may be posted where is a matter of types.
 
+use proverbs::device::AhIndex;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
+use proverbs::qp::{Drain, RcReturn, Transition, UcReturn, UdReturn};
 use proverbs::rules::CanPostSend;
-use proverbs::*;
+use proverbs::transport::Transport;
 
 use crate::program::What;
 use crate::support::Device;
@@ -17,7 +21,7 @@ macro_rules! source {
             Payload::Shared($d) => $body,
             Payload::Open($d) => $body,
             Payload::Inline | Payload::Empty => {
-                let $d = Empty;
+                let $d = wr::Empty;
                 $body
             }
         }
@@ -30,7 +34,7 @@ macro_rules! sink {
             Payload::Buf($d) => $body,
             Payload::Pair($d) => $body,
             _ => {
-                let $d = Empty;
+                let $d = wr::Empty;
                 $body
             }
         }
@@ -121,27 +125,27 @@ macro_rules! connected {
             ) -> Posted {
                 let (to, imm) = (w.remote.write(), w.imm);
                 match (w.what, w.data) {
-                    (What::Send, Payload::Inline) => list.push(Send::inline(bytes)),
+                    (What::Send, Payload::Inline) => list.push(wr::Send::inline(bytes)),
                     (What::SendImm, Payload::Inline) => {
-                        list.push(SendWithImm::inline(bytes, imm))
+                        list.push(wr::SendWithImm::inline(bytes, imm))
                     }
                     (What::Write, Payload::Inline) => {
-                        list.push(RdmaWrite::inline(bytes, to))
+                        list.push(wr::RdmaWrite::inline(bytes, to))
                     }
                     (What::WriteImm, Payload::Inline) => {
-                        list.push(RdmaWriteWithImm::inline(bytes, to, imm))
+                        list.push(wr::RdmaWriteWithImm::inline(bytes, to, imm))
                     }
                     (What::Send, data) => source!(data, |d| {
-                        marked!($selective, w.flag, Send::new(d), |x| list.push(x))
+                        marked!($selective, w.flag, wr::Send::new(d), |x| list.push(x))
                     }),
                     (What::SendImm, data) => source!(data, |d| {
-                        list.push(SendWithImm::new(d, imm).solicited())
+                        list.push(wr::SendWithImm::new(d, imm).solicited())
                     }),
                     (What::Write, data) => source!(data, |d| {
-                        marked!($selective, w.flag, RdmaWrite::new(d, to), |x| list.push(x))
+                        marked!($selective, w.flag, wr::RdmaWrite::new(d, to), |x| list.push(x))
                     }),
                     (What::WriteImm, data) => {
-                        source!(data, |d| list.push(RdmaWriteWithImm::new(d, to, imm)))
+                        source!(data, |d| list.push(wr::RdmaWriteWithImm::new(d, to, imm)))
                     }
                     (what, data) => connected!(@fetch $t, list, what, data, w),
                 }
@@ -152,7 +156,7 @@ macro_rules! connected {
                 work: Vec<Described>,
             ) -> Result<Posted, Vec<Described>> {
                 let mut bufs = bufs!(work);
-                let mut next = || bufs.next().map(|(buf, _)| Send::new(buf));
+                let mut next = || bufs.next().map(|(buf, _)| wr::Send::new(buf));
                 Ok(match (next(), next(), next()) {
                     (Some(a), Some(b), Some(c)) => post_send!(qp, [a, b, c]),
                     (Some(a), Some(b), None) => post_send!(qp, [a, b]),
@@ -168,13 +172,13 @@ macro_rules! connected {
                 let to = w.remote.write();
                 Ok(match (w.what, w.data) {
                     (What::Send, Payload::Buf(buf)) if unsignaled => {
-                        unsignaled!($selective, qp, Send::new(buf))
+                        unsignaled!($selective, qp, wr::Send::new(buf))
                     }
-                    (What::Send, Payload::Buf(buf)) => qp.post_send(Send::new(buf)),
+                    (What::Send, Payload::Buf(buf)) => qp.post_send(wr::Send::new(buf)),
                     (What::Write, Payload::Buf(buf)) if unsignaled => {
-                        unsignaled!($selective, qp, RdmaWrite::new(buf, to))
+                        unsignaled!($selective, qp, wr::RdmaWrite::new(buf, to))
                     }
-                    (What::Write, Payload::Buf(buf)) => qp.post_send(RdmaWrite::new(buf, to)),
+                    (What::Write, Payload::Buf(buf)) => qp.post_send(wr::RdmaWrite::new(buf, to)),
                     (_, data) => return Err(Described { data, ..w }),
                 })
             }
@@ -194,11 +198,11 @@ macro_rules! connected {
         let cell = || $w.remote.atomic(0).expect("an aligned cell");
         match ($what, $data) {
             (What::Swap, Payload::Buf(buf)) => {
-                $list.push(CmpAndSwp::new(buf, cell(), CompareSwap { compare, swap }))
+                $list.push(wr::CmpAndSwp::new(buf, cell(), wr::CompareSwap { compare, swap }))
             }
-            (What::Add, Payload::Buf(buf)) => $list.push(FetchAndAdd::new(buf, cell(), compare)),
-            (_, data) if $w.flag => sink!(data, |d| $list.push(RdmaRead::new(d, from).fence())),
-            (_, data) => sink!(data, |d| $list.push(RdmaRead::new(d, from))),
+            (What::Add, Payload::Buf(buf)) => $list.push(wr::FetchAndAdd::new(buf, cell(), compare)),
+            (_, data) if $w.flag => sink!(data, |d| $list.push(wr::RdmaRead::new(d, from).fence())),
+            (_, data) => sink!(data, |d| $list.push(wr::RdmaRead::new(d, from))),
         }
     }};
     (@fetch Uc, $list:ident, $what:ident, $data:ident, $w:ident) => {{
@@ -272,16 +276,16 @@ macro_rules! datagram {
                 let (to, imm) = (w.to.expect("a destination"), w.imm);
                 match (w.what, w.data) {
                     (What::Send, Payload::Inline) => {
-                        list.push(Send::inline(bytes).to(to))
+                        list.push(wr::Send::inline(bytes).to(to))
                     }
                     (_, Payload::Inline) => {
-                        list.push(SendWithImm::inline_slice(bytes, imm).to(to))
+                        list.push(wr::SendWithImm::inline_slice(bytes, imm).to(to))
                     }
                     (What::Send, data) => source!(data, |d| {
-                        marked!($selective, w.flag, Send::new(d).to(to), |x| list.push(x))
+                        marked!($selective, w.flag, wr::Send::new(d).to(to), |x| list.push(x))
                     }),
                     (_, data) => source!(data, |d| {
-                        list.push(SendWithImm::new(d, imm).to(to).solicited())
+                        list.push(wr::SendWithImm::new(d, imm).to(to).solicited())
                     }),
                 }
             }
@@ -292,7 +296,7 @@ macro_rules! datagram {
             ) -> Result<Posted, Vec<Described>> {
                 let mut bufs = bufs!(work);
                 let mut next =
-                    || bufs.next().map(|(buf, to)| Send::new(buf).to(to.expect("a destination")));
+                    || bufs.next().map(|(buf, to)| wr::Send::new(buf).to(to.expect("a destination")));
                 Ok(match (next(), next(), next()) {
                     (Some(a), Some(b), Some(c)) => post_send!(qp, [a, b, c]),
                     (Some(a), Some(b), None) => post_send!(qp, [a, b]),
@@ -308,9 +312,9 @@ macro_rules! datagram {
                 let to = w.to.expect("a destination");
                 Ok(match (w.what, w.data) {
                     (What::Send, Payload::Buf(buf)) if unsignaled => {
-                        unsignaled!($selective, qp, Send::new(buf).to(to))
+                        unsignaled!($selective, qp, wr::Send::new(buf).to(to))
                     }
-                    (What::Send, Payload::Buf(buf)) => qp.post_send(Send::new(buf).to(to)),
+                    (What::Send, Payload::Buf(buf)) => qp.post_send(wr::Send::new(buf).to(to)),
                     (_, data) => return Err(Described { data, ..w }),
                 })
             }

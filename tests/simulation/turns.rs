@@ -1,7 +1,8 @@
 //! The steps that move queue pairs between states, and in and out of being.
 
 use proverbs::loopback::Fault;
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
 
 use crate::books::*;
 use crate::entries::numbered;
@@ -291,7 +292,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.settle()
     }
 
-    fn knows_nothing_of(&self, error: &VerbsError) -> bool {
+    fn knows_nothing_of(&self, error: &proverbs::Error) -> bool {
         let is_eio = error.errno() == Some(libc::EIO);
         is_eio && self.config.has(|fault| matches!(fault, Fault::OutcomeUnknown { .. }))
     }

@@ -1,7 +1,12 @@
 //! What depends on types: queue pairs in whichever state, and how each make posts.
 
+use proverbs::device::AhIndex;
+use proverbs::memory::OpenBuf;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 use proverbs::rules::{CanPostSend, SharesReceives};
-use proverbs::*;
+use proverbs::transport::Transport;
 
 pub use crate::kinds::{Kind, Receive};
 use crate::program::What;
@@ -39,7 +44,7 @@ pub struct Described {
     pub operands: (u64, u64),
     /// Fenced, signaled or solicited, where that has a meaning.
     pub flag: bool,
-    pub to: Option<Destination>,
+    pub to: Option<wr::Destination>,
 }
 
 pub enum Payload {
@@ -60,7 +65,7 @@ pub enum Any<T: Transport, P: Profile> {
     Rts(QueuePair<T, Rts, P>),
     Sqd(QueuePair<T, Sqd, P>),
     Sqe(QueuePair<T, Sqe, P>),
-    Error(QueuePair<T, Error, P>),
+    Error(QueuePair<T, state::Err, P>),
     Gone,
 }
 
@@ -115,14 +120,14 @@ fn post_srq<T: SharesReceives>(srq: &mut Srq<T>, receives: Vec<Receive>, chain: 
     if chain && receives.len() == 2 {
         let mut both = receives.into_iter();
         if let (Some(Receive::Buf(a)), Some(Receive::Buf(b))) = (both.next(), both.next()) {
-            return post_srq_recv!(srq, [Recv::new(a), Recv::new(b)]);
+            return post_srq_recv!(srq, [wr::Recv::new(a), wr::Recv::new(b)]);
         }
         return Ok(());
     }
     for receive in receives {
         match receive {
-            Receive::Buf(buf) => srq.post_srq_recv(Recv::new(buf))?,
-            Receive::Pair(pair) => srq.post_srq_recv(Recv::new(pair))?,
+            Receive::Buf(buf) => srq.post_srq_recv(wr::Recv::new(buf))?,
+            Receive::Pair(pair) => srq.post_srq_recv(wr::Recv::new(pair))?,
             Receive::Nothing => unreachable!("a shared queue's receives have a buffer"),
         }
     }

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use proverbs::bounded::{RnrRetries, RnrRetry, Timeout};
+use proverbs::device::AhIndex;
 use proverbs::loopback::{Fabric, Fault, Injected};
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
 
 use crate::books::*;
 use crate::describe::PIECE;

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::Result;
 use crate::station::{Idle, Station};
@@ -84,7 +84,7 @@ fn again(station: &mut Station, first: Talk, host: u8, peer: &str) -> Result<()>
     let (mut qp, _) = station.connect_rc(&mut talk, RECVS, None)?;
     let mut buf = station.buf()?;
     buf.copy_from(b"again")?;
-    qp.post_send(Send::new(buf))?;
+    qp.post_send(wr::Send::new(buf))?;
     receive(station, &mut qp, 1)?;
     talk.say(0)?;
     talk.hear()?;
@@ -105,7 +105,7 @@ fn receive(station: &mut Station, qp: &mut QueuePair<Rc, Rts>, count: usize) -> 
                 Outcome::Received(message) => {
                     received += 1;
                     let buf = message.entry.ok_or("a receive without its buffer")?;
-                    qp.post_recv(Recv::new(buf))?;
+                    qp.post_recv(wr::Recv::new(buf))?;
                 }
                 Outcome::Sent(_) => {}
                 Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
@@ -129,7 +129,7 @@ fn send_until_error(
         while qp.send_room() > 0 {
             let mut buf = station.buf()?;
             buf.copy_from(b"is anybody there?")?;
-            qp.post_send(Send::new(buf))?;
+            qp.post_send(wr::Send::new(buf))?;
         }
         let mut seen = 0;
         for completion in station.cq.poll()? {

@@ -5,7 +5,8 @@ use std::fs;
 use std::time::Instant;
 
 use proverbs::endpoint::{Endpoint, RcConnector, exchange};
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::UcRtsOptional;
 
 use crate::Result;
 use crate::talk::{PATIENCE, Talk};
@@ -46,7 +47,7 @@ impl Station {
         let qp = self.pd.create_qp::<Rc, DefaultProfile>(&self.cq, &self.cq, DEPTH)?;
         let mut connector = RcConnector::new(qp.modify(INIT)?, Some(self.gid_index))?;
         for _ in 0..recvs {
-            connector.qp().post_recv(Recv::new(self.buf()?))?;
+            connector.qp().post_recv(wr::Recv::new(self.buf()?))?;
         }
         if let Some(region) = export {
             connector.export(region).map_err(|error| error.to_string())?;
@@ -66,7 +67,7 @@ impl Station {
         let qp = self.pd.create_qp::<Uc, DefaultProfile>(&self.cq, &self.cq, depth)?;
         let mut qp = qp.modify(INIT)?;
         while let Some(buf) = recvs.and_then(Pool::take) {
-            qp.post_recv(Recv::new(buf))?;
+            qp.post_recv(wr::Recv::new(buf))?;
         }
         let mine = Endpoint::of_uc(&qp, Some(self.gid_index))?;
         let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
@@ -86,12 +87,12 @@ impl Station {
         talk: &mut Talk,
         recvs: Option<&Pool>,
         depth: Depth,
-    ) -> Result<(QueuePair<Ud, Rts>, Destination)> {
+    ) -> Result<(QueuePair<Ud, Rts>, wr::Destination)> {
         let qkey = Qkey::try_from(QKEY)?;
         let qp = self.pd.create_qp::<Ud, DefaultProfile>(&self.cq, &self.cq, depth)?;
         let mut qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
         while let Some(buf) = recvs.and_then(Pool::take) {
-            qp.post_recv(Recv::new(buf))?;
+            qp.post_recv(wr::Recv::new(buf))?;
         }
         let mine = Endpoint::of_ud(&qp, qkey, Some(self.gid_index))?;
         let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
@@ -101,7 +102,7 @@ impl Station {
         let address_handle = qp.add_address_handle(self.pd.create_ah(address)?)?;
         talk.say(0)?;
         talk.hear()?;
-        Ok((qp, Destination { address_handle, qpn: peer.qpn(), qkey }))
+        Ok((qp, wr::Destination { address_handle, qpn: peer.qpn(), qkey }))
     }
 
     pub fn buf(&self) -> Result<Buf> {

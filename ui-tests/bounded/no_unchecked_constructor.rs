@@ -1,6 +1,6 @@
 // R8.7, R4.6, ibv_modify_qp(3): no unchecked constructor.
 // Enforced by the types of bounded.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn psn() -> Psn {
     Psn(0x100_0000)

@@ -1,6 +1,6 @@
 // R16.8, rdma_create_qp(3): an id has one queue pair.
 // Enforced by `connect`, which takes the id.
-use proverbs::{cm::*, *};
+use proverbs::{cm::*, prelude::*};
 use std::time::Duration;
 
 fn twice(id: CmId<Tcp, RouteResolved>, qps: [QueuePair<Rc, Init>; 2], timeout: Duration) {

@@ -1,6 +1,6 @@
 // R16.6, R7.9, rdma_post_recv(3): posting needs an id with a queue pair.
 // Enforced by `CmId`, which has no posts; `Ep` has them.
-use proverbs::{cm::*, *};
+use proverbs::{cm::*, prelude::*};
 
 fn without(id: &mut CmId<Tcp, RouteResolved>, buf: Buf) {
     let _ = id.post_recv((), buf);

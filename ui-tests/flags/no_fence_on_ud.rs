@@ -1,13 +1,13 @@
 // R2.1, ibv_post_send(3): no fence on ud.
 // Enforced by `FenceOn<T>`.
-use proverbs::*;
+use proverbs::prelude::*;
 
-fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: Destination) {
-    qp.post_send(Send::new(buf).to(to).fence()).unwrap();
+fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) {
+    qp.post_send(wr::Send::new(buf).to(to).fence()).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: Destination) {
-    post_send!(qp, [Send::new(buf).to(to).fence()]).unwrap();
+fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) {
+    post_send!(qp, [wr::Send::new(buf).to(to).fence()]).unwrap();
 }
 
 fn main() {}

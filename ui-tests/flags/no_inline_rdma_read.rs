@@ -1,17 +1,18 @@
 // R2.6, ibv_post_send(3): no inline rdma read.
 // Enforced by `InlineOp`.
-use proverbs::*;
+use proverbs::memory::ToRead;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteSpan<ToRead>) {
-    qp.post_send(RdmaRead::inline(&bytes, at)).unwrap();
+    qp.post_send(wr::RdmaRead::inline(&bytes, at)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteSpan<ToRead>) {
-    post_send!(qp, [RdmaRead::inline(&bytes, at)]).unwrap();
+    post_send!(qp, [wr::RdmaRead::inline(&bytes, at)]).unwrap();
 }
 
 fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], at: RemoteSpan<ToRead>) {
-    qp.post_send(RdmaRead::inline_slice(bytes, at)).unwrap();
+    qp.post_send(wr::RdmaRead::inline_slice(bytes, at)).unwrap();
 }
 
 fn main() {}

@@ -1,6 +1,6 @@
 // R11.1, ibv_post_recv(3): a buffer's context goes back to its pool as the type that it had.
 // Enforced by `Buf`, `BufList` and `Pool`, which are invariant in it.
-use proverbs::*;
+use proverbs::prelude::*;
 
 type Any = for<'a> fn(&'a str);
 type Static = fn(&'static str);

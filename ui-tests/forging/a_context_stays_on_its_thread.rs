@@ -1,6 +1,6 @@
 // R17.1, ibv_poll_cq(3): what may not leave its thread does not leave it through a queue either.
 // Enforced by the absence of `Send`: a queue is no freer than what it gives back.
-use proverbs::*;
+use proverbs::prelude::*;
 
 type Mine = Buf<std::rc::Rc<()>>;
 

@@ -1,6 +1,7 @@
 // R8.1, ibv_modify_qp(3): which transitions there are is not for programs to say, whatever the profile.
 // Enforced by `Transition`, which is sealed row by row.
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::{RcSqd, Transition};
 
 profile! { Mine {} }
 

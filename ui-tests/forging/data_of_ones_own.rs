@@ -1,9 +1,9 @@
 // R7.10, ibv_post_recv(3): memory that the device writes is registered, and the crate knows it.
 // Enforced by `RecvSink`, which is sealed.
-use proverbs::*;
+use proverbs::prelude::*;
 
 struct Mine(#[allow(dead_code)] [u8; 64]);
 
-impl RecvSink for Mine {}
+impl wr::RecvSink for Mine {}
 
 fn main() {}

@@ -1,9 +1,10 @@
 // R10.14, ibv_poll_cq(3): a completion that a drain hands on is used there, before the queue is polled again.
 // Enforced by the borrow of the completion queue.
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
 
 fn keep<'cq>(
-    qp: &mut QueuePair<Rc, Error>,
+    qp: &mut QueuePair<Rc, state::Err>,
     cq: &'cq mut CompletionQueue,
     kept: &mut Vec<Completion<'cq, Buf>>,
 ) {

@@ -3,7 +3,7 @@
 // that nobody acknowledges.
 use std::os::fd::AsFd;
 
-use proverbs::*;
+use proverbs::{cm, prelude::*};
 
 fn read(channel: &CompletionChannel, events: &DeviceEvents, cm: &cm::EventChannel) {
     let _ = channel.as_fd().try_clone_to_owned();

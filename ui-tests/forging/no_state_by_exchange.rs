@@ -1,6 +1,6 @@
 // R8.1, ibv_modify_qp(3): queue pairs in different states are not exchanged.
 // Enforced by the type: a reference to one is none to the other.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn forge(reset: &mut QueuePair<Rc, Reset>, ready: &mut QueuePair<Rc, Rts>) {
     std::mem::swap(reset, ready);

@@ -1,15 +1,15 @@
 // R4.6, ibv_post_send(3): no fetch and add without reads.
 // Enforced by `IssuedBy<I>`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Quiet { initiator: NoReads } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, cell: RemoteCell) {
-    qp.post_send(FetchAndAdd::new(buf, cell, 1)).unwrap();
+    qp.post_send(wr::FetchAndAdd::new(buf, cell, 1)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Quiet>, buf: Buf, cell: RemoteCell) {
-    post_send!(qp, [FetchAndAdd::new(buf, cell, 1)]).unwrap();
+    post_send!(qp, [wr::FetchAndAdd::new(buf, cell, 1)]).unwrap();
 }
 
 fn main() {}

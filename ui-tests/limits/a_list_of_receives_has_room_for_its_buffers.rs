@@ -1,13 +1,13 @@
 // R3.1, ibv_post_recv(3): a slot has room for the elements of its receive (`Fits`).
 // Enforced by `Fits<Max<G>, I>` of `RecvList::push`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Wide { max_recv_sge: 4, entry: BufList } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Wide>, bufs: [Buf; 3]) {
     let mut slots = RecvSlots::<4, 2>::new();
     let mut list = qp.recv_list(&mut slots);
-    list.push(Recv::new(bufs)).unwrap();
+    list.push(wr::Recv::new(bufs)).unwrap();
     list.post().unwrap();
 }
 

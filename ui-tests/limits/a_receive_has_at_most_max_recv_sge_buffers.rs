@@ -1,19 +1,20 @@
 // R3.1, ibv_post_recv(3): a receive has at most max recv sge buffers.
 // Enforced by `Sges<N>`.
-use proverbs::*;
+use proverbs::post::RecvList;
+use proverbs::prelude::*;
 
 profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 3]) {
-    qp.post_recv(Recv::new(bufs)).unwrap();
+    qp.post_recv(wr::Recv::new(bufs)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 3]) {
-    post_recv!(qp, [Recv::new(bufs)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(bufs)]).unwrap();
 }
 
 fn pushed(list: &mut RecvList<'_, Rc, Lists, 4>, bufs: [Buf; 3]) {
-    list.push(Recv::new(bufs)).unwrap();
+    list.push(wr::Recv::new(bufs)).unwrap();
 }
 
 fn main() {}

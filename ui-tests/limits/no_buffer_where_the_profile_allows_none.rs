@@ -1,15 +1,15 @@
 // R3.1, ibv_post_send(3): no buffer where the profile allows none.
 // Enforced by `Sges<N>`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Bare { max_send_sge: 0 } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Bare>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Bare>, buf: Buf) {
-    post_send!(qp, [Send::new(buf)]).unwrap();
+    post_send!(qp, [wr::Send::new(buf)]).unwrap();
 }
 
 fn main() {}

@@ -1,13 +1,13 @@
 // R3.1, ibv_post_send(3): inline data is told in an element, for which a slot needs room.
 // Enforced by `Sges<1>` of `SendSlots::new`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Words { max_inline: 16 } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Words>) {
     let mut slots = SendSlots::<4, 0>::new();
     let mut list = qp.send_list(&mut slots);
-    list.push(Send::inline(b"hello")).unwrap();
+    list.push(wr::Send::inline(b"hello")).unwrap();
     list.post().unwrap();
 }
 

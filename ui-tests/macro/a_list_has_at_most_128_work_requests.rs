@@ -1,9 +1,9 @@
 // R9.10, ibv_post_send(3): a list has at most 128 work requests.
 // Enforced by `post_send!`.
-use proverbs::*;
+use proverbs::prelude::*;
 
-fn e() -> WorkRequest<Send, Empty> {
-    Send::new(Empty)
+fn e() -> wr::WorkRequest<wr::Send, wr::Empty> {
+    wr::Send::new(wr::Empty)
 }
 
 #[rustfmt::skip]

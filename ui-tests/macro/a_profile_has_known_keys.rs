@@ -1,6 +1,6 @@
 // R2.11, ibv_create_qp(3): a key of a profile that is misspelt, or said twice, is not the default in silence.
 // Enforced by `ProfileKeys`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Misspelt { max_inlin: 128 } }
 

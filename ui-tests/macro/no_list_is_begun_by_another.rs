@@ -1,24 +1,25 @@
 // R11.1, ibv_post_send(3): whoever took part in a macro's steps could keep a buffer that is marked as the device's.
 // Enforced by `Begun`: only the macros, in their `unsafe`, get the list that a queue begins.
-use proverbs::*;
+use proverbs::prelude::*;
 
-struct Thief<'q>(SendPost<'q, Rc, DefaultProfile>);
+struct Thief<L>(L);
 
-impl<'q> std::ops::Deref for Thief<'q> {
-    type Target = SendPost<'q, Rc, DefaultProfile>;
+impl<L> std::ops::Deref for Thief<L> {
+    type Target = L;
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl Thief<'_> {
+impl<L> Thief<L> {
     fn post(self, [buf]: [Option<Buf>; 1], _: *mut u8, _: *mut u8) -> Option<Buf> {
         buf
     }
 }
 
-fn thief(qp: &mut QueuePair<Rc, Rts>) -> Thief<'_> {
-    Thief(qp.begin_send().vouch())
+fn thief(qp: &mut QueuePair<Rc, Rts>) {
+    let thief = Thief(qp.begin_send().vouch());
+    let _ = thief.post([None], std::ptr::null_mut(), std::ptr::null_mut());
 }
 
 fn main() {}

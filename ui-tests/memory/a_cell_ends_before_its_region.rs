@@ -1,6 +1,6 @@
 // R6.9, ibv_reg_mr(3): a cell ends before its region.
 // Enforced by the lifetime of `MemoryRegion::cell`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn outlive(pd: &ProtectionDomain) -> u64 {
     let region = pd.register::<RemoteAtomic>(64).unwrap();

@@ -1,9 +1,9 @@
 // R6.7, ibv_post_send(3): an RDMA READ starts where the peer granted REMOTE_READ (`RemoteSpan<ToRead>`).
 // Enforced by `ReadAddr`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSlice<RemoteAll>) {
-    qp.post_send(RdmaRead::new(buf, at.write())).unwrap();
+    qp.post_send(wr::RdmaRead::new(buf, at.write())).unwrap();
 }
 
 fn main() {}

@@ -1,6 +1,6 @@
 // R6.6, ibv_reg_mr(3): no rkey for a local region.
 // Enforced by `Remote`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn whole(region: &MemoryRegion<LocalWrite>) {
     region.remote();

@@ -1,6 +1,6 @@
 // R6.12, ibv_reg_mr(3): no slice of an open region.
 // Enforced by `SliceOfRegion`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn look(region: &MemoryRegion<RemoteWrite>) -> u8 {
     let bytes = &region[..];

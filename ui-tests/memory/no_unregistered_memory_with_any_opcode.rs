@@ -1,11 +1,11 @@
 // R2.10, ibv_post_send(3): what is not inline is registered (`Source`).
 // Enforced by `Source`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn constructors(bytes: &[u8], at: RemoteSpan) {
-    let _ = SendWithImm::new(bytes, 1);
-    let _ = RdmaWrite::new(bytes, at);
-    let _ = RdmaWriteWithImm::new(bytes, at, 1);
+    let _ = wr::SendWithImm::new(bytes, 1);
+    let _ = wr::RdmaWrite::new(bytes, at);
+    let _ = wr::RdmaWriteWithImm::new(bytes, at, 1);
 }
 
 fn main() {}

@@ -1,13 +1,14 @@
 // R1.1, ibv_post_send(3): uc carries no cmp and swp.
 // Enforced by `PostOn<T>`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, cell: RemoteCell) {
-    qp.post_send(CmpAndSwp::new(buf, cell, CompareSwap { compare: 0, swap: 1 })).unwrap();
+    qp.post_send(wr::CmpAndSwp::new(buf, cell, wr::CompareSwap { compare: 0, swap: 1 })).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, cell: RemoteCell) {
-    post_send!(qp, [CmpAndSwp::new(buf, cell, CompareSwap { compare: 0, swap: 1 })]).unwrap();
+    post_send!(qp, [wr::CmpAndSwp::new(buf, cell, wr::CompareSwap { compare: 0, swap: 1 })])
+        .unwrap();
 }
 
 fn main() {}

@@ -1,13 +1,13 @@
 // R1.1, ibv_post_send(3): ud carries no rdma write.
 // Enforced by `PostOn<T>`.
-use proverbs::*;
+use proverbs::prelude::*;
 
-fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteSpan, to: Destination) {
-    qp.post_send(RdmaWrite::new(buf, at).to(to)).unwrap();
+fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteSpan, to: wr::Destination) {
+    qp.post_send(wr::RdmaWrite::new(buf, at).to(to)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteSpan, to: Destination) {
-    post_send!(qp, [RdmaWrite::new(buf, at).to(to)]).unwrap();
+fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, at: RemoteSpan, to: wr::Destination) {
+    post_send!(qp, [wr::RdmaWrite::new(buf, at).to(to)]).unwrap();
 }
 
 fn main() {}

@@ -1,6 +1,6 @@
 // R17.1, ibv_poll_cq(3): a completion stays on its thread.
 // Enforced by the absence of `Send`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn another_thread<T: std::marker::Send>(_: T) {}
 

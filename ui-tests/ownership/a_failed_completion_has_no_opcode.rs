@@ -1,6 +1,7 @@
 // R10.1, ibv_poll_cq(3): of a failed completion only status, vendor_err and qp_num are valid (`Failed`).
 // Enforced by `Failed`, which has no such field.
-use proverbs::*;
+use proverbs::completion::WcOpcode;
+use proverbs::prelude::*;
 
 fn sort(completion: Completion<'_, Buf>) -> Option<WcOpcode> {
     match completion.outcome() {

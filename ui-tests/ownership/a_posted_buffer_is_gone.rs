@@ -1,9 +1,9 @@
 // R11.1, R11.2, ibv_post_send(3): a posted buffer is gone.
 // Enforced by `Send::new(buf)`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn write_after_post(qp: &mut QueuePair<Rc, Rts>, mut buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
     buf[0] = 1;
 }
 

@@ -1,6 +1,6 @@
 // R12.2, ibv_destroy_qp(3): each object is destroyed once (`destroy` takes it).
 // Enforced by `destroy`, which takes the queue pair.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn twice(qp: QueuePair<Rc, Rts>) {
     qp.destroy().unwrap();

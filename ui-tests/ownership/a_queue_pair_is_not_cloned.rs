@@ -1,6 +1,6 @@
 // R8.15, ibv_modify_qp(3): a queue pair is not cloned.
 // Enforced by the absence of `Clone`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn two(qp: QueuePair<Rc, Rts>) -> [QueuePair<Rc, Rts>; 2] {
     [qp.clone(), qp]

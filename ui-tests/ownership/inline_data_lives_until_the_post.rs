@@ -1,12 +1,12 @@
 // R2.9, ibv_post_send(3): inline data lives until the post.
 // Enforced by the lifetime of `SendList`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn freed(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
     let mut list = qp.send_list(slots);
     {
         let bytes = [7; 8];
-        list.push(Send::inline(&bytes)).unwrap();
+        list.push(wr::Send::inline(&bytes)).unwrap();
     }
     list.post().unwrap();
 }

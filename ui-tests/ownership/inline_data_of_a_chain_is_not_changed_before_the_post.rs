@@ -1,15 +1,15 @@
 // R2.9, ibv_post_send(3): inline data is copied by the post, not before (`Pending` keeps its borrow).
 // Enforced by the borrow of `Inline`, which lasts until the post.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn chain(qp: &mut QueuePair<Rc, Rts>, mut bytes: [u8; 8]) {
-    post_send!(qp, [
-        Send::inline(&bytes),
-        {
+    post_send!(
+        qp,
+        [wr::Send::inline(&bytes), {
             bytes[0] = 1;
-            Send::inline(&[0; 8])
-        },
-    ])
+            wr::Send::inline(&[0; 8])
+        },]
+    )
     .unwrap();
 }
 

@@ -1,6 +1,6 @@
 // R11.2, ibv_post_recv(3): no buffer is copied.
 // Enforced by the absence of `Clone`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn copy(buf: Buf) -> [Buf; 2] {
     [Clone::clone(&buf), buf]

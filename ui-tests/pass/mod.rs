@@ -116,6 +116,7 @@ mod opcode {
     mod uc_carries_no_cmp_and_swp;
     mod uc_carries_no_fetch_and_add;
     mod uc_carries_no_rdma_read;
+    mod uc_carries_no_send_with_inv;
     mod ud_carries_no_cmp_and_swp;
     mod ud_carries_no_fetch_and_add;
     mod ud_carries_no_rdma_read;

@@ -1,6 +1,6 @@
 // R5.8, R7.3, ibv_create_qp(3): a shared receive queue serves one transport.
 // Enforced by the type of `SharedReceiveQueue`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Shared { receive: SharedRq } }
 

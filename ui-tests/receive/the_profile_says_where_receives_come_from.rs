@@ -1,6 +1,6 @@
 // R7.1, ibv_create_qp(3): the profile says where receives come from.
 // Enforced by `Profile::Receive`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Shared { receive: SharedRq } }
 

@@ -1,6 +1,6 @@
 // R8.2, R8.3, ibv_modify_qp(3): attributes are those of the transport.
 // Enforced by `Transition`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn to_rtr(qp: QueuePair<Uc, Init>, attr: RcRtr) {
     qp.modify(attr).unwrap();

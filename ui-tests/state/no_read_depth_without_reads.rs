@@ -1,6 +1,7 @@
 // R4.6, ibv_modify_qp(3): no read depth without reads.
 // Enforced by `Initiator::Depth`.
-use proverbs::*;
+use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
 
 profile! { Quiet { initiator: NoReads } }
 

@@ -1,6 +1,8 @@
 // R4.6, ibv_modify_qp(3): no reads without a read depth.
 // Enforced by `Initiator::Depth`.
-use proverbs::*;
+use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::NoDepth;
 
 fn to_rts(
     qp: QueuePair<Rc, Rtr, DefaultProfile>,

@@ -1,6 +1,6 @@
 // R8.2, ibv_modify_qp(3): no required attribute is left out.
 // Enforced by the fields of `UcRtr`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn to_rtr(qp: QueuePair<Uc, Init>, address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) {
     let path_mtu = Mtu::Bytes1024;

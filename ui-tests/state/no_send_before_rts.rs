@@ -1,21 +1,21 @@
 // R8.19, ibv_post_send(3): no send before rts.
 // Enforced by `CanPostSend`.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn reset(qp: &mut QueuePair<Rc, Reset>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn init(qp: &mut QueuePair<Rc, Init>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn rtr(qp: &mut QueuePair<Rc, Rtr>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rtr>, buf: Buf) {
-    post_send!(qp, [Send::new(buf)]).unwrap();
+    post_send!(qp, [wr::Send::new(buf)]).unwrap();
 }
 
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rtr>, slots: &mut SendSlots<4>) {
@@ -24,7 +24,7 @@ fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rtr>, slots: &mut SendSlots<4>) {
 
 profile! { Ring { signaling: Selective } }
 fn unsignaled(qp: &mut QueuePair<Rc, Rtr, Ring>, buf: Buf) {
-    let _ = qp.post_send_unsignaled(Send::new(buf)).unwrap();
+    let _ = qp.post_send_unsignaled(wr::Send::new(buf)).unwrap();
 }
 
 fn main() {}

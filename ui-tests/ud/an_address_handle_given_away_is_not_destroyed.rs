@@ -1,6 +1,6 @@
 // R5.3, ibv_post_send(3): an address handle lives as long as a send names it (`add_address_handle`).
 // Enforced by `add_address_handle`, which takes the handle.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Ud, Rts>, ah: AddressHandle) {
     let name = qp.add_address_handle(ah).unwrap();

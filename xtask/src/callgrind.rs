@@ -1,32 +1,64 @@
-//! What callgrind wrote: the cost of each dump, the stub's left out.
+//! A program under callgrind: what each call of its forms costs, the stub's part left out.
 //!
 //! The stub switches counting on around each call and dumps after a form's last. What is summed is the
 //! cost of every function outside the stub's shared object, so nothing depends on names, on inlining
 //! or on functions that were merged.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::sh::Cmd;
+use crate::paths;
+use crate::progress::Step;
+use crate::sh::{self, Run, cmd};
 
-/// `valgrind --tool=callgrind` with counting off until the stub switches it on, writing to `out`.
-pub fn command(out: &Path) -> Result<Cmd> {
-    // callgrind appends to an old file.
-    if out.exists() {
-        fs::remove_file(out).with_context(|| format!("cannot remove {}", out.display()))?;
+/// What a program printed, and what it cost.
+pub struct Counted {
+    pub said: String,
+    /// Instructions a call, of each label for which it printed `count LABEL CALLS`.
+    pub each: Vec<(String, f64)>,
+}
+
+/// Runs a program with counting off until the stub switches it on. Objects whose path begins with `stub` are left out.
+pub fn run(
+    what: &str,
+    program: &Path,
+    args: &[OsString],
+    env: &[(&str, PathBuf)],
+    stub: &Path,
+) -> Result<Counted> {
+    let out = paths::below_target("callgrind")?.join("out");
+    let _ = fs::remove_file(&out); // callgrind appends to an old file
+    let step = Step::start(format!("Counting instructions: {what}"));
+    let options = [
+        "--tool=callgrind",
+        "--collect-atstart=no",
+        "--combine-dumps=yes",
+        "--compress-strings=no",
+        "--compress-pos=no",
+    ];
+    let to = format!("--callgrind-out-file={}", out.display());
+    let said = cmd!(sh::here(), "valgrind {options...} {to} {program} {args...}");
+    let said = said.envs(env.iter().map(|(name, value)| (name, value))).text()?;
+    let text = fs::read_to_string(&out).with_context(|| format!("{}", out.display()))?;
+    let costs = costs(&text, &stub.display().to_string());
+    let mut each = Vec::new();
+    for line in said.lines().filter_map(|line| line.strip_prefix("count ")) {
+        let (label, calls) = line.rsplit_once(' ').context("a count has a label and a number")?;
+        let calls: f64 = calls.parse().with_context(|| format!("`{line}`"))?;
+        let cost = costs.get(label).with_context(|| format!("callgrind has no `{label}`"))?;
+        each.push((label.to_owned(), *cost as f64 / calls));
     }
-    let cmd = Cmd::new("valgrind")
-        .args(["--tool=callgrind", "--collect-atstart=no", "--combine-dumps=yes"])
-        .args(["--compress-strings=no", "--compress-pos=no"])
-        .arg(format!("--callgrind-out-file={}", out.display()));
-    Ok(cmd)
+    ensure!(!each.is_empty(), "{what}: nothing was counted");
+    step.done(&format!("Counted: {what}"));
+    Ok(Counted { said, each })
 }
 
 /// The self cost of each dump by its label, without that of objects whose path begins with `stub`.
-pub fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
+fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
     const LABEL: &str = "desc: Trigger: Client Request: ";
     let mut costs = HashMap::new();
     let mut label = None;

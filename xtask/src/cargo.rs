@@ -1,44 +1,41 @@
-//! Cargo, with what it needs to build the crate.
+//! Cargo, in the workspace.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::sh::Cmd;
-use crate::{paths, setup};
+use crate::paths;
+use crate::progress::Step;
+use crate::sh::{self, Cmd, Run, cmd};
 
-/// `cargo ARGS` in the workspace, with the libclang that the bindings are generated with.
-pub fn cargo(args: &[&str]) -> Result<Cmd> {
-    let mut cmd = Cmd::new("cargo").args(args).current_dir(paths::workspace());
-    for (name, value) in setup::libclang()?.env() {
-        cmd = cmd.env(name, value);
-    }
-    Ok(cmd)
+/// `cargo ARGS` in the workspace.
+pub fn cargo(args: &[&str]) -> Result<Cmd<'static>> {
+    let sh = sh::at(paths::workspace());
+    Ok(cmd!(sh, "cargo {args...}"))
+}
+
+/// `cargo +nightly ARGS`. With `cargo xtask`, cargo names its own toolchain to us.
+pub fn nightly(args: &[&str]) -> Result<Cmd<'static>> {
+    let all = [&["+nightly"], args].concat();
+    Ok(cargo(&all)?.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO"))
 }
 
 /// Runs `cargo ARGS` on the user's terminal; an error if it fails.
 pub fn run(args: &[&str]) -> Result<()> {
-    stream(cargo(args)?, args)
+    Ok(cargo(args)?.run()?)
 }
 
 /// As `run`, with variables.
-pub fn run_with(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
-    let cmd = env.iter().fold(cargo(args)?, |cmd, (name, value)| cmd.env(name, value));
-    stream(cmd, args)
-}
-
-fn stream(cmd: Cmd, args: &[&str]) -> Result<()> {
-    match cmd.stream()? {
-        0 => Ok(()),
-        code => bail!("`cargo {}` failed with code {code}", args.join(" ")),
-    }
+pub fn run_with<V: AsRef<OsStr>>(args: &[&str], env: &[(&str, V)]) -> Result<()> {
+    Ok(cargo(args)?.envs(env.iter().map(|(name, value)| (name, value))).run()?)
 }
 
 /// Builds with `cargo ARGS` and gives the executables, by target name.
 pub fn executables(what: &'static str, args: &[&str]) -> Result<Vec<(String, PathBuf)>> {
-    let step = crate::progress::Step::start(what);
-    let text = cargo(args)?.arg("--message-format=json-render-diagnostics").read_text()?;
+    let step = Step::start(what);
+    let text = cargo(args)?.arg("--message-format=json-render-diagnostics").text()?;
     step.done(what);
     let mut found = Vec::new();
     for line in text.lines() {
@@ -49,4 +46,10 @@ pub fn executables(what: &'static str, args: &[&str]) -> Result<Vec<(String, Pat
         }
     }
     Ok(found)
+}
+
+/// The one of `executables` that has this name.
+pub fn named(found: &[(String, PathBuf)], name: &str) -> Result<PathBuf> {
+    let found = found.iter().find(|(target, _)| target == name);
+    Ok(found.with_context(|| format!("cargo built no `{name}`"))?.1.clone())
 }

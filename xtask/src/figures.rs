@@ -1,38 +1,34 @@
-//! FAULTS.md: the page of figures, each section written by the command that made it.
+//! Pages of figures, each section written by the command that made it.
 
 use std::fs;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::paths;
 
-/// Puts what a command printed into its section of the page.
+/// Puts what a command printed into its section of FAULTS.md.
 pub fn record(section: &str, command: &str, printed: &str) -> Result<()> {
-    let path = paths::workspace().join("FAULTS.md");
-    let page = fs::read_to_string(&path).context("cannot read FAULTS.md")?;
-    let page = replace(&page, section, &body(command, printed))?;
-    fs::write(&path, page).context("cannot write FAULTS.md")?;
-    println!("{}", printed.trim_end());
-    println!("recorded in FAULTS.md");
+    let lines = printed.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    put("FAULTS.md", section, &format!("`{command}` says:\n\n```text\n{text}\n```\n"))?;
+    println!("{}\nrecorded in FAULTS.md", printed.trim_end());
     Ok(())
 }
 
-/// Lines of a test's harness and of a guest's kernel are nobody's figures.
-fn body(command: &str, printed: &str) -> String {
-    let lines = printed.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let text: Vec<&str> = lines.collect();
-    format!("`{command}` says:\n\n```text\n{}\n```\n", text.join("\n"))
+/// Replaces what stands between `<!-- section -->` and `<!-- /section -->`.
+pub fn put(page: &str, section: &str, text: &str) -> Result<()> {
+    let path = paths::workspace().join(page);
+    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {page}"))?;
+    let new = replace(&old, section, text);
+    let new = new.with_context(|| format!("{page} has no section `{section}`"))?;
+    fs::write(&path, new).with_context(|| format!("cannot write {page}"))
 }
 
-fn replace(page: &str, section: &str, body: &str) -> Result<String> {
+fn replace(page: &str, section: &str, text: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- {section} -->\n"), format!("<!-- /{section} -->"));
-    let Some((before, rest)) = page.split_once(&begin) else {
-        bail!("FAULTS.md has no section {section}");
-    };
-    let Some((_, after)) = rest.split_once(&end) else {
-        bail!("section {section} of FAULTS.md has no end");
-    };
-    Ok(format!("{before}{begin}{body}{end}{after}"))
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}{text}{end}{after}"))
 }
 
 #[cfg(test)]
@@ -44,6 +40,6 @@ mod tests {
         let page = "a\n<!-- x -->\nold\n<!-- /x -->\nb\n<!-- y -->\nkept\n<!-- /y -->\n";
         let new = replace(page, "x", "new\n").expect("there is an x");
         assert_eq!(new, "a\n<!-- x -->\nnew\n<!-- /x -->\nb\n<!-- y -->\nkept\n<!-- /y -->\n");
-        assert!(replace(page, "z", "").is_err());
+        assert_eq!(replace(page, "z", ""), None);
     }
 }

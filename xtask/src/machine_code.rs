@@ -5,16 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use crate::sh::Cmd;
-use crate::{Outcome, paths, setup};
-
-#[derive(clap::Args)]
-pub struct Args {}
+use crate::sh::{self, Run, cmd};
+use crate::{paths, setup};
 
 /// The functions, each with the cold paths that it may call (parts of mangled names).
 const FUNCTIONS: [&str; 7] = [
@@ -27,40 +22,23 @@ const FUNCTIONS: [&str; 7] = [
     "post_shared_receive",
 ];
 
-/// Cold paths, by the end of their mangled paths: all that is not straightforward, a refusal of the device's, and a list
-/// that goes beyond the end of a ring.
-const COLD: [(&str, &str); 7] = [
-    ("2qp9send_slow4slow", "slow"),
-    ("2qp4recv4slow", "slow"),
-    ("3srq4post4slow", "slow"),
-    ("2qp9send_slow11send_failed", "send_failed"),
-    ("2qp4recv11recv_failed", "recv_failed"),
-    ("3srq4post6failed", "failed"),
-    ("9in_flight4ring4wrap", "wrap"),
-];
-
-pub fn main(_: Args) -> Outcome {
-    setup::ensure(&[setup::Group::Build])?;
-    check()?;
-    Ok(ExitCode::SUCCESS)
-}
+/// Cold paths, by the end of their mangled paths: all that is not straightforward, and a refusal of the device's.
+const COLD: [(&str, &str); 2] =
+    [("4post4slow4slow", "slow"), ("4post4slow17refused_by_device", "refused_by_device")];
 
 pub fn check() -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
         bail!("machine code is looked at on x86-64 only");
     }
+    setup::ensure(&[setup::Group::Build])?;
     let target = paths::below_target("machine-code")?;
-    let libclang = setup::libclang()?;
-    let mut cmd = Cmd::new("cargo")
-        .args(["rustc", "--release", "--bench", "machine_code", "--target-dir"])
-        .arg(&target)
-        .args(["--", "--emit", "asm", "-C", "codegen-units=1"])
-        .current_dir(paths::workspace());
-    for (name, value) in libclang.env() {
-        cmd = cmd.env(name, value);
-    }
-    cmd.run("Compiling the post paths")?;
-    let asm = newest_asm(&target.join("release/deps"))?;
+    let rustc = ["rustc", "--release", "--bench", "machine_code", "--target-dir"];
+    let sh = sh::at(paths::workspace());
+    let file = target.join("post.s");
+    let emit = format!("--emit=asm={}", file.display());
+    cmd!(sh, "cargo {rustc...} {target} -- {emit} -C codegen-units=1")
+        .step("Compiling the post paths")?;
+    let asm = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
     let mut failures = Vec::new();
     for name in FUNCTIONS {
         let body =
@@ -126,27 +104,13 @@ fn function<'a>(asm: &'a str, name: &str) -> Option<&'a str> {
     Some(&rest[..rest.find(".Lfunc_end")?])
 }
 
-fn newest_asm(dir: &Path) -> Result<String> {
-    let entries = fs::read_dir(dir).with_context(|| format!("{}", dir.display()))?;
-    let newest = entries
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with("machine_code-") && name.ends_with(".s")
-        })
-        .max_by_key(|entry| entry.metadata().and_then(|meta| meta.modified()).ok());
-    let path = newest.context("rustc wrote no assembly")?.path();
-    fs::read_to_string(&path).with_context(|| format!("{}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn sees_what_must_not_be_there() {
-        let body = "\tcallq\t*208(%rax)\n\tlock\n\tcallq\t*_ZN4core9panicking5panic@GOTPCREL(%rip)\n\tcallq *_ZN8proverbs2qp9send_slow4slow17hE@GOTPCREL(%rip)\n";
+        let body = "\tcallq\t*208(%rax)\n\tlock\n\tcallq\t*_ZN4core9panicking5panic@GOTPCREL(%rip)\n\tcallq *_ZN8proverbs4post4slow4slow17hE@GOTPCREL(%rip)\n";
         let report = Report::of(body);
         assert_eq!(report.indirect, 1);
         assert_eq!(report.bad.len(), 2);

@@ -1,41 +1,32 @@
 //! The commands a person types: `cargo xtask <command>`.
 //!
-//! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is a
-//! module with an `Args` and a `main(Args) -> Result<ExitCode>`, and one line in each `Command` here.
+//! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is one line in each
+//! `Command` here, and its arguments and what it does in a module.
 
-mod anywhere;
 mod callgrind;
 mod cargo;
-mod chart;
-mod demo;
-mod differential;
-mod docs;
 mod field;
 mod figures;
-mod fuzz;
 mod holes;
-mod load;
+mod interface;
 mod loom;
 mod machine_code;
 mod miri;
 mod mutants;
 mod overhead;
-mod package;
 mod paths;
 mod programs;
 mod progress;
 mod rate;
+mod release;
 mod rules;
 mod sanitize;
-mod scale;
 mod setup;
 mod sh;
-mod simulate;
 mod soft_roce;
+mod suites;
 mod test;
-mod time;
 mod two_hosts;
-mod ui;
 mod what_c_does;
 
 use std::process::ExitCode;
@@ -54,7 +45,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// See the main job work, in this process, on the loopback device.
-    Demo(demo::Args),
+    Demo,
     /// Run everything that must pass, or parts of it.
     Test(test::Args),
     /// Run the conformance suite under Miri.
@@ -64,11 +55,11 @@ enum Command {
     /// Run the suites under a sanitizer, or the examples under memcheck.
     Sanitize(sanitize::Args),
     /// Fuzz what parses bytes from a peer.
-    Fuzz(fuzz::Args),
+    Fuzz(suites::Fuzz),
     /// Run the ui-tests: what must not compile, and what it says.
-    Ui(ui::Args),
+    Ui(suites::Ui),
     /// Look at what the post paths are compiled to.
-    MachineCode(machine_code::Args),
+    MachineCode,
     /// Hold the rule book against its proofs.
     Rules(rules::Args),
     /// Change run-time logic, and see whether a test notices.
@@ -79,73 +70,71 @@ enum Command {
     WhatCDoes(what_c_does::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
     TwoHosts(two_hosts::Args),
-    /// Count instructions of Rust and C through a stub provider; fail if Rust has more.
+    /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is recorded.
     Overhead(overhead::Args),
-    /// See that every public item is documented, with its errors, an example and where it comes from.
-    Docs(docs::Args),
     /// Compile the crate with the oldest Rust that it names, and for aarch64.
-    Anywhere(anywhere::Args),
+    Anywhere,
     /// See whether the crates could be published today.
-    Package(package::Args),
+    Package(release::Package),
     /// Run random programs on the loopback device and its faults, against a model.
-    Simulate(simulate::Args),
+    Simulate(suites::Simulate),
     /// Write safe programs from a table of the public calls, and run what compiles, natively or under Miri.
     Programs(programs::Args),
     /// Run the same random programs on the loopback device and on Soft-RoCE.
-    Differential(differential::Args),
+    Differential(suites::Differential),
     /// Load one completion queue and one shared receive queue with many queue pairs.
-    Load(load::Args),
+    Load(suites::Load),
     /// The same on Soft-RoCE, for ten minutes.
-    Soak(load::SoakArgs),
+    Soak(suites::Soak),
     /// Count instructions of the other crates for verbs, and of this one, doing the same work.
     Field(field::Args),
     /// Latency and message rate of C and Rust in turn, on Soft-RoCE in the guest.
     Rate(rate::Args),
-    /// Draw the charts and write the README's tables from the recorded results.
-    Chart(chart::Args),
     /// Count bytes on top of C's, and instructions with up to ten thousand queue pairs.
-    Scale(scale::Args),
+    Scale(field::scale::Args),
     /// Time the bench forms with criterion, for information.
-    Time(time::Args),
+    Time,
     /// Install everything that is missing for the other commands.
-    Setup(setup::Args),
+    Setup,
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
     SoftRoce(soft_roce::Args),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Demo(args) => demo::main(args),
-        Command::Test(args) => test::main(args),
-        Command::Miri(args) => miri::main(args),
-        Command::Loom(args) => loom::main(args),
-        Command::Sanitize(args) => sanitize::main(args),
-        Command::Fuzz(args) => fuzz::main(args),
-        Command::Ui(args) => ui::main(args),
-        Command::MachineCode(args) => machine_code::main(args),
-        Command::Rules(args) => rules::main(args),
-        Command::Mutants(args) => mutants::main(args),
-        Command::Holes(args) => holes::main(args),
-        Command::WhatCDoes(args) => what_c_does::main(args),
-        Command::TwoHosts(args) => two_hosts::main(args),
-        Command::Overhead(args) => overhead::main(args),
-        Command::Docs(args) => docs::main(args),
-        Command::Anywhere(args) => anywhere::main(args),
-        Command::Package(args) => package::main(args),
-        Command::Simulate(args) => simulate::main(args),
-        Command::Programs(args) => programs::main(args),
-        Command::Differential(args) => differential::main(args),
-        Command::Load(args) => load::main(args),
-        Command::Soak(args) => load::soak(args),
-        Command::Field(args) => field::main(args),
-        Command::Rate(args) => rate::main(args),
-        Command::Chart(args) => chart::main(args),
-        Command::Scale(args) => scale::main(args),
-        Command::Time(args) => time::main(args),
-        Command::Setup(args) => setup::main(args),
-        Command::SoftRoce(args) => soft_roce::main(args),
-    };
-    result.unwrap_or_else(report)
+    run(Cli::parse().command).unwrap_or_else(report)
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
+        Command::Demo => test::demo()?,
+        Command::Test(args) => test::main(&args)?,
+        Command::Miri(args) => miri::main(&args)?,
+        Command::Loom(args) => return loom::main(args),
+        Command::Sanitize(args) => sanitize::main(&args)?,
+        Command::Fuzz(args) => args.run()?,
+        Command::Ui(args) => args.run()?,
+        Command::MachineCode => machine_code::check()?,
+        Command::Rules(args) => rules::main(&args)?,
+        Command::Mutants(args) => return mutants::main(args),
+        Command::Holes(args) => return holes::main(args),
+        Command::WhatCDoes(args) => what_c_does::run(args.record)?,
+        Command::TwoHosts(args) => two_hosts::main(&args)?,
+        Command::Overhead(args) => overhead::main(&args)?,
+        Command::Anywhere => release::anywhere()?,
+        Command::Package(args) => args.run()?,
+        Command::Simulate(args) => args.run()?,
+        Command::Programs(args) => return programs::main(args),
+        Command::Differential(args) => args.run()?,
+        Command::Load(args) => args.run()?,
+        Command::Soak(args) => args.run()?,
+        Command::Field(args) => field::main(&args)?,
+        Command::Rate(args) => rate::main(&args)?,
+        Command::Scale(args) => field::scale::main(&args)?,
+        Command::Time => overhead::time::run()?,
+        Command::Setup => setup::main()?,
+        Command::SoftRoce(args) => return soft_roce::main(args),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// 125, as env(1) and docker(1) have it: the failure is ours, not that of the command we ran.

@@ -6,16 +6,15 @@ mod beside;
 mod full;
 mod guest;
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use beside::Beside;
+use clap::ValueEnum;
 
 use crate::setup::{self, Group};
 use crate::{
-    Outcome, anywhere, cargo, docs, holes, load, loom, machine_code, miri, mutants, overhead,
-    package, programs, rules, simulate, ui,
+    cargo, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules, suites,
 };
 
 #[derive(clap::Args)]
@@ -30,26 +29,26 @@ pub struct Args {
     record: bool,
 }
 
-/// The parts, in the order in which they run; the last ones, by name only.
+/// The parts, in the order in which they run; some by name only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// rustfmt, on every member.
     Format,
-    /// clippy, warnings denied.
+    /// clippy, warnings denied, on every member, and on the crate with each feature alone.
     Clippy,
     /// Unit tests of the crate, the macros, the examples and xtask.
     Unit,
     /// The suites on the loopback device, in each of its personalities and worlds, its faults, and the allocation test.
     Loopback,
+    /// Our bindings against those of rdma-sys and the C headers, and the suite on the types of rdma-sys.
+    Bindings,
     /// A million random steps on the loopback device and its faults, against a model; and a load.
     Simulation,
     /// Generated programs of safe code, natively and under Miri, and their table against the public interface.
     Programs,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
-    /// Whether every public item is documented, with its errors, an example and its source.
-    Docs,
-    /// Licences and manifests, and packing the crates that are published.
+    /// A reason for each dependency, and packing the crates that are published.
     Package,
     /// The oldest Rust that the crate names, and aarch64.
     Anywhere,
@@ -57,59 +56,41 @@ enum Part {
     Ui,
     /// The rule book against its proofs, and the truth tables.
     Rules,
-    /// Whether a test notices when run-time logic is changed: a sample of 100.
+    /// Whether a test notices when run-time logic is changed: a sample of 100 mutants.
     Mutants,
     /// A tenth of the book of holes, chosen by the commit: each is brought back, and something notices.
     Holes,
-    /// The whole book of holes.
+    /// By name only: the whole book of holes.
     AllHoles,
     /// The models of the protocols between threads, in every order that there is.
     Loom,
     /// What the post paths are compiled to.
     MachineCode,
-    /// Instructions against C, the profile that gates only.
+    /// Instructions of a post and a poll against their records, and beside those of C.
     Overhead,
-    /// The suites under Miri: all in the stricter borrow model, the attacks in both; with weak memory what has threads.
+    /// The suites under Miri, on the worst device: all in the stricter borrow model, the attacks in both; with weak memory what has threads.
     Miri,
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake, what C does.
     Guest,
-    /// Everything, without a bound on its time: the long forms of these parts, and all other searches.
+    /// By name only: everything, without a bound on its time: the long forms of these parts, and all other searches.
     Full,
 }
 
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde";
 
-const ALL: [Part; 18] = [
-    Part::Format,
-    Part::Clippy,
-    Part::Unit,
-    Part::Loopback,
-    Part::Simulation,
-    Part::Programs,
-    Part::Doc,
-    Part::Docs,
-    Part::Package,
-    Part::Anywhere,
-    Part::Ui,
-    Part::Rules,
-    Part::Holes,
-    Part::Loom,
-    Part::MachineCode,
-    Part::Overhead,
-    Part::Miri,
-    Part::Guest,
-];
+/// Those that are run by name only.
+const BY_NAME: [Part; 2] = [Part::AllHoles, Part::Full];
 
-/// Those of them that take one processor, and long.
+/// Those of the others that take one processor, and long.
 const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
 
-pub fn main(args: Args) -> Outcome {
+pub fn main(args: &Args) -> Result<()> {
     if !args.parts.is_empty() {
-        let times = run_all(&args.parts, &args, None)?;
+        let times = run_all(&args.parts, args, None)?;
         tell(&times);
         println!("{} passed, 0 failed", times.len());
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     // Once, since two would be in each other's way.
     setup::ensure(&[Group::Build, Group::Guest])?;
@@ -117,12 +98,13 @@ pub fn main(args: Args) -> Outcome {
     let mut names: Vec<String> = BESIDE.iter().map(|part| name(*part)).collect();
     names.extend(args.device.iter().flat_map(|device| ["--device".to_owned(), device.clone()]));
     let mut beside = Beside::start(&names)?;
-    let parts: Vec<Part> = ALL.into_iter().filter(|part| !BESIDE.contains(part)).collect();
-    let times = run_all(&parts, &args, Some(&mut beside))?;
+    let is_here = |part: &Part| !BESIDE.contains(part) && !BY_NAME.contains(part);
+    let parts: Vec<Part> = Part::value_variants().iter().copied().filter(is_here).collect();
+    let times = run_all(&parts, args, Some(&mut beside))?;
     eprintln!("{}", beside.finish()?);
     tell(&times);
     println!("{} passed, 0 failed", times.len() + BESIDE.len());
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Runs these parts in this order, while those beside them do not fail.
@@ -156,8 +138,7 @@ fn tell(times: &[(Part, Duration)]) {
 
 /// What a part is called on the command line.
 fn name(part: Part) -> String {
-    let value = clap::ValueEnum::to_possible_value(&part);
-    value.map_or_else(String::new, |value| value.get_name().to_owned())
+    part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn run(part: Part, args: &Args) -> Result<()> {
@@ -182,22 +163,23 @@ fn run(part: Part, args: &Args) -> Result<()> {
             ];
             cargo::run(&ARGS)?;
             // What is not used without a feature is a warning.
-            cargo::run(&["clippy", "--no-default-features", "--", "-D", "warnings"])
+            for feature in ["", "cm", "loopback", "tokio", "serde"] {
+                let alone = ["clippy", "--no-default-features", "--features", feature];
+                cargo::run(&[&alone[..], &["--", "-D", "warnings"]].concat())?;
+            }
+            Ok(())
         }
         Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins", "--examples"]),
         Part::Loopback => loopback(),
-        Part::Simulation => {
-            simulate::quick()?;
-            load::quick()
-        }
+        Part::Bindings => bindings(),
+        Part::Simulation => suites::quick(),
         Part::Programs => programs::quick(),
         Part::Doc => doc(),
-        Part::Docs => docs::check(None),
-        Part::Package => package::check(false),
-        Part::Anywhere => anywhere::check(),
-        Part::Ui => ui::run(false),
+        Part::Package => release::package(false),
+        Part::Anywhere => release::anywhere(),
+        Part::Ui => cargo::run(&["test", "--test", "ui"]),
         Part::Rules => {
-            rules::check()?;
+            rules::run(false)?;
             cargo::run(&["test", "--test", "truth_table"])
         }
         Part::Mutants => mutants::gate(),
@@ -223,7 +205,7 @@ const DEVICES: [(&str, &str); 6] = [
 ];
 
 /// Tests that speak of RoCE: a GRH that is always there, addresses that must have one.
-const OF_ROCE: [&str; 8] = [
+pub const OF_ROCE: [&str; 8] = [
     "endpoint::another_transport_is_refused_and_other_transports_tell_of_themselves",
     "query::the_port_tells_its_state",
     "refusals::a_gid_index_that_is_not_filled",
@@ -254,9 +236,17 @@ fn loopback() -> Result<()> {
             &[("PROVERBS_PERSONALITY", personality), ("PROVERBS_WORLD", world)],
         )?;
     }
-    // The same with the bindings of our own.
-    let ours = ["--no-default-features", "--features", "loopback"];
-    cargo::run(&[&["test", "--test", "conformance"][..], &ours].concat())
+    Ok(())
+}
+
+fn bindings() -> Result<()> {
+    let env = setup::libclang()?;
+    let test = ["test", "--features", "rdma-sys"];
+    let agreement = ["--lib", "agreement", "--", "--include-ignored"];
+    cargo::run_with(&[&test[..], &agreement].concat(), &env)?;
+    let suites = ["--quiet", "--test", "conformance", "--test", "raw"];
+    cargo::run_with(&[&test[..], &suites].concat(), &env)?;
+    cargo::run_with(&[&test[..], &["--doc", "AsRaw"]].concat(), &env)
 }
 
 fn doc() -> Result<()> {
@@ -266,14 +256,27 @@ fn doc() -> Result<()> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     for name in ["first_steps", "faults"] {
-        cargo::run(&["run", "--quiet", "--release", "--example", name])?;
+        example(name, &[])?;
     }
-    for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong"] {
-        let args = ["run", "--quiet", "--release", "--example", name, "--", "-d", "loopback", "-c"];
-        cargo::run(&args)?;
+    for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {
+        example(name, &["-d", "loopback", "-c"])?;
     }
-    let build = ["run", "--quiet", "--release", "--features", FEATURES];
-    let tokio = ["--example", "tokio_pingpong", "--", "-d", "loopback", "-c"];
-    cargo::run(&[&build[..], &tokio].concat())?;
+    Ok(())
+}
+
+fn example(name: &str, args: &[&str]) -> Result<()> {
+    let run = ["run", "--quiet", "--release", "--features", FEATURES, "--example", name, "--"];
+    cargo::run(&[&run, args].concat())
+}
+
+/// `cargo xtask demo`: the short example, and a ping-pong, both ends in one process on the loopback device.
+pub fn demo() -> Result<()> {
+    setup::ensure(&[Group::Build])?;
+    println!("Two queue pairs, a chain of writes, a read and an atomic:");
+    example("first_steps", &[])?;
+    println!("\nAn RC ping-pong, every byte checked:");
+    example("rc_pingpong", &["-d", "loopback", "-c"])?;
+    println!("\nThe same on a real kernel's RDMA stack, against rdma-core's C programs:");
+    println!("  cargo xtask test guest");
     Ok(())
 }

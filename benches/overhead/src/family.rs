@@ -4,7 +4,11 @@ use std::ffi::c_void;
 use std::mem;
 use std::ptr;
 
-use proverbs::*;
+use proverbs::bench;
+use proverbs::memory::Owned;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
+use proverbs::transport::Transport;
 
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
@@ -185,7 +189,7 @@ fn datagram_signaled(stub: &Stub) -> Family {
         twins: BOOKS,
         signal_all: true,
         world: leak(with(world, to)),
-        restore: Some(restore::<DefaultProfile, Ud, Destination>),
+        restore: Some(restore::<DefaultProfile, Ud, wr::Destination>),
         twin,
         rows: rows![safe: ud_send],
     }
@@ -219,8 +223,11 @@ fn shared(stub: &Stub) -> Family {
     unsafe { stub.install(bench::qp(&qp)) };
     mem::forget(qp);
     let bufs = ground.bufs();
-    let twin =
-        Twin::new([rdma_sys::ibv_sge { addr: 0, length: 0, lkey: 0 }; 32], addresses(&bufs), DEPTH);
+    let twin = Twin::new(
+        [proverbs::bench::c::ibv_sge { addr: 0, length: 0, lkey: 0 }; 32],
+        addresses(&bufs),
+        DEPTH,
+    );
     twin.srq = bench::srq(&srq).cast();
     mem::forget(ground);
     Family {

@@ -5,7 +5,10 @@ use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use proverbs::{Buf, Completion, Entry, PostError, RawPostError, VerbsError, WcError};
+use proverbs::completion::WcError;
+use proverbs::memory::Entry;
+use proverbs::post::RawPostError;
+use proverbs::{Buf, Completion, PostError};
 
 /// `form!(name(world: Type) { body })`: a function that the stub can call. The body gives 0, or not.
 macro_rules! form {
@@ -59,7 +62,7 @@ fn post_failed<E: Entry>(error: PostError<E>) -> c_int {
 
 #[cold]
 #[inline(never)]
-pub fn poll_failed(error: VerbsError) -> c_int {
+pub fn poll_failed(error: proverbs::Error) -> c_int {
     drop(error);
     black_box(-2)
 }

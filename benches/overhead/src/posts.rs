@@ -4,21 +4,21 @@
 macro_rules! posts {
     ($profile:ty, $lists:ty) => {
         pub type All = $crate::world::World<$profile>;
-        type Datagrams = $crate::world::World<$profile, Ud, Destination>;
+        type Datagrams = $crate::world::World<$profile, Ud, wr::Destination>;
         type Lists = $crate::world::World<$lists>;
 
-        one! { send(w: All) Send::new(take(&w.bufs[0])) }
-        one! { send_imm(w: All) SendWithImm::new(take(&w.bufs[0]), w.imm_data) }
-        one! { write(w: All) RdmaWrite::new(take(&w.bufs[0]), w.at) }
-        one! { write_imm(w: All) RdmaWriteWithImm::new(take(&w.bufs[0]), w.at, w.imm_data) }
-        one! { read(w: All) RdmaRead::new(take(&w.bufs[0]), w.from) }
-        one! { cas(w: All) CmpAndSwp::new(take(&w.bufs[0]), w.cell, w.operands) }
-        one! { faa(w: All) FetchAndAdd::new(take(&w.bufs[0]), w.cell, w.add) }
-        one! { inline_send(w: All) Send::inline(&w.payload) }
-        one! { inline_write(w: All) RdmaWrite::inline(&w.payload, w.at) }
-        one! { ud_send(w: Datagrams) Send::new(take(&w.bufs[0])).to(w.extra) }
-        one! { sge2(w: Lists) RdmaWrite::new([take(&w.bufs[0]), take(&w.bufs[1])], w.at) }
-        one! { sge4(w: Lists) RdmaWrite::new([0, 1, 2, 3].map(|i: usize| take(&w.bufs[i])), w.at) }
+        one! { send(w: All) wr::Send::new(take(&w.bufs[0])) }
+        one! { send_imm(w: All) wr::SendWithImm::new(take(&w.bufs[0]), w.imm_data) }
+        one! { write(w: All) wr::RdmaWrite::new(take(&w.bufs[0]), w.at) }
+        one! { write_imm(w: All) wr::RdmaWriteWithImm::new(take(&w.bufs[0]), w.at, w.imm_data) }
+        one! { read(w: All) wr::RdmaRead::new(take(&w.bufs[0]), w.from) }
+        one! { cas(w: All) wr::CmpAndSwp::new(take(&w.bufs[0]), w.cell, w.operands) }
+        one! { faa(w: All) wr::FetchAndAdd::new(take(&w.bufs[0]), w.cell, w.add) }
+        one! { inline_send(w: All) wr::Send::inline(&w.payload) }
+        one! { inline_write(w: All) wr::RdmaWrite::inline(&w.payload, w.at) }
+        one! { ud_send(w: Datagrams) wr::Send::new(take(&w.bufs[0])).to(w.extra) }
+        one! { sge2(w: Lists) wr::RdmaWrite::new([take(&w.bufs[0]), take(&w.bufs[1])], w.at) }
+        one! { sge4(w: Lists) wr::RdmaWrite::new([0, 1, 2, 3].map(|i: usize| take(&w.bufs[i])), w.at) }
 
         chain! { chain2: 0 1 }
         chain! { chain4: 0 1 2 3 }
@@ -28,10 +28,10 @@ macro_rules! posts {
         16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 }
 
         form! { mixed4(w: All) post_send!(w.qp, [
-            RdmaWrite::new(take(&w.bufs[0]), w.at),
-            Send::inline(&w.payload),
-            RdmaRead::new(take(&w.bufs[2]), w.from),
-            FetchAndAdd::new(take(&w.bufs[3]), w.cell, w.add),
+            wr::RdmaWrite::new(take(&w.bufs[0]), w.at),
+            wr::Send::inline(&w.payload),
+            wr::RdmaRead::new(take(&w.bufs[2]), w.from),
+            wr::FetchAndAdd::new(take(&w.bufs[3]), w.cell, w.add),
         ]).code() }
 
         #[inline(always)]
@@ -40,7 +40,7 @@ macro_rules! posts {
             let mut slots = SendSlots::<16>::new();
             let mut list = w.qp.send_list(&mut slots);
             for buf in &w.bufs[..(count as usize).min(16)] {
-                list.push(RdmaWrite::new(take(buf), at))?;
+                list.push(wr::RdmaWrite::new(take(buf), at))?;
             }
             list.post()
         }
@@ -51,7 +51,7 @@ macro_rules! posts {
             let mut slots = SendSlots::<16>::new();
             let mut list = w.qp.send_list(&mut slots);
             let bufs = &w.bufs[..(count as usize).min(16)];
-            list.extend(bufs.iter().map(move |buf| RdmaWrite::new(take(buf), at)))?;
+            list.extend(bufs.iter().map(move |buf| wr::RdmaWrite::new(take(buf), at)))?;
             list.post()
         }
 
@@ -77,7 +77,7 @@ macro_rules! chain {
         form! { $name(w: All) {
             // A copy, as C's compiler makes, which knows by their types that the books of buffers are elsewhere.
             let at = w.at;
-            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), at)),*]).code()
+            post_send!(w.qp, [$(wr::RdmaWrite::new(take(&w.bufs[$i]), at)),*]).code()
         }}
     };
 }

@@ -1,17 +1,39 @@
-//! Raw Rust: rdma-sys alone, an `ibv_send_wr` on the stack, field by field, on the C twins' environment.
+//! Raw Rust: bindings alone, an `ibv_send_wr` on the stack, field by field, on the C twins' environment.
+//!
+//! The three verbs are the inlines of verbs.h as rdma-sys has them, which checks the function pointer; C does not.
 
 use std::ffi::c_int;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use rdma_sys::{
-    ibv_poll_cq, ibv_post_recv, ibv_post_send, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge,
-    ibv_wc, ibv_wc_status, ibv_wr_opcode,
+use proverbs::bench::c::{
+    ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_status,
+    ibv_wr_opcode,
 };
 
 use crate::form::form;
 use crate::twin::{Twin, TwinRemote};
+
+macro_rules! verb {
+    ($name:ident($object:ident, $($arg:ident: $type:ty),*) = $op:ident) => {
+        /// # Safety
+        /// As for its manual page.
+        #[inline(always)]
+        unsafe fn $name(object: *mut $object, $($arg: $type),*) -> c_int {
+            // SAFETY: a live object points to its live context.
+            let context = unsafe { (*object).context };
+            // SAFETY: the table of a live context.
+            let op = unsafe { (*context).ops.$op };
+            // SAFETY: the caller's arguments are those that the verb wants.
+            unsafe { op.unwrap()(object, $($arg),*) }
+        }
+    };
+}
+
+verb! { ibv_post_send(ibv_qp, wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) = post_send }
+verb! { ibv_post_recv(ibv_qp, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) = post_recv }
+verb! { ibv_poll_cq(ibv_cq, entries: c_int, wc: *mut ibv_wc) = poll_cq }
 
 #[cold]
 #[inline(never)]

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::form::{Checked, Slots, failed_among, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
@@ -23,7 +23,7 @@ fn pushed_receives(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
     let mut slots = RecvSlots::<16>::new();
     let mut list = w.qp.recv_list(&mut slots);
     for buf in &w.bufs[..(count as usize).min(16)] {
-        list.push(Recv::new(take(buf)))?;
+        list.push(wr::Recv::new(take(buf)))?;
     }
     list.post()
 }
@@ -32,7 +32,7 @@ fn pushed_receives(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
 fn extended_receives(w: &mut All, count: u32) -> Result<(), PostError<Buf>> {
     let mut slots = RecvSlots::<16>::new();
     let mut list = w.qp.recv_list(&mut slots);
-    list.extend(w.bufs[..(count as usize).min(16)].iter().map(|buf| Recv::new(take(buf))))?;
+    list.extend(w.bufs[..(count as usize).min(16)].iter().map(|buf| wr::Recv::new(take(buf))))?;
     list.post()
 }
 
@@ -43,12 +43,12 @@ form! { recv_iter1of16(w: All) extended_receives(w, w.counts[0]).code() }
 form! { recv_iter4of16(w: All) extended_receives(w, w.counts[1]).code() }
 form! { recv_iter16of16(w: All) extended_receives(w, w.counts[2]).code() }
 
-form! { recv1(w: All) w.qp.post_recv(Recv::new(take(&w.bufs[0]))).code() }
-form! { srq1(w: Shared) w.srq.post_srq_recv(Recv::new(take(&w.bufs[0]))).code() }
+form! { recv1(w: All) w.qp.post_recv(wr::Recv::new(take(&w.bufs[0]))).code() }
+form! { srq1(w: Shared) w.srq.post_srq_recv(wr::Recv::new(take(&w.bufs[0]))).code() }
 
 macro_rules! receives {
     ($name:ident $type:ty, $post:ident $queue:ident: $($i:literal)*) => {
-        form! { $name(w: $type) $post!(w.$queue, [$(Recv::new(take(&w.bufs[$i]))),*]).code() }
+        form! { $name(w: $type) $post!(w.$queue, [$(wr::Recv::new(take(&w.bufs[$i]))),*]).code() }
     };
 }
 receives! { recv16 All, post_recv qp: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
@@ -101,7 +101,7 @@ form! { poll1(w: All) poll_one!(w) }
 form! { poll16(w: All) poll_all!(w) }
 
 form! { cycle(w: All) {
-    match w.qp.post_send(RdmaWrite::new(take(&w.bufs[0]), w.at)).code() {
+    match w.qp.post_send(wr::RdmaWrite::new(take(&w.bufs[0]), w.at)).code() {
         0 => poll_one!(w),
         code => code,
     }
@@ -109,7 +109,7 @@ form! { cycle(w: All) {
 
 form! { cycle4(w: All) {
     let at = w.at;
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| RdmaWrite::new(take(&w.bufs[i]), at));
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| wr::RdmaWrite::new(take(&w.bufs[i]), at));
     match post_send!(w.qp, [a, b, c, d]).code() {
         0 => poll_all!(w),
         code => code,

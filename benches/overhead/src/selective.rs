@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::hint::black_box;
 
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::{Completed, Released};
 
 use crate::form::{Checked, Slots, failed, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
@@ -15,7 +16,7 @@ macro_rules! signaled {
     ($name:ident: $($i:literal)*) => {
         form! { $name(w: All) {
             let at = w.at;
-            post_send!(w.qp, [$(RdmaWrite::new(take(&w.bufs[$i]), at).signaled()),*]).code()
+            post_send!(w.qp, [$(wr::RdmaWrite::new(take(&w.bufs[$i]), at).signaled()),*]).code()
         }}
     };
 }
@@ -82,7 +83,7 @@ form! { poll16(w: All) poll_all!(w) }
 form! { release16(w: All) poll_one!(w) }
 
 form! { cycle(w: All) {
-    match w.qp.post_send(RdmaWrite::new(take(&w.bufs[0]), w.at)).code() {
+    match w.qp.post_send(wr::RdmaWrite::new(take(&w.bufs[0]), w.at)).code() {
         0 => poll_one!(w),
         code => code,
     }
@@ -90,7 +91,7 @@ form! { cycle(w: All) {
 
 form! { cycle4(w: All) {
     let at = w.at;
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| RdmaWrite::new(take(&w.bufs[i]), at));
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| wr::RdmaWrite::new(take(&w.bufs[i]), at));
     match post_send!(w.qp, [a, b, c, d]).code() {
         0 => poll_all!(w),
         code => code,

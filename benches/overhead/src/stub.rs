@@ -62,7 +62,7 @@ pub struct Step {
 
 /// The functions of `stub.c`.
 pub struct Stub {
-    install: unsafe extern "C" fn(*mut rdma_sys::ibv_context),
+    install: unsafe extern "C" fn(*mut proverbs::bench::c::ibv_context),
     reset: unsafe extern "C" fn(u32),
     image: unsafe extern "C" fn(*mut *const u8) -> usize,
     pending: unsafe extern "C" fn() -> u32,
@@ -104,7 +104,7 @@ impl Stub {
     /// `qp` is a live `ibv_qp`.
     pub unsafe fn install(&self, qp: *mut c_void) {
         // SAFETY: the caller's contract.
-        let context = unsafe { (*qp.cast::<rdma_sys::ibv_qp>()).context };
+        let context = unsafe { (*qp.cast::<proverbs::bench::c::ibv_qp>()).context };
         // SAFETY: a live queue pair has a live context.
         unsafe { (self.install)(context) }
     }

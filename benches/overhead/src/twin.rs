@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use rdma_sys::{ibv_ah, ibv_cq, ibv_qp, ibv_sge, ibv_srq};
+use proverbs::bench::c::{ibv_ah, ibv_cq, ibv_qp, ibv_sge, ibv_srq};
 
 pub const MOST: usize = 32;
 pub const PAYLOAD: usize = 16;

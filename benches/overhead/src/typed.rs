@@ -1,12 +1,13 @@
 //! The caller's books, typed: `post_send_unchecked`, and chains as a macro of it would expand.
 
-use proverbs::*;
+use proverbs::post::RawPostError;
+use proverbs::prelude::*;
 
 use crate::form::{Checked, completed_badly, form, poll_failed};
 use crate::world::{Caller, World};
 
 type Books = World<Caller>;
-type Datagrams = World<Caller, Ud, Destination>;
+type Datagrams = World<Caller, Ud, wr::Destination>;
 
 /// `post_send!` for the `unsafe` path, which has no such macro yet.
 macro_rules! post_unchecked {
@@ -53,7 +54,7 @@ macro_rules! one {
 }
 
 macro_rules! sge {
-    ($w:ident, $($i:literal)*) => { Sge::new($w.ids[first!($($i)*)], [$($w.pieces[$i]),*]) };
+    ($w:ident, $($i:literal)*) => { wr::Sge::new($w.ids[first!($($i)*)], [$($w.pieces[$i]),*]) };
 }
 
 macro_rules! first {
@@ -62,33 +63,33 @@ macro_rules! first {
     };
 }
 
-one! { send(w) Send::new(sge!(w, 0)) }
-one! { send_imm(w) SendWithImm::new(sge!(w, 0), w.imm_data) }
-one! { write(w) RdmaWrite::new(sge!(w, 0), w.at) }
-one! { write_imm(w) RdmaWriteWithImm::new(sge!(w, 0), w.at, w.imm_data) }
-one! { read(w) RdmaRead::new(sge!(w, 0), w.from) }
-one! { cas(w) CmpAndSwp::new(sge!(w, 0), w.cell, w.operands) }
-one! { faa(w) FetchAndAdd::new(sge!(w, 0), w.cell, w.add) }
-one! { inline_send(w) Send::new(sge!(w, 0).inline()) }
-one! { inline_write(w) RdmaWrite::new(sge!(w, 0).inline(), w.at) }
-one! { sge2(w) RdmaWrite::new(sge!(w, 0 1), w.at) }
-one! { sge4(w) RdmaWrite::new(sge!(w, 0 1 2 3), w.at) }
+one! { send(w) wr::Send::new(sge!(w, 0)) }
+one! { send_imm(w) wr::SendWithImm::new(sge!(w, 0), w.imm_data) }
+one! { write(w) wr::RdmaWrite::new(sge!(w, 0), w.at) }
+one! { write_imm(w) wr::RdmaWriteWithImm::new(sge!(w, 0), w.at, w.imm_data) }
+one! { read(w) wr::RdmaRead::new(sge!(w, 0), w.from) }
+one! { cas(w) wr::CmpAndSwp::new(sge!(w, 0), w.cell, w.operands) }
+one! { faa(w) wr::FetchAndAdd::new(sge!(w, 0), w.cell, w.add) }
+one! { inline_send(w) wr::Send::new(sge!(w, 0).inline()) }
+one! { inline_write(w) wr::RdmaWrite::new(sge!(w, 0).inline(), w.at) }
+one! { sge2(w) wr::RdmaWrite::new(sge!(w, 0 1), w.at) }
+one! { sge4(w) wr::RdmaWrite::new(sge!(w, 0 1 2 3), w.at) }
 
 form! { ud_send(w: Datagrams) {
     // SAFETY: the stub is done with the work request when the post returns.
-    unsafe { w.qp.post_send_unchecked(Send::new(sge!(w, 0)).to(w.extra)) }.code()
+    unsafe { w.qp.post_send_unchecked(wr::Send::new(sge!(w, 0)).to(w.extra)) }.code()
 }}
 
 form! { recv1(w: Books) {
     // SAFETY: the stub is done with the work request when the post returns.
-    unsafe { w.qp.post_recv_unchecked(Recv::new(sge!(w, 0))) }.code()
+    unsafe { w.qp.post_recv_unchecked(wr::Recv::new(sge!(w, 0))) }.code()
 }}
 
 macro_rules! chain {
     ($name:ident: $($i:literal)*) => {
         form! { $name(w: Books) {
             let at = w.at;
-            post_unchecked!(w.qp, begin_send, [$(RdmaWrite::new(sge!(w, $i), at)),*]).code()
+            post_unchecked!(w.qp, begin_send, [$(wr::RdmaWrite::new(sge!(w, $i), at)),*]).code()
         }}
     };
 }
@@ -99,10 +100,10 @@ chain! { chain16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 chain! { chain32: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 }
 
 form! { mixed4(w: Books) post_unchecked!(w.qp, begin_send, [
-    RdmaWrite::new(sge!(w, 0), w.at),
-    Send::new(sge!(w, 1).inline()),
-    RdmaRead::new(sge!(w, 2), w.from),
-    FetchAndAdd::new(sge!(w, 3), w.cell, w.add),
+    wr::RdmaWrite::new(sge!(w, 0), w.at),
+    wr::Send::new(sge!(w, 1).inline()),
+    wr::RdmaRead::new(sge!(w, 2), w.from),
+    wr::FetchAndAdd::new(sge!(w, 3), w.cell, w.add),
 ]).code() }
 
 #[inline(always)]
@@ -111,7 +112,7 @@ fn listed(w: &mut Books, count: u32) -> Result<(), RawPostError> {
     let mut slots = SendSlots::<16>::new();
     let n = (count as usize).min(16);
     let (ids, pieces) = (&w.ids[..n], &w.pieces[..n]);
-    let wr = |i: usize| RdmaWrite::new(Sge::new(ids[i], [pieces[i]]), at);
+    let wr = |i: usize| wr::RdmaWrite::new(wr::Sge::new(ids[i], [pieces[i]]), at);
     // SAFETY: the stub is done with the work requests when the post returns.
     unsafe { w.qp.post_send_list_unchecked(&mut slots, n, wr) }
 }
@@ -122,7 +123,7 @@ form! { list16of16(w: Books) listed(w, w.counts[2]).code() }
 macro_rules! receives {
     ($name:ident: $($i:literal)*) => {
         form! { $name(w: Books)
-            post_unchecked!(w.qp, begin_recv, [$(Recv::new(sge!(w, $i))),*]).code()
+            post_unchecked!(w.qp, begin_recv, [$(wr::Recv::new(sge!(w, $i))),*]).code()
         }
     };
 }
@@ -163,7 +164,7 @@ form! { poll16(w: Books) {
 
 form! { cycle(w: Books) {
     // SAFETY: the stub is done with the work request when the post returns.
-    let posted = unsafe { w.qp.post_send_unchecked(RdmaWrite::new(sge!(w, 0), w.at)) };
+    let posted = unsafe { w.qp.post_send_unchecked(wr::RdmaWrite::new(sge!(w, 0), w.at)) };
     let code = posted.code();
     if code != 0 {
         return code;

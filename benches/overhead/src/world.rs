@@ -3,9 +3,13 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
+use proverbs::bench;
+use proverbs::bench::c::ibv_sge;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
 use proverbs::loopback::Fabric;
-use proverbs::*;
-use rdma_sys::ibv_sge;
+use proverbs::memory::{Entry, Raw, ToRead, ToWrite};
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
 
 use crate::stub::Stub;
 use crate::twin::{MOST, PAYLOAD, Twin, TwinRemote};
@@ -38,12 +42,12 @@ pub struct World<P: Profile, T: Transport = Rc, X = ()> {
     pub from: RemoteSpan<ToRead>,
     pub cell: RemoteCell,
     pub imm_data: u32,
-    pub operands: CompareSwap,
+    pub operands: wr::CompareSwap,
     pub add: u64,
     /// Run-time counts.
     pub counts: [u32; 3],
     pub payload: [u8; PAYLOAD],
-    pub pieces: [Piece<'static>; MOST],
+    pub pieces: [wr::Piece<'static>; MOST],
     pub ids: [u64; MOST],
     pub bufs: [ManuallyDrop<Buf>; MOST],
     pub extra: X,
@@ -88,14 +92,14 @@ impl Ground {
     ) -> (World<P, T>, &'static mut Twin) {
         let depth = qp.depth().send;
         let bufs = self.bufs();
-        let piece = |i: usize| Piece::new(self.region, i * SIZE..(i + 1) * SIZE);
+        let piece = |i: usize| wr::Piece::new(self.region, i * SIZE..(i + 1) * SIZE);
         let remote = self.region.remote();
         let world = World {
             at: remote.write(),
             from: remote.slice(0, SIZE as u64).expect("a slice").read(),
             cell: remote.atomic(0).expect("a cell"),
             imm_data: IMM,
-            operands: CompareSwap { compare: COMPARE, swap: SWAP },
+            operands: wr::CompareSwap { compare: COMPARE, swap: SWAP },
             add: ADD,
             counts: COUNTS,
             payload: BYTES,
@@ -176,7 +180,7 @@ pub fn bring_up<P: Profile<Initiator = Reads>>(
 pub fn datagram<P: Profile<Receive = OwnRq>>(
     ground: &Ground,
     cq: &CompletionQueue<P::Entry>,
-) -> (QueuePair<Ud, Rts, P>, Destination, *mut c_void) {
+) -> (QueuePair<Ud, Rts, P>, wr::Destination, *mut c_void) {
     let depth = Depth { send: DEPTH, recv: DEPTH };
     let qp = ground.pd.create_qp::<Ud, P>(cq, cq, depth).expect("a queue pair");
     let qkey = Qkey::new(QKEY).expect("a Q_Key");
@@ -189,5 +193,5 @@ pub fn datagram<P: Profile<Receive = OwnRq>>(
     let address_handle = qp.add_address_handle(ah).expect("a name for it");
     let ah = bench::ah(&qp, address_handle);
     let qpn = Qpn::new(QPN).expect("24 bits");
-    (qp, Destination { address_handle, qpn, qkey }, ah)
+    (qp, wr::Destination { address_handle, qpn, qkey }, ah)
 }

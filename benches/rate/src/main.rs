@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Chosen { signaling: Selective } }
 
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut slots = SendSlots::<LONGEST>::new();
             let mut list = here.send_list(&mut slots);
             for buf in free.drain(free.len() - chain..) {
-                list.push(RdmaWrite::new(buf, at))?;
+                list.push(wr::RdmaWrite::new(buf, at))?;
             }
             list.post()?;
             posted += chain;

@@ -1,5 +1,89 @@
-//! `src/buf`, what of it the models take in.
+//! Pools and buffers, as `src/memory/pool.rs` and `buf.rs` make them of slots.
 
-#[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/buf/header.rs"]
-pub mod header;
+use std::ptr::NonNull;
+
+use crate::counters::word;
+use crate::memory::header::Header;
+use crate::memory::registered::Registered;
+use crate::memory::slots::{self, Slot, Slots};
+use crate::sync::Arc;
+
+/// As `Pool`.
+pub struct Pool<C: 'static>(Arc<Slots<C>>);
+
+impl<C> Clone for Pool<C> {
+    fn clone(&self) -> Self {
+        Pool(self.0.clone())
+    }
+}
+
+impl<C> Pool<C> {
+    pub fn new(contexts: Vec<C>) -> Self {
+        Pool(Slots::new(Registered::new(), 8, contexts).unwrap())
+    }
+
+    pub fn take(&self) -> Option<Buf<C>> {
+        Slots::take(&self.0).map(Buf)
+    }
+
+    pub fn available(&self) -> usize {
+        self.0.available()
+    }
+}
+
+/// As `Buf`.
+pub struct Buf<C: 'static>(NonNull<Slot<C>>);
+
+// SAFETY: a buffer owns its context.
+unsafe impl<C: Send> Send for Buf<C> {}
+
+impl<C> Buf<C> {
+    pub fn context(&self) -> &C {
+        // SAFETY: the slot lives as long as its handle.
+        let slot = unsafe { self.0.as_ref() };
+        // SAFETY: who has the handle has the context alone, for which loom looks.
+        unsafe { &*slot.context.get() }
+    }
+
+    /// Posts it: as a word.
+    pub fn give(self, mark: u64) -> Posted {
+        let header = self.0.cast::<Header>();
+        std::mem::forget(self);
+        // SAFETY: the handle is ours.
+        unsafe { header.as_ref() }.give(mark);
+        Posted(header)
+    }
+
+    /// Takes it out of a completion.
+    pub fn take_back(posted: Posted) -> Buf<C> {
+        // SAFETY: the completion brings the handle.
+        unsafe { posted.0.as_ref() }.take();
+        Buf(posted.0.cast())
+    }
+}
+
+impl<C> Drop for Buf<C> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is given up here, once.
+        unsafe { slots::put_back(self.0) };
+    }
+}
+
+/// A buffer that is with the device. Dropped, nothing tells of it.
+#[derive(Clone, Copy)]
+pub struct Posted(pub NonNull<Header>);
+
+// SAFETY: a word.
+unsafe impl Send for Posted {}
+
+/// As `BufList`, of one buffer.
+#[allow(dead_code)] // it is only dropped
+pub struct BufList<C: 'static>(Buf<C>);
+
+impl<C> BufList<C> {
+    /// # Safety
+    /// `word` is that of a handle that the caller gives up.
+    pub unsafe fn from_word(word: usize) -> Self {
+        BufList(Buf(NonNull::new(word::address(word)).unwrap()))
+    }
+}

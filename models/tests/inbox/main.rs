@@ -4,16 +4,20 @@
 #[path = "../support/sync.rs"]
 mod sync;
 
-mod cq;
-mod error;
-mod in_flight;
+mod completion;
+mod counters;
+mod memory;
+mod parked;
+mod srq;
 mod sys;
+mod terms;
 
 use std::sync::{Arc, Weak};
 
-use cq::inbox::{AtEnd, Inbox, Share};
-use cq::poll;
-use in_flight::{Books, Quiet};
+use completion::inbox::{AtEnd, Inbox, Share};
+use completion::poll;
+use counters::books;
+use counters::books::{Books, Quiet};
 use loom::thread;
 
 const CAPACITY: u32 = 4;
@@ -38,7 +42,7 @@ fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
 #[test]
 fn queue_pairs_go_while_the_completion_queue_is_polled() {
     loom::model(|| {
-        let (inbox, books) = (inbox(), [1, 2].map(Books::new));
+        let (inbox, books) = (inbox(), [books(), books()]);
         for books in &books {
             inbox.attach(books, 1, Share::Sends).unwrap();
         }
@@ -57,7 +61,7 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
 #[test]
 fn a_shared_receive_queue_and_its_completion_queues() {
     loom::model(|| {
-        let (one, two, books) = (inbox(), inbox(), Books::new(1));
+        let (one, two, books) = (inbox(), inbox(), books());
         for inbox in [&one, &two] {
             inbox.attach(&books, 2, Share::Shared).unwrap();
         }
@@ -82,7 +86,7 @@ fn a_shared_receive_queue_and_its_completion_queues() {
 #[test]
 fn a_queue_pair_and_two_completion_queues() {
     loom::model(|| {
-        let (sends, receives, books) = (inbox(), inbox(), Books::new(1));
+        let (sends, receives, books) = (inbox(), inbox(), books());
         sends.attach(&books, 1, Share::Sends).unwrap();
         receives.attach(&books, 1, Share::Receives).unwrap();
         let queue = {
@@ -128,7 +132,7 @@ fn a_reset_that_ends_its_old_life_first() {
 
 fn reset(renew: fn(&Inbox, &Arc<Books>, &Arc<Books>) -> usize) {
     loom::model(move || {
-        let (inbox, old, new) = (inbox(), Books::new(1), Books::new(2));
+        let (inbox, old, new) = (inbox(), books(), books());
         inbox.attach(&old, 3, Share::Sends).unwrap();
         let queue = {
             let (inbox, new) = (inbox.clone(), new.clone());

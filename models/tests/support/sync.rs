@@ -5,13 +5,26 @@
 use std::cell::UnsafeCell;
 
 pub use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-pub use loom::sync::{Mutex, MutexGuard};
+pub use loom::sync::{Arc, Mutex, MutexGuard};
+
+macro_rules! global {
+    (static $name:ident: $type:ty = $value:expr;) => {
+        loom::lazy_static! {
+            static ref $name: $type = $value;
+        }
+    };
+}
+
+pub(crate) use global;
 
 /// loom's, with the pointer by which who has it alone reads it as plain memory.
 pub struct AtomicU64 {
     atomic: loom::sync::atomic::AtomicU64,
     read: UnsafeCell<u64>,
 }
+
+// SAFETY: an atomic; who reads it as plain memory has it alone, for which loom looks.
+unsafe impl Sync for AtomicU64 {}
 
 impl AtomicU64 {
     pub fn new(value: u64) -> Self {
@@ -27,6 +40,27 @@ impl AtomicU64 {
 
     pub fn store(&self, value: u64, order: Ordering) {
         self.atomic.store(value, order);
+    }
+
+    pub fn swap(&self, value: u64, order: Ordering) -> u64 {
+        self.atomic.swap(value, order)
+    }
+
+    pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        self.atomic.fetch_add(value, order)
+    }
+
+    pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        self.atomic.fetch_max(value, order)
+    }
+
+    pub fn fetch_update(
+        &self,
+        set: Ordering,
+        fetch: Ordering,
+        to: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        self.atomic.fetch_update(set, fetch, to)
     }
 
     /// Of the value as it is now, for a read at once.

@@ -1,4 +1,5 @@
-//! Endpoints: an id, its queue pair, and completion queues of its own, one each way (`rdma_create_ep`).
+//! Endpoints: an id, its queue pair, and completion queues of its own, one each way
+//! (`rdma_create_ep`).
 
 #![allow(clippy::type_complexity)] // spelt out, the results say what comes back
 
@@ -16,24 +17,24 @@ use super::listen::Request;
 use super::queue_pair::{Brings, MadeBy};
 use super::space::PortSpace;
 use super::state::{HasDevice, Requested, RouteResolved};
-use crate::channel::CompletionChannel;
-use crate::cq::CompletionQueue;
-use crate::entry::Entry;
-use crate::error::{Error, Refused};
-use crate::pd::ProtectionDomain;
+use crate::completion::channel::CompletionChannel;
+use crate::completion::queue::CompletionQueue;
+use crate::device::pd::ProtectionDomain;
+use crate::memory::entry::Entry;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::{Depth, QueuePair};
 use crate::rules::UsesOwnQueue;
+use crate::terms::error::{Error, Refused};
 
-/// An endpoint of port space `PS`, in the state `S` of its id: what `rdma_create_ep` makes, and what the calls
-/// of rdma_verbs.h work on. Synchronous.
+/// An endpoint of port space `PS`, whose id is in state `S`: the object that `rdma_create_ep` makes
+/// and the calls of rdma_verbs.h work on. It is synchronous.
 ///
-/// Its completion queues are its own, one for sends and one for receives, sized for the depths (R16.10); so
-/// [`get_send_comp`](Self::get_send_comp) and [`get_recv_comp`](Self::get_recv_comp) exist here, and not for
-/// queue pairs with completion queues of the program's (R16.11).
+/// It has its own completion queues, one for sends and one for receives, sized for the depths
+/// (R16.10). So [`get_send_comp`](Self::get_send_comp) and [`get_recv_comp`](Self::get_recv_comp)
+/// exist here, and not for queue pairs that complete into the program's completion queues (R16.11).
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,7 +65,7 @@ use crate::rules::UsesOwnQueue;
 /// Functions for more than one state:
 ///
 /// ```no_run
-/// use proverbs::{cm::*, *};
+/// use proverbs::{cm::*, prelude::*};
 ///
 /// fn number<PS: PortSpace, S: EpState<PS>>(ep: &Ep<PS, S>) -> u32 {
 ///     ep.qp.qp_num()
@@ -81,9 +82,9 @@ pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile> {
     pub qp: QueuePair<PS::Transport, S::Qp, P>,
     /// The id.
     pub id: CmId<PS, S>,
-    /// What the peer said of its side, once it did (TCP).
+    /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
-    /// The private data that came with it, perhaps padded with zeroes (R16.15).
+    /// The private data that came with them, perhaps padded with zeroes (R16.15).
     pub private_data: Vec<u8>,
     pub(super) pd: ProtectionDomain,
     pub(super) send: Side<P::Entry>,
@@ -100,13 +101,13 @@ impl<E: Entry> Side<E> {
     fn new(pd: &ProtectionDomain, cqe: u32) -> Result<Self, Error> {
         let context = pd.context();
         let channel = context.create_comp_channel()?;
-        // A queue of nothing is refused by devices; in C it crashes librdmacm (R16.10).
+        // Devices refuse a queue of no entries; in C it crashes librdmacm (R16.10).
         let cq = context.create_cq_on(cqe.max(1), &channel)?;
         Ok(Side { cq, channel })
     }
 }
 
-/// What an endpoint has besides its id.
+/// The parts of an endpoint besides its id.
 struct Parts<PS: PortSpace, P: Profile> {
     qp: MadeBy<PS, P>,
     pd: ProtectionDomain,
@@ -123,7 +124,7 @@ where
     P::Receive: UsesOwnQueue,
 {
     let pd = pd.cloned().map_or_else(|| id.pd(), Ok)?;
-    // One more each way, for what tells that a queue has drained.
+    // One entry more each way, for the work request that shows that a queue has drained.
     let send = Side::new(&pd, depth.send.saturating_add(1))?;
     let recv = Side::new(&pd, depth.recv.saturating_add(1))?;
     let qp = id.create_qp::<P>(&pd, &send.cq, &recv.cq, depth)?;
@@ -135,11 +136,12 @@ where
     PS: Brings,
     RouteResolved: EpState<PS, Qp = PS::Made>,
 {
-    /// Makes an endpoint of it, with a queue pair and completion queues of its own (`rdma_create_qp`
-    /// without completion queues). Without `pd`, on [`pd`](Self::pd). The example is [`verbs`](super::verbs)'s.
+    /// Makes an endpoint of the id, with a queue pair and completion queues of its own
+    /// (`rdma_create_qp` without completion queues). Without `pd`, on [`pd`](Self::pd).
     ///
     /// # Errors
-    /// It comes back. As [`pd`](Self::pd), [`Context::create_comp_channel`](crate::Context::create_comp_channel),
+    /// The id is given back. As for [`pd`](Self::pd),
+    /// [`Context::create_comp_channel`](crate::Context::create_comp_channel),
     /// [`Context::create_cq_on`](crate::Context::create_cq_on) and [`create_qp`](Self::create_qp).
     pub fn create_ep<P: Profile>(
         self,
@@ -163,11 +165,10 @@ where
     PS: Brings,
     Requested: EpState<PS, Qp = PS::Made>,
 {
-    /// Makes an endpoint of it, to be accepted, as [`CmId::create_ep`] does. The example is
-    /// [`PassiveInfo`](super::PassiveInfo)'s.
+    /// Makes an endpoint of the request, to be accepted, like [`CmId::create_ep`].
     ///
     /// # Errors
-    /// The request comes back, unanswered. As [`CmId::create_ep`].
+    /// The request is given back, unanswered. As for [`CmId::create_ep`].
     pub fn create_ep<P: Profile>(
         self,
         pd: Option<&ProtectionDomain>,
@@ -187,7 +188,7 @@ where
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
-    /// Another state, with what stays the same.
+    /// Moves the endpoint to the state `To`.
     fn turn<To: EpState<PS>>(
         rest: Rest<P>,
         qp: QueuePair<PS::Transport, To::Qp, P>,
@@ -202,13 +203,13 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
         (qp, id, Rest { peer, private_data, pd, send, recv })
     }
 
-    /// Its protection domain, to register memory on and make address handles of.
+    /// The protection domain, for registering memory and making address handles.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
 }
 
-/// What does not change from state to state.
+/// The parts that do not change from state to state.
 struct Rest<P: Profile> {
     peer: Option<PeerParam>,
     private_data: Vec<u8>,

@@ -1,12 +1,12 @@
-//! What an endpoint can do in which state of its id.
+//! The abilities of an endpoint in each state of its id.
 
 use crate::cm::space::{Tcp, Udp};
 use crate::cm::state::{CmState, Disconnected, Established, Requested, RouteResolved, Spent};
 use crate::rules::CanPostRecv;
-use crate::state::{Error as Failed, Init, Rts, State};
+use crate::terms::state::{Err, Init, Rts, State};
 
-/// The states of an [endpoint](super::Ep), and the state in which its queue pair is then. On TCP: INIT until it is
-/// connected, then RTS, at the end the error state. On UDP: RTS.
+/// The states of an [endpoint](super::Ep), and the queue pair's state in each. On TCP: INIT until
+/// it is connected, then RTS, and at the end the error state. On UDP: RTS.
 #[diagnostic::on_unimplemented(
     message = "there is no endpoint of an id in state `{Self}`",
     label = "an id in state `{Self}` has no queue pair",
@@ -26,10 +26,10 @@ impl EpState<Tcp> for Established {
     type Qp = Rts;
 }
 impl EpState<Tcp> for Disconnected {
-    type Qp = Failed;
+    type Qp = Err;
 }
 impl EpState<Tcp> for Spent {
-    type Qp = Failed;
+    type Qp = Err;
 }
 impl EpState<Udp> for RouteResolved {
     type Qp = Rts;
@@ -54,7 +54,8 @@ pub trait EpSends<PS>: EpState<PS, Qp = Rts> {}
 impl EpSends<Tcp> for Established {}
 impl<S: EpState<Udp, Qp = Rts>> EpSends<Udp> for S {}
 
-/// States of an [endpoint](super::Ep) in which receives may be posted: from the first on, until it is disconnected.
+/// States of an [endpoint](super::Ep) in which receives may be posted: all before it is
+/// disconnected.
 #[diagnostic::on_unimplemented(
     message = "cannot post receives to an endpoint in state `{Self}`",
     label = "the endpoint is in state `{Self}`",

@@ -9,19 +9,20 @@ use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
 use crate::cm::state::{Disconnected, Established, Requested, RouteResolved, Spent};
 use crate::cm::{NotAccepted, NotConnected};
-use crate::cq::CompletionQueue;
-use crate::entry::Owned;
-use crate::error::{Error, Refused};
+use crate::completion::queue::CompletionQueue;
+use crate::memory::entry::Owned;
 use crate::profile::Profile;
 use crate::qp::{Drained, QueuePair};
-use crate::state::Error as Failed;
-use crate::transport::Rc;
+use crate::terms::error::{Error, Refused};
+use crate::terms::state::Err;
+use crate::terms::transport::Rc;
 
 impl<P: Profile> Ep<Tcp, RouteResolved, P> {
-    /// Connects it, within `timeout` (`rdma_connect`). The example is [the endpoint's](Ep).
+    /// Connects the endpoint, within `timeout` (`rdma_connect`).
     ///
     /// # Errors
-    /// It comes back, to be [drained](Self::drain), with the error of [`CmId::connect`](crate::cm::CmId::connect).
+    /// The endpoint is given back, to be [drained](Self::drain), with the error of
+    /// [`CmId::connect`](crate::cm::CmId::connect).
     pub fn connect(
         self,
         param: &ConnParam<P>,
@@ -45,12 +46,12 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
 }
 
 impl<P: Profile> Ep<Tcp, Requested, P> {
-    /// Accepts the connection, and waits at most `timeout` for the peer to confirm (`rdma_accept`). The example is
-    /// [`PassiveInfo`](crate::cm::PassiveInfo)'s.
+    /// Accepts the connection, and waits at most `timeout` for the peer to confirm it
+    /// (`rdma_accept`).
     ///
     /// # Errors
-    /// It comes back, to be [drained](Self::drain), with the error of [`Request::accept`]. Its id is of no further use:
-    /// the peer is told when it is dropped.
+    /// The endpoint is given back, to be [drained](Self::drain), with the error of
+    /// [`Request::accept`]. Its id is of no further use; dropping it notifies the peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,
@@ -76,11 +77,12 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
 }
 
 impl<P: Profile> Ep<Tcp, Established, P> {
-    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`). What is posted is flushed. The
-    /// example is [the endpoint's](Ep).
+    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`). Posted work
+    /// requests are flushed.
     ///
     /// # Errors
-    /// It comes back as it was: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`.
+    /// The endpoint is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_disconnect`.
     pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P>, Refused<Self>> {
         let (qp, id, rest) = self.apart();
         let peer = rest.peer.unwrap_or_default();
@@ -95,27 +97,27 @@ impl<P: Profile> Ep<Tcp, Established, P> {
 
 impl<S, P> Ep<Tcp, S, P>
 where
-    S: EpState<Tcp, Qp = Failed>,
+    S: EpState<Tcp, Qp = Err>,
     P: Profile,
     P::Entry: Owned,
 {
-    /// Waits until everything that was posted is flushed, at most 10 seconds for each queue, and gives it back, with
-    /// the contexts (R16.20). The example is [the endpoint's](Ep).
+    /// Waits until everything that was posted is flushed, at most 10 seconds for each queue, and
+    /// passes the entries, with their contexts, to `found` (R16.20).
     ///
     /// # Errors
-    /// As [`QueuePair::drain`](crate::QueuePair::drain).
+    /// As for [`QueuePair::drain`](crate::QueuePair::drain).
     pub fn drain(&mut self, mut found: impl FnMut(P::Entry)) -> Result<(), Error> {
         self.drain_sides(|qp, cq| qp.drain(cq, |drained| own(drained, &mut found)))
     }
 
-    /// As [`drain`](Self::drain), for at most `timeout`.
+    /// Like [`drain`](Self::drain), for at most `timeout`.
     ///
     /// # Errors
-    /// As [`QueuePair::drain`](crate::QueuePair::drain).
+    /// As for [`QueuePair::drain`](crate::QueuePair::drain).
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(mut ep: Ep<Tcp, Disconnected>) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(mut ep: Ep<Tcp, Disconnected>) -> Result<(), proverbs::Error> {
     /// ep.drain_within(std::time::Duration::from_secs(1), |_buf| println!("home"))?;
     /// # Ok(())
     /// # }
@@ -136,11 +138,11 @@ where
     fn drain_sides(
         &mut self,
         mut drain: impl FnMut(
-            &mut QueuePair<Rc, Failed, P>,
+            &mut QueuePair<Rc, Err, P>,
             &mut CompletionQueue<P::Entry>,
         ) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // If the first is late, what the second has comes home all the same.
+        // If the first queue is late, the second is drained nevertheless.
         let sends = drain(&mut self.qp, &mut self.send.cq);
         drain(&mut self.qp, &mut self.recv.cq).and(sends)
     }
@@ -149,7 +151,7 @@ where
 fn own<E: Owned>(drained: Drained<'_, E>, found: &mut impl FnMut(E)) {
     match drained {
         Drained::Entry(entry) => found(entry),
-        // Nobody else completes into an endpoint's own queues.
+        // Only the endpoint's queue pair completes into its queues.
         Drained::Other(completion) => drop(completion),
     }
 }

@@ -8,16 +8,16 @@ use crate::cm::listen::Request;
 use crate::cm::private_data::{LookupData, ReplyData};
 use crate::cm::space::Udp;
 use crate::cm::state::{Established, Requested, RouteResolved, Spent};
-use crate::error::Refused;
 use crate::profile::Profile;
+use crate::terms::error::Refused;
 
 impl<P: Profile> Ep<Udp, RouteResolved, P> {
-    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect`): give its
-    /// [`vector`](UdPeer::vector) an address handle, and send there. The example is that of
-    /// [`post_ud_send`](Self::post_ud_send).
+    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect`). To send there, make an
+    /// address handle of its [`vector`](UdPeer::vector).
     ///
     /// # Errors
-    /// It comes back, of no further use, with the error of [`CmId::connect`](crate::cm::CmId::connect) on UDP.
+    /// The endpoint is given back, of no further use, with the error of
+    /// [`CmId::connect`](crate::cm::CmId::connect) on UDP.
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -41,13 +41,14 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
 }
 
 impl<P: Profile> Ep<Udp, Requested, P> {
-    /// Tells the peer this endpoint's queue pair (`rdma_accept`).
+    /// Sends the peer the number of this endpoint's queue pair (`rdma_accept`).
     ///
     /// # Errors
-    /// It comes back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`.
+    /// The endpoint is given back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_accept`.
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
+    /// # use proverbs::{cm::*, prelude::*};
     /// # fn example(listening: &CmId<Udp, Listening>) -> Result<(), Box<dyn std::error::Error>> {
     /// let depth = Depth { send: 8, recv: 8 };
     /// let mut ep = listening.get_request()?.create_ep::<DefaultProfile>(None, depth)?;

@@ -11,11 +11,12 @@
 //! | `rdma_get_send_comp`, `rdma_get_recv_comp` | `get_send_comp`, `get_recv_comp` |
 //! | `rdma_create_srq` | [`CmId::create_srq`] |
 //!
-//! The context of each post travels in its buffer (`Buf<C>`), and comes back with the completion, as the
-//! program's own type. C's `flags` are methods of the work request: post it to the endpoint's `qp`.
+//! The context of each post travels in its buffer (`Buf<C>`), and comes back with the completion,
+//! as the program's own type. C's `flags` are methods of the work request: post it on the
+//! endpoint's `qp`.
 //!
 //! ```no_run
-//! use proverbs::{cm::*, *};
+//! use proverbs::{cm::*, prelude::*};
 //! use std::time::Duration;
 //!
 //! /// What a post was for: no pointer cast could take it for something else.
@@ -72,17 +73,18 @@ use super::ep::{Ep, EpState, Side};
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
-use crate::buf::{Buf, Pool};
-use crate::entry::Owned;
-use crate::error::{Error, ErrorKind};
-use crate::limits::Limit;
-use crate::mr::{MemoryRegion, RemoteRead, RemoteWrite};
-use crate::pd::ProtectionDomain;
+use crate::completion::wc::Outcome;
+use crate::device::pd::ProtectionDomain;
+use crate::memory::buf::Buf;
+use crate::memory::entry::Owned;
+use crate::memory::pool::Pool;
+use crate::memory::region::{MemoryRegion, RemoteRead, RemoteWrite};
 use crate::profile::{Profile, SignalAll};
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
-use crate::wc::Outcome;
-use crate::wr::Data;
+use crate::terms::error::{Error, ErrorKind};
+use crate::work::data::Data;
+use crate::work::limits::Limit;
 
 fn reg_msgs<C: Default + 'static>(
     pd: &ProtectionDomain,
@@ -93,14 +95,15 @@ fn reg_msgs<C: Default + 'static>(
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Registers `count` buffers of `size` bytes for messages, on [`pd`](Self::pd) (`rdma_reg_msgs`).
+    /// Registers `count` buffers of `size` bytes for messages, on [`pd`](Self::pd)
+    /// (`rdma_reg_msgs`).
     ///
     /// # Errors
-    /// As [`pd`](Self::pd) and [`ProtectionDomain::create_pool`].
+    /// As for [`pd`](Self::pd) and [`ProtectionDomain::create_pool`].
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
-    /// # fn example(id: &CmId<Tcp, RouteResolved>) -> Result<(), VerbsError> {
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(id: &CmId<Tcp, RouteResolved>) -> Result<(), proverbs::Error> {
     /// let pool = id.reg_msgs::<()>(16, 64)?;
     /// let (to_read, to_write) = (id.reg_read(4096)?, id.reg_write(4096)?);
     /// let srq: SharedReceiveQueue<Rc> = id.create_srq(&pool)?;
@@ -119,11 +122,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         reg_msgs(&self.pd()?, count, size)
     }
 
-    /// Registers `len` bytes that the peer may read (`rdma_reg_read`). The example is that of
-    /// [`reg_msgs`](Self::reg_msgs).
+    /// Registers `len` bytes that the peer may read (`rdma_reg_read`).
     ///
     /// # Errors
-    /// As [`pd`](Self::pd) and [`ProtectionDomain::register`].
+    /// As for [`pd`](Self::pd) and [`ProtectionDomain::register`].
     pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error>
     where
         S: HasDevice,
@@ -131,11 +133,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.pd()?.register(len)
     }
 
-    /// Registers `len` bytes that the peer may write (`rdma_reg_write`). The example is that of
-    /// [`reg_msgs`](Self::reg_msgs).
+    /// Registers `len` bytes that the peer may write (`rdma_reg_write`).
     ///
     /// # Errors
-    /// As [`pd`](Self::pd) and [`ProtectionDomain::register`].
+    /// As for [`pd`](Self::pd) and [`ProtectionDomain::register`].
     pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error>
     where
         S: HasDevice,
@@ -144,11 +145,11 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Creates a shared receive queue for queue pairs of this port space, fed from `pool`, on
-    /// [`pd`](Self::pd) (`rdma_create_srq`). It is the crate's own, whose books bound what is posted. The example is that
-    /// of [`reg_msgs`](Self::reg_msgs).
+    /// [`pd`](Self::pd) (`rdma_create_srq`). It is an ordinary
+    /// [`SharedReceiveQueue`](crate::SharedReceiveQueue), whose books bound what is posted.
     ///
     /// # Errors
-    /// As [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].
+    /// As for [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].
     pub fn create_srq<E, L, C>(
         &self,
         pool: &Pool<C>,
@@ -166,11 +167,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
-    /// Registers `count` buffers of `size` bytes for messages (`rdma_reg_msgs`). The example is
-    /// [the module's](crate::cm::verbs).
+    /// Registers `count` buffers of `size` bytes for messages (`rdma_reg_msgs`).
     ///
     /// # Errors
-    /// As [`ProtectionDomain::create_pool`].
+    /// As for [`ProtectionDomain::create_pool`].
     pub fn reg_msgs<C: Default + 'static>(
         &self,
         count: usize,
@@ -179,20 +179,18 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
         reg_msgs(&self.pd, count, size)
     }
 
-    /// Registers `len` bytes that the peer may read (`rdma_reg_read`). The example is
-    /// [the module's](crate::cm::verbs).
+    /// Registers `len` bytes that the peer may read (`rdma_reg_read`).
     ///
     /// # Errors
-    /// As [`ProtectionDomain::register`].
+    /// As for [`ProtectionDomain::register`].
     pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error> {
         self.pd.register(len)
     }
 
-    /// Registers `len` bytes that the peer may write (`rdma_reg_write`). The example is
-    /// [the module's](crate::cm::verbs).
+    /// Registers `len` bytes that the peer may write (`rdma_reg_write`).
     ///
     /// # Errors
-    /// As [`ProtectionDomain::register`].
+    /// As for [`ProtectionDomain::register`].
     pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error> {
         self.pd.register(len)
     }
@@ -202,29 +200,27 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile<Signaling = SignalAll>> Ep<PS, S,
 where
     P::Entry: Owned,
 {
-    /// The next completion of a send; waits **for ever** if none comes (`rdma_get_send_comp`). The example is
-    /// [the module's](crate::cm::verbs).
+    /// The next completion of a send; waits **for ever** if none comes (`rdma_get_send_comp`).
     ///
     /// # Errors
-    /// As [`CompletionChannel::wait`](crate::CompletionChannel::wait). A work request that failed is
-    /// [`Outcome::Failed`].
+    /// As for [`CompletionChannel::wait`](crate::CompletionChannel::wait). A work request that
+    /// failed is not an error but an [`Outcome::Failed`].
     pub fn get_send_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
         self.send.next()
     }
 
-    /// The next completion of a receive; waits **for ever** if none comes (`rdma_get_recv_comp`). The example is
-    /// [the module's](crate::cm::verbs).
+    /// The next completion of a receive; waits **for ever** if none comes (`rdma_get_recv_comp`).
     ///
     /// # Errors
-    /// As [`get_send_comp`](Self::get_send_comp).
+    /// As for [`get_send_comp`](Self::get_send_comp).
     pub fn get_recv_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
         self.recv.next()
     }
 
-    /// As [`get_send_comp`](Self::get_send_comp), for at most `timeout`.
+    /// Like [`get_send_comp`](Self::get_send_comp), for at most `timeout`.
     ///
     /// # Errors
-    /// As there, and [`TimedOut`](ErrorKind::TimedOut).
+    /// As for [`get_send_comp`](Self::get_send_comp), and [`TimedOut`](ErrorKind::TimedOut).
     pub fn get_send_comp_timeout(
         &mut self,
         timeout: Duration,
@@ -232,10 +228,10 @@ where
         self.send.next_within(timeout, "rdma_get_send_comp")
     }
 
-    /// As [`get_recv_comp`](Self::get_recv_comp), for at most `timeout`. The example is [the module's](crate::cm::verbs).
+    /// Like [`get_recv_comp`](Self::get_recv_comp), for at most `timeout`.
     ///
     /// # Errors
-    /// As there, and [`TimedOut`](ErrorKind::TimedOut).
+    /// As for [`get_send_comp`](Self::get_send_comp), and [`TimedOut`](ErrorKind::TimedOut).
     pub fn get_recv_comp_timeout(
         &mut self,
         timeout: Duration,

@@ -1,19 +1,23 @@
 //! The posts.
 
-use crate::bounded::Qpn;
-use crate::buf::{Buf, BufList};
 use crate::cm::RDMA_UDP_QKEY;
 use crate::cm::ep::{Ep, EpRecvs, EpSends, EpState};
 use crate::cm::space::{PortSpace, Tcp, Udp};
-use crate::entry::Owned;
-use crate::in_flight::PostError;
+use crate::device::ah_table::AhIndex;
+use crate::memory::buf::Buf;
+use crate::memory::entry::Owned;
+use crate::memory::list::BufList;
+use crate::memory::span::{RemoteSpan, ToRead};
+use crate::post::refusal::PostError;
 use crate::profile::{Profile, SignalAll};
-use crate::qp::AhIndex;
-use crate::remote::{RemoteSpan, ToRead};
 use crate::rules::{HasRecvQueue, IssuedBy};
-use crate::wr::{Data, Destination, Fits, RdmaRead, RdmaWrite, Recv, Send};
+use crate::terms::bounded::Qpn;
+use crate::work::address::Destination;
+use crate::work::data::{Data, Fits};
+use crate::work::opcode::{RdmaRead, RdmaWrite, Send};
+use crate::work::recv::Recv;
 
-/// Puts the context of a list in its first buffer.
+/// Puts the context of a list into its first buffer.
 fn with_context<C>(context: C, list: impl Into<BufList<C>>) -> BufList<C> {
     let mut list = list.into();
     if let Some(mut first) = list.pop_front() {
@@ -24,11 +28,12 @@ fn with_context<C>(context: C, list: impl Into<BufList<C>>) -> BufList<C> {
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
-    /// Posts a receive (`rdma_post_recv`), of the whole capacity of `buf`. `context` comes back in the
-    /// buffer. The example of all posts is [the module's](crate::cm::verbs).
+    /// Posts a receive of the whole capacity of `buf` (`rdma_post_recv`). `context` comes back in
+    /// the buffer.
     ///
     /// # Errors
-    /// [`PostError`], with why and the buffer, as [`QueuePair::post_recv`](crate::QueuePair::post_recv).
+    /// [`PostError`], with the reason and the buffer, as for
+    /// [`QueuePair::post_recv`](crate::QueuePair::post_recv).
     pub fn post_recv<C>(&mut self, context: C, mut buf: Buf<C>) -> Result<(), PostError<P::Entry>>
     where
         S: EpRecvs<PS>,
@@ -40,11 +45,12 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
         self.qp.post_recv(Recv::new(buf))
     }
 
-    /// Posts a receive into several buffers (`rdma_post_recvv`). `context` comes back in the first one; without
-    /// buffers there is nothing for it to come back in. The example is [the module's](crate::cm::verbs).
+    /// Posts a receive into several buffers (`rdma_post_recvv`). `context` comes back in the first
+    /// one; without buffers it is dropped.
     ///
     /// # Errors
-    /// [`PostError`], with why and the buffers, as [`QueuePair::post_recv`](crate::QueuePair::post_recv).
+    /// [`PostError`], with the reason and the buffers, as for
+    /// [`QueuePair::post_recv`](crate::QueuePair::post_recv).
     pub fn post_recvv<C: 'static>(
         &mut self,
         context: C,
@@ -59,17 +65,19 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
     }
 }
 
-/// What a post of one buffer gives.
+/// The result of posting one buffer.
 type Posted<P> = Result<(), PostError<<P as Profile>::Entry>>;
 
 impl<S: EpState<Tcp>, P: Profile<Signaling = SignalAll>> Ep<Tcp, S, P>
 where
     P::Entry: Owned,
 {
-    /// Posts a send of `buf` up to its length (`rdma_post_send`). `context` comes back in the buffer.
+    /// Posts a send of `buf` up to its length (`rdma_post_send`). `context` comes back in the
+    /// buffer.
     ///
     /// # Errors
-    /// [`PostError`], with why and the buffer, as [`QueuePair::post_send`](crate::QueuePair::post_send).
+    /// [`PostError`], with the reason and the buffer, as for
+    /// [`QueuePair::post_send`](crate::QueuePair::post_send).
     pub fn post_send<C>(&mut self, context: C, mut buf: Buf<C>) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -82,7 +90,7 @@ where
     /// Posts a send of several buffers (`rdma_post_sendv`). `context` comes back in the first one.
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
+    /// As for [`post_send`](Self::post_send).
     pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -91,10 +99,10 @@ where
         self.qp.post_send(Send::new(with_context(context, bufs)))
     }
 
-    /// Posts an RDMA READ from `remote` into `buf`, as many bytes as its capacity (`rdma_post_read`).
+    /// Posts an RDMA READ from `remote` that fills the capacity of `buf` (`rdma_post_read`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
+    /// As for [`post_send`](Self::post_send).
     pub fn post_read<C>(
         &mut self,
         context: C,
@@ -113,7 +121,7 @@ where
     /// Posts an RDMA READ into several buffers (`rdma_post_readv`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
+    /// As for [`post_send`](Self::post_send).
     pub fn post_readv<C: 'static>(
         &mut self,
         context: C,
@@ -131,7 +139,7 @@ where
     /// Posts an RDMA WRITE of `buf` up to its length to `remote` (`rdma_post_write`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
+    /// As for [`post_send`](Self::post_send).
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteSpan) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -144,7 +152,7 @@ where
     /// Posts an RDMA WRITE of several buffers (`rdma_post_writev`).
     ///
     /// # Errors
-    /// As [`post_send`](Self::post_send). The example is [the module's](crate::cm::verbs).
+    /// As for [`post_send`](Self::post_send).
     pub fn post_writev<C: 'static>(
         &mut self,
         context: C,
@@ -163,14 +171,15 @@ impl<S: EpState<Udp>, P: Profile<Signaling = SignalAll>> Ep<Udp, S, P>
 where
     P::Entry: Owned,
 {
-    /// Posts a datagram to queue pair `remote_qpn` behind an address handle of this endpoint's `qp`, with
-    /// the Q_Key of rdma_cm (`rdma_post_ud_send`, R5.13).
+    /// Posts a datagram to queue pair `remote_qpn`, by an address handle of this endpoint's `qp`,
+    /// with the Q_Key of rdma_cm (`rdma_post_ud_send`, R5.13).
     ///
     /// # Errors
-    /// [`PostError`], with why and the buffer, as [`QueuePair::post_send`](crate::QueuePair::post_send).
+    /// [`PostError`], with the reason and the buffer, as for
+    /// [`QueuePair::post_send`](crate::QueuePair::post_send).
     ///
     /// ```no_run
-    /// # use proverbs::{cm::*, *};
+    /// # use proverbs::{cm::*, prelude::*};
     /// # fn example(id: CmId<Udp, RouteResolved>) -> Result<(), Box<dyn std::error::Error>> {
     /// let ep = id.create_ep::<DefaultProfile>(None, Depth { send: 8, recv: 8 })?;
     /// let pool = ep.reg_msgs::<()>(8, 256)?;

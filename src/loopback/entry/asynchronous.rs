@@ -10,11 +10,12 @@ use crate::sys::events::AsyncEvent;
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |state, device| state.async_fd(device)) }
 }
 
-/// Nothing is left to acknowledge: the object is named by what its user gave it, not by a pointer.
+/// Nothing is left to acknowledge: the name that its user gave the object is returned, not a
+/// pointer.
 pub(in super::super) unsafe fn try_get_async_event(
     context: *mut ibv_context,
 ) -> Result<AsyncEvent, c_int> {
@@ -26,17 +27,19 @@ pub(in super::super) unsafe fn try_get_async_event(
             Affiliate::Qp(number) => number.into(),
             Affiliate::Cq(number) => {
                 let object = state.cqs.get(&number).and_then(|cq| cq.object);
-                // SAFETY: not destroyed while the fabric has it, and the fabric is locked.
+                // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the
+                // fabric is locked.
                 object.map_or(0, |object| unsafe { (*object.0.as_ptr()).cq_context }.addr() as u64)
             }
             Affiliate::Srq(number) => {
                 let object = state.srqs.get(&number).and_then(|srq| srq.object);
-                // SAFETY: as above.
+                // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the
+                // fabric is locked.
                 object.map_or(0, |object| unsafe { (*object.0.as_ptr()).srq_context }.addr() as u64)
             }
         };
         Ok(AsyncEvent { event_type: event, affiliate })
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, take) }
 }

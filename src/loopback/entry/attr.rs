@@ -1,4 +1,4 @@
-//! `ibv_qp_attr`, read as far as a mask says and written whole.
+//! `ibv_qp_attr`: read as far as a mask says, and written whole.
 #![allow(unsafe_code)] // Fields that the mask does not name may be uninitialised.
 
 use super::super::attributes::{Attributes, Changes};
@@ -17,7 +17,8 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     macro_rules! take {
         ($bit:expr, $to:expr, $field:ident) => {
             if mask & $bit != 0 {
-                // SAFETY: named by the mask, hence initialised.
+                // SAFETY: the mask names the field, so it is initialised (this function's
+                // contract).
                 $to = unsafe { (*attr).$field };
             }
         };
@@ -38,13 +39,13 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     take!(MAX_RD, values.max_rd_atomic, max_rd_atomic);
     take!(MAX_DEST_RD, values.max_dest_rd_atomic, max_dest_rd_atomic);
     if mask & SQD_NOTIFY != 0 {
-        // SAFETY: named by the mask, hence initialised.
+        // SAFETY: the mask names the field, so it is initialised (this function's contract).
         changes.notify = unsafe { (*attr).en_sqd_async_notify } != 0;
     }
     take!(MIN_RNR, values.min_rnr_timer, min_rnr_timer);
     take!(DEST_QPN, values.dest_qpn, dest_qp_num);
     if mask & AV != 0 {
-        // SAFETY: named by the mask, hence initialised.
+        // SAFETY: the mask names the field, so it is initialised (this function's contract).
         let path = unsafe { (*attr).ah_attr };
         changes.path = address_of(&path);
     }
@@ -59,10 +60,11 @@ pub(super) fn cap(shape: &Shape) -> ibv_qp_cap {
         max_send_sge: shape.max_send_sge,
         max_recv_sge: shape.max_recv_sge,
         max_inline_data: shape.max_inline,
+        ..zeroed()
     }
 }
 
-/// What `query_qp` says.
+/// The result of `query_qp`.
 pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
     let now = &qp.attributes;
     let path = address_to(&now.path.unwrap_or_default());
@@ -78,10 +80,7 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
         qp_access_flags: now.access,
         cap: cap(&qp.shape),
         ah_attr: path,
-        alt_ah_attr: address_to(&Default::default()),
         pkey_index: now.pkey_index,
-        alt_pkey_index: 0,
-        en_sqd_async_notify: 0,
         sq_draining: (qp.phase == Phase::Sqd && qp.wait.is_some()).into(),
         max_rd_atomic: now.max_rd_atomic,
         max_dest_rd_atomic: now.max_dest_rd_atomic,
@@ -90,13 +89,11 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
         timeout: now.timeout,
         retry_cnt: now.retry_cnt,
         rnr_retry: now.rnr_retry,
-        alt_port_num: 0,
-        alt_timeout: 0,
-        rate_limit: 0,
+        ..zeroed()
     }
 }
 
-/// What was not asked for holds something that it cannot be.
+/// Attributes that were not asked for get values that they cannot have.
 pub(super) fn litter(attr: &mut ibv_qp_attr, mask: u32) {
     const WRONG: u8 = 0xb7;
     let wrong = u32::from_ne_bytes([WRONG; 4]);

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)] // C objects.
 
 use std::ffi::c_int;
-use std::ptr;
 
 use super::super::fabric::State;
 use super::{Channel, Object, destroy, errno_of, hand_out, same_context, verb};
@@ -12,32 +11,34 @@ use crate::sys::types::*;
 pub(in super::super) unsafe fn create_comp_channel(
     context: *mut ibv_context,
 ) -> Created<ibv_comp_channel> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let (number, fd) = unsafe { verb(context, State::create_channel) }?;
-    let channel = ibv_comp_channel { context, fd, refcnt: 0 };
+    let channel = ibv_comp_channel { context, fd, ..zeroed() };
     Ok(hand_out(Channel { channel, number }).cast())
 }
 
 pub(in super::super) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `channel` is live (the verb's contract).
     let result = unsafe { verb(channel, State::destroy_channel) };
     if result.is_ok() {
-        // SAFETY: made by `create_comp_channel` as a `Channel`, and destroyed only once.
+        // SAFETY: `create_comp_channel` made it as a `Channel`, and it is destroyed only once.
         drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
     }
     errno_of(result)
 }
 
-/// Nothing is left to acknowledge: the event is taken, and its queue's name read, under the fabric's lock.
+/// Nothing is left to acknowledge: the event is taken and its queue's name read under the fabric's
+/// lock.
 pub(in super::super) unsafe fn try_get_cq_event(
     channel: *mut ibv_comp_channel,
 ) -> Result<u64, c_int> {
     let take = |state: &mut State, channel| {
         let cq = state.try_event(channel)?;
-        // SAFETY: not destroyed while the fabric has it, and the fabric is locked.
+        // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the fabric is
+        // locked.
         Ok(unsafe { (*cq.0.as_ptr()).cq_context }.addr() as u64)
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `channel` is live (the verb's contract).
     unsafe { verb(channel, take) }
 }
 
@@ -50,34 +51,33 @@ pub(in super::super) unsafe fn create_cq(
     let channel_number = if channel.is_null() {
         None
     } else {
-        // SAFETY: the caller gives live objects.
-        if !unsafe { same_context(context, channel) } {
+        // SAFETY: context and channel are live (the verb's contract).
+        let (same, number) =
+            unsafe { (same_context(context, channel), ibv_comp_channel::locate(channel).1) };
+        if !same {
             return Err(libc::EINVAL);
         }
-        // SAFETY: as above.
-        Some(unsafe { ibv_comp_channel::locate(channel) }.1)
+        Some(number)
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let (handle, granted) = unsafe {
         verb(context, |state, device| state.create_cq(device, cqe, channel_number, vector))
     }?;
     let cq = hand_out(ibv_cq {
         context,
         channel,
-        cq_context: ptr::null_mut(),
         handle,
         cqe: granted as c_int,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
-        comp_events_completed: 0,
-        async_events_completed: 0,
+        ..zeroed()
     });
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |state, _| state.name_cq(handle, cq)) };
     Ok(cq)
 }
 
 pub(in super::super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `cq` is live, made by `create_cq`, and not used afterwards (the verb's contract).
     unsafe { destroy(cq, State::destroy_cq) }
 }

@@ -1,8 +1,8 @@
-//! Devices: opening, closing, and what they say of themselves.
+//! Devices: opening, closing, and their attributes.
 #![allow(unsafe_code)] // Contexts are raw pointers, and attributes are written through such.
 
 use std::ffi::{c_char, c_int};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::super::fabric::{Shared, State};
@@ -16,33 +16,30 @@ pub(in super::super) fn open(shared: &Arc<Shared>) -> NonNull<ibv_context> {
     let number = shared.post(|state| state.open_device());
     let name = text(&format!("loop{number}"));
     let context = ibv_context {
-        device: ptr::null_mut(),
         ops: ops::table(),
         cmd_fd: -1,
         async_fd: -1,
         num_comp_vectors: limits::COMP_VECTORS,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
-        abi_compat: ptr::null_mut(),
+        ..zeroed()
     };
     let device = ibv_device {
-        _ops: raw::_ibv_device_ops { _dummy1: None, _dummy2: None },
         node_type: ibv_node_type::IBV_NODE_CA,
         transport_type: ibv_transport_type::IBV_TRANSPORT_IB,
         name,
         dev_name: name,
-        dev_path: [0; 256],
-        ibdev_path: [0; 256],
+        ..zeroed()
     };
     let whole = hand_out(Device { context, device, shared: Arc::clone(shared), number }).as_ptr();
-    // SAFETY: just allocated; a place in it, not a reference.
-    let device = unsafe { &raw mut (*whole).device };
-    // SAFETY: just allocated, and nobody else knows it yet.
-    unsafe { (*whole).context.device = device };
-    // SAFETY: a pointer into a live allocation is not null.
-    unsafe { NonNull::new_unchecked(whole.cast()) }
+    // SAFETY: just allocated, so not null, and known to nothing else yet. `device` is set to a
+    // place in the allocation without making a reference.
+    unsafe {
+        (*whole).context.device = &raw mut (*whole).device;
+        NonNull::new_unchecked(whole.cast())
+    }
 }
 
-/// A C string in its array.
+/// A C string in an array of its own.
 fn text<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(text.bytes().take(N - 1)) {
@@ -53,10 +50,10 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
 
 /// Refuses with `EBUSY` while the device has objects.
 pub(in super::super) unsafe fn close_device(context: *mut ibv_context) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let result = unsafe { verb(context, |state, device| state.close_device(device)) };
     if result.is_ok() {
-        // SAFETY: made by `open` as a `Device`, and closed only once.
+        // SAFETY: `open` made it as a `Device`, and it is closed only once.
         drop(unsafe { Box::from_raw(context.cast::<Device>()) });
     }
     errno_of(result)
@@ -67,7 +64,7 @@ pub(in super::super) unsafe fn query_device(
     attr: *mut ibv_device_attr,
 ) -> c_int {
     let ask = |state: &mut State, device| state.check_alive(device).map(|()| device);
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let number = match unsafe { verb(context, ask) } {
         Ok(number) => number,
         Err(errno) => return errno,
@@ -78,9 +75,6 @@ pub(in super::super) unsafe fn query_device(
         sys_image_guid: guid(number),
         max_mr_size: u64::MAX,
         page_size_cap: 4096,
-        vendor_id: 0,
-        vendor_part_id: 0,
-        hw_ver: 0,
         max_qp: 65536,
         max_qp_wr: limits::QP_WR as c_int,
         device_cap_flags: device_caps(),
@@ -91,30 +85,19 @@ pub(in super::super) unsafe fn query_device(
         max_mr: 65536,
         max_pd: 65536,
         max_qp_rd_atom: limits::RD_ATOMIC.into(),
-        max_ee_rd_atom: 0,
         max_res_rd_atom: 65536 * c_int::from(limits::RD_ATOMIC),
         max_qp_init_rd_atom: limits::RD_ATOMIC.into(),
-        max_ee_init_rd_atom: 0,
         atomic_cap: ibv_atomic_cap::IBV_ATOMIC_HCA,
-        max_ee: 0,
-        max_rdd: 0,
-        max_mw: 0,
-        max_raw_ipv6_qp: 0,
-        max_raw_ethy_qp: 0,
-        max_mcast_grp: 0,
-        max_mcast_qp_attach: 0,
-        max_total_mcast_qp_attach: 0,
         max_ah: 65536,
-        max_fmr: 0,
-        max_map_per_fmr: 0,
         max_srq: 65536,
         max_srq_wr: limits::SRQ_WR as c_int,
         max_srq_sge: limits::SGE as c_int,
         max_pkeys: 1,
         local_ca_ack_delay: 15,
         phys_port_cnt: 1,
+        ..zeroed()
     };
-    // SAFETY: the caller gives a writable `ibv_device_attr`.
+    // SAFETY: `attr` is writable (the verb's contract).
     unsafe { attr.write(value) };
     0
 }
@@ -127,7 +110,7 @@ fn device_caps() -> u32 {
         | cap::IBV_DEVICE_CURR_QP_STATE_MOD.0
 }
 
-/// In network order.
+/// The GUID of a device's node, in network order.
 fn guid(device: u32) -> u64 {
     (0x0200_00ff_fe00_0000 | u64::from(device.wrapping_add(1))).to_be()
 }
@@ -142,7 +125,7 @@ pub(in super::super) unsafe fn query_port(
         let violations = state.qkey_violations.get(&device).copied().unwrap_or(0);
         Ok((violations, state.lid(device), state.world))
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let (violations, lid, world) = match unsafe { verb(context, ask) } {
         Ok(answer) => answer,
         Err(errno) => return errno,
@@ -154,30 +137,24 @@ pub(in super::super) unsafe fn query_port(
     let value = ibv_port_attr {
         state: ibv_port_state::IBV_PORT_ACTIVE,
         max_mtu: limits::MTU_CODE,
-        active_mtu: limits::MTU_CODE,
+        active_mtu: world.mtu.to_c(),
         gid_tbl_len: limits::GIDS as c_int,
-        port_cap_flags: 0,
-        max_msg_sz: limits::MESSAGE as u32,
-        bad_pkey_cntr: 0,
+        max_msg_sz: world.longest,
         qkey_viol_cntr: violations.into(),
         pkey_tbl_len: 1,
         lid,
         // The first device's port has a subnet manager.
         sm_lid: is_infiniband.into(),
-        lmc: 0,
         max_vl_num: 1,
-        sm_sl: 0,
-        subnet_timeout: 0,
-        init_type_reply: 0,
         active_width: world.width,
         active_speed: world.speed,
         phys_state: 5, // link up
         link_layer: if is_infiniband { LINK_LAYER_INFINIBAND } else { LINK_LAYER_ETHERNET },
         // Whether an address must have a GRH.
         flags: (!is_infiniband).into(),
-        port_cap_flags2: 0,
+        ..zeroed()
     };
-    // SAFETY: the caller gives a writable `ibv_port_attr`.
+    // SAFETY: `attr` is writable (the verb's contract).
     unsafe { attr.write(value) };
     0
 }
@@ -190,11 +167,11 @@ pub(in super::super) unsafe fn query_gid(
     gid: *mut ibv_gid,
 ) -> c_int {
     let index = usize::try_from(index).unwrap_or(usize::MAX);
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let entry = unsafe { verb(context, |state, device| state.devices.get(&device)?.get(index)) };
     match entry {
         Some(entry) if port == 1 => {
-            // SAFETY: the caller gives a writable `ibv_gid`.
+            // SAFETY: `gid` is writable (the verb's contract).
             unsafe { gid.write(ibv_gid { raw: entry }) };
             0
         }
@@ -208,12 +185,12 @@ pub(in super::super) unsafe fn query_pkey(
     index: c_int,
     pkey: *mut u16,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |_, _| ()) };
     if port != 1 || index != 0 {
         return libc::EINVAL;
     }
-    // SAFETY: the caller gives a writable `u16`.
+    // SAFETY: `pkey` is writable (the verb's contract).
     unsafe { pkey.write(0xffff) };
     0
 }

@@ -10,13 +10,13 @@ use crate::sys::control::Created;
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `context` is live (the verb's contract).
     let handle = unsafe { verb(context, State::alloc_pd) }?;
-    Ok(hand_out(ibv_pd { context, handle }))
+    Ok(hand_out(ibv_pd { context, handle, ..zeroed() }))
 }
 
 pub(in super::super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `pd` is live, made by `alloc_pd`, and not used afterwards (the verb's contract).
     unsafe { destroy(pd, State::dealloc_pd) }
 }
 
@@ -26,16 +26,16 @@ pub(in super::super) unsafe fn reg_mr(
     length: usize,
     access: u32,
 ) -> Created<ibv_mr> {
-    // SAFETY: the caller's contract, which also vouches for the memory until `dereg_mr`.
-    let registered = unsafe { verb(pd, |state, pd| state.reg_mr(pd, addr, length, access)) };
+    // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
+    let (context, registered) =
+        unsafe { ((*pd).context, verb(pd, |state, pd| state.reg_mr(pd, addr, length, access))) };
     let (handle, lkey, rkey) = registered?;
-    // SAFETY: a live PD.
-    let context = unsafe { (*pd).context };
-    Ok(hand_out(ibv_mr { context, pd, addr: addr.cast(), length, handle, lkey, rkey }))
+    let addr = addr.cast();
+    Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey, ..zeroed() }))
 }
 
 pub(in super::super) unsafe fn dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `mr` is live, made by `reg_mr`, and not used afterwards (the verb's contract).
     unsafe { destroy(mr, State::dereg_mr) }
 }
 
@@ -43,24 +43,22 @@ pub(in super::super) unsafe fn create_ah(
     pd: *mut ibv_pd,
     attr: *mut ibv_ah_attr,
 ) -> Created<ibv_ah> {
-    // SAFETY: the caller gives a readable `ibv_ah_attr`.
-    let attr = unsafe { attr.read() };
-    let address = address_of(&attr);
-    // SAFETY: the caller's contract.
-    let handle = unsafe { verb(pd, |state, pd| state.create_ah(pd, address)) }?;
-    // SAFETY: a live PD.
-    let context = unsafe { (*pd).context };
-    Ok(hand_out(ibv_ah { context, pd, handle }))
+    // SAFETY: `attr` is readable (the verb's contract).
+    let address = address_of(&unsafe { attr.read() });
+    // SAFETY: `pd` is live (the verb's contract).
+    let (context, handle) =
+        unsafe { ((*pd).context, verb(pd, |state, pd| state.create_ah(pd, address))?) };
+    Ok(hand_out(ibv_ah { context, pd, handle, ..zeroed() }))
 }
 
 pub(in super::super) unsafe fn destroy_ah(ah: *mut ibv_ah) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `ah` is live, made by `create_ah`, and not used afterwards (the verb's contract).
     unsafe { destroy(ah, State::destroy_ah) }
 }
 
 pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
     Address {
-        // SAFETY: every view of a GID is 16 bytes, any of them a value.
+        // SAFETY: every field of the union is 16 bytes, and any bytes are a value.
         dgid: unsafe { attr.grh.dgid.raw },
         dlid: attr.dlid,
         slid: 0,
@@ -82,12 +80,12 @@ pub(super) fn address_to(address: &Address) -> ibv_ah_attr {
             sgid_index: address.sgid_index,
             hop_limit: address.hop_limit,
             traffic_class: address.traffic_class,
+            ..zeroed()
         },
         dlid: address.dlid,
         sl: address.sl,
-        src_path_bits: 0,
-        static_rate: 0,
         is_global: address.is_global.into(),
         port_num: address.port,
+        ..zeroed()
     }
 }

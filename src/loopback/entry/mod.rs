@@ -1,7 +1,15 @@
 //! The C boundary: pointers come in, are read once, and numbers go on.
 //!
-//! Each C object is one allocation, freed when the verb that destroys it succeeded. Its pointer is derived
-//! once, and no reference to a whole object is ever made, since users read its fields meanwhile.
+//! Each C object is one allocation, freed when the verb that destroys it succeeded. Its pointer is
+//! derived once, and no reference to a whole object is ever made, since users read its fields
+//! meanwhile.
+//!
+//! # Safety of the verbs
+//! The `unsafe` functions of these tables are called as the manual pages ask, which the SAFETY
+//! comments call *the verb's contract*: objects are live, were made by this provider and are not
+//! used after the verb that destroys them succeeded; attributes are readable as far as the mask
+//! says, and writable where the verb returns something; memory that is registered stays valid until
+//! it is deregistered.
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
 mod asynchronous;
@@ -21,7 +29,8 @@ pub(super) use memory::*;
 pub(super) use pair::*;
 
 use std::ffi::c_int;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Verb;
@@ -44,10 +53,11 @@ struct Channel {
     number: u32,
 }
 
-/// What a C object says about itself.
+/// A C object that knows its context and its number.
 ///
 /// # Safety
-/// `locate` gives what the object was created with; for a context, that of the `Device` around it.
+/// `locate` returns the context and number that the object was created with; for a context, those
+/// of the `Device` around it.
 unsafe trait Object {
     /// The context that the object belongs to, and its number on the fabric.
     ///
@@ -58,14 +68,13 @@ unsafe trait Object {
 
 macro_rules! objects {
     ($($object:ty as $whole:ty: $($context:ident).+, $number:ident;)*) => {$(
-        // SAFETY: both fields are written at creation and by nobody after.
+        // SAFETY: both fields are written at creation and never after.
         unsafe impl Object for $object {
             unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
                 let this = this.cast::<$whole>();
-                // SAFETY: live, by the caller's contract, and made as a `$whole`.
-                let context = unsafe { (*this).$($context).+ };
-                // SAFETY: as above.
-                (context, unsafe { (*this).$number })
+                // SAFETY: the object is live (this function's contract), and was made as a
+                // `$whole`.
+                unsafe { ((*this).$($context).+, (*this).$number) }
             }
         }
     )*};
@@ -81,7 +90,7 @@ objects! {
     ibv_comp_channel as Channel: channel.context, number;
 }
 
-// SAFETY: the number is that of the device, written at creation and never after.
+// SAFETY: the number is the device's, written at creation and never after.
 unsafe impl Object for ibv_context {
     unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
         // SAFETY: a live context is the first field of a `Device`, and keeps its provenance.
@@ -94,12 +103,12 @@ unsafe impl Object for ibv_context {
 /// # Safety
 /// `object` is a live object of this provider.
 unsafe fn locate<T: Object>(object: *mut T) -> (Arc<Shared>, u32) {
-    // SAFETY: the caller's contract.
-    let (context, number) = unsafe { T::locate(object) };
-    let device = context.cast::<Device>();
-    // SAFETY: the context outlives its objects (`close_device` refuses otherwise).
-    let shared = unsafe { Arc::clone(&(*device).shared) };
-    (shared, number)
+    // SAFETY: the object is live (this function's contract). Its context outlives it, since
+    // `close_device` refuses while a device has objects, and is the first field of a `Device`.
+    unsafe {
+        let (context, number) = T::locate(object);
+        (Arc::clone(&(*context.cast::<Device>()).shared), number)
+    }
 }
 
 /// Runs a verb on an object.
@@ -107,20 +116,21 @@ unsafe fn locate<T: Object>(object: *mut T) -> (Arc<Shared>, u32) {
 /// # Safety
 /// `object` is a live object of this provider.
 unsafe fn verb<T: Object, R>(object: *mut T, verb: impl FnOnce(&mut State, u32) -> R) -> R {
-    // SAFETY: the caller's contract.
+    // SAFETY: the object is live (this function's contract).
     let (shared, number) = unsafe { locate(object) };
     shared.verb(|state| verb(state, number))
 }
 
-/// Runs a verb that destroys an object, and frees the object when it did.
+/// Runs a verb that destroys an object, and frees the object if it succeeded.
 ///
 /// # Safety
-/// `object` is a live object of this provider, `T` all of its allocation, and nobody uses it after.
+/// `object` is a live object of this provider, made by `hand_out::<T>`. If the verb succeeds it is
+/// not used afterwards.
 unsafe fn destroy<T: Object>(object: *mut T, end: fn(&mut State, u32) -> Verb) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the object is live (this function's contract).
     let result = unsafe { verb(object, end) };
     if result.is_ok() {
-        // SAFETY: made by `hand_out::<T>`, and destroyed only once.
+        // SAFETY: made by `hand_out::<T>`, and freed only once, since it is not used afterwards.
         drop(unsafe { Box::from_raw(object) });
     }
     errno_of(result)
@@ -134,12 +144,12 @@ pub(super) fn number_on(
     if !ptr::eq(context.control(), &super::LOOPBACK) {
         return None;
     }
-    // SAFETY: a live context of this provider.
+    // SAFETY: `context` is a handle's, so it is live, and of this provider by its table.
     let (fabric, number) = unsafe { locate(context.as_ptr()) };
     Arc::ptr_eq(&fabric, shared).then_some(number)
 }
 
-/// The pointer by which C knows an object from now on.
+/// Allocates an object, and returns the pointer by which C knows it.
 fn hand_out<T>(object: T) -> NonNull<T> {
     NonNull::from(Box::leak(Box::new(object)))
 }
@@ -148,14 +158,11 @@ fn errno_of(result: Verb) -> c_int {
     result.err().unwrap_or(0)
 }
 
-/// Whether two objects are of one context: numbers mean nothing on another fabric.
+/// Whether two objects are of one context: numbers have no meaning on another fabric.
 ///
 /// # Safety
 /// Both are live objects of this provider.
 unsafe fn same_context<A: Object, B: Object>(a: *mut A, b: *mut B) -> bool {
-    // SAFETY: the caller's contract.
-    let (a, _) = unsafe { A::locate(a) };
-    // SAFETY: the caller's contract.
-    let (b, _) = unsafe { B::locate(b) };
-    a == b
+    // SAFETY: both objects are live (this function's contract).
+    unsafe { A::locate(a).0 == B::locate(b).0 }
 }

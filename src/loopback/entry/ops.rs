@@ -1,4 +1,4 @@
-//! The data path, as `ibv_context.ops` wants it.
+//! The data path: the functions of `ibv_context.ops`.
 #![allow(unsafe_code)] // C functions on C objects.
 
 use std::ffi::{c_int, c_void};
@@ -10,10 +10,10 @@ use super::super::faults::Stop;
 use super::super::qp::Phase;
 use super::super::strict::{Call, broken};
 use super::{errno_of, locate, read_wr, write_wc};
+use crate::completion::wc::Direction;
 use crate::sys::types::*;
-use crate::wc::Direction;
 
-/// Every entry is a function; those the device cannot do say so.
+/// Every entry is a function. Those that the device does not support return an error.
 pub(super) fn table() -> ibv_context_ops {
     ibv_context_ops {
         _compat_query_device: Some(no_query_device),
@@ -48,14 +48,15 @@ pub(super) fn table() -> ibv_context_ops {
         _compat_attach_mcast: Some(unsupported),
         _compat_detach_mcast: Some(unsupported),
         _compat_async_event: Some(unsupported),
+        ..zeroed()
     }
 }
 
-/// Posts a list: each request up to the first refused one is accepted, and that one is `*bad_wr`; or
-/// an error without one.
+/// Posts a list. The requests before the first refused one are accepted, and `*bad_wr` is the
+/// refused one, or null if the outcome is unknown.
 ///
 /// # Safety
-/// `wr` starts a list whose `next` finds its ends, and `bad_wr` is null or writable.
+/// `wr` starts a list that `next` walks to its end, and `bad_wr` is null or writable.
 unsafe fn post_list<W>(
     mut wr: *mut W,
     bad_wr: *mut *mut W,
@@ -71,7 +72,7 @@ unsafe fn post_list<W>(
         match accept(wr, unknown.is_none()) {
             Ok(()) => {}
             Err(Stop::Refused(errno)) if unknown.is_none() => {
-                // SAFETY: not null, hence writable by the caller's contract.
+                // SAFETY: `bad_wr` is not null (checked above), hence writable.
                 unsafe { *bad_wr = wr };
                 return errno;
             }
@@ -84,11 +85,11 @@ unsafe fn post_list<W>(
                 break;
             }
         }
-        // SAFETY: not null, hence a request of the list.
+        // SAFETY: `wr` is not null, hence a request of the list.
         wr = unsafe { next(wr) };
     }
     if let Some(errno) = unknown {
-        // SAFETY: as above.
+        // SAFETY: `bad_wr` is not null (checked above), hence writable.
         unsafe { *bad_wr = ptr::null_mut() };
         return errno;
     }
@@ -96,12 +97,12 @@ unsafe fn post_list<W>(
 }
 
 unsafe fn next_recv(wr: *mut ibv_recv_wr) -> *mut ibv_recv_wr {
-    // SAFETY: a request of a list (`post_list`).
+    // SAFETY: `post_list` passes a request of its list.
     unsafe { (*wr).next }
 }
 
 unsafe fn next_send(wr: *mut ibv_send_wr) -> *mut ibv_send_wr {
-    // SAFETY: a request of a list (`post_list`).
+    // SAFETY: `post_list` passes a request of its list.
     unsafe { (*wr).next }
 }
 
@@ -110,7 +111,7 @@ unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the contract of `ibv_post_send`: a live QP.
+    // SAFETY: `qp` is live (the verb's contract).
     let (shared, number) = unsafe { locate(qp) };
     let _begun = shared.begin(Call::Send, number);
     shared.post(|state| {
@@ -123,7 +124,7 @@ unsafe extern "C" fn post_send(
             if queue.send_slots >= queue.shape.max_send_wr {
                 return Err(libc::ENOMEM.into());
             }
-            // SAFETY: a request of the list, for this QP.
+            // SAFETY: `post_list` passes a request of the list, which is for this QP.
             let send = unsafe { read_wr::send(wr, &queue.shape, qp, zero) }?;
             if may_fail {
                 state.post_fault(Some(number), Direction::Send)?;
@@ -134,7 +135,8 @@ unsafe extern "C" fn post_send(
             state.active.insert(number);
             Ok(())
         };
-        // SAFETY: the contract of `ibv_post_send`.
+        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
+        // contract).
         unsafe { post_list(wr, bad_wr, next_send, accept) }
     })
 }
@@ -144,7 +146,7 @@ unsafe extern "C" fn post_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the contract of `ibv_post_recv`: a live QP.
+    // SAFETY: `qp` is live (the verb's contract).
     let (shared, number) = unsafe { locate(qp) };
     let _begun = shared.begin(Call::Receive, number);
     shared.post(|state| {
@@ -157,7 +159,7 @@ unsafe extern "C" fn post_recv(
             if queue.recv_slots >= queue.shape.max_recv_wr {
                 return Err(libc::ENOMEM.into());
             }
-            // SAFETY: a request of the list.
+            // SAFETY: `post_list` passes a request of the list.
             let recv = unsafe { read_wr::recv(wr, queue.shape.max_recv_sge, zero) }?;
             if may_fail {
                 state.post_fault(Some(number), Direction::Receive)?;
@@ -168,7 +170,8 @@ unsafe extern "C" fn post_recv(
             state.active.insert(number);
             Ok(())
         };
-        // SAFETY: the contract of `ibv_post_recv`.
+        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
+        // contract).
         unsafe { post_list(wr, bad_wr, next_recv, accept) }
     })
 }
@@ -178,7 +181,7 @@ unsafe extern "C" fn post_srq_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the contract of `ibv_post_srq_recv`: a live SRQ.
+    // SAFETY: `srq` is live (the verb's contract).
     let (shared, number) = unsafe { locate(srq) };
     let _begun = shared.begin(Call::ReceiveShared, number);
     shared.post(|state| {
@@ -188,7 +191,7 @@ unsafe extern "C" fn post_srq_recv(
             if !queue.has_room() {
                 return Err(libc::ENOMEM.into());
             }
-            // SAFETY: a request of the list.
+            // SAFETY: `post_list` passes a request of the list.
             let recv = unsafe { read_wr::recv(wr, queue.max_sge, zero) }?;
             if may_fail {
                 state.post_fault(None, Direction::Receive)?;
@@ -196,7 +199,8 @@ unsafe extern "C" fn post_srq_recv(
             state.srqs.get_mut(&number).ok_or(libc::EINVAL)?.push(recv);
             Ok(())
         };
-        // SAFETY: the contract of `ibv_post_srq_recv`.
+        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
+        // contract).
         unsafe { post_list(wr, bad_wr, next_recv, accept) }
     })
 }
@@ -206,7 +210,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
         broken("a poll for no completions, or without a place for them");
         return 0;
     }
-    // SAFETY: the contract of `ibv_poll_cq`: a live CQ.
+    // SAFETY: `cq` is live (the verb's contract).
     let (shared, number) = unsafe { locate(cq) };
     let _begun = shared.begin(Call::Poll, number);
     shared.poll(|state| {
@@ -214,10 +218,12 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
         while polled < num_entries {
             match state.poll(number) {
                 Ok(Some(entry)) => {
-                    // SAFETY: polled < num_entries, the length of the caller's array.
-                    let slot = unsafe { wc.add(polled as usize) };
-                    // SAFETY: a place of that array; it need not be initialised.
-                    unsafe { write_wc::write(slot, &entry, state.habits.fill()) };
+                    // SAFETY: `polled` is below `num_entries`, the length of the caller's array.
+                    // Its entries are writable and need not be initialised.
+                    unsafe {
+                        let slot = wc.add(polled as usize);
+                        write_wc::write(slot, &entry, state.habits.fill());
+                    }
                     polled += 1;
                 }
                 Ok(None) => break,
@@ -233,17 +239,15 @@ unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_
         broken("solicited_only is neither 0 nor 1");
     }
     let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
-    // SAFETY: the contract of `ibv_req_notify_cq`: a live CQ.
+    // SAFETY: `cq` is live (the verb's contract).
     let (shared, number) = unsafe { locate(cq) };
     errno_of(shared.poll(|state: &mut State| state.arm(number, arm)))
 }
 
-/// Sets `errno`, for the verbs that give a pointer.
+/// Sets `errno`, for the verbs that return a pointer.
 fn not_supported() -> c_int {
-    // SAFETY: takes nothing.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: this thread's own errno.
-    unsafe { *errno = libc::EOPNOTSUPP };
+    // SAFETY: the location is this thread's own errno, always writable.
+    unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
     libc::EOPNOTSUPP
 }
 

@@ -14,16 +14,17 @@ pub(in super::super) unsafe fn create_srq(
     pd: *mut ibv_pd,
     init_at: *mut ibv_srq_init_attr,
 ) -> Created<ibv_srq> {
-    // SAFETY: the caller gives a readable `ibv_srq_init_attr`.
+    // SAFETY: `init_at` is readable (the verb's contract).
     let init = unsafe { init_at.read() };
     let (max_wr, max_sge) = (init.attr.max_wr, init.attr.max_sge);
-    // SAFETY: the caller's contract.
+    // SAFETY: `pd` is live (the verb's contract).
     let created = unsafe { verb(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) };
     let (handle, max_wr, max_sge) = created?;
-    // SAFETY: `init` is writable too.
-    unsafe { (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr } };
-    // SAFETY: a live PD.
-    let context = unsafe { (*pd).context };
+    // SAFETY: `init_at` is writable, and `pd` is live (the verb's contract).
+    let context = unsafe {
+        (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr };
+        (*pd).context
+    };
     let srq = hand_out(ibv_srq {
         context,
         srq_context: init.srq_context,
@@ -31,9 +32,9 @@ pub(in super::super) unsafe fn create_srq(
         handle,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
-        events_completed: 0,
+        ..zeroed()
     });
-    // SAFETY: the caller's contract.
+    // SAFETY: `pd` is live (the verb's contract).
     unsafe { verb(pd, |state, _| state.name_srq(handle, srq)) };
     Ok(srq)
 }
@@ -49,20 +50,20 @@ pub(in super::super) unsafe fn modify_srq(
     if mask & !(MAX_WR | LIMIT) != 0 {
         return libc::EINVAL;
     }
-    // SAFETY: the caller gives an attribute struct with the fields that the mask names.
-    let max_wr = (mask & MAX_WR != 0).then(|| unsafe { (*attr).max_wr });
-    // SAFETY: as above.
-    let limit = (mask & LIMIT != 0).then(|| unsafe { (*attr).srq_limit });
-    // SAFETY: the caller's contract.
-    errno_of(unsafe { verb(srq, |state, srq| state.modify_srq(srq, max_wr, limit)) })
+    // SAFETY: `attr` has the fields that the mask names, and `srq` is live (the verb's contract).
+    errno_of(unsafe {
+        let max_wr = (mask & MAX_WR != 0).then(|| (*attr).max_wr);
+        let limit = (mask & LIMIT != 0).then(|| (*attr).srq_limit);
+        verb(srq, |state, srq| state.modify_srq(srq, max_wr, limit))
+    })
 }
 
 pub(in super::super) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `srq` is live (the verb's contract).
     match unsafe { verb(srq, |state, srq| state.query_srq(srq)) } {
         Ok((max_wr, max_sge, srq_limit)) => {
-            // SAFETY: the caller gives a writable `ibv_srq_attr`.
-            unsafe { attr.write(ibv_srq_attr { max_wr, max_sge, srq_limit }) };
+            // SAFETY: `attr` is writable (the verb's contract).
+            unsafe { attr.write(ibv_srq_attr { max_wr, max_sge, srq_limit, ..zeroed() }) };
             0
         }
         Err(errno) => errno,
@@ -70,24 +71,26 @@ pub(in super::super) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_a
 }
 
 pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `srq` is live, made by `create_srq`, and not used afterwards (the verb's contract).
     unsafe { destroy(srq, State::destroy_srq) }
 }
 
-/// `cap` says what was granted; an SRQ leaves no own receives.
+/// `cap` returns what was granted. With an SRQ the queue pair has no receives of its own.
 pub(in super::super) unsafe fn create_qp(
     pd: *mut ibv_pd,
     init: *mut ibv_qp_init_attr,
 ) -> Created<ibv_qp> {
-    // SAFETY: the caller gives a readable `ibv_qp_init_attr`.
+    // SAFETY: `init` is readable (the verb's contract).
     let asked = unsafe { init.read() };
     let transport = Transport::from_c(asked.qp_type)?;
-    // SAFETY: the caller gives live objects or null.
-    let send_cq = unsafe { number_beside(pd, asked.send_cq) };
-    // SAFETY: as above.
-    let recv_cq = unsafe { number_beside(pd, asked.recv_cq) };
-    // SAFETY: as above.
-    let srq = unsafe { number_beside(pd, asked.srq) };
+    // SAFETY: `pd` is live, and each of the queues is live or null (the verb's contract).
+    let (send_cq, recv_cq, srq) = unsafe {
+        (
+            number_beside(pd, asked.send_cq),
+            number_beside(pd, asked.recv_cq),
+            number_beside(pd, asked.srq),
+        )
+    };
     let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else {
         return Err(libc::EINVAL);
     };
@@ -110,12 +113,13 @@ pub(in super::super) unsafe fn create_qp(
         max_inline: cap.max_inline_data,
         sig_all: asked.sq_sig_all != 0,
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `pd` is live (the verb's contract).
     let (handle, granted) = unsafe { verb(pd, |state, pd| state.create_qp(pd, shape)) }?;
-    // SAFETY: `init` is writable too.
-    unsafe { (*init).cap = attr::cap(&granted) };
-    // SAFETY: a live PD.
-    let context = unsafe { (*pd).context };
+    // SAFETY: `init` is writable, and `pd` is live (the verb's contract).
+    let context = unsafe {
+        (*init).cap = attr::cap(&granted);
+        (*pd).context
+    };
     Ok(hand_out(ibv_qp {
         context,
         qp_context: asked.qp_context,
@@ -129,24 +133,20 @@ pub(in super::super) unsafe fn create_qp(
         qp_type: asked.qp_type,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
-        events_completed: 0,
+        ..zeroed()
     }))
 }
 
-/// The number of `object`, if there is one and it is of the PD's context.
+/// The number of `object`, if it is not null and is of the PD's context.
 ///
 /// # Safety
-/// `pd` is live, and `object` is or is null.
+/// `pd` is live; `object` is live or null.
 unsafe fn number_beside<T: Object>(pd: *mut ibv_pd, object: *mut T) -> Option<u32> {
     if object.is_null() {
         return None;
     }
-    // SAFETY: the caller's contract.
-    if !unsafe { same_context(pd, object) } {
-        return None;
-    }
-    // SAFETY: the caller's contract.
-    Some(unsafe { T::locate(object) }.1)
+    // SAFETY: both objects are live (this function's contract, and not null).
+    unsafe { same_context(pd, object).then(|| T::locate(object).1) }
 }
 
 pub(in super::super) unsafe fn modify_qp(
@@ -154,12 +154,12 @@ pub(in super::super) unsafe fn modify_qp(
     attr: *mut ibv_qp_attr,
     mask: c_int,
 ) -> c_int {
-    // SAFETY: the caller gives an attribute struct with the fields that the mask names.
+    // SAFETY: `attr` has the fields that the mask names (the verb's contract).
     let changes = unsafe { attr::read(attr, mask as u32) };
-    // SAFETY: the caller's contract.
+    // SAFETY: `qp` is live (the verb's contract).
     match unsafe { verb(qp, |state, qp| state.modify_qp(qp, &changes)) } {
         Ok(now) => {
-            // SAFETY: a live QP; libibverbs keeps the state there as well.
+            // SAFETY: `qp` is live (the verb's contract). libibverbs keeps the state there, too.
             unsafe { (*qp).state = now.to_c() };
             0
         }
@@ -167,14 +167,15 @@ pub(in super::super) unsafe fn modify_qp(
     }
 }
 
-/// Writes all attributes, whatever the mask: C may too. Those that the mask does not name may hold anything.
+/// Writes all attributes, whatever the mask, as C may do. Attributes that the mask does not name
+/// may hold anything.
 pub(in super::super) unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `qp` is live (the verb's contract).
     let (shared, number) = unsafe { locate(qp) };
     let found = shared.verb(|state| {
         let litters = state.habits.litters();
@@ -192,10 +193,12 @@ pub(in super::super) unsafe fn query_qp(
         Ok(found) => found,
         Err(errno) => return errno,
     };
-    // SAFETY: a live QP.
-    unsafe { (*qp).state = phase.to_c() };
-    // SAFETY: a live QP, whose parents are named as they were given.
-    let object = unsafe { ptr::read(qp) };
+    // SAFETY: `qp` is live (the verb's contract). Its fields are those of its creation, but for the
+    // state, which libibverbs keeps there, too.
+    let object = unsafe {
+        (*qp).state = phase.to_c();
+        ptr::read(qp)
+    };
     let created = ibv_qp_init_attr {
         qp_context: object.qp_context,
         send_cq: object.send_cq,
@@ -204,15 +207,17 @@ pub(in super::super) unsafe fn query_qp(
         cap: attr::cap(&shape),
         qp_type: object.qp_type,
         sq_sig_all: shape.sig_all.into(),
+        ..zeroed()
     };
-    // SAFETY: the caller gives a writable `ibv_qp_attr`.
-    unsafe { attr.write(now) };
-    // SAFETY: the caller gives a writable `ibv_qp_init_attr`.
-    unsafe { init.write(created) };
+    // SAFETY: both are writable (the verb's contract).
+    unsafe {
+        attr.write(now);
+        init.write(created);
+    }
     0
 }
 
 pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `qp` is live, made by `create_qp`, and not used afterwards (the verb's contract).
     unsafe { destroy(qp, State::destroy_qp) }
 }

@@ -1,43 +1,43 @@
-//! Work requests, read field by field: only what the opcode and the flags give a meaning may be read,
-//! since the rest may be uninitialised.
+//! Work requests, read field by field: only fields to which opcode and flags give a meaning may be
+//! read, since the others may be uninitialised.
 #![allow(unsafe_code)] // C structs behind raw pointers, and unions.
 
 use std::ffi::c_int;
 use std::{ptr, slice};
 
-use super::super::Verb;
 use super::super::faults::Doom;
-use super::super::limits;
 use super::super::qp::{Shape, Transport};
-use super::super::wr::{self, Op, Payload, Recv, Remote, Send, Sge};
+use super::super::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge};
+use super::super::{Verb, limits, wr};
 use super::{Object, same_context};
 use crate::sys::types::*;
 
 /// Reads a place behind a raw pointer.
 macro_rules! get {
     ($place:expr) => {
-        // SAFETY: a field of a work request that its opcode and flags give a meaning, so the poster
-        // has initialised it.
+        // SAFETY: the work request is readable (the contract of the function around this), and
+        // opcode and flags give this field a meaning, so the poster has initialised it.
         unsafe { $place }
     };
 }
 
-/// Reads a receive, and checks it as C does during the post. `zero` is what an element's length of 0 means.
+/// Reads a receive, with the checks that C makes during the post. `zero` is the meaning of an
+/// element's length of 0.
 ///
 /// # Safety
-/// `wr` is a receive work request as its man page asks for.
+/// `wr` is a receive work request as ibv_post_recv(3) asks for.
 pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Verb<Recv> {
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
-    // SAFETY: the caller's contract.
+    // SAFETY: `sg_list` has `num_sge` elements (this function's contract).
     let list = unsafe { list(sg_list, num_sge, max_sge, zero) }?;
     Ok(Recv { wr_id: get!((*wr).wr_id), list })
 }
 
-/// As `recv`, of a send. Inline data is copied.
+/// Like `recv`, for a send. Inline data is copied.
 ///
 /// # Safety
-/// `wr` is a send work request for the transport of `shape`, as its man page asks for.
+/// `wr` is a send work request for the transport of `shape`, as ibv_post_send(3) asks for.
 pub(super) unsafe fn send(
     wr: *const ibv_send_wr,
     shape: &Shape,
@@ -51,20 +51,24 @@ pub(super) unsafe fn send(
     let connected = shape.transport != Transport::Ud;
     let reliable = shape.transport == Transport::Rc;
 
-    // SAFETY: every arm of the union starts where it does.
+    // SAFETY: `wr` is readable. No reference is made; every arm of the union begins where the union
+    // does.
     let arm = unsafe { &raw const (*wr).wr };
     let rdma = arm.cast::<raw::rdma_t>();
     let atomic = arm.cast::<raw::atomic_t>();
+    // SAFETY: the union is where its only two fields, both u32, are.
+    let word = unsafe { &raw const (*wr).imm_data_invalidated_rkey_union }.cast::<u32>();
     let op = match opcode {
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if connected => Op::Send,
+        IBV_WR_SEND_WITH_INV if reliable => Op::Send,
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => {
             let ud = arm.cast::<raw::ud_t>();
             let ah = get!((*ud).ah);
-            // SAFETY: the caller's contract: the address handle is alive.
+            // SAFETY: the address handle of a UD send is live or null (this function's contract).
             if ah.is_null() || !unsafe { same_context(qp, ah) } {
                 return Err(libc::EINVAL);
             }
-            // SAFETY: as above.
+            // SAFETY: the address handle is live: it is not null.
             let (_, ah) = unsafe { ibv_ah::locate(ah) };
             let qpn = get!((*ud).remote_qpn);
             if qpn > limits::BITS_24 {
@@ -72,6 +76,7 @@ pub(super) unsafe fn send(
             }
             Op::Datagram { ah, qpn, qkey: get!((*ud).remote_qkey) }
         }
+        IBV_WR_LOCAL_INV if reliable => Op::Invalidate(get!(*word)),
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM if connected => {
             Op::Write(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
         }
@@ -90,26 +95,24 @@ pub(super) unsafe fn send(
         _ => return Err(libc::EINVAL),
     };
     check_flags(flags, &op, opcode, shape.transport)?;
-    let imm = if matches!(opcode, IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM) {
-        // SAFETY: the union is where its only two fields, both u32, are.
-        let imm = unsafe { &raw const (*wr).imm_data_invalidated_rkey_union };
-        Some(get!(*imm.cast::<u32>()))
-    } else {
-        None
+    let extra = match opcode {
+        IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM => Extra::Imm(get!(*word)),
+        IBV_WR_SEND_WITH_INV => Extra::Invalidate(get!(*word)),
+        _ => Extra::Nothing,
     };
 
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
     let is_inline = has(ibv_send_flags::IBV_SEND_INLINE);
-    // The processor copies inline data, for which 0 is 0.
+    // Inline data is copied by the processor, for which 0 is 0.
     let zero = if is_inline { 0 } else { zero };
-    // SAFETY: the caller's contract.
+    // SAFETY: `sg_list` has `num_sge` elements (this function's contract).
     let list = unsafe { list(sg_list, num_sge, shape.max_send_sge, zero) }?;
     let payload = if is_inline {
         if wr::length(&list) > u64::from(shape.max_inline) {
             return Err(libc::EINVAL);
         }
-        // SAFETY: the caller's contract: what an inline send names is readable during the post.
+        // SAFETY: the elements of an inline send name memory that is readable during the post.
         Payload::Inline(unsafe { inline(&list) })
     } else {
         if let Op::CompareSwap { at, .. } | Op::FetchAdd { at, .. } = op {
@@ -122,7 +125,7 @@ pub(super) unsafe fn send(
     Ok(Send {
         wr_id: get!((*wr).wr_id),
         op,
-        imm,
+        extra,
         signaled: shape.sig_all || has(ibv_send_flags::IBV_SEND_SIGNALED),
         solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
         payload,
@@ -130,14 +133,16 @@ pub(super) unsafe fn send(
     })
 }
 
-/// Each flag is known, and means something to the opcode on the transport (ibv_post_send(3), R2.1, R2.5).
+/// Checks that each flag is known, and has a meaning for the opcode on the transport
+/// (ibv_post_send(3), R2.1, R2.5).
 fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Transport) -> Verb {
     use ibv_send_flags as flag;
     let fence = if transport == Transport::Rc { flag::IBV_SEND_FENCE.0 } else { 0 };
     let solicits = matches!(op, Op::Send | Op::Datagram { .. })
         || opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
     let solicited = if solicits { flag::IBV_SEND_SOLICITED.0 } else { 0 };
-    let inline = if op.fetches() { 0 } else { flag::IBV_SEND_INLINE.0 };
+    let inline =
+        if op.fetches() || matches!(op, Op::Invalidate(_)) { 0 } else { flag::IBV_SEND_INLINE.0 };
     let legal = fence | solicited | inline | flag::IBV_SEND_SIGNALED.0;
     if flags & !legal == 0 { Ok(()) } else { Err(libc::EINVAL) }
 }
@@ -152,7 +157,8 @@ unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32, zero: u32) -> 
     if sg_list.is_null() {
         return Err(libc::EINVAL);
     }
-    // SAFETY: the caller's contract; nobody writes to the list during the post.
+    // SAFETY: the list has that many elements (this function's contract), and is not written to
+    // during the post.
     let list = unsafe { slice::from_raw_parts(sg_list, count as usize) };
     let length = |length| if length == 0 { zero } else { length };
     Ok(list
@@ -161,8 +167,8 @@ unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32, zero: u32) -> 
         .collect())
 }
 
-/// Copies inline data. There is no region that it could be found in, so here, and only here, an address
-/// is made into a pointer: the poster has exposed it by writing it into the element.
+/// Copies inline data. It is in no region; so here, and only here, an address is made into a
+/// pointer: the poster exposed it by writing it into the element.
 ///
 /// # Safety
 /// Each element names readable memory.
@@ -170,7 +176,7 @@ unsafe fn inline(list: &[Sge]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for sge in list.iter().filter(|sge| sge.length > 0) {
         let data = ptr::with_exposed_provenance::<u8>(sge.addr as usize);
-        // SAFETY: the caller's contract.
+        // SAFETY: the element names readable memory (this function's contract).
         bytes.extend_from_slice(unsafe { slice::from_raw_parts(data, sge.length as usize) });
     }
     bytes

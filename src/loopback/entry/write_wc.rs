@@ -1,19 +1,21 @@
-//! `ibv_wc`, written as a provider writes it: some write all of it, and some what ibv_poll_cq(3) promises.
+//! `ibv_wc`, written as providers write it: some write all of it, some only what ibv_poll_cq(3)
+//! promises.
 #![allow(unsafe_code)] // A C struct that is written in part.
 
 use std::mem::MaybeUninit;
 
 use super::super::cq::Cqe;
 use super::super::personality::Fill;
+use super::super::wr::Extra;
 use crate::sys::types::*;
 
-/// What a completion says. `None`: the provider does not write the field.
+/// The fields of a completion. `None`: the provider does not write the field.
 #[derive(Default)]
 struct Fields {
     opcode: Option<u32>,
     vendor_err: Option<u32>,
     byte_len: Option<u32>,
-    imm: Option<u32>,
+    extra: Option<u32>,
     src_qp: Option<u32>,
     wc_flags: Option<u32>,
     pkey_index: Option<u16>,
@@ -41,28 +43,27 @@ fn is_receive(entry: &Cqe) -> bool {
     entry.opcode & ibv_wc_opcode::IBV_WC_RECV != 0
 }
 
-/// READs and atomics: what a send brings back has a length.
+/// READs and atomics: the data that they bring has a length.
 fn fetches(entry: &Cqe) -> bool {
     use ibv_wc_opcode::{IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_RDMA_READ};
     [IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD].contains(&entry.opcode)
 }
 
-fn flags(with_imm: bool, grh: bool) -> u32 {
-    let imm = if with_imm { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 };
-    let grh = if grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 };
-    imm | grh
+fn flags(extra: Extra, sent_imm: bool, grh: bool) -> u32 {
+    let sent = if sent_imm { Extra::Imm(0).flag() } else { 0 };
+    extra.flag() | sent | if grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 }
 }
 
 fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
-    let with_imm = entry.imm.is_some() || as_rxe && entry.sent_imm;
     Fields {
         opcode: Some(entry.opcode),
         vendor_err: Some(0),
         byte_len: Some(entry.byte_len),
-        imm: Some(entry.imm.unwrap_or(0)),
+        extra: Some(entry.extra.word().unwrap_or(0)),
         src_qp: Some(entry.src_qp),
         wc_flags: Some(flags(
-            with_imm,
+            entry.extra,
+            as_rxe && entry.sent_imm,
             entry.grh || as_rxe && is_receive(entry) && !entry.datagram,
         )),
         pkey_index: Some(0),
@@ -74,25 +75,26 @@ fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
 
 fn mlx5(entry: &Cqe) -> Fields {
     if is_receive(entry) {
-        return Fields { vendor_err: None, imm: entry.imm, ..everything(entry, false) };
+        return Fields { vendor_err: None, extra: entry.extra.word(), ..everything(entry, false) };
     }
     Fields {
         opcode: Some(entry.opcode),
         byte_len: fetches(entry).then_some(entry.byte_len),
-        wc_flags: Some(flags(entry.sent_imm, false)),
+        wc_flags: Some(flags(Extra::Nothing, entry.sent_imm, false)),
         ..Fields::default()
     }
 }
 
-/// The source is that of datagrams, the P_Key index that of queue pairs which no program of ours has.
+/// The source is that of datagrams, the P_Key index that of queue pairs which no program of ours
+/// has.
 fn promised(entry: &Cqe) -> Fields {
     let received = is_receive(entry);
     Fields {
         opcode: Some(entry.opcode),
         byte_len: (received || fetches(entry)).then_some(entry.byte_len),
-        imm: entry.imm,
+        extra: entry.extra.word(),
         src_qp: entry.datagram.then_some(entry.src_qp),
-        wc_flags: Some(flags(entry.imm.is_some(), entry.grh)),
+        wc_flags: Some(flags(entry.extra, false, entry.grh)),
         slid: entry.datagram.then_some(entry.slid),
         sl: entry.datagram.then_some(entry.sl),
         ..Fields::default()
@@ -103,11 +105,11 @@ fn promised(entry: &Cqe) -> Fields {
 /// `wc` is writable; it need not be initialised.
 pub(super) unsafe fn write(wc: *mut ibv_wc, entry: &Cqe, fill: Fill) {
     let fields = fields(entry, fill);
-    // SAFETY: the caller's contract.
+    // SAFETY: `wc` is writable (this function's contract).
     unsafe { unwrite(wc) };
     macro_rules! put {
         ($field:ident, $value:expr) => {
-            // SAFETY: a field of what the caller lets us write; no reference to the rest is made.
+            // SAFETY: a field of `wc`, which is writable. No reference to the rest is made.
             unsafe { (&raw mut (*wc).$field).write($value) }
         };
     }
@@ -122,13 +124,13 @@ pub(super) unsafe fn write(wc: *mut ibv_wc, entry: &Cqe, fill: Fill) {
         )*};
     }
     put_known!(opcode vendor_err byte_len src_qp wc_flags pkey_index slid sl dlid_path_bits);
-    if let Some(imm_data) = fields.imm {
+    if let Some(imm_data) = fields.extra {
         put!(imm_data_invalidated_rkey_union, imm_data_invalidated_rkey_union_t { imm_data });
     }
 }
 
-/// What is not written has no value, and Miri knows it. A test that runs without Miri sees a value that is wrong:
-/// every flag is set, the opcode is a receive's, and the immediate is none that was sent.
+/// Makes `wc` uninitialised, which Miri checks. A test without Miri sees wrong values: every flag
+/// is set, the opcode is a receive's, and the immediate is one that nothing sent.
 ///
 /// # Safety
 /// `wc` is writable.
@@ -138,10 +140,10 @@ unsafe fn unwrite(wc: *mut ibv_wc) {
     } else {
         const GARBAGE: u8 = 0xb7;
         let mut garbage = MaybeUninit::<ibv_wc>::uninit();
-        // SAFETY: as long as the place is.
+        // SAFETY: the bytes of a local of this size.
         unsafe { garbage.as_mut_ptr().cast::<u8>().write_bytes(GARBAGE, size_of::<ibv_wc>()) };
         garbage
     };
-    // SAFETY: the caller's contract; a copy of what need not be initialised.
+    // SAFETY: `wc` is writable (this function's contract). The value need not be initialised.
     unsafe { wc.cast::<MaybeUninit<ibv_wc>>().write(nothing) };
 }

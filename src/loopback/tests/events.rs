@@ -46,19 +46,17 @@ impl Channel {
 /// A queue pair that talks to itself and completes into `end.cq`.
 fn talker(end: &mut End) {
     let mut fresh = ibv_qp_init_attr {
-        qp_context: ptr::null_mut(),
         send_cq: end.cq,
         recv_cq: end.cq,
-        srq: ptr::null_mut(),
         cap: ibv_qp_cap {
             max_send_wr: 4,
             max_recv_wr: 4,
             max_send_sge: 1,
             max_recv_sge: 1,
-            max_inline_data: 0,
+            ..zeroed()
         },
         qp_type: RC.qp_type,
-        sq_sig_all: 0,
+        ..zeroed()
     };
     assert_eq!(unsafe { (LOOPBACK.destroy_qp)(end.qp) }, 0);
     end.qp = unsafe { (LOOPBACK.create_qp)(end.pd, &mut fresh) }.unwrap().as_ptr();

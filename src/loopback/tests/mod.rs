@@ -1,9 +1,9 @@
 //! The raw device, driven through its control table and its ops, as the crate drives it.
 //!
-//! Work requests and attributes are written into uninitialised memory, so Miri finds every field that the
-//! device reads without being told to.
+//! Work requests and attributes are written into uninitialised memory, so Miri finds every field
+//! that the device reads without being told to.
 #![allow(unsafe_code)] // The tests speak C.
-#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // Live objects, all.
+#![allow(clippy::undocumented_unsafe_blocks)] // Live objects, all.
 
 mod connected;
 mod datagram;
@@ -80,12 +80,11 @@ impl End {
         let mr = mr.unwrap().as_ptr();
         let mut srq = ptr::null_mut();
         if wish.srq {
-            let attr = ibv_srq_attr { max_wr: wish.depth, max_sge: 2, srq_limit: 0 };
-            let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
+            let attr = ibv_srq_attr { max_wr: wish.depth, max_sge: 2, ..zeroed() };
+            let mut init = ibv_srq_init_attr { attr, ..zeroed() };
             srq = unsafe { (LOOPBACK.create_srq)(pd, &mut init) }.unwrap().as_ptr();
         }
         let mut init = ibv_qp_init_attr {
-            qp_context: ptr::null_mut(),
             send_cq: cq,
             recv_cq: cq,
             srq,
@@ -95,9 +94,10 @@ impl End {
                 max_send_sge: 2,
                 max_recv_sge: 2,
                 max_inline_data: 64,
+                ..zeroed()
             },
             qp_type: wish.qp_type,
-            sq_sig_all: 0,
+            ..zeroed()
         };
         let qp = unsafe { (LOOPBACK.create_qp)(pd, &mut init) }.unwrap().as_ptr();
         End { context, pd, cq, srq, qp, mr, memory }
@@ -136,17 +136,13 @@ impl End {
         ibv_ah_attr {
             grh: ibv_global_route {
                 dgid: to.gid(gid.into()),
-                flow_label: 0,
                 sgid_index: gid,
                 hop_limit: 3,
-                traffic_class: 0,
+                ..zeroed()
             },
-            dlid: 0,
-            sl: 0,
-            src_path_bits: 0,
-            static_rate: 0,
             is_global: 1,
             port_num: 1,
+            ..zeroed()
         }
     }
 

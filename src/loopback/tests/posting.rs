@@ -89,7 +89,7 @@ fn a_completion_queue_that_overran_is_dead() {
 fn an_srq_is_resized_and_armed() {
     let (_a, b) = pair(&Wish { depth: 2, srq: true, ..RC });
     let modify = |mask: i32, max_wr, srq_limit| {
-        let mut attr = ibv_srq_attr { max_wr, max_sge: 0, srq_limit };
+        let mut attr = ibv_srq_attr { max_wr, srq_limit, ..zeroed() };
         unsafe { (LOOPBACK.modify_srq)(b.srq, &mut attr, mask) }
     };
     assert_eq!(modify(2, 0, 3), libc::EINVAL, "a limit beyond the depth");

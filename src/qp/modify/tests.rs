@@ -1,7 +1,11 @@
 //! Which attributes a transition tells, and where.
 
 use super::{Attr, Mask, Transition};
-use crate::*;
+use crate::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use crate::device::Gid;
+use crate::prelude::*;
+use crate::state::State;
+use crate::transport::Transport;
 
 fn filled<T: Transport, S: State, A: Transition<T, S, DefaultProfile>>(attr: A) -> Attr {
     let mut c = Attr::new(<A::To as State>::STATE);
@@ -68,12 +72,12 @@ fn an_address_has_the_port_of_its_queue_pair() {
     let address = AddressVector::roce(2, Gid([9; 16]), 3);
     let (qpn, psn) = (Qpn::try_from(1).unwrap(), Psn::try_from(0).unwrap());
     let mut a = filled::<Rc, Init, _>(RcRtr::new(address, qpn, psn));
-    assert_eq!((a.settle_port(1), a.c.ah_attr.port_num), (1, 1));
+    assert_eq!((a.port_or(1), a.c.ah_attr.port_num), (1, 1));
     let mut a = filled::<Rc, Reset, _>(ConnectedInit {
         pkey_index: 4,
         port: 3,
         access: QpAccess::REMOTE_READ,
     });
-    assert_eq!((a.settle_port(1), a.c.ah_attr.port_num, a.c.pkey_index), (3, 3, 4));
+    assert_eq!((a.port_or(1), a.c.ah_attr.port_num, a.c.pkey_index), (3, 3, 4));
     assert_eq!(a.c.qp_access_flags, QpAccess::REMOTE_READ.bits());
 }

@@ -1,35 +1,94 @@
-//! The bindings against those that rdma-sys makes of the installed headers: sizes, offsets, constants.
+//! The bindings against the installed headers, and against those that rdma-sys makes of them:
+//! sizes, alignments, offsets, constants. `cargo xtask test bindings` runs both.
+//!
+//! Newer headers than those of rdma-core 44 may add fields at the end of a struct: what they added
+//! is in [`GROWN`].
 
+use std::io::Write;
 use std::mem::{align_of, offset_of, size_of};
+use std::process::{Command, Stdio};
+
+use crate::sys::types;
+
+/// What is longer in newer headers, since when, and its size then.
+const GROWN: [(&str, &str, usize); 1] = [("ibv_port_attr", "rdma-core 49: active_speed_ex", 56)];
+
+/// Types that have no name in C, as something that has them.
+const UNNAMED: [(&str, &str); 12] = [
+    ("addr_union_t", "((struct rdma_addr *)0)->addr"),
+    ("atomic_t", "((struct ibv_send_wr *)0)->wr.atomic"),
+    ("bind_mw_t", "((struct ibv_send_wr *)0)->bind_mw"),
+    ("ibv_async_event_element_t", "((struct ibv_async_event *)0)->element"),
+    ("ibv_gid_global_t", "((union ibv_gid *)0)->global"),
+    ("param_t", "((struct rdma_cm_event *)0)->param"),
+    ("qp_type_t", "((struct ibv_send_wr *)0)->qp_type"),
+    ("rdma_t", "((struct ibv_send_wr *)0)->wr.rdma"),
+    ("tso_t", "((struct ibv_send_wr *)0)->tso"),
+    ("ud_t", "((struct ibv_send_wr *)0)->wr.ud"),
+    ("wr_t", "((struct ibv_send_wr *)0)->wr"),
+    ("xrc_t", "((struct ibv_send_wr *)0)->qp_type.xrc"),
+];
+
+/// Unions that have neither a name nor a type's name in C, with their longest arm.
+const ANONYMOUS: [(&str, &str, &str); 4] = [
+    ("bind_mw_tso_union_t", "bind_mw_tso_union", "bind_mw"),
+    ("dst_addr_union_t", "dst_addr_union", "dst_storage"),
+    ("imm_data_invalidated_rkey_union_t", "imm_data_invalidated_rkey_union", "imm_data"),
+    ("src_addr_union_t", "src_addr_union", "src_storage"),
+];
+
+#[derive(Debug, PartialEq)]
+struct Layout {
+    name: &'static str,
+    size: usize,
+    align: usize,
+    /// Name, offset and size of each.
+    fields: Vec<(&'static str, usize, usize)>,
+}
+
+/// The size of what `field` points to.
+fn size_of_field<T, F>(_: fn(*const T) -> *const F) -> usize {
+    size_of::<F>()
+}
 
 macro_rules! layouts {
-    ($($name:ident { $($field:ident)* })*) => {$(
-        assert_eq!(size_of::<super::$name>(), size_of::<rdma_sys::$name>(), stringify!($name));
-        assert_eq!(align_of::<super::$name>(), align_of::<rdma_sys::$name>(), stringify!($name));
-        $(assert_eq!(
-            offset_of!(super::$name, $field),
-            offset_of!(rdma_sys::$name, $field),
-            concat!(stringify!($name), ".", stringify!($field))
-        );)*
-    )*};
+    ($of:ident $($name:ident { $($field:ident)* })*) => {
+        vec![$(Layout {
+            name: stringify!($name),
+            size: size_of::<$of::$name>(),
+            align: align_of::<$of::$name>(),
+            fields: vec![$((
+                stringify!($field),
+                offset_of!($of::$name, $field),
+                // SAFETY: it is not called.
+                size_of_field::<$of::$name, _>(|at| unsafe { &raw const (*at).$field }),
+            )),*],
+        }),*]
+    };
 }
 
 macro_rules! values {
-    ($($name:ident { $($constant:ident)* })*) => {$(
-        $(assert_eq!(super::$name::$constant, rdma_sys::$name::$constant, stringify!($constant));)*
-    )*};
+    ($of:ident $($name:ident { $($constant:ident)* })*) => {
+        vec![$($((stringify!($constant), i64::from($of::$name::$constant))),*),*]
+    };
 }
 
 macro_rules! bits {
-    ($($name:ident { $($constant:ident)* })*) => {$(
-        $(assert_eq!(super::$name::$constant.0, rdma_sys::$name::$constant.0, stringify!($constant));)*
-    )*};
+    ($of:ident $($name:ident { $($constant:ident)* })*) => {
+        vec![$($((stringify!($constant), i64::from($of::$name::$constant.0))),*),*]
+    };
 }
 
-#[test]
-fn structs_lie_as_the_headers_say() {
-    layouts! {
-        _compat_ibv_port_attr {  }
+macro_rules! events {
+    ($of:ident $($constant:ident)*) => {
+        vec![$((stringify!($constant), $of::ibv_event_type::$constant as i64)),*]
+    };
+}
+
+/// Of our bindings (`ours`) or rdma-sys's (`theirs`).
+macro_rules! all_layouts {
+    ($of:ident) => {
+        layouts! { $of
         _ibv_device_ops { _dummy1 _dummy2 }
         addr_union_t { ibaddr }
         atomic_t { remote_addr compare_add swap rkey }
@@ -151,12 +210,13 @@ fn structs_lie_as_the_headers_say() {
         ud_t { ah remote_qpn remote_qkey }
         wr_t { rdma atomic ud }
         xrc_t { remote_srqn }
-    }
+        }
+    };
 }
 
-#[test]
-fn constants_are_those_of_the_headers() {
-    values! {
+macro_rules! all_constants {
+    ($of:ident) => {{
+        let values = values! { $of
         ibv_atomic_cap { IBV_ATOMIC_NONE IBV_ATOMIC_HCA IBV_ATOMIC_GLOB }
         ibv_mig_state { IBV_MIG_MIGRATED IBV_MIG_REARM IBV_MIG_ARMED }
         ibv_mtu { IBV_MTU_256 IBV_MTU_512 IBV_MTU_1024 IBV_MTU_2048 IBV_MTU_4096 }
@@ -214,8 +274,8 @@ fn constants_are_those_of_the_headers() {
             RDMA_CM_EVENT_MULTICAST_ERROR RDMA_CM_EVENT_ADDR_CHANGE RDMA_CM_EVENT_TIMEWAIT_EXIT
         }
         rdma_port_space { RDMA_PS_IPOIB RDMA_PS_TCP RDMA_PS_UDP RDMA_PS_IB }
-    }
-    bits! {
+        };
+        let bits = bits! { $of
         ibv_access_flags {
             IBV_ACCESS_LOCAL_WRITE IBV_ACCESS_REMOTE_WRITE IBV_ACCESS_REMOTE_READ
             IBV_ACCESS_REMOTE_ATOMIC IBV_ACCESS_MW_BIND IBV_ACCESS_ZERO_BASED
@@ -247,9 +307,130 @@ fn constants_are_those_of_the_headers() {
             IBV_WC_GRH IBV_WC_WITH_IMM IBV_WC_IP_CSUM_OK IBV_WC_WITH_INV IBV_WC_TM_SYNC_REQ
             IBV_WC_TM_MATCH IBV_WC_TM_DATA_VALID
         }
+        };
+        let events = events! { $of
+            IBV_EVENT_CQ_ERR IBV_EVENT_QP_FATAL IBV_EVENT_QP_REQ_ERR IBV_EVENT_QP_ACCESS_ERR IBV_EVENT_COMM_EST
+            IBV_EVENT_SQ_DRAINED IBV_EVENT_PATH_MIG IBV_EVENT_PATH_MIG_ERR IBV_EVENT_DEVICE_FATAL
+            IBV_EVENT_PORT_ACTIVE IBV_EVENT_PORT_ERR IBV_EVENT_LID_CHANGE IBV_EVENT_PKEY_CHANGE
+            IBV_EVENT_SM_CHANGE IBV_EVENT_SRQ_ERR IBV_EVENT_SRQ_LIMIT_REACHED IBV_EVENT_QP_LAST_WQE_REACHED
+            IBV_EVENT_CLIENT_REREGISTER IBV_EVENT_GID_CHANGE IBV_EVENT_WQ_FATAL
+        };
+        let options = vec![
+            ("RAI_PASSIVE", i64::from($of::RAI_PASSIVE)),
+            ("RAI_NUMERICHOST", i64::from($of::RAI_NUMERICHOST)),
+            ("RAI_NOROUTE", i64::from($of::RAI_NOROUTE)),
+            ("RAI_FAMILY", i64::from($of::RAI_FAMILY)),
+        ];
+        [values, bits, events, options].concat()
+    }};
+}
+
+use super as ours;
+
+/// The names that rdma-sys lacks.
+fn own_constants() -> [(&'static str, i64); 3] {
+    [
+        ("IBV_ACCESS_OPTIONAL_RANGE", types::OPTIONAL_ACCESS.into()),
+        ("IBV_LINK_LAYER_INFINIBAND", types::LINK_LAYER_INFINIBAND.into()),
+        ("IBV_LINK_LAYER_ETHERNET", types::LINK_LAYER_ETHERNET.into()),
+    ]
+}
+
+/// Whether a struct may have this size in the headers.
+fn may_be(layout: &Layout, size: usize) -> bool {
+    let grown = GROWN.iter().any(|(name, _, then)| *name == layout.name && *then == size);
+    size == layout.size || grown
+}
+
+/// What a type is called in C; nothing, if it cannot be named.
+fn name_in_c(name: &str) -> Option<String> {
+    if ANONYMOUS.iter().any(|(union, ..)| *union == name) {
+        None
+    } else if UNNAMED.iter().any(|(unnamed, _)| *unnamed == name) {
+        Some(name.to_owned())
+    } else if name == "ibv_gid" {
+        Some(format!("union {name}"))
+    } else {
+        Some(format!("struct {name}"))
     }
-    assert_eq!(super::RAI_PASSIVE, rdma_sys::RAI_PASSIVE);
-    assert_eq!(super::RAI_NUMERICHOST, rdma_sys::RAI_NUMERICHOST);
-    assert_eq!(super::RAI_NOROUTE, rdma_sys::RAI_NOROUTE);
-    assert_eq!(super::RAI_FAMILY, rdma_sys::RAI_FAMILY);
+}
+
+/// A C program that compiles if the headers agree.
+fn program(layouts: &[Layout], constants: &[(&str, i64)]) -> String {
+    let mut text = "#include <stddef.h>\n#include <rdma/rdma_cma.h>\n".to_owned();
+    for (name, like) in UNNAMED {
+        text += &format!("typedef __typeof__({like}) {name};\n");
+    }
+    let mut hold = |what: String| text += &format!("_Static_assert({what}, \"\");\n");
+    for layout in layouts {
+        let Some(name) = name_in_c(layout.name) else { continue };
+        let sizes: Vec<String> = [layout.size]
+            .into_iter()
+            .chain(GROWN.iter().filter(|(name, ..)| *name == layout.name).map(|(.., size)| *size))
+            .map(|size| format!("sizeof({name}) == {size}"))
+            .collect();
+        hold(sizes.join(" || "));
+        hold(format!("_Alignof({name}) == {}", layout.align));
+        for (field, offset, size) in &layout.fields {
+            let arm = ANONYMOUS.iter().find(|(_, union, _)| union == field).map(|(.., arm)| *arm);
+            let field = arm.unwrap_or(field.trim_end_matches('_'));
+            hold(format!("offsetof({name}, {field}) == {offset}"));
+            hold(format!("sizeof((({name} *)0)->{field}) == {size}"));
+        }
+    }
+    for (name, value) in constants {
+        hold(format!("(long long){name} == {value}"));
+    }
+    text
+}
+
+/// What the C compiler says against a program.
+fn compile(program: &str) -> String {
+    let mut cc = Command::new("cc")
+        .args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a C compiler");
+    cc.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
+    let output = cc.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.success(), !said.contains("error"), "{said}");
+    said
+}
+
+#[test]
+#[ignore = "needs the C headers: cargo xtask test bindings"]
+fn the_headers_agree() {
+    let constants = [all_constants!(ours), own_constants().to_vec()].concat();
+    let said = compile(&program(&all_layouts!(ours), &constants));
+    assert!(!said.contains("error"), "{said}");
+}
+
+#[test]
+#[ignore = "needs the C headers: cargo xtask test bindings"]
+fn each_difference_from_the_headers_is_seen() {
+    let first = || all_layouts!(ours).into_iter().find(|layout| layout.name == "ibv_wc").unwrap();
+    let refused = |change: fn(&mut Layout)| {
+        let mut layout = first();
+        change(&mut layout);
+        compile(&program(&[layout], &[])).contains("static assertion failed")
+    };
+    assert!(!refused(|_| {}));
+    assert!(refused(|layout| layout.size += 8));
+    assert!(refused(|layout| layout.align = 4));
+    assert!(refused(|layout| layout.fields[3].1 += 4));
+    assert!(refused(|layout| layout.fields[3].2 += 4));
+    assert!(compile(&program(&[], &[("IBV_QPS_RTS", 4)])).contains("static assertion failed"));
+}
+
+#[test]
+#[cfg(feature = "rdma-sys")]
+fn rdma_sys_agrees() {
+    use rdma_sys as theirs;
+    for (ours, theirs) in all_layouts!(ours).into_iter().zip(all_layouts!(theirs)) {
+        assert!(may_be(&ours, theirs.size), "{}: {} and {}", ours.name, ours.size, theirs.size);
+        assert_eq!((ours.align, ours.fields), (theirs.align, theirs.fields), "{}", ours.name);
+    }
+    assert_eq!(all_constants!(ours), all_constants!(theirs));
 }

@@ -1,4 +1,5 @@
-//! The enums of verbs.h and rdma_cma.h, as integers: a device may report a value that the header did not know.
+//! The enums of verbs.h and rdma_cma.h, as integers: a device may report a value that the header
+//! does not have.
 
 macro_rules! constants {
     ($($name:ident: $type:ident { $($constant:ident = $value:literal),* $(,)? })*) => {$(
@@ -9,7 +10,7 @@ macro_rules! constants {
     )*};
 }
 
-/// Enums whose values are bits.
+/// Enums whose values are flags.
 macro_rules! flags {
     ($($name:ident { $($constant:ident = $value:literal),* $(,)? })*) => {$(
         #[repr(transparent)]

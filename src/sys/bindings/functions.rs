@@ -1,12 +1,18 @@
 //! The functions of libibverbs and librdmacm.
+//!
+//! The libraries are named by the files of this ABI, `lib*.so.1`, which are installed for programs
+//! to run. The linker's usual names without the number come with the headers, which a build does
+//! not need. The linker searches the same directories as for a C program: the system's, those in
+//! `LIBRARY_PATH`, and those given by `-L` in `RUSTFLAGS`.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
+#[cfg(feature = "cm")]
 use libc::sockaddr;
 
 use super::*;
 
-#[link(name = "ibverbs")]
+#[link(name = "libibverbs.so.1", kind = "dylib", modifiers = "+verbatim")]
 unsafe extern "C" {
     pub fn ibv_ack_async_event(event: *mut ibv_async_event);
     pub fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint);
@@ -95,7 +101,8 @@ unsafe extern "C" {
     pub fn ibv_wc_status_str(status: ibv_wc_status::Type) -> *const c_char;
 }
 
-#[link(name = "rdmacm")]
+#[cfg(feature = "cm")]
+#[link(name = "librdmacm.so.1", kind = "dylib", modifiers = "+verbatim")]
 unsafe extern "C" {
     pub fn rdma_accept(id: *mut rdma_cm_id, conn_param: *mut rdma_conn_param) -> c_int;
     pub fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int;

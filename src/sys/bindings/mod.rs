@@ -1,13 +1,14 @@
 //! The C types and functions that this crate uses, of libibverbs and librdmacm.
 //!
-//! Their ABI has been stable since rdma-core 20, so they are written down here once, and a build needs neither headers nor
-//! libclang. The names are those of rdma-sys; with its feature (a default) its bindings, generated from the installed
-//! headers, take the place of these, and `agreement` holds the two against each other. Who needs another name adds it here
-//! and there.
+//! Their ABI has been stable since rdma-core 20, so they are written down here once, and a build
+//! needs neither headers nor libclang. The names are rdma-sys's: with its feature, its bindings
+//! replace these, and handles are available as its types. `agreement` compares both with each other
+//! and with the C headers. A new name is added in both places.
 
-#![allow(dead_code, non_camel_case_types)] // C's names, and whole enums
+#![allow(dead_code, missing_docs, non_camel_case_types)] // C's names, whole enums, documented in the manual pages
 
 mod attr;
+#[cfg(feature = "cm")]
 mod cm;
 mod enums;
 #[cfg(not(feature = "rdma-sys"))]
@@ -16,10 +17,11 @@ mod ops;
 mod structs;
 mod wr;
 
-#[cfg(all(test, feature = "rdma-sys"))]
+#[cfg(all(test, feature = "cm", not(miri)))]
 mod agreement;
 
 pub use attr::*;
+#[cfg(feature = "cm")]
 pub use cm::*;
 pub use enums::*;
 #[cfg(not(feature = "rdma-sys"))]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{sockaddr_in, sockaddr_in6, sockaddr_storage};
 
-/// The address as C has it.
+/// The address as a C struct.
 pub(crate) fn to_c(address: SocketAddr) -> sockaddr_storage {
     // SAFETY: all zeroes is a value of this struct of integers.
     let mut storage = unsafe { MaybeUninit::<sockaddr_storage>::zeroed().assume_init() };
@@ -28,29 +28,32 @@ pub(crate) fn to_c(address: SocketAddr) -> sockaddr_storage {
             sin.sin6_flowinfo = v6.flowinfo();
             sin.sin6_addr.s6_addr = v6.ip().octets();
             sin.sin6_scope_id = v6.scope_id();
-            // SAFETY: as above.
+            // SAFETY: the storage is large enough and aligned for any socket address.
             unsafe { at.cast::<sockaddr_in6>().write(sin) };
         }
     }
     storage
 }
 
-/// The address that C has, if it is IPv4 or IPv6.
+/// The socket address of a C struct, if it is IPv4 or IPv6.
 ///
 /// # Safety
 /// `at` is readable for as many bytes as its family says, and aligned to 4.
 pub(crate) unsafe fn from_c(at: *const libc::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: the caller's contract.
+    // SAFETY: every socket address begins with its family, and `at` is readable (this function's
+    // contract).
     let family = unsafe { (*at).sa_family };
     match i32::from(family) {
         libc::AF_INET => {
-            // SAFETY: the family says that it is this struct.
+            // SAFETY: the family says that this struct is there, so it is readable (this function's
+            // contract).
             let sin = unsafe { at.cast::<sockaddr_in>().read() };
             let ip = Ipv4Addr::from(u32::from_be(sin.sin_addr.s_addr));
             Some(SocketAddrV4::new(ip, u16::from_be(sin.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that it is this struct.
+            // SAFETY: the family says that this struct is there, so it is readable (this function's
+            // contract).
             let sin = unsafe { at.cast::<sockaddr_in6>().read() };
             let ip = Ipv6Addr::from(sin.sin6_addr.s6_addr);
             let port = u16::from_be(sin.sin6_port);

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::{Channel, Id};
 use crate::sys::types::*;
 
-/// An owned copy of an event (R16.12: what C points to dies with the acknowledgement).
+/// An owned copy of an event (R16.12: the C event's pointers end with its acknowledgement).
 pub(crate) struct Copied {
-    /// The key of the id that it is for; of the listening id if it is a connection request.
+    /// The key of the id that it is for; for a connection request, of the listening id.
     pub key: u64,
     /// `RDMA_CM_EVENT_*`.
     pub event: u32,
     pub status: c_int,
     pub arm: Arm,
-    /// Private data, as the peer sent it, perhaps padded with zeroes (R16.15).
+    /// Private data as the peer sent it, perhaps padded with zeroes (R16.15).
     pub data: Vec<u8>,
-    /// The id of a connection request. Dropped, it is destroyed, which rejects the request.
+    /// The id of a connection request. Dropping it destroys the id, which rejects the request.
     pub request: Option<Id>,
 }
 
-/// What of the C union `param` is filled.
+/// The arm of the C union `param`.
 pub(crate) enum Arm {
     /// A connection's parameters.
     Conn {
@@ -46,27 +46,26 @@ pub(crate) enum Arm {
 /// `event` was taken from `channel`, whose lock is held, and is not acknowledged.
 pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>) -> Copied {
     use raw::rdma_cm_event_type as Type;
-    // SAFETY: the caller's contract: a live event.
+    // SAFETY: the event is live, since it is not acknowledged (this function's contract).
     let event = unsafe { &*event };
     let is_request = event.event == Type::RDMA_CM_EVENT_CONNECT_REQUEST;
     let of = if is_request { event.listen_id } else { event.id };
-    // SAFETY: librdmacm does not free an id whose event is not acknowledged; `context` is set once.
-    let key = unsafe { (*of).context }.addr() as u64;
-    // SAFETY: as above; `ps` never changes.
-    let ps = unsafe { (*event.id).ps };
+    // SAFETY: librdmacm does not free an id whose event is not acknowledged. `context` and `ps` of
+    // an id are set once.
+    let (key, ps) = unsafe { ((*of).context.addr() as u64, (*event.id).ps) };
     let is_group = matches!(
         event.event,
         Type::RDMA_CM_EVENT_MULTICAST_JOIN | Type::RDMA_CM_EVENT_MULTICAST_ERROR
     );
     let (arm, data, len) = if ps == raw::rdma_port_space::RDMA_PS_UDP || is_group {
-        // SAFETY: librdmacm fills this arm for datagram ids, and the event was zeroed before.
+        // SAFETY: librdmacm fills this arm for datagram ids, and zeroed the event before.
         let ud = unsafe { event.param.ud };
         let group = if is_group { ud.private_data.addr() as u64 } else { 0 };
         let len = if is_group { 0 } else { ud.private_data_len };
         let (ah_attr, qp_num, qkey) = (ud.ah_attr, ud.qp_num, ud.qkey);
         (Arm::Ud { ah_attr, qp_num, qkey, group }, ud.private_data, len)
     } else {
-        // SAFETY: as above, for connected ids.
+        // SAFETY: librdmacm fills this arm for connected ids, and zeroed the event before.
         let conn = unsafe { event.param.conn };
         let arm = Arm::Conn {
             responder_resources: conn.responder_resources,
@@ -81,11 +80,12 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
     let data = if data.is_null() || len == 0 {
         Vec::new()
     } else {
-        // SAFETY: librdmacm keeps `len` bytes in the event.
+        // SAFETY: librdmacm keeps `len` bytes of private data in the event.
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len.into()) }.to_vec()
     };
     let request = NonNull::new(event.id).filter(|_| is_request).map(|id| {
-        // SAFETY: the id of a request is new, nobody else has it, and it is on the listener's channel.
+        // SAFETY: the id of a request is new, so nothing else destroys it. It is on the listener's
+        // channel, whose lock is held (this function's contract).
         unsafe { Id::adopt(id, channel.clone()) }
     });
     Copied { key, event: event.event, status: event.status, arm, data, request }
@@ -94,24 +94,22 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::mem::zeroed;
     use std::ptr;
-    use std::sync::Mutex;
 
-    /// Copies an event of an id of port space `ps` with key 7, as librdmacm would fill it.
+    use super::super::Lock;
+
+    /// Copies an event of an id of port space `ps` with key 7, filled in as librdmacm does.
     fn copied(ps: u32, fill: impl FnOnce(&mut raw::rdma_cm_event)) -> Copied {
-        // SAFETY: all zeroes is a value: integers and null pointers.
-        let mut id = unsafe { zeroed::<raw::rdma_cm_id>() };
+        let mut id = zeroed::<raw::rdma_cm_id>();
         id.context = ptr::without_provenance_mut(7);
         id.ps = ps;
-        // SAFETY: as above.
-        let mut event = unsafe { zeroed::<raw::rdma_cm_event>() };
+        let mut event = zeroed::<raw::rdma_cm_event>();
         event.id = &raw mut id;
         fill(&mut event);
-        // Never a channel of librdmacm's, so it must not be destroyed as one.
-        let channel = Channel { ptr: NonNull::dangling(), lock: Mutex::new(()) };
+        // Not a channel of librdmacm's, so it must not be destroyed as one.
+        let channel = Channel { ptr: NonNull::dangling(), lock: Lock::new() };
         let channel = Arc::new(channel);
-        // SAFETY: the event and its id are locals, and it is no request, which would use the channel.
+        // SAFETY: the event and its id are locals. It is not a request, so the channel is not used.
         let copied = unsafe { copy(&raw mut event, &channel) };
         std::mem::forget(Arc::try_unwrap(channel).ok().expect("the only reference"));
         copied
@@ -154,7 +152,7 @@ mod tests {
             event.event = raw::rdma_cm_event_type::RDMA_CM_EVENT_MULTICAST_JOIN;
             // SAFETY: all zeroes is a value of this arm of the union.
             let ud = unsafe { &mut event.param.ud };
-            // Here librdmacm gives the context of the join where private data would be.
+            // Here librdmacm puts the context of the join where private data would be.
             (ud.private_data, ud.private_data_len) = (ptr::without_provenance(9), 0);
             (ud.qp_num, ud.qkey) = (0xff_ffff, 0x0123_4567);
         });

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A multicast group that an id joined, or joins.
+/// A multicast group that an id has joined or is joining.
 #[derive(Debug)]
 struct Group {
     key: u64,
@@ -12,7 +12,7 @@ struct Group {
     failed: Failed,
 }
 
-/// Whether the attempt to join failed, which its event tells.
+/// Whether joining failed, as its event reports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failed(Arc<AtomicBool>);
 
@@ -27,18 +27,18 @@ impl Failed {
 }
 
 /// # Invariants
-/// No two are of one IP address: librdmacm leaves a group by its address, so of two it would leave either, and the
-/// answer to the other's join would be lost.
+/// No two have the same IP address: librdmacm leaves a group by its address, so it would leave
+/// either of two, and the answer to the other's join would be lost.
 #[derive(Debug, Default)]
 pub(super) struct Groups(Vec<Group>);
 
 impl Groups {
-    /// Whether the group of this address is joined, or being joined.
+    /// Whether the group of this address is joined or being joined.
     pub(super) fn has(&self, address: SocketAddr) -> bool {
         self.find(address).is_some_and(|group| !group.failed.is_set())
     }
 
-    /// The key and the address of an attempt to join the group of this address, if it failed: it is to be left first.
+    /// The key of a failed attempt to join the group of this address. It must be left first.
     pub(super) fn failed(&self, address: SocketAddr) -> Option<u64> {
         self.find(address).filter(|group| group.failed.is_set()).map(|group| group.key)
     }
@@ -54,7 +54,7 @@ impl Groups {
         failed
     }
 
-    /// The address of a group, which is forgotten.
+    /// Forgets a group, and returns its address.
     pub(super) fn remove(&mut self, key: u64) -> Option<SocketAddr> {
         let at = self.0.iter().position(|group| group.key == key)?;
         Some(self.0.remove(at).address)

@@ -3,20 +3,22 @@
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::groups::Groups;
 use super::{Channel, Failed, from_c, status, to_c};
+use crate::counters::ids;
+use crate::sync::AtomicU64;
 use crate::sys::types::*;
 
-/// Owner of an id.
+/// The owner of an id.
 ///
 /// # Invariants
-/// - `ptr` is live until dropped, and on `channel`; its `context` is `key`, which no other id has.
+/// - `ptr` is live until dropped, and on `channel`. Its `context` is `key`, which no other id has.
 /// - Its `qp` is null: librdmacm never touches a queue pair.
-/// - `channel` is given up only after the id was destroyed; if that is refused, both leak.
+/// - `channel` is given up only after the id was destroyed. If that is refused, both leak.
 pub(crate) struct Id {
     ptr: NonNull<raw::rdma_cm_id>,
     key: u64,
@@ -26,16 +28,16 @@ pub(crate) struct Id {
 
 // SAFETY: every call on the id is made under its channel's lock.
 unsafe impl Send for Id {}
-// SAFETY: as above; shared references only give the key and the descriptor.
+// SAFETY: shared references give only the key and the descriptor, which do not change.
 unsafe impl Sync for Id {}
 
 /// A number that no other id or group of this process has.
 fn mint() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    ids::mint(&NEXT)
 }
 
-/// The number as C's user context.
+/// The number as the user context of C.
 fn context(key: u64) -> *mut c_void {
     ptr::without_provenance_mut(key as usize)
 }
@@ -46,7 +48,7 @@ impl Id {
         let mut id = ptr::null_mut();
         {
             let _guard = channel.lock();
-            // SAFETY: the channel is live, its lock held; the out-pointer is a local.
+            // SAFETY: the channel is live and its lock is held. The out-pointer is a local.
             status(unsafe { raw::rdma_create_id(channel.as_ptr(), &mut id, context(key), ps) })?;
         }
         let ptr = NonNull::new(id).ok_or(libc::EIO)?;
@@ -54,10 +56,11 @@ impl Id {
     }
 
     /// # Safety
-    /// `ptr` is a new id on `channel`, whose lock is held, that nobody else destroys.
+    /// `ptr` is a new id on `channel`, whose lock is held, and nothing else destroys it.
     pub(super) unsafe fn adopt(ptr: NonNull<raw::rdma_cm_id>, channel: Arc<Channel>) -> Self {
         let key = mint();
-        // SAFETY: the caller's contract; until now it was the listener's.
+        // SAFETY: the id is live and, under the lock, used by nothing else. Until now the context
+        // was the listener's.
         unsafe { (*ptr.as_ptr()).context = context(key) };
         Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Groups::default() }
     }
@@ -70,7 +73,7 @@ impl Id {
         &self.channel
     }
 
-    /// Makes a call on the id, under the lock.
+    /// Makes a call on the id, under the channel's lock.
     fn call(&self, f: impl FnOnce(*mut raw::rdma_cm_id) -> c_int) -> Result<(), c_int> {
         let _guard = self.channel.lock();
         status(f(self.ptr.as_ptr()))
@@ -78,61 +81,64 @@ impl Id {
 
     pub(crate) fn bind(&mut self, address: SocketAddr) -> Result<(), c_int> {
         let mut address = to_c(address);
-        // SAFETY: a live id; the address is a local.
+        // SAFETY: the id is live. The address is a local.
         self.call(|id| unsafe { raw::rdma_bind_addr(id, (&raw mut address).cast()) })
     }
 
     pub(crate) fn resolve_addr(&mut self, to: SocketAddr, ms: c_int) -> Result<(), c_int> {
         let mut to = to_c(to);
         let to = (&raw mut to).cast();
-        // SAFETY: a live id; the address is a local, and no source address may be null.
+        // SAFETY: the id is live. The address is a local, and the source address may be null.
         self.call(|id| unsafe { raw::rdma_resolve_addr(id, ptr::null_mut(), to, ms) })
     }
 
     /// # Safety
-    /// The address was resolved, so the id has a device (R16.2: librdmacm crashes without).
+    /// The address was resolved, so the id has a device (R16.2: librdmacm crashes otherwise).
     pub(crate) unsafe fn resolve_route(&mut self, ms: c_int) -> Result<(), c_int> {
-        // SAFETY: a live id, and the caller's contract.
+        // SAFETY: the id is live and has a device (this function's contract).
         self.call(|id| unsafe { raw::rdma_resolve_route(id, ms) })
     }
 
     pub(crate) fn listen(&mut self, backlog: c_int) -> Result<(), c_int> {
-        // SAFETY: a live id.
+        // SAFETY: the id is live.
         self.call(|id| unsafe { raw::rdma_listen(id, backlog) })
     }
 
     /// # Safety
     /// The id has a device (R16.3), and the private data of `param` is readable.
     pub(crate) unsafe fn connect(&mut self, param: &mut raw::rdma_conn_param) -> Result<(), c_int> {
-        // SAFETY: a live id, and the caller's contract.
+        // SAFETY: the id is live and has a device, and the private data is readable (this
+        // function's contract).
         self.call(|id| unsafe { raw::rdma_connect(id, param) })
     }
 
     /// # Safety
-    /// The id is that of a request, so it has a device, and the private data of `param` is readable.
+    /// The id is that of a request, so it has a device, and the private data of `param` is
+    /// readable.
     pub(crate) unsafe fn accept(&mut self, param: &mut raw::rdma_conn_param) -> Result<(), c_int> {
-        // SAFETY: a live id, and the caller's contract.
+        // SAFETY: the id is live and has a device, and the private data is readable (this
+        // function's contract).
         self.call(|id| unsafe { raw::rdma_accept(id, param) })
     }
 
-    /// `data` has at most 148 bytes.
+    /// Rejects the request, with `data` of at most 148 bytes.
     pub(crate) fn reject(&mut self, data: &[u8]) -> Result<(), c_int> {
         let (at, len) = (data.as_ptr().cast(), data.len().min(148) as u8);
-        // SAFETY: a live id; librdmacm copies `len` bytes.
+        // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
         self.call(|id| unsafe { raw::rdma_reject(id, at, len) })
     }
 
     pub(crate) fn establish(&mut self) -> Result<(), c_int> {
-        // SAFETY: a live id; it has no queue pair, which is what the call is for.
+        // SAFETY: the id is live. It has no queue pair, as the call requires.
         self.call(|id| unsafe { raw::rdma_establish(id) })
     }
 
     /// # Safety
     /// The id has a device.
     pub(crate) unsafe fn disconnect(&mut self) -> Result<(), c_int> {
-        // SAFETY: a live id, and the caller's contract.
+        // SAFETY: the id is live and has a device (this function's contract).
         match self.call(|id| unsafe { raw::rdma_disconnect(id) }) {
-            // The device was removed, and the connection with it: there is nothing left to end.
+            // The device was removed, and the connection with it: nothing is left to disconnect.
             Err(libc::ENXIO) => Ok(()),
             result => result,
         }
@@ -141,7 +147,7 @@ impl Id {
     /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.
     pub(crate) fn notify_comm_est(&mut self) -> Result<(), c_int> {
         let event = raw::ibv_event_type::IBV_EVENT_COMM_EST;
-        // SAFETY: a live id.
+        // SAFETY: the id is live.
         self.call(|id| unsafe { raw::rdma_notify(id, event) })
     }
 
@@ -149,42 +155,37 @@ impl Id {
         /// `RDMA_OPTION_ID`, the only level that ids of this crate have.
         const LEVEL: c_int = 0;
         let (at, len) = (value.as_ptr().cast_mut().cast(), value.len());
-        // SAFETY: a live id; the kernel reads `len` bytes.
+        // SAFETY: the id is live. The kernel reads `len` bytes from `at`.
         self.call(|id| unsafe { raw::rdma_set_option(id, LEVEL, option, at, len) })
     }
 
-    /// Moves the id to another channel, with the events of it that wait.
+    /// Moves the id to another channel, together with its waiting events.
     pub(crate) fn migrate(&mut self, to: Arc<Channel>) -> Result<(), c_int> {
         if Arc::ptr_eq(&self.channel, &to) {
             return Ok(());
         }
         {
-            // Both, always in the same order.
-            let (old, new) = (&**self.channel, &*to);
-            let swap = ptr::from_ref(new) < ptr::from_ref(old);
-            let (first, second) = if swap { (new, old) } else { (old, new) };
-            let _first = first.lock();
-            let _second = second.lock();
-            // SAFETY: live id and channel; events are acknowledged under the lock, so none is open.
+            let _both = self.channel.lock.with(&to.lock);
+            // SAFETY: id and channels are live. Events are acknowledged under the locks, which are
+            // held, so none is open.
             status(unsafe { raw::rdma_migrate_id(self.ptr.as_ptr(), to.as_ptr()) })?;
         }
         *self.channel = to;
         Ok(())
     }
 
-    /// Attributes for the queue pair of this id, to move it to `state`, and their mask.
+    /// The attributes, and their mask, that move the queue pair of this id to `state`.
     pub(crate) fn qp_attr(&self, state: u32) -> Result<(ibv_qp_attr, u32), c_int> {
-        // SAFETY: all zeroes is a value of this struct of integers.
-        let mut attr = unsafe { std::mem::zeroed::<ibv_qp_attr>() };
-        attr.qp_state = state;
+        let mut attr = ibv_qp_attr { qp_state: state, ..zeroed() };
         let mut mask = 0;
-        // SAFETY: a live id; both out-pointers are locals.
+        // SAFETY: the id is live. Both out-pointers are locals.
         self.call(|id| unsafe { raw::rdma_init_qp_attr(id, &mut attr, &mut mask) })?;
-        // Some kernels leave bits that are not for programs.
+        // Some kernels set bits that are not for programs.
         Ok((attr, mask as u32 & USER_QP_ATTR))
     }
 
-    /// Joins a group; its key, and what is to be told if it fails. EADDRINUSE if it is joined already.
+    /// Joins a group. Returns its key, and the flag that is set if joining fails. EADDRINUSE if it
+    /// is joined already.
     ///
     /// # Safety
     /// The id has a device.
@@ -198,52 +199,49 @@ impl Id {
         let key = mint();
         let mut c = to_c(address);
         let at = (&raw mut c).cast();
-        // SAFETY: a live id, and the caller's contract; the address is a local.
+        // SAFETY: the id is live and has a device (this function's contract). The address is a
+        // local.
         self.call(|id| unsafe { raw::rdma_join_multicast(id, at, context(key)) })?;
         Ok((key, self.groups.add(key, address)))
     }
 
-    /// Leaves a group that was joined; `false` if it was not.
+    /// Leaves a group; `false` if it was not joined.
     pub(crate) fn leave(&mut self, key: u64) -> Result<bool, c_int> {
-        // librdmacm forgets the group even if the kernel refuses, so this does as well.
+        // librdmacm forgets the group even if the kernel refuses, and so does this.
         let Some(address) = self.groups.remove(key) else { return Ok(false) };
         let mut c = to_c(address);
         let address = (&raw mut c).cast();
-        // SAFETY: a live id; the address is a local.
+        // SAFETY: the id is live. The address is a local.
         self.call(|id| unsafe { raw::rdma_leave_multicast(id, address) })?;
         Ok(true)
     }
 
-    /// The address, and that of the peer; where there is none yet, `None`.
+    /// The id's address and the peer's, as far as they are known.
     pub(crate) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         let _guard = self.channel.lock();
         let id = self.ptr.as_ptr();
-        // SAFETY: a live id, whose lock is held; no reference is made.
-        let source = unsafe { &raw const (*id).route.addr.src_addr_union };
-        // SAFETY: as above.
-        let peer = unsafe { &raw const (*id).route.addr.dst_addr_union };
-        // SAFETY: a `sockaddr_storage`, zeroed where nothing is known.
-        let source = unsafe { from_c(source.cast()) };
-        // SAFETY: as above.
-        let peer = unsafe { from_c(peer.cast()) };
-        (source, peer)
+        // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
+        // which is a `sockaddr_storage`, zeroed while nothing is known.
+        unsafe {
+            let addr = &raw const (*id).route.addr;
+            let source = from_c((&raw const (*addr).src_addr_union).cast());
+            (source, from_c((&raw const (*addr).dst_addr_union).cast()))
+        }
     }
 
-    /// The name of the device and the port, once the id has one.
+    /// The device's name and the port, once the id has them.
     pub(crate) fn device(&self) -> Option<(String, u8)> {
         let _guard = self.channel.lock();
         let id = self.ptr.as_ptr();
-        // SAFETY: a live id, whose lock is held.
-        let verbs = NonNull::new(unsafe { (*id).verbs })?;
-        // SAFETY: librdmacm keeps the context open while an id refers to it.
-        let device = unsafe { (*verbs.as_ptr()).device };
-        // SAFETY: as above.
-        let port = unsafe { (*id).port_num };
-        // SAFETY: the device is as live as its context.
-        Some((unsafe { crate::sys::device::name(device) }, port))
+        // SAFETY: the id is live, and its lock is held.
+        let (verbs, port) = unsafe { ((*id).verbs, (*id).port_num) };
+        let verbs = NonNull::new(verbs)?;
+        // SAFETY: librdmacm keeps the context open while an id refers to it, and the device is live
+        // as long as its context.
+        Some((unsafe { crate::sys::device::name((*verbs.as_ptr()).device) }, port))
     }
 
-    /// Destroys it now; if librdmacm refuses, it comes back.
+    /// Destroys the id now. If librdmacm refuses, gives it back.
     pub(crate) fn destroy(self) -> Result<(), (Self, c_int)> {
         let mut this = ManuallyDrop::new(self);
         match this.close() {
@@ -252,16 +250,17 @@ impl Id {
         }
     }
 
-    /// After `Ok` the id must not be used again, drop included.
+    /// Destroys the id. After `Ok` it must not be used again, not even by its Drop.
     fn close(&mut self) -> Result<(), c_int> {
         while let Some(key) = self.groups.last() {
             // librdmacm frees a group only when it is left.
             let _ = self.leave(key);
         }
-        // SAFETY: live, destroyed once; events were acknowledged under the lock, so it does not wait.
+        // SAFETY: the id is live, and destroyed once. Its events were acknowledged under the lock,
+        // so the call does not wait.
         self.call(|id| unsafe { raw::rdma_destroy_id(id) })?;
         self.groups = Groups::default();
-        // SAFETY: the id is gone, and this is called once.
+        // SAFETY: the id is gone, so nothing needs the channel, and this runs once.
         unsafe { ManuallyDrop::drop(&mut self.channel) };
         Ok(())
     }
@@ -269,10 +268,10 @@ impl Id {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // Refused, it leaks, and its channel with it.
+        // If refused, the id leaks, and its channel with it.
         let _ = self.close();
     }
 }
 
-/// The bits of `ibv_qp_attr_mask` that verbs.h has.
+/// The bits of `ibv_qp_attr_mask` in verbs.h.
 const USER_QP_ATTR: u32 = 0x001f_ffff;

@@ -1,6 +1,7 @@
 //! UD queue pairs that know each other.
 
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::state::State;
 
 use super::device::Device;
 use super::pair::{Bring, Wish};
@@ -25,14 +26,14 @@ impl<P: Profile> Bring<P> for Ud {
 /// What a UD queue pair needs to send to others of its device.
 pub trait Datagrams {
     /// Gives it an address handle for its own device, and names `qpn` behind it.
-    fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> Destination;
+    fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> wr::Destination;
 }
 
 impl<S: State, P: Profile> Datagrams for QueuePair<Ud, S, P> {
-    fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> Destination {
+    fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> wr::Destination {
         let ah = pd.create_ah(dev.vector()).unwrap();
         let address_handle = self.add_address_handle(ah).unwrap();
         let qpn = Qpn::new(qpn).unwrap();
-        Destination { address_handle, qpn, qkey: Qkey::new(QKEY).unwrap() }
+        wr::Destination { address_handle, qpn, qkey: Qkey::new(QKEY).unwrap() }
     }
 }

@@ -3,8 +3,9 @@
 use std::env;
 use std::time::{Duration, Instant};
 
+use proverbs::Context;
+use proverbs::device::{AddressVector, Gid, LinkLayer};
 use proverbs::loopback::{Fabric, Personality, World};
-use proverbs::{AddressVector, Context, Gid, LinkLayer};
 
 /// Which device a test expects the behaviour of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Connected pairs of queue pairs, for each transport and profile.
 
-use proverbs::*;
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::{Initiator, NoDepth, RcRtsOptional, RtrOptional, UcRtsOptional};
+use proverbs::transport::Transport;
 
 use super::device::Device;
 

@@ -2,7 +2,12 @@
 
 use std::fmt::Debug;
 
-use proverbs::*;
+use proverbs::completion::{Direction, Failed, Received, Sent, UdReceived};
+use proverbs::memory::Owned;
+use proverbs::prelude::*;
+use proverbs::qp::{Drain, Transition};
+use proverbs::state::State;
+use proverbs::transport::Transport;
 
 use super::device::Device;
 

@@ -4,7 +4,8 @@
  * Standard input and output are the connection to the Rust side, one line a message:
  *     both:  QPN GID ADDRESS RKEY     where each can be reached (hexadecimal)
  *     both:  ready                    connected, and receives are posted
- *     C:     done                     both immediates arrived as they should
+ *     C:     window RKEY              both immediates arrived as they should; a type 2 window is open
+ *     C:     invalidated              a SEND_WITH_INV ended its key
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -130,6 +131,27 @@ static void post_imm(struct ibv_qp *qp, struct ibv_mr *mr, enum ibv_wr_opcode op
 	expect(!ibv_post_send(qp, &wr, &bad), "ibv_post_send failed");
 }
 
+/* A type 2 window over all of the region. */
+static uint32_t open_window(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_cq *cq,
+			    struct ibv_mr *mr)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_wc wc;
+
+	if (!mw)
+		fail("ibv_alloc_mw");
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info.mr = mr;
+	wr.bind_mw.bind_info.addr = (uintptr_t)mr->addr;
+	wr.bind_mw.bind_info.length = BYTES;
+	wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	expect(!ibv_post_send(qp, &wr, &bad), "ibv_post_send refused to bind a window");
+	poll_one(cq, &wc);
+	return wr.bind_mw.rkey;
+}
+
 static void read_ready(void)
 {
 	char line[16];
@@ -167,7 +189,8 @@ int main(int argc, char **argv)
 		fail("set-up");
 	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BYTES, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_mr *open = ibv_reg_mr(pd, target, BYTES,
-					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+						 IBV_ACCESS_MW_BIND);
 	struct ibv_qp_init_attr init = {
 		.send_cq = sends,
 		.recv_cq = receives,
@@ -209,17 +232,21 @@ int main(int argc, char **argv)
 	poll_one(sends, &wc);
 	post_imm(qp, mr, IBV_WR_RDMA_WRITE_WITH_IMM, WRITE_IMM, peer_address, peer_rkey);
 	poll_one(sends, &wc);
-	puts("done");
-	fflush(stdout);
 
-	ibv_destroy_qp(qp);
-	ibv_dereg_mr(open);
-	ibv_dereg_mr(mr);
-	ibv_destroy_cq(receives);
-	ibv_destroy_cq(sends);
-	ibv_dealloc_pd(pd);
-	ibv_close_device(context);
-	free(target);
-	free(memory);
+	post_recv(qp, mr);
+	uint32_t window = open_window(pd, qp, sends, open);
+
+	printf("window %x\n", window);
+	fflush(stdout);
+	poll_one(receives, &wc);
+	expect(wc.opcode == IBV_WC_RECV, "another opcode arrived");
+	/* Soft-RoCE hands on the kernel's number of the flag, which is another flag's here. */
+	expect(wc.wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK), "no key was invalidated");
+	expect(wc.invalidated_rkey == window, "another key was invalidated");
+	expect(!memcmp(target, "windowed", 8), "the bytes written by the window are not there");
+	puts("invalidated");
+	fflush(stdout);
+	/* The peer sees that the key is of no use any more, and this end with it. */
+	expect(fgets(line, sizeof(line), stdin) != NULL, "the peer is gone");
 	return 0;
 }

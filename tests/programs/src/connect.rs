@@ -1,6 +1,9 @@
 //! Queue pairs that know each other.
 
-use proverbs::*;
+use proverbs::bounded::{RetryCount, RnrRetries, RnrRetry, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::{Initiator, InitiatorDepth, UcRtsOptional};
+use proverbs::transport::Transport;
 
 const QKEY: u32 = 0x1111_2222;
 
@@ -18,6 +21,8 @@ pub fn qkey() -> Qkey {
 
 /// How a transport gets from RESET to RTS; a UD queue pair hears from everybody.
 pub trait Connects: Transport + Sized {
+    fn init<P: Profile>(qp: QueuePair<Self, Reset, P>) -> Option<QueuePair<Self, Init, P>>;
+
     fn connect<P: Profile>(
         qp: QueuePair<Self, Reset, P>,
         to: AddressVector,
@@ -28,51 +33,59 @@ pub trait Connects: Transport + Sized {
 const INIT: ConnectedInit = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
 
 impl Connects for Rc {
+    fn init<P: Profile>(qp: QueuePair<Self, Reset, P>) -> Option<QueuePair<Self, Init, P>> {
+        qp.modify(INIT).ok()
+    }
+
     fn connect<P: Profile>(
         qp: QueuePair<Self, Reset, P>,
         to: AddressVector,
         peer: u32,
     ) -> Option<QueuePair<Self, Rts, P>> {
-        let qp = qp.modify(INIT).ok()?.modify(RcRtr::new(to, qpn(peer), psn())).ok()?;
+        let qp = Self::init(qp)?.modify(RcRtr::new(to, qpn(peer), psn())).ok()?;
         let depth = <<P::Initiator as Initiator>::Depth as InitiatorDepth>::LEAST;
-        qp.modify(RcRts::new(psn(), depth)).ok()
+        // Who is not there any more is not waited for for ever.
+        let (timeout, retry_cnt) = (Timeout::exponent(10)?, RetryCount::new(0)?);
+        let rnr_retry = RnrRetry::Times(RnrRetries::new(1)?);
+        qp.modify(RcRts { timeout, retry_cnt, rnr_retry, ..RcRts::new(psn(), depth) }).ok()
     }
 }
 
 impl Connects for Uc {
+    fn init<P: Profile>(qp: QueuePair<Self, Reset, P>) -> Option<QueuePair<Self, Init, P>> {
+        qp.modify(INIT).ok()
+    }
+
     fn connect<P: Profile>(
         qp: QueuePair<Self, Reset, P>,
         to: AddressVector,
         peer: u32,
     ) -> Option<QueuePair<Self, Rts, P>> {
-        let qp = qp.modify(INIT).ok()?.modify(UcRtr::new(to, qpn(peer), psn())).ok()?;
+        let qp = Self::init(qp)?.modify(UcRtr::new(to, qpn(peer), psn())).ok()?;
         qp.modify(UcRts { sq_psn: psn(), optional: UcRtsOptional::default() }).ok()
     }
 }
 
 impl Connects for Ud {
+    fn init<P: Profile>(qp: QueuePair<Self, Reset, P>) -> Option<QueuePair<Self, Init, P>> {
+        qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey().into() }).ok()
+    }
+
     fn connect<P: Profile>(
         qp: QueuePair<Self, Reset, P>,
         _: AddressVector,
         _: u32,
     ) -> Option<QueuePair<Self, Rts, P>> {
-        let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey().into() }).ok()?;
+        let qp = Self::init(qp)?;
         qp.modify(UdRtr::default()).ok()?.modify(UdRts { sq_psn: psn(), qkey: None }).ok()
     }
 }
 
-type Both<T, P> = (Option<QueuePair<T, Rts, P>>, Option<QueuePair<T, Rts, P>>);
-
-/// Connects two queue pairs.
-pub fn join<T: Connects, P: Profile>(
-    context: &Context,
-    one: Option<QueuePair<T, Reset, P>>,
-    two: Option<QueuePair<T, Reset, P>>,
-) -> Both<T, P> {
-    let (Some(one), Some(two), Ok(gid)) = (one, two, context.query_gid(1, 1)) else {
-        return (None, None);
-    };
-    let to = AddressVector::roce(1, gid, 1);
-    let (one_num, two_num) = (one.qp_num(), two.qp_num());
-    (T::connect(one, to, two_num), T::connect(two, to, one_num))
+/// From RESET to RTS.
+pub fn connect<T: Connects, P: Profile>(
+    qp: QueuePair<T, Reset, P>,
+    to: AddressVector,
+    peer: u32,
+) -> Option<QueuePair<T, Rts, P>> {
+    T::connect(qp, to, peer)
 }

@@ -1,11 +1,24 @@
 //! What generated programs have around them, and what must hold for each of them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `world` | a fabric, threads, faults, what a turn of a program chooses (`choice`) |
+//! | `oracle`, `bytes` | what must hold |
+//! | `connect`, `profiles` | what programs use besides the crate |
+//! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err)] // As in the crate itself.
 
+mod bytes;
+mod choice;
 mod connect;
+mod oracle;
+mod profiles;
 mod watch;
 mod world;
 
-pub use connect::{Connects, join, psn, qkey, qpn};
+pub use bytes::*;
+pub use connect::{Connects, psn, qkey, qpn};
+pub use profiles::*;
 pub use watch::Watch;
 pub use world::*;

@@ -1,6 +1,7 @@
 //! Runs the generated programs: `cargo xtask programs` writes them, compiles them and calls this.
 //!
-//! Arguments: the numbers of the programs to run; none: all. Each says `begin N` and `end N`, or `fail N: why`.
+//! Arguments: the programs to run and the turns of each, as `N:FROM-TO`, and the seconds that a turn may take, as `60s`. Each turn says
+//! `begin N:T` and `end N:T`, or `fail N:T: why`, and is the last of its program then.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -9,28 +10,49 @@ use proverbs_programs::{Watch, run};
 
 #[allow(warnings, clippy::all)]
 mod generated {
-    use proverbs::{loopback::*, *};
+    use proverbs::bounded::*;
+    use proverbs::completion::*;
+    use proverbs::device::*;
+    use proverbs::loopback::*;
+    use proverbs::memory::*;
+    use proverbs::post::*;
+    use proverbs::prelude::*;
+    use proverbs::qp::*;
+    use proverbs::srq::*;
+    use proverbs::state::*;
+    use proverbs::{endpoint, rules};
 
     use proverbs_programs::{World, *};
 
     include!(env!("PROVERBS_PROGRAMS"));
 }
 
+/// `17:0-40`
+fn job(text: &str) -> Option<(u64, std::ops::Range<u64>)> {
+    let (number, turns) = text.split_once(':')?;
+    let (from, to) = turns.split_once('-')?;
+    Some((number.parse().ok()?, from.parse().ok()?..to.parse().ok()?))
+}
+
 fn main() -> ExitCode {
-    let asked: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let seconds = args.iter().find_map(|arg| arg.strip_suffix('s')?.parse().ok());
     let mut failed = false;
-    let watch = Watch::start();
-    for program in generated::PROGRAMS {
-        if !asked.is_empty() && !asked.contains(&program.number) {
+    let watch = Watch::start(seconds.unwrap_or(60));
+    for (number, turns) in args.iter().filter_map(|arg| job(arg)) {
+        let Some(program) = generated::PROGRAMS.iter().find(|it| it.number == number) else {
             continue;
-        }
-        println!("begin {}", program.number);
-        watch.begin(program.number);
-        match run(program) {
-            None => println!("end {}", program.number),
-            Some(why) => {
-                failed = true;
-                println!("fail {}: {}", program.number, why.replace('\n', " "));
+        };
+        for turn in turns {
+            println!("begin {number}:{turn}");
+            watch.begin(number, turn);
+            match run(program, turn) {
+                None => println!("end {number}:{turn}"),
+                Some(why) => {
+                    failed = true;
+                    println!("fail {number}:{turn}: {}", why.replace('\n', " "));
+                    break;
+                }
             }
         }
     }

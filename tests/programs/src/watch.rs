@@ -1,41 +1,39 @@
 //! A program that sleeps without end is noticed by another thread (not under Miri, whose caller has a clock of its own).
 
 use std::process::exit;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Seconds that a program may take.
-const MOST: u32 = 60;
+/// What runs, and since when.
+type Running = Arc<Mutex<Option<(u64, u64, Instant)>>>;
 
-pub struct Watch(Arc<AtomicU64>);
+pub struct Watch(Running);
 
 impl Watch {
-    pub fn start() -> Watch {
-        let running = Arc::new(AtomicU64::new(u64::MAX));
+    /// A turn may take so many seconds.
+    pub fn start(seconds: u64) -> Watch {
+        let running = Running::default();
         if !cfg!(miri) {
             let running = running.clone();
-            thread::spawn(move || watch(&running));
+            thread::spawn(move || watch(&running, seconds));
         }
         Watch(running)
     }
 
-    pub fn begin(&self, program: u64) {
-        self.0.store(program, Ordering::Relaxed);
+    pub fn begin(&self, program: u64, turn: u64) {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some((program, turn, Instant::now()));
     }
 }
 
-fn watch(running: &AtomicU64) {
-    let mut seconds = 0;
-    let mut last = u64::MAX;
+fn watch(running: &Running, seconds: u64) {
     loop {
-        thread::sleep(Duration::from_secs(1));
-        let now = running.load(Ordering::Relaxed);
-        seconds = if now == last { seconds + 1 } else { 0 };
-        last = now;
-        if seconds > MOST {
-            println!("fail {now}: it sleeps, or works without end: {MOST} s");
+        thread::sleep(Duration::from_millis(500));
+        let now = *running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((program, turn, since)) = now else { continue };
+        if since.elapsed() > Duration::from_secs(seconds) {
+            println!("fail {program}:{turn}: it sleeps, or works without end: {seconds} s");
             exit(3);
         }
     }

@@ -1,37 +1,34 @@
-//! What a generated program has around it: ways to connected queue pairs, and what must hold for every program.
+//! What a generated program has around it: a fabric, other threads, faults, and what it must not do.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use proverbs::loopback::{Fabric, Personality};
-use proverbs::*;
+use proverbs::device::{CqId, LinkLayer, SrqId};
+use proverbs::loopback;
+use proverbs::loopback::{Capacity, Fabric, Grants, Personality, Script};
+use proverbs::prelude::*;
+
+use crate::choice::{choice, leaves_out, seed};
+use crate::connect::{Connects, connect};
+use crate::profiles::LoudPool;
 
 /// A generated program.
 pub struct Program {
     pub number: u64,
-    /// It forgets something, so that buffers may stay away.
-    pub forgets: bool,
+    /// What its turns are drawn from.
+    pub seed: u64,
     pub run: fn(&World),
 }
 
-// What DefaultProfile is not.
-profile! { pub Ring { signaling: Selective } }
-profile! { pub Served { receive: SharedRq } }
-profile! { pub ServedRing { receive: SharedRq, signaling: Selective } }
-profile! { pub Lists { entry: BufList, max_send_sge: 3, max_recv_sge: 3 } }
-profile! { pub Mixed { entry: AnyBuf, max_send_sge: 3, max_recv_sge: 2 } }
-profile! { pub MixedRing { entry: AnyBuf, signaling: Selective, max_send_sge: 3, max_recv_sge: 2 } }
-
-/// Of each queue pair that a program makes.
-pub const DEPTH: Depth = Depth { send: 8, recv: 8 };
-/// What such a queue pair books of its completion queues.
-const BOOKED: u32 = DEPTH.send + 1 + DEPTH.recv;
-/// Polls that find nothing, before nothing is expected: what was delayed comes in some.
-const EMPTY: u32 = 8;
+/// Of each queue pair that a program makes. With the send of a drain, what a ring of its entries has room for.
+pub const DEPTH: Depth = Depth { send: 7, recv: 8 };
 /// Of each pool; a shared receive queue books as much.
 pub const BUFFERS: usize = 12;
+
+type Both<T, P> = (Option<QueuePair<T, Rts, P>>, Option<QueuePair<T, Rts, P>>);
 
 /// What the programs panic with when they mean to.
 struct Planned;
@@ -41,51 +38,76 @@ pub fn planned() {
     resume_unwind(Box::new(Planned));
 }
 
+#[derive(Default)]
 pub struct World {
     pub fabric: Fabric,
-    pools: Mutex<Vec<Pool>>,
+    seed: u64,
+    /// Nothing goes wrong but what the program does.
+    calm: bool,
+    /// Something was forgotten, so that buffers may stay away.
+    forgot: AtomicBool,
+    /// Sends that no completion tells, or faults that keep entries.
+    lenient: AtomicBool,
+    /// A completion queue may break.
+    broken: AtomicBool,
+    pub(crate) pools: Mutex<Vec<Pool>>,
+    pub(crate) loud_pools: Mutex<Vec<LoudPool>>,
+    /// Queue pairs that were connected to each other, and the shared receive queue of both.
+    pub(crate) pairs: Mutex<Vec<(u32, u32, Option<SrqId>)>>,
+    /// The completion queues that bring receives of a shared receive queue.
+    pub(crate) brought: Mutex<Vec<(SrqId, CqId)>>,
     /// What peers may have written: rkey, address, length.
-    written: Mutex<Vec<(u32, u64, u64)>>,
+    pub(crate) written: Mutex<Vec<(u32, u64, u64)>>,
     /// Bytes that READs asked for.
-    read: Mutex<Vec<u64>>,
+    pub(crate) read: Mutex<Vec<u64>>,
     complaint: Mutex<Option<String>>,
 }
 
-/// Runs it in each kind of world; why it failed, if it did. Miri sees the worst devices, and by turns those that write least.
-pub fn run(program: &Program) -> Option<String> {
-    use loopback::World;
-    let worst = Personality::worst(program.number);
-    let native = [
-        ("plain", World::ipv4()),
-        ("rxe", World::ipv4().personality(Personality::Rxe)),
-        ("mlx5", World::ipv4().personality(Personality::Mlx5)),
-        ("worst", World::ipv4().personality(worst)),
-        ("worst, IPv6", World::ipv6().personality(worst)),
-    ];
-    let all = match (cfg!(miri), program.number % 2) {
-        (false, _) => &native[..],
-        (true, 0) => &native[3..4],
-        (true, _) => &native[2..3],
+/// The world of a turn, and its name. Miri sees the worst devices and those that write least.
+fn world(seed: u64) -> (loopback::World, String) {
+    let one_of = |site: u32, n: usize| choice(seed, u32::MAX - site, n);
+    let personality = match (one_of(1, 10), cfg!(miri)) {
+        (0, false) => Personality::Plain,
+        (1..=2, false) => Personality::Rxe,
+        (0..=4, _) => Personality::Mlx5,
+        _ => Personality::worst(seed),
     };
-    all.iter().find_map(|(name, it)| run_in(program, *it).map(|why| format!("{why} (on {name})")))
+    let world = match one_of(2, 10) {
+        0..=1 => loopback::World::ipv6(),
+        2 => loopback::World::infiniband(),
+        _ => loopback::World::ipv4(),
+    };
+    let less =
+        [Capacity::SendWr, Capacity::RecvWr, Capacity::Cqe, Capacity::SrqWr, Capacity::Inline];
+    let grants = match one_of(3, 40) {
+        0 => Grants::LessOf(less[one_of(4, less.len())]),
+        1..=4 => Grants::More,
+        _ => Grants::Exactly,
+    };
+    let name = format!(
+        "{personality}, {}, {grants:?}",
+        ["IPv4", "IPv6", "IB"][match one_of(2, 10) {
+            0..=1 => 1,
+            2 => 2,
+            _ => 0,
+        }]
+    );
+    (world.personality(personality).grants(grants), name)
 }
 
-fn run_in(program: &Program, world: loopback::World) -> Option<String> {
-    let world = World {
-        fabric: Fabric::with(world),
-        pools: Mutex::default(),
-        written: Mutex::default(),
-        read: Mutex::default(),
-        complaint: Mutex::default(),
-    };
+/// Runs a turn of it; why it failed, if it did.
+pub fn run(program: &Program, turn: u64) -> Option<String> {
+    let seed = seed(program.seed, turn);
+    let (world, name) = world(seed);
+    let calm = choice(seed, u32::MAX - 9, 2) == 0;
+    let world = World { fabric: Fabric::with(world), seed, calm, ..World::default() };
     world.catch(|| (program.run)(&world));
-    if !program.forgets {
-        world.home("after everything was dropped");
-    }
-    lock(&world.complaint).take()
+    world.home("after everything was dropped");
+    let why = lock(&world.complaint).take();
+    why.map(|why| format!("{why} (on {name})"))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -95,6 +117,18 @@ fn message(payload: &(dyn Any + std::marker::Send)) -> String {
 }
 
 impl World {
+    /// One of these, by the turn.
+    pub fn pick<T, const N: usize>(&self, site: u32, all: [T; N]) -> T {
+        let at = choice(self.seed, site, N);
+        let picked = all.into_iter().nth(at);
+        picked.expect("one of them")
+    }
+
+    /// Whether this turn makes the call.
+    pub fn does(&self, site: u32) -> bool {
+        !leaves_out(self.seed, site)
+    }
+
     /// Notes what must not be; the first is told.
     pub fn complain(&self, why: impl Into<String>) {
         lock(&self.complaint).get_or_insert(why.into());
@@ -119,9 +153,23 @@ impl World {
         A: std::marker::Send,
         B: std::marker::Send,
     {
+        // They begin at the same time, as far as two processors can.
+        let here = AtomicU32::new(0);
+        let begin = || {
+            here.fetch_add(1, Ordering::Relaxed);
+            while here.load(Ordering::Relaxed) != 2 {
+                if cfg!(miri) { thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        };
         thread::scope(|scope| {
-            let one = scope.spawn(one);
-            let two = scope.spawn(two);
+            let one = scope.spawn(|| {
+                begin();
+                one()
+            });
+            let two = scope.spawn(|| {
+                begin();
+                two()
+            });
             (ended(one.join()), ended(two.join()))
         })
     }
@@ -131,14 +179,68 @@ impl World {
         thread::scope(|scope| ended(scope.spawn(act).join()))
     }
 
-    /// Every buffer is in its pool.
-    pub fn home(&self, when: &str) {
-        for pool in lock(&self.pools).iter() {
-            let (here, all) = (pool.available(), pool.count());
-            if here != all {
-                self.complain(format!("{here} of {all} buffers are home {when}"));
-            }
+    /// Something is forgotten here.
+    pub fn forgets(&self) {
+        self.forgot.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on sends may be outstanding that nothing will tell of.
+    pub fn lenient(&self) {
+        self.lenient.store(true, Ordering::Relaxed);
+    }
+
+    /// A fault of which the books stay exact.
+    pub fn inject(&self, script: Script) {
+        if !self.calm {
+            self.fabric.inject(script);
         }
+    }
+
+    /// A fault that may keep entries, for a while or until the queue pair goes.
+    pub fn inject_lenient(&self, script: Script) {
+        if !self.calm {
+            self.lenient();
+            self.fabric.inject(script);
+        }
+    }
+
+    /// A fault by which completion queues break.
+    pub fn inject_broken(&self, script: Script) {
+        if !self.calm {
+            self.breaks();
+            self.fabric.inject(script);
+        }
+    }
+
+    /// The device breaks.
+    pub fn break_device(&self, context: &Context) {
+        if !self.calm {
+            self.breaks();
+            self.fabric.break_device(context);
+        }
+    }
+
+    fn breaks(&self) {
+        self.lenient();
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_forgotten(&self) -> bool {
+        self.forgot.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Whether every entry and every credit can be accounted for.
+    pub(crate) fn is_strict(&self) -> bool {
+        !(self.has_forgotten() || self.is_broken() || self.lenient.load(Ordering::Relaxed))
+    }
+
+    /// Whether nothing went wrong besides, and nothing will.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm && self.is_strict()
     }
 
     pub fn pool(&self, pd: &ProtectionDomain, size: usize) -> Option<Pool> {
@@ -147,219 +249,64 @@ impl World {
         Some(pool)
     }
 
-    /// Polls until nothing comes, as a program does that looks at nothing.
-    pub fn dry<E: Entry>(&self, cq: &mut CompletionQueue<E>) {
-        let mut empty = 0;
-        for _ in 0..2000 {
-            match cq.poll() {
-                Ok(completions) if completions.is_empty() => empty += 1,
-                Ok(completions) => {
-                    empty = 0;
-                    completions.for_each(drop);
-                }
-                Err(_) => return,
-            }
-            if empty == EMPTY {
-                return;
-            }
-        }
-        self.complain("a completion queue is never empty");
+    /// Receives of the one are brought by the other.
+    pub fn brings(&self, srq: SrqId, cq: CqId) {
+        lock(&self.brought).push((srq, cq));
     }
 
-    /// What no living queue pair or shared receive queue books is free.
-    pub fn room<E: Entry>(&self, cq: &CompletionQueue<E>, qps: u32, srqs: u32) {
-        let booked = BOOKED * qps + BUFFERS as u32 * srqs;
-        let (free, all) = (cq.unbooked(), cq.capacity());
-        if free + booked < all {
-            let alive = format!("{qps} queue pairs and {srqs} shared receive queues live");
-            self.complain(format!("{free} of {all} entries are not booked, but {alive}"));
-        }
-    }
-
-    /// The queue pair is in the error state, and its completion queue was polled to its end: nothing is outstanding.
-    pub fn flushed<T: Transport, P: Profile>(
-        &self,
-        qp: &QueuePair<T, Error, P>,
-        cq: &mut CompletionQueue<P::Entry>,
-        strict: bool,
-    ) {
-        self.dry(cq);
-        let (sends, receives) = (qp.sends_outstanding(), qp.recvs_outstanding());
-        if strict && sends + receives != 0 {
-            self.complain(format!(
-                "{sends} sends and {receives} receives are outstanding after all completions were taken"
-            ));
-        }
-    }
-
-    /// Its room is back at once: nothing of it was outstanding.
-    pub fn ended<T: Transport, P: Profile<Entry: Owned>>(
-        &self,
-        mut qp: QueuePair<T, Error, P>,
-        cq: &mut CompletionQueue<P::Entry>,
-        strict: bool,
-    ) -> Vec<P::Entry> {
-        let mut home = Vec::new();
-        let drained = qp.drain(cq, |found| {
-            if let Drained::Entry(entry) = found {
-                home.push(entry);
-            }
-        });
-        let (depth, before) = (qp.depth(), cq.unbooked());
-        match drained {
-            Ok(()) => {
-                home.extend(qp.destroy().into_iter().flatten());
-                if strict && cq.unbooked() < before + depth.send + 1 + depth.recv {
-                    self.complain("a drained and destroyed queue pair has room booked");
-                }
-            }
-            Err(error) if strict => self.complain(format!("drain: {error}")),
-            Err(_) => {}
-        }
-        home
-    }
-
-    /// From now on the peer's bytes here are expected.
-    pub fn opens<A: Access>(&self, remote: RemoteSlice<A>) {
-        let bytes = remote.to_bytes();
-        let word = |at: usize| bytes[at..at + 8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
-        let rkey = bytes[16..20].iter().fold(0, |all, b| all << 8 | u32::from(*b));
-        lock(&self.written).push((rkey, word(0), word(8)));
-    }
-
-    /// Nothing was written besides what was aimed at.
-    pub fn untouched<A: Access + Remote>(&self, region: &MemoryRegion<A>) {
-        let bytes = region.remote().to_bytes();
-        let addr = bytes[..8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
-        let mut content = vec![0; region.len()];
-        if region.read_at(0, &mut content).is_err() {
-            return self.complain("a region cannot be read from end to end");
-        }
-        let written = lock(&self.written);
-        for (at, _) in content.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-            let at = addr + at as u64;
-            if !written.iter().any(|(_, from, len)| *from <= at && at - from < *len) {
-                return self.complain(format!("byte {} of a region was written", at - addr));
-            }
-        }
-    }
-
+    /// Where the device itself is.
     pub fn vector(&self, context: &Context) -> Option<AddressVector> {
+        let port = context.query_port(1).ok()?;
+        if port.link_layer == LinkLayer::InfiniBand {
+            return Some(AddressVector::infiniband(1, port.lid));
+        }
         Some(AddressVector::roce(1, context.query_gid(1, 1).ok()?, 1))
     }
 
-    /// The bytes are those that a program sends: each one more than that before it.
-    pub fn sent_like_this(&self, bytes: &[u8]) {
-        if bytes.windows(2).any(|two| two[1] != two[0].wrapping_add(1)) {
-            self.complain(format!("these bytes were never sent: {bytes:x?}"));
+    /// Connects two queue pairs.
+    pub fn join<T: Connects, P: Profile>(
+        &self,
+        context: &Context,
+        one: Option<QueuePair<T, Reset, P>>,
+        two: Option<QueuePair<T, Reset, P>>,
+        srq: Option<SrqId>,
+    ) -> Both<T, P> {
+        let (Some(one), Some(two), Some(to)) = (one, two, self.vector(context)) else {
+            return (None, None);
+        };
+        let (one_num, two_num) = (one.qp_num(), two.qp_num());
+        lock(&self.pairs).extend([(one_num, two_num, srq), (two_num, one_num, srq)]);
+        (connect(one, to, two_num), connect(two, to, one_num))
+    }
+
+    /// A client that comes, has something posted, and goes without a word.
+    pub fn client<T: Connects, P: Profile>(
+        &self,
+        qp: QueuePair<T, Reset, P>,
+        post: impl FnOnce(&mut QueuePair<T, Init, P>),
+    ) {
+        if let Some(mut qp) = T::init(qp) {
+            post(&mut qp);
         }
     }
 
-    pub fn received<E: Entry>(&self, received: &Received<E>) {
-        if received.opcode == WcOpcode::Recv {
-            let bytes: Vec<u8> = received.segments().flatten().copied().collect();
-            self.sent_like_this(&bytes);
-            if bytes.len() != received.byte_len as usize && received.entry.is_some() {
-                self.complain("a message is not as long as its completion says");
-            }
-        }
+    /// How often something is repeated: under Miri not for long.
+    pub fn rounds(&self, natively: u32) -> u32 {
+        if cfg!(miri) { natively.min(4) } else { natively }
     }
 
-    pub fn datagram<E: Entry>(&self, received: &UdReceived<E>) {
-        let bytes: Vec<u8> = received.payload_segments().flatten().copied().collect();
-        self.sent_like_this(&bytes);
-        let here = received.entry.is_some();
-        if here && bytes.len() != received.payload_len() {
-            self.complain("a datagram is not as long as its completion says");
-        }
-        if received.reply_vector(1, 1).is_some() {
-            let grh = received.grh();
-            let known = grh.is_none_or(|it| it.source().is_some() && it.destination().is_some());
-            if here && !known {
-                self.complain("a datagram has a way back, and no source");
-            }
-        }
-    }
-}
-
-impl World {
-    /// A READ brings as many bytes as its slice has.
-    pub fn reads(&self, len: u64) {
-        lock(&self.read).push(len);
-    }
-
-    /// Looks at what a completion says, and gives its entry; a selective one is dropped.
-    pub fn outcome<E: Owned + Bytes>(&self, completion: Completion<'_, E>) -> Option<E> {
-        match completion.outcome() {
-            Outcome::Sent(sent) => {
-                let read = sent.opcode == WcOpcode::RdmaRead;
-                let bytes = sent.entry.as_ref().map_or(0, |entry| entry.bytes() as u64);
-                if read && !lock(&self.read).contains(&bytes) {
-                    self.complain(format!("a READ brought {bytes} bytes, which none asked for"));
-                }
-                sent.entry
-            }
-            Outcome::Received(received) => {
-                self.received(&received);
-                received.entry
-            }
-            Outcome::Datagram(received) => {
-                self.datagram(&received);
-                received.entry
-            }
-            Outcome::Failed(failed) => failed.entry,
-            _ => None,
-        }
+    /// Connects one to itself.
+    pub fn alone<T: Connects, P: Profile>(
+        &self,
+        context: &Context,
+        qp: QueuePair<T, Reset, P>,
+    ) -> Option<QueuePair<T, Rts, P>> {
+        let (to, number) = (self.vector(context)?, qp.qp_num());
+        lock(&self.pairs).retain(|(one, two, _)| *one != number && *two != number);
+        connect(qp, to, number)
     }
 }
 
 fn ended<T>(joined: thread::Result<T>) -> T {
     joined.unwrap_or_else(|payload| resume_unwind(payload))
-}
-
-/// A buffer with bytes that tell what they are.
-pub fn tagged<C>(mut buf: Buf<C>, len: usize, tag: u8) -> Buf<C> {
-    buf.set_len(len);
-    let mut byte = tag;
-    for at in buf.iter_mut() {
-        *at = byte;
-        byte = byte.wrapping_add(1);
-    }
-    buf
-}
-
-/// Both at once in one function: the first ends while the second lives.
-pub fn end_first<'cq, E: Owned>(
-    first: Completions<'cq, E>,
-    second: Completion<'cq, E>,
-) -> Option<E> {
-    drop(first);
-    second.into_entry()
-}
-
-/// How many bytes an entry has.
-pub trait Bytes {
-    fn bytes(&self) -> usize;
-}
-
-impl Bytes for Buf {
-    fn bytes(&self) -> usize {
-        self.len()
-    }
-}
-
-impl Bytes for BufList {
-    fn bytes(&self) -> usize {
-        self.segments().map(<[u8]>::len).sum()
-    }
-}
-
-impl Bytes for AnyBuf {
-    fn bytes(&self) -> usize {
-        match self {
-            AnyBuf::Buf(buf) => buf.len(),
-            AnyBuf::List(list) => list.bytes(),
-            _ => 0,
-        }
-    }
 }

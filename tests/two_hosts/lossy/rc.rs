@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use proverbs::*;
+use proverbs::completion::{Sent, WcOpcode};
+use proverbs::prelude::*;
 
 use super::MESSAGES;
 use crate::Result;
@@ -62,7 +63,7 @@ pub fn receive(station: &mut Station, talk: &mut Talk) -> Result<String> {
             bytes += buf.len() as u64;
             next += 1;
             count += 1;
-            qp.post_recv(Recv::new(buf))?;
+            qp.post_recv(wr::Recv::new(buf))?;
         }
         idle.saw(count, "the next message")?;
     }
@@ -87,7 +88,7 @@ fn stream(station: &mut Station, qp: &mut QueuePair<Rc, Rts>) -> Result<u64> {
             let mut buf = station.buf()?;
             buf.copy_from(&CONTENT.of(sent))?;
             bytes += buf.len() as u64;
-            qp.post_send(Send::new(buf))?;
+            qp.post_send(wr::Send::new(buf))?;
             sent += 1;
         }
         let count = finish(&mut station.cq, |_| Ok(()))?;
@@ -111,9 +112,9 @@ fn one_sided(
     post_send!(
         qp,
         [
-            RdmaWrite::new(out, there.write()),
-            RdmaRead::new(back, there.read()),
-            FetchAndAdd::new(old, region.atomic(0)?, 1),
+            wr::RdmaWrite::new(out, there.write()),
+            wr::RdmaRead::new(back, there.read()),
+            wr::FetchAndAdd::new(old, region.atomic(0)?, 1),
         ]
     )?;
     let (mut left, mut idle) = (3, Idle::new());

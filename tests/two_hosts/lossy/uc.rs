@@ -1,6 +1,6 @@
 //! UC: what does not arrive is gone, and what arrives is whole.
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use super::{Arrived, MESSAGES, RECEIVES, judge};
 use crate::Result;
@@ -40,7 +40,7 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
 fn say(station: &mut Station, qp: &mut QueuePair<Uc, Rts>, number: u32) -> Result<()> {
     let mut buf = station.buf()?;
     buf.copy_from(&CONTENT.of(number))?;
-    qp.post_send(Send::new(buf))?;
+    qp.post_send(wr::Send::new(buf))?;
     station.sent()
 }
 

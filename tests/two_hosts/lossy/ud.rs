@@ -1,6 +1,7 @@
 //! UD: as UC, a packet a message, and each comes with where it is from.
 
-use proverbs::*;
+use proverbs::completion::GRH_LEN;
+use proverbs::prelude::*;
 
 use super::{Arrived, MESSAGES, RECEIVES, judge};
 use crate::Result;
@@ -40,12 +41,12 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
 fn say(
     station: &mut Station,
     qp: &mut QueuePair<Ud, Rts>,
-    to: Destination,
+    to: wr::Destination,
     number: u32,
 ) -> Result<()> {
     let mut buf = station.buf()?;
     buf.copy_from(&CONTENT.of(number))?;
-    qp.post_send(Send::new(buf).to(to))?;
+    qp.post_send(wr::Send::new(buf).to(to))?;
     station.sent()
 }
 

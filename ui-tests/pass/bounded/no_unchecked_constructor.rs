@@ -1,5 +1,5 @@
 // R8.7, R4.6, ibv_modify_qp(3): the legal twin of ui-tests/bounded/no_unchecked_constructor.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn psn() -> Option<Psn> {
     Psn::new(0x100_0000)

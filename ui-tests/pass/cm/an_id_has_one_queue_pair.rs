@@ -1,5 +1,6 @@
 // R16.8, rdma_create_qp(3): the legal twin of ui-tests/cm/an_id_has_one_queue_pair.rs.
-use proverbs::{cm::*, *};
+use proverbs::cm::*;
+use proverbs::prelude::*;
 use std::time::Duration;
 
 fn once(id: CmId<Tcp, RouteResolved>, qp: QueuePair<Rc, Init>, timeout: Duration) {

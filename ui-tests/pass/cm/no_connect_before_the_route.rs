@@ -1,5 +1,6 @@
 // R16.3, rdma_connect(3): the legal twin of ui-tests/cm/no_connect_before_the_route.rs.
-use proverbs::{cm::*, *};
+use proverbs::cm::*;
+use proverbs::prelude::*;
 use std::time::Duration;
 
 fn in_time(id: CmId<Tcp, RouteResolved>, qp: QueuePair<Rc, Init>, timeout: Duration) {

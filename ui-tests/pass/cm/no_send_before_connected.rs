@@ -1,5 +1,6 @@
 // R16.7, rdma_post_send(3): the legal twin of ui-tests/cm/no_send_before_connected.rs.
-use proverbs::{cm::*, *};
+use proverbs::cm::*;
+use proverbs::prelude::*;
 
 fn in_time(ep: &mut Ep<Tcp, Established>, buf: Buf) {
     let _ = ep.post_send((), buf);

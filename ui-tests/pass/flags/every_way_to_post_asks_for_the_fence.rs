@@ -1,12 +1,13 @@
 // R2.1, ibv_post_send(3): the legal twin of ui-tests/flags/every_way_to_post_asks_for_the_fence.rs.
-use proverbs::*;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
 
 profile! { Few { signaling: Selective } }
 
 fn unsignaled(qp: &mut QueuePair<Rc, Rts, Few>, buf: Buf) {
-    let _ = qp.post_send_unsignaled(Send::new(buf).fence());
+    let _ = qp.post_send_unsignaled(wr::Send::new(buf).fence());
 }
 
 fn pushed(list: &mut SendList<'_, Rc, DefaultProfile, 1>, buf: Buf) {
-    list.push(Send::new(buf).fence()).unwrap();
+    list.push(wr::Send::new(buf).fence()).unwrap();
 }

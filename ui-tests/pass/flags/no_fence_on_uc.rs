@@ -1,10 +1,10 @@
 // R2.1, ibv_post_send(3): the legal twin of ui-tests/flags/no_fence_on_uc.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    qp.post_send(Send::new(buf).fence()).unwrap();
+    qp.post_send(wr::Send::new(buf).fence()).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    post_send!(qp, [Send::new(buf).fence()]).unwrap();
+    post_send!(qp, [wr::Send::new(buf).fence()]).unwrap();
 }

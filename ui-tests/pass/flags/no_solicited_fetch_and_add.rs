@@ -1,10 +1,10 @@
 // R2.3, ibv_post_send(3): the legal twin of ui-tests/flags/no_solicited_fetch_and_add.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {
-    qp.post_send(FetchAndAdd::new(buf, cell, 1)).unwrap();
+    qp.post_send(wr::FetchAndAdd::new(buf, cell, 1)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {
-    post_send!(qp, [FetchAndAdd::new(buf, cell, 1)]).unwrap();
+    post_send!(qp, [wr::FetchAndAdd::new(buf, cell, 1)]).unwrap();
 }

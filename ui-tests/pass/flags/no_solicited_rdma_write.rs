@@ -1,10 +1,10 @@
 // R2.3, ibv_post_send(3): the legal twin of ui-tests/flags/no_solicited_rdma_write.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan) {
-    qp.post_send(RdmaWriteWithImm::new(buf, at, 7).solicited()).unwrap();
+    qp.post_send(wr::RdmaWriteWithImm::new(buf, at, 7).solicited()).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan) {
-    post_send!(qp, [RdmaWriteWithImm::new(buf, at, 7).solicited()]).unwrap();
+    post_send!(qp, [wr::RdmaWriteWithImm::new(buf, at, 7).solicited()]).unwrap();
 }

@@ -1,5 +1,5 @@
 // R11.1, ibv_post_recv(3): the legal twin of ui-tests/forging/a_context_keeps_its_type.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 type Any = for<'a> fn(&'a str);
 

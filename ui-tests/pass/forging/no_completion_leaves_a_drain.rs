@@ -1,7 +1,8 @@
 // R10.14, ibv_poll_cq(3): the legal twin of ui-tests/forging/no_completion_leaves_a_drain.rs.
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
 
-fn keep(qp: &mut QueuePair<Rc, Error>, cq: &mut CompletionQueue, kept: &mut Vec<Buf>) {
+fn keep(qp: &mut QueuePair<Rc, state::Err>, cq: &mut CompletionQueue, kept: &mut Vec<Buf>) {
     let _ = qp.drain(cq, |drained| {
         if let Drained::Other(completion) = drained {
             kept.extend(completion.into_entry());

@@ -1,7 +1,7 @@
 // R13.1, ibv_get_cq_event(3): the legal twin of ui-tests/forging/no_descriptor_is_a_file.rs.
 use std::os::fd::{AsRawFd, RawFd};
 
-use proverbs::*;
+use proverbs::{cm, prelude::*};
 
 fn watch(channel: &CompletionChannel, events: &DeviceEvents, cm: &cm::EventChannel) -> [RawFd; 3] {
     [channel.as_raw_fd(), events.as_raw_fd(), cm.as_raw_fd()]

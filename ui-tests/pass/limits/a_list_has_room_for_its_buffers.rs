@@ -1,8 +1,9 @@
 // R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/a_list_has_room_for_its_buffers.rs.
-use proverbs::*;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
 
 profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }
 
 fn slots(list: &mut SendList<Rc, Lists, 2>, bufs: [Buf; 2]) {
-    list.push(Send::new(bufs)).unwrap();
+    list.push(wr::Send::new(bufs)).unwrap();
 }

@@ -1,11 +1,11 @@
 // R3.1, ibv_post_recv(3): the legal twin of ui-tests/limits/a_list_of_receives_has_room_for_its_buffers.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Wide { max_recv_sge: 4, entry: BufList } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Wide>, bufs: [Buf; 3]) {
     let mut slots = RecvSlots::<4, 3>::new();
     let mut list = qp.recv_list(&mut slots);
-    list.push(Recv::new(bufs)).unwrap();
+    list.push(wr::Recv::new(bufs)).unwrap();
     list.post().unwrap();
 }

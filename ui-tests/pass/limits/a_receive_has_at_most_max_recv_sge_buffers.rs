@@ -1,16 +1,17 @@
 // R3.1, ibv_post_recv(3): the legal twin of ui-tests/limits/a_receive_has_at_most_max_recv_sge_buffers.rs.
-use proverbs::*;
+use proverbs::post::RecvList;
+use proverbs::prelude::*;
 
 profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
-    qp.post_recv(Recv::new(bufs)).unwrap();
+    qp.post_recv(wr::Recv::new(bufs)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
-    post_recv!(qp, [Recv::new(bufs)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(bufs)]).unwrap();
 }
 
 fn pushed(list: &mut RecvList<'_, Rc, Lists, 4>, bufs: [Buf; 2]) {
-    list.push(Recv::new(bufs)).unwrap();
+    list.push(wr::Recv::new(bufs)).unwrap();
 }

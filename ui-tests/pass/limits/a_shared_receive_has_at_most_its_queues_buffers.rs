@@ -1,10 +1,11 @@
 // R3.1, ibv_post_srq_recv(3): the legal twin of ui-tests/limits/a_shared_receive_has_at_most_its_queues_buffers.rs.
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
 
 fn method(srq: &mut SharedReceiveQueue<Rc, BufList, Max<2>>, bufs: [Buf; 2]) {
-    srq.post_srq_recv(Recv::new(bufs)).unwrap();
+    srq.post_srq_recv(wr::Recv::new(bufs)).unwrap();
 }
 
 fn in_a_list(srq: &mut SharedReceiveQueue<Rc, BufList, Max<2>>, bufs: [Buf; 2]) {
-    post_srq_recv!(srq, [Recv::new(bufs)]).unwrap();
+    post_srq_recv!(srq, [wr::Recv::new(bufs)]).unwrap();
 }

@@ -1,12 +1,13 @@
 // R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/every_way_to_post_asks_for_max_send_sge.rs.
-use proverbs::*;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
 
 profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList, signaling: Selective } }
 
 fn unsignaled(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
-    let _ = qp.post_send_unsignaled(Send::new(bufs));
+    let _ = qp.post_send_unsignaled(wr::Send::new(bufs));
 }
 
 fn pushed(list: &mut SendList<'_, Rc, Lists, 4>, bufs: [Buf; 2]) {
-    list.push(Send::new(bufs)).unwrap();
+    list.push(wr::Send::new(bufs)).unwrap();
 }

@@ -1,12 +1,12 @@
 // R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/no_buffer_where_the_profile_allows_none.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Bare { max_send_sge: 0 } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Bare>, bytes: &[u8; 8]) {
-    qp.post_send(Send::inline(bytes)).unwrap();
+    qp.post_send(wr::Send::inline(bytes)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Bare>, bytes: &[u8; 8]) {
-    post_send!(qp, [Send::inline(bytes)]).unwrap();
+    post_send!(qp, [wr::Send::inline(bytes)]).unwrap();
 }

@@ -1,11 +1,11 @@
 // R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/slots_have_an_element_for_inline_data.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Words { max_inline: 16 } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Words>) {
     let mut slots = SendSlots::<4, 1>::new();
     let mut list = qp.send_list(&mut slots);
-    list.push(Send::inline(b"hello")).unwrap();
+    list.push(wr::Send::inline(b"hello")).unwrap();
     list.post().unwrap();
 }

@@ -1,8 +1,8 @@
 // R9.10, ibv_post_send(3): the legal twin of ui-tests/macro/a_list_has_at_most_128_work_requests.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
-fn e() -> WorkRequest<Send, Empty> {
-    Send::new(Empty)
+fn e() -> wr::WorkRequest<wr::Send, wr::Empty> {
+    wr::Send::new(wr::Empty)
 }
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 // R9.1, ibv_post_send(3): the legal twin of ui-tests/macro/a_queue_comes_before_the_list.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    let _ = post_send!(qp, [Send::new(buf)]);
+    let _ = post_send!(qp, [wr::Send::new(buf)]);
 }

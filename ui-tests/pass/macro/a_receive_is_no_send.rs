@@ -1,10 +1,10 @@
 // R9.1, ibv_post_send(3): the legal twin of ui-tests/macro/a_receive_is_no_send.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn in_a_send_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    post_send!(qp, [Send::new(buf)]).unwrap();
+    post_send!(qp, [wr::Send::new(buf)]).unwrap();
 }
 
 fn in_a_receive_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    post_recv!(qp, [Recv::new(buf)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(buf)]).unwrap();
 }

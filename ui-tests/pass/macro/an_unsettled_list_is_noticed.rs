@@ -1,9 +1,9 @@
 // R9.8, ibv_post_send(3): the legal twin of ui-tests/macro/an_unsettled_list_is_noticed.rs.
 #![deny(unused_must_use)]
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Asked { signaling: Selective } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
-    let _later = post_send!(qp, [Send::new(buf)], unsignaled).unwrap();
+    let _later = post_send!(qp, [wr::Send::new(buf)], unsignaled).unwrap();
 }

@@ -1,14 +1,15 @@
 // R2.4, ibv_post_send(3): the legal twin of ui-tests/macro/no_list_is_unsignaled_where_all_are_signaled.rs.
-use proverbs::*;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
 
 profile! { Asked { signaling: Selective } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
-    let _unsettled = post_send!(qp, [Send::new(buf)], unsignaled).unwrap();
+    let _unsettled = post_send!(qp, [wr::Send::new(buf)], unsignaled).unwrap();
 }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
-    let _unsettled = qp.post_send_unsignaled(Send::new(buf)).unwrap();
+    let _unsettled = qp.post_send_unsignaled(wr::Send::new(buf)).unwrap();
 }
 
 fn run_time_list(list: SendList<'_, Rc, Asked, 1>) {

@@ -1,6 +1,7 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/macro/the_error_is_at_its_element.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Uc, Rts>, [a, b, c]: [Buf; 3], at: RemoteSpan) {
-    post_send!(qp, [Send::new(a), RdmaWrite::new(b, at), RdmaWrite::new(c, at)]).unwrap();
+    post_send!(qp, [wr::Send::new(a), wr::RdmaWrite::new(b, at), wr::RdmaWrite::new(c, at)])
+        .unwrap();
 }

@@ -1,12 +1,12 @@
 // ibv_post_send(3): the macros work where unsafe code is forbidden: theirs carries mixed-site spans.
 #![forbid(unsafe_code)]
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { pub Asked { signaling: Selective } }
 
 pub fn lists(qp: &mut QueuePair<Rc, Rts, Asked>, srq: &mut SharedReceiveQueue<Rc>, pool: &Pool) {
-    post_send!(qp, [Send::new(pool.take().unwrap()), Send::inline(b"twice")]).unwrap();
-    let _unsettled = post_send!(qp, [Send::new(Empty)], unsignaled).unwrap();
-    post_recv!(qp, [Recv::new(pool.take().unwrap()), Recv::empty()]).unwrap();
-    post_srq_recv!(srq, [Recv::new(pool.take().unwrap())]).unwrap();
+    post_send!(qp, [wr::Send::new(pool.take().unwrap()), wr::Send::inline(b"twice")]).unwrap();
+    let _unsettled = post_send!(qp, [wr::Send::new(wr::Empty)], unsignaled).unwrap();
+    post_recv!(qp, [wr::Recv::new(pool.take().unwrap()), wr::Recv::empty()]).unwrap();
+    post_srq_recv!(srq, [wr::Recv::new(pool.take().unwrap())]).unwrap();
 }

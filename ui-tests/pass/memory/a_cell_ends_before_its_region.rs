@@ -1,5 +1,5 @@
 // R6.9, ibv_reg_mr(3): the legal twin of ui-tests/memory/a_cell_ends_before_its_region.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn outlive(pd: &ProtectionDomain) -> u64 {
     let region = pd.register::<RemoteAtomic>(64).unwrap();

@@ -1,9 +1,9 @@
 // R6.10, ibv_reg_mr(3): the legal twin of ui-tests/memory/a_piece_ends_before_its_region.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn outlive(pd: &ProtectionDomain) {
     let region = pd.register::<LocalWrite>(64).unwrap();
-    let piece = Piece::new(&region, 0..8).unwrap();
-    let _ = Sge::new(7, [piece]);
+    let piece = wr::Piece::new(&region, 0..8).unwrap();
+    let _ = wr::Sge::new(7, [piece]);
     region.destroy().unwrap();
 }

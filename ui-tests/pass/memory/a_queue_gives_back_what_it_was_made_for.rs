@@ -1,12 +1,12 @@
 // R11.1, ibv_post_send(3): the legal twin of ui-tests/memory/a_queue_gives_back_what_it_was_made_for.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: SharedBuf) {
-    post_send!(qp, [Send::new(buf)]).unwrap();
+    post_send!(qp, [wr::Send::new(buf)]).unwrap();
 }

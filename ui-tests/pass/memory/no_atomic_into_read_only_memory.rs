@@ -1,6 +1,6 @@
 // R4.5, ibv_post_send(3): the legal twin of ui-tests/memory/no_atomic_into_read_only_memory.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {
-    qp.post_send(FetchAndAdd::new(buf, cell, 1)).unwrap();
+    qp.post_send(wr::FetchAndAdd::new(buf, cell, 1)).unwrap();
 }

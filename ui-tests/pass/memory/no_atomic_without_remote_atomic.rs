@@ -1,10 +1,10 @@
 // R4.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_atomic_without_remote_atomic.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteAtomic>) {
-    qp.post_send(FetchAndAdd::new(buf, peer.atomic(0).unwrap(), 1)).unwrap();
+    qp.post_send(wr::FetchAndAdd::new(buf, peer.atomic(0).unwrap(), 1)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteAtomic>) {
-    post_send!(qp, [FetchAndAdd::new(buf, peer.atomic(0).unwrap(), 1)]).unwrap();
+    post_send!(qp, [wr::FetchAndAdd::new(buf, peer.atomic(0).unwrap(), 1)]).unwrap();
 }

@@ -1,5 +1,5 @@
 // R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_key_with_rights_that_the_region_lacks.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn export(region: &MemoryRegion<RemoteReadWrite>) -> RemoteSlice<RemoteRead> {
     region.export::<RemoteRead>()

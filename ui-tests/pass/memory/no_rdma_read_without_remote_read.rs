@@ -1,10 +1,10 @@
 // R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_rdma_read_without_remote_read.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteRead>) {
-    qp.post_send(RdmaRead::new(buf, peer.read())).unwrap();
+    qp.post_send(wr::RdmaRead::new(buf, peer.read())).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteRead>) {
-    post_send!(qp, [RdmaRead::new(buf, peer.read())]).unwrap();
+    post_send!(qp, [wr::RdmaRead::new(buf, peer.read())]).unwrap();
 }

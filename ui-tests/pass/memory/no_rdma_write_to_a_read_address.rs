@@ -1,10 +1,10 @@
 // R6.7, ibv_post_send(3): the legal twin of ui-tests/memory/no_rdma_write_to_a_read_address.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSlice<RemoteAll>) {
-    qp.post_send(RdmaWrite::new(buf, at.write())).unwrap();
+    qp.post_send(wr::RdmaWrite::new(buf, at.write())).unwrap();
 }
 
 fn inline(qp: &mut QueuePair<Rc, Rts>, at: RemoteSlice<RemoteAll>) {
-    qp.post_send(RdmaWriteWithImm::inline(b"four", at.write(), 1)).unwrap();
+    qp.post_send(wr::RdmaWriteWithImm::inline(b"four", at.write(), 1)).unwrap();
 }

@@ -1,10 +1,10 @@
 // R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_rdma_write_without_remote_write.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteWrite>) {
-    qp.post_send(RdmaWrite::new(buf, peer.write())).unwrap();
+    qp.post_send(wr::RdmaWrite::new(buf, peer.write())).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteWrite>) {
-    post_send!(qp, [RdmaWrite::new(buf, peer.write())]).unwrap();
+    post_send!(qp, [wr::RdmaWrite::new(buf, peer.write())]).unwrap();
 }

@@ -1,5 +1,5 @@
 // R6.12, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_slice_of_an_open_region.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn look(region: &MemoryRegion<RemoteWrite>) -> u8 {
     let mut bytes = [0];

@@ -1,12 +1,14 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/every_way_to_post_asks_for_the_opcode.rs.
-use proverbs::*;
+use proverbs::memory::ToRead;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
 
 profile! { Few { signaling: Selective } }
 
 fn unsignaled(qp: &mut QueuePair<Rc, Rts, Few>, buf: Buf, at: RemoteSpan<ToRead>) {
-    let _ = qp.post_send_unsignaled(RdmaRead::new(buf, at));
+    let _ = qp.post_send_unsignaled(wr::RdmaRead::new(buf, at));
 }
 
 fn pushed(list: &mut SendList<'_, Rc, DefaultProfile, 1>, buf: Buf, at: RemoteSpan<ToRead>) {
-    list.push(RdmaRead::new(buf, at)).unwrap();
+    list.push(wr::RdmaRead::new(buf, at)).unwrap();
 }

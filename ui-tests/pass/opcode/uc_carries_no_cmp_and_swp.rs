@@ -1,10 +1,11 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_cmp_and_swp.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {
-    qp.post_send(CmpAndSwp::new(buf, cell, CompareSwap { compare: 0, swap: 1 })).unwrap();
+    qp.post_send(wr::CmpAndSwp::new(buf, cell, wr::CompareSwap { compare: 0, swap: 1 })).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {
-    post_send!(qp, [CmpAndSwp::new(buf, cell, CompareSwap { compare: 0, swap: 1 })]).unwrap();
+    post_send!(qp, [wr::CmpAndSwp::new(buf, cell, wr::CompareSwap { compare: 0, swap: 1 })])
+        .unwrap();
 }

@@ -1,10 +1,10 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/ud_carries_no_rdma_write.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteSpan) {
-    qp.post_send(RdmaWrite::new(buf, at)).unwrap();
+    qp.post_send(wr::RdmaWrite::new(buf, at)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteSpan) {
-    post_send!(qp, [RdmaWrite::new(buf, at)]).unwrap();
+    post_send!(qp, [wr::RdmaWrite::new(buf, at)]).unwrap();
 }

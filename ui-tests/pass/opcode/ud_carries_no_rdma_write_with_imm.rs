@@ -1,10 +1,10 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/ud_carries_no_rdma_write_with_imm.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteSpan) {
-    qp.post_send(RdmaWriteWithImm::new(buf, at, 7)).unwrap();
+    qp.post_send(wr::RdmaWriteWithImm::new(buf, at, 7)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteSpan) {
-    post_send!(qp, [RdmaWriteWithImm::new(buf, at, 7)]).unwrap();
+    post_send!(qp, [wr::RdmaWriteWithImm::new(buf, at, 7)]).unwrap();
 }

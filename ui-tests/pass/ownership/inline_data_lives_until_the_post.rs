@@ -1,9 +1,9 @@
 // R2.9, ibv_post_send(3): the legal twin of ui-tests/ownership/inline_data_lives_until_the_post.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn freed(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
     let bytes = [7; 8];
     let mut list = qp.send_list(slots);
-    list.push(Send::inline(&bytes)).unwrap();
+    list.push(wr::Send::inline(&bytes)).unwrap();
     list.post().unwrap();
 }

@@ -1,5 +1,5 @@
 // R13.3, ibv_get_cq_event(3): the legal twin of ui-tests/ownership/no_bare_wait_for_an_event.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn sleep(channel: &mut CompletionChannel, cq: &mut CompletionQueue) {
     for completion in channel.wait(cq).unwrap() {

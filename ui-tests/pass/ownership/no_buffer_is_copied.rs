@@ -1,5 +1,5 @@
 // R11.2, ibv_post_recv(3): the legal twin of ui-tests/ownership/no_buffer_is_copied.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn copy(buf: Buf) -> [SharedBuf; 2] {
     let shared = buf.freeze();

@@ -1,11 +1,11 @@
 // R11.2, ibv_post_recv(3): the legal twin of ui-tests/ownership/no_buffer_is_posted_twice.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, first: Buf, second: Buf) {
-    qp.post_recv(Recv::new(first)).unwrap();
-    qp.post_recv(Recv::new(second)).unwrap();
+    qp.post_recv(wr::Recv::new(first)).unwrap();
+    qp.post_recv(wr::Recv::new(second)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, first: Buf, second: Buf) {
-    post_recv!(qp, [Recv::new(first), Recv::new(second)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(first), wr::Recv::new(second)]).unwrap();
 }

@@ -1,5 +1,5 @@
 // R11.8, ibv_poll_cq(3): the legal twin of ui-tests/ownership/no_completion_beyond_its_queue.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn kept(mut cq: CompletionQueue) {
     let completion = cq.poll_one().unwrap();

@@ -1,5 +1,5 @@
 // R10.7, ibv_post_send(3): the legal twin of ui-tests/ownership/no_post_while_released_buffers_are_read.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Asked { signaling: Selective } }
 
@@ -7,5 +7,5 @@ fn between(qp: &mut QueuePair<Rc, Rts, Asked>, done: Completion<'_, Buf>, buf: B
     if let Ok(completed) = qp.complete(done) {
         completed.released.for_each(drop);
     }
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }

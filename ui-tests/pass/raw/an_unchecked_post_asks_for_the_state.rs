@@ -1,20 +1,21 @@
 // R7.14, R8.19, ibv_post_send(3): the legal twin of ui-tests/raw/an_unchecked_post_asks_for_the_state.rs.
-use proverbs::*;
+use proverbs::memory::Raw;
+use proverbs::prelude::*;
 
 profile! { Mine { entry: Raw } }
 
-unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Sge<'_, 1>) {
+unsafe fn send(qp: &mut QueuePair<Rc, Rts, Mine>, sge: wr::Sge<'_, 1>) {
     // SAFETY: never called.
-    let _ = unsafe { qp.post_send_unchecked(Send::new(sge)) };
+    let _ = unsafe { qp.post_send_unchecked(wr::Send::new(sge)) };
 }
 
-unsafe fn list(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Sge<'_, 1>) {
+unsafe fn list(qp: &mut QueuePair<Rc, Rts, Mine>, sge: wr::Sge<'_, 1>) {
     let mut slots = SendSlots::<1>::new();
     // SAFETY: never called.
-    let _ = unsafe { qp.post_send_list_unchecked(&mut slots, 1, |_| Send::new(sge)) };
+    let _ = unsafe { qp.post_send_list_unchecked(&mut slots, 1, |_| wr::Send::new(sge)) };
 }
 
-unsafe fn recv(qp: &mut QueuePair<Rc, Init, Mine>, sge: Sge<'_, 1>) {
+unsafe fn recv(qp: &mut QueuePair<Rc, Init, Mine>, sge: wr::Sge<'_, 1>) {
     // SAFETY: never called.
-    let _ = unsafe { qp.post_recv_unchecked(Recv::new(sge)) };
+    let _ = unsafe { qp.post_recv_unchecked(wr::Recv::new(sge)) };
 }

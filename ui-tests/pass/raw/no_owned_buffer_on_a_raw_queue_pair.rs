@@ -1,9 +1,10 @@
 // R11.1, ibv_post_send(3): the legal twin of ui-tests/raw/no_owned_buffer_on_a_raw_queue_pair.rs.
-use proverbs::*;
+use proverbs::memory::Raw;
+use proverbs::prelude::*;
 
 profile! { Mine { entry: Raw } }
 
-fn method(qp: &mut QueuePair<Rc, Rts, Mine>, sge: Sge<'_, 1>) {
+fn method(qp: &mut QueuePair<Rc, Rts, Mine>, sge: wr::Sge<'_, 1>) {
     // SAFETY: never called.
-    unsafe { qp.post_send_unchecked(Send::new(sge)) }.unwrap();
+    unsafe { qp.post_send_unchecked(wr::Send::new(sge)) }.unwrap();
 }

@@ -1,12 +1,12 @@
 // R11.1, ibv_post_send(3): the legal twin of ui-tests/raw/no_safe_unsignaled_list_on_a_raw_queue_pair.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Booked { signaling: Selective } }
 
 fn list(qp: &mut QueuePair<Rc, Rts, Booked>, data: Buf) {
-    let _ = post_send!(qp, [Send::new(data)], unsignaled).unwrap();
+    let _ = post_send!(qp, [wr::Send::new(data)], unsignaled).unwrap();
 }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Booked>, data: Buf) {
-    let _ = qp.post_send_unsignaled(Send::new(data)).unwrap();
+    let _ = qp.post_send_unsignaled(wr::Send::new(data)).unwrap();
 }

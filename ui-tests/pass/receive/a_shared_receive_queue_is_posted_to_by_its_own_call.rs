@@ -1,10 +1,10 @@
 // R7.1, R7.2, ibv_post_srq_recv(3): the legal twin of ui-tests/receive/a_shared_receive_queue_is_posted_to_by_its_own_call.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(srq: &mut SharedReceiveQueue<Rc>, buf: Buf) {
-    srq.post_srq_recv(Recv::new(buf)).unwrap();
+    srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
 }
 
 fn in_a_list(srq: &mut SharedReceiveQueue<Rc>, buf: Buf) {
-    post_srq_recv!(srq, [Recv::new(buf)]).unwrap();
+    post_srq_recv!(srq, [wr::Recv::new(buf)]).unwrap();
 }

@@ -1,12 +1,12 @@
 // R9.9, ibv_post_srq_recv(3): the legal twin of ui-tests/receive/no_empty_receive_on_a_shared_receive_queue.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(srq: &mut SharedReceiveQueue<Rc>, pool: &Pool) {
-    srq.post_srq_recv(Recv::new(pool.take().unwrap())).unwrap();
+    srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let _ = pool;
 }
 
 fn in_a_list(srq: &mut SharedReceiveQueue<Rc>, pool: &Pool) {
-    post_srq_recv!(srq, [Recv::new(pool.take().unwrap())]).unwrap();
+    post_srq_recv!(srq, [wr::Recv::new(pool.take().unwrap())]).unwrap();
     let _ = pool;
 }

@@ -1,14 +1,14 @@
 // R7.1, ibv_post_recv(3): the legal twin of ui-tests/receive/no_post_recv_with_a_shared_receive_queue.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Own { receive: OwnRq } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Own>, buf: Buf) {
-    qp.post_recv(Recv::new(buf)).unwrap();
+    qp.post_recv(wr::Recv::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Own>, buf: Buf) {
-    post_recv!(qp, [Recv::new(buf)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(buf)]).unwrap();
 }
 
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts, Own>, slots: &mut RecvSlots<4>) {

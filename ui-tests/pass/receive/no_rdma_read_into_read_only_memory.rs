@@ -1,12 +1,13 @@
 // R4.5, R6.7, ibv_post_send(3): the legal twin of ui-tests/receive/no_rdma_read_into_read_only_memory.rs.
-use proverbs::*;
+use proverbs::memory::{OpenBuf, ToRead};
+use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteSpan<ToRead>) {
-    qp.post_send(RdmaRead::new(buf, at)).unwrap();
+    qp.post_send(wr::RdmaRead::new(buf, at)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: OpenBuf, at: RemoteSpan<ToRead>) {
-    post_send!(qp, [RdmaRead::new(buf, at)]).unwrap();
+    post_send!(qp, [wr::RdmaRead::new(buf, at)]).unwrap();
 }

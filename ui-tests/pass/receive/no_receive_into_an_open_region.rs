@@ -1,12 +1,12 @@
 // R11.2, R6.12, ibv_post_recv(3): the legal twin of ui-tests/receive/no_receive_into_an_open_region.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }
 
 fn method(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: Buf) {
-    qp.post_recv(Recv::new(buf)).unwrap();
+    qp.post_recv(wr::Recv::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Mixed>, buf: Buf) {
-    post_recv!(qp, [Recv::new(buf)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(buf)]).unwrap();
 }

@@ -1,5 +1,6 @@
 // R8.1, ibv_modify_qp(3): the legal twin of ui-tests/state/a_moved_queue_pair_is_gone.rs.
-use proverbs::*;
+use proverbs::prelude::*;
+use proverbs::qp::Drain;
 
 fn twice(qp: QueuePair<Uc, Rts>) {
     let held = qp.modify(Drain { notify: false }).unwrap();

@@ -1,5 +1,7 @@
 // R4.6, ibv_modify_qp(3): the legal twin of ui-tests/state/no_read_depth_without_reads.rs.
-use proverbs::*;
+use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
+use proverbs::qp::NoDepth;
 
 profile! { Quiet { initiator: NoReads } }
 

@@ -1,5 +1,6 @@
 // R4.6, ibv_modify_qp(3): the legal twin of ui-tests/state/no_reads_without_a_read_depth.rs.
-use proverbs::*;
+use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
+use proverbs::prelude::*;
 
 fn to_rts(
     qp: QueuePair<Rc, Rtr, DefaultProfile>,

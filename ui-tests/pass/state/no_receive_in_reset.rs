@@ -1,12 +1,12 @@
 // R7.14, ibv_post_recv(3): the legal twin of ui-tests/state/no_receive_in_reset.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Init>, buf: Buf) {
-    qp.post_recv(Recv::new(buf)).unwrap();
+    qp.post_recv(wr::Recv::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Init>, buf: Buf) {
-    post_recv!(qp, [Recv::new(buf)]).unwrap();
+    post_recv!(qp, [wr::Recv::new(buf)]).unwrap();
 }
 
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Init>, slots: &mut RecvSlots<4>) {

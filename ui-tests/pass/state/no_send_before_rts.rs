@@ -1,20 +1,20 @@
 // R8.19, ibv_post_send(3): the legal twin of ui-tests/state/no_send_before_rts.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn rts(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn sqd(qp: &mut QueuePair<Rc, Sqd>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
-fn error(qp: &mut QueuePair<Rc, Error>, buf: Buf) {
-    qp.post_send(Send::new(buf)).unwrap();
+fn error(qp: &mut QueuePair<Rc, state::Err>, buf: Buf) {
+    qp.post_send(wr::Send::new(buf)).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    post_send!(qp, [Send::new(buf)]).unwrap();
+    post_send!(qp, [wr::Send::new(buf)]).unwrap();
 }
 
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
@@ -24,5 +24,5 @@ fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
 profile! { Ring { signaling: Selective } }
 
 fn unsignaled(qp: &mut QueuePair<Rc, Rts, Ring>, buf: Buf) {
-    let _ = qp.post_send_unsignaled(Send::new(buf)).unwrap();
+    let _ = qp.post_send_unsignaled(wr::Send::new(buf)).unwrap();
 }

@@ -1,5 +1,5 @@
 // R5.3, ibv_post_send(3): the legal twin of ui-tests/ud/an_address_handle_given_away_is_not_destroyed.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Ud, Rts>, ah: AddressHandle) {
     let name = qp.add_address_handle(ah).unwrap();

@@ -1,10 +1,10 @@
 // R1.2, R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/every_send_names_a_destination.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
-fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: Destination) {
-    qp.post_send(Send::new(buf).to(to)).unwrap();
+fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) {
+    qp.post_send(wr::Send::new(buf).to(to)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: Destination) {
-    post_send!(qp, [Send::new(buf).to(to)]).unwrap();
+fn in_a_list(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) {
+    post_send!(qp, [wr::Send::new(buf).to(to)]).unwrap();
 }

@@ -1,12 +1,13 @@
 // R1.2, R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/every_way_to_post_asks_for_the_destination.rs.
-use proverbs::*;
+use proverbs::post::SendList;
+use proverbs::prelude::*;
 
 profile! { Few { signaling: Selective } }
 
-fn unsignaled(qp: &mut QueuePair<Ud, Rts, Few>, buf: Buf, to: Destination) {
-    let _ = qp.post_send_unsignaled(Send::new(buf).to(to));
+fn unsignaled(qp: &mut QueuePair<Ud, Rts, Few>, buf: Buf, to: wr::Destination) {
+    let _ = qp.post_send_unsignaled(wr::Send::new(buf).to(to));
 }
 
-fn pushed(list: &mut SendList<'_, Ud, Few, 1>, buf: Buf, to: Destination) {
-    list.push(Send::new(buf).to(to)).unwrap();
+fn pushed(list: &mut SendList<'_, Ud, Few, 1>, buf: Buf, to: wr::Destination) {
+    list.push(wr::Send::new(buf).to(to)).unwrap();
 }

@@ -1,5 +1,5 @@
 // R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/no_address_handle_on_rc.rs.
-use proverbs::*;
+use proverbs::prelude::*;
 
 fn add(qp: &mut QueuePair<Ud, Rts>, ah: AddressHandle) {
     qp.add_address_handle(ah).unwrap();

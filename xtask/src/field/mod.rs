@@ -2,27 +2,26 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `build` | the stub libibverbs, one program a crate, and crates that cannot be built |
-//! | `count` | each program under callgrind, and what it says |
+//! | `build` | the stub libibverbs, and one program a crate |
+//! | `count` | what a program says, and what callgrind counted |
 //! | `table` | the table in Markdown |
-//! | `results` | the counts for other programs |
+//! | `scale` | `cargo xtask scale`: memory and growth, on the same stub |
 
-pub mod build;
+mod build;
 mod count;
-pub mod results;
+pub mod scale;
 mod table;
 
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use crate::setup::Group;
-use crate::{Outcome, chart, setup};
+use crate::{figures, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record what was measured: the table in benches/field/RESULTS.md, all of it in results.json.
+    /// Record what was measured: the table in benches/field/RESULTS.md, and the README's.
     #[arg(long)]
     record: bool,
     /// Count with fat LTO too, which builds everything a second time.
@@ -36,55 +35,30 @@ pub struct Args {
     crates: Vec<String>,
 }
 
-pub fn main(args: Args) -> Outcome {
+pub fn main(args: &Args) -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
         bail!("instructions are counted on x86-64 only: the recorded counts are its");
     }
     setup::ensure(&[Group::Build, Group::Valgrind, Group::Field])?;
-    let results = measure(&args)?;
-    let text = table::render(&results);
-    println!("{text}");
-    if args.record {
-        let dir = build::directory();
-        write(&dir.join("RESULTS.md"), &text)?;
-        write(&dir.join("results.json"), &results::json(&results)?)?;
-        chart::write()?;
-    }
-    let allocating = results.forms.iter().filter(|form| form.krate == "proverbs");
-    if let Some(form) = allocating.into_iter().find(|form| form.allocates()) {
-        bail!("{}/{} allocates on a post or poll path", form.krate, form.name);
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write(file: &std::path::Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// All forms of all crates.
-fn measure(args: &Args) -> Result<results::Results> {
-    let only = &args.crates;
     let stub = build::stub()?;
-    let all = build::peers()?;
-    let peers = all.into_iter().filter(|peer| only.is_empty() || only.contains(peer));
-    let mut results = results::Results { versions: build::versions()?, ..Default::default() };
-    for peer in peers {
-        match build::program(&peer, &build::PROFILES[0], args.as_built) {
-            Err(error) => results.failed.push(build::Failed::of(&peer, &error)),
-            Ok(program) => {
-                let forms = count::run(&stub, &program, &peer)?;
-                let with_lto = if args.lto {
-                    let program = build::program(&peer, &build::PROFILES[1], args.as_built)?;
-                    count::run(&stub, &program, &peer)?
-                } else {
-                    Vec::new()
-                };
-                results.add(forms, with_lto);
-            }
+    let mut forms = Vec::new();
+    for peer in build::peers()? {
+        if args.crates.is_empty() || args.crates.contains(&peer) {
+            let counted = build::counted(&stub, &peer, build::RELEASE, args.as_built)?;
+            let lto = args.lto.then(|| build::counted(&stub, &peer, build::LTO, args.as_built));
+            forms.extend(count::forms(&counted, lto.transpose()?.as_ref())?);
         }
     }
-    if only.is_empty() {
-        results.failed.extend(build::cannot_be_built()?);
+    let text = table::render(&forms, &build::versions()?);
+    println!("{text}");
+    if args.record {
+        fs::write(build::directory().join("RESULTS.md"), &text).context("the field's results")?;
+        figures::put("README.md", "field", &table::readme(&forms))?;
     }
-    Ok(results)
+    for form in forms.iter().filter(|form| form.krate == "proverbs") {
+        if form.cells.values().any(|cell| cell.allocations > 0.0) {
+            bail!("{}/{} allocates on a post or poll path", form.krate, form.name);
+        }
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::results::{Cell, Form, Results};
+use super::count::{Cell, Form};
 
 const HEAD: &str = "\
 # The field
@@ -24,6 +24,9 @@ const HEADINGS: &str = "\
 ";
 
 const HELD: &str = "
+Not here, as they could not be built: `async-rdma` 0.5.0, which needs yanked versions of `simd-abstraction`, and
+`safeverbs`, which is not in the registry.
+
 ## Who sees to it
 
 `type`: what is wrong does not compile. `run`: a check, or an error value. `unsafe`: the caller, by a written contract.
@@ -40,19 +43,13 @@ const HELD: &str = "
 const WORK: [&str; 6] = ["post", "chain4", "recv", "poll1", "poll16", "cycle"];
 
 /// Everything that was measured.
-pub fn render(results: &Results) -> String {
+pub fn render(forms: &[Form], versions: &[String]) -> String {
     let mut text = HEAD.to_owned();
-    results.versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
+    versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
     let _ = write!(text, "\n{HEADINGS}");
-    results.forms.iter().for_each(|form| text.push_str(&line(form)));
-    if !results.failed.is_empty() {
-        text.push_str("\nNot here, as they cannot be built:\n\n");
-        for failed in &results.failed {
-            let _ = writeln!(text, "- `{}`: {}", failed.krate, failed.error);
-        }
-    }
+    forms.iter().for_each(|form| text.push_str(&line(form)));
     text.push_str(HELD);
-    text.push_str(&matrix(&results.forms));
+    text.push_str(&matrix(forms));
     text
 }
 
@@ -71,6 +68,36 @@ fn line(form: &Form) -> String {
     let unchecked = ["unsafe", "device", "nobody"].map(by).join(" | ");
     let Form { krate, name, .. } = form;
     format!("| {krate} | {name} | {} | {allocations} | {unchecked} |\n", cells.join(" | "))
+}
+
+/// The README's table: a post and a whole cycle, and who sees to it that a buffer outlives its work request.
+pub fn readme(forms: &[Form]) -> String {
+    let mut text = "\
+| crate | form | post | cycle | allocations | who keeps the buffer from misuse |
+|---|---|--:|--:|--:|---|
+"
+    .to_owned();
+    for form in forms {
+        let cell = |work, of: fn(&Cell) -> f64| {
+            form.cells.get(work).map_or("-".to_owned(), |cell| number(of(cell)))
+        };
+        let post = cell("post", |cell| cell.instructions);
+        let (cycle, allocations) =
+            (cell("cycle", |cell| cell.instructions), cell("cycle", |cell| cell.allocations));
+        let keeper = form.held.iter().find(|(what, _)| what == "lifetime");
+        let keeper = match keeper.map(|(_, by)| by.as_str()) {
+            Some("type") => "the types",
+            Some("unsafe") => "the caller (unsafe)",
+            _ => "nobody",
+        };
+        let sends = if form.note.starts_with("SEND") { " (SEND)" } else { "" };
+        let Form { krate, name, .. } = form;
+        let _ = writeln!(
+            text,
+            "| {krate} | {name}{sends} | {post} | {cycle} | {allocations} | {keeper} |"
+        );
+    }
+    text
 }
 
 fn count(cell: &Cell) -> String {

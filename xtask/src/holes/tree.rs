@@ -10,14 +10,16 @@ use anyhow::{Context, Result, bail};
 
 use super::hole::{By, Hole, Run, Under};
 use crate::miri::{self, Model};
-use crate::sh::Cmd;
+use crate::sh::{self, Cmd, Run as _, cmd};
 use crate::test::FEATURES;
-use crate::{loom, paths, setup};
+use crate::{loom, paths, programs};
 
 /// How long a test may run that is not a sleep without end; unharmed they take seconds.
 const MOST_SECONDS: &str = "300";
 /// How long one may run that is.
 const HANG_SECONDS: &str = "30";
+/// How long the generated programs may take. What sleeps in one of them is ended by a clock of their own.
+const PROGRAMS_SECONDS: &str = "900";
 /// How often attacks with threads try.
 const ROUNDS: &str = "20000";
 /// What timeout(1) exits with when it ends its command, or must kill it.
@@ -46,7 +48,7 @@ impl Tree {
         let tree =
             Tree { dir: paths::directory(below.join("tree"))?, target: below.join("target") };
         let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-        let list = Cmd::new("git").args(list).current_dir(&root).read()?;
+        let list = cmd!(sh::at(&root), "git {list...}").bytes()?;
         let mut names = BTreeSet::new();
         for name in list.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
             let name = Path::new(OsStr::from_bytes(name));
@@ -69,10 +71,9 @@ impl Tree {
     pub fn apply(&self, hole: &Hole, reverse: bool) -> Result<()> {
         // The tree is below a repository, and is none: without the ceiling, git would look for that one's files.
         let ceiling = self.dir.parent().context("the tree is below the target directory")?;
-        let git = Cmd::new("git").arg("apply").args(reverse.then_some("--reverse"));
-        let git =
-            git.arg(&hole.patch).current_dir(&self.dir).env("GIT_CEILING_DIRECTORIES", ceiling);
-        let applied = git.read().map(drop);
+        let (reverse, patch) = (reverse.then_some("--reverse"), &hole.patch);
+        let git = cmd!(sh::at(&self.dir), "git apply {reverse...} {patch}");
+        let applied = git.env("GIT_CEILING_DIRECTORIES", ceiling).bytes().map(drop);
         applied.with_context(|| format!("{} does not apply any more", hole.patch.display()))
     }
 
@@ -91,14 +92,16 @@ impl Tree {
         let seconds = if by == By::Hang { HANG_SECONDS } else { MOST_SECONDS };
         let limit = ["timeout", "--kill-after=5", seconds];
         let test = [run.under.words(), build].concat();
-        let (code, text) =
-            self.tool(run.under, &[], &[&test[..], &["--no-run"]].concat())?.capture()?;
-        if code != 0 {
-            return Ok(Seen::NotBuilt(text));
+        // (Examples of the documentation are built as they run.)
+        if !build.contains(&"--doc") {
+            let (code, text) =
+                self.tool(run.under, &[], &[&test[..], &["--no-run"]].concat())?.capture()?;
+            if code != 0 {
+                return Ok(Seen::NotBuilt(text));
+            }
         }
         let cmd = self.tool(run.under, &limit, &[&test[..], filter].concat())?;
-        let (code, _) =
-            run.env.iter().fold(cmd, |cmd, (name, value)| cmd.env(name, value)).capture()?;
+        let (code, _) = cmd.envs(run.env.iter().map(|(name, value)| (name, value))).capture()?;
         Ok(match code {
             0 => Seen::Passed,
             code if TIMED_OUT.contains(&code) => Seen::TimedOut,
@@ -109,43 +112,41 @@ impl Tree {
     /// The generated programs, by this very command, in the tree.
     pub fn programs(&self, args: &str) -> Result<Seen> {
         let me = env::current_exe()?;
-        let cmd =
-            Cmd::new("timeout").args(["--kill-after=5", MOST_SECONDS]).arg(me).arg("programs");
+        let limit = PROGRAMS_SECONDS;
+        let cmd = cmd!(sh::at(&self.dir), "timeout --kill-after=5 {limit} {me} programs --first");
         let cmd =
             cmd.args(args.split_whitespace()).env("CARGO_MANIFEST_DIR", self.dir.join("xtask"));
-        let (code, _) =
-            cmd.env("CARGO_TARGET_DIR", &self.target).current_dir(&self.dir).capture()?;
+        let (code, text) = cmd.env("CARGO_TARGET_DIR", &self.target).capture()?;
         Ok(match code {
             0 => Seen::Passed,
+            code if code == i32::from(programs::FAILED) => Seen::Failed,
             code if TIMED_OUT.contains(&code) => Seen::TimedOut,
-            _ => Seen::Failed,
+            // They were not built, or not run: nothing was noticed.
+            _ => Seen::NotBuilt(text),
         })
     }
 
     /// Cargo as the run needs it.
-    fn tool(&self, under: Under, before: &[&str], args: &[&str]) -> Result<Cmd> {
+    fn tool(&self, under: Under, before: &[&str], args: &[&str]) -> Result<Cmd<'static>> {
         let cmd = self.cargo(args, before)?;
         Ok(match under {
             Under::Native | Under::Loom => cmd,
             Under::Miri => {
-                miri::on(cmd.without("ATTACK_ROUNDS"), &Model::StackedBorrows.flags(false))
+                miri::on(cmd.env_remove("ATTACK_ROUNDS"), &Model::StackedBorrows.flags(false))
             }
             Under::MiriTree => {
-                miri::on(cmd.without("ATTACK_ROUNDS"), &Model::TreeBorrows.flags(false))
+                miri::on(cmd.env_remove("ATTACK_ROUNDS"), &Model::TreeBorrows.flags(false))
             }
             Under::MiriWeak => {
-                miri::on(cmd.without("ATTACK_ROUNDS"), &miri::weak_flags(miri::MANY))
+                miri::on(cmd.env_remove("ATTACK_ROUNDS"), &miri::weak_flags(miri::MANY))
             }
         })
     }
 
-    fn cargo(&self, args: &[&str], before: &[&str]) -> Result<Cmd> {
-        let all: Vec<&str> =
-            before.iter().copied().chain(["cargo"]).chain(args.iter().copied()).collect();
+    fn cargo(&self, args: &[&str], before: &[&str]) -> Result<Cmd<'static>> {
+        let all = [before, &["cargo"], args].concat();
         let Some((first, rest)) = all.split_first() else { bail!("nothing to run") };
-        let cmd = Cmd::new(first).args(rest).current_dir(&self.dir);
-        let env = setup::libclang()?.env();
-        let cmd = env.into_iter().fold(cmd, |cmd, (name, value)| cmd.env(name, value));
+        let cmd = cmd!(sh::at(&self.dir), "{first} {rest...}");
         // Holes that open in one order of two threads are to be met.
         Ok(cmd.env("CARGO_TARGET_DIR", &self.target).env("ATTACK_ROUNDS", ROUNDS))
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Block, Expr, Item, Lit, Pat, ReturnType, Signature, Stmt, UnOp};
@@ -15,7 +16,7 @@ use syn::{Attribute, BinOp, Block, Expr, Item, Lit, Pat, ReturnType, Signature, 
 use super::swaps;
 
 /// How a change stands beside what it changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Shape {
     /// An expression, in place of one.
     Value,
@@ -30,7 +31,7 @@ pub enum Shape {
 }
 
 /// One change of one place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Candidate {
     /// From the root of the crate.
     pub file: String,
@@ -338,7 +339,7 @@ fn is_built(attrs: &[Attribute]) -> bool {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).all(|attr| {
         let text = attr.meta.require_list().map_or(String::new(), |list| list.tokens.to_string());
         let feature = text.replace(' ', "");
-        ["tokio", "serde", "loopback", "rdma-sys"]
+        ["tokio", "serde", "loopback", "cm"]
             .iter()
             .any(|name| feature == format!("feature=\"{name}\""))
     })

@@ -1,5 +1,6 @@
 //! Changes after which nothing that anybody was promised is different, named one by one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use super::find::Candidate;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
+    /// Where it was. Code that moved is found in the file where it is now.
     pub file: String,
     pub function: String,
     /// The line where the change begins.
@@ -45,8 +47,12 @@ impl Entry {
     }
 
     pub fn is(&self, candidate: &Candidate) -> bool {
-        self.file == candidate.file
-            && self.function == candidate.function
+        self.file == candidate.file && self.is_like(candidate)
+    }
+
+    /// Wherever it is.
+    fn is_like(&self, candidate: &Candidate) -> bool {
+        self.function == candidate.function
             && self.line == candidate.before
             && self.change == candidate.what
             && self.nth.is_none_or(|nth| nth == candidate.nth)
@@ -57,6 +63,20 @@ impl Entries {
     pub fn read(path: &Path) -> Result<Entries> {
         let text = fs::read_to_string(path).with_context(|| format!("no {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// Follows code that moved to another file, if it is in one only.
+    pub fn follow(&mut self, all: &[Candidate]) {
+        for entry in &mut self.mutant {
+            if all.iter().any(|candidate| entry.is(candidate)) {
+                continue;
+            }
+            let files = all.iter().filter(|candidate| entry.is_like(candidate));
+            let files: BTreeSet<&String> = files.map(|candidate| &candidate.file).collect();
+            if let (1, Some(file)) = (files.len(), files.first()) {
+                entry.file = (*file).clone();
+            }
+        }
     }
 
     pub fn find(&self, candidate: &Candidate) -> Option<&Entry> {

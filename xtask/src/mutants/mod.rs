@@ -41,9 +41,9 @@ pub struct Args {
     /// How many mutants; all of them is some thousands.
     #[arg(long, default_value_t = GATE_SAMPLE)]
     sample: usize,
-    /// Only in files whose path begins so: `src/cq`.
+    /// Only in files whose path begins so: `src/completion`. May be given more than once.
     #[arg(long, value_name = "PATH")]
-    folder: Option<String>,
+    folder: Vec<String>,
     /// Instead of a sample, the mutants that a file names, as tests/mutants/harmless.toml does.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
@@ -56,6 +56,9 @@ pub struct Args {
     /// Fail if less than 95 of 100 are noticed, of those that are not harmless.
     #[arg(long)]
     gate: bool,
+    /// Run nothing: tell again what the last run found, with the list of harmless ones as it is now.
+    #[arg(long)]
+    again: bool,
     /// Write tests/mutants/RESULTS.md, or GUEST.md.
     #[arg(long)]
     record: bool,
@@ -83,13 +86,22 @@ const GUEST_ONLY: [&str; 6] = [
     "src/qp/multicast.rs",
 ];
 /// And these, by the way of rdma_cm.
-const GUEST_FUNCTIONS: [&str; 2] = ["QueuePair::modify_by_cm", "ProtectionDomain::upgrade"];
+const GUEST_FUNCTIONS: [&str; 3] =
+    ["QueuePair::modify_by_cm", "QueuePair::check_pd", "ProtectionDomain::upgrade"];
 
 pub fn main(args: Args) -> Outcome {
     if let Some(job) = &args.judge {
         return guest::main(job);
     }
-    let report = run(&args)?;
+    let kept = paths::below_target("mutants")?.join("last.json");
+    let report = if args.again {
+        let harmless = Entries::read(&paths::workspace().join(HARMLESS))?;
+        Report::kept(&kept, &harmless)?
+    } else {
+        let report = run(&args)?;
+        report.keep(&kept)?;
+        report
+    };
     report.print();
     if args.record {
         let name = if args.guest { "GUEST.md" } else { "RESULTS.md" };
@@ -107,11 +119,12 @@ pub fn gate() -> Result<()> {
     let args = Args {
         seed: GATE_SEED,
         sample: GATE_SAMPLE,
-        folder: None,
+        folder: Vec::new(),
         entries: None,
         guest: false,
         quick: false,
         gate: true,
+        again: false,
         record: false,
         judge: None,
     };
@@ -121,7 +134,7 @@ pub fn gate() -> Result<()> {
 impl Args {
     fn command(&self) -> String {
         let mut text = format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample);
-        if let Some(folder) = &self.folder {
+        for folder in &self.folder {
             text += &format!(" --folder {folder}");
         }
         if self.guest {
@@ -139,7 +152,8 @@ fn run(args: &Args) -> Result<Report> {
     for (file, text) in sources.iter().filter(|(file, _)| has_logic(file)) {
         all.extend(candidates(file, text)?);
     }
-    let harmless = Entries::read(&root.join(HARMLESS))?;
+    let mut harmless = Entries::read(&root.join(HARMLESS))?;
+    harmless.follow(&all);
     let stale = harmless.stale(&all);
     for Entry { file, function, line, change, .. } in &stale {
         eprintln!("{file} {function}: {change}\n    {line}");
@@ -152,7 +166,8 @@ fn run(args: &Args) -> Result<Report> {
     let total = all.len();
     let (drawn, harmless) = match &args.entries {
         Some(path) => {
-            let wanted = Entries::read(path)?;
+            let mut wanted = Entries::read(path)?;
+            wanted.follow(&all);
             all.retain(|candidate| wanted.find(candidate).is_some());
             (all, Entries::default())
         }
@@ -170,7 +185,7 @@ fn run(args: &Args) -> Result<Report> {
         }
     }
     let place = if args.guest { Place::Guest } else { Place::Here };
-    let build = tree.build(&sources, &mut mutants, place.suites())?;
+    let build = tree.build(&sources, &mut mutants, place)?;
     for mutant in &build.dropped {
         let Candidate { file, line, what, .. } = &mutant.at;
         eprintln!("does not compile: {file}:{line} {what}");
@@ -194,37 +209,54 @@ fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// Two at a time: what a mutant does to the tests that reach it.
+/// What each mutant does to the tests that reach it.
 fn judge<'m>(
     suites: &Suites,
     mutants: &'m [Mutant],
     quick: bool,
 ) -> Result<Vec<(&'m Mutant, Verdict)>> {
-    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || -> Result<()> {
-        while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let verdict = verdict(suites, mutant.id, quick)?;
-            if verdict.is_unnoticed() {
-                let Candidate { file, line, function, what, .. } = &mutant.at;
-                eprintln!("not noticed: {file}:{line} {function}: {what}");
-            }
-            let mut verdicts = verdicts.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-            verdicts.push((mutant, verdict));
-            let (done, unnoticed) =
-                (verdicts.len(), verdicts.iter().filter(|(_, v)| v.is_unnoticed()).count());
-            if done % 50 == 0 || done == mutants.len() {
-                eprintln!("{done} of {} run, {unnoticed} not noticed", mutants.len());
-            }
+    let (done, unnoticed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let verdicts = two_at_a_time(mutants, |_, mutant| {
+        let verdict = verdict(suites, mutant.id, quick)?;
+        if verdict.is_unnoticed() {
+            let Candidate { file, line, function, what, before, .. } = &mutant.at;
+            eprintln!("not noticed: {file}:{line} {function}: {what}\n    {before}");
+            unnoticed.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if done % 50 == 0 || done == mutants.len() {
+            let unnoticed = unnoticed.load(Ordering::Relaxed);
+            eprintln!("{done} of {} run, {unnoticed} not noticed", mutants.len());
+        }
+        Ok(verdict)
+    })?;
+    Ok(mutants.iter().zip(verdicts).collect())
+}
+
+/// Does something with each, on two threads, and says which of the two it is. Gives the results in order.
+fn two_at_a_time<T: Sync, R: Send>(
+    all: &[T],
+    does: impl Fn(usize, &T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = |side: usize| -> Result<()> {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(at) else { return Ok(()) };
+            let result = does(side, one)?;
+            let mut results = results.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+            results.push((at, result));
+        }
     };
     std::thread::scope(|scope| {
-        let other = scope.spawn(work);
-        let this = work();
+        let other = scope.spawn(|| work(1));
+        let this = work(0);
         let other = other.join().unwrap_or_else(|_| bail!("a thread panicked"));
         this.and(other)
     })?;
-    verdicts.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))
+    let mut results = results.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+    results.sort_by_key(|(at, _)| *at);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 fn verdict(suites: &Suites, id: u32, quick: bool) -> Result<Verdict> {
@@ -270,13 +302,15 @@ fn in_guest(candidate: &Candidate) -> bool {
         || GUEST_FUNCTIONS.contains(&candidate.function.as_str())
 }
 
-/// In the order of a number that the seed and the content of each give, so that an edit moves nothing else.
+/// In the order of a number that the seed and the content of each give, so that an edit, or a move to another file, moves
+/// nothing else.
 fn order(mut all: Vec<Candidate>, args: &Args) -> Vec<Candidate> {
-    if let Some(folder) = &args.folder {
-        all.retain(|candidate| candidate.file.starts_with(folder.as_str()));
+    if !args.folder.is_empty() {
+        all.retain(|candidate| args.folder.iter().any(|path| candidate.file.starts_with(path)));
     }
     all.sort_by_cached_key(|one| {
-        let name = format!("{} {:?} {}", args.seed, Entry::of(one), one.nth);
+        let name =
+            format!("{} {} {} {} {}", args.seed, one.function, one.before, one.what, one.nth);
         // FNV-1a, and then the finish of MurmurHash3, as its upper bits are poor.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in name.bytes() {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::find::Candidate;
@@ -29,13 +29,30 @@ impl Verdict {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Report(Vec<(Candidate, String, Verdict)>);
 
 impl Report {
     pub fn add(&mut self, candidate: &Candidate, sources: &Sources, verdict: Verdict) {
         let text = sources.get(&candidate.file).map_or("", String::as_str);
         self.0.push((candidate.clone(), candidate.after(text), verdict));
+    }
+
+    /// Leaves everything for `kept`.
+    pub fn keep(&self, path: &Path) -> Result<()> {
+        Ok(fs::write(path, serde_json::to_string(self)?)?)
+    }
+
+    /// What the last run left, with the list of harmless ones as it is now.
+    pub fn kept(path: &Path, harmless: &Entries) -> Result<Report> {
+        let text = fs::read_to_string(path).context("no run has left its verdicts")?;
+        let mut report: Report = serde_json::from_str(&text)?;
+        for (at, _, verdict) in report.0.iter_mut().filter(|(_, _, v)| v.is_unnoticed()) {
+            if let Some(entry) = harmless.find(at) {
+                *verdict = Verdict::Harmless(entry.why.clone());
+            }
+        }
+        Ok(report)
     }
 
     pub fn len(&self) -> usize {

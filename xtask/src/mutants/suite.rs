@@ -1,14 +1,14 @@
 //! The tests, how long each takes, and which mutants it reaches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::watch;
-use crate::{paths, progress::Step};
+use super::{two_at_a_time, watch};
+use crate::{paths, progress::Step, test::OF_ROCE};
 
 /// Where tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,31 +19,84 @@ pub enum Place {
     Guest,
 }
 
+/// A program of tests, and what it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// The target's name.
+    pub target: &'static str,
+    /// What the loopback device is like, and its world, unless it is the plain one in a world of IPv4.
+    device: Option<(&'static str, &'static str)>,
+}
+
+const fn plain(target: &'static str) -> Suite {
+    Suite { target, device: None }
+}
+
+const fn on(target: &'static str, personality: &'static str, world: &'static str) -> Suite {
+    Suite { target, device: Some((personality, world)) }
+}
+
+const HERE: [Suite; 12] = [
+    plain("lib"),
+    plain("conformance"),
+    plain("attack"),
+    plain("faults"),
+    plain("raw"),
+    plain("endpoint"),
+    plain("worlds"),
+    plain("allocation"),
+    plain("simulation"),
+    on("conformance", "mlx5", "ipv4"),
+    on("conformance", "worst:3", "ipv6"),
+    on("conformance", "worst:4", "infiniband"),
+];
+
+const GUEST: [Suite; 3] = [plain("conformance"), plain("attack"), plain("cm")];
+
 impl Place {
-    /// The suites that look at mutants. A program of its own counts as one test.
-    pub fn suites(self) -> &'static [&'static str] {
+    pub fn name(self) -> &'static str {
         match self {
-            Place::Here => &[
-                "lib",
-                "conformance",
-                "attack",
-                "faults",
-                "raw",
-                "endpoint",
-                "allocation",
-                "simulation",
-            ],
-            Place::Guest => &["conformance", "attack", "cm"],
+            Place::Here => "here",
+            Place::Guest => "guest",
+        }
+    }
+
+    /// The suites that look at mutants.
+    pub fn suites(self) -> &'static [Suite] {
+        match self {
+            Place::Here => &HERE,
+            Place::Guest => &GUEST,
         }
     }
 }
 
-/// What a program needs to be told besides its tests' names: those of `cm` are only run where there is a device.
-fn extra(suite: &str) -> &'static [&'static str] {
-    match suite {
-        "simulation" => &SIMULATION,
-        "cm" => &["--test-threads=1", "--ignored"],
-        _ => &["--test-threads=1"],
+impl Suite {
+    /// One test, as it takes a whole program to notice something.
+    fn is_one_test(self) -> bool {
+        self.target == "simulation"
+    }
+
+    /// What the program needs to be told besides its tests' names: those of `cm` are only run where there is a device.
+    fn args(self) -> Vec<String> {
+        let mut args = match self.target {
+            "simulation" => SIMULATION.to_vec(),
+            // One counts what a thousand connections leave, and takes minutes.
+            "cm" => vec!["--test-threads=1", "--ignored", "--skip", "leaks::"],
+            _ => vec!["--test-threads=1"],
+        };
+        if let Some((_, "infiniband")) = self.device {
+            args.extend(OF_ROCE.iter().flat_map(|name| ["--skip", *name]));
+        }
+        args.into_iter().map(str::to_owned).collect()
+    }
+
+    fn env(self) -> Vec<(&'static str, &'static str)> {
+        match self.device {
+            Some((personality, world)) => {
+                vec![("PROVERBS_PERSONALITY", personality), ("PROVERBS_WORLD", world)]
+            }
+            None => Vec::new(),
+        }
     }
 }
 
@@ -58,14 +111,15 @@ pub const SLOW: Duration = Duration::from_millis(50);
 pub struct Chunk {
     pub program: PathBuf,
     pub args: Vec<String>,
+    pub env: Vec<(&'static str, &'static str)>,
     /// As it takes without a mutant.
     pub takes: Duration,
     /// The most that one of its tests takes.
     pub slowest: Duration,
 }
 
-struct Suite {
-    name: String,
+struct Traced {
+    suite: Suite,
     program: PathBuf,
     tests: Vec<Test>,
 }
@@ -77,21 +131,25 @@ struct Test {
     reaches: BTreeSet<u32>,
 }
 
-pub struct Suites(Vec<Suite>);
+pub struct Suites(Vec<Traced>);
 
 impl Suites {
     /// Runs every test once, without a mutant, and notes what it reaches.
     pub fn trace(place: Place, executables: &[(String, PathBuf)]) -> Result<Suites> {
         let step = Step::start("Noting which test reaches which mutant");
+        let dir = paths::below_target("mutants")?;
         let mut suites = Vec::new();
-        for &name in place.suites() {
-            let target = if name == "lib" { "proverbs" } else { name };
+        for &suite in place.suites() {
+            let target = if suite.target == "lib" { "proverbs" } else { suite.target };
             let found = executables.iter().find(|(built, _)| built == target);
-            let program = found.with_context(|| format!("cargo built no `{name}`"))?.1.clone();
-            let tests = trace(name, &program)?;
-            suites.push(Suite { name: name.to_owned(), program, tests });
+            let program = found.with_context(|| format!("cargo built no `{target}`"))?.1.clone();
+            let names = names(suite, &program)?;
+            let tests = two_at_a_time(&names, |side, name| {
+                trace(suite, &program, name.as_deref(), &dir.join(format!("trace.{side}")))
+            })?;
+            suites.push(Traced { suite, program, tests });
         }
-        let count: usize = suites.iter().map(|suite| suite.tests.len()).sum();
+        let count: usize = suites.iter().map(|traced| traced.tests.len()).sum();
         step.done(&format!("Traced {count} tests"));
         Ok(Suites(suites))
     }
@@ -99,12 +157,12 @@ impl Suites {
     /// The tests that reach a mutant, in chunks, fastest first: the slow ones of a suite are apart.
     pub fn reaching(&self, id: u32) -> Vec<Chunk> {
         let mut chunks = Vec::new();
-        for suite in &self.0 {
-            let reaching = suite.tests.iter().filter(|test| test.reaches.contains(&id));
+        for traced in &self.0 {
+            let reaching = traced.tests.iter().filter(|test| test.reaches.contains(&id));
             let (fast, slow): (Vec<_>, Vec<_>) = reaching.partition(|test| test.takes < SLOW);
             for tests in [fast, slow] {
                 if !tests.is_empty() {
-                    chunks.push(suite.chunk(&tests));
+                    chunks.push(traced.chunk(&tests));
                 }
             }
         }
@@ -113,68 +171,49 @@ impl Suites {
     }
 }
 
-impl Suite {
+impl Traced {
     fn chunk(&self, tests: &[&Test]) -> Chunk {
-        let mut args: Vec<String> = extra(&self.name).iter().map(|&arg| arg.to_owned()).collect();
-        if self.name != "simulation" {
+        let mut args = self.suite.args();
+        if !self.suite.is_one_test() {
             args.push("--exact".to_owned());
             args.extend(tests.iter().filter_map(|test| test.name.clone()));
         }
         let takes = tests.iter().map(|test| test.takes).sum();
         let slowest = tests.iter().map(|test| test.takes).max().unwrap_or_default();
-        Chunk { program: self.program.clone(), args, takes, slowest }
+        let (program, env) = (self.program.clone(), self.suite.env());
+        Chunk { program, args, env, takes, slowest }
     }
 }
 
-fn trace(name: &str, program: &Path) -> Result<Vec<Test>> {
-    let path = paths::below_target("mutants")?.join(format!("{name}.trace"));
-    let _ = fs::remove_file(&path);
-    let mut args = extra(name).to_vec();
-    if name != "simulation" {
-        args.extend(["-Zunstable-options", "--report-time"]);
+/// The names of a suite's tests; none for a program that is one.
+fn names(suite: Suite, program: &Path) -> Result<Vec<Option<String>>> {
+    if suite.is_one_test() {
+        return Ok(vec![None]);
+    }
+    let mut command =
+        watch::limited(program, suite.args().into_iter().chain(["--list".to_owned()]));
+    command.envs(suite.env());
+    let (_, ran) = watch::timed(command)?;
+    let names = ran.text.lines().filter_map(|line| line.strip_suffix(": test"));
+    let names = names.map(|name| name.split(" - should panic").next().unwrap_or(name));
+    Ok(names.map(|name| Some(name.to_owned())).collect())
+}
+
+/// Runs one test, in a process of its own: whatever thread of it reaches a mutant, it is this test.
+fn trace(suite: Suite, program: &Path, name: Option<&str>, notes: &Path) -> Result<Test> {
+    let _ = fs::remove_file(notes);
+    let mut args = suite.args();
+    if let Some(name) = name {
+        args.extend(["--exact".to_owned(), name.to_owned()]);
     }
     let mut command = watch::limited(program, args);
-    command.env("PROVERBS_MUTANT", "trace").env("PROVERBS_MUTANT_TRACE", &path);
-    // How long each test takes is told by the nightly only, or by this.
-    command.env("RUSTC_BOOTSTRAP", "1");
-    let (all, ran) = watch::timed(command)?;
+    command.env("PROVERBS_MUTANT", "trace").env("PROVERBS_MUTANT_TRACE", notes);
+    command.envs(suite.env());
+    let (takes, ran) = watch::timed(command)?;
     // A test that only runs where there is a device says so itself.
-    ensure!(ran.status, "`{name}` fails without a mutant:\n{}", ran.text);
-    let mut tests = Vec::new();
-    if name == "simulation" {
-        tests.push(Test { name: None, takes: all, reaches: BTreeSet::new() });
-    }
-    for line in ran.text.lines().filter_map(|line| line.strip_prefix("test ")) {
-        let Some((test, result)) = line.split_once(" ... ") else { continue };
-        if result.starts_with("ok") {
-            let name = test.split(" - should panic").next().unwrap_or(test).to_owned();
-            let seconds = result.split_once('<').and_then(|(_, time)| time.split_once("s>"));
-            let seconds = seconds.and_then(|(time, _)| time.parse().ok()).unwrap_or(1.0);
-            let takes = Duration::from_secs_f64(seconds);
-            tests.push(Test { name: Some(name), takes, reaches: BTreeSet::new() });
-        }
-    }
-    note(&mut tests, &fs::read_to_string(&path).unwrap_or_default());
-    Ok(tests)
-}
-
-/// Adds what a trace says to the tests. What ran before the first of them is each one's.
-fn note(tests: &mut [Test], trace: &str) {
-    let names = tests.iter().enumerate().map(|(i, test)| (test.name.clone(), i));
-    let names: BTreeMap<Option<String>, usize> = names.collect();
-    let mut current = names.get(&None).copied();
-    for line in trace.lines() {
-        if let Some(name) = line.strip_prefix("test ") {
-            // A thread that a test named is the test's.
-            current = names.get(&Some(name.to_owned())).copied().or(current);
-        } else if let Ok(id) = line.parse() {
-            let reached = match current {
-                Some(i) => &mut tests[i..=i],
-                None => &mut tests[..],
-            };
-            for test in reached {
-                test.reaches.insert(id);
-            }
-        }
-    }
+    ensure!(ran.status, "`{}` fails without a mutant:\n{}", name.unwrap_or(suite.target), ran.text);
+    // One that is ignored reaches nothing.
+    let notes = fs::read_to_string(notes).unwrap_or_default();
+    let reaches = notes.lines().filter_map(|line| line.parse().ok()).collect();
+    Ok(Test { name: name.map(str::to_owned), takes, reaches })
 }

@@ -9,9 +9,11 @@ use serde_json::Value;
 
 use super::find::Shape;
 use super::splice::{Mutant, Spliced, splice};
+use super::suite::{Place, Suite};
+use crate::paths;
 use crate::progress::Step;
+use crate::sh::{self, cmd};
 use crate::test::FEATURES;
-use crate::{cargo, paths};
 
 /// The crate's files, by their path from the root.
 pub type Sources = BTreeMap<String, String>;
@@ -20,8 +22,8 @@ pub type Sources = BTreeMap<String, String>;
 pub type Executables = Vec<(String, PathBuf)>;
 
 /// Everything that a build of the tests reads, besides the sources and the manifest.
-const ALONGSIDE: [&str; 6] =
-    ["macros", "probe", "tests", "benches/machine_code.rs", "examples", "README.md"];
+const ALONGSIDE: [&str; 5] =
+    ["macros", "tests", "benches/machine_code.rs", "examples", "README.md"];
 
 pub struct Tree {
     dir: PathBuf,
@@ -47,14 +49,15 @@ impl Tree {
         &self,
         sources: &Sources,
         mutants: &mut Vec<Mutant>,
-        suites: &[&str],
+        place: Place,
     ) -> Result<Build> {
         let step = Step::start(format!("Building the suites with {} mutants", mutants.len()));
         let mut dropped = Vec::new();
         loop {
             let places = self.splice(sources, mutants)?;
-            match self.cargo(&places, suites)? {
+            match self.cargo(&places, place.suites())? {
                 Ok(executables) => {
+                    let executables = self.keep(executables, place)?;
                     step.done("Built the suites");
                     return Ok(Build { executables, dropped });
                 }
@@ -83,30 +86,61 @@ impl Tree {
             write(&self.dir.join(file), spliced.text.as_bytes())?;
             places.insert(file.clone(), spliced);
         }
+        self.forget_files(sources)?;
         let switch = include_str!("switch.in").replace("COUNT]", &format!("{}]", most + 1));
-        write(&self.dir.join("src/mutant_switch.rs"), switch.as_bytes())?;
+        write(&self.dir.join(SWITCH), switch.as_bytes())?;
         Ok(places)
+    }
+
+    /// Copies of the executables, since the next build makes others in their place, perhaps while these run.
+    fn keep(&self, executables: Executables, place: Place) -> Result<Executables> {
+        let dir = paths::directory(self.dir.join(place.name()))?;
+        let kept = executables.into_iter().map(|(name, path)| {
+            let copy = dir.join(&name);
+            fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
+            Ok((name, copy))
+        });
+        kept.collect()
+    }
+
+    /// Files that the crate has no longer, as others may have their place.
+    fn forget_files(&self, sources: &Sources) -> Result<()> {
+        let mut folders = vec![self.dir.join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let path = entry?.path();
+                let name = path.strip_prefix(&self.dir)?.to_string_lossy().into_owned();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !sources.contains_key(&name) && name != SWITCH {
+                    fs::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The executables, or the mutants that do not compile.
     fn cargo(
         &self,
         places: &BTreeMap<String, Spliced>,
-        suites: &[&str],
+        suites: &[Suite],
     ) -> Result<std::result::Result<Executables, BTreeSet<u32>>> {
         let mut args = vec!["test", "--no-run", "--quiet", "--features", FEATURES];
-        for suite in suites {
-            match *suite {
+        let targets: BTreeSet<&str> = suites.iter().map(|suite| suite.target).collect();
+        for target in targets {
+            match target {
                 "lib" => args.push("--lib"),
                 name => args.extend(["--test", name]),
             }
         }
         args.push("--message-format=json");
-        let (built, text) = cargo::cargo(&args)?
-            .current_dir(&self.dir)
+        let output = cmd!(sh::at(&self.dir), "cargo {args...}")
             // Dependencies are the same as those of the other tests.
             .env("CARGO_TARGET_DIR", paths::target()?)
-            .read_anyway()?;
+            .ignore_status()
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
         let (mut executables, mut bad, mut told) = (Vec::new(), BTreeSet::new(), String::new());
         for line in text.lines() {
             let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
@@ -119,7 +153,7 @@ impl Tree {
                 told.push_str(message["message"]["rendered"].as_str().unwrap_or_default());
             }
         }
-        if built {
+        if output.status.success() {
             return Ok(Ok(executables));
         }
         if bad.is_empty() {
@@ -135,6 +169,9 @@ pub struct Build {
     /// Those that do not compile.
     pub dropped: Vec<Mutant>,
 }
+
+/// Which mutant is switched on.
+const SWITCH: &str = "src/mutant_switch.rs";
 
 const LIB: &str =
     "#![allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic)]\n";

@@ -49,6 +49,7 @@ pub fn timed(mut command: Command) -> Result<(Duration, Ran)> {
 /// Runs tests with a mutant switched on, up to the first that notices.
 pub fn run(chunk: &Chunk, id: u32) -> Result<Seen> {
     let mut command = limited(&chunk.program, &chunk.args);
+    command.envs(chunk.env.iter().copied());
     let mut child = command.env("PROVERBS_MUTANT", id.to_string()).spawn()?;
     let result = follow(&mut child, chunk);
     // It, and what it started.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::sh::Cmd;
+use crate::sh::{self, Run, cmd};
 use crate::{cargo, paths};
 
 /// One way to build the Rust forms.
@@ -78,12 +78,12 @@ impl Twins {
 }
 
 fn version(program: &str) -> Result<String> {
-    let text = Cmd::new(program).arg("--version").read_text()?;
+    let text = cmd!(sh::here(), "{program} --version").read()?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 fn llvm_of_rustc() -> Result<String> {
-    let text = Cmd::new("rustc").arg("-vV").read_text()?;
+    let text = cmd!(sh::here(), "rustc -vV").read()?;
     let line = text.lines().find(|line| line.starts_with("LLVM")).unwrap_or("LLVM unknown");
     Ok(format!("rustc's {line}"))
 }
@@ -93,14 +93,10 @@ pub fn twins() -> Result<Twins> {
     let out = paths::below_target("overhead")?;
     let benches = paths::workspace().join("benches");
     let stub = out.join("stub.so");
-    Cmd::new("gcc")
-        .args(FLAGS)
-        .args(STUB)
-        .arg(benches.join("stub/stub.c"))
-        .arg("-o")
-        .arg(&stub)
-        .run("Compiling the stub provider")?;
-    let clang = CLANGS.into_iter().find(|name| Cmd::new(name).arg("--version").succeeds());
+    let sh = sh::at(&benches);
+    cmd!(sh, "gcc {FLAGS...} {STUB...} stub/stub.c -o {stub}")
+        .step("Compiling the stub provider")?;
+    let clang = CLANGS.into_iter().find(|name| cmd!(sh, "{name} --version").succeeds());
     if clang.is_none() {
         eprintln!("warning: there is no clang here; C is measured with gcc alone");
     }
@@ -120,12 +116,9 @@ fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()
     let names = ["idiom", "fast", "c0", "c1", "c2", "c0_selective", "c1_selective", "c2_selective"];
     let files =
         names.iter().chain(["failed"].iter()).map(|name| sources.join(name).with_extension("c"));
-    let mut cmd = Cmd::new(compiler).args(FLAGS).arg(level);
-    if compiler == "gcc" {
-        cmd = cmd.args(GCC);
-    }
-    let what = format!("Compiling the C twins with {compiler} {level}");
-    cmd.args(files).arg("-o").arg(out).run(what)
+    let more: &[&str] = if compiler == "gcc" { &GCC } else { &[] };
+    cmd!(sh::here(), "{compiler} {FLAGS...} {level} {more...} {files...} -o {out}")
+        .step(format!("Compiling the C twins with {compiler} {level}"))
 }
 
 /// Builds the Rust forms.
@@ -135,8 +128,8 @@ pub fn forms(profile: &Profile) -> Result<PathBuf> {
     let args = ["build", "--release", "--package", "proverbs-overhead", "--target-dir", target];
     let cmd = cargo::cargo(&args)?;
     // Warnings and settings of the user's environment stay out of the numbers.
-    let cmd = cmd.without("RUSTFLAGS").without("CARGO_ENCODED_RUSTFLAGS");
-    let cmd = profile.env.iter().fold(cmd, |cmd, (name, value)| cmd.env(name, value));
-    cmd.run(format!("Compiling the Rust forms, {}", profile.name))?;
+    let cmd = cmd.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let cmd = cmd.envs(profile.env.iter().copied());
+    cmd.step(format!("Compiling the Rust forms, {}", profile.name))?;
     Ok(Path::new(target).join("release/proverbs-overhead"))
 }

@@ -6,28 +6,27 @@
 //! | `count` | callgrind, and what it says |
 //! | `row` | the counts, row by row |
 //! | `table` | the table in Markdown |
-//! | `results` | the counts for other programs |
+//! | `time` | `cargo xtask time`: the same forms under criterion |
 //! | `gate` | what must hold |
 
-pub mod build;
+mod build;
 mod count;
 mod gate;
-mod results;
 mod row;
 mod table;
+pub mod time;
 
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use crate::setup::Group;
-use crate::{Outcome, chart, paths, setup};
+use crate::{figures, paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record what was measured: the table in benches/RESULTS.md, the counts in benches/recorded.toml, and all of it
-    /// in benches/results.json.
+    /// Record what was measured: the table in benches/RESULTS.md, the counts in benches/recorded.toml, and the
+    /// README's table.
     #[arg(long)]
     record: bool,
     /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort. With --record they go to
@@ -39,17 +38,12 @@ pub struct Args {
     no_gate: bool,
 }
 
-pub fn main(args: Args) -> Outcome {
-    check(&args)?;
-    Ok(ExitCode::SUCCESS)
-}
-
 /// The gate as CI runs it.
 pub fn gate() -> Result<()> {
-    check(&Args { record: false, profiles: false, no_gate: false })
+    main(&Args { record: false, profiles: false, no_gate: false })
 }
 
-fn check(args: &Args) -> Result<()> {
+pub fn main(args: &Args) -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
         bail!("instructions are counted on x86-64 only: the recorded counts are its");
     }
@@ -74,9 +68,9 @@ fn check(args: &Args) -> Result<()> {
     let file = paths::target()?.join("overhead.md");
     fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     if args.record {
-        record(&rows, &text)?;
-        write_to_benches("results.json", &results::json(gating.name, &versions, &rows)?)?;
-        chart::write()?;
+        write_to_benches("RESULTS.md", &text)?;
+        gate::record(&rows)?;
+        figures::put("README.md", "overhead", &table::readme(&rows))?;
     }
     if failures.is_empty() || args.no_gate {
         return Ok(());
@@ -91,11 +85,6 @@ fn other_profiles(twins: &build::Twins, rows: &[row::Row], versions: &[String]) 
         all.push((profile.name, row::from_counts(counts)));
     }
     Ok(table::profiles(rows, &all, versions))
-}
-
-fn record(rows: &[row::Row], text: &str) -> Result<()> {
-    write_to_benches("RESULTS.md", text)?;
-    write_to_benches("recorded.toml", &gate::recorded(rows))
 }
 
 fn write_to_benches(name: &str, text: &str) -> Result<()> {

@@ -1,7 +1,5 @@
 //! The counts, row by row.
 
-use super::count::Count;
-
 /// One thing to do, in all its forms.
 pub struct Row {
     pub family: String,
@@ -13,9 +11,9 @@ pub struct Row {
 }
 
 /// Groups counts by row, in the order in which they were made, families together.
-pub fn from_counts(counts: Vec<Count>) -> Vec<Row> {
+pub fn from_counts(counts: Vec<(String, f64)>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for Count { label, instructions } in counts {
+    for (label, instructions) in counts {
         let mut parts = label.splitn(3, '/');
         let mut next = || parts.next().unwrap_or_default().to_owned();
         let (family, name, form) = (next(), next(), next());
@@ -59,7 +57,7 @@ impl Row {
         self.forms.iter().filter(of_form).map(|f| f.2).min_by(f64::total_cmp)
     }
 
-    /// What the gate compares with: the fastest C, or C with all our checks. (Where idiomatic C turns out
+    /// The best C: the fastest, or C with all our checks. (Where idiomatic C turns out
     /// faster than what was meant to be the fastest, it is the fastest.)
     pub fn limit(&self) -> Option<f64> {
         if self.keeps_books() {
@@ -67,15 +65,6 @@ impl Row {
         }
         let both = [self.best("fast", ""), self.best("idiom", "")];
         both.into_iter().flatten().min_by(f64::total_cmp)
-    }
-
-    /// What is aimed at: the fastest C, C without books, or (selective) C with a ring.
-    pub fn target(&self) -> Option<f64> {
-        match self.family.as_str() {
-            "caller" => self.limit(),
-            "selective" => self.best("c1", ""),
-            _ => self.best("c0", ""),
-        }
     }
 
     pub fn keeps_books(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A program while it is written: its lines, and which values live.
 
+use super::line::Line;
 use super::table::{Mode, Table, Value};
 use super::term::Term;
 
@@ -14,28 +15,21 @@ pub struct Var {
     pub cqs: Vec<u32>,
     /// How many blocks are around it.
     pub level: usize,
+    /// The context that it comes from, if that is known.
+    pub root: Option<u32>,
 }
 
-/// What a program has, as far as it says how it may be run and what must hold.
+/// What a program has, as far as it says how it may be run.
 #[derive(Clone, Copy, Default)]
 pub struct Traits {
-    pub forgets: bool,
     pub threads: bool,
     /// Memory open to the fabric.
     pub open: bool,
-    /// Sends that no completion tells, or faults that keep entries.
-    pub lenient: bool,
-    /// A completion queue breaks.
-    pub broken: bool,
-    /// What was posted may never complete.
-    pub stuck: bool,
-    /// A drain may wait for what never comes.
-    pub slow: bool,
 }
 
 pub struct Body<'t> {
     pub table: &'t Table,
-    pub lines: Vec<String>,
+    pub lines: Vec<Line>,
     pub vars: Vec<Var>,
     pub level: usize,
     /// The blocks around, innermost last: whether each is a loop.
@@ -45,6 +39,9 @@ pub struct Body<'t> {
     /// Shared receive queues so far.
     srqs: usize,
     next: u32,
+    sites: u32,
+    /// Its turns may leave calls out.
+    pub may_leave_out: bool,
 }
 
 impl<'t> Body<'t> {
@@ -59,11 +56,19 @@ impl<'t> Body<'t> {
             traits: Traits::default(),
             srqs: 0,
             next: 0,
+            sites: 0,
+            may_leave_out: false,
         }
     }
 
-    pub fn line(&mut self, text: impl AsRef<str>) {
-        self.lines.push(format!("{}{}", "    ".repeat(self.level + 1), text.as_ref()));
+    pub fn line(&mut self, text: impl Into<String>) {
+        self.lines.push(Line::plain(self.level + 1, text));
+    }
+
+    /// A place at which a turn chooses.
+    pub fn site(&mut self) -> u32 {
+        self.sites += 1;
+        self.sites
     }
 
     pub fn value(&self, ty: &Term) -> Value {
@@ -74,7 +79,8 @@ impl<'t> Body<'t> {
         self.next += 1;
         self.srqs += (self.value(&ty).role == "srq") as usize;
         let id = self.next;
-        self.vars.push(Var { id, ty, borrows, cqs, level: self.level });
+        let root = (ty.name == "Context").then_some(id);
+        self.vars.push(Var { id, ty, borrows, cqs, level: self.level, root });
         id
     }
 
@@ -100,11 +106,6 @@ impl<'t> Body<'t> {
         !self.loops[var.level.min(self.loops.len())..].contains(&true)
     }
 
-    /// Lives in a loop: what is said of the program before does not hold in its second round.
-    pub fn in_loop(&self) -> bool {
-        self.loops.contains(&true)
-    }
-
     pub fn open_block(&mut self, head: &str, tail: &'static str, is_loop: bool) {
         self.line(head);
         self.level += 1;
@@ -122,20 +123,22 @@ impl<'t> Body<'t> {
         self.vars.retain(|var| var.level <= level);
     }
 
-    /// How many queue pairs, or shared receive queues, may live.
-    fn count(&self, role: &str) -> usize {
+    /// How many queue pairs, or shared receive queues, may live; the former as far as they may complete into `cq`.
+    fn count(&self, role: &str, cq: u32) -> usize {
         fn of(body: &Body, ty: &Term, role: &str) -> usize {
             // A Vec has at most what a program puts into one.
             let all: usize = ty.args.iter().map(|arg| of(body, arg, role)).sum();
             (body.value(ty).role == role) as usize + if ty.name == "Vec" { 3 * all } else { 0 }
         }
-        self.vars.iter().map(|var| of(self, &var.ty, role)).sum()
+        let may = |var: &&Var| role != "qp" || var.cqs.is_empty() || var.cqs.contains(&cq);
+        self.vars.iter().filter(may).map(|var| of(self, &var.ty, role)).sum()
     }
 
-    /// How many queue pairs and shared receive queues may live: a queue pair keeps the one that it receives from.
-    pub fn living(&self) -> (usize, usize) {
-        match self.count("qp") {
-            0 => (0, self.count("srq")),
+    /// How many queue pairs and shared receive queues may live that complete into `cq`: a queue pair keeps the one that it
+    /// receives from.
+    pub fn living(&self, cq: u32) -> (usize, usize) {
+        match self.count("qp", cq) {
+            0 => (0, self.count("srq", cq)),
             qps => (qps, self.srqs),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::body::Body;
 use super::dice::Dice;
+use super::line;
 use super::table::{Mode, Row, Where};
 use super::term::{Bound, Term};
 
@@ -13,7 +14,7 @@ pub struct Call<'t> {
 }
 
 /// Chooses arguments among what lives; `None` if some are missing. `not` are taken already.
-pub fn choose<'t>(body: &Body, row: &'t Row, dice: &mut Dice, not: &[u32]) -> Option<Call<'t>> {
+pub fn choose<'t>(body: &Body<'_>, row: &'t Row, dice: &mut Dice, not: &[u32]) -> Option<Call<'t>> {
     for _ in 0..4 {
         let mut bound = Bound::new();
         if let Some(args) = arguments(body, row, dice, not, &mut bound)
@@ -85,14 +86,10 @@ fn fits(body: &Body, row: &Row, args: &[u32]) -> bool {
 
 impl Call<'_> {
     /// As an expression: an Option of what it gives, a tuple of them, or nothing.
-    pub fn text(&self, body: &Body, dice: &mut Dice) -> String {
-        let code = self.code(body, dice);
+    pub fn text(&self, body: &mut Body) -> String {
+        let code = self.code(body);
         let code = if self.row.panics { format!("w.catch(|| {{ {code} }});") } else { code };
-        let none = match self.row.gives.len() {
-            0 => "()".to_owned(),
-            1 => "None".to_owned(),
-            n => format!("({})", vec!["None"; n].join(", ")),
-        };
+        let none = self.nothing();
         if self.args.is_empty() {
             return format!("{{ {code} }}");
         }
@@ -116,25 +113,62 @@ impl Call<'_> {
         format!("match {values} {{ {names} => {{ {code} }} _ => {none} }}")
     }
 
+    /// What it gives if it is not made.
+    fn nothing(&self) -> String {
+        match self.row.gives.len() {
+            0 => "()".to_owned(),
+            1 => "None".to_owned(),
+            n => format!("({})", vec!["None"; n].join(", ")),
+        }
+    }
+
+    /// What a turn does that leaves it out: what it would take ends.
+    pub fn instead(&self, body: &Body) -> String {
+        let taken = self.row.takes.iter().zip(&self.args).filter(|(arg, id)| {
+            let copy = body.get(**id).is_some_and(|var| body.value(&var.ty).copy);
+            arg.mode == Mode::Value && !copy
+        });
+        let drops: String = taken.map(|(_, id)| format!("drop(v{id}); ")).collect();
+        format!("{drops}{}", self.nothing())
+    }
+
     /// The row's code, with `{name}` replaced and doubled braces single.
-    fn code(&self, body: &Body, dice: &mut Dice) -> String {
+    fn code(&self, body: &mut Body) -> String {
         let mut code = self.row.code.clone();
         for (name, words) in &self.row.pick {
-            if let Some(word) = dice.one(words) {
-                code = code.replace(&format!("{{{name}}}"), word);
-            }
+            let word = line::pick(body.site(), words);
+            code = code.replace(&format!("{{{name}}}"), &word);
         }
         for (name, term) in &self.bound {
             code = code.replace(&format!("{{{name}}}"), &term.to_string());
         }
-        let traits = body.traits;
-        let strict = !(traits.forgets || traits.lenient || traits.broken || body.in_loop());
-        code = code.replace("{strict}", if strict { "true" } else { "false" });
         code.replace("{{", "{").replace("}}", "}")
+    }
+
+    /// Which argument a value is.
+    fn at(&self, id: u32) -> usize {
+        self.args.iter().position(|arg| *arg == id).unwrap_or_default()
+    }
+
+    /// The context of all that must be of one, unless it is not known: the first, and whether another is different.
+    pub fn kin(&self, body: &Body) -> (Option<u32>, bool) {
+        let root = |at: &usize| body.get(self.args[*at]).and_then(|var| var.root);
+        let of = if self.row.kin.is_empty() {
+            (0..self.args.len()).collect()
+        } else {
+            self.row.kin.clone()
+        };
+        let roots: Vec<u32> = of.iter().filter_map(root).collect();
+        let first = roots.first().copied();
+        let all = roots.len() == self.row.kin.len() && !self.row.kin.is_empty();
+        (first, all && roots.iter().any(|root| Some(*root) != first))
     }
 
     /// The new values come to life, and those that were moved are gone.
     pub fn done(&self, body: &mut Body) -> Vec<u32> {
+        let (root, _) = self.kin(body);
+        let is_queue = |id: &&u32| body.get(**id).is_some_and(|var| var.ty.name == "Cq");
+        let queues: Vec<u32> = self.args.iter().filter(is_queue).copied().collect();
         let mut given = Vec::new();
         let mut borrows: Vec<(u32, bool)> = Vec::new();
         for at in &self.row.borrows {
@@ -169,17 +203,23 @@ impl Call<'_> {
                 body.gone(*id);
             }
         }
-        for flag in &self.row.flags {
-            match flag.as_str() {
-                "open" => body.traits.open = true,
-                "lenient" => body.traits.lenient = true,
-                "broken" => body.traits.broken = true,
-                "stuck" => body.traits.stuck = true,
-                "slow" if body.traits.forgets || body.traits.stuck => body.traits.slow = true,
-                _ => {}
+        body.traits.open |= self.row.flags.iter().any(|flag| flag == "open");
+        let new = |(ty, cqs)| {
+            let id = body.add(ty, borrows.clone(), cqs);
+            if let Some(var) = body.vars.last_mut() {
+                var.root = root.or(var.root);
             }
+            id
+        };
+        let given: Vec<u32> = given.into_iter().map(new).collect();
+        // A completion queue that is taken and comes back has another name.
+        let took =
+            |id: &&u32| self.row.takes[self.at(**id)].mode == Mode::Value && queues.contains(id);
+        if let (Some(old), [new]) = (self.args.iter().find(took), &given[..]) {
+            let all = body.vars.iter_mut().flat_map(|var| var.cqs.iter_mut());
+            all.filter(|cq| *cq == old).for_each(|cq| *cq = *new);
         }
-        given.into_iter().map(|(ty, cqs)| body.add(ty, borrows.clone(), cqs)).collect()
+        given
     }
 }
 

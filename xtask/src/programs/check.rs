@@ -7,16 +7,19 @@ use anyhow::{Result, bail};
 use rustdoc_types::{Function, GenericArg, GenericArgs, Type};
 
 use super::table::{Mode, Row, Table};
-use crate::docs::{Item, Kind, interface};
+use crate::interface;
 
 pub fn check(table: &Table) -> Result<()> {
-    let (krate, items) = interface()?;
-    let mut calls: BTreeMap<String, Option<&Function>> = BTreeMap::new();
-    for item in &items {
-        if let Some(name) = name(item) {
-            calls.insert(name, item.function(&krate));
-        }
-    }
+    let all = interface::calls()?;
+    // A call that safe code can make, as the table names it.
+    let calls: BTreeMap<String, Option<&Function>> = all
+        .iter()
+        .filter_map(|call| match &call.function {
+            None => Some((format!("{}!", call.path), None)),
+            Some(function) if function.header.is_unsafe => None,
+            Some(function) => Some((call.path.clone(), Some(function))),
+        })
+        .collect();
     let mut wrong = Vec::new();
     let mut used = BTreeSet::new();
     for row in &table.rows {
@@ -61,16 +64,6 @@ pub fn check(table: &Table) -> Result<()> {
         table.rows.len()
     );
     Ok(())
-}
-
-/// As the table names it, if it is a call that safe code can make.
-fn name(item: &Item) -> Option<String> {
-    let path = item.path.strip_prefix("proverbs::")?;
-    match item.kind {
-        Kind::Macro => Some(format!("{path}!")),
-        Kind::Function { is_unsafe: false, .. } => Some(path.to_owned()),
-        _ => None,
-    }
 }
 
 /// `Completions: Iterator`, and what std has for a Vec.

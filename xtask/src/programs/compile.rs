@@ -80,11 +80,8 @@ fn rendered(message: &Value) -> String {
 /// Builds; the executable, or what is wrong.
 fn build(source: &Path) -> Result<(Option<PathBuf>, Vec<Value>)> {
     let args = ["build", "--quiet", "-p", PACKAGE, "--features", FEATURES];
-    let mut cmd = cargo::cargo(&args)?
-        .arg("--message-format=json")
-        .env("PROVERBS_PROGRAMS", source)
-        .into_command();
-    let output = cmd.output().context("cannot run cargo")?;
+    let cmd = cargo::cargo(&args)?.arg("--message-format=json").env("PROVERBS_PROGRAMS", source);
+    let output = cmd.ignore_status().output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let (mut executable, mut errors) = (None, Vec::new());
     for line in text.lines() {

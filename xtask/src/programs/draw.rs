@@ -1,14 +1,19 @@
 //! A program, drawn from a seed and its number.
 
 use super::body::{Body, Traits};
-use super::call::{self};
+use super::call;
+use super::choice;
 use super::dice::Dice;
 use super::habits;
+use super::line::Line;
+use super::shrink;
 use super::table::{Row, Table};
 
 pub struct Program {
     pub number: u64,
-    pub lines: Vec<String>,
+    /// What its turns are drawn from.
+    pub seed: u64,
+    pub lines: Vec<Line>,
     pub traits: Traits,
 }
 
@@ -23,10 +28,11 @@ pub enum For {
 pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
     let mut dice = Dice::new(seed, number);
     let mut body = Body::new(table);
-    let may_forget = dice.percent(25);
+    let may_forget = dice.percent(20);
     setup(&mut body, &mut dice);
-    let most = if what == For::Miri { 35 } else { 60 };
-    let steps = 10 + dice.below(most - 10);
+    body.may_leave_out = true;
+    let most = if what == For::Miri { 30 } else { 60 };
+    let steps = 12 + dice.below(most - 12);
     let mut blocks = 0;
     for _ in 0..steps {
         if dice.percent(4) && blocks == 0 {
@@ -40,9 +46,13 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
             }
         }
     }
-    body.close_block();
+    if blocks > 0 {
+        body.close_block();
+    }
+    body.may_leave_out = false;
     finish(&mut body, &mut dice);
-    Program { number, traits: body.traits, lines: body.lines }
+    let seed = choice::seed(seed, number);
+    Program { number, seed, traits: body.traits, lines: body.lines }
 }
 
 /// A block begins: a loop, a scope, or one that may panic. How many steps it has.
@@ -58,47 +68,70 @@ fn block(body: &mut Body, dice: &mut Dice) -> usize {
     2 + dice.below(6)
 }
 
+/// What most programs begin with. Without queue pairs nothing much happens.
 fn setup(body: &mut Body, dice: &mut Dice) {
     let make = |body: &mut Body, dice: &mut Dice, name: &str| {
         let rows = body.table.rows.iter().filter(|row| row.name == name);
         for row in rows {
             if let Some(call) = call::choose(body, row, dice, &[]) {
-                habits::emit(body, &call, dice);
+                habits::emit(body, &call);
             }
         }
     };
     make(body, dice, "context");
-    make(body, dice, "ProtectionDomain::alloc_pd");
     make(body, dice, "Context::alloc_pd");
     make(body, dice, "ProtectionDomain::create_pool");
-    for _ in 0..1 + dice.below(2) {
-        if dice.percent(20) {
+    let queues = 1 + dice.below(2);
+    for _ in 0..queues {
+        if dice.percent(35) {
             make(body, dice, "Context::create_comp_channel");
             make(body, dice, "Context::create_cq_on");
         } else {
             make(body, dice, "Context::create_cq");
         }
     }
-    if dice.percent(30) {
+    if dice.percent(35) {
         make(body, dice, "ProtectionDomain::create_srq");
+        make(body, dice, "post_srq_recv, several");
         make(body, dice, "pair on srq");
+        if dice.percent(75) {
+            make(body, dice, "pair on srq");
+        }
     }
     for _ in 0..1 + dice.below(2) {
         let pair = if dice.percent(60) { "pair on one" } else { "pair" };
         make(body, dice, pair);
     }
+    if dice.percent(8) {
+        make(body, dice, "context");
+        make(body, dice, "Context::alloc_pd");
+        make(body, dice, "Context::create_cq");
+        make(body, dice, "ProtectionDomain::create_qp");
+        make(body, dice, "Context::create_comp_channel");
+        make(body, dice, "Context::create_cq_on");
+    }
+    if dice.percent(10) {
+        make(body, dice, "loud pool");
+        make(body, dice, "quiet pool");
+        make(body, dice, "noisy pair");
+        if dice.percent(60) {
+            make(body, dice, "post_recv of both contexts, and their pool goes");
+        }
+    }
     if dice.percent(25) {
         make(body, dice, "ProtectionDomain::register");
         make(body, dice, "MemoryRegion::remote");
     }
-    make(body, dice, "traffic");
+    if dice.percent(70) {
+        make(body, dice, "traffic");
+    }
     make(body, dice, "ProtectionDomain::create_ah");
     make(body, dice, "QueuePair::add_address_handle");
     make(body, dice, "destination");
 }
 
 fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
-    if dice.percent(16) {
+    if dice.percent(14) {
         return habits::any(body, dice, may_forget);
     }
     // What stands in the way of others is used before they are.
@@ -111,9 +144,7 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     let all: usize = rows.iter().map(|row| row.weight as usize).sum();
     for _ in 0..60 {
         let row = weighted(&rows, dice.below(all));
-        // A drain that waits for what was forgotten takes seconds.
-        let slow = row.flags.iter().any(|flag| flag == "slow");
-        if slow && (body.traits.forgets || body.traits.stuck) && !dice.percent(2) {
+        if !may_forget && row.flags.iter().any(|flag| flag == "forgets") {
             continue;
         }
         let Some(call) = call::choose(body, row, dice, &[]) else { continue };
@@ -135,7 +166,7 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
         }
         // Ending them may have taken an argument along.
         if clear && call.args.iter().all(|id| body.get(*id).is_some()) {
-            return habits::emit(body, &call, dice);
+            return habits::emit(body, &call);
         }
     }
 }
@@ -156,23 +187,34 @@ fn finish(body: &mut Body, dice: &mut Dice) {
     for var in body.vars.clone().iter().filter(|var| var.ty.name == "Region") {
         body.line(format!("if let Some(region) = v{}.as_ref() {{ w.untouched(region); }}", var.id));
     }
+    let borrowing: Vec<u32> =
+        body.vars.iter().filter(|var| !var.borrows.is_empty()).map(|var| var.id).collect();
+    drop_all(body, dice, |_, id| !borrowing.contains(&id));
+    for var in body.vars.clone().iter().filter(|var| var.ty.name == "Qp" && var.cqs.len() == 1) {
+        let (qp, cq) = (var.id, var.cqs[0]);
+        let own = ["Served", "ServedRing"].iter().all(|it| var.ty.args[2].name != *it);
+        if own && body.get(cq).is_some() {
+            let pair = format!("(v{qp}.as_mut(), v{cq}.as_ref())");
+            body.line(format!(
+                "if let (Some(qp), Some(cq)) = {pair} {{ w.booked(qp, cq); w.bounded(qp); }}"
+            ));
+        }
+    }
     let stays = |body: &Body, id: u32| {
         let value = body.get(id).map(|var| body.value(&var.ty)).unwrap_or_default();
         value.role == "cq" || value.few
     };
-    if dice.percent(60) {
+    if dice.percent(70) {
         drop_all(body, dice, stays);
         let cqs: Vec<u32> =
             body.vars.iter().filter(|var| var.ty.name == "Cq").map(|var| var.id).collect();
         let dry =
             cqs.iter().map(|cq| format!("if let Some(cq) = v{cq}.as_mut() {{ w.dry(cq); }} "));
         let mut settled: String = dry.collect();
-        if !body.traits.forgets && !body.traits.broken {
-            settled.push_str("w.home(\"while the completion queues live\");");
-        }
+        settled.push_str("w.home_meanwhile(); ");
         // In one line: what is home is asked when all completions were taken.
+        cqs.iter().for_each(|cq| settled.push_str(&habits::room(body, *cq)));
         body.line(settled);
-        cqs.iter().for_each(|cq| habits::room(body, *cq));
     }
     drop_all(body, dice, |_, _| false);
 }
@@ -195,16 +237,29 @@ impl Program {
     }
 
     pub fn text(&self) -> String {
-        format!("fn {}(w: &World) {{\n{}\n}}\n", self.name(), self.lines.join("\n"))
+        self.with_lines(self.lines.iter().map(Line::text).collect())
+    }
+
+    fn with_lines(&self, lines: Vec<String>) -> String {
+        format!("fn {}(w: &World) {{\n{}\n}}\n", self.name(), lines.join("\n"))
+    }
+
+    /// One turn of it, as a program without choices.
+    pub fn in_turn(&self, turn: u64) -> Vec<String> {
+        let seed = choice::seed(self.seed, turn);
+        let lines: Vec<String> = self.lines.iter().map(|line| line.in_turn(seed)).collect();
+        shrink::without(&lines, |i| self.lines[i].is_left_out(seed))
+    }
+
+    /// With these lines instead.
+    pub fn of_lines(&self, number: u64, lines: &[String]) -> Program {
+        let lines = lines.iter().map(|line| Line::plain(0, line)).collect();
+        Program { number, seed: self.seed, lines, traits: self.traits }
     }
 
     /// For the list of programs.
     pub fn entry(&self) -> String {
-        let forgets = self.traits.forgets;
-        format!(
-            "    Program {{ number: {}, forgets: {forgets}, run: {} }},\n",
-            self.number,
-            self.name()
-        )
+        let Program { number, seed, .. } = self;
+        format!("    Program {{ number: {number}, seed: {seed}, run: {} }},\n", self.name())
     }
 }

@@ -4,6 +4,7 @@
 use super::body::{Body, Var};
 use super::call::{self, Call};
 use super::dice::Dice;
+use super::line::Line;
 use super::table::Mode;
 use super::term::Term;
 
@@ -23,13 +24,13 @@ pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
         if let Some(row) = dice.one(&rows) {
             let all: Vec<u32> = body.vars.iter().map(|var| var.id).filter(|it| *it != id).collect();
             if let Some(call) = call::choose(body, row, dice, &all) {
-                return emit(body, &call, dice);
+                return emit(body, &call);
             }
         }
     }
     if may_forget && dice.percent(8) {
-        body.line(format!("std::mem::forget(v{id});"));
-        body.traits.forgets |= !body.value(&var.ty).plain;
+        let noted = if body.value(&var.ty).plain { "" } else { "w.forgets(); " };
+        body.line(format!("{noted}std::mem::forget(v{id});"));
     } else {
         body.line(format!("drop(v{id});"));
     }
@@ -37,23 +38,33 @@ pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
 }
 
 /// Writes a call.
-pub fn emit(body: &mut Body, call: &Call, dice: &mut Dice) {
-    let text = call.text(body, dice);
-    let settles = call.row.settles.map(|at| call.args[at]);
+pub fn emit(body: &mut Body, call: &Call) {
+    let mut text = call.text(body);
+    if let Some(at) = call.row.settles {
+        text = format!("{text} {}", room(body, call.args[at]));
+    }
+    let instead = match body.may_leave_out {
+        true => Some((body.site(), call.instead(body))),
+        false => None,
+    };
+    let (_, differ) = call.kin(body);
     let given = call.done(body);
-    body.line(format!("{}{text};", call::binding(&given)));
-    if let Some(cq) = settles {
-        room(body, cq);
+    let line = match instead {
+        None if given.is_empty() => Line::plain(body.level + 1, format!("{text};")),
+        instead => Line::call(body.level + 1, call::binding(&given), text, instead),
+    };
+    body.lines.push(line);
+    if differ && !given.is_empty() {
+        let made = given.iter().map(|id| format!("v{id}.is_some()")).collect::<Vec<_>>();
+        let complaint = "w.complain(\"it was made of objects of two contexts\")";
+        body.line(format!("if {} {{ {complaint}; }}", made.join(" || ")));
     }
 }
 
 /// What is gone has given its room back.
-pub fn room(body: &mut Body, cq: u32) {
-    let traits = body.traits;
-    if !traits.forgets && !traits.broken {
-        let (qps, srqs) = body.living();
-        body.line(format!("if let Some(cq) = v{cq}.as_ref() {{ w.room(cq, {qps}, {srqs}); }}"));
-    }
+pub fn room(body: &Body, cq: u32) -> String {
+    let (qps, srqs) = body.living(cq);
+    format!("if let Some(cq) = v{cq}.as_ref() {{ w.room(cq, {qps}, {srqs}); }}")
 }
 
 /// One habit, if there is something to have it with.
@@ -81,14 +92,12 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             swap(body, &var, other);
         }
         6 => {
-            body.gone(id);
-            let new = body.add(var.ty.clone(), var.borrows.clone(), var.cqs.clone());
+            let new = moved(body, &var);
             body.line(match dice.below(3) {
                 0 => format!("let mut v{new} = v{id};"),
                 1 => format!("let mut v{new} = v{id}.map(Box::new).map(|it| *it);"),
                 _ => format!("let mut v{new} = std::mem::take(&mut v{id});"),
             });
-            renamed(body, id, new);
         }
         7 => {
             let Some(other) = dice.one(&alike) else { return };
@@ -116,10 +125,8 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             all.into_iter().for_each(|id| body.gone(id));
         }
         10 if body.is_send(&var.ty) => {
-            body.gone(id);
-            let new = body.add(var.ty.clone(), var.borrows.clone(), var.cqs.clone());
+            let new = moved(body, &var);
             body.line(format!("let mut v{new} = w.apart(move || v{id});"));
-            renamed(body, id, new);
             body.traits.threads = true;
         }
         11 if body.is_send(&var.ty) => {
@@ -136,11 +143,15 @@ fn swap(body: &mut Body, one: &Var, other: &Var) {
     // Each may be the other from now on, as far as borrows go.
     let borrows = [one.borrows.clone(), other.borrows.clone()].concat();
     let is_cq = body.value(&one.ty).role == "cq";
+    // In the second round of a loop they are swapped back.
+    let known = !body.loops.contains(&true);
     for var in &mut body.vars {
         if var.id == one.id {
             (var.borrows, var.cqs) = (borrows.clone(), other.cqs.clone());
+            var.root = other.root.filter(|_| known);
         } else if var.id == other.id {
             (var.borrows, var.cqs) = (borrows.clone(), one.cqs.clone());
+            var.root = one.root.filter(|_| known);
         } else if is_cq && (var.cqs.contains(&one.id) || var.cqs.contains(&other.id)) {
             // Not known any more.
             var.cqs = vec![one.id, other.id];
@@ -148,11 +159,17 @@ fn swap(body: &mut Body, one: &Var, other: &Var) {
     }
 }
 
-/// What was said of the old name holds of the new one.
-fn renamed(body: &mut Body, old: u32, new: u32) {
-    for var in &mut body.vars {
-        var.cqs.iter_mut().filter(|cq| **cq == old).for_each(|cq| *cq = new);
+/// It has another name; what was said of the old one holds of the new one.
+fn moved(body: &mut Body, var: &Var) -> u32 {
+    body.gone(var.id);
+    let new = body.add(var.ty.clone(), var.borrows.clone(), var.cqs.clone());
+    for other in &mut body.vars {
+        other.cqs.iter_mut().filter(|cq| **cq == var.id).for_each(|cq| *cq = new);
+        if other.id == new {
+            other.root = var.root;
+        }
     }
+    new
 }
 
 /// Two things at once, on two threads.
@@ -177,7 +194,7 @@ fn both(body: &mut Body, dice: &mut Dice) {
 type Side<'t> = (String, Vec<u32>, Box<dyn FnOnce(&mut Body) -> Vec<u32> + 't>);
 
 /// What one thread does: it ends an object, or makes a call.
-fn side<'t>(body: &Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
+fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
     if dice.percent(40) {
         let may = |var: &&Var| {
             let value = body.value(&var.ty);
@@ -189,6 +206,11 @@ fn side<'t>(body: &Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
                 && body.in_the_way(var.id, Mode::Value).is_empty()
         };
         let vars: Vec<u32> = body.vars.iter().filter(may).map(|var| var.id).collect();
+        // Queues, most times: threads meet in them.
+        let is_queue =
+            |id: &&u32| body.get(**id).is_some_and(|var| !body.value(&var.ty).role.is_empty());
+        let queues: Vec<u32> = vars.iter().filter(is_queue).copied().collect();
+        let vars = if dice.percent(75) && !queues.is_empty() { queues } else { vars };
         let id = *dice.one(&vars)?;
         let gone = Box::new(move |body: &mut Body| {
             body.gone(id);
@@ -197,8 +219,11 @@ fn side<'t>(body: &Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
         return Some((format!("drop(v{id})"), vec![id], gone));
     }
     let table = body.table;
-    for _ in 0..20 {
+    for _ in 0..200 {
         let row = &table.rows[dice.below(table.rows.len())];
+        if !dice.percent(row.weight.min(100) as usize) {
+            continue;
+        }
         let send = |ty: &Term| body.is_send(ty);
         if row.panics || !row.gives.iter().all(|ty| ty.is_variable() || send(ty)) {
             continue;
@@ -206,17 +231,24 @@ fn side<'t>(body: &Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
         let Some(call) = call::choose(body, row, dice, not) else { continue };
         let clear = |(i, id): (usize, &u32)| {
             let shared = row.takes[i].mode == Mode::Shared;
-            let goes = |value: super::table::Value| value.send && (!shared || value.few);
+            let goes =
+                |value: super::table::Value| value.send && (!shared || value.few || value.sync);
             body.get(*id).is_some_and(|var| goes(body.value(&var.ty)))
                 && body.in_the_way(*id, row.takes[i].mode).is_empty()
         };
         if !call.args.iter().enumerate().all(clear) || call.args.is_empty() {
             continue;
         }
-        let text = call.text(body, dice);
-        // Parents may be used by both.
-        let mut taken = call.args.clone();
-        taken.retain(|id| body.get(*id).is_some_and(|var| !body.value(&var.ty).few));
+        let text = call.text(body);
+        // Parents may be used by both, and what threads may share.
+        let mut taken = Vec::new();
+        for (arg, id) in row.takes.iter().zip(&call.args) {
+            let value = body.get(*id).map(|var| body.value(&var.ty)).unwrap_or_default();
+            let is_shared = value.few || value.sync && arg.mode == Mode::Shared;
+            if !is_shared {
+                taken.push(*id);
+            }
+        }
         return Some((text, taken, Box::new(move |body: &mut Body| call.done(body))));
     }
     None

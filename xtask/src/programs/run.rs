@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,9 +15,24 @@ use super::compile::PACKAGE;
 use crate::cargo;
 use crate::miri::Model;
 
+/// A program, and which of its turns.
+#[derive(Clone)]
+pub struct Job {
+    pub number: u64,
+    pub turns: Range<u64>,
+}
+
 pub struct Failure {
     pub number: u64,
+    pub turn: u64,
     pub why: String,
+}
+
+/// What became of some jobs. A program that failed has no more turns.
+#[derive(Default)]
+pub struct Ran {
+    pub turns: usize,
+    pub failures: Vec<Failure>,
 }
 
 /// How programs are run.
@@ -28,46 +44,49 @@ pub enum Way {
 
 /// Without a line for so long, a program sleeps. (The native runner has a clock of its own.)
 const PATIENCE: Duration = Duration::from_secs(240);
+/// What a turn may take natively.
+const SECONDS: &str = "40s";
 
-/// Runs these, one after the other.
-pub fn run(way: Way, executable: &Path, source: &Path, numbers: &[u64]) -> Result<Vec<Failure>> {
-    let mut left: VecDeque<u64> = numbers.iter().copied().collect();
-    let mut failures = Vec::new();
-    while !left.is_empty() {
+/// Runs these, one after the other; of `first`, until one fails.
+pub fn run(way: Way, executable: &Path, source: &Path, jobs: &[Job], first: bool) -> Result<Ran> {
+    let mut left: VecDeque<Job> = jobs.iter().cloned().collect();
+    let mut ran = Ran::default();
+    while !left.is_empty() && (!first || ran.failures.is_empty()) {
         let mut child = command(way, executable, source, &left)?
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .context("cannot run the programs")?;
-        let before = left.len();
-        let (running, told) = follow(&mut child, &mut left, &mut failures)?;
+        let before = ran.turns + ran.failures.len();
+        let (running, told) = follow(&mut child, &mut left, &mut ran, first)?;
         let status = child.wait()?;
-        if let Some(number) = running {
-            left.retain(|it| *it != number);
-            failures.push(Failure { number, why: format!("{} ({status})", why(&told)) });
-        } else if left.len() == before {
+        if let Some((number, turn)) = running {
+            left.retain(|it| it.number != number);
+            let why = format!("{} ({status})", why(&told));
+            ran.failures.push(Failure { number, turn, why });
+        } else if ran.turns + ran.failures.len() == before {
             bail!("the programs were not run ({status}):\n{told}");
         }
     }
-    Ok(failures)
+    Ok(ran)
 }
 
-fn command(way: Way, executable: &Path, source: &Path, numbers: &VecDeque<u64>) -> Result<Command> {
-    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> Result<Command> {
+    let jobs: Vec<String> = jobs
+        .iter()
+        .map(|it| format!("{}:{}-{}", it.number, it.turns.start, it.turns.end))
+        .collect();
     let Way::Miri { model, weak } = way else {
         let mut command = Command::new(executable);
-        command.args(numbers);
+        command.arg(SECONDS).args(jobs);
         return Ok(command);
     };
-    let args = ["+nightly", "miri", "run", "--quiet", "-p", PACKAGE, "--"];
-    let cmd = cargo::cargo(&args)?
-        .args(numbers)
+    let cmd = cargo::nightly(&["miri", "run", "--quiet", "-p", PACKAGE, "--"])?
+        .args(jobs)
         .env("PROVERBS_PROGRAMS", source)
-        .env("MIRIFLAGS", flags(model, weak))
-        .without("RUSTUP_TOOLCHAIN")
-        .without("CARGO");
-    Ok(cmd.into_command())
+        .env("MIRIFLAGS", flags(model, weak));
+    Ok(cmd.into())
 }
 
 fn flags(model: Model, weak: bool) -> String {
@@ -78,12 +97,13 @@ fn flags(model: Model, weak: bool) -> String {
     }
 }
 
-/// Reads what it says; which program it was in when it ended, and what it wrote besides.
+/// Reads what it says; which program and turn it was in when it ended, and what it wrote besides.
 fn follow(
     child: &mut Child,
-    left: &mut VecDeque<u64>,
-    failures: &mut Vec<Failure>,
-) -> Result<(Option<u64>, String)> {
+    left: &mut VecDeque<Job>,
+    ran: &mut Ran,
+    first: bool,
+) -> Result<(Option<(u64, u64)>, String)> {
     let (stdout, mut stderr) =
         (child.stdout.take().context("stdout")?, child.stderr.take().context("stderr")?);
     let (say, said) = channel();
@@ -108,22 +128,36 @@ fn follow(
                 break;
             }
         };
-        let number = |text: &str| text.split(':').next().and_then(|text| text.parse().ok());
-        if let Some(number) = line.strip_prefix("begin ").and_then(number) {
-            running = Some(number);
-        } else if let Some(number) = line.strip_prefix("end ").and_then(number) {
-            left.retain(|it| *it != number);
+        if let Some(at) = line.strip_prefix("begin ").and_then(place) {
+            running = Some(at);
+        } else if let Some((number, turn)) = line.strip_prefix("end ").and_then(place) {
+            ran.turns += 1;
             running = None;
+            if let Some(job) = left.iter_mut().find(|it| it.number == number) {
+                job.turns.start = turn + 1;
+            }
+            left.retain(|it| !it.turns.is_empty());
         } else if let Some(rest) = line.strip_prefix("fail ") {
-            let Some(number) = number(rest) else { continue };
-            left.retain(|it| *it != number);
+            let Some((number, turn)) = place(rest) else { continue };
+            left.retain(|it| it.number != number);
             let why = rest.split_once(": ").map_or("", |(_, why)| why).to_owned();
-            failures.push(Failure { number, why });
+            ran.failures.push(Failure { number, turn, why });
             running = None;
+            if first {
+                child.kill()?;
+                break;
+            }
         }
     }
     let told = told.join().unwrap_or_default();
     Ok((running, if slept { "it sleeps, or works without end".to_owned() } else { told }))
+}
+
+/// `17:3`, perhaps with more behind it.
+fn place(text: &str) -> Option<(u64, u64)> {
+    let (number, turn) = text.split_once(':')?;
+    let turn = turn.split(':').next()?;
+    Some((number.parse().ok()?, turn.parse().ok()?))
 }
 
 /// The line that matters.

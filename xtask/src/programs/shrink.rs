@@ -6,29 +6,29 @@ use anyhow::Result;
 
 use super::compile;
 use super::draw::Program;
-use super::run::{self, Way};
+use super::run::{self, Failure, Job, Way};
 
 /// Compilations at most.
 const ROUNDS: usize = 14;
 
-/// Leaves out what can be left out.
-pub fn shrink(way: Way, program: &Program, why: &str) -> Result<Vec<String>> {
-    let mut lines = program.lines.clone();
+/// A turn of a program, with all left out that can be.
+pub fn shrink(way: Way, program: &Program, failure: &Failure) -> Result<Vec<String>> {
+    let mut lines = program.in_turn(failure.turn);
     for _ in 0..ROUNDS {
         let tries: Vec<Vec<String>> = candidates(&lines);
-        let programs = tries.iter().enumerate().map(|(i, lines)| Program {
-            number: i as u64,
-            lines: lines.clone(),
-            traits: program.traits,
-        });
+        let programs = tries.iter().enumerate().map(|(i, lines)| program.of_lines(i as u64, lines));
         let compiled = compile::compile("shrink", programs.collect())?;
-        let numbers: Vec<u64> = compiled.programs.iter().map(|it| it.number).collect();
-        let failures = run::run(way, &compiled.executable, &compiled.source, &numbers)?;
-        let same = |failure: &&run::Failure| kind(&failure.why) == kind(why);
-        let failing: Vec<usize> =
-            failures.iter().filter(same).map(|failure| failure.number as usize).collect();
-        let best = failing.into_iter().map(|i| &tries[i]).min_by_key(|lines| lines.len());
-        match best {
+        let turns = failure.turn..failure.turn + 1;
+        let jobs: Vec<Job> = compiled
+            .programs
+            .iter()
+            .map(|it| Job { number: it.number, turns: turns.clone() })
+            .collect();
+        // The shortest come first, and the first that fails is taken: under Miri each failure ends
+        // the process.
+        let ran = run::run(way, &compiled.executable, &compiled.source, &jobs, true)?;
+        let same = |it: &&Failure| kind(&it.why) == kind(&failure.why);
+        match ran.failures.iter().find(same).map(|it| &tries[it.number as usize]) {
             Some(best) if best.len() < lines.len() => lines = best.clone(),
             _ => break,
         }
@@ -49,16 +49,19 @@ fn candidates(lines: &[String]) -> Vec<Vec<String>> {
     let mut size = lines.len() / 2;
     while size > 0 {
         for from in (0..lines.len()).step_by(size) {
-            all.insert(without(lines, from..(from + size).min(lines.len())));
+            let range = from..(from + size).min(lines.len());
+            all.insert(without(lines, |i| range.contains(&i)));
         }
         size /= 2;
     }
     all.remove(lines);
-    all.into_iter().collect()
+    let mut all: Vec<Vec<String>> = all.into_iter().collect();
+    all.sort_by_key(Vec::len);
+    all
 }
 
 /// A line that is left out ends what it would have moved.
-fn without(lines: &[String], range: std::ops::Range<usize>) -> Vec<String> {
+pub fn without(lines: &[String], is_out: impl Fn(usize) -> bool) -> Vec<String> {
     let mut gone: BTreeSet<String> = BTreeSet::new();
     let mut kept = Vec::new();
     for (i, line) in lines.iter().enumerate() {
@@ -67,7 +70,7 @@ fn without(lines: &[String], range: std::ops::Range<usize>) -> Vec<String> {
         // Heads and tails stay together; what is dropped stays dropped, as long as it is made.
         let stays =
             line.ends_with('{') || code == "}" || code == "});" || code.starts_with("drop(");
-        if !is_gone && (stays || !range.contains(&i)) {
+        if !is_gone && (stays || !is_out(i)) {
             kept.push(line.clone());
             continue;
         }
@@ -135,7 +138,7 @@ mod tests {
         ];
         let lines = text.map(str::to_owned);
         let drops = ["let mut v4 = f();", "{", "drop(v4);", "}", "g();"];
-        assert_eq!(without(&lines, 0..1), drops);
-        assert_eq!(without(&lines, 5..7), text[..6]);
+        assert_eq!(without(&lines, |i| i == 0), drops);
+        assert_eq!(without(&lines, |i| i > 4), text[..6]);
     }
 }

@@ -37,6 +37,8 @@ struct WrittenCall {
     inherits: Vec<String>,
     #[serde(default)]
     on: Vec<String>,
+    #[serde(default)]
+    kin: Vec<String>,
     at: Option<String>,
     code: String,
     #[serde(default)]
@@ -70,6 +72,9 @@ pub struct Value {
     /// Forgetting it loses nothing.
     #[serde(default)]
     pub plain: bool,
+    /// Threads may share it.
+    #[serde(default)]
+    pub sync: bool,
 }
 
 /// Calls that no program makes, and why: a path, or what begins with it if it ends in `*`.
@@ -109,6 +114,7 @@ pub struct Row {
     pub borrows: Vec<usize>,
     pub inherits: Vec<usize>,
     pub on: Vec<usize>,
+    pub kin: Vec<usize>,
     pub at: Option<(usize, usize)>,
     pub code: String,
     pub pick: BTreeMap<String, Vec<String>>,
@@ -179,7 +185,8 @@ fn row(
         Some(None) => bail!("`at` has two arguments"),
         None => None,
     };
-    let (borrows, inherits, on) = (each(&call.borrows)?, each(&call.inherits)?, each(&call.on)?);
+    let (borrows, inherits) = (each(&call.borrows)?, each(&call.inherits)?);
+    let (on, kin) = (each(&call.on)?, each(&call.kin)?);
     let settles = call.settles.as_ref().map(at).transpose()?;
     Ok(Row {
         name: call.name.unwrap_or_else(|| call.of[0].clone()),
@@ -190,6 +197,7 @@ fn row(
         borrows,
         inherits,
         on,
+        kin,
         at: pair,
         code: call.code,
         pick: call.pick,

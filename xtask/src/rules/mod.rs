@@ -4,22 +4,21 @@
 //! `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for people and
 //! `tests/truth_table.rs` for the compiler; without it, they must be up to date.
 
-mod book;
+pub mod book;
 mod cost;
 mod emitted;
 mod mutants;
 mod mutate;
 mod page;
-mod pairs;
+pub mod pairs;
 mod proof;
 mod table;
 
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{Outcome, paths};
+use crate::paths;
 use book::Book;
 use table::Tables;
 
@@ -28,34 +27,27 @@ pub struct Args {
     /// Write RULES.md and tests/truth_table.rs anew.
     #[arg(long)]
     write: bool,
-    /// Break the crate's rules one by one, see that something notices, and write rules/mutants.md.
+    /// Break the crate's rules one by one, and see that something notices.
     #[arg(long)]
     mutate: bool,
-    /// With --mutate, only mutants whose description contains this; nothing is written.
+    /// With --mutate, only mutants whose description contains this.
     #[arg(long, value_name = "TEXT", requires = "mutate")]
     only: Option<String>,
-    /// Measure what the ui-tests, the crate and a long chain take to compile, and write rules/costs.md.
+    /// Measure what the ui-tests, the crate and a long chain take to compile.
     #[arg(long, conflicts_with = "mutate")]
     cost: bool,
 }
 
-pub fn main(args: Args) -> Outcome {
-    if args.mutate {
-        mutate::run(args.only.as_deref())?;
-    } else if args.cost {
-        cost::run()?;
-    } else {
-        run(args.write)?;
+pub fn main(args: &Args) -> Result<()> {
+    match (args.mutate, args.cost) {
+        (true, _) => mutate::run(args.only.as_deref()),
+        (_, true) => cost::run(),
+        _ => run(args.write),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-/// The part `rules` of `cargo xtask test`.
-pub fn check() -> Result<()> {
-    run(false)
-}
-
-fn run(write: bool) -> Result<()> {
+/// Holds the book against its proofs, or makes what is made from it.
+pub fn run(write: bool) -> Result<()> {
     let root = paths::workspace();
     let (book, tables) = (Book::read(&root)?, Tables::read(&root)?);
     let mut problems = book.problems();

@@ -4,7 +4,6 @@
 //! compiles, or the truth table, or if a ui-test has other errors than before, or has them elsewhere; a change of the macros also by the conformance suite.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::mutants::{self, Kind, Mutant};
 use super::proof::ui_tests;
 use super::table::Tables;
-use crate::sh::Cmd;
+use crate::sh::{self, Cmd, Run, cmd};
 use crate::{paths, setup};
 
 /// How long a test of a mutant may run; unharmed it takes a second.
@@ -53,17 +52,15 @@ pub fn run(only: Option<&str>) -> Result<()> {
             seen.push((mutant, By::Equivalent(why)));
             continue;
         }
-        let original = fs::read_to_string(copy.dir.join(mutant.file))?;
-        fs::write(copy.dir.join(mutant.file), &mutant.text)?;
+        let original = fs::read_to_string(copy.dir.join(&mutant.file))?;
+        fs::write(copy.dir.join(&mutant.file), &mutant.text)?;
         let by = copy.noticed(mutant, &before);
-        fs::write(copy.dir.join(mutant.file), original)?;
+        fs::write(copy.dir.join(&mutant.file), original)?;
         let by = by?;
         println!("{}/{} {by:?} | {}", i + 1, mutants.len(), mutant.what);
         seen.push((mutant, by));
-        if only.is_none() {
-            fs::write(root.join("rules/mutants.md"), report(&seen, mutants.len())?)?;
-        }
     }
+    report(&seen);
     let survivors = seen.iter().filter(|(_, by)| *by == By::Nobody).count();
     println!("{} mutants in {} s, {survivors} unnoticed", seen.len(), start.elapsed().as_secs());
     if survivors != 0 {
@@ -83,14 +80,12 @@ impl Copy {
         let dir = paths::below_target("mutants")?.join("tree");
         let _ = fs::remove_dir_all(&dir);
         paths::directory(dir.clone())?;
-        for name in
-            ["src", "macros", "probe", "tests", "ui-tests", "benches", "examples", "README.md"]
-        {
+        for name in ["src", "macros", "tests", "ui-tests", "benches", "examples", "README.md"] {
             if root.join(name).exists() {
-                Cmd::new("cp").arg("-r").arg(root.join(name)).arg(&dir).read()?;
+                cmd!(sh::at(root), "cp -r {name} {dir}").bytes()?;
             }
         }
-        Cmd::new("cp").arg(root.join("Cargo.lock")).arg(&dir).read()?;
+        fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock"))?;
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
         let manifest = paths::alone(&manifest);
         fs::write(dir.join("Cargo.toml"), manifest)?;
@@ -123,18 +118,9 @@ impl Copy {
 
     /// The crate, or the truth table, if it no longer compiles. In one call, which is half the time.
     fn first_that_fails(&self) -> Result<Option<By>> {
-        let mut sh = Cmd::new("sh");
-        for (name, value) in setup::libclang()?.env() {
-            sh = sh.env(name, value);
-        }
-        let text = sh
-            .args([
-                "-c",
-                "cargo check --quiet --no-default-features --test truth_table 2>&1 || echo failed",
-            ])
-            .current_dir(&self.dir)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .read_text()?;
+        let script = "cargo check --quiet --test truth_table 2>&1 || echo failed";
+        let text = cmd!(sh::at(&self.dir), "sh -c {script}");
+        let text = text.env("CARGO_TARGET_DIR", &self.target).text()?;
         let by = if text.contains("could not compile `proverbs` (lib)")
             || text.contains("`proverbs-macros`")
         {
@@ -147,33 +133,23 @@ impl Copy {
 
     /// Whether a test of the copy compiles and passes. A mutant may also wait for ever.
     fn test(&self, name: &str) -> Result<bool> {
-        let cargo = |head: &[&str], last: &[&str]| -> Result<bool> {
-            let mut cmd = Cmd::new(head[0]).args(&head[1..]).args(["test", "--quiet"]);
-            for (name, value) in setup::libclang()?.env() {
-                cmd = cmd.env(name, value);
-            }
-            let cmd = cmd.args(["--test", name]).args(last).current_dir(&self.dir);
-            Ok(cmd.env("CARGO_TARGET_DIR", &self.target).succeeds())
-        };
-        Ok(cargo(&["cargo"], &["--no-run"])? && cargo(&["timeout", MOST_SECONDS, "cargo"], &[])?)
+        let sh = sh::at(&self.dir);
+        let test = |cmd: Cmd<'_>| cmd.env("CARGO_TARGET_DIR", &self.target).succeeds();
+        Ok(test(cmd!(sh, "cargo test --quiet --test {name} --no-run"))
+            && test(cmd!(sh, "timeout {MOST_SECONDS} cargo test --quiet --test {name}")))
     }
 
     /// The errors of a ui-test, and where in it they are.
     fn errors(&self, name: &str) -> Result<Vec<String>> {
         let deps = self.target.join("debug/deps");
         let library = newest_library(&deps)?;
-        // rustc tells on stderr, and its failure is what is expected.
-        let text = Cmd::new("sh")
-            .args(["-c", "rustc \"$@\" 2>&1 || true", "sh"])
-            .args(["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Awarnings", "-o"])
-            .arg(self.target.join("ui.rmeta"))
-            .arg("-L")
-            .arg(format!("dependency={}", deps.display()))
-            .arg("--extern")
-            .arg(format!("proverbs={}", library.display()))
-            .arg(format!("ui-tests/{name}.rs"))
-            .current_dir(&self.dir)
-            .read_text()?;
+        let flags = ["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Awarnings", "-o"];
+        let out = self.target.join("ui.rmeta");
+        let path = format!("dependency={}", deps.display());
+        let library = format!("proverbs={}", library.display());
+        let rustc = cmd!(sh::at(&self.dir), "rustc {flags...} {out} -L {path} --extern {library}");
+        // Its failure is what is expected.
+        let (_, text) = rustc.arg(format!("ui-tests/{name}.rs")).capture()?;
         let told =
             |line: &&str| line.starts_with("error") || line.trim().starts_with("--> ui-tests/");
         let lines = text.lines().filter(told).filter(|line| !line.starts_with("error: aborting"));
@@ -194,55 +170,24 @@ pub(super) fn newest_library(deps: &Path) -> Result<PathBuf> {
     newest.map(|(_, path)| path).context("the crate was checked")
 }
 
-fn report(seen: &[(&Mutant, By)], total: usize) -> Result<String> {
-    let mut out = String::from(include_str!("mutants.in"));
-    let unnoticed: Vec<_> = seen.iter().filter(|(_, by)| *by == By::Nobody).collect();
-    writeln!(out, "\n**{} of {total} mutants run, {} unnoticed.**\n", seen.len(), unnoticed.len())?;
-    writeln!(
-        out,
-        "| mutants | run | the crate | the truth table | another test | a ui-test | nothing changes | nobody |"
-    )?;
-    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
+/// How many were noticed by what, for each kind.
+fn report(seen: &[(&Mutant, By)]) {
     for (kind, name) in [
         (Kind::IllegalImpl, "an illegal impl added"),
-        (Kind::LostImpl, "an impl of `src/rules.rs` removed"),
+        (Kind::LostImpl, "an impl of src/rules/mod.rs removed"),
         (Kind::LostBound, "a bound removed"),
         (Kind::Emitted, "another expansion of the macros"),
     ] {
-        let of = || seen.iter().filter(|(mutant, _)| mutant.kind == kind);
-        let by = |is: fn(&By) -> bool| of().filter(|(_, by)| is(by)).count();
-        let (own, table) = (by(|by| *by == By::Crate), by(|by| *by == By::TruthTable));
-        let (ui, nobody) = (by(|by| matches!(by, By::Ui(_))), by(|by| *by == By::Nobody));
-        let same = by(|by| matches!(by, By::Equivalent(_)));
-        let count = of().count();
-        let test = by(|by| matches!(by, By::Test(_)));
-        writeln!(
-            out,
-            "| {name} | {count} | {own} | {table} | {test} | {ui} | {same} | {nobody} |"
-        )?;
+        let of = || seen.iter().filter(|(mutant, _)| mutant.kind == kind).map(|(_, by)| by);
+        let by = |is: fn(&By) -> bool| of().filter(|by| is(by)).count();
+        println!(
+            "{name}: {}, noticed by the crate {}, the truth table {}, another test {}, a ui-test {}; nothing changes {}",
+            of().count(),
+            by(|by| *by == By::Crate),
+            by(|by| *by == By::TruthTable),
+            by(|by| matches!(by, By::Test(_))),
+            by(|by| matches!(by, By::Ui(_))),
+            by(|by| matches!(by, By::Equivalent(_))),
+        );
     }
-    if !unnoticed.is_empty() {
-        writeln!(out, "\n## Unnoticed\n")?;
-        for (mutant, _) in &unnoticed {
-            writeln!(out, "- {}", mutant.what)?;
-        }
-    }
-    writeln!(out, "\n## All\n\n| mutant | noticed by |\n|---|---|")?;
-    for (mutant, by) in seen {
-        let by = match by {
-            By::Crate => "the crate does not compile".to_owned(),
-            By::TruthTable => "the truth table".to_owned(),
-            By::Test(name) => format!("`{name}`"),
-            By::Ui(name) => format!("[{name}](../ui-tests/{name}.rs)"),
-            By::Nobody => "**nobody**".to_owned(),
-            By::Equivalent(why) => format!("nothing changes: {why}"),
-        };
-        let what = mutant.what.replace('|', "\\|");
-        writeln!(
-            out,
-            "| {} | {by} |",
-            if what.contains('`') { what } else { format!("`{what}`") }
-        )?;
-    }
-    Ok(out)
 }

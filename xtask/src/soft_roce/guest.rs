@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
 use crate::paths;
-use crate::sh::{Cmd, quote};
+use crate::sh::{self, Run, cmd, quote};
 
 const SCRIPT: &str = include_str!("guest.sh");
 /// Directories of the host that the guest has its own of.
@@ -123,8 +123,9 @@ fn command(job: &Job<'_>) -> Result<OsString> {
         }
         Job::Shell => {
             // A virtio console does not learn the size of the window by itself.
-            let size = Cmd::new("sh").args(["-c", "stty size </dev/tty"]).read_text();
-            if let Some((rows, columns)) = size.unwrap_or_default().trim().split_once(' ') {
+            let stty = "stty size </dev/tty";
+            let size = cmd!(sh::here(), "sh -c {stty}").text().unwrap_or_default();
+            if let Some((rows, columns)) = size.trim().split_once(' ') {
                 script.extend_from_slice(format!("stty rows {rows} cols {columns}\n").as_bytes());
             }
             script.extend_from_slice(b"exec ");
@@ -155,7 +156,7 @@ mod tests {
         let words = ["printf", "%s", "a 'b' $c"].map(OsStr::new);
         let script =
             command(&Job::Command(words.to_vec())).expect("the tests' directory is shared");
-        let run = Cmd::new("sh").arg("-c").arg(script).read_text();
+        let run = cmd!(sh::here(), "sh -c {script}").text();
         assert_eq!(run.expect("sh runs"), "a 'b' $c");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::cpio::Archive;
 use super::kernel::Kernel;
-use crate::sh::Cmd;
+use crate::sh::{self, Next, Run, cmd};
 
 /// What the guest loads, each after what it needs. Anything else (veth, sch_netem, virtio_net ...)
 /// the guest's kernel loads on demand from the unpacked package.
@@ -37,14 +37,14 @@ const INIT: &str = include_str!("init.sh");
 
 /// Writes the initramfs for a kernel.
 pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
-    let mut archive = Archive::default();
+    let mut archive = Vec::new();
     for directory in ["bin", "modules", "proc", "host", "overlay", "root"] {
-        archive.directory(directory);
+        entry(&mut archive, directory, 0o040_755, &[])?;
     }
     let busybox = fs::read(BUSYBOX)
         .with_context(|| format!("cannot read {BUSYBOX}.\nNext: apt-get install busybox-static"))?;
-    archive.file("bin/busybox", true, &busybox);
-    archive.file("init", true, INIT.as_bytes());
+    entry(&mut archive, "bin/busybox", 0o100_755, &busybox)?;
+    entry(&mut archive, "init", 0o100_755, INIT.as_bytes())?;
 
     let mut order = String::new();
     let mut seen = BTreeSet::new();
@@ -55,29 +55,37 @@ pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
                 let parameters = PARAMETERS.iter().find(|(module, _)| *module == name);
                 let parameters = parameters.map_or("", |(_, parameters)| parameters);
                 order.push_str(&format!("{name} {parameters}\n"));
-                archive.file(&format!("modules/{name}.ko"), false, &content);
+                entry(&mut archive, &format!("modules/{name}.ko"), 0o100_644, &content)?;
             }
         }
     }
-    archive.file("modules/order", false, order.as_bytes());
-    fs::write(path, archive.finish()).with_context(|| format!("cannot write {}", path.display()))
+    entry(&mut archive, "modules/order", 0o100_644, order.as_bytes())?;
+    cpio::newc::trailer(&mut archive)?;
+    fs::write(path, archive).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Adds a directory or a file; cpio(1) would need a directory tree first.
+fn entry(archive: &mut Vec<u8>, path: &str, mode: u32, content: &[u8]) -> Result<()> {
+    let entry = cpio::newc::Builder::new(path).mode(mode);
+    let mut writer = entry.write(archive, u32::try_from(content.len())?);
+    writer.write_all(content)?;
+    writer.finish()?;
+    Ok(())
 }
 
 /// The files to load for a module, its own last. Empty when it is built in.
 fn dependencies(kernel: &Kernel, module: &str) -> Result<Vec<String>> {
-    let list = Cmd::new("modprobe")
-        // The host's own /etc/modprobe.d has no say in the guest.
-        .args(["-C", "/dev/null", "-d"])
-        .arg(&kernel.root)
-        .args(["-S", &kernel.release, "--show-depends", module])
-        .hint("is the cached kernel whole? Remove target/soft-roce/kernel and try again")
-        .read_text()?;
+    let Kernel { root, release, .. } = kernel;
+    // The host's own /etc/modprobe.d has no say in the guest.
+    let list = cmd!(sh::here(), "modprobe -C /dev/null -d {root} -S {release} -D {module}")
+        .text()
+        .next("is the cached kernel whole? Remove target/soft-roce/kernel and try again")?;
     let mut files = Vec::new();
     for line in list.lines() {
         match line.trim().split_once(' ') {
             Some(("insmod", file)) => files.push(file.trim().to_owned()),
             Some(("builtin", _)) => {}
-            _ => bail!("modprobe --show-depends {module} said: {line}"),
+            _ => bail!("modprobe -D {module} said: {line}"),
         }
     }
     Ok(files)
@@ -91,9 +99,9 @@ fn load(file: &str) -> Result<(String, Vec<u8>)> {
         base.split_once(".ko").with_context(|| format!("{file} is not a module"))?;
     let content = match compression {
         "" => fs::read(path).with_context(|| format!("cannot read {file}"))?,
-        ".xz" => Cmd::new("xz").args(["-dc", file]).hint("apt-get install xz-utils").read()?,
-        ".zst" => Cmd::new("zstd").args(["-dcq", file]).hint("apt-get install zstd").read()?,
-        ".gz" => Cmd::new("gzip").args(["-dc", file]).read()?,
+        ".xz" => cmd!(sh::here(), "xz -dc {file}").bytes()?,
+        ".zst" => cmd!(sh::here(), "zstd -dcq {file}").bytes()?,
+        ".gz" => cmd!(sh::here(), "gzip -dc {file}").bytes()?,
         other => bail!("{file}: do not know how to decompress {other}"),
     };
     Ok((name.replace('-', "_"), content))

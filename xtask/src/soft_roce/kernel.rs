@@ -8,7 +8,7 @@ use std::process;
 use anyhow::{Context, Result, bail};
 
 use super::vmlinux;
-use crate::sh::Cmd;
+use crate::sh::{self, Next, Run, cmd};
 use crate::{paths, setup};
 
 /// Packages that depend on the current kernel: Debian's, Ubuntu's.
@@ -89,7 +89,7 @@ fn latest_release() -> Result<String> {
     if let Some(release) = find() {
         return Ok(release);
     }
-    setup::refresh_package_lists(META_PACKAGES[0])?;
+    setup::refresh_package_lists()?;
     find().with_context(|| {
         let names = META_PACKAGES.join(" nor ");
         format!("apt-cache knows neither {names}.\nNext: add Debian's or Ubuntu's archive to apt's sources")
@@ -97,7 +97,7 @@ fn latest_release() -> Result<String> {
 }
 
 fn release_of(meta: &str) -> Option<String> {
-    let depends = Cmd::new("apt-cache").args(["depends", "--important", meta]).read_text().ok()?;
+    let depends = cmd!(sh::here(), "apt-cache depends --important {meta}").text().ok()?;
     depends.lines().find_map(|line| {
         let release = line.trim().strip_prefix("Depends: linux-image-")?;
         release.starts_with(|c: char| c.is_ascii_digit()).then(|| release.to_owned())
@@ -110,20 +110,18 @@ fn fetch(release: &str, work: &Path, place: &Path) -> Result<()> {
     let more =
         ["linux-modules-", "linux-modules-extra-"].map(|prefix| format!("{prefix}{release}"));
     let mut packages = vec![format!("linux-image-{release}")];
-    packages.extend(more.into_iter().filter(|package| setup::has_package(package)));
-    Cmd::new("apt-get")
-        // As root, apt would fetch as its own user, who may not write here, and warn.
-        .args(["-o", "APT::Sandbox::User=root", "download"])
-        .args(&packages)
-        .current_dir(work)
-        .hint("the package lists may be old: apt-get update")
-        .run("Fetching a kernel (70 MB, once)")?;
+    let sh = sh::at(work);
+    packages.extend(more.into_iter().filter(|it| cmd!(sh, "apt-cache show {it}").succeeds()));
+    // As root, apt would fetch as its own user, who may not write here, and warn.
+    cmd!(sh, "apt-get -o APT::Sandbox::User=root download {packages...}")
+        .step("Fetching a kernel (70 MB, once)")
+        .next("the package lists may be old: apt-get update")?;
 
     let root = paths::directory(work.join("root"))?;
     for entry in fs::read_dir(work)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "deb") {
-            Cmd::new("dpkg").arg("-x").arg(&path).arg(&root).run("Unpacking")?;
+            cmd!(sh, "dpkg -x {path} {root}").step("Unpacking")?;
         }
     }
     // Newer packages say usr/lib; modprobe -d and depmod -b look below lib.
@@ -136,7 +134,7 @@ fn fetch(release: &str, work: &Path, place: &Path) -> Result<()> {
             fs::remove_dir_all(unused)?;
         }
     }
-    Cmd::new("depmod").arg("-b").arg(&root).arg(release).run("Listing its modules")?;
+    cmd!(sh, "depmod -b {root} {release}").step("Listing its modules")?;
     vmlinux::extract(&packed_image(&root, release), &root)?;
     match fs::rename(&root, place) {
         // Another run was quicker; its kernel is as good.

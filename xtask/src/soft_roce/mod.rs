@@ -2,11 +2,11 @@
 //!
 //! The guest's root is the host's, read only, with a tmpfs over it: it runs what was just built here,
 //! against the host's own libibverbs, and whatever it writes is gone afterwards, except below
-//! $PROVERBS_GUEST_OUT, which is one directory in both.
+//! $PROVERBS_GUEST_OUT, which is one directory in both. (virtme-ng does much of this, and takes longer to the first command
+//! under emulation; two hosts on one cable and a clock of instructions it has not.)
 
 mod accel;
 mod console;
-mod cpio;
 mod device;
 mod guest;
 mod initramfs;
@@ -130,17 +130,18 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     let kernel = kernel::ensure()?;
     let out = guest::out_dir()?;
     let host = place.as_ref().map(|place| place.host);
-    let dir = RunDir::new(&paths::below_target("soft-roce")?, host)?;
-    guest::write(&dir.share(), &kernel, &out, &job, host)?;
-    initramfs::write(&kernel, &dir.initramfs())?;
+    let parent = paths::below_target("soft-roce")?;
+    let dir = RunDir::new(&parent, host)?;
+    guest::write(&dir.share, &kernel, &out, &job, host)?;
+    initramfs::write(&kernel, &dir.initramfs)?;
     let accel = match guest.accel {
         Some(accel) => accel,
-        None => Accel::best(&kernel.image, &dir.initramfs(), dir.parent())?,
+        None => Accel::best(&kernel.image, &dir.initramfs, &parent)?,
     };
 
-    let mut machine = Machine::new(accel, guest.memory_mb, &kernel.image, &dir.initramfs())?;
+    let mut machine = Machine::new(accel, guest.memory_mb, &kernel.image, &dir.initramfs)?;
     machine.share("host", "/".as_ref(), false);
-    machine.share("share", &dir.share(), true);
+    machine.share("share", &dir.share, true);
     machine.share("out", &out, true);
     if let Some(Place { host, end }) = place {
         machine.cable(end, host);

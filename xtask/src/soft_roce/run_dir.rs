@@ -13,8 +13,15 @@ const PREFIX: &str = "run.";
 /// `target/soft-roce/run.PID`, with `.HOST` behind it if there are several, removed at the end of the run.
 pub struct RunDir {
     path: PathBuf,
-    parent: PathBuf,
-    host: String,
+    /// What the guest sees as /run/soft-roce.
+    pub share: PathBuf,
+    pub initramfs: PathBuf,
+    /// What QEMU itself had to say.
+    pub qemu_log: PathBuf,
+    /// The console while the guest runs.
+    pub live_console: PathBuf,
+    /// The console of the run that ended last.
+    pub console: PathBuf,
 }
 
 impl RunDir {
@@ -22,46 +29,22 @@ impl RunDir {
     pub fn new(parent: &Path, host: Option<u8>) -> Result<Self> {
         sweep(parent)?;
         let host = host.map_or_else(String::new, |host| format!(".{host}"));
-        let name = format!("{PREFIX}{}{host}", process::id());
-        let path = paths::directory(parent.join(name))?;
-        let dir = Self { path, parent: parent.to_owned(), host };
-        paths::directory(dir.share())?;
-        Ok(dir)
-    }
-
-    pub fn parent(&self) -> &Path {
-        &self.parent
-    }
-
-    /// What the guest sees as /run/soft-roce.
-    pub fn share(&self) -> PathBuf {
-        self.path.join("share")
-    }
-
-    pub fn initramfs(&self) -> PathBuf {
-        self.path.join("initramfs")
-    }
-
-    /// What QEMU itself had to say.
-    pub fn qemu_log(&self) -> PathBuf {
-        self.path.join("qemu.log")
-    }
-
-    /// The console while the guest runs.
-    pub fn live_console(&self) -> PathBuf {
-        self.path.join("console.log")
-    }
-
-    /// The console of the run that ended last.
-    pub fn console(&self) -> PathBuf {
-        self.parent.join(format!("console{}.log", self.host))
+        let path = parent.join(format!("{PREFIX}{}{host}", process::id()));
+        Ok(Self {
+            share: paths::directory(path.join("share"))?,
+            initramfs: path.join("initramfs"),
+            qemu_log: path.join("qemu.log"),
+            live_console: path.join("console.log"),
+            console: parent.join(format!("console{host}.log")),
+            path,
+        })
     }
 }
 
 impl Drop for RunDir {
     fn drop(&mut self) {
         // What cannot be removed now, the next run sweeps.
-        let _ = fs::rename(self.live_console(), self.console());
+        let _ = fs::rename(&self.live_console, &self.console);
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -70,11 +53,8 @@ fn sweep(parent: &Path) -> Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
-            continue;
-        };
-        let pid = rest.split('.').next().unwrap_or(rest);
-        if !Path::new("/proc").join(pid).exists() {
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('.').next());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

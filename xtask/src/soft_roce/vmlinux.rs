@@ -7,14 +7,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::progress::Step;
-use crate::sh::Cmd;
+use crate::sh::{self, Run, cmd};
 
 /// The name of the plain kernel in a kernel's directory.
 pub const NAME: &str = "vmlinux";
 
 /// Compressions by how the payload begins. Others we leave to the kernel itself.
-const TOOLS: [(&[u8], &[&str]); 2] =
-    [(b"\xfd7zXZ\0", &["xz", "-dc"]), (b"\x28\xb5\x2f\xfd", &["zstd", "-dcq"])];
+const TOOLS: [(&[u8], &str); 2] = [(b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd")];
 
 /// Writes `dir/vmlinux`, or nothing if this kernel does not lend itself to it.
 pub fn extract(packed: &Path, dir: &Path) -> Result<()> {
@@ -26,7 +25,7 @@ pub fn extract(packed: &Path, dir: &Path) -> Result<()> {
     };
     let compressed = dir.join("vmlinux.compressed");
     fs::write(&compressed, payload)?;
-    let plain = Cmd::new(tool[0]).args(&tool[1..]).arg(&compressed).read()?;
+    let plain = cmd!(sh::here(), "{tool} -dcq {compressed}").bytes()?;
     fs::remove_file(&compressed)?;
     if can_start_directly(&plain) {
         fs::write(dir.join(NAME), plain)?;
@@ -55,29 +54,12 @@ fn word(image: &[u8], offset: usize) -> Result<usize> {
     Ok(usize::try_from(u32::from_le_bytes(bytes))?)
 }
 
-/// Whether an ELF file has the note that names its PVH entry: owner "Xen", type 18.
+/// Whether an ELF file of 64 bits has the note that names its PVH entry: owner "Xen", type 18.
 fn can_start_directly(elf: &[u8]) -> bool {
     const NOTE: &[u8] = b"\x12\0\0\0Xen\0";
-    notes(elf).is_some_and(|notes| notes.windows(NOTE.len()).any(|window| window == NOTE))
-}
-
-/// The note segment of a 64-bit ELF file.
-fn notes(elf: &[u8]) -> Option<&[u8]> {
-    const PT_NOTE: usize = 4;
-    if !elf.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let field = |at: usize, size: usize| {
-        let bytes = elf.get(at..at.checked_add(size)?)?;
-        let number = bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
-        usize::try_from(number).ok()
-    };
-    let (table, size, count) = (field(0x20, 8)?, field(0x36, 2)?, field(0x38, 2)?);
-    (0..count).map(|index| table + index * size).find_map(|header| {
-        let is_note = field(header, 4)? == PT_NOTE;
-        let (start, length) = (field(header + 8, 8)?, field(header + 32, 8)?);
-        if is_note { elf.get(start..start.checked_add(length)?) } else { None }
-    })
+    // Notes begin at multiples of four.
+    elf.starts_with(b"\x7fELF\x02\x01")
+        && elf.chunks(4).zip(elf.chunks(4).skip(1)).any(|(a, b)| a == &NOTE[..4] && b == &NOTE[4..])
 }
 
 #[cfg(test)]
@@ -97,18 +79,9 @@ mod tests {
 
     #[test]
     fn direct_start_needs_the_note() {
-        let mut elf = vec![0u8; 64 + 56];
-        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        elf[0x20] = 64;
-        elf[0x36] = 56;
-        elf[0x38] = 1;
-        elf[64] = 4;
-        elf[64 + 8] = 120;
-        elf[64 + 32] = 20;
-        elf.extend_from_slice(b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0\0\0\0\0");
-        assert!(can_start_directly(&elf));
-        elf[120 + 8] = 0x11;
-        assert!(!can_start_directly(&elf));
+        let elf = |kind: u8| [b"\x7fELF\x02\x01..", &[kind, 0, 0, 0][..], b"Xen\0...."].concat();
+        assert!(can_start_directly(&elf(0x12)));
+        assert!(!can_start_directly(&elf(0x11)));
         assert!(!can_start_directly(b"\x7fELF"));
     }
 

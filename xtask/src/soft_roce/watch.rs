@@ -29,8 +29,8 @@ pub fn to_the_end(
 ) -> Result<i32> {
     let boot = Boot(Arc::new(Mutex::new(Some(boot))));
     let line = machine.line();
-    let mut running = machine.start("", &dir.qemu_log())?;
-    let console = Console::follow(running.console()?, &dir.live_console())?;
+    let mut running = machine.start("", &dir.qemu_log)?;
+    let console = Console::follow(running.console()?, &dir.live_console)?;
     let copies = streams.map(|(out, err)| [copy(out, stdout(), &boot), copy(err, stderr(), &boot)]);
 
     let verdict = wait(&mut running, &console, timeout, &boot);
@@ -63,12 +63,12 @@ impl std::fmt::Display for NotBooted {
 }
 
 fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
-    let qemu = fs::read_to_string(dir.qemu_log()).unwrap_or_default();
+    let qemu = fs::read_to_string(&dir.qemu_log).unwrap_or_default();
     if !qemu.trim().is_empty() {
         eprintln!("QEMU said:\n{}\nto: {command_line}", tail(qemu.trim_end(), 10));
     }
     if !end_of_console.is_empty() {
-        eprintln!("The guest's console ({}):\n{end_of_console}", dir.console().display());
+        eprintln!("The guest's console ({}):\n{end_of_console}", dir.console.display());
     }
 }
 
@@ -109,11 +109,11 @@ fn outcome(dir: &RunDir, state: &State) -> Result<i32> {
     if let Some(crash) = &state.crash {
         bail!("the guest's kernel crashed: {crash}");
     }
-    let error = fs::read_to_string(dir.share().join("error")).ok();
+    let error = fs::read_to_string(dir.share.join("error")).ok();
     if let Some(error) = error.as_deref().or(state.failure.as_deref()) {
         bail!("the guest could not be set up: {}", error.trim_end());
     }
-    let Ok(code) = fs::read_to_string(dir.share().join("code")) else {
+    let Ok(code) = fs::read_to_string(dir.share.join("code")) else {
         bail!(
             "the guest ended without a result.\n\
              Next: see its console above; perhaps it needs more memory: --memory MB"

@@ -8,7 +8,7 @@ use std::{env, fmt::Write as _};
 use anyhow::{Context, Result, ensure};
 
 use crate::paths;
-use crate::sh::Cmd;
+use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
 const COMMANDS: [&str; 21] = [
@@ -17,8 +17,8 @@ const COMMANDS: [&str; 21] = [
     "miri --weak",
     "miri --leaks",
     "holes",
-    "programs --count 100000",
-    "programs --miri --count 10000",
+    "programs --count 1000 --turns 100",
+    "programs --miri --count 2500 --turns 4",
     "mutants --seed 1 --sample 2000 --record",
     "mutants --seed 1 --sample 200 --guest --record",
     "rules --mutate",
@@ -67,9 +67,8 @@ pub fn run(record: bool) -> Result<()> {
 }
 
 fn head() -> Result<String> {
-    let git = Cmd::new("git").args(["log", "-1", "--format=%h, %cs"]);
-    let commit = git.current_dir(paths::workspace()).read_text()?;
-    let commit = commit.trim();
+    let format = "--format=%h, %cs";
+    let commit = cmd!(sh::at(paths::workspace()), "git log -1 {format}").read()?;
     Ok(format!(
         "# The last run of everything\n\n\
          Written by `cargo xtask test full --record`, on the commit {commit}.\n\n\

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Group};
-use crate::sh::Cmd;
+use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Guest};
 use crate::{cargo, paths, what_c_does};
 
@@ -27,8 +27,9 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         "Building the examples",
         &["build", "--release", "--examples", "--features", features],
     )?;
-    let test = |name: &str| Ok::<_, anyhow::Error>(named(&tests, name)?.display().to_string());
-    let examples = named(&examples, "rc_pingpong")?;
+    let test =
+        |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
+    let examples = cargo::named(&examples, "rc_pingpong")?;
     let examples = examples.parent().context("the examples are in a directory")?.display();
     let interop = |script: &str| paths::workspace().join("tests/interop").join(script);
     let scripts = ["pingpong.sh", "cm.sh", "perf.sh"].map(interop);
@@ -64,22 +65,14 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         bail!("the tests on a real device failed with code {code}");
     }
     // What C does is recorded for Soft-RoCE only.
-    if device.is_none() { what_c_does::check() } else { Ok(()) }
+    if device.is_none() { what_c_does::run(false) } else { Ok(()) }
 }
 
 /// Builds the C peer that looks at the byte order of immediates.
 fn imm_peer() -> Result<PathBuf> {
     let peer = paths::below_target("interop")?.join("imm_peer");
-    Cmd::new("gcc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(&peer)
-        .arg(paths::workspace().join("tests/interop/imm/imm_peer.c"))
-        .arg("-libverbs")
-        .run("Building the C peer for immediates")?;
+    let source = paths::workspace().join("tests/interop/imm/imm_peer.c");
+    cmd!(sh::here(), "gcc -std=gnu11 -O1 -Wall -Wextra -Werror -o {peer} {source} -libverbs")
+        .step("Building the C peer for immediates")?;
     Ok(peer)
-}
-
-fn named(found: &[(String, PathBuf)], name: &str) -> Result<PathBuf> {
-    let found = found.iter().find(|(target, _)| target == name);
-    Ok(found.with_context(|| format!("cargo built no `{name}`"))?.1.clone())
 }

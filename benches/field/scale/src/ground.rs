@@ -1,7 +1,8 @@
 //! A device of the stub, and queue pairs on it.
 
 use field::{DEVICE, LEN, REMOTE_ADDR, REMOTE_KEY};
-use proverbs::*;
+use proverbs::memory::ToWrite;
+use proverbs::prelude::*;
 
 profile! { pub Chosen { signaling: Selective } }
 

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use field::{Form, LEN, Stub};
-use proverbs::*;
+use proverbs::memory::ToWrite;
+use proverbs::prelude::*;
 
 use crate::ground::{Chosen, Ground, remote};
 
@@ -35,7 +36,7 @@ impl Books for DefaultProfile {
 
     #[inline(always)]
     fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteSpan<ToWrite>) -> bool {
-        qp.post_send(RdmaWrite::new(buf, at)).is_ok()
+        qp.post_send(wr::RdmaWrite::new(buf, at)).is_ok()
     }
 
     #[inline(always)]
@@ -50,7 +51,7 @@ impl Books for Chosen {
 
     #[inline(always)]
     fn post(qp: &mut QueuePair<Rc, Rts, Self>, buf: Buf, at: RemoteSpan<ToWrite>) -> bool {
-        qp.post_send(RdmaWrite::new(buf, at)).is_ok()
+        qp.post_send(wr::RdmaWrite::new(buf, at)).is_ok()
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use proverbs::*;
+use proverbs::prelude::*;
 
 use crate::ground::{Chosen, Ground};
 

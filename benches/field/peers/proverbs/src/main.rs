@@ -5,7 +5,8 @@ mod selective;
 mod unchecked;
 
 use field::{DEPTH, DEVICE, LEN, REMOTE_ADDR, REMOTE_KEY};
-use proverbs::*;
+use proverbs::memory::{Entry, ToWrite};
+use proverbs::prelude::*;
 
 /// A device, and what is made on it before the queue pair.
 struct Ground {

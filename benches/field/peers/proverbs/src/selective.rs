@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use field::{Api, Held, Work};
-use proverbs::*;
+use proverbs::memory::ToWrite;
+use proverbs::prelude::*;
 
 use crate::Ground;
 
@@ -44,7 +45,7 @@ impl Api for Form {
     #[inline(always)]
     fn post(&mut self) -> bool {
         let Some(buf) = self.bufs[0].take() else { return false };
-        self.qp.post_send(RdmaWrite::new(buf, self.at)).is_ok()
+        self.qp.post_send(wr::RdmaWrite::new(buf, self.at)).is_ok()
     }
 
     #[inline(always)]
@@ -56,10 +57,10 @@ impl Api for Form {
         let posted = post_send!(
             self.qp,
             [
-                RdmaWrite::new(a, self.at),
-                RdmaWrite::new(b, self.at),
-                RdmaWrite::new(c, self.at),
-                RdmaWrite::new(d, self.at),
+                wr::RdmaWrite::new(a, self.at),
+                wr::RdmaWrite::new(b, self.at),
+                wr::RdmaWrite::new(c, self.at),
+                wr::RdmaWrite::new(d, self.at),
             ]
         );
         posted.is_ok()
@@ -68,7 +69,7 @@ impl Api for Form {
     #[inline(always)]
     fn recv(&mut self) -> bool {
         let Some(buf) = self.bufs[0].take() else { return false };
-        self.qp.post_recv(Recv::new(buf)).is_ok()
+        self.qp.post_recv(wr::Recv::new(buf)).is_ok()
     }
 
     #[inline(always)]

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use field::{Api, Held, LEN, Work};
-use proverbs::*;
+use proverbs::memory::{Raw, ToWrite};
+use proverbs::prelude::*;
 
 use crate::Ground;
 
@@ -13,7 +14,7 @@ pub struct Form {
     qp: QueuePair<Rc, Rts, Caller>,
     cq: CompletionQueue<Raw>,
     at: RemoteSpan<ToWrite>,
-    piece: Piece<'static>,
+    piece: wr::Piece<'static>,
 }
 
 impl Form {
@@ -21,7 +22,7 @@ impl Form {
         let cq = ground.cq();
         let qp = ground.connect(&cq);
         let region = ground.pd.register::<RemoteAll>(LEN).expect("a region");
-        let piece = Piece::new(Box::leak(Box::new(region)), 0..LEN).expect("a piece");
+        let piece = wr::Piece::new(Box::leak(Box::new(region)), 0..LEN).expect("a piece");
         Form { qp, cq, at: crate::remote(), piece }
     }
 }
@@ -44,14 +45,14 @@ impl Api for Form {
 
     #[inline(always)]
     fn post(&mut self) -> bool {
-        let wr = RdmaWrite::new(Sge::new(1, [self.piece]), self.at);
+        let wr = wr::RdmaWrite::new(wr::Sge::new(1, [self.piece]), self.at);
         // SAFETY: the region lives as long as the process.
         unsafe { self.qp.post_send_unchecked(wr) }.is_ok()
     }
 
     #[inline(always)]
     fn recv(&mut self) -> bool {
-        let wr = Recv::new(Sge::new(1, [self.piece]));
+        let wr = wr::Recv::new(wr::Sge::new(1, [self.piece]));
         // SAFETY: the region lives as long as the process, and the stub writes nothing.
         unsafe { self.qp.post_recv_unchecked(wr) }.is_ok()
     }

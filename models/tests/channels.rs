@@ -1,0 +1,105 @@
+//! Event channels of librdmacm: who takes an event, who makes a call on an id, and who moves the id to another channel, do not meet.
+
+#[path = "../../src/sys/cm/lock.rs"]
+mod lock;
+#[path = "support/sync.rs"]
+mod sync;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use lock::Lock;
+
+/// Two channels, and an id that is on one of them.
+struct World {
+    locks: [Lock; 2],
+    /// On which; read under the lock of any channel, changed under those of both.
+    on: UnsafeCell<usize>,
+    /// What librdmacm writes to the id.
+    id: UnsafeCell<u32>,
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        let locks = [Lock::new(), Lock::new()];
+        Arc::new(World { locks, on: UnsafeCell::new(0), id: UnsafeCell::new(0) })
+    }
+
+    /// Takes what is there of events, of ids that are on the channel.
+    fn take_event(&self, channel: usize) {
+        let _guard = self.locks[channel].lock();
+        // SAFETY: nobody changes it meanwhile; loom sees to it.
+        if self.on.with(|on| unsafe { *on }) == channel {
+            self.touch();
+        }
+    }
+
+    /// Makes a call on the id, whose owner knows where it is.
+    fn call(&self, channel: usize) {
+        let _guard = self.locks[channel].lock();
+        self.touch();
+    }
+
+    fn touch(&self) {
+        // SAFETY: nobody else does meanwhile; loom sees to it.
+        self.id.with_mut(|id| unsafe { *id += 1 });
+    }
+
+    fn migrate(&self, to: usize) {
+        // SAFETY: nobody reads it meanwhile; loom sees to it.
+        self.on.with_mut(|on| unsafe { *on = to });
+        self.touch();
+    }
+}
+
+/// The id is moved, and used there, while events are taken from both channels.
+fn moves(migrate: fn(&World)) {
+    loom::model(move || {
+        let world = World::new();
+        let takers = [0, 1].map(|channel| {
+            let world = world.clone();
+            thread::spawn(move || world.take_event(channel))
+        });
+        world.call(0);
+        migrate(&world);
+        world.call(1);
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
+    });
+}
+
+#[test]
+fn an_id_moves_while_events_are_taken() {
+    moves(|world| {
+        let _both = world.locks[0].with(&world.locks[1]);
+        world.migrate(1);
+    });
+}
+
+/// The other way round.
+#[test]
+#[should_panic]
+fn an_id_that_moves_under_one_lock() {
+    moves(|world| {
+        let _new = world.locks[1].lock();
+        world.migrate(1);
+    });
+}
+
+/// Two ids change places, on two threads.
+fn cross(both: fn(&World, usize, usize)) {
+    loom::model(move || {
+        let world = World::new();
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || both(&world, 1, 0))
+        };
+        both(&world, 0, 1);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn two_ids_that_cross() {
+    cross(|world, from, to| drop(world.locks[from].with(&world.locks[to])));
+}

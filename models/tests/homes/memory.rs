@@ -1,0 +1,23 @@
+//! `src/memory`, what of it the models take in.
+
+#[path = "buf.rs"]
+pub mod buf;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/header.rs"]
+pub mod header;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/lent.rs"]
+pub mod lent;
+#[path = "registered.rs"]
+pub mod registered;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/slots.rs"]
+pub mod slots;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/stranded.rs"]
+pub mod stranded;
+
+/// Lists, of one buffer.
+pub mod list {
+    pub use super::buf::BufList;
+}

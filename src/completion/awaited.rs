@@ -1,0 +1,194 @@
+//! Awaiting completions on tokio.
+
+#![allow(unsafe_code)] // one descriptor that outlives its registration
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+
+use crate::completion::channel::CompletionChannel;
+use crate::completion::notify::Notify;
+use crate::completion::poll::Completions;
+use crate::completion::queue::CompletionQueue;
+use crate::completion::wait::{AnyCompletionQueue, Ready, first_ready};
+use crate::memory::entry::Entry;
+use crate::terms::error::{Error, Refused};
+use crate::wait::registration;
+
+/// A completion channel to await on, in a tokio runtime (feature `tokio`).
+///
+/// **A dropped future loses nothing.** It owns no buffer and no completion: buffers are the
+/// device's until their completion was polled, and polled completions stay in the completion queue
+/// until they are handed out. So `select!` and time-outs may drop it at any point, and the next
+/// wait finds everything.
+///
+/// Completions stay on their thread, and so does the result of [`wait`](Self::wait): drop it before
+/// the next `await`, and the task may move between threads.
+///
+/// One task at a time uses a channel; it may wait for [many queues](Self::wait_any).
+///
+/// ```
+/// use proverbs::{loopback::Fabric, prelude::*};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// # let context = Fabric::new().open_device();
+/// # let pd = context.alloc_pd()?;
+/// let mut channel = context.create_comp_channel()?.into_async()?;
+/// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+/// // ... a queue pair on `cq`, connected ...
+/// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+/// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// # let pool = pd.create_pool(1, 64)?;
+/// qp.post_recv(wr::Recv::new(pool.take().expect("one buffer")))?;
+/// # let _qp = qp.to_error()?;
+/// for completion in channel.wait(&mut cq).await? {
+///     println!("{completion:?}");
+/// }
+/// let channel = channel.into_inner(); // to sleep without a runtime, or in another one
+/// # drop(channel);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncCompletionChannel {
+    fd: AsyncFd<CompletionChannel>,
+}
+
+impl CompletionChannel {
+    /// Registers the channel with the current tokio runtime.
+    ///
+    /// # Errors
+    /// The channel is given back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` with
+    /// which the runtime registers it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
+    pub fn into_async(self) -> Result<AsyncCompletionChannel, Refused<Self>> {
+        // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
+        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
+            Ok(fd) => Ok(AsyncCompletionChannel { fd }),
+            Err(failed) => {
+                let (channel, error) = failed.into_parts();
+                Err(Refused::new(channel, registration(&error)))
+            }
+        }
+    }
+}
+
+impl AsyncCompletionChannel {
+    /// The channel, to create completion queues on.
+    pub fn get_ref(&self) -> &CompletionChannel {
+        self.fd.get_ref()
+    }
+
+    /// Gives the channel back, no longer registered with the runtime.
+    pub fn into_inner(self) -> CompletionChannel {
+        self.fd.into_inner()
+    }
+
+    /// Waits until `cq`, which must be on this channel, has completions, and polls them. The result
+    /// is never empty. Like [`CompletionChannel::wait`], it waits **for ever** if none come: put a
+    /// time-out around it.
+    ///
+    /// Safe to cancel at any point.
+    ///
+    /// # Errors
+    /// As for [`CompletionChannel::wait`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
+    /// runtime is shutting down.
+    pub async fn wait<'cq, E: Entry>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E>,
+    ) -> Result<Completions<'cq, E>, Error> {
+        while !cq.is_ready(self.get_ref(), Notify::Any)? {
+            self.event().await?;
+        }
+        Ok(cq.hand_out())
+    }
+
+    /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive or a failure ends
+    /// the sleep, with the limits of [`CompletionChannel::wait_solicited`].
+    ///
+    /// Safe to cancel at any point.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?.into_async()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// tokio::select! {
+    ///     completions = channel.wait_solicited(&mut cq) => completions?.for_each(drop),
+    ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("nobody sends"),
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })
+    /// # }
+    /// ```
+    pub async fn wait_solicited<'cq, E: Entry>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E>,
+    ) -> Result<Completions<'cq, E>, Error> {
+        while !cq.is_ready(self.get_ref(), Notify::Solicited)? {
+            self.event().await?;
+        }
+        Ok(cq.hand_out())
+    }
+
+    /// Waits until one of `queues`, all on this channel, has completions. Returns the index of the
+    /// first that has. Like [`CompletionChannel::wait_any`], it waits **for ever** if none has.
+    ///
+    /// Safe to cancel at any point.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), of any of the queues.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?.into_async()?;
+    /// let mut few: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, channel.get_ref())?;
+    /// let time = std::time::Duration::from_millis(1);
+    /// match tokio::time::timeout(time, channel.wait_any(&mut [&mut few, &mut lists])).await {
+    ///     Ok(index) => match index? {
+    ///         0 => few.poll()?.for_each(drop),
+    ///         _ => lists.poll()?.for_each(drop),
+    ///     },
+    ///     Err(_) => println!("nothing came"),
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })
+    /// # }
+    /// ```
+    pub async fn wait_any(
+        &mut self,
+        queues: &mut [&mut (dyn AnyCompletionQueue + Send)],
+    ) -> Result<usize, Error> {
+        loop {
+            if let Some(index) = first_ready(self.get_ref(), queues)? {
+                return Ok(index);
+            }
+            self.event().await?;
+        }
+    }
+
+    /// Waits until the descriptor is readable, and takes an event if there is one. This is the only
+    /// `await`: a future dropped there has taken nothing.
+    async fn event(&mut self) -> Result<(), Error> {
+        let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+        if guard.get_inner_mut().try_event()?.is_none() {
+            guard.clear_ready();
+        }
+        Ok(())
+    }
+}

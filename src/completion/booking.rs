@@ -1,0 +1,66 @@
+//! The part of a completion queue that its queue pairs keep alive.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::completion::inbox::{AtEnd, Inbox};
+use crate::completion::parked::Over;
+use crate::counters::books::{Books, Quiet};
+use crate::sys::handle;
+
+/// A completion queue as its queue pairs know it: its inbox and the C object.
+pub(crate) struct CqShared {
+    handle: Arc<handle::Cq>,
+    /// Separate, so that a shared receive queue can hold it without keeping the queue.
+    inbox: Arc<Inbox>,
+}
+
+impl CqShared {
+    pub fn new(handle: Arc<handle::Cq>, capacity: u32) -> Self {
+        let inbox = Arc::new(Inbox::new(handle.as_ptr(), capacity));
+        CqShared { handle, inbox }
+    }
+
+    pub fn handle(&self) -> &Arc<handle::Cq> {
+        &self.handle
+    }
+
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// The handle, mutably, if no queue pair uses it.
+    pub fn handle_mut(&mut self) -> Option<&mut handle::Cq> {
+        Arc::get_mut(&mut self.handle)
+    }
+}
+
+impl Deref for CqShared {
+    type Target = Inbox;
+
+    fn deref(&self) -> &Inbox {
+        &self.inbox
+    }
+}
+
+impl AtEnd {
+    /// Ends a destroyed or reset queue pair in its completion queues.
+    pub fn tell(self, books: &Arc<Books>, send: &CqShared, recv: &CqShared, quiet: &mut Quiet) {
+        send.end(books, self, quiet);
+        if !std::ptr::eq(send, recv) {
+            recv.end(books, self, quiet);
+        }
+        quiet.end_one(books.clone());
+    }
+}
+
+impl Drop for CqShared {
+    /// No thread can poll any more, and the queue pairs that completed here are destroyed, since
+    /// each holds on to this. So no completion can come, and what is stranded has to be sent home
+    /// here.
+    fn drop(&mut self) {
+        let mut over = Over::default();
+        self.inbox.close_for_all(&mut over);
+        over.send_home();
+    }
+}

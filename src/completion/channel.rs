@@ -1,0 +1,170 @@
+//! Completion channels: sleeping until a completion queue has completions.
+
+#![allow(unsafe_code)] // calls the event verbs
+
+use std::fmt;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+use crate::device::context::Context;
+use crate::device::ids::CqId;
+use crate::sys::handle;
+use crate::terms::error::{Error, Refused};
+
+/// A completion channel (`ibv_create_comp_channel`): a file descriptor that is readable while an
+/// event of one of its completion queues waits.
+///
+/// Arm, poll, sleep is the one order that loses no wake-up: a queue that is armed after its last
+/// poll says nothing of what came in between (R13.3). [`wait`](Self::wait) and its variants keep
+/// this order, and for a program's own event loop
+/// [`CompletionQueue::poll_or_arm`](crate::CompletionQueue::poll_or_arm) does. Every event is
+/// acknowledged when it is taken, so none can hang the destruction of a queue (R13.1).
+///
+/// One thread at a time uses a channel: events are taken by `&mut`. Queues whose threads sleep
+/// independently need a channel each.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # use proverbs::{loopback::Fabric, prelude::*};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let context = Fabric::new().open_device();
+/// # let pd = context.alloc_pd()?;
+/// let mut channel = context.create_comp_channel()?;
+/// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+/// // ... a queue pair on `cq`, with a receive posted ...
+/// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+/// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// # let pool = pd.create_pool(1, 64)?;
+/// # qp.post_recv(wr::Recv::new(pool.take().expect("one buffer")))?;
+/// let millisecond = Duration::from_millis(1);
+/// assert_eq!(channel.wait_timeout(&mut cq, millisecond)?.count(), 0, "nobody sends");
+/// let qp = qp.to_error()?; // what is posted is flushed
+/// for completion in channel.wait(&mut cq)? {
+///     assert!(completion.status().is_err());
+/// }
+/// drop((qp, cq));
+/// channel.destroy()?; // with a completion queue on it, it would come back
+/// # Ok(())
+/// # }
+/// ```
+pub struct CompletionChannel {
+    handle: Arc<handle::Channel>,
+}
+
+impl Context {
+    /// Creates a completion channel (`ibv_create_comp_channel`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EMFILE if the process has no
+    /// descriptor left.
+    pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
+        CompletionChannel::new(self)
+    }
+}
+
+impl CompletionChannel {
+    pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        let control = context.handle.control();
+        // SAFETY: the context is live.
+        match unsafe { (control.create_comp_channel)(context.handle.as_ptr()) } {
+            Ok(channel) => {
+                let parent = context.handle.clone();
+                // SAFETY: the object was just created, and has no other owner.
+                let handle = unsafe { handle::Channel::new(channel, control, parent) };
+                Ok(CompletionChannel { handle: Arc::new(handle) })
+            }
+            Err(errno) => Err(Error::os("ibv_create_comp_channel", errno, "")),
+        }
+    }
+
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        Arc::ptr_eq(self.handle.parents(), &context.handle)
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<handle::Channel> {
+        &self.handle
+    }
+
+    /// Takes one event if there is one, acknowledges it, and returns the id of its queue. It never
+    /// sleeps (`ibv_get_cq_event`, `ibv_ack_cq_events`).
+    ///
+    /// That queue is no longer armed, and may be empty (R13.2, R13.4): go on with
+    /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm). `None` means that there was no event,
+    /// which may happen on a readable descriptor. With edge-triggered notification, take events
+    /// until there is none.
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_cq_event`: the device is gone. An
+    /// interruption by a signal is not an error but `None`.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::completion::Notify;
+    /// # fn main() -> Result<(), proverbs::Error> {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// for _ in 0..3 { // an event loop
+    ///     for completion in cq.poll_or_arm(Notify::Any)? {
+    ///         println!("{completion:?}");
+    ///     }
+    ///     // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
+    ///     while let Some(id) = channel.try_event()? {
+    ///         assert_eq!(id, cq.id());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
+        let get = self.handle.control().try_get_cq_event;
+        // SAFETY: the channel is live.
+        match unsafe { get(self.handle.as_ptr()) } {
+            Ok(context) => Ok(Some(CqId::from_context(context))),
+            Err(libc::EAGAIN | libc::EINTR) => Ok(None),
+            Err(errno) => Err(Error::os("ibv_get_cq_event", errno, "")),
+        }
+    }
+
+    /// Destroys the channel (`ibv_destroy_comp_channel`) and reports the error that dropping it
+    /// ignores.
+    ///
+    /// # Errors
+    /// The channel is given back, with [`Os`](crate::ErrorKind::Os): EBUSY while completion queues
+    /// on it exist, or the errno of the verb.
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_destroy_comp_channel";
+        match Arc::try_unwrap(self.handle) {
+            Ok(mut handle) => match handle.close() {
+                Ok(()) => Ok(()),
+                Err(errno) => {
+                    let handle = Arc::new(handle);
+                    Err(Refused::new(CompletionChannel { handle }, Error::os(VERB, errno, "")))
+                }
+            },
+            Err(handle) => {
+                let error = Error::os(VERB, libc::EBUSY, "completion queues on it exist");
+                Err(Refused::new(CompletionChannel { handle }, error))
+            }
+        }
+    }
+}
+
+impl AsRawFd for CompletionChannel {
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
+    /// never blocks.
+    ///
+    /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
+    /// `unsafe`: an event that was read there is never acknowledged, and `ibv_destroy_cq` waits for
+    /// it for ever (R13.1). Take events by [`try_event`](CompletionChannel::try_event).
+    fn as_raw_fd(&self) -> RawFd {
+        // SAFETY: the channel is live.
+        unsafe { (*self.handle.as_ptr()).fd }
+    }
+}
+
+impl fmt::Debug for CompletionChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompletionChannel")
+    }
+}

@@ -1,0 +1,269 @@
+//! Arrivals on UD: 40 bytes of GRH space, and the payload behind them.
+
+use std::fmt;
+
+use crate::completion::wc::segments;
+use crate::device::ah::{AddressVector, Gid, GlobalRoute};
+use crate::memory::buf::Buf;
+use crate::memory::entry::Entry;
+use crate::terms::bounded::{Qpn, ServiceLevel};
+
+/// The 40 bytes before the payload of a UD message.
+pub const GRH_LEN: usize = 40;
+
+/// An arrival on UD: [`Outcome::Datagram`](crate::Outcome::Datagram) (ibv_poll_cq(3), R5.8).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::{Grh, UdReceived};
+/// # let proverbs::loopback::DatagramPair { context, pd, mut a, mut b, mut cq, pool, to_b, .. } = proverbs::loopback::datagram_pair()?;
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes of it are for the GRH
+/// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
+/// let message: UdReceived<Buf> = loop {
+///     if let Some(Outcome::Datagram(message)) = cq.poll_one()?.map(Completion::outcome) {
+///         break message;
+///     }
+/// };
+/// assert_eq!((message.payload(), message.payload_len()), (&b"hello"[..], 5));
+/// assert_eq!(message.payload_segments().collect::<Vec<_>>().concat(), b"hello");
+/// assert_eq!((message.byte_len, message.src_qp.get()), (45, a.qp_num()));
+///
+/// // Whence it came, and how to answer.
+/// let grh: Grh = message.grh().ok_or("RoCE has one always")?;
+/// assert_eq!(grh.source(), Some(context.query_gid(1, 1)?));
+/// assert_eq!(grh.source(), grh.destination()); // one device
+/// let back: AddressVector = message.reply_vector(1, 1).ok_or("no GRH")?;
+/// let _ah = pd.create_ah(back)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct UdReceived<E> {
+    /// The entry, its length set to what arrived, GRH included; `None` if the receive had no
+    /// buffer.
+    pub entry: Option<E>,
+    /// The number of bytes that arrived, with the 40 of the GRH (R5.8).
+    pub byte_len: u32,
+    /// The immediate, in host order.
+    pub imm_data: Option<u32>,
+    /// The queue pair that received it.
+    pub qp_num: u32,
+    /// The queue pair that sent it.
+    pub src_qp: Qpn,
+    pub(crate) grh: bool,
+    pub(crate) sl: u8,
+    pub(crate) slid: u16,
+}
+
+impl<C> UdReceived<Buf<C>> {
+    /// The message without the GRH.
+    pub fn payload(&self) -> &[u8] {
+        self.entry.as_deref().and_then(|bytes| bytes.get(GRH_LEN..)).unwrap_or(&[])
+    }
+}
+
+impl<E: Entry> UdReceived<E> {
+    /// The message without the GRH, buffer by buffer, however the GRH is spread over them.
+    pub fn payload_segments(&self) -> impl Iterator<Item = &[u8]> {
+        segments(&self.entry, GRH_LEN)
+    }
+
+    /// The number of bytes of the message, without the GRH.
+    pub fn payload_len(&self) -> usize {
+        (self.byte_len as usize).saturating_sub(GRH_LEN)
+    }
+
+    /// The GRH, if the message had one (R5.9), assembled from the buffers that it spans.
+    pub fn grh(&self) -> Option<Grh> {
+        let mut bytes = [0; GRH_LEN];
+        let mut at = 0;
+        for segment in segments(&self.entry, 0) {
+            let here = segment.len().min(GRH_LEN - at);
+            bytes[at..at + here].copy_from_slice(&segment[..here]);
+            at += here;
+        }
+        (self.grh && at == GRH_LEN).then_some(Grh(bytes))
+    }
+
+    /// The address vector of the way back to the sender (R5.11); `None` without a GRH of a known
+    /// form on RoCE.
+    pub fn reply_vector(&self, port: u8, sgid_index: u8) -> Option<AddressVector> {
+        let sl = ServiceLevel::new(self.sl & 15)?;
+        let global = match self.grh().and_then(|grh| grh.source()) {
+            Some(dgid) => Some(GlobalRoute::new(dgid, sgid_index)),
+            None if self.slid != 0 => None,
+            None => return None,
+        };
+        Some(AddressVector { port, dlid: self.slid, sl, global })
+    }
+}
+
+/// A global routing header ([`UdReceived::grh`], R5.9). It has IPv6's form or, for RoCE v2 over
+/// IPv4, 20 bytes that the device may leave unwritten and then an IPv4 header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Grh(pub [u8; GRH_LEN]);
+
+impl Grh {
+    /// The sender's GID, an IPv4 address in mapped form; `None` if the header has neither form.
+    pub fn source(&self) -> Option<Gid> {
+        self.address(8, 12)
+    }
+
+    /// The receiver's GID, likewise.
+    pub fn destination(&self) -> Option<Gid> {
+        self.address(24, 16)
+    }
+
+    /// Whether this is an IPv4 header, which begins in the middle. The bytes before it may look
+    /// like IPv6, and an IPv6 address may look like the beginning of IPv4: IPv4's checksum decides.
+    fn is_v4(&self) -> bool {
+        let header = &self.0[20..];
+        match self.0[0] >> 4 {
+            6 => header[0] == 0x45 && has_right_sum(header),
+            _ => header[0] >> 4 == 4,
+        }
+    }
+
+    fn address(&self, v6: usize, v4: usize) -> Option<Gid> {
+        let mut gid = [0; 16];
+        if self.is_v4() {
+            gid[10..12].fill(0xff);
+            gid[12..].copy_from_slice(&self.0[20 + v4..24 + v4]);
+        } else if self.0[0] >> 4 == 6 {
+            gid.copy_from_slice(&self.0[v6..v6 + 16]);
+        } else {
+            return None;
+        }
+        Some(Gid(gid))
+    }
+}
+
+/// Whether the checksum of an IPv4 header is right: the sum of its words (RFC 1071).
+fn has_right_sum(header: &[u8]) -> bool {
+    let words =
+        header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    // In one's complement all ones is zero too, and no IPv4 header is all zeroes.
+    words.sum::<u32>() % 0xffff == 0
+}
+
+impl fmt::Debug for Grh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grh({:?} -> {:?})", self.source(), self.destination())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The address vector of the answer, from the fields of the completion.
+    #[test]
+    fn the_way_back() {
+        let arrival = |grh, sl, slid| {
+            let (byte_len, imm_data, qp_num, src_qp) = (40, None, 17, Qpn::new(18).unwrap());
+            let entry = None::<Buf>;
+            UdReceived { entry, byte_len, imm_data, qp_num, src_qp, grh, sl, slid }
+        };
+        let way = arrival(false, 3, 9).reply_vector(2, 5).unwrap();
+        assert_eq!((way.port, way.dlid, way.sl.get(), way.global), (2, 9, 3, None));
+        // The service level is four bits.
+        assert_eq!(arrival(false, 0xf5, 1).reply_vector(1, 0).unwrap().sl.get(), 5);
+        // There is no way back without GRH and LID, nor with a GRH that is in no buffer.
+        assert_eq!(arrival(false, 0, 0).reply_vector(1, 0), None);
+        assert_eq!(arrival(true, 0, 0).reply_vector(1, 0), None);
+        let bare = arrival(true, 0, 7);
+        assert_eq!((bare.grh(), bare.payload_len(), bare.payload().len()), (None, 0, 0));
+        assert_eq!(bare.reply_vector(1, 0).unwrap().dlid, 7);
+    }
+
+    /// An IPv4 header with its checksum, behind 20 arbitrary bytes.
+    fn over_ipv4(before: [u8; 20], rest: [u8; 11], source: [u8; 4], destination: [u8; 4]) -> Grh {
+        let mut header = [0; 20];
+        header[0] = 0x45;
+        header[1..12].copy_from_slice(&rest);
+        header[10..12].fill(0);
+        header[12..16].copy_from_slice(&source);
+        header[16..].copy_from_slice(&destination);
+        // RFC 791: the complement of the sum of all words.
+        let mut sum = 0u64;
+        for word in header.chunks(2) {
+            sum += u64::from(word[0]) << 8 | u64::from(word[1]);
+        }
+        while sum > 0xffff {
+            sum = (sum >> 16) + (sum & 0xffff);
+        }
+        header[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
+        let mut all = [0; GRH_LEN];
+        all[..20].copy_from_slice(&before);
+        all[20..].copy_from_slice(&header);
+        Grh(all)
+    }
+
+    fn mapped(v4: [u8; 4]) -> Option<Gid> {
+        let mut gid = [0; 16];
+        gid[10..12].fill(0xff);
+        gid[12..].copy_from_slice(&v4);
+        Some(Gid(gid))
+    }
+
+    fn cases() -> ProptestConfig {
+        let cases = if cfg!(miri) { 16 } else { 2048 };
+        ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// The bytes before an IPv4 header do not matter, even if they look like IPv6.
+        #[test]
+        fn garbage_before_an_ipv4_header_is_nothing(
+            mut before: [u8; 20],
+            looks_like_ipv6: bool,
+            rest: [u8; 11],
+            source: [u8; 4],
+            destination: [u8; 4],
+        ) {
+            if looks_like_ipv6 {
+                before[0] = 0x60 | before[0] & 15;
+            }
+            let grh = over_ipv4(before, rest, source, destination);
+            prop_assert_eq!(grh.source(), mapped(source));
+            prop_assert_eq!(grh.destination(), mapped(destination));
+        }
+
+        /// An IPv6 address that looks like the beginning of an IPv4 header stays one.
+        #[test]
+        fn an_ipv6_header_is_not_taken_for_ipv4(mut bytes: [u8; 20], mut end: [u8; 20], like_v4: bool) {
+            bytes[0] = 0x60 | bytes[0] & 15;
+            if like_v4 {
+                end[0] = 0x45;
+            }
+            let mut all = [0; GRH_LEN];
+            all[..20].copy_from_slice(&bytes);
+            all[20..].copy_from_slice(&end);
+            // The checksum is right by chance once in 65536 times; the two cannot be told apart
+            // then.
+            prop_assume!(end[0] != 0x45 || over_ipv4(
+                bytes,
+                end[1..12].try_into().unwrap(),
+                end[12..16].try_into().unwrap(),
+                end[16..].try_into().unwrap(),
+            ).0[30..32] != end[10..12]);
+            let grh = Grh(all);
+            prop_assert_eq!(grh.source(), Some(Gid(all[8..24].try_into().unwrap())));
+            prop_assert_eq!(grh.destination(), Some(Gid(all[24..].try_into().unwrap())));
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_neither_has_no_address() {
+        let mut all = [0; GRH_LEN];
+        all[0] = 0x50;
+        all[20] = 0x55;
+        assert_eq!((Grh(all).source(), Grh(all).destination()), (None, None));
+        // With options the header would exceed the space.
+        all[20] = 0x46;
+        assert!(Grh(all).source().is_some(), "as libibverbs has it where nothing looks like IPv6");
+    }
+}

@@ -1,0 +1,34 @@
+//! Completion queues and their channels: polling, decoded completions, and the return of buffers
+//! that dropped queues left behind.
+
+#[cfg(feature = "tokio")]
+pub(crate) mod awaited;
+pub(crate) mod booking;
+pub(crate) mod channel;
+pub(crate) mod datagram;
+pub(crate) mod inbox;
+pub(crate) mod notify;
+pub(crate) mod parked;
+pub(crate) mod poll;
+pub(crate) mod promised;
+pub(crate) mod queue;
+pub(crate) mod settle;
+pub(crate) mod stand_in;
+pub(crate) mod status;
+pub(crate) mod switch;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+pub(crate) mod wait;
+pub(crate) mod wc;
+
+pub use crate::work::opcode::WcOpcode;
+#[cfg(feature = "tokio")]
+pub use awaited::AsyncCompletionChannel;
+pub use channel::CompletionChannel;
+pub use datagram::{GRH_LEN, Grh, UdReceived};
+pub use notify::Notify;
+pub use poll::Completions;
+pub use queue::CompletionQueue;
+pub use status::{WcError, WcStatus};
+pub use wait::AnyCompletionQueue;
+pub use wc::{Completion, Direction, Failed, Outcome, Received, Sent};

@@ -1,0 +1,74 @@
+//! Asking a completion queue for an event.
+
+#![allow(unsafe_code)] // one verb
+
+use crate::completion::poll::Completions;
+use crate::completion::queue::CompletionQueue;
+use crate::device::ids::CqId;
+use crate::memory::entry::Entry;
+use crate::sys::data;
+use crate::terms::error::Error;
+
+/// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`), for
+/// [`poll_or_arm`](CompletionQueue::poll_or_arm).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notify {
+    /// The next one, of whatever kind.
+    Any,
+    /// The next receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited),
+    /// and the next failure. Soft-RoCE raises none for a failed or flushed send (R13.5).
+    Solicited,
+}
+
+impl<E: Entry> CompletionQueue<E> {
+    /// The id by which events name this queue (ibv_get_cq_event(3)).
+    pub fn id(&self) -> CqId {
+        self.id
+    }
+
+    /// Polls; if there is nothing, arms the queue and polls again (`ibv_req_notify_cq`).
+    ///
+    /// After an empty result it is safe to sleep on the channel's descriptor: every later
+    /// completion raises an event (R13.3). The queue must have been created
+    /// [on a channel](crate::Context::create_cq_on) (R13.7).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::Notify;
+    /// use proverbs::device::CqId;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(64, &channel)?;
+    /// let first: CqId = cq.id();
+    /// if cq.poll_or_arm(Notify::Any)?.is_empty() {
+    ///     // Now it is safe to sleep on the channel's descriptor, in poll(2) or an event loop; events name the queue.
+    ///     assert_ne!(first, context.create_cq_on::<Buf>(64, &channel)?.id());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue is on no channel
+    /// (R13.7), EIO if it is dead (R10.12).
+    pub fn poll_or_arm(&mut self, notify: Notify) -> Result<Completions<'_, E>, Error> {
+        if self.shared.handle().parents().channel.is_none() {
+            let asked = "the completion queue is on no channel, so nobody would hear of it";
+            return Err(Error::os("ibv_req_notify_cq", libc::EINVAL, asked));
+        }
+        self.is_ready_or_armed(notify)?;
+        Ok(self.hand_out())
+    }
+
+    /// Whether there are completions; if not, arms the queue.
+    pub(crate) fn is_ready_or_armed(&mut self, notify: Notify) -> Result<bool, Error> {
+        if self.fetch()? {
+            return Ok(true);
+        }
+        let solicited_only = (notify == Notify::Solicited).into();
+        // SAFETY: the queue is live.
+        match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), solicited_only) } {
+            0 => self.fetch(),
+            errno => Err(Error::os("ibv_req_notify_cq", errno, "")),
+        }
+    }
+}

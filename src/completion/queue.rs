@@ -1,0 +1,246 @@
+//! Completion queues.
+
+#![allow(unsafe_code)] // polls
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::completion::booking::CqShared;
+use crate::completion::inbox::Inbox;
+use crate::completion::parked::Over;
+use crate::device::ids::CqId;
+
+use crate::cold::drop_each;
+use crate::completion::channel::CompletionChannel;
+use crate::completion::wc::OneThread;
+use crate::device::context::Context;
+use crate::memory::buf::Buf;
+use crate::memory::entry::Entry;
+use crate::sys::handle;
+use crate::terms::error::{Error, ErrorKind, Refused};
+
+/// A completion queue (`ibv_create_cq`) of queues whose entry type is `E`.
+///
+/// A queue books its share of the capacity when it attaches, so the completion queue cannot overrun
+/// (R9.9). It belongs to one thread at a time, since polling takes `&mut`; that is why nothing
+/// locks.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+/// let cq: CompletionQueue = context.create_cq(64)?;
+/// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+/// assert_eq!(cq.capacity() - cq.unbooked(), 8 + 1 + 8); // the sends, a drain, the receives
+/// let cq = cq.destroy().unwrap_err().object; // `qp` completes into it: refused, and back
+/// drop(qp);
+/// cq.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point into
+///   it.
+/// - `shared` keeps the books of every queue that completes here until none of its completions can
+///   come any more.
+pub struct CompletionQueue<E: Entry = Buf> {
+    pub(super) inbox: At,
+    pub(super) shared: Arc<CqShared>,
+    pub(super) id: CqId,
+    _entries: PhantomData<(E, OneThread)>,
+}
+
+/// The address of the inbox, which any thread may know.
+#[derive(Clone, Copy)]
+pub(super) struct At(pub(super) *const Inbox);
+
+// SAFETY: an inbox may be known to and used by any thread, as `Inbox` says.
+unsafe impl Send for At {}
+// SAFETY: an inbox is `Sync`, and nothing writes through this pointer to it.
+unsafe impl Sync for At {}
+
+// SAFETY: the queue hands out entries, which are `Send`. Completions borrow it and stay on its
+// thread.
+unsafe impl<E: Entry + Send> Send for CompletionQueue<E> {}
+
+impl Context {
+    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
+    /// type is `E` (`ibv_create_cq`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
+    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
+    /// assert!(cq.capacity() >= 34);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if `cqe` exceeds the device's `max_cqe`,
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
+    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
+        CompletionQueue::new(self, cqe, None)
+    }
+
+    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel` (R13.7).
+    ///
+    /// # Errors
+    /// As for [`create_cq`](Self::create_cq), and [`ErrorKind::ContextMismatch`] if the channel is
+    /// of another context (R12.1).
+    pub fn create_cq_on<E: Entry>(
+        &self,
+        cqe: u32,
+        channel: &CompletionChannel,
+    ) -> Result<CompletionQueue<E>, Error> {
+        CompletionQueue::new(self, cqe, Some(channel))
+    }
+}
+
+impl<E: Entry> CompletionQueue<E> {
+    pub(crate) fn new(
+        context: &Context,
+        cqe: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<Self, Error> {
+        const VERB: &str = "ibv_create_cq";
+        let max = context.query_device()?.max_cqe;
+        if cqe > max {
+            return Err(Error::limit(VERB, "cqe", cqe.into(), max.into()));
+        }
+        if channel.is_some_and(|channel| !channel.is_of(context)) {
+            let what = "the completion channel and the completion queue";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+        let control = context.handle.control();
+        let at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
+        // SAFETY: context and channel are live.
+        match unsafe { (control.create_cq)(context.handle.as_ptr(), cqe as i32, at, 0) } {
+            Ok(cq) => {
+                let channel = channel.map(|channel| channel.handle().clone());
+                let parents = handle::CqParents { context: context.handle.clone(), channel };
+                let id = CqId::mint();
+                // SAFETY: the queue was just created, so it is live and known only here: it may be
+                // named, read and owned.
+                let (granted, handle) = unsafe {
+                    id.name(cq);
+                    ((*cq.as_ptr()).cqe, handle::Cq::new(cq, control, parents))
+                };
+                let granted = granted.max(0) as u32;
+                let shared = Arc::new(CqShared::new(Arc::new(handle), granted));
+                Ok(CompletionQueue {
+                    inbox: At(Arc::as_ptr(shared.inbox())),
+                    shared,
+                    id,
+                    _entries: PhantomData,
+                })
+            }
+            Err(errno) => Err(Error::os(VERB, errno, format!("cqe {cqe}"))),
+        }
+    }
+
+    /// The number of completions that it holds, as the device granted: at least as many as asked
+    /// for.
+    pub fn capacity(&self) -> u32 {
+        self.shared.capacity()
+    }
+
+    /// The number of entries that no queue has booked (R9.9).
+    pub fn unbooked(&self) -> u32 {
+        self.shared.unbooked()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<CqShared> {
+        &self.shared
+    }
+
+    pub(crate) fn is_on(&self, channel: &Arc<handle::Channel>) -> bool {
+        let parents = self.shared.handle().parents();
+        parents.channel.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, channel))
+    }
+
+    /// Takes back the [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::memory::OpenBuf)
+    /// handles that destroyed or reset queue pairs left stranded, as
+    /// [`Pool::reclaim`](crate::Pool::reclaim) does for buffers. Polls bring them home too, under
+    /// the same condition. Returns how many.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Fanout { entry: SharedBuf } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, .. } = proverbs::loopback::pair_of::<Fanout>()?;
+    /// let record = pool.take().ok_or("no buffer")?.freeze();
+    /// a.post_send(wr::Send::new(record))?; // the peer has no receive, so it waits
+    /// let (a, _) = a.reset()?; // and nobody drained it
+    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 15)); // a completion may still come
+    /// while cq.poll_one()?.is_some() {}
+    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 16)); // with the poll that found nothing
+    /// # drop(a);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reclaim_lent(&mut self) -> usize {
+        self.settle_now().send_home().lent
+    }
+
+    /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
+    /// if queue pairs complete into it.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_destroy_cq";
+        if self.shared.has_queue_pairs() {
+            let error = Error::os(VERB, libc::EBUSY, "queue pairs complete into it");
+            return Err(Refused::new(self, error));
+        }
+        self.discard();
+        self.end_parked();
+        self.discard();
+        let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
+        match handle.map_or(Err(libc::EBUSY), handle::Cq::close) {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(Refused::new(self, Error::os(VERB, errno, ""))),
+        }
+    }
+
+    /// Sends home the entries of all completions that are there.
+    fn discard(&mut self) {
+        drop_each(&mut std::iter::from_fn(|| {
+            let is_left = !self.shared.handle().is_closed() && matches!(self.fetch(), Ok(true));
+            is_left.then(|| drop(self.hand_out().next()))
+        }));
+    }
+}
+
+impl<E: Entry> Drop for CompletionQueue<E> {
+    fn drop(&mut self) {
+        /// Closes the inbox at the end, even if an entry panics when dropped.
+        struct Close<'a>(&'a CqShared);
+
+        impl Drop for Close<'_> {
+            fn drop(&mut self) {
+                let mut over = Over::default();
+                self.0.close(&mut over);
+                over.send_home();
+            }
+        }
+
+        let shared = self.shared.clone();
+        let _close = Close(&shared);
+        self.discard();
+        // The completions that a device leaves of these are discarded, too.
+        self.end_parked();
+        self.discard();
+    }
+}
+
+impl<E: Entry> fmt::Debug for CompletionQueue<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CompletionQueue({} of {} booked)",
+            self.capacity() - self.unbooked(),
+            self.capacity()
+        )
+    }
+}

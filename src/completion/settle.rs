@@ -1,0 +1,183 @@
+//! The cold path of a poll: it sends home what destroyed queues left behind.
+//!
+//! After `ibv_destroy_qp` (or RESET) returned, a device adds no more completions of that queue
+//! pair. So the queue pair is over once everything that was in the completion queue at that moment
+//! has been handed out. A completion queue is first in, first out: that point is reached when a
+//! poll returned fewer than it asked for, or when as many completions have been polled since as the
+//! completion queue holds. The completions of that poll must have been handed out and must no
+//! longer be held. A poll takes `&mut`, and its completions borrow; so the queue pair is over with
+//! the *next* poll that finds the batch empty.
+//!
+//! A device that reported a completion queue in error is not asked again. Then nothing more is
+//! handed out, and queues that are gone are over at once.
+
+#![allow(unsafe_code)] // polls
+
+use crate::completion::inbox::{BATCH, Poller};
+use crate::completion::parked::Over;
+use crate::completion::poll::Completions;
+use crate::completion::queue::CompletionQueue;
+use crate::completion::switch::Reason;
+use crate::memory::entry::Entry;
+use crate::memory::pool::Pool;
+use crate::sys::data;
+use crate::sys::types::ibv_wc;
+use crate::terms::error::Error;
+
+impl<E: Entry> CompletionQueue<E> {
+    /// The device's queue is empty or in error, or there is work to do before it is asked. Does
+    /// that work, and fills the batch if there are completions after all.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find(&mut self, count: i32) -> Option<Error> {
+        if self.poller().left != 0 || (count == 0 && !self.shared.switch.is_on()) {
+            return None;
+        }
+        let mut over = Over::default();
+        self.poller().is_broken |= count < 0;
+        // Again if a parked queue pair was destroyed: its completions may have appeared.
+        while self.look(&mut over) {}
+        let is_dead = self.poller().is_broken && self.poller().left == 0;
+        // Last, and without a lock: user code may run here, and panic.
+        over.send_home();
+        is_dead.then(|| {
+            let asked = "the completion queue is in error: it overran, or its device is gone";
+            Error::os("ibv_poll_cq", libc::EIO, asked)
+        })
+    }
+
+    /// Polls for the cold path. The batch is empty. Returns whether to look again before the queue
+    /// counts as empty.
+    fn look(&mut self, over: &mut Over) -> bool {
+        self.settle(over);
+        let passed = self.poller().passed;
+        self.shared.note_ended(passed);
+        if !self.poller().is_broken {
+            match self.ask_device() {
+                // Queues known to be gone cannot add completions: if the queue is empty now,
+                // nothing of them will come.
+                0 => self.poller().seen_empty_at = Some(passed),
+                count if count < 0 => self.poller().is_broken = true,
+                count => {
+                    self.poller().passed += count as u64;
+                    if (count as usize) < BATCH {
+                        self.poller().seen_empty_at = Some(passed);
+                    }
+                    self.poller().watches = true;
+                    self.keep(0, count as u32);
+                    return false;
+                }
+            }
+        }
+        if self.poller().is_broken {
+            self.shared.close(over);
+        }
+        let has_destroyed = self.settle(over);
+        self.let_go();
+        has_destroyed
+    }
+
+    /// Asks the device's queue, even while a stand-in takes its place.
+    fn ask_device(&mut self) -> i32 {
+        let at = self.inbox.0.cast::<ibv_wc>().cast_mut();
+        // SAFETY: the queue is live. The inbox has room for the batch, and no completion in it is
+        // left.
+        unsafe { data::poll_cq(self.shared.switch.queue(), BATCH as i32, at) }
+    }
+
+    /// Ends the bookings of queues that are over by now and destroys parked queue pairs. The batch
+    /// is empty. Returns whether a queue pair was destroyed.
+    fn settle(&mut self, over: &mut Over) -> bool {
+        let shared = &self.shared;
+        // SAFETY: `self` is the completion queue of this inbox, and no other reference to its
+        // poller exists here.
+        let poller = unsafe { shared.poller() };
+        let (watches, parked) = shared.settle(poller, over);
+        poller.watches = watches;
+        poller.seen_empty_at = None;
+        for parked in &parked {
+            parked.end(over);
+        }
+        !parked.is_empty()
+    }
+
+    /// Lets polls ask the device's queue again, unless a reason holds them.
+    pub(crate) fn let_go(&mut self) {
+        let &mut Poller { left, watches, is_broken, .. } = self.poller();
+        if left != 0 || watches || is_broken {
+            self.shared.switch.give(Reason::Held);
+        } else {
+            self.shared.switch.take(Reason::Held);
+        }
+    }
+
+    /// Collects what is over by now, without a poll.
+    pub(crate) fn settle_now(&mut self) -> Over {
+        let mut over = Over::default();
+        if self.poller().left == 0 {
+            self.settle(&mut over);
+            self.let_go();
+        }
+        over
+    }
+
+    /// Destroys the parked queue pairs that complete here. Their completions should have been
+    /// handed out.
+    pub(crate) fn end_parked(&mut self) {
+        let mut over = Over::default();
+        for parked in self.shared.take_parked() {
+            parked.end(&mut over);
+        }
+        over.send_home();
+    }
+
+    /// Like [`poll`](Self::poll); also returns whether the queue was seen empty, or will have been
+    /// once these completions are taken.
+    pub(crate) fn poll_and_see(&mut self) -> Result<(Completions<'_, E>, bool), Error> {
+        let is_asked = self.poller().left == 0;
+        let completions = self.poll()?;
+        let sees = is_asked && completions.len() < BATCH;
+        Ok((completions, sees))
+    }
+
+    /// The poller's state.
+    pub(crate) fn poller(&mut self) -> &mut Poller {
+        // SAFETY: `self` is the completion queue of this inbox, and the result borrows it
+        // exclusively.
+        unsafe { self.shared.poller() }
+    }
+}
+
+impl<C> Pool<C> {
+    /// Takes back the buffers that a destroyed or reset queue pair left stranded: posted, and
+    /// without a completion that could still come (rules R7.16, R8.18, R10.15). Returns how many.
+    ///
+    /// Without this call they come home too, with a poll of the completion queue `cq` that the
+    /// queue pair completed into: with the first poll that finds nothing after the queue pair is
+    /// gone, or with the next one after a [`poll`](CompletionQueue::poll) that returned fewer than
+    /// 16, or after as many completions as `cq` holds (so even on a completion queue that is never
+    /// empty). Call it to learn the number, or when there may be no next poll. If the queue pair
+    /// completed into two completion queues, both must have got that far.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
+    /// b.destroy()?;                                             // and nobody drained it
+    /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 15)); // a completion may still come
+    /// assert!(cq.poll_one()?.is_none());
+    /// assert_eq!(pool.available(), 16); // none can
+    ///
+    /// # a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// a.post_send(wr::Send::inline(b"nobody listens"))?;
+    /// let a = a.to_error()?;
+    /// a.destroy()?;
+    /// cq.poll()?.for_each(drop); // fewer than 16
+    /// pool.reclaim(&mut cq); // in the place of one more poll
+    /// assert_eq!(pool.available(), 16);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
+        cq.settle_now().send_home().count_of(self.slots())
+    }
+}

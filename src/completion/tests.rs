@@ -1,0 +1,138 @@
+//! What the public interface does not show: which polls take the cold path, and what is kept of
+//! queues that are gone.
+
+#![allow(unsafe_code)] // one value that threads share
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::switch::{Reason, SETS, Switch};
+use crate::loopback;
+use crate::loopback::Fabric;
+use crate::prelude::*;
+
+crate::profile! { Chosen { signaling: Selective } }
+
+static STAND_INS: [u8; SETS] = [0; SETS];
+
+#[test]
+fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
+    let mut queue = 0u8;
+    let queue = &raw mut queue;
+    let switch = Switch::new(queue, &STAND_INS);
+    for reason in [Reason::Held, Reason::Dead] {
+        assert!(!switch.take(reason) && !switch.is_on(), "nobody gave it");
+        for _ in 0..2 {
+            switch.give(reason);
+            assert!(switch.is_on() && switch.polled() != queue);
+        }
+        assert!(switch.take(reason) && !switch.is_on());
+        assert_eq!((switch.polled(), switch.queue()), (queue, queue));
+    }
+    switch.give(Reason::Held);
+    switch.give(Reason::Dead);
+    assert!(switch.take(Reason::Held) && switch.is_on());
+    assert!(!switch.take(Reason::Held) && switch.is_on());
+    assert!(switch.take(Reason::Dead) && !switch.is_on());
+}
+
+/// Two threads give reasons at once, and a third takes them: each is taken, and no loop is endless.
+#[test]
+fn reasons_of_several_threads() {
+    const TIMES: usize = if cfg!(miri) { 50 } else { 20_000 };
+    /// A switch may be known to any thread; its queue is never asked here.
+    struct Shared(Switch<u8>);
+    // SAFETY: its pointers are compared, and not followed.
+    unsafe impl Sync for Shared {}
+    let shared = Shared(Switch::new(std::ptr::null_mut(), &STAND_INS));
+    let shared = &shared;
+    let done = [AtomicBool::new(false), AtomicBool::new(false)];
+    std::thread::scope(|scope| {
+        for (reason, done) in [Reason::Held, Reason::Dead].into_iter().zip(&done) {
+            scope.spawn(move || {
+                let Shared(switch) = shared;
+                for _ in 0..TIMES {
+                    switch.give(reason);
+                }
+                done.store(true, Ordering::Release);
+            });
+        }
+        let Shared(switch) = shared;
+        while !done.iter().all(|done| done.load(Ordering::Acquire)) {
+            switch.take(Reason::Held);
+            switch.take(Reason::Dead);
+        }
+    });
+    let Shared(switch) = shared;
+    switch.take(Reason::Held);
+    switch.take(Reason::Dead);
+    assert!(!switch.is_on());
+}
+
+fn empty(cq: &mut CompletionQueue) {
+    while let Some(completion) = cq.poll_one().unwrap() {
+        drop(completion);
+    }
+}
+
+/// What a queue pair leaves is kept as long as something of it may come, and the cold path taken as
+/// long as something is to be done there.
+#[test]
+fn polls_are_as_quick_as_before() {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq::<Buf>(40).unwrap();
+    let pool = pd.create_pool(4, 8).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    for outstanding in 0..3 {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        let mut qp = qp.modify(init).unwrap();
+        assert_eq!(cq.shared().attachments(), 2);
+        for _ in 0..outstanding {
+            qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        }
+        drop(qp);
+        let is_left = outstanding > 0;
+        assert_eq!(cq.shared().attachments(), is_left as usize);
+        assert_eq!(cq.shared().switch.is_on(), is_left);
+        empty(&mut cq);
+        assert_eq!((cq.shared().attachments(), pool.available()), (0, 4));
+        assert!(!cq.shared().switch.is_on());
+    }
+    // A batch that is taken in two parts.
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 0, recv: 4 }).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    let mut qp = qp.modify(init).unwrap();
+    for _ in 0..4 {
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    }
+    let _qp = qp.to_error().unwrap();
+    drop(cq.poll().unwrap().next());
+    assert!(cq.shared().switch.is_on());
+    for left in (0..3).rev() {
+        drop(cq.poll_one().unwrap().unwrap());
+        assert_eq!(cq.shared().switch.is_on(), left != 0, "{left} are left");
+    }
+}
+
+/// A ring's completion may be about that releases nothing any more, so its number is kept until
+/// none can be.
+#[test]
+fn a_ring_is_remembered_as_long_as_its_completions() {
+    let ends = loopback::pair_of::<Chosen>().unwrap();
+    let (mut a, b, mut cq, pool) = (ends.a, ends.b, ends.cq, ends.pool);
+    let region = ends.pd.register::<RemoteWrite>(8).unwrap();
+    let before = cq.shared().attachments();
+    let mut buf = pool.take().unwrap();
+    buf.set_len(8);
+    a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
+    while a.sends_outstanding() != 0 {
+        let completion = cq.poll_one().unwrap();
+        completion.into_iter().for_each(|one| assert!(a.complete(one).is_ok()));
+    }
+    assert!(a.destroy().unwrap().is_empty());
+    assert_eq!((cq.shared().attachments(), cq.shared().switch.is_on()), (before, true));
+    empty(&mut cq);
+    assert_eq!((cq.shared().attachments(), cq.shared().switch.is_on()), (before / 2, false));
+    drop(b);
+}

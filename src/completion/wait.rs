@@ -1,0 +1,193 @@
+//! Waiting for completions: arm, poll, sleep, in this order.
+
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use crate::completion::channel::CompletionChannel;
+use crate::completion::notify::Notify;
+use crate::completion::poll::Completions;
+use crate::completion::queue::CompletionQueue;
+use crate::memory::entry::Entry;
+use crate::terms::error::Error;
+use crate::wait::sleep_on;
+
+/// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
+/// Only [`CompletionQueue`] implements it.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::AnyCompletionQueue;
+/// /// One of many queues, each with entries of its own type.
+/// fn ready(
+///     channel: &mut CompletionChannel,
+///     queues: &mut [&mut dyn AnyCompletionQueue],
+/// ) -> Result<Option<usize>, proverbs::Error> {
+///     channel.wait_any(queues, Some(std::time::Duration::from_millis(1)))
+/// }
+/// ```
+pub trait AnyCompletionQueue: sealed::Sealed {}
+
+impl<E: Entry> AnyCompletionQueue for CompletionQueue<E> {}
+
+mod sealed {
+    use super::*;
+
+    pub trait Sealed {
+        /// Whether there are completions; if not, arms the queue, which must be on `channel`.
+        fn is_ready(&mut self, channel: &CompletionChannel, notify: Notify) -> Result<bool, Error>;
+    }
+
+    impl<E: Entry> Sealed for CompletionQueue<E> {
+        fn is_ready(&mut self, channel: &CompletionChannel, notify: Notify) -> Result<bool, Error> {
+            if !self.is_on(channel.handle()) {
+                let asked = "the completion queue is not on this channel";
+                return Err(Error::os("ibv_get_cq_event", libc::EINVAL, asked));
+            }
+            self.is_ready_or_armed(notify)
+        }
+    }
+}
+
+pub(super) use sealed::Sealed as Ready;
+
+impl CompletionChannel {
+    /// Sleeps until `cq`, which must have been created on this channel, has completions, and polls
+    /// them. Waits **for ever** if none come.
+    ///
+    /// The queue is armed (`ibv_req_notify_cq`) and polled once more. Only if that poll finds
+    /// nothing, an event is awaited (`ibv_get_cq_event`) and acknowledged (R13.3). The result is
+    /// never empty. With several queues on one channel, events of the others are acknowledged too,
+    /// and their queues are no longer armed. Nothing is lost, since each wait polls before it
+    /// sleeps.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if
+    /// it is dead (R10.12), or the errno of `ibv_req_notify_cq` or `ibv_get_cq_event`. The next
+    /// poll hands out the completions that were polled by then.
+    pub fn wait<'cq, E: Entry>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E>,
+    ) -> Result<Completions<'cq, E>, Error> {
+        self.sleep_until(None, |channel| cq.is_ready(channel, Notify::Any))?;
+        Ok(cq.hand_out())
+    }
+
+    /// Like [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up).
+    /// The result is empty if nothing came.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). A time-out is not an error.
+    pub fn wait_timeout<'cq, E: Entry>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E>,
+        timeout: Duration,
+    ) -> Result<Completions<'cq, E>, Error> {
+        self.sleep_until(Some(timeout), |channel| cq.is_ready(channel, Notify::Any))?;
+        Ok(cq.hand_out())
+    }
+
+    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but only
+    /// a failure, or a receive whose message was sent
+    /// [`solicited`](crate::wr::WorkRequest::solicited), ends the sleep (`solicited_only` of
+    /// `ibv_req_notify_cq`).
+    ///
+    /// Completions that are there at the beginning are returned at once, solicited or not, and so
+    /// are those that came along with the wake-up. The limits: a successful send never wakes;
+    /// Soft-RoCE wakes for a failed receive but not for a failed or flushed send (R13.5); a queue
+    /// that is still armed for any completion stays so until it fires (R13.6).
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). A time-out is not an error.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// # fn main() -> Result<(), proverbs::Error> {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// // The peer's `wr::Send::new(buf).solicited()` ends this sleep, its other messages do not.
+    /// let completions = channel.wait_solicited(&mut cq, Some(Duration::from_millis(1)))?;
+    /// assert_eq!(completions.count(), 0, "nobody sends");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_solicited<'cq, E: Entry>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E>,
+        timeout: Option<Duration>,
+    ) -> Result<Completions<'cq, E>, Error> {
+        self.sleep_until(timeout, |channel| cq.is_ready(channel, Notify::Solicited))?;
+        Ok(cq.hand_out())
+    }
+
+    /// Sleeps until one of `queues`, all on this channel, has completions. Returns the index of the
+    /// first that has: poll it. Others may have some too. Returns `None` if nothing came within
+    /// `timeout`; waits **for ever** if that is `None`.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), of any of the queues. A time-out is not an error.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// # fn main() -> Result<(), proverbs::Error> {
+    /// # let context = Fabric::new().open_device();
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut few: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, &channel)?;
+    /// let timeout = Some(Duration::from_millis(1));
+    /// match channel.wait_any(&mut [&mut few, &mut lists], timeout)? {
+    ///     Some(0) => few.poll()?.for_each(drop),
+    ///     Some(_) => lists.poll()?.for_each(drop),
+    ///     None => println!("nothing came within a millisecond"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_any(
+        &mut self,
+        queues: &mut [&mut dyn AnyCompletionQueue],
+        timeout: Option<Duration>,
+    ) -> Result<Option<usize>, Error> {
+        let mut first = None;
+        self.sleep_until(timeout, |channel| {
+            first = first_ready(channel, queues)?;
+            Ok(first.is_some())
+        })?;
+        Ok(first)
+    }
+
+    /// Takes events until `is_ready` says so, or until the time-out.
+    fn sleep_until(
+        &mut self,
+        timeout: Option<Duration>,
+        mut is_ready: impl FnMut(&CompletionChannel) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        while !is_ready(self)? {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            sleep_on(self.as_raw_fd(), left)?;
+            self.try_event()?;
+        }
+        Ok(())
+    }
+}
+
+/// The first of the queues that has completions. The queues before it are armed.
+pub(crate) fn first_ready<Q: AnyCompletionQueue + ?Sized>(
+    channel: &CompletionChannel,
+    queues: &mut [&mut Q],
+) -> Result<Option<usize>, Error> {
+    for (index, queue) in queues.iter_mut().enumerate() {
+        if queue.is_ready(channel, Notify::Any)? {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,230 @@
+//! The part of the books that a queue shares with its completion queues.
+
+#![allow(unsafe_code)] // takes the address of a counter
+
+use std::sync::Arc;
+
+use crate::counters::ids::RingTag;
+use crate::counters::pending::Pending;
+use crate::counters::{ids, mark, word};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// The shared part of the books of a queue pair, or of a shared receive queue.
+///
+/// Each counter of `completed` has one writer, the thread that polls the completion queue of that
+/// direction (`&mut CompletionQueue`, which completions borrow). So loads and plain stores suffice;
+/// no read-modify-write is needed. A shared receive queue may complete into several completion
+/// queues, and does not use its counter.
+#[repr(C, align(64))]
+pub struct Books {
+    /// Completions that were polled and then taken apart or dropped: of sends, of receives.
+    completed: [Counter; 2],
+    /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
+    posted_at_end: [AtomicU32; 2],
+    /// Who can still bring completions: the queue, and each of its completion queues.
+    pending: Pending,
+    /// The last completion of a ring that was dropped instead of given to `complete`: its sequence
+    /// number, and in the upper half whether there is one.
+    dropped: AtomicU64,
+    /// The protection domain, as `Pd` numbers them.
+    pub pd: u32,
+    /// Unique in the process, never 0, and never reused (see `ids`).
+    pub id: u64,
+    /// Names the queue in the wr_ids of a ring.
+    ring: RingTag,
+    /// The longest message in bytes (R3.5), and whether the MTU limits it (UD, R3.6).
+    longest: AtomicU32,
+    by_mtu: AtomicU32,
+    /// The size of buffers of which a full scatter/gather list still fits a message.
+    pub small: AtomicU32,
+    /// Whether this is a shared receive queue, which does not count.
+    uncounted: bool,
+}
+
+/// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
+/// alignment leaves the tag bits free; and each has a cache line of its own, because two threads
+/// may poll.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(crate) struct Counter(AtomicU32);
+
+impl Counter {
+    /// Counts one completion, on the thread of the direction's only poller. This is its last access
+    /// to the books: another thread may then see that nothing is outstanding, and free them.
+    ///
+    /// # Safety
+    /// `counter` is live when the call begins.
+    #[inline(always)]
+    pub unsafe fn count(counter: *const Self) {
+        // SAFETY: live when the call begins. The reference is used for the load and the store only,
+        // and not after the store.
+        let count = unsafe { &(*counter).0 };
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// The index of a direction.
+pub(crate) const SEND: usize = 0;
+pub(crate) const RECEIVE: usize = 1;
+
+impl Books {
+    /// New books with an id of their own; `None` when ids are exhausted.
+    pub fn new(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, false)
+    }
+
+    /// Like `new`, for a shared receive queue.
+    pub fn shared(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, true)
+    }
+
+    fn with(pd: u32, uncounted: bool) -> Option<Arc<Self>> {
+        let (id, ring) = (ids::next_id()?, RingTag::new()?);
+        Some(Arc::new(Books {
+            completed: Default::default(),
+            posted_at_end: Default::default(),
+            pending: Pending::new(),
+            dropped: AtomicU64::new(0),
+            pd,
+            id,
+            ring,
+            longest: AtomicU32::new(u32::MAX),
+            by_mtu: AtomicU32::new(0),
+            // Until the limit is known every buffer is checked, so that no buffer gets a wrong
+            // mark. A shared receive queue sends nothing.
+            small: AtomicU32::new(if uncounted { u32::MAX } else { 0 }),
+            uncounted,
+        }))
+    }
+
+    /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of
+    /// a send.
+    pub fn limit_messages(&self, longest: u32, by_mtu: bool, sges: u32) {
+        self.longest.store(longest, Ordering::Relaxed);
+        self.by_mtu.store(by_mtu as u32, Ordering::Relaxed);
+        self.small.store(longest / sges.max(1), Ordering::Relaxed);
+    }
+
+    /// The longest message in bytes, and whether the MTU limits it.
+    pub fn longest_message(&self) -> (u32, bool) {
+        (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed) == 1)
+    }
+
+    /// The mark of a direction: what the headers of buffers last posted there show when not in
+    /// flight.
+    pub fn mark(&self, direction: usize) -> u64 {
+        mark::of(self.id, direction)
+    }
+
+    /// The number that names the queue in the wr_ids of a ring: not 0, below 2^30, and unique to
+    /// these books.
+    pub fn ring_tag(&self) -> u32 {
+        self.ring.get()
+    }
+
+    /// The lower half of the wr_ids of a ring: its tag, with the tag bits that no handle has.
+    pub fn ring_id(&self) -> u32 {
+        self.ring_tag() << 2 | (word::RING | word::NONE) as u32
+    }
+
+    /// The counter of a direction.
+    ///
+    /// # Safety
+    /// `books` is live.
+    #[inline(always)]
+    pub(crate) unsafe fn counter(books: *const Self, direction: usize) -> *const Counter {
+        // SAFETY: the books are live (this function's contract), and no reference is made.
+        unsafe { &raw const (*books).completed }.cast::<Counter>().wrapping_add(direction)
+    }
+
+    /// Test only: starts both counters at `completed`.
+    #[cfg(test)]
+    pub(crate) fn begin_at(&self, completed: u32) {
+        self.completed.iter().for_each(|counter| counter.0.store(completed, Ordering::Relaxed));
+    }
+
+    /// The number of completions that were polled and are not held any more, wrapping.
+    pub fn completed(&self, direction: usize) -> u32 {
+        self.completed[direction & 1].0.load(Ordering::Acquire)
+    }
+
+    /// Notes one more completion queue that the queue is attached to.
+    pub fn attached(&self) {
+        self.pending.add();
+    }
+
+    /// The queue is destroyed or reset after this many posts. It still has to give back its part of
+    /// `pending`.
+    pub fn end(&self, posted: [u32; 2]) {
+        for (end, posted) in self.posted_at_end.iter().zip(posted) {
+            end.store(posted, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back one part of `pending`: nothing can complete any more by the queue, or by one of
+    /// its completion queues. Returns whether that was the last part and something is stranded;
+    /// then the caller has to send it home.
+    #[must_use = "what is stranded is to be sent home"]
+    pub fn end_one(&self) -> bool {
+        self.pending.end_one() && self.has_stranded()
+    }
+
+    /// Whether no completion can come any more.
+    pub fn is_quiet(&self) -> bool {
+        self.pending.is_over()
+    }
+
+    /// Whether a posted work request has no completion that was taken apart.
+    fn has_stranded(&self) -> bool {
+        // A shared receive queue has several completion queues and so no exact count: only the
+        // marks in the headers tell.
+        let left = |d: usize| {
+            self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
+        };
+        self.uncounted || left(SEND) != 0 || left(RECEIVE) != 0
+    }
+
+    /// Notes that a completion of the ring was dropped instead of given to `complete`.
+    pub fn note_dropped(&self, sequence: u32) {
+        const IS_ONE: u64 = 1 << 32;
+        let later = |known: u64| {
+            let is_later = known == 0 || (sequence.wrapping_sub(known as u32) as i32) > 0;
+            is_later.then_some(IS_ONE | sequence as u64)
+        };
+        // The later of the two counts: it releases what the other would, too. (A refused update
+        // means that it was known.)
+        let _ = self.dropped.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later);
+    }
+
+    /// The sequence number of the last dropped completion since the last `take_dropped`, if there
+    /// was one.
+    pub fn dropped(&self) -> Option<u32> {
+        let dropped = self.dropped.load(Ordering::Acquire);
+        (dropped != 0).then_some(dropped as u32)
+    }
+
+    /// Like `dropped`, and clears it.
+    pub fn take_dropped(&self) -> Option<u32> {
+        // No other thread takes it, so it is still there.
+        self.dropped()?;
+        Some(self.dropped.swap(0, Ordering::AcqRel) as u32)
+    }
+}
+
+/// The queues whose completions can no longer come. Handles that are with them are stranded.
+#[derive(Default)]
+pub(crate) struct Quiet(pub Vec<Arc<Books>>);
+
+impl Quiet {
+    /// Whether the queue with this id is one of them.
+    pub fn has(&self, id: u64) -> bool {
+        self.0.iter().any(|books| books.id == id)
+    }
+
+    /// Gives back one part of a queue's `pending` (`Books::end_one`).
+    pub fn end_one(&mut self, books: Arc<Books>) {
+        if books.end_one() {
+            self.0.push(books);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Address handles and address vectors: the destinations of packets.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::device::pd::ProtectionDomain;
+use crate::sys::handle;
+use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
+use crate::terms::bounded::ServiceLevel;
+use crate::terms::error::Error;
+
+/// A GID (`union ibv_gid`), 16 bytes in network order; on RoCE an IPv6 address or a mapped IPv4
+/// address.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::Gid;
+/// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
+/// assert_eq!(gid.to_string(), "::ffff:10.0.0.1"); // RoCE v2 over IPv4
+/// assert!(!gid.is_zero() && Gid::default().is_zero());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Gid(pub [u8; 16]);
+
+impl Gid {
+    /// Whether all bits are zero, as in an unused entry of the GID table.
+    pub fn is_zero(&self) -> bool {
+        self.0 == [0; 16]
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::net::Ipv6Addr::from(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gid({self})")
+    }
+}
+
+/// The global route of a path, the GRH of its packets (`struct ibv_global_route` of
+/// ibv_create_ah(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::GlobalRoute;
+/// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+/// let gid = context.query_gid(1, 1)?;
+/// let route = GlobalRoute { traffic_class: 106, ..GlobalRoute::new(gid, 1) };
+/// let to_myself = AddressVector { global: Some(route), ..AddressVector::roce(1, gid, 1) };
+/// assert_eq!(to_myself.global.map(|route| route.hop_limit), Some(64));
+/// assert!(pd.create_ah(to_myself).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalRoute {
+    /// The destination.
+    pub dgid: Gid,
+    /// The index of the source in the port's GID table; the table must have an entry there (R8.5).
+    pub sgid_index: u8,
+    /// The greatest number of routers on the way, as in IP.
+    pub hop_limit: u8,
+    /// IP traffic class.
+    pub traffic_class: u8,
+    /// IPv6 flow label, 20 bits; higher bits are ignored.
+    pub flow_label: u32,
+}
+
+impl GlobalRoute {
+    /// A route with hop limit 64 and no traffic class or flow label.
+    pub fn new(dgid: Gid, sgid_index: u8) -> Self {
+        GlobalRoute { dgid, sgid_index, hop_limit: 64, traffic_class: 0, flow_label: 0 }
+    }
+}
+
+/// An address vector (`struct ibv_ah_attr` of ibv_create_ah(3)). On RoCE it needs a global route
+/// (R5.4); on InfiniBand a LID may be enough.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{Gid, GlobalRoute};
+/// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
+/// let roce = AddressVector::roce(1, gid, 1); // port 1, from entry 1 of its GID table
+/// assert_eq!(roce.global, Some(GlobalRoute::new(gid, 1)));
+/// let infiniband = AddressVector::infiniband(1, 4); // port 1, to LID 4
+/// assert_eq!((infiniband.dlid, infiniband.global), (4, None));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressVector {
+    /// The port to send from. In a transition of an RC or UC queue pair, the queue pair's own port
+    /// is used instead (R8.4).
+    pub port: u8,
+    /// The destination's LID (InfiniBand; 0 on RoCE).
+    pub dlid: u16,
+    /// The service level.
+    pub sl: ServiceLevel,
+    /// The global route.
+    pub global: Option<GlobalRoute>,
+}
+
+impl AddressVector {
+    /// The address vector of a RoCE path.
+    pub fn roce(port: u8, dgid: Gid, sgid_index: u8) -> Self {
+        let global = Some(GlobalRoute::new(dgid, sgid_index));
+        AddressVector { port, dlid: 0, sl: ServiceLevel::default(), global }
+    }
+
+    /// The address vector of a path within an InfiniBand subnet.
+    pub fn infiniband(port: u8, dlid: u16) -> Self {
+        AddressVector { port, dlid, sl: ServiceLevel::default(), global: None }
+    }
+
+    #[cfg(any(feature = "cm", test))]
+    #[allow(unsafe_code)] // reads a union of integers
+    pub(crate) fn from_c(c: &ibv_ah_attr) -> Self {
+        // SAFETY: both fields of the union are integers, and every bit pattern is a GID.
+        let dgid = Gid(unsafe { c.grh.dgid.raw });
+        let global = (c.is_global != 0).then_some(GlobalRoute {
+            dgid,
+            sgid_index: c.grh.sgid_index,
+            hop_limit: c.grh.hop_limit,
+            traffic_class: c.grh.traffic_class,
+            flow_label: c.grh.flow_label,
+        });
+        let sl = ServiceLevel::new(c.sl & 15).unwrap_or_default();
+        AddressVector { port: c.port_num, dlid: c.dlid, sl, global }
+    }
+
+    pub(crate) fn to_c(self) -> ibv_ah_attr {
+        let global = self.global.unwrap_or(GlobalRoute::new(Gid::default(), 0));
+        ibv_ah_attr {
+            grh: ibv_global_route {
+                dgid: ibv_gid { raw: global.dgid.0 },
+                flow_label: global.flow_label & 0xf_ffff,
+                sgid_index: global.sgid_index,
+                hop_limit: global.hop_limit,
+                traffic_class: global.traffic_class,
+                ..zeroed()
+            },
+            dlid: self.dlid,
+            sl: self.sl.get(),
+            is_global: self.global.is_some() as u8,
+            port_num: self.port,
+            ..zeroed()
+        }
+    }
+}
+
+impl fmt::Display for AddressVector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {}", self.port)?;
+        match self.global {
+            Some(g) => write!(f, ", dgid {}, sgid_index {}", g.dgid, g.sgid_index),
+            None => write!(f, ", dlid {}", self.dlid),
+        }
+    }
+}
+
+/// An address handle. To send with it, give it to a UD queue pair with
+/// [`add_address_handle`](crate::QueuePair::add_address_handle), which keeps it alive as long as a
+/// work request names it (R5.3).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::AhIndex;
+/// # let proverbs::loopback::DatagramPair { context, pd, mut a, .. } = proverbs::loopback::datagram_pair()?;
+/// let gid = context.query_gid(1, 1)?;
+/// let ah: AddressHandle = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let name: AhIndex = a.add_address_handle(ah)?; // it is the queue pair's now
+/// assert!(a.remove_address_handle(name));        // and gone, unless a send names it
+/// assert_eq!(a.reap_address_handles(), 0);       // none waits for its last send
+///
+/// let unused = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// unused.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AddressHandle {
+    pub(crate) handle: handle::Ah,
+    pub(crate) pd: u32,
+}
+
+impl AddressHandle {
+    #[allow(unsafe_code)] // one verb
+    pub(crate) fn new(pd: &ProtectionDomain, vector: AddressVector) -> Result<Self, Error> {
+        let handle = pd.handle();
+        let control = handle.control();
+        let mut attr = vector.to_c();
+        // SAFETY: the protection domain is live, and `attr` is a local.
+        match unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) } {
+            Ok(ah) => {
+                // SAFETY: the object was just created, and has no other owner.
+                let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
+                Ok(AddressHandle { handle, pd: pd.id() })
+            }
+            Err(errno) => Err(Error::os("ibv_create_ah", errno, vector.to_string())),
+        }
+    }
+
+    /// Destroys the address handle (`ibv_destroy_ah`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the device's errno, and the handle is given
+    /// back.
+    pub fn destroy(mut self) -> Result<(), crate::Refused<Self>> {
+        match self.handle.close() {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(crate::Refused::new(self, Error::os("ibv_destroy_ah", errno, ""))),
+        }
+    }
+}
+
+impl fmt::Debug for AddressHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AddressHandle")
+    }
+}

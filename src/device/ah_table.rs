@@ -1,0 +1,148 @@
+//! The address handles of a UD queue pair.
+//!
+//! Work requests name them by index, so that posting counts no references. A removed address handle
+//! lives on until no outstanding work request can name it. (Soft-RoCE looks it up when it
+//! transmits, not when it is posted: R5.3.)
+
+#![allow(unsafe_code)] // an index that needs no check
+
+use crate::counters::ids;
+use crate::sync::AtomicU64;
+use crate::sys::handle;
+use crate::sys::types::ibv_ah;
+
+/// The name of an address handle within its queue pair, for a
+/// [`Destination`](crate::wr::Destination): C's `wr.ud.ah` (R5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AhIndex {
+    raw: *mut ibv_ah,
+    index: u32,
+    /// Unique in the process, never 0.
+    key: u32,
+}
+
+// SAFETY: a name. Only a queue pair that has the handle passes the pointer on, to the device.
+unsafe impl Send for AhIndex {}
+// SAFETY: shared access reads a number and a pointer that is not dereferenced here.
+unsafe impl Sync for AhIndex {}
+
+impl AhIndex {
+    /// The C handle, which is live if the table `has` this name.
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut ibv_ah {
+        self.raw
+    }
+}
+
+/// # Invariants
+/// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
+///   names.
+/// - There are `mask + 1` keys, a power of two. Key 0 names nothing.
+/// - `retired` holds removed handles, each with a number: work requests posted before it may name
+///   the handle.
+#[doc(hidden)]
+pub struct AhTable {
+    keys: Box<[u32]>,
+    mask: u32,
+    ahs: Vec<Option<handle::Ah>>,
+    retired: Vec<(handle::Ah, u32)>,
+}
+
+impl Default for AhTable {
+    fn default() -> Self {
+        AhTable { keys: Box::new([0]), mask: 0, ahs: Vec::new(), retired: Vec::new() }
+    }
+}
+
+impl AhTable {
+    /// Whether the handle that `index` names is in the table.
+    #[inline(always)]
+    pub fn has(&self, index: AhIndex) -> bool {
+        let slot = (index.index & self.mask) as usize;
+        // SAFETY: the slot is masked, and there are `mask + 1` keys (invariant).
+        *unsafe { self.keys.get_unchecked(slot) } == index.key
+    }
+
+    /// Adds a handle; gives it back when names are used up.
+    pub(crate) fn add(&mut self, ah: handle::Ah) -> Result<AhIndex, handle::Ah> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
+        let key = key as u32;
+        let free = self.ahs.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.ahs.len());
+        if index == self.ahs.len() {
+            self.ahs.push(None);
+        }
+        if index >= self.keys.len() {
+            let mut keys = std::mem::take(&mut self.keys).into_vec();
+            keys.resize((index + 1).next_power_of_two(), 0);
+            self.mask = keys.len() as u32 - 1;
+            self.keys = keys.into_boxed_slice();
+        }
+        let raw = ah.as_ptr();
+        self.ahs[index] = Some(ah);
+        self.keys[index] = key;
+        Ok(AhIndex { raw, index: index as u32, key })
+    }
+
+    /// Removes the name. The handle is destroyed once `posted` work requests have completed.
+    pub fn remove(&mut self, index: AhIndex, posted: u32) -> bool {
+        if !self.has(index) {
+            return false;
+        }
+        let slot = (index.index & self.mask) as usize;
+        self.keys[slot] = 0;
+        self.retired.extend(self.ahs[slot].take().map(|ah| (ah, posted)));
+        true
+    }
+
+    /// Any live address handle of the table, for a work request that is the last of `posted`. If it
+    /// is a removed one, it now waits for that work request too.
+    pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
+        if let Some(ah) = self.ahs.iter().flatten().next() {
+            return Some(ah.as_ptr());
+        }
+        let (ah, until) = self.retired.first_mut()?;
+        *until = posted;
+        Some(ah.as_ptr())
+    }
+
+    /// Destroys the removed handles whose work requests have all completed. Returns how many are
+    /// left.
+    pub fn reap(&mut self, completed: u32) -> usize {
+        self.retired.retain(|(_, posted)| (completed.wrapping_sub(*posted) as i32) < 0);
+        self.retired.len()
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::{loopback, prelude::*};
+
+    #[test]
+    fn a_slot_without_a_handle_has_no_name() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let gid = context.query_gid(1, 1).unwrap();
+        let ah = || pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap().handle;
+        let mut table = AhTable::default();
+        assert_eq!((&table.keys[..], table.mask), (&[0][..], 0));
+        let mut names = Vec::new();
+        for (keys, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
+            names.push(table.add(ah()).unwrap_or_else(|_| panic!("there are names")));
+            assert_eq!((table.keys.len(), table.mask as usize), (keys, keys - 1));
+            assert!(table.keys[n..].iter().all(|&key| key == 0), "{:?}", table.keys);
+        }
+        assert!(names.iter().all(|&name| table.has(name)));
+        assert!(table.remove(names[2], 5) && !table.has(names[2]));
+        assert_eq!((table.keys[2], table.remove(names[2], 5)), (0, false));
+        let again = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
+        assert_eq!((again.index, table.keys.len()), (2, 8));
+        assert!(table.has(again) && !table.has(names[2]));
+        // It waits for as many as were posted, and no longer.
+        assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
+        assert!(table.remove(again, 2));
+        assert_eq!([u32::MAX, 0, 1, 2].map(|completed| table.reap(completed)), [1, 1, 1, 0]);
+    }
+}

@@ -1,0 +1,373 @@
+//! The attributes of devices and ports.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use bitflags::bitflags;
+
+use crate::sys::types::{
+    LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_atomic_cap, ibv_device_attr, ibv_port_attr,
+    ibv_port_state,
+};
+use crate::terms::bounded::Mtu;
+
+/// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as a
+/// whole; a single object may have less.
+///
+/// ```
+/// # let context = proverbs::loopback::Fabric::new().open_device();
+/// let attr = context.query_device()?;
+/// assert!(attr.max_qp_wr >= 128 && attr.max_sge >= 1);
+/// # Ok::<(), proverbs::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeviceAttr {
+    /// Version of the firmware, in the vendor's form.
+    pub fw_ver: String,
+    /// GUID of the device.
+    pub node_guid: Guid,
+    /// GUID of the system that the device is part of.
+    pub sys_image_guid: Guid,
+    /// Longest region, bytes.
+    pub max_mr_size: u64,
+    /// Page sizes that regions may be made of: bit n for 2^n bytes.
+    pub page_size_cap: u64,
+    /// The vendor's IEEE number.
+    pub vendor_id: u32,
+    /// The vendor's number for the device.
+    pub vendor_part_id: u32,
+    /// Version of the hardware.
+    pub hw_ver: u32,
+    /// The number of ports, which are counted from 1.
+    pub phys_port_cnt: u8,
+    /// Optional abilities.
+    pub device_cap_flags: DeviceCap,
+    /// Most queue pairs.
+    pub max_qp: u32,
+    /// Most work requests of a queue.
+    pub max_qp_wr: u32,
+    /// Most scatter/gather elements of a work request.
+    pub max_sge: u32,
+    /// Most scatter/gather elements of an RDMA READ, where that differs.
+    pub max_sge_rd: u32,
+    /// Most completion queues.
+    pub max_cq: u32,
+    /// Most entries of a completion queue.
+    pub max_cqe: u32,
+    /// Most memory regions.
+    pub max_mr: u32,
+    /// Most protection domains.
+    pub max_pd: u32,
+    /// Most reads and atomics that a queue pair may serve at once.
+    pub max_qp_rd_atom: u32,
+    /// Most reads and atomics that the device may serve at once, over all queue pairs.
+    pub max_res_rd_atom: u32,
+    /// Most reads and atomics that a queue pair may have outstanding.
+    pub max_qp_init_rd_atom: u32,
+    /// The accesses with which the device's atomics are atomic (R4.9).
+    pub atomic_cap: AtomicCap,
+    /// Most memory windows.
+    pub max_mw: u32,
+    /// Most multicast groups.
+    pub max_mcast_grp: u32,
+    /// Most queue pairs of a multicast group.
+    pub max_mcast_qp_attach: u32,
+    /// Most address handles.
+    pub max_ah: u32,
+    /// Most shared receive queues.
+    pub max_srq: u32,
+    /// Most receives of a shared receive queue.
+    pub max_srq_wr: u32,
+    /// Most scatter/gather elements of a receive of a shared receive queue.
+    pub max_srq_sge: u32,
+    /// Entries of the P_Key table.
+    pub max_pkeys: u16,
+    /// The longest time until the device acknowledges: 4.096 µs * 2^value.
+    pub local_ca_ack_delay: u8,
+}
+
+/// A GUID, 8 bytes in network order (`node_guid` of ibv_query_device(3)). It is displayed as by
+/// `ibv_devinfo`.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::Guid;
+/// let guid = Guid([0x02, 0x00, 0x0a, 0xff, 0xfe, 0, 0, 1]);
+/// assert_eq!(guid.to_string(), "0200:0aff:fe00:0001");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Guid(pub [u8; 8]);
+
+impl fmt::Display for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g, h, i] = self.0;
+        write!(f, "{a:02x}{b:02x}:{c:02x}{d:02x}:{e:02x}{g:02x}:{h:02x}{i:02x}")
+    }
+}
+
+impl fmt::Debug for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guid({self})")
+    }
+}
+
+bitflags! {
+    /// Optional abilities of a device (`device_cap_flags` of ibv_query_device(3)). Bits without a
+    /// name here are kept.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::DeviceCap;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let can = context.query_device()?.device_cap_flags;
+    /// for (name, _) in can.iter_names() {
+    ///     println!("{name}");
+    /// }
+    /// assert!(!can.contains(DeviceCap::XRC));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DeviceCap: u32 {
+        /// Queues can be resized.
+        const RESIZE_MAX_WR = 1 << 0;
+        /// Wrong P_Keys are counted.
+        const BAD_PKEY_CNTR = 1 << 1;
+        /// Wrong Q_Keys are counted.
+        const BAD_QKEY_CNTR = 1 << 2;
+        /// Raw multicast.
+        const RAW_MULTI = 1 << 3;
+        /// Automatic path migration.
+        const AUTO_PATH_MIG = 1 << 4;
+        /// The port of a queue pair can change in SQD.
+        const CHANGE_PHY_PORT = 1 << 5;
+        /// UD sends check the port of the address vector.
+        const UD_AV_PORT_ENFORCE = 1 << 6;
+        /// `cur_qp_state` is checked.
+        const CURR_QP_STATE_MOD = 1 << 7;
+        /// Ports can be shut down.
+        const SHUTDOWN_PORT = 1 << 8;
+        /// Initialisation types.
+        const INIT_TYPE = 1 << 9;
+        /// An event reports that a port became active.
+        const PORT_ACTIVE_EVENT = 1 << 10;
+        /// The system image GUID is valid.
+        const SYS_IMAGE_GUID = 1 << 11;
+        /// RC answers a message that finds no receive with an RNR NAK.
+        const RC_RNR_NAK_GEN = 1 << 12;
+        /// Shared receive queues can be resized.
+        const SRQ_RESIZE = 1 << 13;
+        /// An event after N completions.
+        const N_NOTIFY_CQ = 1 << 14;
+        /// Memory windows.
+        const MEM_WINDOW = 1 << 17;
+        /// UD checks IP checksums.
+        const UD_IP_CSUM = 1 << 18;
+        /// The XRC transport.
+        const XRC = 1 << 20;
+        /// Fast registration, local invalidate, send with invalidate.
+        const MEM_MGT_EXTENSIONS = 1 << 21;
+        /// Memory windows of type 2A.
+        const MEM_WINDOW_TYPE_2A = 1 << 23;
+        /// Memory windows of type 2B.
+        const MEM_WINDOW_TYPE_2B = 1 << 24;
+        /// RC checks IP checksums.
+        const RC_IP_CSUM = 1 << 25;
+        /// Raw packets have IP checksums.
+        const RAW_IP_CSUM = 1 << 26;
+        /// Flow steering.
+        const MANAGED_FLOW_STEERING = 1 << 29;
+    }
+}
+
+/// The accesses with which a device's atomics are atomic (`atomic_cap` of ibv_query_device(3);
+/// R4.9).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::AtomicCap;
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// // Cells that peers add to are not changed by the processor meanwhile: the device does not promise that.
+/// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicCap {
+    /// The device has no atomics.
+    None,
+    /// Other atomics of this device.
+    Hca,
+    /// The processor's atomics too.
+    Global,
+}
+
+impl DeviceAttr {
+    pub(crate) fn from_c(c: &ibv_device_attr) -> Self {
+        let n = |value: i32| value.max(0) as u32;
+        let fw_ver = c.fw_ver.iter().take_while(|&&b| b != 0).map(|&b| b as u8 as char).collect();
+        DeviceAttr {
+            fw_ver,
+            // In memory the number is in network order: these are its bytes.
+            node_guid: Guid(c.node_guid.to_ne_bytes()),
+            sys_image_guid: Guid(c.sys_image_guid.to_ne_bytes()),
+            max_mr_size: c.max_mr_size,
+            page_size_cap: c.page_size_cap,
+            vendor_id: c.vendor_id,
+            vendor_part_id: c.vendor_part_id,
+            hw_ver: c.hw_ver,
+            phys_port_cnt: c.phys_port_cnt,
+            device_cap_flags: DeviceCap::from_bits_retain(c.device_cap_flags),
+            max_qp: n(c.max_qp),
+            max_qp_wr: n(c.max_qp_wr),
+            max_sge: n(c.max_sge),
+            max_sge_rd: n(c.max_sge_rd),
+            max_cq: n(c.max_cq),
+            max_cqe: n(c.max_cqe),
+            max_mr: n(c.max_mr),
+            max_pd: n(c.max_pd),
+            max_qp_rd_atom: n(c.max_qp_rd_atom),
+            max_res_rd_atom: n(c.max_res_rd_atom),
+            max_qp_init_rd_atom: n(c.max_qp_init_rd_atom),
+            atomic_cap: match c.atomic_cap {
+                ibv_atomic_cap::IBV_ATOMIC_HCA => AtomicCap::Hca,
+                ibv_atomic_cap::IBV_ATOMIC_GLOB => AtomicCap::Global,
+                _ => AtomicCap::None,
+            },
+            max_mw: n(c.max_mw),
+            max_mcast_grp: n(c.max_mcast_grp),
+            max_mcast_qp_attach: n(c.max_mcast_qp_attach),
+            max_ah: n(c.max_ah),
+            max_srq: n(c.max_srq),
+            max_srq_wr: n(c.max_srq_wr),
+            max_srq_sge: n(c.max_srq_sge),
+            max_pkeys: c.max_pkeys,
+            local_ca_ack_delay: c.local_ca_ack_delay,
+        }
+    }
+}
+
+/// The state of a port (ibv_query_port(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{LinkLayer, PortAttr, PortState};
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let port: PortAttr = context.query_port(1)?;
+/// assert_eq!((port.state, port.link_layer), (PortState::Active, LinkLayer::Ethernet));
+/// assert_eq!((port.active_mtu, port.lid), (Some(Mtu::Bytes4096), 0)); // RoCE: no LIDs
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PortAttr {
+    /// Whether the port can send and receive: `state` is [`PortState::Active`].
+    pub is_active: bool,
+    /// The state of the link.
+    pub state: PortState,
+    /// InfiniBand or Ethernet (RoCE).
+    pub link_layer: LinkLayer,
+    /// The port's largest MTU.
+    pub max_mtu: Option<Mtu>,
+    /// The MTU in use.
+    pub active_mtu: Option<Mtu>,
+    /// Entries of the GID table.
+    pub gid_tbl_len: u32,
+    /// Entries of the P_Key table.
+    pub pkey_tbl_len: u16,
+    /// Longest message, bytes.
+    pub max_msg_sz: u32,
+    /// Packets with a P_Key that is not in the table; devices stop counting at 65535.
+    pub bad_pkey_cntr: u32,
+    /// Datagrams with another Q_Key than their queue pair's, which are dropped without any other
+    /// notice (R5.5); devices stop counting at 65535.
+    pub qkey_viol_cntr: u32,
+    /// The LID (0 on RoCE).
+    pub lid: u16,
+    /// LID mask: the port has 2^lmc LIDs.
+    pub lmc: u8,
+    /// The LID of the subnet manager (0 on RoCE).
+    pub sm_lid: u16,
+    /// Lanes of the link, if known.
+    pub lanes: Option<u8>,
+    /// Signalling rate of a lane, tenths of Gbit/s, if known.
+    pub lane_speed: Option<u16>,
+}
+
+/// The state of a link (`state` of ibv_query_port(3), in a [`PortAttr`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// Not connected, or disabled.
+    Down,
+    /// The link is up; the subnet manager has not configured it.
+    Initializing,
+    /// Configured, and not yet in use.
+    Armed,
+    /// In use.
+    Active,
+    /// In use, after an error that may be transient.
+    ActiveDefer,
+    /// A state that this crate does not know.
+    Unknown,
+}
+
+/// The kind of network at a port (`link_layer` of ibv_query_port(3), in a [`PortAttr`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// An InfiniBand subnet: peers have LIDs.
+    InfiniBand,
+    /// Ethernet: the transport is RoCE, and peers have GIDs only (R5.4).
+    Ethernet,
+    /// The device does not say.
+    Unknown,
+}
+
+impl PortAttr {
+    pub(crate) fn from_c(c: &ibv_port_attr) -> Self {
+        PortAttr {
+            is_active: c.state == ibv_port_state::IBV_PORT_ACTIVE,
+            state: match c.state {
+                ibv_port_state::IBV_PORT_DOWN => PortState::Down,
+                ibv_port_state::IBV_PORT_INIT => PortState::Initializing,
+                ibv_port_state::IBV_PORT_ARMED => PortState::Armed,
+                ibv_port_state::IBV_PORT_ACTIVE => PortState::Active,
+                ibv_port_state::IBV_PORT_ACTIVE_DEFER => PortState::ActiveDefer,
+                _ => PortState::Unknown,
+            },
+            link_layer: match c.link_layer {
+                LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
+                LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
+                _ => LinkLayer::Unknown,
+            },
+            max_mtu: Mtu::from_c(c.max_mtu),
+            active_mtu: Mtu::from_c(c.active_mtu),
+            gid_tbl_len: c.gid_tbl_len.max(0) as u32,
+            pkey_tbl_len: c.pkey_tbl_len,
+            max_msg_sz: c.max_msg_sz,
+            bad_pkey_cntr: c.bad_pkey_cntr,
+            qkey_viol_cntr: c.qkey_viol_cntr,
+            lid: c.lid,
+            lmc: c.lmc,
+            sm_lid: c.sm_lid,
+            lanes: match c.active_width {
+                1 => Some(1),
+                2 => Some(4),
+                4 => Some(8),
+                8 => Some(12),
+                16 => Some(2),
+                _ => None,
+            },
+            lane_speed: match c.active_speed {
+                1 => Some(25),
+                2 => Some(50),
+                4 | 8 => Some(100),
+                16 => Some(140),
+                32 => Some(250),
+                64 => Some(500),
+                128 => Some(1000),
+                _ => None,
+            },
+        }
+    }
+}

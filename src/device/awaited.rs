@@ -1,0 +1,84 @@
+//! Awaiting asynchronous events on tokio.
+
+#![allow(unsafe_code)] // one descriptor that outlives its registration
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+
+use crate::device::event::DeviceEvent;
+use crate::device::events::DeviceEvents;
+use crate::terms::error::{Error, Refused};
+use crate::wait::registration;
+
+/// The asynchronous events of an open device, to await in a tokio runtime (feature `tokio`).
+///
+/// ```
+/// # use proverbs::{loopback::Fabric, prelude::*};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// # let context = Fabric::new().open_device();
+/// let mut events = context.events()?.into_async()?;
+/// tokio::select! {
+///     event = events.next() => println!("{}", event?),
+///     _ = async { /* the work */ } => {}
+/// }
+/// let events = events.into_inner(); // to sleep without a runtime, or in another one
+/// # drop(events);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncDeviceEvents {
+    fd: AsyncFd<DeviceEvents>,
+}
+
+impl DeviceEvents {
+    /// Registers the events with the current tokio runtime.
+    ///
+    /// # Errors
+    /// The events are given back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` with
+    /// which the runtime registers the descriptor.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
+    pub fn into_async(self) -> Result<AsyncDeviceEvents, Refused<Self>> {
+        // SAFETY: the context keeps the descriptor open, and the result owns a handle to the
+        // context.
+        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
+            Ok(fd) => Ok(AsyncDeviceEvents { fd }),
+            Err(failed) => {
+                let (events, error) = failed.into_parts();
+                Err(Refused::new(events, registration(&error)))
+            }
+        }
+    }
+}
+
+impl AsyncDeviceEvents {
+    /// Gives the events back, no longer registered with the runtime.
+    pub fn into_inner(self) -> DeviceEvents {
+        self.fd.into_inner()
+    }
+
+    /// Waits for the next event, **for ever** if none comes: put a time-out around it.
+    ///
+    /// Safe to cancel at any point: an event is taken only to be returned.
+    ///
+    /// # Errors
+    /// As for [`DeviceEvents::try_next`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
+    /// runtime is shutting down.
+    pub async fn next(&mut self) -> Result<DeviceEvent, Error> {
+        loop {
+            if let Some(event) = self.fd.get_mut().try_next()? {
+                return Ok(event);
+            }
+            let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+            match guard.get_inner_mut().try_next()? {
+                Some(event) => return Ok(event),
+                None => guard.clear_ready(),
+            }
+        }
+    }
+}

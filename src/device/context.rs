@@ -1,0 +1,264 @@
+//! Devices and their contexts.
+
+#![allow(unsafe_code)] // calls the query verbs
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::device::ah::Gid;
+use crate::device::attr::{DeviceAttr, PortAttr};
+use crate::device::pd::ProtectionDomain;
+use crate::sys::types::{ibv_device_attr, ibv_gid, ibv_port_attr, zeroed};
+use crate::sys::{device, handle};
+use crate::terms::error::{Error, ErrorKind, Refused};
+
+/// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if there are none.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// for name in devices()? {
+///     println!("{name}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`. A kernel
+/// without RDMA support is not an error: it has no devices.
+pub fn devices() -> Result<Vec<String>, Error> {
+    match device::names() {
+        Ok(names) => Ok(names),
+        // A kernel without RDMA support has no devices.
+        Err(libc::ENOSYS) => Ok(Vec::new()),
+        Err(errno) => Err(Error::os("ibv_get_device_list", errno, "")),
+    }
+}
+
+/// Whether a program with registered memory may fork (`ibv_is_fork_initialized`, R17.4).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{ForkStatus, fork_status};
+/// match fork_status() {
+///     ForkStatus::Disabled => println!("do not fork while memory is registered"),
+///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkStatus {
+    /// It may not: the kernel might give registered pages to the child instead of the parent.
+    Disabled,
+    /// It may: the library keeps registered pages out of children (`ibv_fork_init`, or the
+    /// environment).
+    Enabled,
+    /// It may: the kernel copies pinned pages.
+    Unneeded,
+}
+
+/// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
+/// objects (R17.5).
+pub fn fork_status() -> ForkStatus {
+    ForkStatus::from_c(device::fork_status())
+}
+
+impl ForkStatus {
+    fn from_c(status: u32) -> ForkStatus {
+        match status {
+            2 => ForkStatus::Unneeded,
+            1 => ForkStatus::Enabled,
+            _ => ForkStatus::Disabled,
+        }
+    }
+}
+
+/// An open device (`ibv_open_device`). All other objects are made from it.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// let context = proverbs::loopback::Fabric::new().open_device(); // or Context::open("mlx5_0")?
+/// assert_eq!(context.name(), "loop0");
+/// assert!(context.query_device()?.max_qp_wr >= 16);
+/// assert_eq!(context.query_pkey(1, 0)?, 0xffff); // the default partition
+/// let channel = context.create_comp_channel()?;
+/// let cq: CompletionQueue = context.create_cq_on(64, &channel)?; // events of `cq` come by `channel`
+///
+/// let context = context.destroy().unwrap_err().object; // objects of it exist: refused, and back
+/// drop((cq, channel));
+/// context.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) handle: Arc<handle::Context>,
+}
+
+impl Context {
+    /// Opens the device called `name` (`ibv_open_device`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// let error = Context::open("nonesuch").unwrap_err();
+    /// assert!(error.to_string().contains("no device is called nonesuch"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] with the names of the devices there are, or
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    pub fn open(name: &str) -> Result<Context, Error> {
+        const VERB: &str = "ibv_open_device";
+        let found = match device::open(name) {
+            Err(libc::ENOSYS) => Ok(None),
+            other => other,
+        };
+        match found {
+            Ok(Some(handle)) => Ok(Context { handle: Arc::new(handle) }),
+            Ok(None) => {
+                let there = devices().unwrap_or_default().join(", ");
+                let there = if there.is_empty() { "there is none".into() } else { there };
+                let what = format!("no device is called {name}; devices here: {there}");
+                Err(Error::new(VERB, ErrorKind::NotFound(what)))
+            }
+            Err(errno) => Err(Error::os(VERB, errno, name)),
+        }
+    }
+
+    #[cfg(feature = "loopback")]
+    pub(crate) fn from_handle(handle: handle::Context) -> Self {
+        Context { handle: Arc::new(handle) }
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> String {
+        device::name_of(&self.handle)
+    }
+
+    /// The device's abilities and limits (`ibv_query_device`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    pub fn query_device(&self) -> Result<DeviceAttr, Error> {
+        let mut attr = zeroed::<ibv_device_attr>();
+        let query = self.handle.control().query_device;
+        // SAFETY: the context is live, and `attr` is a local.
+        match unsafe { query(self.handle.as_ptr(), &mut attr) } {
+            0 => Ok(DeviceAttr::from_c(&attr)),
+            errno => Err(Error::os("ibv_query_device", errno, "")),
+        }
+    }
+
+    /// The state of a port, counted from 1 (`ibv_query_port`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::LinkLayer;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let port = context.query_port(1)?;
+    /// assert!(port.is_active && port.link_layer == LinkLayer::Ethernet);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
+    pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
+        let mut attr = zeroed::<ibv_port_attr>();
+        let query = self.handle.control().query_port;
+        // SAFETY: the context is live, and `attr` is a local.
+        match unsafe { query(self.handle.as_ptr(), port, &mut attr) } {
+            0 => Ok(PortAttr::from_c(&attr)),
+            errno => Err(Error::os("ibv_query_port", errno, format!("port {port}"))),
+        }
+    }
+
+    /// An entry of a port's GID table (`ibv_query_gid`); all zeroes if the entry is not used.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let gid = context.query_gid(1, 1)?;
+    /// assert_eq!(gid.to_string(), "::ffff:10.0.0.1");
+    /// assert!(context.query_gid(1, 15)?.is_zero()); // not filled
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
+    /// the table is shorter.
+    pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
+        let mut gid = ibv_gid { raw: [0; 16] };
+        let query = self.handle.control().query_gid;
+        // SAFETY: the context is live, and `gid` is a local.
+        match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut gid) } {
+            // SAFETY: the verb filled it, and every bit pattern is a GID.
+            0 => Ok(Gid(unsafe { gid.raw })),
+            errno => {
+                let asked = format!("port {port}, GID index {index}");
+                Err(Error::os("ibv_query_gid", errno, asked))
+            }
+        }
+    }
+
+    /// An entry of a port's P_Key table (`ibv_query_pkey`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
+    /// the table is shorter.
+    pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
+        let mut pkey = 0;
+        let query = self.handle.control().query_pkey;
+        // SAFETY: the context is live, and `pkey` is a local.
+        match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut pkey) } {
+            0 => Ok(pkey),
+            errno => {
+                let asked = format!("port {port}, P_Key index {index}");
+                Err(Error::os("ibv_query_pkey", errno, asked))
+            }
+        }
+    }
+
+    /// Allocates a protection domain (`ibv_alloc_pd`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    pub fn alloc_pd(&self) -> Result<ProtectionDomain, Error> {
+        ProtectionDomain::new(self)
+    }
+
+    /// Closes the device (`ibv_close_device`). Objects made from it must be gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the context is given back: EBUSY
+    /// if objects made from it exist.
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
+        match Arc::try_unwrap(self.handle) {
+            Ok(mut handle) => match handle.close() {
+                Ok(()) => Ok(()),
+                Err(errno) => {
+                    let error = Error::os("ibv_close_device", errno, "");
+                    Err(Refused::new(Context { handle: Arc::new(handle) }, error))
+                }
+            },
+            Err(handle) => {
+                let error = Error::os("ibv_close_device", libc::EBUSY, "objects of it exist");
+                Err(Refused::new(Context { handle }, error))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({})", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_fork_may_do() {
+        let all = [0, 1, 2].map(ForkStatus::from_c);
+        assert_eq!(all, [ForkStatus::Disabled, ForkStatus::Enabled, ForkStatus::Unneeded]);
+    }
+}

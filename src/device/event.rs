@@ -1,0 +1,199 @@
+//! The content of an asynchronous event.
+
+use std::fmt;
+
+use crate::device::ids::CqId;
+use crate::device::ids::SrqId;
+use crate::sys::types::raw::ibv_event_type as c;
+
+/// An asynchronous event (`enum ibv_event_type`), already acknowledged. Devices differ in the
+/// events that they raise (R13.11).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{DeviceEvent, PortEvent, QpEvent, SrqEvent};
+/// fn is_bad(event: DeviceEvent) -> bool {
+///     match event {
+///         DeviceEvent::DeviceFatal | DeviceEvent::CqError { .. } => true,
+///         DeviceEvent::Qp { event, .. } => {
+///             matches!(event, QpEvent::Fatal | QpEvent::RequestError | QpEvent::AccessError)
+///         }
+///         DeviceEvent::Srq { event, .. } => event == SrqEvent::Error,
+///         DeviceEvent::Port { event, .. } => event == PortEvent::Error,
+///         _ => false,
+///     }
+/// }
+/// let event = DeviceEvent::Port { port: 1, event: PortEvent::Error };
+/// assert!(is_bad(event));
+/// assert_eq!(event.to_string(), "port 1: port error");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeviceEvent {
+    /// Something happened to a queue pair.
+    Qp {
+        /// Its number.
+        qp_num: u32,
+        /// What happened.
+        event: QpEvent,
+    },
+    /// A completion queue overran or broke (`IBV_EVENT_CQ_ERR`). Its completions are lost, and
+    /// polling it fails from now on (R10.12).
+    CqError {
+        /// The queue's [`CompletionQueue::id`](crate::CompletionQueue::id).
+        cq: CqId,
+    },
+    /// Something happened to a shared receive queue.
+    Srq {
+        /// The queue's [`SharedReceiveQueue::id`](crate::SharedReceiveQueue::id).
+        srq: SrqId,
+        /// What happened.
+        event: SrqEvent,
+    },
+    /// Something happened to a port.
+    Port {
+        /// The port, counted from 1.
+        port: u8,
+        /// What happened.
+        event: PortEvent,
+    },
+    /// The device failed for good (`IBV_EVENT_DEVICE_FATAL`): destroy the objects made from it.
+    DeviceFatal,
+    /// An event without a name in this crate, by its number in `enum ibv_event_type`.
+    Other(u32),
+}
+
+/// The events of a queue pair (`enum ibv_event_type`), in a [`DeviceEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpEvent {
+    /// It failed in a way that no completion reports, and is in the error state
+    /// (`IBV_EVENT_QP_FATAL`).
+    Fatal,
+    /// It refused an invalid request of the peer's, and is in the error state
+    /// (`IBV_EVENT_QP_REQ_ERR`, R10.17).
+    RequestError,
+    /// It refused a request for which the peer lacks the right, and is in the error state
+    /// (`IBV_EVENT_QP_ACCESS_ERR`, R10.17).
+    AccessError,
+    /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
+    CommunicationEstablished,
+    /// In SQD, the send queue has drained (`IBV_EVENT_SQ_DRAINED`).
+    /// [`Drain::notify`](crate::qp::Drain) asks for this event.
+    SqDrained,
+    /// It moved to its alternate path (`IBV_EVENT_PATH_MIG`).
+    PathMigrated,
+    /// It could not move to its alternate path (`IBV_EVENT_PATH_MIG_ERR`).
+    PathMigrationError,
+    /// In the error state, it takes no more receives from its shared receive queue
+    /// (`IBV_EVENT_QP_LAST_WQE_REACHED`). Destroy it only after this event, or receives may be lost
+    /// with it.
+    LastWqeReached,
+}
+
+/// The events of a shared receive queue (`enum ibv_event_type`), in a [`DeviceEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SrqEvent {
+    /// It failed (`IBV_EVENT_SRQ_ERR`).
+    Error,
+    /// Fewer receives are left than the limit, which has to be armed again
+    /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, R7.6).
+    LimitReached,
+}
+
+/// The events of a port (`enum ibv_event_type`), in a [`DeviceEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortEvent {
+    /// It can send and receive (`IBV_EVENT_PORT_ACTIVE`).
+    Active,
+    /// It can no longer send and receive (`IBV_EVENT_PORT_ERR`).
+    Error,
+    /// Its LID changed (`IBV_EVENT_LID_CHANGE`).
+    LidChange,
+    /// Its P_Key table changed (`IBV_EVENT_PKEY_CHANGE`).
+    PkeyChange,
+    /// The subnet manager changed (`IBV_EVENT_SM_CHANGE`).
+    SmChange,
+    /// The subnet manager asks for all registrations again (`IBV_EVENT_CLIENT_REREGISTER`).
+    ClientReregister,
+    /// Its GID table changed (`IBV_EVENT_GID_CHANGE`).
+    GidChange,
+}
+
+macro_rules! events {
+    ($($name:ident { $($event:ident = $c:ident, $text:literal;)* })*) => {$(
+        impl $name {
+            fn from_c(event_type: u32) -> Option<Self> {
+                $(if event_type == c::$c as u32 {
+                    return Some($name::$event);
+                })*
+                None
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$event => $text,)* })
+            }
+        }
+    )*};
+}
+
+events! {
+    QpEvent {
+        Fatal = IBV_EVENT_QP_FATAL, "local work queue catastrophic error";
+        RequestError = IBV_EVENT_QP_REQ_ERR, "invalid request local work queue error";
+        AccessError = IBV_EVENT_QP_ACCESS_ERR, "local access violation work queue error";
+        CommunicationEstablished = IBV_EVENT_COMM_EST, "communication established";
+        SqDrained = IBV_EVENT_SQ_DRAINED, "send queue drained";
+        PathMigrated = IBV_EVENT_PATH_MIG, "path migrated";
+        PathMigrationError = IBV_EVENT_PATH_MIG_ERR, "path migration request error";
+        LastWqeReached = IBV_EVENT_QP_LAST_WQE_REACHED, "last WQE reached";
+    }
+    SrqEvent {
+        Error = IBV_EVENT_SRQ_ERR, "SRQ catastrophic error";
+        LimitReached = IBV_EVENT_SRQ_LIMIT_REACHED, "SRQ limit reached";
+    }
+    PortEvent {
+        Active = IBV_EVENT_PORT_ACTIVE, "port active";
+        Error = IBV_EVENT_PORT_ERR, "port error";
+        LidChange = IBV_EVENT_LID_CHANGE, "LID changed";
+        PkeyChange = IBV_EVENT_PKEY_CHANGE, "P_Key table changed";
+        SmChange = IBV_EVENT_SM_CHANGE, "SM changed";
+        ClientReregister = IBV_EVENT_CLIENT_REREGISTER, "client reregistration";
+        GidChange = IBV_EVENT_GID_CHANGE, "GID table changed";
+    }
+}
+
+impl DeviceEvent {
+    pub(crate) fn from_c(event_type: u32, affiliate: u64) -> Self {
+        if let Some(event) = QpEvent::from_c(event_type) {
+            return DeviceEvent::Qp { qp_num: affiliate as u32, event };
+        }
+        if let Some(event) = SrqEvent::from_c(event_type) {
+            return DeviceEvent::Srq { srq: SrqId::from_context(affiliate), event };
+        }
+        if let Some(event) = PortEvent::from_c(event_type) {
+            return DeviceEvent::Port { port: affiliate as u8, event };
+        }
+        if event_type == c::IBV_EVENT_CQ_ERR as u32 {
+            return DeviceEvent::CqError { cq: CqId::from_context(affiliate) };
+        }
+        if event_type == c::IBV_EVENT_DEVICE_FATAL as u32 {
+            return DeviceEvent::DeviceFatal;
+        }
+        DeviceEvent::Other(event_type)
+    }
+}
+
+impl fmt::Display for DeviceEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceEvent::Qp { qp_num, event } => write!(f, "QP {qp_num:#08x}: {event}"),
+            DeviceEvent::CqError { cq } => write!(f, "{cq:?}: CQ error"),
+            DeviceEvent::Srq { srq, event } => write!(f, "{srq:?}: {event}"),
+            DeviceEvent::Port { port, event } => write!(f, "port {port}: {event}"),
+            DeviceEvent::DeviceFatal => f.write_str("local catastrophic error"),
+            DeviceEvent::Other(number) => write!(f, "event {number}"),
+        }
+    }
+}

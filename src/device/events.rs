@@ -1,0 +1,184 @@
+//! Asynchronous events of a device: news of queue pairs, queues and ports that come without a
+//! completion.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::device::event::DeviceEvent;
+
+use crate::device::context::Context;
+use crate::sys::handle;
+use crate::terms::error::Error;
+use crate::wait::sleep_on;
+
+/// The asynchronous events of an open device (`ibv_get_async_event`).
+///
+/// Each event is acknowledged when it is taken (`ibv_ack_async_event`) and holds no pointer. So a
+/// forgotten event cannot hang the destruction of its object (R13.1), and an event of an object
+/// that is gone has just a number that is not used any more. Events that are unread when their
+/// object is destroyed are dropped.
+///
+/// An open device has one reader of its events: each is handed out once (R13.10).
+///
+/// ```
+/// # use proverbs::{loopback::Fabric, prelude::*};
+/// # fn main() -> Result<(), proverbs::Error> {
+/// # let context = Fabric::new().open_device();
+/// let mut events = context.events()?;
+/// while let Some(event) = events.try_next()? {
+///     println!("{event}");
+/// }
+/// assert!(context.events().is_err(), "one reader");
+///
+/// let millisecond = std::time::Duration::from_millis(1);
+/// assert_eq!(events.wait_timeout(millisecond)?, None, "nothing happens to the device");
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeviceEvents {
+    fd: RawFd,
+    context: Arc<handle::Context>,
+}
+
+/// The contexts that have a reader, by address. A reader keeps its context alive, so an address
+/// means one context.
+static READ: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn read() -> MutexGuard<'static, BTreeSet<usize>> {
+    READ.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const VERB: &str = "ibv_get_async_event";
+
+impl Context {
+    /// The asynchronous events of this device, for one reader at a time (R13.10).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os): EBUSY while another [`DeviceEvents`] of this open device
+    /// exists, or the errno of the device.
+    pub fn events(&self) -> Result<DeviceEvents, Error> {
+        let context = self.handle.clone();
+        let address = context.as_ptr().addr();
+        if !read().insert(address) {
+            let asked = "somebody reads the events of this open device already";
+            return Err(Error::os(VERB, libc::EBUSY, asked));
+        }
+        let mut events = DeviceEvents { fd: -1, context };
+        let async_fd = events.context.control().async_fd;
+        #[allow(unsafe_code)] // one verb
+        // SAFETY: the context is live.
+        let fd = unsafe { async_fd(events.context.as_ptr()) };
+        events.fd = fd.map_err(|errno| Error::os(VERB, errno, ""))?;
+        Ok(events)
+    }
+}
+
+impl DeviceEvents {
+    /// The next event, if there is one; never sleeps (`ibv_get_async_event`).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_async_event`: the device is gone. An
+    /// interruption by a signal is not an error but `None`.
+    pub fn try_next(&mut self) -> Result<Option<DeviceEvent>, Error> {
+        let get = self.context.control().try_get_async_event;
+        #[allow(unsafe_code)] // one verb
+        // SAFETY: the context is live.
+        let event = unsafe { get(self.context.as_ptr()) };
+        match event {
+            Ok(event) => Ok(Some(DeviceEvent::from_c(event.event_type, event.affiliate))),
+            Err(libc::EAGAIN | libc::EINTR) => Ok(None),
+            Err(errno) => Err(Error::os(VERB, errno, "")),
+        }
+    }
+
+    /// Sleeps until there is an event (`ibv_get_async_event`); waits **for ever** if none comes.
+    ///
+    /// # Errors
+    /// As for [`try_next`](Self::try_next); and [`Os`](crate::ErrorKind::Os) with the errno of
+    /// poll(2).
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::device::{DeviceEvent, QpEvent};
+    /// # fn main() -> Result<(), proverbs::Error> {
+    /// # let context = Fabric::new().open_device();
+    /// # let pd = context.alloc_pd()?;
+    /// # let pool = pd.create_pool(1, 64)?;
+    /// # let cq: CompletionQueue = context.create_cq(16)?;
+    /// # let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+    /// # profile! { OnSrq { receive: SharedRq } }
+    /// # let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2)?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// let mut events = context.events()?;
+    /// // ... `qp` receives from a shared receive queue. Not every device tells (R13.11): on Soft-RoCE use
+    /// // `wait_timeout` ...
+    /// let qp = qp.to_error()?;
+    /// let mine = qp.qp_num();
+    /// loop {
+    ///     match events.wait()? {
+    ///         DeviceEvent::Qp { qp_num, event: QpEvent::LastWqeReached } if qp_num == mine => break,
+    ///         other => println!("{other}"),
+    ///     }
+    /// }
+    /// qp.destroy()?; // no receive is lost with it
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
+        loop {
+            // Without a time limit there is an event or an error.
+            if let Some(event) = self.next_before(None)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Like [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up);
+    /// `None` if nothing happened.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). A time-out is not an error.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
+        self.next_before(Instant::now().checked_add(timeout))
+    }
+
+    fn next_before(&mut self, end: Option<Instant>) -> Result<Option<DeviceEvent>, Error> {
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(Some(event));
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            sleep_on(self.fd, left)?;
+        }
+    }
+}
+
+impl Drop for DeviceEvents {
+    fn drop(&mut self) {
+        read().remove(&self.context.as_ptr().addr());
+    }
+}
+
+impl AsRawFd for DeviceEvents {
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
+    /// never blocks.
+    ///
+    /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
+    /// `unsafe`: an event that was read there is never acknowledged, and the destruction of its
+    /// object waits for it for ever (R13.1).
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl fmt::Debug for DeviceEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceEvents")
+    }
+}

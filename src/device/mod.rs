@@ -1,0 +1,23 @@
+//! Devices: context, attributes, protection domain, address handles, asynchronous events.
+
+pub(crate) mod ah;
+pub(crate) mod ah_table;
+pub(crate) mod attr;
+#[cfg(feature = "tokio")]
+pub(crate) mod awaited;
+pub(crate) mod context;
+pub(crate) mod event;
+pub(crate) mod events;
+pub(crate) mod ids;
+pub(crate) mod pd;
+
+pub use ah::{AddressHandle, AddressVector, Gid, GlobalRoute};
+pub use ah_table::AhIndex;
+pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState};
+#[cfg(feature = "tokio")]
+pub use awaited::AsyncDeviceEvents;
+pub use context::{Context, ForkStatus, devices, fork_status};
+pub use event::{DeviceEvent, PortEvent, QpEvent, SrqEvent};
+pub use events::DeviceEvents;
+pub use ids::{CqId, SrqId};
+pub use pd::ProtectionDomain;

@@ -1,0 +1,128 @@
+//! Protection domains: the objects that may be used together.
+
+#![allow(unsafe_code)] // one verb
+
+use std::fmt;
+use std::sync::Arc;
+#[cfg(feature = "cm")]
+use std::sync::Weak;
+
+use crate::counters::ids;
+use crate::device::ah::{AddressHandle, AddressVector};
+use crate::device::context::Context;
+use crate::sync::AtomicU64;
+use crate::sys::handle;
+use crate::terms::error::{Error, Refused};
+
+/// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue
+/// pairs of one domain may be used together.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::PostErrorKind;
+/// # let proverbs::loopback::Pair { context, mut a, .. } = proverbs::loopback::pair()?;
+/// let pd: ProtectionDomain = context.alloc_pd()?;
+/// let other = context.alloc_pd()?;
+/// let stranger = other.create_pool(1, 64)?.take().ok_or("no buffer")?;
+/// let error = a.post_send(wr::Send::new(stranger)).unwrap_err();
+/// assert_eq!(error.kind(), PostErrorKind::PdMismatch);
+/// drop(error);
+/// other.destroy()?;
+/// # drop(pd);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ProtectionDomain {
+    pd: Arc<handle::Pd>,
+    id: u32,
+}
+
+impl ProtectionDomain {
+    pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        const VERB: &str = "ibv_alloc_pd";
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = ids::mint_below(&NEXT, u32::MAX.into())
+            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "protection domain ids are used up"))?
+            as u32;
+        let control = context.handle.control();
+        // SAFETY: the context is live.
+        match unsafe { (control.alloc_pd)(context.handle.as_ptr()) } {
+            Ok(pd) => {
+                // SAFETY: the object was just created, and has no other owner.
+                let pd = unsafe { handle::Pd::new(pd, control, context.handle.clone()) };
+                Ok(ProtectionDomain { pd: Arc::new(pd), id })
+            }
+            Err(errno) => Err(Error::os(VERB, errno, "")),
+        }
+    }
+
+    /// The domain of a handle that [`downgrade`](Self::downgrade) made, if it still exists.
+    #[cfg(feature = "cm")]
+    pub(crate) fn upgrade((pd, id): &(Weak<handle::Pd>, u32)) -> Option<Self> {
+        Some(ProtectionDomain { pd: pd.upgrade()?, id: *id })
+    }
+
+    #[cfg(feature = "cm")]
+    pub(crate) fn downgrade(&self) -> (Weak<handle::Pd>, u32) {
+        (Arc::downgrade(&self.pd), self.id)
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<handle::Pd> {
+        &self.pd
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context { handle: self.pd.parents().clone() }
+    }
+
+    /// The domain's number, unique in the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Creates an address handle (`ibv_create_ah`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let gid = context.query_gid(1, 1)?;
+    /// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+    /// ah.destroy()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE (R5.4),
+    /// or if the GID table has no entry at the index (R8.5).
+    pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
+        AddressHandle::new(self, vector)
+    }
+
+    /// Deallocates the domain (`ibv_dealloc_pd`). Objects made from it must be gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects made
+    /// from it exist.
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
+        let id = self.id;
+        match Arc::try_unwrap(self.pd) {
+            Ok(mut pd) => match pd.close() {
+                Ok(()) => Ok(()),
+                Err(errno) => {
+                    let error = Error::os("ibv_dealloc_pd", errno, "");
+                    Err(Refused::new(ProtectionDomain { pd: Arc::new(pd), id }, error))
+                }
+            },
+            Err(pd) => {
+                let error = Error::os("ibv_dealloc_pd", libc::EBUSY, "objects of it exist");
+                Err(Refused::new(ProtectionDomain { pd, id }, error))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ProtectionDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProtectionDomain({})", self.id)
+    }
+}

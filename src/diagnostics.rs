@@ -1,0 +1,274 @@
+//! Diagnostics for methods that deliberately do not exist.
+//!
+//! Each is an uncallable method: its bound is a trait that no type implements, so rustc prints our
+//! message at the call instead of "no method found". The impl for `Infallible` keeps rustc from
+//! treating the trait as empty.
+
+use std::convert::Infallible;
+use std::ops::{Index, IndexMut};
+
+use crate::completion::queue::CompletionQueue;
+use crate::memory::buf::Buf;
+use crate::memory::entry::{Entry, Owned};
+use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::remote::RemoteCell;
+use crate::memory::span::{RemoteSpan, ToRead};
+use crate::post::begun::Begun;
+use crate::post::chain::{RecvPost, SendPost, SrqPost};
+use crate::profile::{DefaultProfile, Profile};
+use crate::qp::QueuePair;
+use crate::rules::SharesReceives;
+use crate::srq::SharedReceiveQueue;
+use crate::terms::state::State;
+use crate::terms::transport::{Rc, Transport};
+use crate::work::data::Empty;
+use crate::work::limits::{Limit, Max};
+use crate::work::opcode::{CmpAndSwp, CompareSwap, FetchAndAdd, Opcode, RdmaRead};
+use crate::work::request::WorkRequest;
+
+/// The bound of inline data of an RDMA READ or an atomic: no type implements it (R2.6).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair().unwrap();
+/// # let region = pd.register::<RemoteRead>(8).unwrap();
+/// wr::RdmaRead::inline(b"8 bytes!", region.remote().read()); // the data of an RDMA READ comes from the peer
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{O}` cannot be inline",
+    label = "inline data is for SEND and RDMA WRITE only",
+    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf` (R2.6)"
+)]
+pub trait InlineSink<O: Opcode> {
+    #[doc(hidden)]
+    fn never(self) -> WorkRequest<O, Empty>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<O: Opcode> InlineSink<O> for Infallible {
+    fn never(self) -> WorkRequest<O, Empty> {
+        match self {}
+    }
+}
+
+// Written out instead of made by a macro, because errors show the definition.
+impl RdmaRead {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    where
+        D: InlineSink<RdmaRead>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    where
+        D: InlineSink<RdmaRead>,
+    {
+        data.never()
+    }
+}
+
+impl CmpAndSwp {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        D: InlineSink<CmpAndSwp>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        D: InlineSink<CmpAndSwp>,
+    {
+        data.never()
+    }
+}
+
+impl FetchAndAdd {
+    #[doc(hidden)]
+    pub fn inline<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        D: InlineSink<FetchAndAdd>,
+    {
+        data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_slice<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        D: InlineSink<FetchAndAdd>,
+    {
+        data.never()
+    }
+}
+
+/// The bound of `post_send!` on other objects than queue pairs (R8.19).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut cq, .. } = proverbs::loopback::pair().unwrap();
+/// post_send!(cq, [wr::Send::inline(b"hello")]); // a completion queue
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`post_send!` posts to a queue pair, not to a `{Self}`",
+    label = "not a queue pair",
+    note = "name the queue pair first: `post_send!(qp, [first, second, ..])` (R8.19)"
+)]
+pub trait PostsSends {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+/// The bound of `post_recv!` on other objects than queue pairs (R7.2).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut cq, .. } = proverbs::loopback::pair().unwrap();
+/// post_recv!(cq, [wr::Recv::empty()]); // a completion queue
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`post_recv!` posts to a queue pair, not to a `{Self}`",
+    label = "not a queue pair",
+    note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!` (R7.1, R7.2)"
+)]
+pub trait PostsReceives {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+/// The bound of `post_srq_recv!` on other objects than shared receive queues (R7.1).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut b, pool, .. } = proverbs::loopback::pair().unwrap();
+/// post_srq_recv!(b, [wr::Recv::new(pool.take().unwrap())]); // a queue pair, which has a receive queue of its own
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",
+    label = "not a shared receive queue",
+    note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!` (R7.1, R7.2)"
+)]
+pub trait PostsSharedReceives {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+#[diagnostic::do_not_recommend]
+impl PostsSends for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl PostsReceives for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl PostsSharedReceives for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+impl<E: Entry> CompletionQueue<E> {
+    #[doc(hidden)]
+    pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
+    where
+        Self: PostsSends,
+    {
+        self.never()
+    }
+
+    #[doc(hidden)]
+    pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, Rc, DefaultProfile>>
+    where
+        Self: PostsReceives,
+    {
+        self.never()
+    }
+
+    #[doc(hidden)]
+    pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, Rc, Buf, Max<1>>>
+    where
+        Self: PostsSharedReceives,
+    {
+        self.never()
+    }
+}
+
+impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
+    #[doc(hidden)]
+    pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
+    where
+        Self: PostsSends,
+    {
+        self.never()
+    }
+
+    #[doc(hidden)]
+    pub fn begin_recv(&mut self) -> Begun<SrqPost<'_, T, E, M>>
+    where
+        Self: PostsReceives,
+    {
+        self.never()
+    }
+}
+
+impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
+    #[doc(hidden)]
+    pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, Rc, P::Entry, P::MaxRecvSge>>
+    where
+        Self: PostsSharedReceives,
+    {
+        self.never()
+    }
+}
+
+/// The bound of indexing a registered region, which hands out no slices (R6.12).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair().unwrap();
+/// let region = pd.register::<RemoteRead>(8).unwrap();
+/// let _ = &region[..4]; // peers may read it meanwhile
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a registered region gives out no slice of its bytes",
+    label = "device and peers may touch these bytes at any time",
+    note = "copy with `read_at` and `write_at`, or reach 8 bytes as an atomic with `cell`; a `Buf` of a pool reads and writes like a slice (R6.12)"
+)]
+pub trait SliceOfRegion {
+    #[doc(hidden)]
+    fn never<R>(&self) -> R;
+}
+
+#[diagnostic::do_not_recommend]
+impl SliceOfRegion for Infallible {
+    fn never<R>(&self) -> R {
+        match *self {}
+    }
+}
+
+#[doc(hidden)]
+impl<A: Access, I: SliceOfRegion> Index<I> for MemoryRegion<A> {
+    type Output = [u8];
+
+    fn index(&self, index: I) -> &[u8] {
+        index.never()
+    }
+}
+
+#[doc(hidden)]
+impl<A: Access, I: SliceOfRegion> IndexMut<I> for MemoryRegion<A> {
+    fn index_mut(&mut self, index: I) -> &mut [u8] {
+        index.never()
+    }
+}

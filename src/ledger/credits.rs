@@ -1,0 +1,127 @@
+//! The ledger of a queue whose every work request completes: the entry is the wr_id.
+
+#![allow(unsafe_code)] // reads the counters
+
+use std::marker::PhantomData;
+
+use crate::counters::books::Books;
+use crate::counters::word;
+use crate::ledger::withheld::Withheld;
+use crate::ledger::{Account, Ledger, entry_in};
+use crate::memory::entry::Entry;
+
+/// # Invariants
+/// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
+/// - `no_buffer` is the word of this direction's counter in `books`.
+#[doc(hidden)]
+pub struct Credits<E> {
+    account: Account,
+    depth: u32,
+    /// Completions known at the last look, wrapping.
+    seen: u32,
+    direction: u32,
+    /// The wr_id of a work request without a buffer: the counter in `books`, as a word.
+    no_buffer: usize,
+    _entries: PhantomData<E>,
+}
+
+impl<E: Entry> Credits<E> {
+    /// As if as many work requests had been posted and completed.
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, count: u32) {
+        self.seen = count;
+    }
+
+    /// Looks at what has completed. Gives the room.
+    #[cold]
+    #[inline(never)]
+    #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+    extern "C" fn look(&mut self) -> u32 {
+        if !self.account.is_poisoned {
+            let completed = self.completed();
+            let back = self.account.withheld.recover();
+            self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
+            self.seen = completed;
+            self.depth += back;
+        }
+        self.account.room as u32
+    }
+}
+
+impl<E: Entry> Ledger<E> for Credits<E> {
+    const MARKED: bool = true;
+    type Cursor = ();
+
+    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
+        // SAFETY: the caller says that the books live on.
+        let (mark, counter) =
+            unsafe { ((*books).mark(direction), Books::counter(books, direction)) };
+        let depth = depth.saturating_sub(withheld.total()).min(i32::MAX as u32);
+        Credits {
+            account: Account { room: depth as i32, is_poisoned: false, mark, books, withheld },
+            depth,
+            seen: 0,
+            direction: direction as u32,
+            no_buffer: word::of(counter.cast_mut(), word::NONE),
+            _entries: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    #[inline(always)]
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        self.account.spend(n)
+    }
+
+    fn look_and_spend(&mut self, n: u32) -> bool {
+        n <= self.look() && self.account.spend(n)
+    }
+
+    fn room(&mut self) -> u32 {
+        self.look()
+    }
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
+        (if word == 0 { self.no_buffer } else { word }) as u64
+    }
+
+    fn word(&self, _: u32, wr_id: u64) -> usize {
+        entry_in(wr_id)
+    }
+
+    fn take_back(&mut self, n: u32) {
+        self.account.room += n as i32;
+    }
+
+    fn poison(&mut self) {
+        self.account.is_poisoned = true;
+        // The room is gone for good: only a reset, with a new ledger, brings it back.
+        self.depth -= self.account.room as u32;
+        self.account.room = 0;
+    }
+
+    fn posted(&self) -> u32 {
+        self.seen.wrapping_add(self.depth).wrapping_sub(self.account.room as u32)
+    }
+
+    fn completed(&self) -> u32 {
+        // SAFETY: the books outlive the value.
+        unsafe { (*self.account.books).completed(self.direction as usize) }
+    }
+}

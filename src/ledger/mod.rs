@@ -1,0 +1,176 @@
+//! What the device owns, and how it comes back.
+//!
+//! A [`Ledger`] counts how many work requests a queue may still post, because devices free slots
+//! before their completions are polled (R9.7) and a completion queue must not overrun (R9.9), and
+//! it finds the entry of a work request again. There are three:
+//!
+//! - [`Credits`](credits::Credits): every work request completes, and its entry is the wr_id.
+//! - [`Ring`](ring::Ring): only some complete. The ring holds the entries, and a completion
+//!   releases all up to its own.
+//! - [`Uncounted`](uncounted::Uncounted): that of a shared receive queue. The entry is the wr_id,
+//!   and the buffers of the queue's pool bound how many there are.
+
+#![allow(unsafe_code)] // says what its methods ask for
+
+pub(crate) mod credits;
+pub(crate) mod ring;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+pub(crate) mod uncounted;
+pub(crate) mod withheld;
+
+use crate::cold::seldom;
+use crate::counters::books::Books;
+use crate::counters::word;
+use crate::ledger::ring::Released;
+use crate::ledger::withheld::Withheld;
+use crate::memory::entry::Entry;
+
+/// Chooses the ledger of a send queue by how it signals.
+#[doc(hidden)]
+pub trait SendMode {
+    type Ledger<E: Entry>: Ledger<E>;
+    /// `sq_sig_all` of `ibv_qp_init_attr`.
+    const SIG_ALL: bool;
+    /// What the last work request of a list carries unless told otherwise.
+    const SIGNAL_LAST: u32;
+}
+
+/// Most work requests of a chain that a macro posts.
+pub(crate) const MOST: u32 = 128;
+
+/// What the ledgers of all queues have.
+///
+/// # Invariants
+/// - `books` outlives the value.
+/// - `room` is how many work requests fit by what is known: at least 0, and 0 if the ledger is
+///   poisoned (an uncounted one has the poison in its mark).
+#[doc(hidden)]
+pub struct Account {
+    pub(crate) room: i32,
+    pub(crate) is_poisoned: bool,
+    /// What the headers of buffers show that were posted here last and need no look.
+    pub(crate) mark: u64,
+    /// Its address tells whether a buffer was posted to this queue, and stands in for a buffer
+    /// where there is none.
+    pub(crate) books: *const Books,
+    /// Room that completions of before a reset may still take.
+    pub(crate) withheld: Withheld,
+}
+
+impl Account {
+    /// Takes room for `n` work requests, if as many fit by what is known; else nothing changes.
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        self.room -= n as i32;
+        // The sign is a flag of the subtraction; to compare first would take an instruction of its
+        // own.
+        if self.room >= 0 {
+            return true;
+        }
+        seldom();
+        self.room += n as i32;
+        false
+    }
+}
+
+/// The ledger of a queue with entries of type `E`.
+#[doc(hidden)]
+pub trait Ledger<E: Entry>: Sized {
+    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
+    const MARKED: bool;
+
+    /// Where the entries of a list are noted that is being put together, and what names them.
+    type Cursor: Copy;
+
+    /// A ledger of `depth` work requests of a direction, less what is `withheld`.
+    ///
+    /// # Safety
+    /// `books` outlives the value.
+    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self;
+
+    fn account(&self) -> &Account;
+
+    fn account_mut(&mut self) -> &mut Account;
+
+    /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
+    /// known. Else nothing changes, and `look_and_spend` has the last word.
+    fn spend(&mut self, n: u32) -> bool;
+
+    /// As `spend`, after a look at what has completed: no means that they do not fit.
+    fn look_and_spend(&mut self, n: u32) -> bool;
+
+    /// How many work requests fit, after a look at what has completed.
+    fn room(&mut self) -> u32;
+
+    /// The cursor of a list that begins now; good until a work request is spent.
+    fn cursor(&self) -> Self::Cursor;
+
+    /// The cursor of the next work request.
+    fn advance(cursor: &mut Self::Cursor);
+
+    /// Notes the entry (0 if none) of the `i`th work request from `cursor` on, and gives its wr_id.
+    /// The entry stays the caller's until it is spent.
+    ///
+    /// # Safety
+    /// The cursor is good, and the list has no more work requests than `MOST`, or than there is
+    /// room for.
+    unsafe fn enter(&mut self, cursor: &Self::Cursor, i: u32, word: usize) -> u64;
+
+    /// The entry (0 if none) of the `i`th work request of a list that was entered and not spent,
+    /// whose wr_id is this.
+    fn word(&self, i: u32, wr_id: u64) -> usize;
+
+    /// The last `n` work requests that were spent are not the device's: they are entered again, as
+    /// a list.
+    fn take_back(&mut self, n: u32);
+
+    /// No more posts until the queue is reset: what was posted stays with the device.
+    fn poison(&mut self);
+
+    /// Work requests posted since the ledger was opened, wrapping.
+    fn posted(&self) -> u32;
+
+    /// Those of them that are known to have completed.
+    fn completed(&self) -> u32;
+
+    /// The entries that are kept here, up to `until`; `None` if none is.
+    fn release(&mut self, _until: Until) -> Option<Released<'_, E>> {
+        None
+    }
+
+    /// Enters a work request without a buffer beyond the capacity, and gives its wr_id: if only its
+    /// completion can tell that all others are done.
+    fn enter_sentinel(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Whether `n` more work requests fit.
+    #[inline(always)]
+    fn has_room(&mut self, n: u32) -> bool {
+        n as i32 <= self.account().room || n <= self.room()
+    }
+
+    /// Work requests posted and not known to be complete.
+    fn outstanding(&self) -> u32 {
+        self.posted().wrapping_sub(self.completed())
+    }
+}
+
+/// How far entries are released.
+#[doc(hidden)]
+pub enum Until {
+    /// Up to that of the completion with this wr_id, if it is of this queue and does not carry its
+    /// entry itself.
+    Completion(u64),
+    /// Up to that of the last completion that was dropped.
+    Dropped,
+    /// All: the queue is gone, or reset.
+    End,
+}
+
+/// The entry in a wr_id, as a word: 0 if it has no buffer.
+fn entry_in(wr_id: u64) -> usize {
+    let word = wr_id as usize;
+    if word::is_none(word) { 0 } else { word }
+}

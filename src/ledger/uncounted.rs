@@ -1,0 +1,86 @@
+//! The ledger of a shared receive queue: the entry is the wr_id, and nothing is counted.
+//!
+//! Its completions may go to several threads, so that a count would need a read-modify-write for
+//! each. It takes buffers of one pool only, and each completion queue that receives from it has
+//! booked room for all of them.
+
+#![allow(unsafe_code)] // reads the books
+
+use std::marker::PhantomData;
+
+use crate::counters::books::Books;
+use crate::counters::{mark, word};
+use crate::ledger::withheld::Withheld;
+use crate::ledger::{Account, Ledger, entry_in};
+use crate::memory::entry::Entry;
+
+#[doc(hidden)]
+pub struct Uncounted<E>(Account, PhantomData<E>);
+
+impl<E: Entry> Ledger<E> for Uncounted<E> {
+    const MARKED: bool = true;
+    type Cursor = ();
+
+    unsafe fn open(books: *const Books, direction: usize, _: u32, withheld: Withheld) -> Self {
+        // SAFETY: the caller says that the books live on.
+        let mark = unsafe { (*books).mark(direction) };
+        Uncounted(
+            Account { room: i32::MAX, is_poisoned: false, mark, books, withheld },
+            PhantomData,
+        )
+    }
+
+    #[inline(always)]
+    fn account(&self) -> &Account {
+        &self.0
+    }
+
+    #[inline(always)]
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.0
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, _: u32) -> bool {
+        true
+    }
+
+    fn look_and_spend(&mut self, _: u32) -> bool {
+        !self.0.is_poisoned
+    }
+
+    fn room(&mut self) -> u32 {
+        if self.0.is_poisoned { 0 } else { i32::MAX as u32 }
+    }
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
+        // What has no buffer is not posted (`Queue::NEEDS_BUFFERS`), so it needs no wr_id.
+        (if word == 0 { word::NONE } else { word }) as u64
+    }
+
+    fn word(&self, _: u32, wr_id: u64) -> usize {
+        entry_in(wr_id)
+    }
+
+    fn take_back(&mut self, _: u32) {}
+
+    /// Posts test nothing for it: no buffer ever has this mark, so that each of them is looked at.
+    fn poison(&mut self) {
+        (self.0.is_poisoned, self.0.mark) = (true, mark::NEVER);
+    }
+
+    fn posted(&self) -> u32 {
+        0
+    }
+
+    fn completed(&self) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,191 @@
+//! Connected queue pairs for tests and examples.
+
+use crate::bounded::{Psn, Qkey, Qpn};
+use crate::completion::CompletionQueue;
+use crate::device::{AddressVector, Context, ProtectionDomain};
+use crate::loopback::Fabric;
+use crate::memory::{Buf, Owned, Pool};
+use crate::qp::{
+    ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess, QueuePair,
+    RcRtr, RcRts, UdInit, UdRtr, UdRts,
+};
+use crate::rules::UsesOwnQueue;
+use crate::state::{Reset, Rts};
+use crate::terms::error::Error;
+use crate::transport::{Rc, Ud};
+use crate::wr::Destination;
+
+/// Two connected RC queue pairs on a fabric of their own, with all that a test needs around them:
+/// see [`pair`].
+pub struct Pair<P: Profile = DefaultProfile> {
+    /// The fabric, to [inject](Fabric::inject) faults or open more devices.
+    pub fabric: Fabric,
+    /// The one device of both.
+    pub context: Context,
+    /// The protection domain of both.
+    pub pd: ProtectionDomain,
+    /// The completion queue of all four queues, with room for 64.
+    pub cq: CompletionQueue<P::Entry>,
+    /// 16 buffers of 256 bytes.
+    pub pool: Pool,
+    /// One end, with room for 8 sends and 8 receives.
+    pub a: QueuePair<Rc, Rts, P>,
+    /// The other end, like `a`.
+    pub b: QueuePair<Rc, Rts, P>,
+}
+
+const DEPTH: Depth = Depth { send: 8, recv: 8 };
+
+/// Connects two RC queue pairs of the [`DefaultProfile`] on a new [`Fabric`], so that a program's
+/// own functions can be tested without a device.
+///
+/// ```
+/// use proverbs::{loopback::{self, Pair}, prelude::*};
+///
+/// // What is to be tested:
+/// fn greet(qp: &mut QueuePair<Rc, Rts>) -> Result<(), PostError<Buf>> {
+///     qp.post_send(wr::Send::inline(b"hello"))
+/// }
+///
+/// let Pair { mut a, mut b, mut cq, pool, .. } = loopback::pair()?;
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// greet(&mut a)?;
+///
+/// let done = loopback::poll(&mut cq, 2)?; // the send, which has no buffer, and the receive
+/// let received = done.into_iter().flatten().next().ok_or("nothing was received")?;
+/// assert_eq!(&received[..5], b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
+/// out of memory or of descriptors.
+pub fn pair() -> Result<Pair, Error> {
+    pair_of()
+}
+
+/// Connects two RC queue pairs of the profile `P`, as [`pair`] does.
+///
+/// ```
+/// use proverbs::{loopback::{self, Pair}, prelude::*};
+///
+/// profile! { Ring { signaling: Selective } }
+/// let Pair { mut a, mut cq, pool, .. } = loopback::pair_of::<Ring>()?;
+/// a.post_send(wr::Send::new(pool.take().ok_or("no buffer")?).signaled())?;
+/// # assert!(loopback::poll(&mut cq, 1).is_err()); // no receive was posted
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed, and
+/// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile asks for more than the device has.
+pub fn pair_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P>, Error> {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd()?;
+    let cq = context.create_cq(64)?;
+    let pool = pd.create_pool(16, 256)?;
+    let a = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
+    let b = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
+    let gid = context.query_gid(1, 1)?;
+    let connect = |qp: QueuePair<Rc, Reset, P>, peer: u32| -> Result<_, Error> {
+        let psn = Psn::try_from(0)?;
+        let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+        let address = AddressVector::roce(1, gid, 1);
+        let qp = qp.modify(RcRtr::new(address, Qpn::try_from(peer)?, psn))?;
+        let depth = <<P::Initiator as Initiator>::Depth as InitiatorDepth>::LEAST;
+        Ok(qp.modify(RcRts::new(psn, depth))?)
+    };
+    let (a_num, b_num) = (a.qp_num(), b.qp_num());
+    let (a, b) = (connect(a, b_num)?, connect(b, a_num)?);
+    Ok(Pair { fabric, context, pd, cq, pool, a, b })
+}
+
+/// Two UD queue pairs on a fabric of their own: see [`datagram_pair`].
+pub struct DatagramPair {
+    /// The fabric, to [inject](Fabric::inject) faults or open more devices.
+    pub fabric: Fabric,
+    /// The one device of both.
+    pub context: Context,
+    /// The protection domain of both.
+    pub pd: ProtectionDomain,
+    /// The completion queue of all four queues, with room for 64.
+    pub cq: CompletionQueue<Buf>,
+    /// 16 buffers of 256 bytes.
+    pub pool: Pool,
+    /// One end, with room for 8 sends and 8 receives.
+    pub a: QueuePair<Ud, Rts>,
+    /// The other end, like `a`.
+    pub b: QueuePair<Ud, Rts>,
+    /// Where a send of `a` goes to reach `b`.
+    pub to_b: Destination,
+}
+
+/// Creates two UD queue pairs on a new [`Fabric`], the first of which has an address handle for the
+/// second.
+///
+/// ```
+/// use proverbs::{loopback::{self, DatagramPair}, prelude::*};
+///
+/// let DatagramPair { mut a, mut b, mut cq, pool, to_b, .. } = loopback::datagram_pair()?;
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
+/// assert_eq!(loopback::poll(&mut cq, 2)?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
+/// out of memory or of descriptors.
+pub fn datagram_pair() -> Result<DatagramPair, Error> {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd()?;
+    let cq = context.create_cq(64)?;
+    let pool = pd.create_pool(16, 256)?;
+    let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
+    let ready = || -> Result<_, Error> {
+        let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, DEPTH)?;
+        let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
+        let qp = qp.modify(UdRtr::default())?;
+        Ok(qp.modify(UdRts { sq_psn, qkey: None })?)
+    };
+    let (mut a, b) = (ready()?, ready()?);
+    let ah = pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1))?;
+    let address_handle = a.add_address_handle(ah)?;
+    let to_b = Destination { address_handle, qpn: Qpn::try_from(b.qp_num())?, qkey };
+    Ok(DatagramPair { fabric, context, pd, cq, pool, a, b, to_b })
+}
+
+/// Polls of a loopback device in a row that may bring nothing, before [`poll`] says that nothing
+/// will come.
+const IDLE: usize = 1000;
+
+/// Polls until `count` work requests completed, and gives their entries in the order of their
+/// completions: `None` where a work request had no buffer. For tests on a [`Fabric`]; on a device,
+/// a program decides itself how long it waits.
+///
+/// The example is [`pair`]'s.
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os): EIO if a work request failed (the message says how),
+/// EAGAIN if fewer completions than `count` come (which a thousand polls in a row without any
+/// tell), and what [`CompletionQueue::poll`] fails with.
+pub fn poll<E: Owned>(cq: &mut CompletionQueue<E>, count: usize) -> Result<Vec<Option<E>>, Error> {
+    let (mut entries, mut idle) = (Vec::new(), 0);
+    while entries.len() < count {
+        idle += 1;
+        for completion in cq.poll()? {
+            if let Err(error) = completion.status() {
+                return Err(Error::os("ibv_poll_cq", libc::EIO, error.to_string()));
+            }
+            entries.push(completion.into_entry());
+            idle = 0;
+        }
+        if idle == IDLE {
+            let came = format!("{} of {count} completions came", entries.len());
+            return Err(Error::os("ibv_poll_cq", libc::EAGAIN, came));
+        }
+    }
+    Ok(entries)
+}

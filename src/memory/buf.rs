@@ -1,0 +1,206 @@
+//! Buffers: exclusive pieces of a registered region.
+
+#![allow(unsafe_code)] // hands out the bytes of registered memory
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::memory::header::Header;
+use crate::memory::shared::SharedBuf;
+use crate::memory::slots::{Slot, put_back};
+
+// A handle is a pointer to a header; its tags are in the bits that the header's alignment leaves
+// free.
+static_assertions::const_assert!(size_of::<Header>() == 64);
+
+/// An exclusive piece of registered memory, with the user's own context `C`.
+///
+/// A buffer is in one place at a time: with the program, where it reads and writes like a slice, or
+/// with the device. Posting moves it there, and its completion brings it back (rules R11.1, R11.2).
+/// A send sends [`len`](Self::len) bytes. A receive may fill the whole capacity and sets the length
+/// to the number of bytes that arrived. A dropped buffer returns to its [`Pool`](crate::Pool).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let pool = pd.create_pool_with(1, 256, |index| index)?; // each buffer knows its index
+/// let mut buf: Buf<usize> = pool.take().ok_or("no buffer")?;
+/// assert_eq!((buf.capacity(), buf.len()), (256, 256));
+/// buf.copy_from(b"hello")?;              // copies, and sets the length
+/// assert_eq!((&buf[..], buf.len()), (&b"hello"[..], 5));
+/// buf.set_len(1);                        // a send would send the `h`
+/// *buf.context_mut() += 100;             // C's `wr_id`, or what it points to
+/// assert_eq!(*buf.context(), 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// `slot` is the only handle to its header. It counts as one strong reference to the pool, so slot
+/// and memory live as long as the handle.
+pub struct Buf<C: 'static = ()> {
+    slot: NonNull<Slot<C>>,
+    _context: PhantomData<C>,
+}
+
+// SAFETY: a buffer owns its bytes and its context.
+unsafe impl<C: Send> Send for Buf<C> {}
+// SAFETY: a shared buffer only gives shared access to its bytes and its context.
+unsafe impl<C: Sync> Sync for Buf<C> {}
+
+impl<C> Buf<C> {
+    /// # Safety
+    /// `header` is a header of a pool of `C`, and the caller gives up the only handle to it.
+    pub(crate) unsafe fn from_header(header: *mut Header) -> Self {
+        // SAFETY: headers of a pool are the first field of a `Slot`, and never null.
+        Buf { slot: unsafe { NonNull::new_unchecked(header.cast()) }, _context: PhantomData }
+    }
+
+    /// Gives up the handle as the address of its header.
+    #[inline(always)]
+    pub(crate) fn into_header(self) -> *mut Header {
+        let header = self.slot.as_ptr().cast();
+        std::mem::forget(self);
+        header
+    }
+
+    #[inline(always)]
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the header lives as long as its handle.
+        unsafe { self.slot.cast().as_ref() }
+    }
+
+    /// The number of bytes that the buffer holds and a receive may fill.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.header().capacity as usize
+    }
+
+    /// The number of bytes that a send of this buffer sends.
+    #[inline]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.header().len() as usize
+    }
+
+    /// Sets the length, which is cut to the capacity. The bytes stay whatever the memory holds.
+    #[inline]
+    pub fn set_len(&mut self, len: usize) {
+        self.header().set_len(len.min(self.capacity()) as u32);
+    }
+
+    /// Copies `bytes` to the start of the buffer and sets the length to theirs.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::memory::TooLong;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let mut buf = pd.create_pool(1, 8)?.take().ok_or("no buffer")?;
+    /// buf.copy_from(b"hello")?;
+    /// let error: TooLong = buf.copy_from(b"nine byte").unwrap_err();
+    /// assert_eq!(error.to_string(), "9 bytes exceed the buffer's capacity of 8");
+    /// assert_eq!(&buf[..], b"hello"); // as it was
+    /// buf.fill(b'-');                 // a slice's own: each byte of the length
+    /// assert_eq!(&buf[..], b"-----");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TooLong`] if they do not fit: nothing is written then, and the length stays as it was.
+    pub fn copy_from(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        let (asked, capacity) = (bytes.len(), self.capacity());
+        if asked > capacity {
+            return Err(TooLong { asked, capacity });
+        }
+        self.set_len(asked);
+        self[..].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The user's context, which stays with the buffer for the life of its pool.
+    pub fn context(&self) -> &C {
+        // SAFETY: the slot lives as long as this handle. The context is reached through the only
+        // handle to it, which is borrowed.
+        unsafe { &*self.slot.as_ref().context.get() }
+    }
+
+    /// The user's context, mutably.
+    pub fn context_mut(&mut self) -> &mut C {
+        // SAFETY: the slot lives as long as this handle. The context is reached through the only
+        // handle to it, which is borrowed exclusively.
+        unsafe { &mut *self.slot.as_ref().context.get() }
+    }
+
+    /// Gives up the right to write, so that the same bytes may be posted several times at once.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+    /// let mut entry = pool.take().ok_or("no buffer")?;
+    /// entry.copy_from(b"for three followers")?;
+    /// let shared: SharedBuf = entry.freeze();
+    /// let [one, two, three] = [shared.clone(), shared.clone(), shared];
+    /// # let _ = (one, two, three);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn freeze(self) -> SharedBuf
+    where
+        C: Send + Sync,
+    {
+        SharedBuf::new(self)
+    }
+}
+
+/// The bytes do not fit the buffer: the error of [`Buf::copy_from`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// The number of bytes to copy.
+    pub asked: usize,
+    /// The number of bytes that the buffer holds.
+    pub capacity: usize,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooLong { asked, capacity } = self;
+        write!(f, "{asked} bytes exceed the buffer's capacity of {capacity}")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+impl<C> Deref for Buf<C> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let header = self.header();
+        // SAFETY: the memory is initialised (zeroed when registered), `len` is within the capacity,
+        // and only this handle, which is borrowed, gives access to it.
+        unsafe { std::slice::from_raw_parts(header.addr, header.len() as usize) }
+    }
+}
+
+impl<C> DerefMut for Buf<C> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let header = self.header();
+        // SAFETY: initialised and within the capacity, as in `deref`. The handle, the only access
+        // to the bytes, is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(header.addr, header.len() as usize) }
+    }
+}
+
+impl<C> Drop for Buf<C> {
+    fn drop(&mut self) {
+        // SAFETY: this is the only handle to the slot (invariant), and `drop` runs once.
+        unsafe { put_back(self.slot) };
+    }
+}
+
+impl<C> fmt::Debug for Buf<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} of {} bytes)", self.len(), self.capacity())
+    }
+}

@@ -1,0 +1,31 @@
+//! Registered memory: pools and their buffers, regions open to the fabric, slices of the peer's
+//! regions.
+
+pub(crate) mod buf;
+pub(crate) mod entry;
+pub(crate) mod header;
+pub(crate) mod lent;
+pub(crate) mod list;
+pub(crate) mod open;
+pub(crate) mod open_buf;
+pub(crate) mod pool;
+pub(crate) mod region;
+pub(crate) mod registered;
+pub(crate) mod remote;
+pub(crate) mod shared;
+pub(crate) mod slots;
+pub(crate) mod span;
+pub(crate) mod stranded;
+
+pub use buf::{Buf, TooLong};
+pub use entry::{AnyBuf, Entry, Owned, Raw};
+pub use list::BufList;
+pub use open_buf::OpenBuf;
+pub use pool::Pool;
+pub use region::{
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, MemoryRegion, Remote,
+    RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
+};
+pub use remote::{AtomicAddr, OutOfBounds, RemoteCell, RemoteSlice};
+pub use shared::SharedBuf;
+pub use span::{ReadAddr, RemoteAddr, RemoteSpan, ToRead, ToWrite, WriteAddr};

@@ -1,0 +1,159 @@
+//! Memory that others may touch at any time: a peer through the device, or another thread of this
+//! program.
+//!
+//! Concurrent accesses must be atomic and of one size: two atomic accesses of different sizes that
+//! race are undefined behaviour, like any other race. So every access to an aligned word of a
+//! region is an access to the whole word, however few of its bytes are meant. Only the bytes at the
+//! ends that are in no aligned word are accessed one by one.
+
+#![allow(unsafe_code)] // makes atomics of raw memory
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+const WORD: usize = size_of::<u64>();
+
+/// A region that others may touch at any time.
+///
+/// # Invariants
+/// The `len` bytes at `base` are valid for reads and writes while the value is used. Meanwhile Rust
+/// code touches them through such values only, unless it owns the bytes that it touches.
+#[derive(Clone, Copy)]
+pub(crate) struct Open {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+/// One step of an access: some bytes of one word, or a single byte.
+enum Part<'a> {
+    /// The word, the first byte meant, and the number of bytes.
+    Word(&'a AtomicU64, usize, usize),
+    Byte(&'a AtomicU8),
+}
+
+impl Open {
+    /// # Safety
+    /// The type's invariant holds as long as the value is used.
+    pub(crate) unsafe fn new(base: NonNull<u8>, len: usize) -> Self {
+        // INVARIANT: asked of the caller, in the same words.
+        Open { base, len }
+    }
+
+    /// The word at `offset`; `None` unless it is aligned and within the region.
+    pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        if offset.checked_add(WORD)? > self.len {
+            return None;
+        }
+        // SAFETY: the word is within the region (tested above).
+        let at = unsafe { self.base.add(offset) }.cast::<u64>();
+        // SAFETY: aligned (tested here), within the region and so valid, and touched only by
+        // atomics of this size or by the owner of the bytes (invariant).
+        at.is_aligned().then(|| unsafe { AtomicU64::from_ptr(at.as_ptr()) })
+    }
+
+    /// The first step of an access to `left` bytes at `offset`. `left` is not 0, and the bytes are
+    /// within the region.
+    fn part(&self, offset: usize, left: usize) -> Part<'_> {
+        let lead = self.base.addr().get().wrapping_add(offset) % WORD;
+        if let Some(word) = offset.checked_sub(lead).and_then(|start| self.word(start)) {
+            return Part::Word(word, lead, left.min(WORD - lead));
+        }
+        // SAFETY: the byte is within the region (asked of the callers, which test with `has`), so
+        // it is valid (invariant). It is in no aligned word of the region, so all access it as a
+        // byte.
+        Part::Byte(unsafe { AtomicU8::from_ptr(self.base.add(offset).as_ptr()) })
+    }
+
+    /// Whether the region has `len` bytes at `offset`.
+    fn has(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
+    /// Passes the bytes from `offset` on to `out`, step by step.
+    pub(crate) fn read(&self, offset: usize, len: usize, mut out: impl FnMut(&[u8])) {
+        assert!(self.has(offset, len), "an access beyond its region");
+        let mut done = 0;
+        while done < len {
+            match self.part(offset + done, len - done) {
+                Part::Word(word, from, count) => {
+                    out(&word.load(Relaxed).to_ne_bytes()[from..from + count]);
+                    done += count;
+                }
+                Part::Byte(byte) => {
+                    out(&[byte.load(Relaxed)]);
+                    done += 1;
+                }
+            }
+        }
+    }
+
+    /// Writes `bytes` from `offset` on. Bytes that share a word with them keep their current value.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(self.has(offset, bytes.len()), "an access beyond its region");
+        let mut left = bytes;
+        while !left.is_empty() {
+            match self.part(offset + (bytes.len() - left.len()), left.len()) {
+                Part::Word(word, from, count) => {
+                    let (now, later) = left.split_at(count);
+                    match <[u8; WORD]>::try_from(now) {
+                        Ok(whole) => word.store(u64::from_ne_bytes(whole), Relaxed),
+                        Err(_) => merge(word, from, now),
+                    }
+                    left = later;
+                }
+                Part::Byte(byte) => {
+                    byte.store(left[0], Relaxed);
+                    left = &left[1..];
+                }
+            }
+        }
+    }
+}
+
+/// Puts `bytes` into the word, starting at its byte `from`.
+fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
+    let merged = |old: u64| {
+        let mut whole = old.to_ne_bytes();
+        whole[from..from + bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_ne_bytes(whole))
+    };
+    // `merged` never refuses.
+    let _ = word.fetch_update(Relaxed, Relaxed, merged);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every alignment of the region, offset and length, against a plain array.
+    #[test]
+    fn reads_and_writes_are_those_of_bytes() {
+        let mut memory = [0u64; 5];
+        let base = NonNull::from(&mut memory).cast::<u8>();
+        for shift in 0..8 {
+            // SAFETY: within the array, which outlives the value and which nothing else touches.
+            let open = unsafe { Open::new(base.add(shift), 40 - 2 * shift) };
+            let len = 40 - 2 * shift;
+            let mut model: Vec<u8> = (0..len as u8).collect();
+            open.write(0, &model);
+            for offset in 0..len {
+                let is_word = open.word(offset).is_some();
+                assert_eq!(
+                    is_word,
+                    (base.addr().get() + shift + offset) % WORD == 0 && offset + WORD <= len
+                );
+                for count in 0..=(len - offset).min(18) {
+                    let bytes: Vec<u8> =
+                        (0..count).map(|i| (offset * 31 + count * 7 + i) as u8).collect();
+                    model[offset..offset + count].copy_from_slice(&bytes);
+                    open.write(offset, &bytes);
+                    let (mut all, mut some) = (Vec::new(), Vec::new());
+                    open.read(0, len, |part| all.extend_from_slice(part));
+                    open.read(offset, count, |part| some.extend_from_slice(part));
+                    assert_eq!((all, some), (model.clone(), bytes), "{shift} {offset} {count}");
+                }
+            }
+        }
+    }
+}

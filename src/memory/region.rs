@@ -1,0 +1,402 @@
+//! Memory regions, with their rights in the type.
+
+#![allow(unsafe_code)] // makes atomics of registered memory
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::device::pd::ProtectionDomain;
+use crate::memory::lent::lend;
+use crate::memory::open_buf::OpenBuf;
+use crate::memory::registered::{AccessFlags, Registered};
+use crate::memory::remote::{OutOfBounds, RemoteSlice};
+use crate::terms::error::Error;
+
+/// The rights of a region (`access` of ibv_reg_mr(3)). Every right to write includes LOCAL_WRITE
+/// (R6.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{GrantsRead, ToRead, ToWrite};
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let readers = pd.register::<RemoteRead>(64)?.remote();
+/// let _: RemoteSpan<ToRead> = readers.read();
+/// let writers = pd.register::<RemoteWrite>(64)?.remote();
+/// let _: RemoteSpan<ToWrite> = writers.write();
+/// let counters = pd.register::<RemoteAtomic>(64)?.remote();
+/// let _: RemoteCell = counters.atomic(8)?;
+/// let both = pd.register::<RemoteReadWrite>(64)?;
+/// let _: MemoryRegion<RemoteAll> = pd.register(64)?;   // and atomics
+/// let _: RemoteSlice<RemoteRead> = both.export();      // a key for those who only read
+/// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for the `unsafe` path
+/// assert_eq!((both.len(), mine.len()), (64, 64));
+///
+/// /// Whatever rights let it be read.
+/// fn start<A: GrantsRead>(from: &RemoteSlice<A>) -> RemoteSpan<ToRead> {
+///     from.read()
+/// }
+/// let _ = start(&both.remote());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A right that was not granted does not compile:
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// fn write(readers: RemoteSlice<RemoteRead>) {
+///     readers.write(); // `RemoteRead` does not grant RDMA WRITE
+/// }
+/// ```
+pub trait Access: sealed::Sealed + 'static {
+    #[doc(hidden)]
+    const FLAGS: u32;
+    /// The name used in messages.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
+/// Rights ([`Access`]) under which the peer may read (`IBV_ACCESS_REMOTE_READ`; R6.7).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant RDMA READ",
+    label = "the peer exported this without REMOTE_READ",
+    note = "the region must be registered, and its key exported, with REMOTE_READ (R6.7)"
+)]
+pub trait GrantsRead: Access {}
+/// Rights ([`Access`]) under which the peer may write (`IBV_ACCESS_REMOTE_WRITE`; R6.7).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::GrantsWrite;
+/// fn start<A: GrantsWrite>(to: &RemoteSlice<A>) -> RemoteSpan {
+///     to.write()
+/// }
+/// let _ = (start::<RemoteWrite>, start::<RemoteReadWrite>, start::<RemoteAll>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant RDMA WRITE",
+    label = "the peer exported this without REMOTE_WRITE",
+    note = "the region must be registered, and its key exported, with REMOTE_WRITE (R6.7)"
+)]
+pub trait GrantsWrite: Access {}
+/// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`; R4.3).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{GrantsAtomic, OutOfBounds};
+/// fn first<A: GrantsAtomic>(of: &RemoteSlice<A>) -> Result<RemoteCell, OutOfBounds> {
+///     of.atomic(0)
+/// }
+/// let _ = (first::<RemoteAtomic>, first::<RemoteAll>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant atomics",
+    label = "the peer exported this without REMOTE_ATOMIC",
+    note = "the region must be registered, and its key exported, with REMOTE_ATOMIC (R4.3)"
+)]
+pub trait GrantsAtomic: Access {}
+/// Rights ([`Access`]) under which a peer may use a key at all (R6.6).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Remote;
+/// fn tell<A: Remote>(region: &MemoryRegion<A>) -> [u8; 24] {
+///     region.remote().to_bytes()
+/// }
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// assert_eq!(tell(&pd.register::<RemoteRead>(64)?).len(), 24);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` region grants a peer nothing, so it has no rkey",
+    label = "this region is for this program only",
+    note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)` (R6.6)"
+)]
+pub trait Remote: Access {}
+/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these (R6.7).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{Includes, Remote};
+/// fn for_readers<A: Remote + Includes<RemoteRead>>(of: &MemoryRegion<A>) -> RemoteSlice<RemoteRead> {
+///     of.export()
+/// }
+/// let _ = (for_readers::<RemoteRead>, for_readers::<RemoteReadWrite>, for_readers::<RemoteAll>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` region cannot export `{B}`",
+    label = "the region lacks rights of `{B}`",
+    note = "a key carries at most the rights of its region: register the region as `{B}`, or export less (R6.7)"
+)]
+pub trait Includes<B: Access>: Access {}
+
+/// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device writes what this program posts; peers have no
+/// right.
+pub enum LocalWrite {}
+/// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
+pub enum RemoteRead {}
+/// `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+pub enum RemoteWrite {}
+/// `IBV_ACCESS_REMOTE_READ` and `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+pub enum RemoteReadWrite {}
+/// `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+pub enum RemoteAtomic {}
+/// `IBV_ACCESS_REMOTE_READ`, `IBV_ACCESS_REMOTE_WRITE` and `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+pub enum RemoteAll {}
+
+macro_rules! rights {
+    ($t:ident: $($flag:ident)* => $($grant:ident)*; includes $($sub:ident)*) => {
+        impl sealed::Sealed for $t {}
+        impl Access for $t {
+            const FLAGS: u32 =
+                AccessFlags::LOCAL_WRITE.bits() $(| AccessFlags::$flag.bits())*;
+            const NAME: &'static str = stringify!($t);
+        }
+        $(impl $grant for $t {})*
+        $(impl Includes<$sub> for $t {})*
+    };
+}
+
+rights!(LocalWrite: => ; includes);
+rights!(RemoteRead: REMOTE_READ => GrantsRead Remote; includes RemoteRead);
+rights!(RemoteWrite: REMOTE_WRITE => GrantsWrite Remote; includes RemoteWrite);
+rights!(RemoteReadWrite: REMOTE_READ REMOTE_WRITE => GrantsRead GrantsWrite Remote;
+    includes RemoteRead RemoteWrite RemoteReadWrite);
+rights!(RemoteAtomic: REMOTE_ATOMIC => GrantsAtomic Remote; includes RemoteAtomic);
+rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
+    => GrantsRead GrantsWrite GrantsAtomic Remote;
+    includes RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
+
+/// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.
+///
+/// With a remote right, a peer that has the key may touch the bytes at any time. So there is no
+/// `&mut [u8]` to them, and where the peer may write, no `&[u8]` either (R6.12): the region is read
+/// and written by copies and by atomic cells. Pieces of it ([`OpenBuf`]) may be posted any number
+/// of times.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::OpenBuf;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// use std::sync::atomic::Ordering;
+///
+/// let region: MemoryRegion<RemoteAll> = pd.register(4096)?;
+/// assert_eq!((region.len(), region.is_empty()), (4096, false));
+/// region.write_at(0, b"what peers read")?;
+/// region.cell(64)?.fetch_add(1, Ordering::Relaxed);  // 8 bytes, atomically
+/// let key: RemoteSlice<RemoteAll> = region.remote(); // for the peer, over any connection
+///
+/// let piece: OpenBuf = region.piece(128, 32)?;       // to be posted from here
+/// let region = region.destroy().unwrap_err().object; // `piece` may be with the device: refused, and back
+/// drop(piece);
+/// region.destroy()?;
+/// # let _ = key;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryRegion<A: Access> {
+    region: Arc<Registered>,
+    _rights: PhantomData<A>,
+}
+
+impl ProtectionDomain {
+    /// Registers a region of `len` bytes with the rights `A` (`ibv_reg_mr`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let counters = pd.register::<RemoteAtomic>(64)?;
+    /// counters.cell(8)?.store(1, std::sync::atomic::Ordering::Relaxed);
+    /// let at_peer = counters.remote().atomic(8)?; // for FETCH_AND_ADD, once the peer knows it
+    /// # let _ = at_peer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 (R6.4), ENOMEM if memory or
+    /// `ulimit -l` does not suffice.
+    pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
+        MemoryRegion::new(self, len)
+    }
+}
+
+impl<A: Access> MemoryRegion<A> {
+    pub(crate) fn new(pd: &ProtectionDomain, len: usize) -> Result<Self, Error> {
+        let access = AccessFlags::from_bits_retain(A::FLAGS);
+        let region = Arc::new(Registered::new(pd, len, access)?);
+        Ok(MemoryRegion { region, _rights: PhantomData })
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Always false: empty regions are refused (R6.4).
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "rdma-sys")]
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.region
+    }
+
+    pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
+        self.region.check(offset, len)?;
+        // An empty piece at the end is legal; it gets the address of the last byte.
+        let offset = offset.min(self.len() - 1);
+        Ok((self.region.at(offset), self.region.lkey()))
+    }
+
+    /// A handle to `len` bytes from `offset` on, to be posted (R6.12).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
+    /// if there are more of them than 32 bits can say (R3.8).
+    pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
+    where
+        A: Remote,
+    {
+        let too_long = || OutOfBounds {
+            offset: offset as u64,
+            len: len as u64,
+            available: u32::MAX as u64,
+            misaligned: false,
+        };
+        let len = u32::try_from(len).map_err(|_| too_long())?;
+        let (addr, lkey) = self.locate(offset, len as usize)?;
+        Ok(OpenBuf(lend(self.region.clone(), addr, len, lkey, self.region.pd())))
+    }
+
+    /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
+    /// `mr->rkey`.
+    pub fn remote(&self) -> RemoteSlice<A>
+    where
+        A: Remote,
+    {
+        self.slice_with_rights()
+    }
+
+    /// The key with which a peer reaches the whole region with the rights `B` only.
+    ///
+    /// The type binds programs that use it. The rkey itself carries all of the region's rights.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteReadWrite>(64)?;
+    /// let for_readers: RemoteSlice<RemoteRead> = region.export();
+    /// # let _ = for_readers;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn export<B: Access>(&self) -> RemoteSlice<B>
+    where
+        A: Includes<B> + Remote,
+    {
+        self.slice_with_rights()
+    }
+
+    fn slice_with_rights<B: Access>(&self) -> RemoteSlice<B> {
+        RemoteSlice {
+            addr: self.region.at(0).expose_provenance() as u64,
+            len: self.len() as u64,
+            rkey: self.region.rkey(),
+            _rights: PhantomData,
+        }
+    }
+
+    /// Copies bytes out, from `offset` on. A peer or another thread may be writing them meanwhile:
+    /// each byte is one that was there at some moment, and nothing more is promised.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteWrite>(16)?;
+    /// region.write_at(4, b"abcd")?;
+    /// let mut out = [0; 4];
+    /// region.read_at(4, &mut out)?;
+    /// assert_eq!(&out, b"abcd");
+    /// assert!(region.read_at(14, &mut out).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
+    /// nothing is read then.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.region.check(offset, out.len())?;
+        let (mut at, len) = (0, out.len());
+        self.region.open().read(offset, len, |part| {
+            out[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        });
+        Ok(())
+    }
+
+    /// The 8 bytes at `offset`, a multiple of 8, as an atomic in this machine's byte order.
+    ///
+    /// The device's atomics are atomic among themselves, and with the processor's only if the
+    /// device says so (R4.9).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region; with
+    /// `misaligned` set if `offset` is not a multiple of 8 (R4.2).
+    pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
+    where
+        A: Remote,
+    {
+        self.region.check(offset, 8)?;
+        if offset % 8 != 0 {
+            let (offset, available) = (offset as u64, self.len() as u64);
+            return Err(OutOfBounds { offset, len: 8, available, misaligned: true });
+        }
+        // SAFETY: inside the region, aligned (the region begins with a page), and touched only by
+        // atomics of this size (`Open`). The region lives as long as `self`, which is borrowed.
+        Ok(unsafe { AtomicU64::from_ptr(self.region.at(offset).cast()) })
+    }
+
+    /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
+    /// nothing is written then.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        self.region.check(offset, bytes.len())?;
+        self.region.open().write(offset, bytes);
+        Ok(())
+    }
+
+    /// Deregisters and frees the memory (`ibv_dereg_mr`). Handles to pieces of the region must be
+    /// gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY
+    /// if pieces of it exist. If the device refuses, the memory stays registered (R6.9).
+    pub fn destroy(self) -> Result<(), crate::Refused<Self>> {
+        match Arc::try_unwrap(self.region) {
+            Ok(mut region) => match region.close() {
+                Ok(()) => Ok(()),
+                Err(errno) => {
+                    let error = Error::os("ibv_dereg_mr", errno, "");
+                    let region = Arc::new(region);
+                    Err(crate::Refused::new(MemoryRegion { region, _rights: PhantomData }, error))
+                }
+            },
+            Err(region) => {
+                let error = Error::os("ibv_dereg_mr", libc::EBUSY, "pieces of the region exist");
+                Err(crate::Refused::new(MemoryRegion { region, _rights: PhantomData }, error))
+            }
+        }
+    }
+}
+
+impl<A: Access> fmt::Debug for MemoryRegion<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryRegion({} {} bytes)", A::NAME, self.len())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}

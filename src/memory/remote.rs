@@ -1,0 +1,277 @@
+//! Slices of the peer's memory, with the rights that the peer granted in the type.
+
+use std::marker::PhantomData;
+
+use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
+
+use crate::memory::region::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
+
+/// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
+/// exported them, with the rights `A` that it granted.
+///
+/// A slice bounds what is posted with it (R6.7): an RDMA WRITE beyond its end is refused, and an
+/// RDMA READ brings as many bytes as it has. It is plain data and travels by whatever means two
+/// programs have; [`to_bytes`](Self::to_bytes) is one form of it. The peer's numbers are checked by
+/// the peer's device at each access, not here: a wrong length narrows what this program posts and
+/// opens nothing.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteAll>(64)?;
+/// let told: [u8; 24] = region.export::<RemoteReadWrite>().to_bytes();
+///
+/// // At the peer, who says which rights it expects:
+/// assert!(RemoteSlice::<RemoteRead>::from_bytes(&told).is_none());
+/// let remote = RemoteSlice::<RemoteReadWrite>::from_bytes(&told).ok_or("other rights")?;
+/// assert_eq!((remote.len(), remote.is_empty()), (64, false));
+/// let second_half = remote.slice(32, 32)?;
+/// let (_from, _to) = (second_half.read(), second_half.write()); // for RdmaRead and RdmaWrite
+///
+/// // From a program that has a format of its own:
+/// let counters = RemoteSlice::<RemoteAtomic>::from_parts(0x7f00_0000, 16, 0x1234);
+/// assert!(counters.atomic(8).is_ok());
+/// assert!(counters.atomic(4).unwrap_err().misaligned);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RemoteSlice<A: Access> {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) rkey: u32,
+    pub(crate) _rights: PhantomData<A>,
+}
+
+impl<A: Access> Clone for RemoteSlice<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Access> Copy for RemoteSlice<A> {}
+
+impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (addr, len, rkey) = (self.addr, self.len, self.rkey);
+        write!(f, "RemoteSlice({} {len} bytes at {addr:#x}, rkey {rkey:#x})", A::NAME)
+    }
+}
+
+/// Eight aligned bytes of the peer's memory: the target of an atomic (R4.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteAtomic>(16)?;
+/// let ticket: RemoteCell = region.remote().atomic(8)?;
+/// a.post_send(wr::FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 1))?;
+/// proverbs::loopback::poll(&mut cq, 1)?;
+/// assert_eq!(region.cell(8)?.load(std::sync::atomic::Ordering::Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteCell {
+    pub(crate) addr: u64,
+    pub(crate) rkey: u32,
+}
+
+/// A target of an atomic: a [`RemoteCell`] (R4.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::AtomicAddr;
+/// fn ticket<D: wr::AtomicSink>(result: D, counter: impl AtomicAddr) -> wr::WorkRequest<wr::FetchAndAdd, D> {
+///     wr::FetchAndAdd::new(result, counter, 1)
+/// }
+/// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "an atomic cannot be made on a `{Self}`",
+    label = "not a cell of 8 aligned bytes",
+    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted (R4.2, R4.3)"
+)]
+pub trait AtomicAddr: sealed::Sealed {
+    #[doc(hidden)]
+    fn addr(self) -> RemoteCell;
+}
+
+impl AtomicAddr for RemoteCell {
+    #[inline(always)]
+    fn addr(self) -> RemoteCell {
+        self
+    }
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+    impl<U> Sealed for super::RemoteSpan<U> {}
+    impl<U> Sealed for super::RemoteAddr<U> {}
+    impl Sealed for super::RemoteCell {}
+}
+
+/// An access outside a region or a remote slice (R6.7), or to a cell that is not aligned to 8 bytes
+/// (R4.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::OutOfBounds;
+/// let slice = RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000, 64, 0x1234);
+/// let error: OutOfBounds = slice.slice(60, 8).unwrap_err();
+/// assert_eq!(error.to_string(), "8 bytes at offset 60 exceed the region of 64 bytes");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBounds {
+    /// The offset asked for, in bytes.
+    pub offset: u64,
+    /// The length asked for, in bytes.
+    pub len: u64,
+    /// The length of the region or slice, in bytes.
+    pub available: u64,
+    /// Whether only the alignment is wrong.
+    pub misaligned: bool,
+}
+
+impl std::fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let OutOfBounds { offset, len, available, misaligned } = self;
+        if *misaligned {
+            write!(f, "remote cell at offset {offset} is not aligned to 8 bytes")
+        } else {
+            write!(f, "{len} bytes at offset {offset} exceed the region of {available} bytes")
+        }
+    }
+}
+
+impl std::error::Error for OutOfBounds {}
+
+impl<A: Access> RemoteSlice<A> {
+    /// The number of bytes that [`from_bytes`](Self::from_bytes) reads.
+    pub const WIRE_LEN: usize = 24;
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The key that opens it to its peers.
+    pub fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The part of `len` bytes from `offset` on.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteRead>(64)?;
+    /// let half = region.remote().slice(32, 32)?;
+    /// assert_eq!(half.len(), 32);
+    /// assert!(half.slice(16, 32).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if the part is not all inside this slice.
+    pub fn slice(&self, offset: u64, len: u64) -> Result<Self, OutOfBounds> {
+        self.check(offset, len)?;
+        Ok(RemoteSlice { addr: self.addr.wrapping_add(offset), len, ..*self })
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(OutOfBounds { offset, len, available: self.len, misaligned: false }),
+        }
+    }
+
+    /// This slice as the source of an RDMA READ, which reads all of it.
+    #[inline]
+    pub fn read(&self) -> RemoteSpan<ToRead>
+    where
+        A: GrantsRead,
+    {
+        RemoteSpan::to_read(self.addr, self.rkey, self.len)
+    }
+
+    /// This slice as the target of an RDMA WRITE, which writes no byte beyond it.
+    #[inline]
+    pub fn write(&self) -> RemoteSpan
+    where
+        A: GrantsWrite,
+    {
+        RemoteSpan::to_write(self.addr, self.rkey, self.len)
+    }
+
+    /// The 8 bytes at `offset`, for an atomic. The address must be a multiple of 8.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if the bytes are not all inside, or, with `misaligned` set, if the address
+    /// is not a multiple of 8 (R4.2).
+    pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
+    where
+        A: GrantsAtomic,
+    {
+        self.check(offset, 8)?;
+        let addr = self.addr.wrapping_add(offset);
+        if addr % 8 != 0 {
+            return Err(OutOfBounds { offset, len: 8, available: self.len, misaligned: true });
+        }
+        Ok(RemoteCell { addr, rkey: self.rkey })
+    }
+
+    /// Address, length and rkey in network order, and a code for the rights: 24 bytes.
+    pub fn to_bytes(&self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.len.to_be_bytes());
+        bytes[16..20].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes[20..].copy_from_slice(&A::FLAGS.to_be_bytes());
+        bytes
+    }
+
+    /// The slice that a peer's [`to_bytes`](Self::to_bytes) encoded; `None` if it grants other
+    /// rights than `A`.
+    pub fn from_bytes(bytes: &[u8; 24]) -> Option<Self> {
+        let [
+            a0,
+            a1,
+            a2,
+            a3,
+            a4,
+            a5,
+            a6,
+            a7,
+            l0,
+            l1,
+            l2,
+            l3,
+            l4,
+            l5,
+            l6,
+            l7,
+            k @ ..,
+            f0,
+            f1,
+            f2,
+            f3,
+        ] = *bytes;
+        if u32::from_be_bytes([f0, f1, f2, f3]) != A::FLAGS {
+            return None;
+        }
+        Some(RemoteSlice {
+            addr: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+            len: u64::from_be_bytes([l0, l1, l2, l3, l4, l5, l6, l7]),
+            rkey: u32::from_be_bytes(k),
+            _rights: PhantomData,
+        })
+    }
+
+    /// A slice of the numbers that a peer sent in a format of its own.
+    pub fn from_parts(addr: u64, len: u64, rkey: u32) -> Self {
+        RemoteSlice { addr, len, rkey, _rights: PhantomData }
+    }
+}

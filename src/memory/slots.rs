@@ -1,0 +1,164 @@
+//! The buffers of a pool: those at home, and the memory that stays while some are not.
+//!
+//! A buffer is taken on one thread and given back on any other: by a drop, or by the reclaiming of
+//! stranded buffers (`stranded`).
+//!
+//! # Why a buffer has one handle
+//!
+//! A slot is outside `free` exactly while it has a handle. `take` takes the slot out under the lock
+//! and makes the handle. `put_back` has the handle, the only one, and enters the slot under the
+//! lock. What was written through the handle is visible to the next thread that takes the slot,
+//! since it has the lock later.
+//!
+//! # Why the memory is freed once, and after the last handle
+//!
+//! Each handle counts as one strong reference to `Slots`, from before it is made until after its
+//! slot is back in `free`; each `Pool` counts as one too. Nothing uses the memory that the last
+//! reference frees: all others were given up after their last access, and the count makes that
+//! visible to the last.
+
+#![allow(unsafe_code)] // owns the headers that handles point to
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::UnsafeCell;
+use std::ptr::{self, NonNull};
+
+use crate::cold::drop_each;
+use crate::memory::header::Header;
+use crate::memory::registered::Registered;
+use crate::memory::stranded;
+use crate::sync::{Arc, Mutex, MutexGuard};
+
+/// A header with the user's context behind it.
+#[repr(C)]
+pub(crate) struct Slot<C> {
+    header: Header,
+    pub context: UnsafeCell<C>,
+}
+
+/// # Invariants
+/// - `slots` are `count` initialised slots, freed when the last handle and the last `Pool` are
+///   gone.
+/// - `free` names exactly the slots whose handle is neither with the program nor in flight.
+/// - Each handle outside `free` counts as one strong reference.
+#[repr(C)]
+pub(super) struct Slots<C> {
+    /// The protection domain's number. It is the first field: the headers' `home` begins with it.
+    pd: u32,
+    slots: NonNull<Slot<C>>,
+    count: usize,
+    free: Mutex<Vec<u32>>,
+    pub region: Registered,
+}
+
+// SAFETY: contexts are reached through handles only, which are `Send` if `C` is. All else is
+// immutable or behind the lock.
+unsafe impl<C: Send> Send for Slots<C> {}
+// SAFETY: sharing a pool lets another thread take a buffer and with it a `C`, which is `Send`. All
+// else is immutable or behind the lock.
+unsafe impl<C: Send> Sync for Slots<C> {}
+
+impl<C: 'static> Slots<C> {
+    /// Makes a slot for each of `contexts`, of which there is at least one, and as many buffers of
+    /// `size` bytes; `None` if there is no memory for them.
+    pub fn new(region: Registered, size: u32, contexts: Vec<C>) -> Option<Arc<Self>> {
+        let count = contexts.len();
+        let layout = Layout::array::<Slot<C>>(count).ok()?;
+        // SAFETY: `Slot` is never zero-sized, and `count` is not 0, as asked of the caller.
+        let slots = NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>())?;
+        let free = Mutex::new((0..count as u32).rev().collect());
+        let shared = Arc::new(Slots { pd: region.pd(), slots, count, free, region });
+        let home = Arc::as_ptr(&shared).cast::<()>();
+        for (i, context) in contexts.into_iter().enumerate() {
+            let region = &shared.region;
+            let addr = region.at(i * size as usize);
+            let header = Header::new(addr, size, region.lkey(), home);
+            // SAFETY: slot `i` is within the allocation, and is written once, before a handle to it
+            // exists.
+            unsafe {
+                let slot = slots.as_ptr().add(i);
+                slot.write(Slot { header, context: UnsafeCell::new(context) });
+            }
+        }
+        // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them.
+        unsafe { stranded::note_pool(slots.as_ptr(), count) };
+        Some(shared)
+    }
+}
+
+impl<C> Slots<C> {
+    /// Takes a slot that is at home and makes its only handle, which `put_back` ends.
+    pub fn take(this: &Arc<Self>) -> Option<NonNull<Slot<C>>> {
+        let index = this.free().pop()?;
+        // The strong reference that the handle holds; `put_back` gives it up.
+        std::mem::forget(this.clone());
+        NonNull::new(this.slot(index as usize))
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The number of slots at home.
+    pub fn available(&self) -> usize {
+        self.free().len()
+    }
+
+    /// The first slot.
+    pub fn first(&self) -> *mut Slot<C> {
+        self.slots.as_ptr()
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn slot(&self, index: usize) -> *mut Slot<C> {
+        debug_assert!(index < self.count);
+        // SAFETY: the callers, all in this file, pass an index below `count`, as the assertion
+        // says.
+        unsafe { self.slots.as_ptr().add(index) }
+    }
+}
+
+/// # Safety
+/// `slot` is the only handle to its slot, and the caller gives it up.
+pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
+    // SAFETY: the header is alive while its handle is, and the handle is given up below.
+    let header = unsafe { slot.cast::<Header>().as_ref() };
+    if header.posted_to().is_some() {
+        // It was part of a list that was dropped before it was posted.
+        header.forget_queue();
+    }
+    let home = header.home.cast::<Slots<C>>();
+    // SAFETY: `take` left this strong reference for the handle (invariant of `Slots`).
+    let shared = unsafe { Arc::from_raw(home) };
+    // SAFETY: both are slots of this pool's allocation.
+    let index = unsafe { slot.as_ptr().offset_from(shared.slots.as_ptr()) };
+    shared.free().push(index as u32);
+    // Last: dropping the reference may free the header.
+    drop(shared);
+}
+
+impl<C> Drop for Slots<C> {
+    fn drop(&mut self) {
+        stranded::forget_pool(self.slots.as_ptr());
+        /// Frees the slots' memory at the end, even if a context panics when dropped.
+        struct Free(*mut u8, Option<Layout>);
+
+        impl Drop for Free {
+            fn drop(&mut self) {
+                if let Some(layout) = self.1 {
+                    // SAFETY: allocated in `new` with this layout. Its slots have been dropped.
+                    unsafe { dealloc(self.0, layout) };
+                }
+            }
+        }
+
+        let layout = Layout::array::<Slot<C>>(self.count).ok();
+        let _free = Free(self.slots.as_ptr().cast(), layout);
+        // SAFETY: each slot was initialised in `new` and is dropped once. No handle is left, since
+        // each would be a strong reference.
+        drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
+    }
+}

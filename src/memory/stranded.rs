@@ -1,0 +1,159 @@
+//! Finds the buffers that destroyed or reset queues left stranded, by the marks in their headers.
+//!
+//! # Why each is found, and goes home once
+//!
+//! A handle is with a queue while its header says so. Posting marks the header before the device
+//! has the handle. Taking a handle out of a completion clears the mark before that thread gives up
+//! its part in the queue's end. The last part sees all of these writes (`Pending`), and reclaims.
+//! So a handle that is still with the queue then has no other owner: no completion can bring it,
+//! and nothing is posted to a queue that is gone. (A header that is with *another* queue may change
+//! meanwhile. It is read atomically, and ids are not reused, so it never names this queue.)
+//!
+//! Several threads may reclaim from the same queue, if a program asks too. The register's lock puts
+//! them in an order: a handle is taken by clearing the mark in its header, so the next thread does
+//! not find it.
+//!
+//! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
+//! and removes them under the lock before it frees them.
+
+#![allow(unsafe_code)] // looks at headers that others own
+
+use std::collections::BTreeMap;
+
+use crate::counters::books::Quiet;
+use crate::counters::word;
+use crate::memory::header::Header;
+use crate::memory::lent::{Lent, lent_with};
+use crate::memory::list::BufList;
+use crate::memory::slots::Slot;
+use crate::sync::{Mutex, MutexGuard, global};
+
+/// The headers of a pool, and the function that returns one of them to it.
+///
+/// # Invariants
+/// `first` is the exposed address of the first of `count` initialised headers, `stride` bytes
+/// apart. They live as long as the value is in the list.
+struct Headers {
+    first: usize,
+    stride: usize,
+    count: usize,
+    send_home: unsafe fn(usize),
+}
+
+/// The headers of every pool that exists, by the address of the first.
+fn pools() -> MutexGuard<'static, BTreeMap<usize, Headers>> {
+    global! {
+        static ALL: Mutex<BTreeMap<usize, Headers>> = Mutex::new(BTreeMap::new());
+    }
+    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A handle that a queue left stranded. Dropped, it goes home. That holds for every handle of a
+/// list, even if a user's Drop, which runs with the last handle of a pool, panics.
+///
+/// # Invariants
+/// `send_home` is that of the handle's pool. The handle was with a queue whose completions can no
+/// longer bring it back (`Quiet`), so it is ours. Its mark was taken under the lock, so no other
+/// thread has it.
+struct Stranded {
+    pool: usize,
+    word: usize,
+    send_home: unsafe fn(usize),
+}
+
+impl Drop for Stranded {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours (invariant), and is given up here, once.
+        unsafe { (self.send_home)(self.word) };
+    }
+}
+
+/// Enters the slots of a new pool. The entry, not the pointer, says how long they live.
+///
+/// # Safety
+/// The slots are initialised, and [`forget_pool`] is called before they are freed.
+pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, count: usize) {
+    /// # Safety
+    /// `word` is that of a handle of a pool of `C`, which the caller gives up.
+    unsafe fn send_home<C: 'static>(word: usize) {
+        // SAFETY: the word is that of a handle of a pool of `C`, given up (this function's
+        // contract). A single buffer is a list of one.
+        drop(unsafe { BufList::<C>::from_word(word) });
+    }
+    let first = slots.expose_provenance();
+    let headers = Headers { first, stride: size_of::<Slot<C>>(), count, send_home: send_home::<C> };
+    pools().insert(first, headers);
+}
+
+/// Removes a pool's slots before they are freed.
+pub(crate) fn forget_pool<C>(slots: *mut Slot<C>) {
+    pools().remove(&slots.addr());
+}
+
+impl Headers {
+    fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
+        (0..self.count).map(|i| {
+            let address = self.first + i * self.stride;
+            let header = std::ptr::with_exposed_provenance::<Header>(address);
+            // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
+            // touched through it.
+            (address, unsafe { &*header })
+        })
+    }
+
+    /// Takes the handles that are with one of the queues in `quiet`.
+    fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
+        for (address, header) in self.all() {
+            if header.posted_to().is_some_and(|queue| quiet.has(queue)) {
+                header.forget_queue();
+                let word = address | word::LIST;
+                found.push(Stranded { pool: self.first, word, send_home: self.send_home });
+            }
+        }
+    }
+}
+
+/// The number of handles with `queue` in the pool whose slots begin at `slots`. Counting stops at
+/// `most`.
+pub(crate) fn count_posted(slots: usize, queue: u64, most: usize) -> usize {
+    let pools = pools();
+    let headers = pools.get(&slots).into_iter().flat_map(Headers::all);
+    headers.filter(|(_, header)| header.posted_to() == Some(queue)).take(most).count()
+}
+
+/// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
+/// Returns how many came home.
+pub(crate) fn reclaim_everything(quiet: &Quiet) -> Home {
+    if quiet.0.is_empty() {
+        return Home::default();
+    }
+    let mut stranded = Vec::new();
+    // The lock keeps other threads from reclaiming, and keeps each listed header alive.
+    for pool in pools().values() {
+        pool.take(quiet, &mut stranded);
+    }
+    let lent: Vec<Lent> = lent_with(quiet);
+    let home =
+        Home { pools: stranded.iter().map(|handle| handle.pool).collect(), lent: lent.len() };
+    // Dropped last and outside the locks, so that a user's Drop, even one that panics, loses
+    // nothing.
+    drop(stranded);
+    drop(lent);
+    home
+}
+
+/// The handles that came home.
+#[derive(Default)]
+pub(crate) struct Home {
+    /// The pool of each entry that consists of buffers.
+    pools: Vec<usize>,
+    /// The number of boxed handles.
+    pub lent: usize,
+}
+
+impl Home {
+    /// The number of entries of the pool whose headers begin at `slots`.
+    pub(crate) fn count_of(&self, slots: usize) -> usize {
+        self.pools.iter().filter(|&&pool| pool == slots).count()
+    }
+}

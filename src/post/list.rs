@@ -1,0 +1,575 @@
+//! Lists whose length is known at run time: linked while they are pushed, bounded by their slots.
+//!
+//! What a list keeps is in registers between two work requests, so it is little, and cold functions
+//! get values, never the list.
+
+#![allow(unsafe_code)] // emits and posts
+
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr;
+
+use crate::cold::out_of_line;
+use crate::ledger::{Ledger, SendMode};
+use crate::memory::entry::Owned;
+use crate::post::bump::bump;
+use crate::post::chain::{Cursor, Post, Posted, Unsettled};
+use crate::post::list_slow::{
+    Looked, drop_list, full, look_at_one, look_through, more_room, not_pushed,
+};
+use crate::post::queue::{Queue, RecvQueue, SendQueue};
+use crate::post::refusal::PostError;
+use crate::profile::Profile;
+use crate::rules::{Addressed, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn};
+use crate::sys::types::{ibv_send_wr, ibv_sge};
+use crate::terms::transport::Transport;
+use crate::work::address::Address;
+use crate::work::chain::head;
+use crate::work::check::Found;
+use crate::work::data::{Data, Fits};
+use crate::work::limits::{Max, Sges};
+use crate::work::recv::Recv;
+use crate::work::request::{Work, WorkRequest};
+use crate::work::slot::{RecvSlot, SendSlot, Slot};
+
+/// Stack room for `N` send work requests of at most `G` scatter/gather elements, for a [`SendList`]
+/// (ibv_post_send(3)).
+///
+/// # Invariants
+/// - `G` is at least one: inline data is told in an element too, whatever `max_send_sge` is.
+pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[ibv_sge; G]>>; N]);
+
+impl<const N: usize, const G: usize> SendSlots<N, G> {
+    /// Room, not initialised: it costs nothing.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self
+    where
+        Max<G>: Sges<1>,
+    {
+        SendSlots([const { MaybeUninit::uninit() }; N])
+    }
+
+    /// All of them.
+    #[inline(always)]
+    pub(crate) fn first(&mut self) -> *mut SendSlot<[ibv_sge; G]> {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Stack room for `N` receive work requests of at most `G` scatter/gather elements, for a
+/// [`RecvList`] (ibv_post_recv(3)).
+pub struct RecvSlots<const N: usize, const G: usize = 1>([MaybeUninit<RecvSlot<[ibv_sge; G]>>; N]);
+
+impl<const N: usize, const G: usize> RecvSlots<N, G> {
+    /// Room, not initialised: it costs nothing.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        RecvSlots([const { MaybeUninit::uninit() }; N])
+    }
+
+    /// All of them.
+    #[inline(always)]
+    pub(crate) fn first(&mut self) -> *mut RecvSlot<[ibv_sge; G]> {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// A list of work requests for a queue.
+///
+/// # Invariants
+/// - The `count` slots from `slots` to `at` are emitted, their entries entered in the ledger before
+///   `cursor` and given up; each is linked to the next slot. There are `most` slots and as much
+///   room, at most `capacity` in all.
+/// - `seen` is what their buffers' states are, or-ed to the mark of the queue; the mark itself if
+///   each of them was looked at.
+/// - `'d` is outlived by everything that the work requests borrow.
+pub(crate) struct List<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> {
+    queue: &'d mut Q,
+    /// That of the queue, which the compiler would read again for each work request.
+    mark: u64,
+    seen: u64,
+    cursor: Cursor<Q>,
+    slots: *mut Slot<Q::Wr, [ibv_sge; G]>,
+    at: *mut Slot<Q::Wr, [ibv_sge; G]>,
+    count: u32,
+    most: i32,
+    capacity: u32,
+    _transport: PhantomData<T>,
+    _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
+}
+
+impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G> {
+    /// An empty list in `capacity` slots.
+    #[inline(always)]
+    pub(crate) fn new(
+        queue: &'d mut Q,
+        slots: *mut Slot<Q::Wr, [ibv_sge; G]>,
+        capacity: u32,
+    ) -> Self {
+        let account = queue.ledger().account();
+        let (mark, most) = (account.mark, account.room.min(capacity as i32));
+        let cursor = queue.ledger().cursor();
+        let (_transport, _borrows) = (PhantomData, PhantomData);
+        let (seen, at, count) = (mark, slots, 0);
+        List { queue, mark, seen, cursor, slots, at, count, most, capacity, _transport, _borrows }
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// For the next work request.
+    #[inline(always)]
+    fn begin(&mut self, mark: u64) -> Post<'_, T, Q> {
+        let mut post = Post::at(self.queue, mark, Some(self.cursor));
+        post.check.limit_sge(G as u32);
+        post
+    }
+
+    /// The slot before `next` was emitted and entered, its entry given up.
+    ///
+    /// # Safety
+    /// It is the slot at `at`.
+    #[inline(always)]
+    unsafe fn advance(&mut self, next: *mut Slot<Q::Wr, [ibv_sge; G]>) {
+        // SAFETY: the slot before `next` is one of the list's.
+        unsafe { (*head(next.sub(1).cast::<Q::Wr>())).next = next.cast() };
+        self.at = next;
+        self.count += 1;
+        Q::Ledger::advance(&mut self.cursor);
+    }
+
+    /// Adds a work request.
+    ///
+    /// # Safety
+    /// The queue may have it by the rules; it has at most `G` elements; what it borrows outlives
+    /// `'d`.
+    #[inline(always)]
+    unsafe fn push<W: Work<Q::Entry, Wr = Q::Wr>>(&mut self, wr: W) -> Posted<Q> {
+        if self.count as i32 >= self.most {
+            let i = self.count;
+            let most = more_room(self.queue, i, self.capacity);
+            self.most = most as i32;
+            if most == i {
+                let mut scratch = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
+                let mut post = self.begin(self.mark);
+                // SAFETY: a slot of its own, whose work request is not posted. What else is wrong
+                // with it is not the next one's fault: that has a check of its own.
+                let pending = unsafe { post.put(0, wr, &raw mut scratch, ptr::null_mut()) };
+                return Err(full::<Q>(most, pending.entry));
+            }
+        }
+        // SAFETY: a slot is left.
+        let (at, next) = unsafe { bump(self.at) };
+        self.at = at;
+        // Where it is only compared it is read again: a ring needs the register for its cursor.
+        let mark = if Q::Ledger::MARKED { self.mark } else { self.queue.ledger().account().mark };
+        let mut post = self.begin(mark);
+        // SAFETY: a slot is left, with room enough, and stays where it is: the list borrows the
+        // array until it is posted.
+        let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
+        let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
+        let found = post.check.found_in(&pending.entry, is_one).brief();
+        if found.is_clear() {
+            if Q::Ledger::MARKED {
+                post.check.give(&pending.entry);
+            }
+        } else {
+            let i = self.count;
+            // SAFETY: emitted, entered as the `i`th, and not posted.
+            if let Some(kind) = unsafe { look_at_one(self.queue, found, i, at.cast(), G) } {
+                return Err(not_pushed::<Q>(i, kind, pending.entry));
+            }
+        }
+        std::mem::forget(pending.entry);
+        // SAFETY: the slot that was emitted.
+        unsafe { self.advance(next) };
+        Ok(())
+    }
+
+    /// Pushes each of `wrs`, up to the first that is refused.
+    ///
+    /// # Safety
+    /// As for `push`.
+    #[inline(always)]
+    unsafe fn extend<W: Work<Q::Entry, Wr = Q::Wr>>(
+        &mut self,
+        wrs: impl Iterator<Item = W>,
+    ) -> Posted<Q> {
+        let (n, most) = wrs.size_hint();
+        let left = self.most - self.count as i32;
+        if most != Some(n) || n > i32::MAX as usize || n as i32 > left {
+            // SAFETY: the contract is the same.
+            return unsafe { self.push_each(wrs) };
+        }
+        // Whatever the iterator gives: there are `n` slots. In this order, so that nothing is taken
+        // from it beyond.
+        for (_, wr) in (0..n).zip(wrs) {
+            // SAFETY: a slot is left.
+            let (at, next) = unsafe { bump(self.at) };
+            let (mark, seen) = (self.mark, self.seen);
+            let mut post = self.begin(mark);
+            post.check.resume(seen);
+            // SAFETY: a slot is left, as in `push`.
+            let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
+            if Q::Ledger::MARKED {
+                post.check.give(&pending.entry);
+            }
+            let (seen, found) = (post.check.seen(), post.check.found());
+            if post.check.has_faults() {
+                return self.look_back(found, pending.entry);
+            }
+            // Before the iterator's code may panic: the list has this one from now on.
+            self.seen = seen;
+            std::mem::forget(pending.entry);
+            // SAFETY: the slot that was emitted.
+            unsafe { self.advance(next) };
+        }
+        // Whether each buffer was posted here last. (The mark is read again: the loop needs its
+        // registers.)
+        if self.seen != self.queue.ledger().account().mark {
+            return self.look_back(Found::STRANGE, None);
+        }
+        self.seen = self.mark;
+        Ok(())
+    }
+
+    /// Looks at each work request of the list, and keeps those before the first that is refused.
+    /// The one at `at`, which has this entry, is refused, if something was `found` besides strange
+    /// buffers.
+    #[inline(always)]
+    fn look_back(&mut self, found: Found, entry: Option<Q::Entry>) -> Posted<Q> {
+        let (n, first) = (self.count, self.slots.cast());
+        // The queue is passed by value and comes back: so the hot path keeps no register for it
+        // over this call. SAFETY: the function does not unwind, and what it gives back takes the
+        // place of this.
+        let queue = unsafe { ptr::read(&self.queue) };
+        let Looked { queue, kept, cursor, result } = out_of_line(|out| {
+            // SAFETY: the list's slots; `out` is writable.
+            unsafe { look_through(queue, first, n, G, found, entry, out) }
+        });
+        // SAFETY: the place is written over, not dropped.
+        unsafe { ptr::write(&mut self.queue, queue) };
+        (self.at, self.count, self.cursor) = (self.slots.wrapping_add(kept as usize), kept, cursor);
+        self.seen = self.mark;
+        result
+    }
+
+    /// Pushes one after the other, out of line.
+    ///
+    /// # Safety
+    /// As for `push`.
+    #[inline(always)]
+    unsafe fn push_each<W: Work<Q::Entry, Wr = Q::Wr>>(
+        &mut self,
+        wrs: impl Iterator<Item = W>,
+    ) -> Posted<Q> {
+        // The list goes there and back, as the queue does in `look_back`. If the iterator panics it
+        // is dropped there, and this one is empty.
+        let (slots, cursor) = (self.slots, self.queue.ledger().cursor());
+        // SAFETY: what is left behind has no entries, and a list is put in its place.
+        let list = unsafe { ptr::read(self) };
+        (self.at, self.count, self.cursor, self.seen) = (slots, 0, cursor, self.mark);
+        // SAFETY: `out` is writable; the rest is the contract of `push`.
+        let (list, result) = out_of_line(|out| unsafe { push_each(list, wrs, out) });
+        // SAFETY: the list that is written over has no entries.
+        unsafe { ptr::write(self, ManuallyDrop::into_inner(list)) };
+        // Unchanged; restated for the optimiser.
+        (self.slots, self.seen) = (slots, self.mark);
+        result
+    }
+
+    /// Posts the list, after `end` was given its last work request.
+    #[inline(always)]
+    fn post(self, end: impl FnOnce(*mut Q::Wr)) -> Posted<Q> {
+        let mut list = ManuallyDrop::new(self);
+        if list.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: some slots were emitted, the last of them before `at`.
+        let last = unsafe {
+            let last = list.at.sub(1).cast::<Q::Wr>();
+            (*head(last)).next = ptr::null_mut();
+            last
+        };
+        end(last);
+        let (n, first, mark, seen) = (list.count, list.slots.cast(), list.mark, list.seen);
+        let mut post = list.begin(mark);
+        // Nothing strange, unless an iterator panicked before it was looked at.
+        post.check.resume(seen);
+        // SAFETY: the list is put together and ended.
+        unsafe { post.list(n, first) }
+    }
+}
+
+impl<T: Transport, Q: Queue<Entry: Owned>, const G: usize> Drop for List<'_, T, Q, G> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            // SAFETY: those slots were emitted, and not posted.
+            unsafe { drop_list(self.queue, self.slots.cast(), self.at.wrapping_sub(1).cast()) };
+        }
+    }
+}
+
+/// A list, and whether all was pushed.
+type Grown<'d, T, Q, const G: usize> = (ManuallyDrop<List<'d, T, Q, G>>, Posted<Q>);
+
+/// Pushes one after the other, and says what became of the list, whose buffers were all looked at
+/// then.
+///
+/// # Safety
+/// `out` is writable; as for `push`.
+#[cold]
+#[inline(never)]
+unsafe fn push_each<
+    'd,
+    T: Transport,
+    Q: Queue<Entry: Owned>,
+    W: Work<Q::Entry, Wr = Q::Wr>,
+    const G: usize,
+>(
+    mut list: List<'d, T, Q, G>,
+    mut wrs: impl Iterator<Item = W>,
+    out: *mut Grown<'d, T, Q, G>,
+) {
+    let is_known = list.seen == list.mark;
+    let looked = if is_known { Ok(()) } else { list.look_back(Found::STRANGE, None) };
+    // SAFETY: the caller promises what `push` asks for, and that `out` is writable.
+    unsafe {
+        let result = looked.and_then(|()| wrs.try_for_each(|wr| list.push(wr)));
+        out.write((ManuallyDrop::new(list), result));
+    }
+}
+
+/// A list of sends being put together; [`post`](SendList::post) posts it (`wr.next` of
+/// ibv_post_send(3)).
+///
+/// Dropped instead, it drops what was pushed and posts nothing.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::{SendList, Unsettled};
+/// profile! { Stream { signaling: Selective } }
+///
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Stream>()?;
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// # let at = region.remote().write();
+/// let bufs: Vec<Buf> = (0..3).filter_map(|_| pool.take()).collect();
+/// let mut slots = SendSlots::<8>::new(); // on the stack, and used again for the next list
+/// let mut list: SendList<'_, Rc, Stream, 1> = a.send_list(&mut slots);
+/// list.push(wr::RdmaWrite::inline(b"first", at))?;
+/// list.extend(bufs.into_iter().map(move |buf| wr::RdmaWrite::new(buf, at)))?;
+/// assert_eq!((list.len(), list.is_empty()), (4, false));
+/// list.post()?; // one call of the verb; the last is signaled
+///
+/// let mut list = a.send_list(&mut slots);
+/// list.push(wr::RdmaWrite::inline(b"later", at))?;
+/// let _: Unsettled = list.post_unsignaled()?; // a later completion will speak for it
+/// # proverbs::loopback::poll(&mut cq, 1)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SendList<'d, T: Transport, P: Profile, const G: usize>(
+    pub(crate) List<'d, T, SendQueue<P>, G>,
+)
+where
+    P::Entry: Owned;
+
+impl<'d, T: Transport, P: Profile, const G: usize> SendList<'d, T, P, G>
+where
+    P::Entry: Owned,
+{
+    /// Work requests pushed so far.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.0.count as usize
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry
+    /// comes back in the error, and the list stays as it was.
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take:
+    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6), and the other
+    /// [kinds](crate::post::PostErrorKind).
+    #[inline(always)]
+    pub fn push<O, D, A, F, S>(
+        &mut self,
+        wr: WorkRequest<O, D, A, F, S>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        O: PostOn<T> + IssuedBy<P::Initiator>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        S: SignaledOn<P::Signaling>,
+        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
+    {
+        // SAFETY: the bounds are the rules. A slot for up to `G` elements holds those of `D`: its
+        // buffers (`Fits`), or the one of inline data (invariant of `SendSlots`).
+        unsafe { self.0.push(wr) }
+    }
+
+    /// Pushes each of `wrs`, up to the first that is refused.
+    ///
+    /// If the iterator's `size_hint` says exactly how many there are, and they fit, then room is
+    /// asked for once, and buffers are compared once, behind the last: this costs less than as many
+    /// calls of [`push`](Self::push). (One that has more than that is cut there.)
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push); what was pushed before stays in the list. The error has the
+    /// entry that was refused and, in order, those after it that were taken from the iterator
+    /// already. To keep what was not taken, lend the iterator (`by_ref`).
+    #[inline(always)]
+    pub fn extend<O, D, A, F, S>(
+        &mut self,
+        wrs: impl IntoIterator<Item = WorkRequest<O, D, A, F, S>>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        O: PostOn<T> + IssuedBy<P::Initiator>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        S: SignaledOn<P::Signaling>,
+        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
+    {
+        // SAFETY: the bounds are those of `push`, and so is what they are worth.
+        unsafe { self.0.extend(wrs.into_iter()) }
+    }
+
+    /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty
+    /// list is Ok and posts nothing (R9.5).
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take:
+    /// [`Refused`](crate::post::PostErrorKind::Refused) (R9.1),
+    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it (R8.20).
+    #[inline(always)]
+    pub fn post(self) -> Result<(), PostError<P::Entry>> {
+        self.finish(P::Signaling::SIGNAL_LAST)
+    }
+
+    /// As [`post`](Self::post), the last one signaled only if it asks for it: the entries behind
+    /// the last signaled one come back with the completion of a later work request. A list that
+    /// fills the queue is signaled at its end all the same (R9.8).
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
+    #[inline(always)]
+    pub fn post_unsignaled(self) -> Result<Unsettled, PostError<P::Entry>>
+    where
+        P::Signaling: LeavesUnsignaled,
+    {
+        let flags = self.0.queue.signal_if_full(self.0.count);
+        self.finish(flags).map(|()| Unsettled::new())
+    }
+
+    /// Posts the list, its last work request with `flags` besides its own.
+    #[inline(always)]
+    fn finish(self, flags: u32) -> Result<(), PostError<P::Entry>> {
+        self.0.post(|last: *mut ibv_send_wr| {
+            // SAFETY: the last of the list, which was emitted.
+            unsafe { (*last).send_flags |= flags };
+        })
+    }
+}
+
+/// A list of receives being put together; [`post`](RecvList::post) posts it (`wr.next` of
+/// ibv_post_recv(3)).
+///
+/// Dropped instead, it drops what was pushed and posts nothing.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::{PostErrorKind, RecvList};
+/// # let proverbs::loopback::Pair { mut b, pool, .. } = proverbs::loopback::pair()?;
+/// let mut slots = RecvSlots::<4>::new();
+/// let mut list: RecvList<'_, Rc, DefaultProfile, 1> = b.recv_list(&mut slots);
+/// list.push(wr::Recv::empty())?;
+/// list.extend((0..3).filter_map(|_| pool.take()).map(wr::Recv::new))?;
+/// assert_eq!((list.len(), list.is_empty()), (4, false));
+/// let error = list.push(wr::Recv::empty()).unwrap_err(); // there are four slots
+/// assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 5, room: 4 });
+/// list.post()?;
+/// assert_eq!(b.recvs_outstanding(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RecvList<'d, T: Transport, P: Profile, const G: usize>(
+    pub(crate) List<'d, T, RecvQueue<P>, G>,
+)
+where
+    P::Entry: Owned;
+
+impl<'d, T: Transport, P: Profile, const G: usize> RecvList<'d, T, P, G>
+where
+    P::Entry: Owned,
+{
+    /// Work requests pushed so far.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.0.count as usize
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes
+    /// back in the error, and the list stays as it was.
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take:
+    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6), and the other
+    /// [kinds](crate::post::PostErrorKind).
+    #[inline(always)]
+    pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
+    where
+        // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
+        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
+    {
+        // SAFETY: the bounds are the rules, and a slot for up to `G` elements holds those of `D`
+        // (`Fits`).
+        unsafe { self.0.push(wr) }
+    }
+
+    /// Pushes each of `wrs`, up to the first that is refused: what
+    /// [`SendList::extend`](crate::post::SendList::extend) says holds here too.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push); what was pushed before stays in the list. The error has the
+    /// entry that was refused and, in order, those after it that were taken from the iterator
+    /// already.
+    #[inline(always)]
+    pub fn extend<D>(
+        &mut self,
+        wrs: impl IntoIterator<Item = Recv<D>>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
+    {
+        // SAFETY: the bounds are those of `push`, and so is what they are worth.
+        unsafe { self.0.extend(wrs.into_iter()) }
+    }
+
+    /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing (R9.5).
+    ///
+    /// # Errors
+    /// [`PostError`] with the entries that the device did not take:
+    /// [`Refused`](crate::post::PostErrorKind::Refused) (R9.1),
+    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it (R8.20).
+    #[inline(always)]
+    pub fn post(self) -> Result<(), PostError<P::Entry>> {
+        self.0.post(|_| {})
+    }
+}

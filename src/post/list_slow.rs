@@ -1,0 +1,146 @@
+//! What a list of run-time length leaves to cold functions: no room by what was known, buffers to
+//! look at, something wrong, or a list that is not posted.
+//!
+//! They are `extern "C"` for its promise not to unwind; nothing here is for C.
+
+#![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
+
+use std::ptr;
+
+use crate::ledger::Ledger;
+use crate::post::chain::{Cursor, Posted};
+use crate::post::queue::Queue;
+use crate::post::refusal::{PostError, Rejected};
+use crate::post::slow::{give, look_at, take_entries, word_of};
+use crate::work::chain::head;
+use crate::work::check::{Faults, Found};
+use crate::work::refusal::PostErrorKind;
+
+/// How many work requests a list of `count` can have in all, now that as many are there as were
+/// known to fit.
+#[cold]
+#[inline(never)]
+pub(super) extern "C" fn more_room<Q: Queue>(queue: &mut Q, count: u32, capacity: u32) -> u32 {
+    if count == capacity { capacity } else { queue.ledger_mut().room().clamp(count, capacity) }
+}
+
+/// What is wrong with the `i`th work request of a list. If nothing is, its buffer shows that the
+/// queue has it.
+///
+/// # Safety
+/// `wr` is that work request, emitted and entered, and its entry the caller's.
+#[cold]
+#[inline(never)]
+pub(super) unsafe extern "C" fn look_at_one<Q: Queue>(
+    queue: &Q,
+    found: Found,
+    i: u32,
+    wr: *mut Q::Wr,
+    slot_sges: usize,
+) -> Option<PostErrorKind> {
+    let mut faults = Faults { bits: found.faults, too_long: None };
+    // SAFETY: the work request is emitted and entered, and its entry the caller's.
+    unsafe {
+        look_at(queue, found, i, wr, &mut faults);
+        let kind = faults.first(Q::MAX_SGE.min(slot_sges as u32), Q::MAX_INLINE);
+        if kind.is_none() {
+            give(queue, i, wr);
+        }
+        kind
+    }
+}
+
+/// What `look_through` left of a list.
+pub(super) struct Looked<'q, Q: Queue> {
+    /// As it was given.
+    pub queue: &'q mut Q,
+    /// Work requests, the first ones.
+    pub kept: u32,
+    /// Behind them.
+    pub cursor: Cursor<Q>,
+    pub result: Posted<Q>,
+}
+
+/// Looks at each of the `n` work requests of a list, and keeps those before the first with which
+/// something is wrong. One with `entry` was emitted behind them, if something was `found` besides
+/// strange buffers.
+///
+/// # Safety
+/// The work requests from `first` on were emitted and entered, each linked to the next, and their
+/// entries are given up; `out` is writable.
+#[cold]
+#[inline(never)]
+pub(super) unsafe extern "C" fn look_through<'q, Q: Queue>(
+    queue: &'q mut Q,
+    first: *mut Q::Wr,
+    n: u32,
+    slot_sges: usize,
+    found: Found,
+    entry: Option<Q::Entry>,
+    out: *mut Looked<'q, Q>,
+) {
+    let (mut kept, mut wr, mut wrong) = (0, first, None);
+    let mut cursor = queue.ledger().cursor();
+    let mut rejected = Rejected::new();
+    // SAFETY: `n` work requests were emitted and entered, their entries given up to us, and behind
+    // them one more if there is something wrong with it.
+    unsafe {
+        for i in 0..n {
+            wrong = wrong.or_else(|| look_at_one(queue, Found::STRANGE, i, wr, slot_sges));
+            match wrong {
+                None => {
+                    kept += 1;
+                    Q::Ledger::advance(&mut cursor);
+                }
+                Some(_) => rejected.push(word_of(queue, i, wr)),
+            }
+            wr = (*head(wr)).next;
+        }
+        if found.faults != 0 {
+            wrong = wrong.or_else(|| look_at_one(queue, found, n, wr, slot_sges));
+            rejected.push_entry(entry);
+        }
+        let result = match wrong {
+            None => Ok(()),
+            Some(kind) => Err(PostError::new(Q::VERB, kind, kept, rejected)),
+        };
+        out.write(Looked { queue, kept, cursor, result });
+    }
+}
+
+/// Drops the entries of a list that is not posted: one call, so that what drops the list is small.
+///
+/// # Safety
+/// The work requests from `first` to `last` were emitted and entered, and their entries are given
+/// up.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn drop_list<Q: Queue>(queue: &Q, first: *mut Q::Wr, last: *mut Q::Wr) {
+    // SAFETY: the list is emitted, and its entries are nobody else's.
+    let entries = unsafe {
+        (*head(last)).next = ptr::null_mut();
+        take_entries(queue, first)
+    };
+    // Here, where the user's `Drop` may panic.
+    drop(entries);
+}
+
+/// The error of a work request that is not added to a list of `at`.
+#[cold]
+#[inline(never)]
+pub(super) extern "C" fn not_pushed<Q: Queue>(
+    at: u32,
+    kind: PostErrorKind,
+    entry: Option<Q::Entry>,
+) -> PostError<Q::Entry> {
+    let mut rejected = Rejected::new();
+    rejected.push_entry(entry);
+    PostError::new(Q::VERB, kind, at, rejected)
+}
+
+/// As `not_pushed`, where only `room` work requests fit, and are there.
+#[cold]
+#[inline(never)]
+pub(super) extern "C" fn full<Q: Queue>(room: u32, entry: Option<Q::Entry>) -> PostError<Q::Entry> {
+    not_pushed::<Q>(room, PostErrorKind::QueueFull { asked: room + 1, room }, entry)
+}

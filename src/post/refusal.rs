@@ -1,0 +1,194 @@
+//! A refused post: how far it came, and the entries that stayed with the program.
+
+#![allow(unsafe_code)] // owns entries as linked words
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::cold::drop_each;
+use crate::counters::word;
+use crate::memory::entry::Entry;
+use crate::memory::header::Header;
+use crate::post::plain::Plain;
+use crate::work::refusal::PostErrorKind;
+
+/// The entries that the device did not take, in posting order: an iterator, from
+/// [`PostError::into_rejected`] (R9.1).
+///
+/// They are linked through their headers, so that a refused post allocates nothing.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::Rejected;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// # let at = region.remote().write();
+/// let mut list = SendSlots::<16>::new();
+/// let mut list = a.send_list(&mut list);
+/// let mut refused: Option<Rejected<Buf>> = None;
+/// while refused.is_none() {
+///     let buf = pool.take().ok_or("no buffer")?;
+///     refused = list.push(wr::RdmaWrite::new(buf, at)).err().map(PostError::into_rejected);
+/// }
+/// assert_eq!((list.len(), refused.into_iter().flatten().count()), (8, 1)); // the ninth came back
+/// list.post()?;
+/// # proverbs::loopback::poll(&mut cq, 8)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// `first` is 0 or the word of an entry of type `E` that this list owns, and so on along `link`.
+pub struct Rejected<E: Entry> {
+    first: usize,
+    last: usize,
+    _owns: PhantomData<E>,
+}
+
+impl<E: Entry> Rejected<E> {
+    pub(crate) fn new() -> Self {
+        Rejected { first: 0, last: 0, _owns: PhantomData }
+    }
+
+    /// Adds an entry at the end, given as a word; 0 and a word without a buffer add nothing.
+    ///
+    /// # Safety
+    /// A word with a buffer is that of an `E` that the caller gives up, and its header is alive.
+    pub(crate) unsafe fn push(&mut self, entry: usize) {
+        if entry == 0 || word::is_none(entry) {
+            return;
+        }
+        let entry = entry & !(word::RECEIVE | word::DATAGRAM);
+        let header = word::address::<Header>(entry);
+        // SAFETY: this list owns the entry from now on, as it does the last one, so their headers
+        // are alive.
+        unsafe {
+            (*header).forget_queue();
+            (*header).set_link(0);
+            if self.first == 0 {
+                self.first = entry;
+            } else {
+                (*word::address::<Header>(self.last)).set_link(entry);
+            }
+        }
+        self.last = entry;
+    }
+
+    /// Adds an entry at the end.
+    pub(crate) fn push_entry(&mut self, entry: Option<E>) {
+        if let Some(entry) = entry {
+            // SAFETY: the word is that of an `E`, given up.
+            unsafe { self.push(entry.into_word()) };
+        }
+    }
+}
+
+impl<E: Entry> Iterator for Rejected<E> {
+    type Item = E;
+
+    fn next(&mut self) -> Option<E> {
+        if self.first == 0 {
+            return None;
+        }
+        let entry = self.first;
+        // SAFETY: the list owns the entry, so its header is alive, until the entry leaves it here.
+        unsafe {
+            self.first = (*word::address::<Header>(entry)).link();
+            Some(E::from_word(entry))
+        }
+    }
+}
+
+impl<E: Entry> Drop for Rejected<E> {
+    fn drop(&mut self) {
+        drop_each(self);
+    }
+}
+
+// SAFETY: the list owns entries of type `E`.
+unsafe impl<E: Entry + Send> Send for Rejected<E> {}
+
+/// A post that was refused, wholly or from some work request on (the return value and `bad_wr` of
+/// ibv_post_send(3)).
+///
+/// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of
+/// the others are here (rules R9.1, R11.6). Dropping the error drops them.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::PostErrorKind;
+/// profile! { Wide { max_send_sge: 2, max_inline: 16, entry: BufList } }
+///
+/// # let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair_of::<Wide>()?;
+/// let error: PostError<BufList> = a.post_send(wr::Send::inline_slice(&[0; 17])).unwrap_err();
+/// assert_eq!(error.to_string(), "ibv_post_send: work request 0: inline payload exceeds the queue pair's 16 bytes");
+/// assert_eq!((error.verb(), error.kind()), ("ibv_post_send", PostErrorKind::InlineTooLong { max: 16 }));
+/// assert!(!error.is_full()); // polling will not help
+///
+/// let three: BufList = (0..3).filter_map(|_| pool.take()).collect();
+/// let error = a.post_send(wr::Send::new(three)).unwrap_err();
+/// assert_eq!((error.kind(), error.accepted()), (PostErrorKind::TooManySge { max: 2 }, 0));
+/// let back: Vec<BufList> = error.into_rejected().collect();
+/// assert_eq!((back.len(), back[0].len()), (1, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PostError<E: Entry> {
+    // Without niches, so that whether there is an error is a constant on each path of a post.
+    verb: Plain<&'static str>,
+    kind: Plain<PostErrorKind>,
+    accepted: u32,
+    rejected: Rejected<E>,
+}
+
+impl<E: Entry> PostError<E> {
+    #[cold]
+    pub(crate) fn new(
+        verb: &'static str,
+        kind: PostErrorKind,
+        accepted: u32,
+        rejected: Rejected<E>,
+    ) -> Self {
+        PostError { verb: Plain::new(verb), kind: Plain::new(kind), accepted, rejected }
+    }
+
+    /// Why.
+    pub fn kind(&self) -> PostErrorKind {
+        self.kind.get()
+    }
+
+    /// The verb, as C names it.
+    pub fn verb(&self) -> &'static str {
+        self.verb.get()
+    }
+
+    /// How many work requests of the list the device took: the index of C's `bad_wr`.
+    pub fn accepted(&self) -> usize {
+        self.accepted as usize
+    }
+
+    /// The entries of the work requests that the device did not take, in order.
+    pub fn into_rejected(self) -> Rejected<E> {
+        self.rejected
+    }
+
+    /// Whether the queue had no room, by our count or by the device's.
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self.kind(),
+            PostErrorKind::QueueFull { .. } | PostErrorKind::Refused { errno: libc::ENOMEM }
+        )
+    }
+}
+
+impl<E: Entry> fmt::Display for PostError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: work request {}: {}", self.verb(), self.accepted, self.kind())
+    }
+}
+
+impl<E: Entry> fmt::Debug for PostError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<E: Entry> std::error::Error for PostError<E> {}

@@ -1,0 +1,243 @@
+//! What the hot path of a post leaves to cold functions: buffers to look at, no room by what is
+//! known, something wrong, a refusal by the device.
+//!
+//! They are `extern "C"` for its promise not to unwind, and write what is large to an `out` of the
+//! caller's (`cold` says why); nothing here is for C.
+
+#![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering;
+
+use crate::counters::books::{Books, RECEIVE, SEND};
+use crate::counters::{mark, word};
+use crate::ledger::Ledger;
+use crate::memory::entry::Entry;
+use crate::memory::header::Header;
+use crate::post::chain::doorbell;
+use crate::post::queue::Queue;
+use crate::post::refusal::{PostError, Rejected};
+use crate::work::chain::{self, head, index_of};
+use crate::work::check::{Faults, Found, fault};
+use crate::work::refusal::PostErrorKind;
+
+/// Posts a list that is not straightforward, and says whether that went well.
+///
+/// # Safety
+/// `first` is a list of `n` work requests that were emitted and entered, and are not spent; their
+/// entries are given up. `out` is writable; it is written if the answer is no.
+#[cold]
+#[inline(never)]
+pub(super) unsafe extern "C" fn slow<Q: Queue>(
+    queue: &mut Q,
+    found: Found,
+    n: u32,
+    first: *mut Q::Wr,
+    out: *mut PostError<Q::Entry>,
+) -> bool {
+    // SAFETY: the list is the caller's, and is spent only if nothing speaks against it.
+    let posted = unsafe {
+        match why_not(queue, found, n, first) {
+            Some(kind) => Err(refuse(queue, kind, 0, first)),
+            None => {
+                give_all(queue, first);
+                doorbell(queue, n, first)
+            }
+        }
+    };
+    match posted {
+        Ok(()) => true,
+        Err(error) => {
+            // SAFETY: the caller's `out` is writable.
+            unsafe { out.write(error) };
+            false
+        }
+    }
+}
+
+/// Why a list cannot be posted. If it can, it is spent.
+///
+/// # Safety
+/// As for `slow`.
+unsafe fn why_not<Q: Queue>(
+    queue: &mut Q,
+    found: Found,
+    n: u32,
+    first: *mut Q::Wr,
+) -> Option<PostErrorKind> {
+    if queue.ledger().account().is_poisoned {
+        return Some(PostErrorKind::Poisoned);
+    }
+    // SAFETY: the list is the caller's.
+    let faults = unsafe { look_at_list(queue, found, first) };
+    faults.first(Q::MAX_SGE, Q::MAX_INLINE).or_else(|| {
+        let ledger = queue.ledger_mut();
+        let fits = ledger.spend(n) || ledger.look_and_spend(n);
+        (!fits).then(|| PostErrorKind::QueueFull { asked: n, room: ledger.room() })
+    })
+}
+
+/// The device refused a list from `bad` on.
+///
+/// # Safety
+/// `first` is a list of `n` work requests that were spent, and `bad` is what the verb said. `out`
+/// is writable, and written.
+#[cold]
+#[inline(never)]
+pub(super) unsafe extern "C" fn refused_by_device<Q: Queue>(
+    queue: &mut Q,
+    n: u32,
+    first: *mut Q::Wr,
+    bad: *mut Q::Wr,
+    errno: i32,
+    out: *mut PostError<Q::Entry>,
+) {
+    // SAFETY: the list is still there; those from `bad` on are not with the device.
+    unsafe {
+        let error = match index_of(first, bad) {
+            Some(accepted) => {
+                queue.ledger_mut().take_back(n - accepted);
+                refuse(queue, PostErrorKind::Refused { errno }, accepted, bad)
+            }
+            None => {
+                queue.ledger_mut().poison();
+                let kind = PostErrorKind::OutcomeUnknown { errno };
+                PostError::new(Q::VERB, kind, 0, Rejected::new())
+            }
+        };
+        out.write(error);
+    }
+}
+
+/// The error of a list that was entered and is not spent, from the work request at index `accepted`
+/// on.
+///
+/// # Safety
+/// `first` is that list, its entries given up.
+unsafe fn refuse<Q: Queue>(
+    queue: &Q,
+    kind: PostErrorKind,
+    accepted: u32,
+    first: *mut Q::Wr,
+) -> PostError<Q::Entry> {
+    // SAFETY: the list is the caller's.
+    PostError::new(Q::VERB, kind, accepted, unsafe { take_entries(queue, first) })
+}
+
+/// The entries of a list that was entered and is not spent.
+///
+/// # Safety
+/// `first` is that list, its entries given up.
+pub(super) unsafe fn take_entries<Q: Queue>(queue: &Q, first: *mut Q::Wr) -> Rejected<Q::Entry> {
+    let mut rejected = Rejected::new();
+    // SAFETY: the list is emitted, and its words are those of entries that nobody else has.
+    unsafe {
+        for (i, wr) in (0..).zip(chain::iter(first)) {
+            rejected.push(word_of(queue, i, wr));
+        }
+    }
+    rejected
+}
+
+/// The word of the entry of the `i`th work request of a list, 0 if it has none.
+///
+/// # Safety
+/// It is emitted and entered, and not spent, or not needed from a ledger that is not `MARKED`.
+pub(super) unsafe fn word_of<Q: Queue>(queue: &Q, i: u32, wr: *mut Q::Wr) -> usize {
+    // SAFETY: an emitted work request has its wr_id.
+    queue.ledger().word(i, unsafe { (*head(wr)).wr_id })
+}
+
+/// Looks at the work requests of a list, as far as `found` says that it must.
+///
+/// # Safety
+/// The list was emitted and entered, and its entries are the caller's.
+unsafe fn look_at_list<Q: Queue>(queue: &Q, found: Found, first: *mut Q::Wr) -> Faults {
+    let mut faults = Faults { bits: found.faults, too_long: None };
+    if found.is_open() {
+        // SAFETY: the list is emitted, and the caller's.
+        unsafe {
+            for (i, wr) in (0..).zip(chain::iter(first)) {
+                look_at(queue, found, i, wr, &mut faults);
+            }
+        }
+    }
+    faults
+}
+
+/// Looks at the `i`th work request of a list. Strange buffers are attached to the queue, if it may
+/// have them.
+///
+/// # Safety
+/// It was emitted and entered, and its entry is the caller's.
+pub(super) unsafe fn look_at<Q: Queue>(
+    queue: &Q,
+    found: Found,
+    i: u32,
+    wr: *mut Q::Wr,
+    faults: &mut Faults,
+) {
+    // SAFETY: it is emitted and entered.
+    let word = unsafe { word_of(queue, i, wr) };
+    let is_strange = found.is_strange() && word != 0;
+    if is_strange {
+        // SAFETY: the word is that of an entry that the caller has, and keeps.
+        let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
+        // SAFETY: the queue's books outlive its ledger.
+        entry.each_header(&mut |header| faults.bits |= unsafe { attach(queue, header) });
+    }
+    // SAFETY: it is emitted.
+    let too_long = unsafe { queue.measure(wr, is_strange) };
+    faults.too_long = faults.too_long.or(too_long);
+}
+
+/// Compares protection domain and size of a buffer, and notes the queue in it; what is wrong.
+///
+/// # Safety
+/// The books of the queue are there.
+unsafe fn attach<Q: Queue>(queue: &Q, header: &Header) -> u32 {
+    if !queue.home().is_null() && header.home != queue.home() {
+        return fault::POOL;
+    }
+    let account = queue.ledger().account();
+    // SAFETY: they are there.
+    let (books, counter) = unsafe {
+        let direction = if Q::RECEIVES { RECEIVE } else { SEND };
+        (&*account.books, Books::counter(account.books, direction))
+    };
+    if header.pd() != books.pd {
+        return fault::PD;
+    }
+    let is_large = header.capacity > books.small.load(Ordering::Relaxed);
+    let look = !Q::RECEIVES && (is_large || header.len() == 0);
+    header.attach(counter, account.mark | if look { mark::LOOK } else { 0 });
+    0
+}
+
+/// Shows in the headers of a list's entries, which were attached, that the queue has them.
+///
+/// # Safety
+/// The list was emitted and entered, and its entries are the caller's.
+unsafe fn give_all<Q: Queue>(queue: &Q, first: *mut Q::Wr) {
+    // SAFETY: the list is emitted.
+    for wr in unsafe { chain::iter(first) } {
+        // SAFETY: it is entered, and its entry the caller's.
+        unsafe { give(queue, 0, wr) };
+    }
+}
+
+/// Shows in the header of an entry, which was attached, that the queue has it.
+///
+/// # Safety
+/// As for `give_all`, for the `i`th of a list.
+pub(super) unsafe fn give<Q: Queue>(queue: &Q, i: u32, wr: *mut Q::Wr) {
+    if Q::Ledger::MARKED {
+        // SAFETY: the entry is the caller's, so its header is alive.
+        unsafe {
+            let word = word_of(queue, i, wr);
+            if word != 0 {
+                (*word::address::<Header>(word)).give_attached();
+            }
+        }
+    }
+}

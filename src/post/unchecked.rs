@@ -1,0 +1,141 @@
+//! The `unsafe` path: the caller chooses wr_ids and keeps the books.
+
+#![allow(unsafe_code)] // that is what it is for
+
+use std::fmt;
+use std::ptr;
+
+use crate::cold::out_of_line;
+use crate::memory::entry::Raw;
+use crate::post::bump::bump;
+use crate::post::chain::Post;
+use crate::post::queue::Queue;
+use crate::sys::types::ibv_sge;
+use crate::terms::error::Errno;
+use crate::terms::transport::Transport;
+use crate::work::chain::{Link, head, index_of};
+use crate::work::data::Data;
+use crate::work::request::Work;
+use crate::work::slot::Slot;
+
+/// The device refused a post of the `unsafe` path (the return value and `bad_wr` of
+/// ibv_post_send(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::RawPostError;
+/// let error = RawPostError { errno: 12, bad_wr: Some(2) };
+/// assert!(error.to_string().starts_with("post: work request 2: ENOMEM"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawPostError {
+    /// The errno.
+    pub errno: i32,
+    /// The index of C's `bad_wr`: those before it were accepted. `None` if the device did not say;
+    /// then all of them may have been (R8.20).
+    pub bad_wr: Option<usize>,
+}
+
+impl fmt::Display for RawPostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bad_wr {
+            Some(index) => write!(f, "post: work request {index}: {}", Errno(self.errno)),
+            None => write!(f, "post: {} (no bad_wr)", Errno(self.errno)),
+        }
+    }
+}
+
+impl std::error::Error for RawPostError {}
+
+impl<T: Transport, Q: Queue<Entry = Raw>> Post<'_, T, Q> {
+    /// Posts one work request that the ledger does not know.
+    ///
+    /// # Safety
+    /// The queue may have it by the rules; the rest as for `QueuePair::post_send_unchecked`.
+    #[inline(always)]
+    pub(crate) unsafe fn one_unchecked<W: Work<Raw, Wr = Q::Wr>>(
+        mut self,
+        wr: W,
+    ) -> Result<(), RawPostError> {
+        let mut slot = Slot::<Q::Wr, <W::Data as Data<Raw>>::Sges>::new();
+        let at = (&raw mut slot).cast();
+        // SAFETY: the slot is a local for the elements of this work request, and stays until the
+        // post; what it names is the caller's contract.
+        unsafe {
+            self.put(0, wr, &raw mut slot, ptr::null_mut());
+            self.post_raw([], at, at)
+        }
+    }
+
+    /// Posts `n` work requests that the ledger does not know, which `wr` gives by their place.
+    ///
+    /// # Safety
+    /// There are `n` slots from `first` on, at least one, each with room for the elements of a work
+    /// request; the rest as for `one_unchecked`.
+    #[inline(always)]
+    pub(crate) unsafe fn list_unchecked<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
+        mut self,
+        first: *mut Slot<Q::Wr, [ibv_sge; G]>,
+        n: usize,
+        mut wr: impl FnMut(usize) -> W,
+    ) -> Result<(), RawPostError> {
+        let mut end = first;
+        for i in 0..n {
+            let wr = wr(i);
+            // SAFETY: a slot is left, with room enough; it is ours until the post.
+            unsafe {
+                let (at, next) = bump(end);
+                self.put(0, wr, at, ptr::null_mut());
+                (*head(at.cast::<Q::Wr>())).next = next.cast();
+                end = next;
+            }
+        }
+        // SAFETY: one past a slot that was emitted, as those before were; what they name is the
+        // caller's contract.
+        unsafe { self.post_raw([], first.cast(), end.sub(1).cast()) }
+    }
+
+    /// Posts the list `first..=last`.
+    ///
+    /// # Safety
+    /// The list was emitted by `emit`, in order; the rest as for `QueuePair::post_send_unchecked`.
+    ///
+    /// # Errors
+    /// As for `post_send_unchecked`.
+    #[inline(always)]
+    pub unsafe fn post_raw<const N: usize>(
+        self,
+        _: [Option<Raw>; N],
+        first: *mut Q::Wr,
+        last: *mut Q::Wr,
+    ) -> Result<(), RawPostError> {
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue is alive and the list valid; the buffers are the caller's contract.
+        let code = unsafe {
+            (*head(last)).next = ptr::null_mut();
+            Q::verb(self.object(), first, &mut bad)
+        };
+        match code {
+            0 => Ok(()),
+            // SAFETY: the list is still there.
+            errno => Err(out_of_line(|out| unsafe { raw_error(first, bad, errno, out) })),
+        }
+    }
+}
+
+/// # Safety
+/// `first` is a valid list, `out` writable.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn raw_error<W: Link>(
+    first: *mut W,
+    bad: *mut W,
+    errno: i32,
+    out: *mut RawPostError,
+) {
+    // SAFETY: the list is valid, and `out` the caller's.
+    unsafe {
+        let bad_wr = index_of(first, bad).map(|index| index as usize);
+        out.write(RawPostError { errno, bad_wr });
+    }
+}

@@ -1,0 +1,67 @@
+//! What most programs name, for `use proverbs::prelude::*`.
+//!
+//! It takes no name of std's prelude away: opcodes are written with their module, [`wr::Send`], as
+//! are the ERR state, [`state::Err`], and the crate's own [`Error`](crate::Error).
+//!
+//! ```
+//! use proverbs::prelude::*;
+//! use std::error::Error;
+//!
+//! fn hello<F: Send>(qp: &mut QueuePair<Rc, Rts>, filled: F) -> Result<(), Box<dyn Error>>
+//! where
+//!     F: FnOnce() -> Buf,
+//! {
+//!     Ok(qp.post_send(wr::Send::new(filled()))?)
+//! }
+//! ```
+
+// Devices.
+#[doc(no_inline)]
+pub use crate::device::AddressVector;
+#[doc(no_inline)]
+pub use crate::{AddressHandle, Context, DeviceEvents, ProtectionDomain, devices};
+#[cfg(feature = "tokio")]
+#[doc(no_inline)]
+pub use crate::{AsyncCompletionChannel, AsyncDeviceEvents};
+
+// Memory.
+#[doc(no_inline)]
+pub use crate::memory::{
+    AnyBuf, BufList, LocalWrite, RemoteAll, RemoteAtomic, RemoteCell, RemoteRead, RemoteReadWrite,
+    RemoteSpan, RemoteWrite,
+};
+#[doc(no_inline)]
+pub use crate::{Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
+
+// Queues: transports, states, what is fixed at creation, and what moves them.
+#[doc(no_inline)]
+pub use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
+#[doc(no_inline)]
+pub use crate::qp::{
+    ConnectedInit, NoReads, OwnRq, QpAccess, RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll,
+    UcRtr, UcRts, UdInit, UdRtr, UdRts,
+};
+#[doc(no_inline)]
+pub use crate::state::{self, Init, Reset, Rtr, Rts, Sqd, Sqe};
+#[doc(no_inline)]
+pub use crate::transport::{Rc, Uc, Ud};
+#[doc(no_inline)]
+pub use crate::{DefaultProfile, Depth, Profile, QueuePair, SharedReceiveQueue, profile};
+
+// Work requests, and posting them.
+#[doc(no_inline)]
+pub use crate::post::{RecvSlots, SendSlots};
+#[doc(no_inline)]
+pub use crate::wr;
+#[doc(no_inline)]
+pub use crate::{PostError, post_recv, post_send, post_srq_recv};
+
+// Completions.
+#[doc(no_inline)]
+pub use crate::completion::WcStatus;
+#[doc(no_inline)]
+pub use crate::{Completion, CompletionChannel, CompletionQueue, Outcome};
+
+// Errors.
+#[doc(no_inline)]
+pub use crate::{ErrorKind, Refused};

@@ -1,0 +1,260 @@
+//! The legality rules that are traits, in the order of the manual pages' tables.
+//!
+//! `Self` of each trait is the work request's part, so that an error names what the user wrote.
+//! `post_send!` and the methods have the same bounds, and so obey the same rules.
+//!
+//! They are bounds, and have nothing to call. A program sees them in errors, or names them where it
+//! is generic itself.
+//!
+//! ```
+//! use proverbs::{prelude::*, rules::*};
+//! use proverbs::{memory::Entry, transport::Transport};
+//!
+//! /// Posts a buffer to whatever may take it: what `post_send` asks, asked of the caller.
+//! fn post<O, T, S, P>(
+//!     qp: &mut QueuePair<T, S, P>,
+//!     wr: wr::WorkRequest<O, Buf>,
+//! ) -> Result<(), PostError<Buf>>
+//! where
+//!     T: Transport,
+//!     S: CanPostSend,                         // the state (R8.19)
+//!     P: Profile<Entry = Buf>,
+//!     O: PostOn<T> + IssuedBy<P::Initiator>,  // the opcode (R1.1), reads and atomics (R4.6)
+//!     wr::Connected: Addressed<T>,                // no destination (R5.1)
+//!     wr::Unfenced: FenceOn<T>,                   // (R2.1)
+//!     wr::Plain: SignaledOn<P::Signaling>,        // (R2.4)
+//!     Buf: wr::Fits<P::MaxSendSge, P::MaxInline>, // one scatter/gather element (R3.1)
+//! {
+//!     qp.post_send(wr)
+//! }
+//!
+//! // What holds, a line for a trait:
+//! fn opcodes<O: PostOn<Rc> + InlineOp + SolicitedOp>() {}
+//! opcodes::<wr::Send>();
+//! fn transports<A: NamesPeer, B: TakesDestinations, C: StopsSending, D: SharesReceives>() {}
+//! transports::<Rc, Ud, Uc, Ud>();
+//! fn states<A: CanPostRecv, B: CanFail>() {}
+//! states::<Init, Rtr>();
+//! fn receives<A: HasRecvQueue + UsesOwnQueue, B: UsesSharedQueue>() {}
+//! receives::<OwnRq, SharedRq>();
+//! fn signals<A: LeavesUnsignaled>() {}
+//! signals::<Selective>();
+//! ```
+//!
+//! A bound that does not hold is an error of `cargo check`, in verbs terms ([how to read
+//! it](crate::guide::compile_errors)):
+//!
+//! ```compile_fail,E0277
+//! # use proverbs::{prelude::*, rules::*};
+//! fn opcodes<O: PostOn<Ud>>() {}
+//! opcodes::<wr::RdmaWrite>(); // `proverbs::RdmaWrite` cannot be posted to a `proverbs::Ud` queue pair
+//! ```
+
+pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
+
+use crate::profile::{
+    Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
+};
+use crate::terms::state::{Err, Init, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::transport::{Rc, Transport, Uc, Ud};
+use crate::work::address::{Connected, Datagram};
+use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
+use crate::work::opcode::{
+    CmpAndSwp, FetchAndAdd, LocalInv, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send,
+    SendWithImm, SendWithInv,
+};
+
+/// The opcode table of ibv_post_send(3): the opcodes of each transport (R1.1).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a `{T}` queue pair",
+    label = "`{T}` does not carry `{Self}`",
+    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; RC carries every opcode (R1.1)"
+)]
+pub trait PostOn<T: Transport>: Opcode {}
+
+impl PostOn<Rc> for Send {}
+impl PostOn<Uc> for Send {}
+impl PostOn<Ud> for Send {}
+impl PostOn<Rc> for SendWithImm {}
+impl PostOn<Rc> for SendWithInv {}
+impl PostOn<Rc> for LocalInv {}
+impl PostOn<Uc> for SendWithImm {}
+impl PostOn<Ud> for SendWithImm {}
+impl PostOn<Rc> for RdmaWrite {}
+impl PostOn<Uc> for RdmaWrite {}
+impl PostOn<Rc> for RdmaWriteWithImm {}
+impl PostOn<Uc> for RdmaWriteWithImm {}
+impl PostOn<Rc> for RdmaRead {}
+impl PostOn<Rc> for CmpAndSwp {}
+impl PostOn<Rc> for FetchAndAdd {}
+
+/// UD work requests name a destination, connected ones do not (R1.2, R5.1).
+pub trait Addressed<T: Transport> {}
+
+impl<T: NamesPeer> Addressed<T> for Connected {}
+impl<T: TakesDestinations> Addressed<T> for Datagram {}
+
+/// Transports whose connection names the peer (R5.1).
+#[diagnostic::on_unimplemented(
+    message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
+    label = "add `.to(destination)`",
+    note = "on UD every send names its address handle, QPN and Q_Key: `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1)"
+)]
+pub trait NamesPeer: Transport {}
+
+impl NamesPeer for Rc {}
+impl NamesPeer for Uc {}
+
+/// Transports whose sends each name their destination (R5.1).
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
+    label = "leave `.to(..)` and address handles out: they are for UD queue pairs only",
+    note = "on RC and UC the destination is that of the connection (R1.2, R5.1)"
+)]
+pub trait TakesDestinations: Transport {}
+
+impl TakesDestinations for Ud {}
+
+/// FENCE is for RC only (R2.1).
+#[diagnostic::on_unimplemented(
+    message = "a work request on a `{T}` queue pair cannot be `{Self}`",
+    label = "leave `.fence()` out: it is for RC queue pairs only",
+    note = "IBV_SEND_FENCE waits for earlier RDMA READs and atomics, which only RC has (R2.1)"
+)]
+pub trait FenceOn<T: Transport> {}
+
+impl FenceOn<Rc> for Fenced {}
+impl<T: Transport> FenceOn<T> for Unfenced {}
+
+/// SIGNALED has a meaning only where not every work request is signaled (R2.4).
+#[diagnostic::on_unimplemented(
+    message = "`.signaled()` has no meaning on a `{M}` queue pair",
+    label = "every work request of this queue pair is signaled",
+    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)"
+)]
+pub trait SignaledOn<M: Signaling> {}
+
+impl SignaledOn<Selective> for Signaled {}
+impl SignaledOn<Selective> for Plain {}
+impl SignaledOn<SignalAll> for Plain {}
+
+/// READs and atomics need an initiator depth of at least 1 (R4.6).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a `{I}` queue pair",
+    label = "the profile gives this queue pair an initiator depth of 0",
+    note = "with max_rd_atomic 0 the work request would never start; use `Reads` as the profile's `Initiator` (R4.6)"
+)]
+pub trait IssuedBy<I: Initiator>: Opcode {}
+
+impl<I: Initiator> IssuedBy<I> for Send {}
+impl<I: Initiator> IssuedBy<I> for SendWithImm {}
+impl<I: Initiator> IssuedBy<I> for SendWithInv {}
+impl<I: Initiator> IssuedBy<I> for LocalInv {}
+impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
+impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
+impl IssuedBy<Reads> for RdmaRead {}
+impl IssuedBy<Reads> for CmpAndSwp {}
+impl IssuedBy<Reads> for FetchAndAdd {}
+
+/// States in which sends may be posted (R8.19): in SQD they are held, in ERR flushed.
+#[diagnostic::on_unimplemented(
+    message = "cannot post send work requests in QP state `{Self}`",
+    label = "the queue pair is in state `{Self}`",
+    note = "move it to RTS with `modify` first (R8.19)"
+)]
+pub trait CanPostSend: State {}
+
+impl CanPostSend for Rts {}
+impl CanPostSend for Sqd {}
+impl CanPostSend for Err {}
+
+/// States in which receives may be posted: from INIT on, and not in ERR (R7.14, R7.15).
+#[diagnostic::on_unimplemented(
+    message = "cannot post receive work requests in QP state `{Self}`",
+    label = "the queue pair is in state `{Self}`",
+    note = "receives may be posted in INIT, RTR, RTS, SQD and SQE: move it on with `modify`, or out of ERR with `reset` (R7.14, R7.15)"
+)]
+pub trait CanPostRecv: State {}
+
+impl CanPostRecv for Init {}
+impl CanPostRecv for Rtr {}
+impl CanPostRecv for Rts {}
+impl CanPostRecv for Sqd {}
+impl CanPostRecv for Sqe {}
+
+/// States from which a queue pair can be moved to the error state: all but RESET (R8.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair in state `{Self}` cannot be moved to the error state",
+    label = "nothing leads from `{Self}` to ERR",
+    note = "RESET -> ERR is in no state table; nothing is posted in RESET, so drop the queue pair or `destroy` it (R8.1)"
+)]
+pub trait CanFail: State {}
+
+impl CanFail for Init {}
+impl CanFail for Rtr {}
+impl CanFail for Rts {}
+impl CanFail for Sqd {}
+impl CanFail for Sqe {}
+impl CanFail for Err {}
+
+/// Transports whose send queue can stop in SQE: UC and UD (R8.16).
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair is never in state SQE",
+    label = "only UC and UD queue pairs stop in SQE",
+    note = "a send error moves an RC queue pair to ERR: recover it with `reset` (R8.16)"
+)]
+pub trait StopsSending: Transport {}
+
+impl StopsSending for Uc {}
+impl StopsSending for Ud {}
+
+/// `post_recv` requires a receive queue of the queue pair's own (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair with a shared receive queue has no `post_recv`",
+    label = "its receives come from the shared receive queue",
+    note = "post to the `SharedReceiveQueue` with `post_srq_recv` (R7.1)"
+)]
+pub trait HasRecvQueue: ReceiveSource {}
+
+impl HasRecvQueue for OwnRq {}
+
+/// Creation without a shared receive queue requires a profile with an own receive queue (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair for a shared receive queue cannot be created without it",
+    label = "the profile's `Receive` is `{Self}`",
+    note = "use `create_qp_on_srq`, or a profile with `receive: OwnRq` (R7.1)"
+)]
+pub trait UsesOwnQueue: ReceiveSource {}
+
+impl UsesOwnQueue for OwnRq {}
+
+/// Creation on a shared receive queue requires a profile made for it (R7.1).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair with a receive queue of its own cannot be attached to a shared one",
+    label = "the profile's `Receive` is `{Self}`",
+    note = "use a profile with `receive: SharedRq`, or `create_qp` (R7.1)"
+)]
+pub trait UsesSharedQueue: ReceiveSource {}
+
+impl UsesSharedQueue for SharedRq {}
+
+/// Only with selective signaling may a post leave its last work request unsignaled (R2.4).
+#[diagnostic::on_unimplemented(
+    message = "an unsignaled post has no meaning on a `{Self}` queue pair",
+    label = "every work request of this queue pair is signaled",
+    note = "use a profile with `signaling: Selective`, or post as usual (R2.4)"
+)]
+pub trait LeavesUnsignaled: Signaling {}
+
+impl LeavesUnsignaled for Selective {}
+
+/// Shared receive queues are for RC and UD (R7.3).
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair cannot use a shared receive queue",
+    label = "`{Self}` has receive queues of its own only",
+    note = "shared receive queues are for RC and UD (R7.3)"
+)]
+pub trait SharesReceives: Transport {}
+
+impl SharesReceives for Rc {}
+impl SharesReceives for Ud {}

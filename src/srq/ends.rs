@@ -1,0 +1,139 @@
+//! The ends of a shared receive queue and of the objects around it: queue pairs that receive from
+//! it, and completion queues with its completions. Each may end on a thread of its own.
+//!
+//! A queue pair that is dropped while receives are outstanding is parked (`Parked`): it is in ERR,
+//! and the first of these destroys it: the poller of its receive completion queue, one of its
+//! completion queues that is destroyed, or the shared receive queue that is destroyed. So all of
+//! them know it.
+//!
+//! # Why it is destroyed, and once
+//!
+//! It is destroyed once, because its parts are in `Parked`, and are taken out under its lock.
+//!
+//! It is destroyed at all, because each object that may end first marks its end and then takes its
+//! list of queue pairs, both under its lock; and `park` enters the queue pair and checks the mark
+//! in one step under the same lock. Of two such steps the second sees the first: either the queue
+//! pair is in the list that is taken, or `park` sees the mark and destroys the queue pair itself.
+//! (A completion queue exists as long as the queue pair holds it; what ends is its poller, which
+//! sets `is_closed`.)
+//!
+//! One of them may destroy it while `park` still enters it with the others. Those then know a queue
+//! pair that is gone already: destroying it does nothing, and its attachments stay as they are,
+//! because `Inbox` parks only those of a queue pair that is alive.
+//!
+//! # Why all learn that the shared receive queue is gone
+//!
+//! `end` runs when nothing refers to it any more, with `&mut`. It ends the queue in the completion
+//! queues that exist then; one that is destroyed meanwhile gives back its part by itself
+//! (`Inbox::close_for_all`). Each part is given back once, since that is done under the lock of the
+//! inbox, together with the removal of its attachment.
+
+use std::sync::{Arc, Weak};
+
+use crate::completion::inbox::{AtEnd, Inbox};
+use crate::completion::parked::{Over, Parked};
+use crate::counters::books::{Books, Quiet};
+use crate::sync::{Mutex, MutexGuard};
+
+/// The objects that have to learn of a shared receive queue's end, or it of theirs.
+#[derive(Default)]
+pub(crate) struct Ends {
+    /// The completion queues with its completions.
+    inboxes: Mutex<Vec<Weak<Inbox>>>,
+    parked: Mutex<ParkedHere>,
+}
+
+/// The parked queue pairs that receive from a shared receive queue.
+#[derive(Default)]
+struct ParkedHere {
+    known: Vec<Weak<Parked>>,
+    /// Whether the shared receive queue was dropped, so that none may be added.
+    is_over: bool,
+}
+
+impl Ends {
+    /// Notes that its receives may complete into this completion queue.
+    pub fn completes_into(&self, inbox: &Arc<Inbox>) {
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        inboxes.retain(|known| known.strong_count() != 0);
+        let inbox = Arc::downgrade(inbox);
+        if !inboxes.iter().any(|known| known.ptr_eq(&inbox)) {
+            inboxes.push(inbox);
+        }
+    }
+
+    /// The number of completion queues that it knows.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn inboxes(&self) -> usize {
+        self.inboxes.lock().map_or(usize::MAX, |inboxes| inboxes.len())
+    }
+
+    fn parked(&self) -> MutexGuard<'_, ParkedHere> {
+        self.parked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether the shared receive queue is being destroyed.
+    pub fn is_over(&self) -> bool {
+        self.parked().is_over
+    }
+
+    /// Parks a queue pair with these books and completion queues. If one of those that would
+    /// destroy it has ended already, destroys it at once.
+    pub fn park(
+        &self,
+        parked: &Arc<Parked>,
+        books: &Arc<Books>,
+        send: &Inbox,
+        receive: &Inbox,
+        over: &mut Over,
+    ) {
+        if !std::ptr::eq(send, receive) {
+            send.knows_parked(parked, books);
+        }
+        let is_parked = self.knows_parked(parked) && receive.park(parked, books);
+        if !is_parked {
+            parked.end(over);
+        }
+    }
+
+    /// Notes a parked queue pair; false if none may be added.
+    fn knows_parked(&self, parked: &Arc<Parked>) -> bool {
+        let mut here = self.parked();
+        here.known.retain(|known| known.strong_count() != 0);
+        here.known.push(Arc::downgrade(parked));
+        !here.is_over
+    }
+
+    /// Destroys the parked queue pairs.
+    pub fn end_parked(&self, over: &mut Over) {
+        let known = std::mem::take(&mut self.parked().known);
+        destroy(known, over);
+    }
+
+    /// Like `end_parked`, and lets no more be parked.
+    pub fn close(&self, over: &mut Over) {
+        let known = {
+            let mut here = self.parked();
+            here.is_over = true;
+            std::mem::take(&mut here.known)
+        };
+        destroy(known, over);
+    }
+
+    /// The shared receive queue with these books is destroyed.
+    pub fn end(&mut self, books: &Arc<Books>, quiet: &mut Quiet) {
+        let inboxes = self.inboxes.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for inbox in inboxes.iter().filter_map(Weak::upgrade) {
+            // Posted receives are not counted here: the marks in the headers tell.
+            inbox.end(books, AtEnd::UNKNOWN, quiet);
+        }
+        quiet.end_one(books.clone());
+    }
+}
+
+/// Destroys these queue pairs, as far as they still exist. The caller holds no lock.
+fn destroy(known: Vec<Weak<Parked>>, over: &mut Over) {
+    for parked in known.iter().filter_map(Weak::upgrade) {
+        parked.end(over);
+    }
+}

@@ -1,0 +1,338 @@
+//! Attributes with fewer bits than the integers that hold them in C.
+
+#[cfg(test)]
+mod code_tests;
+
+use std::fmt;
+
+use crate::sys::types::ibv_mtu;
+
+macro_rules! bounded {
+    ($(#[$doc:meta])* $name:ident($int:ty) <= $max:literal, $what:literal) => {
+        $(#[$doc])*
+        ///
+        /// ```
+        ///
+        #[doc = concat!("# use proverbs::bounded::", stringify!($name), ";")]
+        #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, ").map(", stringify!($name), "::get), Some(", $max, "));")]
+        #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, " + 1), None);")]
+        #[doc = concat!("let error = ", stringify!($name), "::try_from(", $max, " + 1).unwrap_err();")]
+        #[doc = concat!("assert_eq!((error.what, error.max), (\"", $what, "\", ", $max, "));")]
+        /// ```
+        ///
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($int);
+
+        impl $name {
+            /// The largest value.
+            pub const MAX: $name = $name($max);
+
+            /// `None` if `value` has too many bits.
+            pub const fn new(value: $int) -> Option<Self> {
+                if value <= $max { Some($name(value)) } else { None }
+            }
+
+            /// The value as an integer.
+            pub const fn get(self) -> $int {
+                self.0
+            }
+        }
+
+        impl TryFrom<$int> for $name {
+            type Error = OutOfRange;
+            fn try_from(value: $int) -> Result<Self, OutOfRange> {
+                Self::new(value).ok_or(OutOfRange { what: $what, asked: value as u64, max: $max as u64 })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+/// A value that does not fit its field of ibv_modify_qp(3) or ibv_create_ah(3).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::bounded::OutOfRange;
+/// let error: OutOfRange = Psn::try_from(1 << 24).unwrap_err();
+/// assert_eq!(error.to_string(), "PSN 16777216 exceeds 16777215");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The attribute, in verbs terms.
+    pub what: &'static str,
+    /// The value asked for.
+    pub asked: u64,
+    /// The largest possible value.
+    pub max: u64,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} exceeds {}", self.what, self.asked, self.max)
+    }
+}
+
+impl std::error::Error for OutOfRange {}
+
+bounded! {
+    /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3); R8.7).
+    Psn(u32) <= 0xff_ffff, "PSN"
+}
+bounded! {
+    /// A queue pair number, 24 bits (`dest_qp_num` of ibv_modify_qp(3)).
+    Qpn(u32) <= 0xff_ffff, "queue pair number"
+}
+bounded! {
+    /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "for ever" (R8.10).
+    RetryCount(u8) <= 7, "retry_cnt"
+}
+bounded! {
+    /// A service level, 4 bits (`sl` of ibv_create_ah(3)).
+    #[derive(Default)]
+    ServiceLevel(u8) <= 15, "service level"
+}
+bounded! {
+    /// The RNR NAK timer code, 5 bits (`min_rnr_timer` of ibv_modify_qp(3)): 1 is 0.01 ms, 12 is
+    /// 0.64 ms, 31 is 491 ms, 0 is 655 ms.
+    MinRnrTimer(u8) <= 31, "min_rnr_timer"
+}
+bounded! {
+    /// Reads and atomics that the peer may have outstanding here; 0 refuses them (R4.7, R4.8).
+    ResponderDepth(u8) <= 128, "max_dest_rd_atomic"
+}
+bounded! {
+    /// A Q_Key that any process may use: bit 31 clear (R5.6).
+    Qkey(u32) <= 0x7fff_ffff, "Q_Key"
+}
+
+impl RetryCount {
+    /// Six retries: the most that every provider counts.
+    pub const SIX: RetryCount = RetryCount(6);
+}
+
+impl MinRnrTimer {
+    /// 0.64 ms (code 12), the value of rdma-core's examples.
+    pub const MS_0_64: MinRnrTimer = MinRnrTimer(12);
+}
+
+impl ResponderDepth {
+    /// One read or atomic at a time.
+    pub const ONE: ResponderDepth = ResponderDepth(1);
+}
+
+/// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)): at
+/// least 1 (R4.6).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// assert_eq!(ReadDepth::new(16).map(ReadDepth::get), Some(16));
+/// assert_eq!(ReadDepth::new(0), None); // a queue pair without reads has `NoReads` in its profile
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadDepth(u8);
+
+impl ReadDepth {
+    /// One read or atomic at a time.
+    pub const ONE: ReadDepth = ReadDepth(1);
+
+    /// `None` unless `depth` is 1 to 128.
+    pub const fn new(depth: u8) -> Option<Self> {
+        if depth >= 1 && depth <= 128 { Some(ReadDepth(depth)) } else { None }
+    }
+
+    /// The value as an integer.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// RNR retries before `RNR_RETRY_EXC_ERR` (`rnr_retry` of ibv_modify_qp(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::bounded::{RnrRetries, RnrRetry};
+/// let twice = RnrRetry::Times(RnrRetries::try_from(2)?);
+/// let attr = RcRts::<DefaultProfile> { rnr_retry: twice, ..RcRts::new(Psn::try_from(0)?, ReadDepth::ONE) };
+/// assert_ne!(attr.rnr_retry, RnrRetry::Infinite); // which is what `new` takes
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RnrRetry {
+    /// Give up after this many retries, 0 to 6.
+    Times(RnrRetries),
+    /// Wait for a receive for ever (R8.11).
+    Infinite,
+}
+
+bounded! {
+    /// A finite number of RNR retries, 0 to 6 (`rnr_retry` of ibv_modify_qp(3); R8.11).
+    RnrRetries(u8) <= 6, "rnr_retry"
+}
+
+impl RnrRetry {
+    pub(crate) fn to_c(self) -> u8 {
+        match self {
+            RnrRetry::Times(n) => n.get(),
+            RnrRetry::Infinite => 7,
+        }
+    }
+}
+
+/// The local ACK timeout of a reliable connection (`timeout` of ibv_modify_qp(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::bounded::{Timeout, TimeoutExponent};
+/// // 4.096 µs * 2^20: 4.3 s.
+/// let patient = Timeout::exponent(20).ok_or("1 to 31")?;
+/// assert_ne!(patient, Timeout::MS_67);
+/// assert_eq!(Timeout::exponent(0), None); // C's 0 is `Timeout::Infinite`
+/// let Timeout::Exponent(exponent) = patient else { return Ok(()) };
+/// let _: TimeoutExponent = exponent;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// 4.096 µs * 2^exponent, exponent 1 to 31.
+    Exponent(TimeoutExponent),
+    /// No timeout: a dead peer is never reported (R8.9).
+    Infinite,
+}
+
+/// The exponent of a finite timeout, 1 to 31 (`timeout` of ibv_modify_qp(3)). It comes from
+/// [`Timeout`]'s `exponent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeoutExponent(u8);
+
+impl Timeout {
+    /// 67 ms (exponent 14), the value of rdma-core's examples.
+    pub const MS_67: Timeout = Timeout::Exponent(TimeoutExponent(14));
+
+    /// 4.096 µs * 2^`exponent`; `None` unless `exponent` is 1 to 31.
+    pub const fn exponent(exponent: u8) -> Option<Timeout> {
+        if exponent >= 1 && exponent <= 31 {
+            Some(Timeout::Exponent(TimeoutExponent(exponent)))
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn to_c(self) -> u8 {
+        match self {
+            Timeout::Exponent(e) => e.0,
+            Timeout::Infinite => 0,
+        }
+    }
+}
+
+/// A path MTU (`path_mtu` of ibv_modify_qp(3); R8.6).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// assert_eq!(Mtu::from_bytes(4096), Some(Mtu::Bytes4096));
+/// assert_eq!(Mtu::Bytes1024.bytes(), 1024);
+/// assert_eq!(Mtu::from_bytes(1500), None); // Ethernet's, not a path's
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mtu {
+    /// 256 bytes of payload in a packet.
+    Bytes256,
+    /// 512 bytes.
+    Bytes512,
+    /// 1024 bytes, the value of rdma-core's examples.
+    Bytes1024,
+    /// 2048 bytes.
+    Bytes2048,
+    /// 4096 bytes.
+    Bytes4096,
+}
+
+impl Mtu {
+    /// The MTU of `bytes` bytes; `None` unless it is one of the five.
+    pub const fn from_bytes(bytes: u32) -> Option<Mtu> {
+        Some(match bytes {
+            256 => Mtu::Bytes256,
+            512 => Mtu::Bytes512,
+            1024 => Mtu::Bytes1024,
+            2048 => Mtu::Bytes2048,
+            4096 => Mtu::Bytes4096,
+            _ => return None,
+        })
+    }
+
+    /// The number of payload bytes in a packet.
+    pub const fn bytes(self) -> u32 {
+        256 << self as u32
+    }
+
+    pub(crate) fn to_c(self) -> u32 {
+        self as u32 + ibv_mtu::IBV_MTU_256
+    }
+
+    pub(crate) fn from_c(mtu: u32) -> Option<Mtu> {
+        Mtu::from_bytes(128u32.checked_shl(mtu)?)
+    }
+}
+
+/// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair (R5.6).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{bounded::PrivilegedQkey, qp::QpQkey};
+/// let key = PrivilegedQkey::new(0x8001_0000).ok_or("bit 31 is not set")?;
+/// assert_eq!((QpQkey::Privileged(key), key.get()), (QpQkey::Privileged(key), 0x8001_0000));
+/// assert_eq!(PrivilegedQkey::new(0x1111_1111), None); // that is an ordinary `Qkey`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrivilegedQkey(u32);
+
+impl PrivilegedQkey {
+    /// `None` unless bit 31 is set.
+    pub const fn new(key: u32) -> Option<Self> {
+        if key & 0x8000_0000 != 0 { Some(PrivilegedQkey(key)) } else { None }
+    }
+
+    /// The value as an integer.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_those_of_the_wire() {
+        assert_eq!(Psn::new(0x100_0000), None);
+        assert_eq!(Psn::new(0xff_ffff).map(Psn::get), Some(0xff_ffff));
+        assert_eq!(RetryCount::new(8), None);
+        assert_eq!(ReadDepth::new(0), None);
+        assert_eq!(ReadDepth::new(129), None);
+        assert_eq!(Timeout::exponent(32), None);
+        assert_eq!(Timeout::exponent(0), None);
+        assert_eq!(Qkey::new(0x8000_0000), None);
+        assert_eq!(
+            Psn::try_from(0x100_0000).unwrap_err().to_string(),
+            "PSN 16777216 exceeds 16777215"
+        );
+    }
+
+    #[test]
+    fn mtu_maps_both_ways() {
+        for bytes in [256, 512, 1024, 2048, 4096] {
+            let mtu = Mtu::from_bytes(bytes).unwrap();
+            assert_eq!(mtu.bytes(), bytes);
+            assert_eq!(Mtu::from_c(mtu.to_c()), Some(mtu));
+        }
+        assert_eq!(Mtu::from_bytes(1500), None);
+        assert_eq!(Mtu::from_c(0), None);
+        assert_eq!(Mtu::from_c(6), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! Errors of the control path, in verbs terms.
+
+use std::ffi::c_int;
+use std::fmt;
+
+use crate::terms::bounded::OutOfRange;
+use crate::terms::state::QpState;
+
+/// A verb of the control path was refused; nothing changed.
+///
+/// Its text names the verb, the value asked for and the possible ones. `errno` is the value that
+/// ibv_create_qp(3) and its like return.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let error: proverbs::Error = context.create_cq::<Buf>(u32::MAX).unwrap_err();
+/// assert_eq!(error.to_string(), "ibv_create_cq: cqe 4294967295 exceeds 1048576");
+/// assert_eq!(error.verb(), "ibv_create_cq");
+/// assert!(matches!(error.kind(), ErrorKind::Limit { max: 1048576, .. }));
+/// assert_eq!(error.errno(), None); // it was not the system that refused
+///
+/// let error = context.query_port(9).unwrap_err();
+/// assert_eq!(error.errno(), Some(22)); // EINVAL
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+/// Behind a pointer, so that the results of hot functions stay in registers.
+struct Inner {
+    verb: &'static str,
+    kind: ErrorKind,
+}
+
+/// The reason of a refusal, which ibv_create_qp(3) and its like report by an errno.
+///
+/// See [`Error`] for an example:
+/// `matches!(error.kind(), ErrorKind::Limit { .. })`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A number exceeds what the device or the object can do.
+    Limit {
+        /// The attribute, in verbs terms.
+        what: &'static str,
+        /// The value asked for.
+        asked: u64,
+        /// The largest possible value.
+        max: u64,
+    },
+    /// The objects belong to different protection domains (R5.2, R6.8, R7.4).
+    PdMismatch {
+        /// The two objects.
+        what: &'static str,
+    },
+    /// The objects belong to different contexts: numbers of one mean nothing in the other (R12.1).
+    ContextMismatch {
+        /// The two objects.
+        what: &'static str,
+    },
+    /// The completion queue has too few entries left for the queue that is to attach (R9.9). Poll
+    /// it: the entries of a destroyed queue pair come back then, if it had work outstanding.
+    CqTooSmall {
+        /// Entries that the queue needs.
+        asked: u32,
+        /// Entries not yet booked.
+        free: u32,
+    },
+    /// No device, GID or other object has this name or index.
+    NotFound(String),
+    /// The device returned something that the manual does not allow.
+    Protocol(&'static str),
+    /// The peer rejected the connection request.
+    Rejected {
+        /// The reason of the connection manager's REJ message: 28 if the peer's program refused, 8
+        /// if no program listens; on UDP the status of the answer.
+        reason: i32,
+        /// The data that the peer's program sent with it, perhaps padded with zeroes.
+        private_data: Vec<u8>,
+    },
+    /// An event of the connection manager reports that the step failed.
+    Cm {
+        /// The event's name in the manual.
+        event: &'static str,
+        /// Its status: a negative errno, or a code of the connection manager.
+        status: i32,
+    },
+    /// There was no result within the time limit.
+    TimedOut {
+        /// The time limit.
+        after: std::time::Duration,
+    },
+    /// Any other refusal: the errno, and the request.
+    Os {
+        /// The errno.
+        errno: i32,
+        /// The request, in verbs terms (may be empty).
+        asked: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn new(verb: &'static str, kind: ErrorKind) -> Self {
+        Error(Box::new(Inner { verb, kind }))
+    }
+
+    pub(crate) fn os(verb: &'static str, errno: c_int, asked: impl Into<String>) -> Self {
+        Error::new(verb, ErrorKind::Os { errno, asked: asked.into() })
+    }
+
+    pub(crate) fn limit(verb: &'static str, what: &'static str, asked: u64, max: u64) -> Self {
+        Error::new(verb, ErrorKind::Limit { what, asked, max })
+    }
+
+    /// The verb, by its C name.
+    pub fn verb(&self) -> &'static str {
+        self.0.verb
+    }
+
+    /// The reason.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The errno, if the refusal came from the device or the system.
+    pub fn errno(&self) -> Option<i32> {
+        match self.0.kind {
+            ErrorKind::Os { errno, .. } => Some(errno),
+            _ => None,
+        }
+    }
+}
+
+/// The name and the meaning of an errno, such as "EINVAL: Invalid argument".
+pub(crate) struct Errno(pub c_int);
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            libc::EPERM => "EPERM",
+            libc::ENOENT => "ENOENT",
+            libc::EIO => "EIO",
+            libc::EAGAIN => "EAGAIN",
+            libc::ENOMEM => "ENOMEM",
+            libc::EACCES => "EACCES",
+            libc::EFAULT => "EFAULT",
+            libc::EBUSY => "EBUSY",
+            libc::ENODEV => "ENODEV",
+            libc::EINVAL => "EINVAL",
+            libc::EMFILE => "EMFILE",
+            libc::ENOSPC => "ENOSPC",
+            libc::ENOSYS => "ENOSYS",
+            libc::ENODATA => "ENODATA",
+            libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::ETIMEDOUT => "ETIMEDOUT",
+            libc::EADDRINUSE => "EADDRINUSE",
+            libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+            libc::ECONNREFUSED => "ECONNREFUSED",
+            libc::ECONNRESET => "ECONNRESET",
+            libc::EHOSTUNREACH => "EHOSTUNREACH",
+            libc::ENETUNREACH => "ENETUNREACH",
+            libc::ENOTCONN => "ENOTCONN",
+            other => return write!(f, "errno {other}"),
+        };
+        // The system's text, without the number that std appends: the name replaces it.
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        let words = text.split(" (os error").next().unwrap_or(&text);
+        write!(f, "{name}: {words}")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.0.verb)?;
+        match &self.0.kind {
+            ErrorKind::Limit { what, asked, max } => write!(f, "{what} {asked} exceeds {max}"),
+            ErrorKind::PdMismatch { what } => {
+                write!(f, "{what} belong to different protection domains")
+            }
+            ErrorKind::ContextMismatch { what } => {
+                write!(f, "{what} belong to different contexts")
+            }
+            ErrorKind::CqTooSmall { asked, free } => write!(
+                f,
+                "completion queue too small: the queue needs {asked} entries, {free} are not booked (poll the \
+                 completion queue: the room of a queue pair that is gone comes back then)"
+            ),
+            ErrorKind::NotFound(what) => f.write_str(what),
+            ErrorKind::Protocol(what) => f.write_str(what),
+            ErrorKind::Rejected { reason, private_data } => {
+                let why = match reason {
+                    8 => "nobody listens there",
+                    28 => "the peer's program refused",
+                    _ => "see the REJ reasons of the InfiniBand connection manager",
+                };
+                let bytes = private_data.len();
+                write!(f, "rejected with reason {reason} ({why}), {bytes} bytes of private data")
+            }
+            ErrorKind::Cm { event, status } if *status < 0 => {
+                write!(f, "{event}: {}", Errno(-status))
+            }
+            ErrorKind::Cm { event, status } => write!(f, "{event}, status {status}"),
+            ErrorKind::TimedOut { after } => write!(f, "no result within {after:?}"),
+            ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
+            ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
+        }
+    }
+}
+
+/// Like `Display`, because `main` and `unwrap` print this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<OutOfRange> for Error {
+    fn from(e: OutOfRange) -> Self {
+        Error::limit("attribute", e.what, e.asked, e.max)
+    }
+}
+
+/// A refused transition or destruction: the object as it was, and the reason.
+///
+/// `?` in a function that returns [`Error`] keeps the reason and drops the object.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, pd: _pd, .. } = proverbs::loopback::pair()?;
+/// let refused: Refused<Context> = context.destroy().unwrap_err(); // `_pd` and more exist
+/// assert!(refused.error.to_string().starts_with("ibv_close_device: EBUSY"));
+/// let context = refused.object; // as it was
+/// assert!(context.query_port(1).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Refused<T> {
+    /// The object, in its old state.
+    pub object: T,
+    /// The reason.
+    pub error: Error,
+}
+
+impl<T> Refused<T> {
+    pub(crate) fn new(object: T, error: Error) -> Self {
+        Refused { object, error }
+    }
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for Refused<T> {}
+
+impl<T> From<Refused<T>> for Error {
+    fn from(refused: Refused<T>) -> Error {
+        refused.error
+    }
+}
+
+pub(crate) fn transition(from: QpState, to: QpState, asked: &str, errno: c_int) -> Error {
+    Error::os("ibv_modify_qp", errno, format!("{from} -> {to}{asked}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_verb_the_errno_and_what_was_asked() {
+        let e = Error::limit("ibv_create_qp", "max_send_wr", 1048577, 1048576);
+        assert_eq!(e.to_string(), "ibv_create_qp: max_send_wr 1048577 exceeds 1048576");
+        let e = Error::os("ibv_create_ah", libc::EINVAL, "sgid_index 9");
+        let text = e.to_string();
+        assert!(text.starts_with("ibv_create_ah: EINVAL: "), "{text}");
+        assert!(text.ends_with(" (sgid_index 9)"), "{text}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The states of a queue pair, as types.
+//!
+//! A state is what this program requested last, not what the device reports: a device moves a queue
+//! pair to the error state by itself, and posts then succeed and are flushed (rule R8.15).
+
+use crate::sys::types::ibv_qp_state;
+
+/// RESET, `IBV_QPS_RESET` ([`State`]), after creation or reset: nothing may be posted.
+pub enum Reset {}
+/// INIT, `IBV_QPS_INIT` ([`State`]): receives may be posted; nothing arrives yet.
+pub enum Init {}
+/// RTR, `IBV_QPS_RTR` ([`State`]), ready to receive.
+pub enum Rtr {}
+/// RTS ([`State`]), ready to send, as far as the program knows (R8.15).
+pub enum Rts {}
+/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19).
+pub enum Sqd {}
+/// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::UdReturn;
+/// use proverbs::loopback::{Fault, Script};
+///
+/// # let proverbs::loopback::DatagramPair { fabric, mut a, mut cq, to_b, .. } = proverbs::loopback::datagram_pair()?;
+/// fabric.inject(Script::default().with(Fault::Fail(WcStatus::LocQpOp).nth(0)));
+/// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
+/// while cq.poll_one()?.is_none_or(|completion| completion.status().is_ok()) {}
+///
+/// let a: QueuePair<Ud, Sqe> = a.into_sqe()?; // the device stopped its sends
+/// let mut a: QueuePair<Ud, Rts> = a.modify(UdReturn::default())?;
+/// a.post_send(wr::Send::inline(b"again").to(to_b))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub enum Sqe {}
+/// ERR ([`State`]): everything posted is flushed (R8.19).
+pub enum Err {}
+
+/// A state of the queue pair state machine (ibv_modify_qp(3), R8.1): the second type parameter of a
+/// [`QueuePair`](crate::QueuePair).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{qp::{Drain, UcReturn, UcRtsOptional}, state::State};
+/// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
+/// /// Whatever state it is in.
+/// fn names<S: State>(_: &QueuePair<Rc, S>) -> &'static str {
+///     S::NAME
+/// }
+/// let qp: QueuePair<Rc, Rts> = a;
+/// assert_eq!(names(&qp), "Rts");
+/// let qp: QueuePair<Rc, Sqd> = qp.modify(Drain::default())?;
+/// let qp: QueuePair<Rc, state::Err> = qp.to_error()?;
+/// let (qp, _): (QueuePair<Rc, Reset>, _) = qp.reset()?;
+/// let qp: QueuePair<Rc, Init> =
+///     qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// assert_eq!(names(&qp), "Init");
+///
+/// // On the way to RTS, and what a send error leaves on UC and UD (R8.16):
+/// fn ready(qp: QueuePair<Uc, Rtr>) -> Result<QueuePair<Uc, Rts>, proverbs::Error> {
+///     Ok(qp.modify(UcRts { sq_psn: Psn::try_from(0)?, optional: UcRtsOptional::default() })?)
+/// }
+/// fn recovered(qp: QueuePair<Uc, Sqe>) -> Result<QueuePair<Uc, Rts>, proverbs::Error> {
+///     Ok(qp.modify(UcReturn::default())?)
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait State: sealed::Sealed + 'static {
+    /// The name of the type, for messages. [`QpState::name`] is the manual pages' name.
+    const NAME: &'static str;
+    #[doc(hidden)]
+    const STATE: QpState;
+}
+
+/// A state as a value, for states known at run time only (`enum ibv_qp_state`).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::state::QpState;
+/// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
+/// assert_eq!(a.query()?.state, Some(QpState::Rts));
+/// assert_eq!(QpState::Err.name(), "ERR"); // as the manual pages have it
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpState {
+    /// RESET.
+    Reset,
+    /// INIT.
+    Init,
+    /// RTR, ready to receive.
+    Rtr,
+    /// RTS, ready to send.
+    Rts,
+    /// SQD, send queue drained.
+    Sqd,
+    /// SQE, send queue error.
+    Sqe,
+    /// ERR.
+    Err,
+}
+
+impl QpState {
+    pub(crate) fn to_c(self) -> u32 {
+        match self {
+            QpState::Reset => ibv_qp_state::IBV_QPS_RESET,
+            QpState::Init => ibv_qp_state::IBV_QPS_INIT,
+            QpState::Rtr => ibv_qp_state::IBV_QPS_RTR,
+            QpState::Rts => ibv_qp_state::IBV_QPS_RTS,
+            QpState::Sqd => ibv_qp_state::IBV_QPS_SQD,
+            QpState::Sqe => ibv_qp_state::IBV_QPS_SQE,
+            QpState::Err => ibv_qp_state::IBV_QPS_ERR,
+        }
+    }
+
+    pub(crate) fn from_c(state: u32) -> Option<QpState> {
+        Some(match state {
+            ibv_qp_state::IBV_QPS_RESET => QpState::Reset,
+            ibv_qp_state::IBV_QPS_INIT => QpState::Init,
+            ibv_qp_state::IBV_QPS_RTR => QpState::Rtr,
+            ibv_qp_state::IBV_QPS_RTS => QpState::Rts,
+            ibv_qp_state::IBV_QPS_SQD => QpState::Sqd,
+            ibv_qp_state::IBV_QPS_SQE => QpState::Sqe,
+            ibv_qp_state::IBV_QPS_ERR => QpState::Err,
+            _ => return None,
+        })
+    }
+
+    /// The name in the manual pages.
+    pub fn name(self) -> &'static str {
+        match self {
+            QpState::Reset => "RESET",
+            QpState::Init => "INIT",
+            QpState::Rtr => "RTR",
+            QpState::Rts => "RTS",
+            QpState::Sqd => "SQD",
+            QpState::Sqe => "SQE",
+            QpState::Err => "ERR",
+        }
+    }
+}
+
+impl std::fmt::Display for QpState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! states {
+    ($($s:ident)*) => {$(
+        impl sealed::Sealed for $s {}
+        impl State for $s {
+            const NAME: &'static str = stringify!($s);
+            const STATE: QpState = QpState::$s;
+        }
+    )*};
+}
+
+states!(Reset Init Rtr Rts Sqd Sqe Err);

@@ -1,0 +1,92 @@
+//! Where a work request goes: to the peer of the connection, or to a destination of its own.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use crate::device::ah_table::AhIndex;
+use crate::sys::types::{ibv_send_wr, ud_t};
+use crate::terms::bounded::{Qkey, Qpn};
+use crate::work::check::{Check, fault};
+use crate::work::opcode;
+
+/// The [`Address`] of a work request whose destination is that of the connection (R1.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Connected;
+
+/// The [`Address`] of a work request with a destination of its own (UD; R5.1).
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram(pub(crate) Destination);
+
+/// Where a UD message goes (`wr.ud` of ibv_post_send(3); R5.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::AhIndex;
+/// # let proverbs::loopback::DatagramPair { context, pd, pool, mut cq, mut a, mut b, .. } = proverbs::loopback::datagram_pair()?;
+/// let gid = context.query_gid(1, 1)?;
+/// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let address_handle: AhIndex = a.add_address_handle(ah)?;
+/// let qkey = Qkey::try_from(0x1111)?;
+/// let to_b = wr::Destination { address_handle, qpn: Qpn::try_from(b.qp_num())?, qkey };
+///
+/// /// A SEND with a destination.
+/// fn hello(to: wr::Destination) -> wr::WorkRequest<wr::Send, wr::Inline<'static, 5>, wr::Datagram> {
+///     wr::Send::inline(b"hello").to(to)
+/// }
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(hello(to_b))?;
+/// proverbs::loopback::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// An address handle that the queue pair was given.
+    pub address_handle: AhIndex,
+    /// The queue pair number.
+    pub qpn: Qpn,
+    /// The Q_Key of the receiving queue pair (R5.5).
+    pub qkey: Qkey,
+}
+
+/// The address of a work request: [`Connected`] or [`Datagram`] (R5.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// /// Marks work requests of any transport: `A` is `Connected` on RC and UC, `Datagram` on UD.
+/// fn wake<A: wr::Address, F, G>(wr: wr::WorkRequest<wr::Send, Buf, A, F, G>) -> wr::WorkRequest<wr::Send, Buf, A, F, G> {
+///     wr.solicited()
+/// }
+/// let _ = (wake::<wr::Connected, wr::Fenced, wr::Plain>, wake::<wr::Datagram, wr::Unfenced, wr::Plain>);
+/// ```
+pub trait Address: Copy + sealed::Sealed {
+    /// # Safety
+    /// `wr` is writable; a `Datagram` needs a check that knows the address handles, or is of the
+    /// queue pair and still there (`trusted`).
+    #[doc(hidden)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool);
+}
+
+impl Address for Connected {
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_send_wr, _: &mut Check, _: bool) {}
+}
+
+impl Address for Datagram {
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
+        let Destination { address_handle, qpn, qkey } = self.0;
+        // SAFETY: the check knows a table where the address is not trusted.
+        if !trusted && !unsafe { check.ah_table() }.has(address_handle) {
+            check.note(fault::AH);
+        }
+        let ah = address_handle.as_ptr();
+        let ud = ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() };
+        // SAFETY: the work request is writable, and the arm inside it.
+        unsafe { opcode::arm::<ud_t>(wr).write(ud) };
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Connected {}
+    impl Sealed for super::Datagram {}
+}

@@ -1,0 +1,114 @@
+//! Limits fixed at creation, as types: SGE counts and inline bytes.
+//!
+//! typenum decides (it can compare in a bound), const generics explain (they print as numbers).
+//! typenum's constants are complete up to 1024, which is beyond what any device grants here.
+
+use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U, U1};
+
+/// A [`Limit`] of `N`: scatter/gather elements, or bytes of inline data (R3.1, R2.7).
+pub enum Max<const N: usize> {}
+
+/// A [`Max<N>`](Max): `max_send_sge`, `max_recv_sge` or `max_inline_data` of ibv_create_qp(3),
+/// fixed by the [`Profile`](crate::Profile).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::{Limit, Max};
+/// assert_eq!(<Max<64> as Limit>::VALUE, 64);
+/// assert_eq!(<DefaultProfile as Profile>::MaxInline::VALUE, 64);
+/// ```
+pub trait Limit: sealed::Sealed + 'static {
+    /// The number.
+    const VALUE: u32;
+}
+
+impl<const N: usize> sealed::Sealed for Max<N> {}
+impl<const N: usize> Limit for Max<N> {
+    // What exceeds 32 bits is more than any device grants; cut to 32 bits, it might be 0, which all
+    // grant.
+    const VALUE: u32 = if N > u32::MAX as usize { u32::MAX } else { N as u32 };
+}
+
+/// `Max<M>: Sges<N>`: a work request of `N` scatter/gather elements fits (rule R3.1).
+pub trait Sges<const N: usize> {}
+
+impl<const N: usize, const M: usize> Sges<N> for Max<M>
+where
+    Const<N>: ToUInt,
+    Const<M>: ToUInt,
+    U<N>: IsLessOrEqual<U<M>>,
+    LeEq<U<N>, U<M>>: Answer<Is: SgesWithin<N, M>>,
+{
+}
+
+/// `Max<M>: InlineBytes<N>`: `N` bytes fit inline (rule R2.7).
+pub trait InlineBytes<const N: usize> {}
+
+impl<const N: usize, const M: usize> InlineBytes<N> for Max<M>
+where
+    Const<N>: ToUInt,
+    Const<M>: ToUInt,
+    U<N>: IsLessOrEqual<U<M>>,
+    LeEq<U<N>, U<M>>: Answer<Is: InlineWithin<N, M>>,
+{
+}
+
+/// `Max<N>: AtLeastOne`: an array of `N` has an element.
+pub trait AtLeastOne {}
+
+impl<const N: usize> AtLeastOne for Max<N>
+where
+    Const<N>: ToUInt,
+    U1: IsLessOrEqual<U<N>>,
+    LeEq<U1, U<N>>: Answer<Is: SomeBuffer>,
+{
+}
+
+/// What typenum answers, in types whose names read well in an error.
+pub trait Answer {
+    /// [`Within`] or [`Beyond`].
+    type Is;
+}
+
+/// The limit holds.
+pub enum Within {}
+/// The limit does not hold.
+pub enum Beyond {}
+
+impl Answer for B1 {
+    type Is = Within;
+}
+impl Answer for B0 {
+    type Is = Beyond;
+}
+
+/// The answer, with words.
+#[diagnostic::on_unimplemented(
+    message = "a work request with {N} scatter/gather element(s) exceeds this queue's limit of {M}",
+    label = "{N} scatter/gather element(s)",
+    note = "the limit is `MaxSendSge` or `MaxRecvSge` of the profile, the `M` of a shared receive queue, or the `G` of the list's slots; raise it there or use fewer buffers (R3.1)"
+)]
+pub trait SgesWithin<const N: usize, const M: usize> {}
+impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}
+
+/// The answer, with words.
+#[diagnostic::on_unimplemented(
+    message = "inline payload of {N} bytes exceeds this queue pair's inline capacity of {M} bytes",
+    label = "{N} bytes of inline data",
+    note = "the capacity is `MaxInline` of the profile; raise it there or send from a registered buffer (R2.7)"
+)]
+pub trait InlineWithin<const N: usize, const M: usize> {}
+impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}
+
+/// The answer, with words.
+#[diagnostic::on_unimplemented(
+    message = "a receive of a shared receive queue needs a buffer, and this array has none",
+    label = "no buffer of the queue's pool",
+    note = "the buffers of its pool are what bounds how many receives a shared receive queue has: post at least one `Buf` (R9.9)"
+)]
+pub trait SomeBuffer {}
+impl SomeBuffer for Within {}
+
+mod sealed {
+    pub trait Sealed {}
+}

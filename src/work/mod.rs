@@ -1,0 +1,14 @@
+//! What a program describes: opcodes, data, flags, addresses, limits.
+
+pub(crate) mod address;
+pub(crate) mod chain;
+pub(crate) mod check;
+pub(crate) mod data;
+pub(crate) mod flags;
+pub(crate) mod limits;
+pub(crate) mod opcode;
+pub(crate) mod recv;
+pub(crate) mod refusal;
+pub(crate) mod request;
+pub(crate) mod sge;
+pub(crate) mod slot;

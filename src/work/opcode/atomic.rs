@@ -1,0 +1,130 @@
+//! ATOMIC_CMP_AND_SWP, and ATOMIC_FETCH_AND_ADD.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use super::{Opcode, WcOpcode, arm, sealed};
+use crate::memory::remote::{AtomicAddr, RemoteCell};
+use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode};
+use crate::work::data::{AtomicSink, Use};
+use crate::work::request::{WorkRequest, request};
+
+/// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in
+/// the buffer.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteAtomic>(8)?;
+/// let lock = region.remote().atomic(0)?;
+/// let operands = wr::CompareSwap { compare: 0, swap: 1 };
+/// a.post_send(wr::CmpAndSwp::new(pool.take().ok_or("no buffer")?, lock, operands))?;
+/// let result = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("an atomic has a buffer")?;
+/// assert_eq!(result[..], 0u64.to_ne_bytes()); // it was free, and is ours
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CmpAndSwp {
+    pub(crate) remote: RemoteCell,
+    pub(crate) compare: u64,
+    pub(crate) swap: u64,
+}
+
+impl CmpAndSwp {
+    /// Swaps the peer's cell if it holds the expected value; its old value lands in the first 8
+    /// bytes of `result`, in this machine's byte order (R4.11).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: AtomicSink>(
+        result: D,
+        remote: impl AtomicAddr,
+        operands: CompareSwap,
+    ) -> WorkRequest<CmpAndSwp, D> {
+        let CompareSwap { compare, swap } = operands;
+        request(CmpAndSwp { remote: remote.addr(), compare, swap }, result, Use::Atomic)
+    }
+}
+
+impl sealed::Sealed for CmpAndSwp {}
+
+impl Opcode for CmpAndSwp {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
+    const COMPLETES_AS: WcOpcode = WcOpcode::CompSwap;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the work request is writable, and the arm inside it.
+        unsafe {
+            emit_atomic(wr, self.remote, self.compare);
+            (*arm::<atomic_t>(wr)).swap = self.swap;
+        }
+    }
+}
+
+/// The operands of CMP_AND_SWP, by name, so that they are not swapped (R4.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompareSwap {
+    /// The value that the cell must hold for the swap to happen.
+    pub compare: u64,
+    /// The value that it holds then.
+    pub swap: u64,
+}
+
+/// ATOMIC_FETCH_AND_ADD (`IBV_WR_ATOMIC_FETCH_AND_ADD`): the old value of the peer's 8 bytes lands
+/// in the buffer.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteAtomic>(8)?;
+/// let ticket = region.remote().atomic(0)?;
+/// a.post_send(wr::FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 5))?;
+/// let result = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("an atomic has a buffer")?;
+/// assert_eq!(result[..], 0u64.to_ne_bytes());              // what was there before
+/// assert_eq!(region.cell(0)?.load(std::sync::atomic::Ordering::Acquire), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FetchAndAdd {
+    pub(crate) remote: RemoteCell,
+    pub(crate) add: u64,
+}
+
+impl FetchAndAdd {
+    /// Adds to the peer's cell; its old value lands in the first 8 bytes of `result`, in this
+    /// machine's byte order (R4.11).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: AtomicSink>(
+        result: D,
+        remote: impl AtomicAddr,
+        add: u64,
+    ) -> WorkRequest<FetchAndAdd, D> {
+        request(FetchAndAdd { remote: remote.addr(), add }, result, Use::Atomic)
+    }
+}
+
+impl sealed::Sealed for FetchAndAdd {}
+
+impl Opcode for FetchAndAdd {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const COMPLETES_AS: WcOpcode = WcOpcode::FetchAdd;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the work request is writable.
+        unsafe { emit_atomic(wr, self.remote, self.add) };
+    }
+}
+
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn emit_atomic(wr: *mut ibv_send_wr, remote: RemoteCell, compare_add: u64) {
+    // SAFETY: the work request is writable, and the arm inside it.
+    unsafe {
+        let atomic = arm::<atomic_t>(wr);
+        (*atomic).remote_addr = remote.addr;
+        (*atomic).rkey = remote.rkey;
+        (*atomic).compare_add = compare_add;
+    }
+}

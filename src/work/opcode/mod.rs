@@ -1,0 +1,158 @@
+//! The opcodes. Each has one block: its operands, its constructors, and the fields of `ibv_send_wr`
+//! that it reads. On which transport and to which queue pair it may be posted is decided in
+//! [`rules`](crate::rules).
+
+#![allow(unsafe_code)] // writes C work requests
+
+mod atomic;
+pub(crate) mod bounds;
+mod local_inv;
+mod read;
+mod send;
+mod write;
+
+pub use atomic::*;
+use bounds::{InlineOp, SolicitedOp};
+pub use local_inv::*;
+pub use read::*;
+pub use send::*;
+pub use write::*;
+
+use crate::memory::span::{READS_NOTHING, RemoteSpan, ToRead};
+use crate::sys::types::{ibv_send_wr, ibv_wc_opcode};
+use crate::work::refusal::PostErrorKind;
+
+/// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer
+/// (R1.3).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+/// /// Bytes of operands in a descriptor.
+/// fn operands<O: wr::Opcode, D>(_: &wr::WorkRequest<O, D>) -> usize {
+///     std::mem::size_of::<O>()
+/// }
+/// let buf = pool.take().ok_or("no buffer")?;
+/// assert_eq!(operands(&wr::Send::new(buf)), 0);
+/// assert_eq!(operands(&wr::SendWithImm::new(wr::Empty, 7)), 4); // `imm_data`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Opcode: sealed::Sealed {
+    #[doc(hidden)]
+    const CODE: u32;
+
+    /// What its completion says (`opcode` of ibv_poll_cq(3)).
+    const COMPLETES_AS: WcOpcode;
+
+    /// How many bytes it may transfer at most; a READ, how many it does. Any number, if it has no
+    /// remote span.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Writes what the opcode reads besides the gather list.
+    ///
+    /// # Safety
+    /// `wr` is writable, and no other pointer to it is used meanwhile.
+    #[doc(hidden)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr);
+}
+
+/// The message of a work request, and how many bytes it may have, or its buffers have: if that is
+/// less. Cold: C's form says it all.
+///
+/// # Safety
+/// `wr` is emitted, and `len` bytes are in its gather list.
+#[cold]
+pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorKind> {
+    // SAFETY: the work request is emitted, by this function's contract, so its opcode is written.
+    let opcode = unsafe { (*wr).opcode };
+    let is_read = opcode == RdmaRead::CODE;
+    if !is_read && opcode != RdmaWrite::CODE && opcode != RdmaWriteWithImm::CODE {
+        return None;
+    }
+    // SAFETY: the work request is emitted, and these opcodes write this arm (`emit_remote`).
+    let remote = unsafe { arm::<[u64; 2]>(wr).read() };
+    let limit = RemoteSpan::<ToRead>::limit_in(remote);
+    let slice = if is_read && limit == READS_NOTHING { 0 } else { limit.into() };
+    // What a READ brings fills its buffers, as far as they go.
+    match (is_read, slice < len, len < slice) {
+        (false, true, _) => Some(PostErrorKind::ExceedsSlice { asked: len, max: slice }),
+        (true, _, true) => Some(PostErrorKind::ExceedsBuffers { asked: slice, max: len }),
+        _ => None,
+    }
+}
+
+/// The arm `A` of the union behind `wr`: all arms begin where the union does.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub(crate) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
+    // SAFETY: `wr` points to a work request, and no reference to it is made.
+    unsafe { &raw mut (*wr).wr }.cast()
+}
+
+/// Writes the word that a work request carries besides its data: an immediate, or the key to
+/// invalidate (R1.4).
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+unsafe fn emit_word(wr: *mut ibv_send_wr, word: u32) {
+    // SAFETY: `wr` is writable, and the union is one u32; no reference to the rest is made.
+    unsafe { (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(word) };
+}
+
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub(super) unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteSpan<U>) {
+    // An `rdma_t`, with the limit in its padding (`layout`).
+    // SAFETY: `wr` is writable, and this arm of its union is two words (`layout`).
+    unsafe { arm::<[u64; 2]>(wr).write(remote.to_c()) };
+}
+
+/// What a completed work request did (`opcode` of ibv_poll_cq(3)):
+/// [`Completion::opcode`](crate::Completion::opcode).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WcOpcode {
+    /// A SEND, with or without immediate.
+    Send,
+    /// An RDMA WRITE, with or without immediate.
+    RdmaWrite,
+    /// An RDMA READ.
+    RdmaRead,
+    /// An atomic compare and swap.
+    CompSwap,
+    /// An atomic fetch and add.
+    FetchAdd,
+    /// The end of a key.
+    LocalInv,
+    /// A message in the receive's buffer.
+    Recv,
+    /// An RDMA WRITE with immediate, its data in the region it named.
+    RecvRdmaWithImm,
+}
+
+impl WcOpcode {
+    pub(crate) fn from_c(opcode: u32) -> Option<Self> {
+        Some(match opcode {
+            ibv_wc_opcode::IBV_WC_SEND => WcOpcode::Send,
+            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
+            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
+            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
+            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
+            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
+            ibv_wc_opcode::IBV_WC_RECV => WcOpcode::Recv,
+            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
+            _ => return None,
+        })
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}

@@ -1,0 +1,207 @@
+//! SEND, SEND_WITH_IMM, and SEND_WITH_INV.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, emit_word, sealed};
+use crate::memory::region::Access;
+use crate::memory::remote::RemoteSlice;
+use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::work::data::{Inline, InlineSlice, Source, Use};
+use crate::work::request::{WorkRequest, inline, inline_slice, request};
+
+/// SEND (`IBV_WR_SEND`): the data lands in a receive of the peer's.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+/// for _ in 0..3 {
+///     b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// }
+/// let mut buf = pool.take().ok_or("no buffer")?;
+/// buf.copy_from(b"of a buffer")?;
+/// a.post_send(wr::Send::new(buf))?;
+/// a.post_send(wr::Send::inline(b"copied"))?;                  // an array: the compiler counts it
+/// a.post_send(wr::Send::inline_slice("copied".as_bytes()))?;  // a slice: counted while it is posted
+/// proverbs::loopback::poll(&mut cq, 6)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Send;
+
+impl Send {
+    /// Sends `data`: a buffer up to its length, several, or [`Empty`](crate::wr::Empty).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(data: D) -> WorkRequest<Send, D> {
+        request(Send, data, Use::Send)
+    }
+
+    /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`; R2.9). The compiler counts
+    /// them (R2.7).
+    #[inline(always)]
+    pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
+        inline(Send, bytes, Use::Send)
+    }
+
+    /// As [`inline`](Send::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(bytes: &[u8]) -> WorkRequest<Send, InlineSlice<'_>> {
+        inline_slice(Send, bytes, Use::Send)
+    }
+}
+
+impl sealed::Sealed for Send {}
+
+impl Opcode for Send {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND;
+    const COMPLETES_AS: WcOpcode = WcOpcode::Send;
+
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_send_wr) {}
+}
+
+impl InlineOp for Send {}
+impl SolicitedOp for Send {}
+
+/// SEND_WITH_IMM (`IBV_WR_SEND_WITH_IMM`): a SEND whose completion at the peer carries 32 bits.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, .. } = proverbs::loopback::pair()?;
+/// for _ in 0..3 {
+///     b.post_recv(wr::Recv::empty())?; // room for no bytes, so none may come
+/// }
+/// a.post_send(wr::SendWithImm::new(wr::Empty, 1))?;
+/// a.post_send(wr::SendWithImm::inline(&[], 2))?;
+/// a.post_send(wr::SendWithImm::inline_slice(&[], 3))?;
+/// let mut got = Vec::new();
+/// while got.len() < 3 {
+///     cq.poll()?.for_each(|completion| got.extend(completion.imm_data()));
+/// }
+/// assert_eq!(got, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SendWithImm {
+    pub(crate) imm_data: u32,
+}
+
+impl SendWithImm {
+    /// Sends `data` and `imm_data` (host order; the wire has network order).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(data: D, imm_data: u32) -> WorkRequest<SendWithImm, D> {
+        request(SendWithImm { imm_data }, data, Use::Send)
+    }
+
+    /// Sends a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(
+        bytes: &[u8; N],
+        imm_data: u32,
+    ) -> WorkRequest<SendWithImm, Inline<'_, N>> {
+        inline(SendWithImm { imm_data }, bytes, Use::Send)
+    }
+
+    /// As [`inline`](SendWithImm::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(bytes: &[u8], imm_data: u32) -> WorkRequest<SendWithImm, InlineSlice<'_>> {
+        inline_slice(SendWithImm { imm_data }, bytes, Use::Send)
+    }
+}
+
+impl sealed::Sealed for SendWithImm {}
+
+impl Opcode for SendWithImm {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
+    const COMPLETES_AS: WcOpcode = WcOpcode::Send;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: `wr` is writable by this function's contract.
+        unsafe { emit_word(wr, self.imm_data.to_be()) };
+    }
+}
+
+impl InlineOp for SendWithImm {}
+impl SolicitedOp for SendWithImm {}
+
+/// SEND_WITH_INV (`IBV_WR_SEND_WITH_INV`, RC only): a SEND that ends the key of a memory window at
+/// the peer, whose completion names it.
+///
+/// The key is that of a type 2 window (R1.6). With any other key the peer's receive fails with
+/// [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the error state;
+/// on this side the SEND may have succeeded.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, fabric, .. } = proverbs::loopback::pair()?;
+/// // The peer opens a window, and says so; here is what it sent.
+/// let region = pd.register::<RemoteWrite>(64)?;
+/// let window = fabric.open_window(region.remote())?;
+///
+/// for _ in 0..3 {
+///     b.post_recv(wr::Recv::empty())?;
+/// }
+/// a.post_send(wr::RdmaWrite::inline(b"the answer", window.write()))?;
+/// a.post_send(wr::SendWithInv::new(wr::Empty, window))?; // done with it
+/// let mut ended = Vec::new();
+/// while ended.is_empty() {
+///     cq.poll()?.for_each(|completion| ended.extend(completion.invalidated_rkey()));
+/// }
+/// assert_eq!(ended, [window.rkey()]); // nobody writes there any more
+/// # assert!(!fabric.close_window(window));
+/// # for last in [wr::SendWithInv::inline(b"", window)] { a.post_send(last)?; }
+/// # let _ = wr::SendWithInv::inline_slice(b"", window);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SendWithInv {
+    pub(crate) rkey: u32,
+}
+
+impl SendWithInv {
+    /// Sends `data`, and ends the key of `window`, a slice that the peer gave.
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source, A: Access>(
+        data: D,
+        window: RemoteSlice<A>,
+    ) -> WorkRequest<SendWithInv, D> {
+        request(SendWithInv { rkey: window.rkey() }, data, Use::Send)
+    }
+
+    /// Sends a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize, A: Access>(
+        bytes: &[u8; N],
+        window: RemoteSlice<A>,
+    ) -> WorkRequest<SendWithInv, Inline<'_, N>> {
+        inline(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
+    }
+
+    /// As [`inline`](SendWithInv::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice<A: Access>(
+        bytes: &[u8],
+        window: RemoteSlice<A>,
+    ) -> WorkRequest<SendWithInv, InlineSlice<'_>> {
+        inline_slice(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
+    }
+}
+
+impl sealed::Sealed for SendWithInv {}
+
+impl Opcode for SendWithInv {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
+    const COMPLETES_AS: WcOpcode = WcOpcode::Send;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: `wr` is writable by this function's contract.
+        unsafe { emit_word(wr, self.rkey) };
+    }
+}
+
+impl InlineOp for SendWithInv {}
+impl SolicitedOp for SendWithInv {}

@@ -1,0 +1,194 @@
+//! RDMA_WRITE, and RDMA_WRITE_WITH_IMM.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, emit_remote, emit_word, sealed};
+use crate::memory::span::{RemoteSpan, WriteAddr};
+use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::work::data::{Inline, InlineSlice, Source, Use};
+use crate::work::request::{WorkRequest, inline, inline_slice, request};
+
+/// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): the data lands in the peer's memory, which gets no notice.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteWrite>(8)?;
+/// a.post_send(wr::RdmaWrite::inline(b"8 bytes!", region.remote().write()))?;
+/// proverbs::loopback::poll(&mut cq, 1)?;
+/// let mut there = [0; 8];
+/// region.read_at(0, &mut there)?;
+/// assert_eq!(&there, b"8 bytes!");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteWrite>(256)?;
+/// let (start, rest) = (region.remote(), region.remote().slice(128, 128)?);
+/// let mut buf = pool.take().ok_or("no buffer")?;
+/// buf.copy_from(b"of a buffer")?;
+/// post_send!(a, [
+///     wr::RdmaWrite::new(buf, start.write()),
+///     wr::RdmaWrite::inline_slice("any length".as_bytes(), rest.write()),
+/// ])?;
+/// proverbs::loopback::poll(&mut cq, 2)?;
+/// let mut there = [0; 10];
+/// region.read_at(128, &mut there)?;
+/// assert_eq!(&there, b"any length");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RdmaWrite {
+    pub(crate) remote: RemoteSpan,
+}
+
+impl RdmaWrite {
+    /// Writes `data` to the peer's memory at `remote`. What is longer than that is refused (R6.7).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(data: D, remote: impl WriteAddr) -> WorkRequest<RdmaWrite, D> {
+        let use_ = write_to(&remote);
+        request(RdmaWrite { remote: remote.span() }, data, use_)
+    }
+
+    /// Writes a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(
+        bytes: &[u8; N],
+        remote: impl WriteAddr,
+    ) -> WorkRequest<RdmaWrite, Inline<'_, N>> {
+        let use_ = write_to(&remote);
+        inline(RdmaWrite { remote: remote.span() }, bytes, use_)
+    }
+
+    /// As [`inline`](RdmaWrite::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(
+        bytes: &[u8],
+        remote: impl WriteAddr,
+    ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
+        let use_ = write_to(&remote);
+        inline_slice(RdmaWrite { remote: remote.span() }, bytes, use_)
+    }
+}
+
+impl sealed::Sealed for RdmaWrite {}
+
+impl Opcode for RdmaWrite {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+    const COMPLETES_AS: WcOpcode = WcOpcode::RdmaWrite;
+
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        self.remote.limit()
+    }
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: `wr` is writable by this function's contract.
+        unsafe { emit_remote(wr, self.remote) };
+    }
+}
+
+impl InlineOp for RdmaWrite {}
+
+/// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive of the
+/// peer's (R1.5).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::WcOpcode;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteWrite>(64)?;
+/// let at = region.remote().write();
+/// for _ in 0..3 {
+///     b.post_recv(wr::Recv::empty())?; // what the notices use up
+/// }
+/// a.post_send(wr::RdmaWriteWithImm::new(wr::Empty, at, 1))?;
+/// a.post_send(wr::RdmaWriteWithImm::inline(b"8 bytes!", at, 2))?;
+/// a.post_send(wr::RdmaWriteWithImm::inline_slice("any length".as_bytes(), at, 3))?;
+/// let mut noticed = Vec::new();
+/// while noticed.len() < 3 {
+///     for completion in cq.poll()? {
+///         if completion.opcode() == Some(WcOpcode::RecvRdmaWithImm) {
+///             noticed.extend(completion.imm_data());
+///         }
+///     }
+/// }
+/// assert_eq!(noticed, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RdmaWriteWithImm {
+    pub(crate) remote: RemoteSpan,
+    pub(crate) imm_data: u32,
+}
+
+impl RdmaWriteWithImm {
+    /// Writes `data` to the peer's memory at `remote`, if it is not longer than that (R6.7), and
+    /// completes a receive of the peer's with `imm_data` (host order; the wire has network order).
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<D: Source>(
+        data: D,
+        remote: impl WriteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, D> {
+        let use_ = write_to(&remote);
+        request(RdmaWriteWithImm { remote: remote.span(), imm_data }, data, use_)
+    }
+
+    /// Writes a copy of `bytes`, made while posting.
+    #[inline(always)]
+    pub fn inline<const N: usize>(
+        bytes: &[u8; N],
+        remote: impl WriteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>> {
+        let use_ = write_to(&remote);
+        inline(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
+    }
+
+    /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
+    #[inline(always)]
+    pub fn inline_slice(
+        bytes: &[u8],
+        remote: impl WriteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
+        let use_ = write_to(&remote);
+        inline_slice(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
+    }
+}
+
+impl sealed::Sealed for RdmaWriteWithImm {}
+
+impl Opcode for RdmaWriteWithImm {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+    const COMPLETES_AS: WcOpcode = WcOpcode::RdmaWrite;
+
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        self.remote.limit()
+    }
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: the work request is writable.
+        unsafe {
+            emit_remote(wr, self.remote);
+            emit_word(wr, self.imm_data.to_be());
+        }
+    }
+}
+
+impl InlineOp for RdmaWriteWithImm {}
+impl SolicitedOp for RdmaWriteWithImm {}
+
+/// How a WRITE to this uses its data.
+#[inline(always)]
+fn write_to<A: WriteAddr>(_: &A) -> Use {
+    if A::HAS_END { Use::Write } else { Use::Send }
+}

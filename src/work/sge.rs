@@ -1,0 +1,90 @@
+//! The data of the `unsafe` path: pieces of regions, and a wr_id of the caller's choice.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::remote::OutOfBounds;
+use crate::sys::types::ibv_sge;
+use crate::work::flags::SendFlags;
+
+/// A piece of a registered region: an element of an [`Sge`] (`struct ibv_sge` of ibv_post_send(3)).
+#[derive(Clone, Copy)]
+pub struct Piece<'mr> {
+    pub(crate) sge: ibv_sge,
+    region: PhantomData<&'mr ()>,
+}
+
+impl<'mr> Piece<'mr> {
+    /// Bytes `range` of `region`.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if it is not all inside the region, or its length exceeds 32 bits (R3.8).
+    pub fn new<A: Access>(
+        region: &'mr MemoryRegion<A>,
+        range: Range<usize>,
+    ) -> Result<Self, OutOfBounds> {
+        let len = range.end.saturating_sub(range.start);
+        let (addr, lkey) = region.locate(range.start, len)?;
+        let addr = addr.expose_provenance() as u64;
+        // An element's length has 32 bits (R3.8).
+        let length = u32::try_from(len).map_err(|_| OutOfBounds {
+            offset: range.start as u64,
+            len: len as u64,
+            available: u32::MAX as u64,
+            misaligned: false,
+        })?;
+        Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
+    }
+}
+
+/// `N` scatter/gather elements (`sg_list` of ibv_post_send(3)) and the wr_id that their completion
+/// will carry: the data of the `unsafe` path.
+///
+/// It borrows the regions until it is posted; that they stay until the completion is part of the
+/// contract of the `unsafe` post. A WRITE of it is not held to the length of its
+/// [`RemoteSlice`](crate::RemoteSlice), nor a READ to it: they bring as many bytes as the pieces
+/// have, and the remote region's own bounds are what the peer's device looks at.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Raw;
+/// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+/// profile! { Unchecked { max_send_sge: 2, entry: Raw } }
+///
+/// let region = pd.register::<LocalWrite>(4096)?;
+/// region.write_at(0, b"head")?;
+/// region.write_at(100, b"body")?;
+/// let pieces = [wr::Piece::new(&region, 0..4)?, wr::Piece::new(&region, 100..104)?];
+/// let wr: wr::WorkRequest<wr::Send, wr::Sge<'_, 2>> = wr::Send::new(wr::Sge::new(42, pieces));   // wr_id 42
+/// let copied = wr::Send::new(wr::Sge::new(43, [wr::Piece::new(&region, 0..4)?]).inline()); // copied while it is posted
+/// # let _: wr::WorkRequest<wr::Send, wr::Sge<'_, 1>> = copied;
+/// # drop(wr);
+/// // Which queue pairs take them: those whose entry is `Raw`, with `post_send_unchecked`.
+/// let cq: CompletionQueue<Raw> = context.create_cq(32)?;
+/// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+/// assert!(wr::Piece::new(&region, 4090..4100).is_err());
+/// # drop(qp);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Sge<'mr, const N: usize> {
+    pub(crate) pieces: [Piece<'mr>; N],
+    pub(crate) wr_id: u64,
+    pub(crate) flags: u32,
+}
+
+impl<'mr, const N: usize> Sge<'mr, N> {
+    /// A work request's list of elements.
+    pub fn new(wr_id: u64, pieces: [Piece<'mr>; N]) -> Self {
+        Sge { pieces, wr_id, flags: 0 }
+    }
+
+    /// Sends the bytes inline: they are copied while the work request is posted.
+    ///
+    /// Their total must be within the queue pair's inline capacity, or the device refuses the post.
+    pub fn inline(mut self) -> Self {
+        self.flags = SendFlags::INLINE.bits();
+        self
+    }
+}

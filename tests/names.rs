@@ -1,0 +1,47 @@
+//! What the public names mean beside std's and beside each other.
+#![forbid(unsafe_code)]
+#![deny(ambiguous_glob_reexports)]
+
+/// No name stands for two things, whichever modules a program takes together: the compiler says so of this one.
+pub mod all {
+    #[cfg(feature = "cm")]
+    pub use proverbs::cm::*;
+    #[cfg(feature = "loopback")]
+    pub use proverbs::loopback::*;
+
+    pub use proverbs::bounded::*;
+    pub use proverbs::completion::*;
+    pub use proverbs::device::*;
+    pub use proverbs::endpoint::*;
+    pub use proverbs::memory::*;
+    pub use proverbs::post::*;
+    pub use proverbs::qp::*;
+    pub use proverbs::rules::*;
+    pub use proverbs::srq::*;
+    pub use proverbs::state::*;
+    pub use proverbs::transport::*;
+    pub use proverbs::wr::*;
+}
+
+/// What std's prelude has is still itself beside the crate's, and so are the names that std's own modules are known by.
+mod beside_std {
+    use std::error::Error;
+
+    use proverbs::prelude::*;
+
+    fn moves<T: Send + Sync>(it: T) -> T {
+        it
+    }
+
+    fn fails<E: Error + 'static>(error: E) -> Result<(), Box<dyn Error>> {
+        Err(Box::new(error))
+    }
+
+    #[test]
+    fn the_prelude_takes_nothing_away() {
+        let texts: Vec<String> = Some("text".to_string()).into_iter().collect();
+        assert_eq!(moves(texts), ["text"]);
+        assert!(fails(std::fmt::Error).is_err());
+        let _: Option<QueuePair<Rc, Rts>> = None;
+    }
+}

@@ -1,0 +1,143 @@
+//! The bytes that programs send, receive and open: each is where it belongs.
+
+use proverbs::completion::{Completions, Received, UdReceived, WcOpcode};
+use proverbs::memory::{Access, Entry, Owned, Remote};
+use proverbs::prelude::*;
+
+use crate::world::{World, lock};
+
+impl World {
+    /// From now on the peer's bytes here are expected.
+    pub fn opens<A: Access>(&self, remote: RemoteSlice<A>) {
+        let bytes = remote.to_bytes();
+        let word = |at: usize| bytes[at..at + 8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
+        let rkey = bytes[16..20].iter().fold(0, |all, b| all << 8 | u32::from(*b));
+        lock(&self.written).push((rkey, word(0), word(8)));
+    }
+
+    /// Nothing was written besides what was aimed at.
+    pub fn untouched<A: Access + Remote>(&self, region: &MemoryRegion<A>) {
+        let bytes = region.remote().to_bytes();
+        let addr = bytes[..8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
+        let mut content = vec![0; region.len()];
+        if region.read_at(0, &mut content).is_err() {
+            return self.complain("a region cannot be read from end to end");
+        }
+        let written = lock(&self.written);
+        for (at, _) in content.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            let at = addr + at as u64;
+            if !written.iter().any(|(_, from, len)| *from <= at && at - from < *len) {
+                return self.complain(format!("byte {} of a region was written", at - addr));
+            }
+        }
+    }
+
+    /// The bytes are those that a program sends: each one more than that before it.
+    pub fn sent_like_this(&self, bytes: &[u8]) {
+        if bytes.windows(2).any(|two| two[1] != two[0].wrapping_add(1)) {
+            self.complain(format!("these bytes were never sent: {bytes:x?}"));
+        }
+    }
+
+    pub fn received<E: Entry>(&self, received: &Received<E>) {
+        if received.opcode == WcOpcode::Recv {
+            let bytes: Vec<u8> = received.segments().flatten().copied().collect();
+            self.sent_like_this(&bytes);
+            if bytes.len() != received.byte_len as usize && received.entry.is_some() {
+                self.complain("a message is not as long as its completion says");
+            }
+        }
+    }
+
+    pub fn datagram<E: Entry>(&self, received: &UdReceived<E>) {
+        let bytes: Vec<u8> = received.payload_segments().flatten().copied().collect();
+        self.sent_like_this(&bytes);
+        let here = received.entry.is_some();
+        if here && bytes.len() != received.payload_len() {
+            self.complain("a datagram is not as long as its completion says");
+        }
+        if received.reply_vector(1, 1).is_some() {
+            let grh = received.grh();
+            let known = grh.is_none_or(|it| it.source().is_some() && it.destination().is_some());
+            if here && !known {
+                self.complain("a datagram has a way back, and no source");
+            }
+        }
+    }
+
+    /// A READ brings as many bytes as its slice has.
+    pub fn reads(&self, len: u64) {
+        lock(&self.read).push(len);
+    }
+
+    /// Looks at what a completion says, and gives its entry; a selective one is dropped.
+    pub fn outcome<E: Owned + Bytes>(&self, completion: Completion<'_, E>) -> Option<E> {
+        match completion.outcome() {
+            Outcome::Sent(sent) => {
+                let read = sent.opcode == WcOpcode::RdmaRead;
+                let bytes = sent.entry.as_ref().map_or(0, |entry| entry.bytes() as u64);
+                if read && !lock(&self.read).contains(&bytes) {
+                    self.complain(format!("a READ brought {bytes} bytes, which none asked for"));
+                }
+                sent.entry
+            }
+            Outcome::Received(received) => {
+                self.received(&received);
+                received.entry
+            }
+            Outcome::Datagram(received) => {
+                self.datagram(&received);
+                received.entry
+            }
+            Outcome::Failed(failed) => failed.entry,
+            _ => None,
+        }
+    }
+}
+
+/// A buffer with bytes that tell what they are.
+pub fn tagged<C>(mut buf: Buf<C>, len: usize, tag: u8) -> Buf<C> {
+    buf.set_len(len);
+    let mut byte = tag;
+    for at in buf.iter_mut() {
+        *at = byte;
+        byte = byte.wrapping_add(1);
+    }
+    buf
+}
+
+/// Both at once in one function: the first ends while the second lives.
+pub fn end_first<'cq, E: Owned>(
+    first: Completions<'cq, E>,
+    second: Completion<'cq, E>,
+) -> Option<E> {
+    drop(first);
+    second.into_entry()
+}
+
+/// How many bytes an entry has.
+pub trait Bytes {
+    fn bytes(&self) -> usize;
+}
+
+impl<C> Bytes for Buf<C> {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<C> Bytes for BufList<C> {
+    fn bytes(&self) -> usize {
+        self.segments().map(<[u8]>::len).sum()
+    }
+}
+
+impl<C> Bytes for AnyBuf<C> {
+    fn bytes(&self) -> usize {
+        match self {
+            AnyBuf::Buf(buf) => buf.len(),
+            AnyBuf::List(list) => list.bytes(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What must hold for every program.
+
+use std::time::{Duration, Instant};
+
+use proverbs::completion::Direction;
+use proverbs::device::{CqId, SrqId};
+use proverbs::memory::{Entry, Owned};
+use proverbs::post::{PostErrorKind, Rejected};
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
+use proverbs::state::{QpState, State};
+use proverbs::transport::Transport;
+
+use crate::world::{BUFFERS, DEPTH, World, lock};
+
+/// What a queue pair books of its completion queues.
+const BOOKED: u32 = DEPTH.send + 1 + DEPTH.recv;
+/// Polls that find nothing, before nothing is expected: what was delayed comes in some.
+const EMPTY: u32 = 8;
+/// As many, while a device waits for a peer that is gone.
+const RETRIES: u32 = 300;
+/// What a call may take longer than it was told to, on a machine with other work.
+const SLACK: Duration = Duration::from_secs(4);
+/// How long a drain takes at most that has something to wait for.
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// Buffers and room.
+impl World {
+    /// Every buffer is in its pool.
+    pub fn home(&self, when: &str) {
+        if self.has_forgotten() {
+            return;
+        }
+        let here = |here: usize, all: usize| {
+            if here != all {
+                self.complain(format!("{here} of {all} buffers are home {when}"));
+            }
+        };
+        lock(&self.pools).iter().for_each(|pool| here(pool.available(), pool.count()));
+        lock(&self.loud_pools).iter().for_each(|pool| here(pool.available(), pool.count()));
+    }
+
+    /// As `home`, while completion queues live that were polled to their end.
+    pub fn home_meanwhile(&self) {
+        if !self.is_broken() {
+            self.home("while the completion queues live");
+        }
+    }
+
+    /// What no living queue pair or shared receive queue books is free.
+    pub fn room<E: Entry>(&self, cq: &CompletionQueue<E>, qps: u32, srqs: u32) {
+        let booked = BOOKED * qps + BUFFERS as u32 * srqs;
+        let (free, all) = (cq.unbooked(), cq.capacity());
+        if free + booked < all && !self.has_forgotten() && !self.is_broken() {
+            let alive = format!("{qps} queue pairs and {srqs} shared receive queues live");
+            self.complain(format!("{free} of {all} entries are not booked, but {alive}"));
+        }
+    }
+
+    /// A living queue pair has its room.
+    pub fn booked<T: Transport, S: State, P: Profile>(
+        &self,
+        qp: &QueuePair<T, S, P>,
+        cq: &CompletionQueue<P::Entry>,
+    ) {
+        let (depth, booked) = (qp.depth(), cq.capacity() - cq.unbooked());
+        if booked < depth.send + 1 + depth.recv && !self.is_broken() {
+            self.complain(format!("a queue pair lives that needs room, and {booked} are booked"));
+        }
+    }
+
+    /// Not more is outstanding than was asked for; a drain has one work request of its own.
+    pub fn bounded<T: Transport, S: State, P: Profile>(&self, qp: &mut QueuePair<T, S, P>) {
+        let drains = std::any::type_name::<S>() == std::any::type_name::<state::Err>();
+        let (depth, room) = (qp.depth(), (qp.send_room(), qp.recv_room()));
+        let (sends, receives) = (qp.sends_outstanding(), qp.recvs_outstanding());
+        if sends > depth.send as usize + drains as usize || receives > depth.recv as usize {
+            self.complain(format!("{sends} sends and {receives} receives are outstanding"));
+        }
+        if room.0 > depth.send as usize || room.1 > depth.recv as usize {
+            self.complain(format!("there is room for {} sends and {} receives", room.0, room.1));
+        }
+    }
+
+    /// A call that is refused has changed nothing: as many completions wait.
+    pub fn waiting<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
+        self.polled(cq.poll()).map_or(0, |completions| completions.len())
+    }
+
+    /// Destroys it; if that is refused, the queue is as it was.
+    pub fn destroy_cq<E: Entry>(&self, mut cq: CompletionQueue<E>) -> Option<CompletionQueue<E>> {
+        let before = (self.waiting(&mut cq), cq.capacity());
+        let mut cq = cq.destroy().err()?.object;
+        let after = (self.waiting(&mut cq), cq.capacity());
+        // More may have come meanwhile.
+        if (after.0 < before.0 || after.1 != before.1) && !self.is_broken() {
+            self.complain(format!(
+                "{} completions wait after it was refused, {} did",
+                after.0, before.0
+            ));
+        }
+        Some(cq)
+    }
+}
+
+/// Errors.
+impl World {
+    /// A completion queue does not die by itself: it has room for all that completes into it.
+    pub fn polled<T>(&self, polled: Result<T, proverbs::Error>) -> Option<T> {
+        match polled {
+            Ok(found) => Some(found),
+            Err(error) => {
+                if !self.is_broken() && error.errno() == Some(5) {
+                    self.complain(format!("a completion queue died: {error}"));
+                }
+                None
+            }
+        }
+    }
+
+    /// A device is asked for nothing that it takes for a mistake: the crate knows what belongs together.
+    pub fn made<T>(&self, made: Result<T, proverbs::Error>) -> Option<T> {
+        const EINVAL: i32 = 22;
+        if let Err(error) = &made
+            && error.errno() == Some(EINVAL)
+            && !self.is_broken()
+        {
+            self.complain(format!("the device was asked for what it cannot do: {error}"));
+        }
+        made.ok()
+    }
+
+    fn refused<E: Entry>(&self, error: &PostError<E>) {
+        let injected = self.fabric.injected();
+        let is_fault = match error.kind() {
+            PostErrorKind::Refused { .. } => injected.refuse != 0 || self.is_broken(),
+            PostErrorKind::OutcomeUnknown { .. } => injected.outcome_unknown != 0,
+            PostErrorKind::Poisoned => injected.outcome_unknown != 0 || self.is_broken(),
+            _ => true,
+        };
+        if !is_fault {
+            self.complain(format!("{}: {}", error.verb(), error.kind()));
+        }
+    }
+
+    /// A device refuses no post that the types let through, unless it was told to. Whether it was taken.
+    pub fn posted<T, E: Entry>(&self, posted: Result<T, PostError<E>>) -> bool {
+        posted.map_err(|error| self.refused(&error)).is_ok()
+    }
+
+    /// As `posted`, and gives back what was refused.
+    pub fn kept<E: Entry>(&self, posted: Result<(), PostError<E>>) -> Option<Rejected<E>> {
+        let error = posted.err()?;
+        self.refused(&error);
+        let _ = (error.verb(), error.accepted(), error.is_full());
+        Some(error.into_rejected())
+    }
+}
+
+/// Waits.
+impl World {
+    /// It takes no longer than it was told to.
+    pub fn within<A>(&self, time: Duration, act: impl FnOnce() -> A) -> A {
+        let begun = Instant::now();
+        let result = act();
+        let took = begun.elapsed();
+        if took > time + SLACK && !cfg!(miri) {
+            self.complain(format!("a call took {took:?} that had {time:?}"));
+        }
+        result
+    }
+
+    /// How long a drain may take: until all is flushed, unless something may never be.
+    pub fn patience(&self) -> Duration {
+        if self.is_strict() { DRAIN } else { Duration::from_millis(2) }
+    }
+
+    /// Who waits for what is dead is told so at once.
+    pub fn waits<E: Entry>(&self, channel: &mut CompletionChannel, cq: &mut CompletionQueue<E>) {
+        if self.is_broken() && cq.poll().is_err() {
+            let long = Duration::from_secs(30);
+            self.within(Duration::ZERO, || channel.wait_timeout(cq, long).map(drop).is_ok());
+        }
+    }
+
+    /// Polls until nothing comes, as a program does that looks at nothing.
+    pub fn dry<E: Entry>(&self, cq: &mut CompletionQueue<E>) {
+        self.each(cq, EMPTY, |completion| drop(completion));
+    }
+
+    fn each<E: Entry>(
+        &self,
+        cq: &mut CompletionQueue<E>,
+        most: u32,
+        mut see: impl FnMut(Completion<'_, E>),
+    ) {
+        let mut empty = 0;
+        for _ in 0..4000 {
+            match self.polled(cq.poll()) {
+                Some(completions) if completions.is_empty() => empty += 1,
+                Some(completions) => {
+                    empty = 0;
+                    completions.for_each(&mut see);
+                }
+                None => return,
+            }
+            if empty == most {
+                return;
+            }
+        }
+        self.complain("a completion queue is never empty");
+    }
+}
+
+/// Queue pairs.
+impl World {
+    /// The queue pair is in the error state, and its completion queue was polled to its end: nothing is outstanding.
+    pub fn flushed<T: Transport, P: Profile>(
+        &self,
+        qp: &mut QueuePair<T, state::Err, P>,
+        cq: &mut CompletionQueue<P::Entry>,
+    ) {
+        self.dry(cq);
+        let _ = qp.send_room();
+        let (sends, receives) = (qp.sends_outstanding(), qp.recvs_outstanding());
+        if self.is_strict() && sends + receives != 0 {
+            self.complain(format!(
+                "{sends} sends and {receives} receives are outstanding after all completions were taken"
+            ));
+        }
+    }
+
+    /// The last send that was posted is signaled, and nothing keeps it: when all completions were taken, none is outstanding.
+    pub fn rested<T: Transport, S: State, P: Profile>(
+        &self,
+        qp: &mut QueuePair<T, S, P>,
+        cq: &mut CompletionQueue<P::Entry>,
+    ) {
+        let mut sends = 1;
+        for most in [EMPTY, RETRIES] {
+            if sends != 0 {
+                self.each(cq, most, |completion| drop(completion));
+                let _ = qp.send_room();
+                sends = qp.sends_outstanding();
+            }
+        }
+        if self.is_calm() && sends != 0 {
+            self.complain(format!(
+                "{sends} sends are outstanding after all completions were taken"
+            ));
+        }
+    }
+
+    /// Its room is back at once: nothing of it was outstanding.
+    pub fn ended<T: Transport, P: Profile<Entry: Owned>>(
+        &self,
+        mut qp: QueuePair<T, state::Err, P>,
+        cq: &mut CompletionQueue<P::Entry>,
+    ) -> Vec<P::Entry> {
+        let mut home = Vec::new();
+        let strict = self.is_strict();
+        let found = |found: Drained<'_, P::Entry>| {
+            if let Drained::Entry(entry) = found {
+                home.push(entry);
+            }
+        };
+        let drained = match strict {
+            true => qp.drain(cq, found),
+            false => self.within(self.patience(), || qp.drain_within(cq, self.patience(), found)),
+        };
+        let (depth, before) = (qp.depth(), cq.unbooked());
+        match drained {
+            Ok(()) => {
+                home.extend(qp.destroy().into_iter().flatten());
+                if strict && cq.unbooked() < before + depth.send + 1 + depth.recv {
+                    self.complain("a drained and destroyed queue pair has room booked");
+                }
+            }
+            Err(error) if strict => self.complain(format!("drain: {error}")),
+            Err(_) => {}
+        }
+        home
+    }
+
+    /// How many messages from one to the other must arrive: both are connected and nothing goes wrong.
+    pub fn expects<T: Transport, P: Profile>(
+        &self,
+        one: &mut QueuePair<T, Rts, P>,
+        two: &mut QueuePair<T, Rts, P>,
+        srq: Option<(SrqId, CqId, usize)>,
+    ) -> u32 {
+        let pair = (one.qp_num(), two.qp_num(), srq.map(|(id, ..)| id));
+        let lives = |state| state == Ok(Some(QpState::Rts));
+        let lives = lives(one.query().map(|it| it.state).map_err(drop))
+            && lives(two.query().map(|it| it.state).map_err(drop));
+        // What another completion queue brings was used, and nobody has looked.
+        let is_ours =
+            |(of, by): &(SrqId, CqId)| srq.is_none_or(|(id, cq, _)| *of != id || *by == cq);
+        let ours = lock(&self.brought).iter().all(is_ours);
+        if !self.is_calm() || !lives || !ours || !lock(&self.pairs).contains(&pair) {
+            return 0;
+        }
+        let (room, receives) =
+            (one.send_room(), srq.map_or(two.recvs_outstanding(), |(.., receives)| receives));
+        // What waits for a receive would come first.
+        if one.sends_outstanding() == 0 { room.min(receives) as u32 } else { 0 }
+    }
+
+    /// So many messages were sent to it, each with its number as its immediate; they have arrived, in order.
+    pub fn arrived<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
+        let mut seen = 0;
+        self.each(cq, EMPTY, |completion| {
+            let is_receive = completion.direction() == Direction::Receive;
+            if completion.qp_num() == qp_num && is_receive {
+                if completion.imm_data() != Some(seen) {
+                    self.complain(format!("message {seen} came as {completion:?}"));
+                }
+                seen += 1;
+            }
+        });
+        if seen != sent {
+            self.complain(format!("{seen} of {sent} messages arrived"));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_send_with_inv.rs.
+use proverbs::prelude::*;
+
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, window: RemoteSlice<RemoteWrite>) {
+    qp.post_send(wr::SendWithInv::new(buf, window)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, window: RemoteSlice<RemoteWrite>) {
+    post_send!(qp, [wr::SendWithInv::new(buf, window)]).unwrap();
+}

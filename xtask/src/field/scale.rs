@@ -1,0 +1,126 @@
+//! `cargo xtask scale`: bytes on top of C's, and what ten thousand queue pairs on one completion queue cost a post.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use super::build;
+use crate::setup::{self, Group};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Record the tables in benches/field/SCALE.md.
+    #[arg(long)]
+    record: bool,
+    /// Count the program as it was built last.
+    #[arg(long)]
+    as_built: bool,
+}
+
+/// What the program printed, and what callgrind counted.
+#[derive(Default)]
+struct Scale {
+    /// Bytes by what they are for.
+    bytes: BTreeMap<String, f64>,
+    /// Instructions by form and work, and by queue pairs.
+    growth: BTreeMap<String, BTreeMap<u32, f64>>,
+}
+
+pub fn main(args: &Args) -> Result<()> {
+    setup::ensure(&[Group::Build, Group::Valgrind])?;
+    let counted = build::counted(&build::stub()?, "scale", build::RELEASE, args.as_built)?;
+    let mut scale = Scale::default();
+    for line in counted.said.lines().filter_map(|line| line.strip_prefix("bytes ")) {
+        let (what, number) = line.split_once(' ').context("bytes WHAT NUMBER")?;
+        scale.bytes.insert(what.to_owned(), number.parse()?);
+    }
+    for (label, each) in counted.each {
+        let (work, pairs) = label.rsplit_once('/').context("growth/FORM/WORK/PAIRS")?;
+        scale.growth.entry(work.to_owned()).or_default().insert(pairs.parse()?, each);
+    }
+    let text = table(&scale)?;
+    println!("{text}");
+    if args.record {
+        fs::write(build::directory().join("SCALE.md"), &text).context("cannot write SCALE.md")?;
+    }
+    check(&scale)
+}
+
+/// A post or a poll among many queue pairs costs what it costs with one.
+fn check(scale: &Scale) -> Result<()> {
+    ensure!(!scale.growth.is_empty(), "nothing was counted");
+    for (work, counts) in &scale.growth {
+        let (one, most) = (counts.values().next(), counts.values().last());
+        ensure!(
+            most <= one,
+            "{work} grows with the queue pairs: {one:?} instructions with one, {most:?} with all"
+        );
+    }
+    Ok(())
+}
+
+fn table(scale: &Scale) -> Result<String> {
+    let bytes = |what: &str| {
+        let found = scale.bytes.get(what).with_context(|| format!("no bytes of {what}"))?;
+        Ok::<String, anyhow::Error>(format!("{found:.0}"))
+    };
+    let mut text = format!(
+        "# Memory and growth\n\nMade by `cargo xtask scale --record`; do not edit.\n\n\
+         ## Bytes on top of C's\n\nWhat this crate allocates for an RC queue pair besides the provider's own memory, \
+         heap and handle, each queue with its own books; averaged over 1000 of them on one completion queue.\n\n\
+         | | every work request completes | selective signaling |\n|---|--:|--:|\n\
+         | a queue pair | {} | {} |\n| each slot of its send queue | {} | {} |\n\n\
+         A slot is an outstanding work request's: with selective signaling a ring keeps a word or two for each, and has \
+         room for the longest list besides, which is the 4 kB of a queue pair; else the wr_id is all there is, as it is for receives. A buffer has a header of {} bytes besides its payload; what a program \
+         moves is a handle of {}.\n\n",
+        bytes("owned-pair")?,
+        bytes("selective-pair")?,
+        bytes("owned-slot")?,
+        bytes("selective-slot")?,
+        bytes("buffer")?,
+        bytes("handle")?,
+    );
+    let pairs: Vec<u32> = scale
+        .growth
+        .values()
+        .flat_map(|it| it.keys())
+        .copied()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let heads: Vec<String> = pairs.iter().map(u32::to_string).collect();
+    let _ = write!(
+        text,
+        "## Growth\n\nInstructions of a post, and of a poll with its completion, with so many queue pairs on one \
+         completion queue (each has its turn, and a buffer of its own; *post-moved*: one buffer for all, whose protection \
+         domain is compared each time, as it comes from another queue; with the look-up of the queue pair in an array, and refills of credits):\n\n\
+         | | {} |\n|---|{}\n",
+        heads.join(" | "),
+        "--:|".repeat(pairs.len())
+    );
+    for (work, counts) in &scale.growth {
+        let cell = |pairs| counts.get(pairs).map_or("-".into(), |count| format!("{count:.1}"));
+        let cells: Vec<String> = pairs.iter().map(cell).collect();
+        let name = work.trim_start_matches("growth/").replace('/', ", ");
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_an_error() {
+        let with = |most| {
+            let counts = BTreeMap::from([(1, 40.0), (10_000, most)]);
+            Scale { growth: BTreeMap::from([("post".into(), counts)]), ..Scale::default() }
+        };
+        assert!(check(&with(40.0)).is_ok());
+        assert!(check(&with(41.0)).is_err());
+        assert!(check(&Scale::default()).is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! `cargo xtask setup`, and the parts of it that other commands do for themselves.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::sh::{self, Next, Run, cmd};
+use crate::{paths, soft_roce};
+
+/// What a command needs; it names the groups, `ensure` installs what is missing of them.
+#[derive(Clone, Copy, Debug)]
+pub enum Group {
+    /// To build the crate and its C twins.
+    Build,
+    /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
+    /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
+    Guest,
+    /// To count instructions, of what both C compilers make, and to read machine code.
+    Valgrind,
+    /// To build the other crates of the field: some build rdma-core, or a shim of it, with cmake.
+    Field,
+    /// To build libFuzzer.
+    Fuzz,
+}
+
+impl Group {
+    fn packages(self) -> &'static str {
+        match self {
+            Self::Build => "gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev",
+            Self::Guest => {
+                "qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
+                 ibverbs-utils rdmacm-utils perftest"
+            }
+            Self::Valgrind => "valgrind clang binutils",
+            Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",
+            Self::Fuzz => "g++",
+        }
+    }
+}
+
+/// Installs what is missing of the groups. Costs one dpkg-query when nothing is.
+pub fn ensure(groups: &[Group]) -> Result<()> {
+    install(&groups.iter().flat_map(|group| group.packages().split(' ')).collect::<Vec<_>>())
+}
+
+/// Installs those of the Debian packages that are missing, as root or through sudo.
+fn install(packages: &[&str]) -> Result<()> {
+    let format = "${Package} ${db:Status-Status}\n";
+    let list = cmd!(sh::here(), "dpkg-query -W -f {format} {packages...}");
+    // It fails when it does not know one of them, and still lists the others.
+    let list = list.quiet().ignore_status().ignore_stderr().read().next(format!(
+        "the set-up knows Debian and Ubuntu only: use one of them (a container will do) or install what these are \
+         called here: {}",
+        packages.join(" ")
+    ))?;
+    let installed: HashSet<&str> =
+        list.lines().filter_map(|line| line.strip_suffix(" installed")).collect();
+    let missing: Vec<&str> =
+        packages.iter().copied().filter(|package| !installed.contains(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let words = missing.join(" ");
+    let args = [&["install", "--no-install-recommends"], &missing[..]].concat();
+    let install = || apt_get(&args, "Installing packages");
+    // There may be no package lists yet, or old ones that name versions which the archive no longer has.
+    install().or_else(|_| refresh_package_lists().and_then(|()| install())).next(format!(
+        "sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends {words}'"
+    ))
+}
+
+/// Fetches the package lists.
+pub fn refresh_package_lists() -> Result<()> {
+    apt_get(&["update"], "Fetching the package lists")
+}
+
+fn apt_get(args: &[&str], what: &'static str) -> Result<()> {
+    let me = fs::metadata("/proc/self").context("cannot tell who we are from /proc/self")?;
+    let root: &[&str] = if me.uid() == 0 { &["env"] } else { &["sudo", "-n", "env"] };
+    // Another apt may be at work: unattended upgrades on a machine that just booted.
+    let options = ["-y", "-o", "DPkg::Lock::Timeout=120"];
+    let [first, rest @ ..] = root else { return Ok(()) };
+    let line = cmd!(sh::here(), "{first} {rest...} DEBIAN_FRONTEND=noninteractive apt-get");
+    line.args(options).args(args).step(what)
+}
+
+/// What gets a nightly toolchain, which is the user's to choose.
+const INSTALL: &str = "install Rust with rustup, then: rustup toolchain install nightly";
+
+/// Sees that there is a nightly toolchain, and adds Miri to it.
+pub fn nightly() -> Result<()> {
+    let sh = sh::here();
+    let installed = cmd!(sh, "rustup component list --toolchain nightly --installed").text();
+    let installed = installed.next(INSTALL)?;
+    let is_there = |name| installed.lines().any(|line| line.starts_with(name));
+    if is_there("miri") && is_there("rust-src") {
+        return Ok(());
+    }
+    cmd!(sh, "rustup component add --toolchain nightly miri rust-src")
+        .step("Adding nightly components")
+        .next("take a nightly that has Miri: rustup update nightly")
+}
+
+/// Sees that there is a toolchain of this version.
+pub fn toolchain(version: &str) -> Result<()> {
+    let sh = sh::here();
+    if cmd!(sh, "rustup run {version} rustc --version").succeeds() {
+        return Ok(());
+    }
+    cmd!(sh, "rustup toolchain install {version} --profile minimal").step("Installing a toolchain")
+}
+
+/// Installs `cargo NAME`, which the package cargo-NAME has, if it is not there. From source: minutes.
+pub fn cargo_tool(name: &str) -> Result<()> {
+    let sh = sh::here();
+    if cmd!(sh, "cargo {name} --version").succeeds() {
+        return Ok(());
+    }
+    cmd!(sh, "cargo install --locked cargo-{name}").step(format!("Installing cargo-{name}"))
+}
+
+/// What installs everything.
+pub fn main() -> Result<()> {
+    use Group::*;
+    ensure(&[Build, Guest, Valgrind, Field, Fuzz])?;
+    nightly()?;
+    println!("Packages are installed, nightly has miri and rust-src");
+    println!("Guest kernel {}", soft_roce::kernel()?.release);
+    println!("Everything is there. Next: cargo xtask soft-roce -- ibv_devinfo");
+    Ok(())
+}
+
+/// For distributions that have newer ones only: the library alone, from the Python package index.
+const WHEEL: &str = "libclang==15.0.6.1";
+
+/// The environment for a `cargo` that builds rdma-sys, or another crate that has bindgen generate bindings; ours need
+/// none. That bindgen reads verbs.h wrongly with libclang 16 and later, so an older one is taken even where a newer one is
+/// installed: the one that `LIBCLANG_PATH` names, or one of the system's, or the wheel's, which is fetched.
+pub fn libclang() -> Result<Vec<(&'static str, String)>> {
+    if env::var_os("LIBCLANG_PATH").is_some() {
+        return Ok(Vec::new());
+    }
+    // Newest first; older than these the distributions have not had since 2020.
+    let dirs = [15, 14, 13, 12, 11].map(|v| PathBuf::from(format!("/usr/lib/llvm-{v}/lib")));
+    if let Some(dir) = dirs.iter().find(|dir| has_library(dir) && has_headers(dir)) {
+        return Ok(vec![("LIBCLANG_PATH", dir.display().to_string())]);
+    }
+    // The wheel has no compiler headers; gcc's serve.
+    let include = cmd!(sh::here(), "gcc -print-file-name=include").read()?;
+    let extra = ("BINDGEN_EXTRA_CLANG_ARGS", format!("-isystem{include}"));
+    Ok(vec![("LIBCLANG_PATH", wheel()?.display().to_string()), extra])
+}
+
+/// libclang.so* or libclang-14.so*, but not libclang-cpp.so, which is the C++ interface.
+fn has_library(dir: &Path) -> bool {
+    let is_it = |name: &str| name.starts_with("libclang") && name.contains(".so");
+    names(dir).any(|name| is_it(&name) && !name.contains("cpp"))
+}
+
+/// stddef.h and its kind come with libclang-N-dev, below a directory named after the version.
+fn has_headers(dir: &Path) -> bool {
+    let clang = dir.join("clang");
+    names(&clang).any(|version| clang.join(version).join("include/stddef.h").exists())
+}
+
+fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+/// The directory of the wheel's library, in a Python environment of its own.
+fn wheel() -> Result<PathBuf> {
+    let venv = paths::below_target("libclang")?;
+    let (python, lib) = (venv.join("bin/python"), venv.join("lib"));
+    let find = || {
+        let sites = names(&lib).map(|version| lib.join(version));
+        sites.map(|site| site.join("site-packages/clang/native")).find(|dir| has_library(dir))
+    };
+    if find().is_none() {
+        let sh = sh::here();
+        let modules = "import ensurepip, venv";
+        // Debian's Python has the module in a package of its own.
+        if !cmd!(sh, "python3 -c {modules}").succeeds() {
+            install(&["python3-venv"])?;
+        }
+        cmd!(sh, "python3 -m venv {venv}").step("Making a Python environment")?;
+        cmd!(sh, "{python} -m pip install --quiet --no-deps {WHEEL}")
+            .step("Fetching libclang")
+            .next("install any libclang up to 15 and name its directory in LIBCLANG_PATH")?;
+    }
+    let found = find();
+    ensure!(found.is_some(), "{WHEEL} left no libclang.so in {}", venv.display());
+    found.context("it was looked at")
+}
