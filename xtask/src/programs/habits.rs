@@ -105,6 +105,13 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             let borrows = [var.borrows.clone(), other.borrows.clone()].concat();
             body.gone(id);
             body.gone(other.id);
+            // Which one comes out of the list again is not known: what completes into one of them
+            // may complete into any.
+            for var in &mut body.vars {
+                if var.cqs.contains(&id) || var.cqs.contains(&other.id) {
+                    var.cqs.clear();
+                }
+            }
             let ty = Term { name: "Vec".to_owned(), args: vec![var.ty.clone()] };
             let new = body.add(ty, borrows, Vec::new());
             let list = format!("[v{id}, v{}]", other.id);
