@@ -13,8 +13,8 @@ pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error
     waited.map(drop).map_err(|errno| Error::os("poll", errno, ""))
 }
 
-#[cfg(feature = "tokio")]
 /// The error of a registration that the runtime refused.
+#[cfg(feature = "tokio")]
 pub(crate) fn registration(error: &std::io::Error) -> Error {
     Error::os("epoll_ctl", error.raw_os_error().unwrap_or(libc::EIO), "")
 }

@@ -189,9 +189,7 @@ impl State {
 
     /// Ends the key of a window. Whether it was open.
     pub(super) fn close_window(&mut self, rkey: u32) -> bool {
-        let is_open = self.domain_of_window(rkey).is_some();
-        is_open
-            && number(rkey, WINDOW_TAG).and_then(|window| self.windows.remove(&window)).is_some()
+        number(rkey, WINDOW_TAG).is_some_and(|window| self.windows.remove(&window).is_some())
     }
 
     /// The protection domain of the window that this key opens.

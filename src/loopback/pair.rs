@@ -165,8 +165,6 @@ const IDLE: usize = 1000;
 /// completions: `None` where a work request had no buffer. For tests on a [`Fabric`]; on a device,
 /// a program decides itself how long it waits.
 ///
-/// The example is [`pair`]'s.
-///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os): EIO if a work request failed (the message says how),
 /// EAGAIN if fewer completions than `count` come (which a thousand polls in a row without any

@@ -201,10 +201,13 @@ impl State {
             }
             Err((Refusal::TooLong, status::IBV_WC_LOC_LEN_ERR))
         } else {
-            let protected = (Refusal::Protected, status::IBV_WC_LOC_PROT_ERR);
-            let landed = self.scatter(pd, &next.list, arrival.data).ok_or(protected);
-            let ends = landed.is_ok() && self.ends_its_key(to, arrival.extra);
-            landed.and(ends.then_some(()).ok_or((Refusal::Key, status::IBV_WC_REM_INV_REQ_ERR)))
+            match self.scatter(pd, &next.list, arrival.data) {
+                None => Err((Refusal::Protected, status::IBV_WC_LOC_PROT_ERR)),
+                Some(()) if !self.ends_its_key(to, arrival.extra) => {
+                    Err((Refusal::Key, status::IBV_WC_REM_INV_REQ_ERR))
+                }
+                Some(()) => Ok(()),
+            }
         };
         let Some(taken) = self.take_receive(to) else {
             return Err(Refusal::NoReceive);

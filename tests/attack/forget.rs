@@ -4,6 +4,7 @@
 
 use std::mem::forget;
 
+use proverbs::loopback::Fabric;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 
@@ -175,4 +176,22 @@ fn a_result_of_a_ring() {
     poll(&p.dev, &mut p.cb, 3);
     drop(released);
     assert_eq!(p.pool.available(), 38);
+}
+
+/// A region whose window is open cannot be deregistered (R6.11): its memory stays, and a peer that
+/// writes there overwrites nothing of anyone's.
+#[test]
+fn a_region_that_is_dropped_under_its_window() {
+    let fabric = Fabric::new();
+    let mut p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let window = fabric.open_window(region.remote()).unwrap();
+    drop(region);
+    p.a.post_send(wr::RdmaWrite::inline(&[1; 64], window.write())).unwrap();
+    let mut status = None;
+    until(&p.dev, "the write", || {
+        status = p.ca.poll_one().unwrap().map(|sent| sent.status().is_ok());
+        status.is_some()
+    });
+    assert_eq!(status, Some(true));
 }

@@ -23,3 +23,4 @@ mod sizes;
 mod stale;
 mod threads;
 mod unsaid;
+mod windows;

@@ -50,8 +50,19 @@ fn fetches(entry: &Cqe) -> bool {
 }
 
 fn flags(extra: Extra, sent_imm: bool, grh: bool) -> u32 {
-    let sent = if sent_imm { Extra::Imm(0).flag() } else { 0 };
+    let sent = if sent_imm { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 };
     extra.flag() | sent | if grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 }
+}
+
+/// Soft-RoCE names an ended key by its kernel's number of the flag, which is another one's here.
+fn flags_of_rxe(entry: &Cqe) -> u32 {
+    let received = is_receive(entry) && !entry.datagram;
+    match entry.extra {
+        Extra::Invalidate(_) => {
+            ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 | flags(Extra::Nothing, false, received)
+        }
+        extra => flags(extra, entry.sent_imm, entry.grh || received),
+    }
 }
 
 fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
@@ -61,11 +72,11 @@ fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
         byte_len: Some(entry.byte_len),
         extra: Some(entry.extra.word().unwrap_or(0)),
         src_qp: Some(entry.src_qp),
-        wc_flags: Some(flags(
-            entry.extra,
-            as_rxe && entry.sent_imm,
-            entry.grh || as_rxe && is_receive(entry) && !entry.datagram,
-        )),
+        wc_flags: Some(if as_rxe {
+            flags_of_rxe(entry)
+        } else {
+            flags(entry.extra, false, entry.grh)
+        }),
         pkey_index: Some(0),
         slid: Some(entry.slid),
         sl: Some(entry.sl),
