@@ -21,7 +21,7 @@ mod tests;
 pub(crate) mod wait;
 pub(crate) mod wc;
 
-pub use crate::work::opcode::WcOpcode;
+pub use crate::work::wc_opcode::WcOpcode;
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncCompletionChannel;
 pub use channel::CompletionChannel;

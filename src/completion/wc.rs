@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use crate::completion::datagram::UdReceived;
 use crate::completion::status::{WcError, WcStatus};
 use crate::terms::bounded::Qpn;
-use crate::work::opcode::WcOpcode;
+use crate::work::wc_opcode::WcOpcode;
 
 use crate::completion::inbox::Inbox;
 use crate::completion::promised::{Arrival, Promised};

@@ -12,3 +12,4 @@ pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod sge;
 pub(crate) mod slot;
+pub(crate) mod wc_opcode;

@@ -19,8 +19,9 @@ pub use send::*;
 pub use write::*;
 
 use crate::memory::span::{READS_NOTHING, RemoteSpan, ToRead};
-use crate::sys::types::{ibv_send_wr, ibv_wc_opcode};
+use crate::sys::types::ibv_send_wr;
 use crate::work::refusal::PostErrorKind;
+use crate::work::wc_opcode::WcOpcode;
 
 /// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer
 /// (R1.3).
@@ -113,44 +114,6 @@ pub(super) unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteSpan<U>)
     // An `rdma_t`, with the limit in its padding (`layout`).
     // SAFETY: `wr` is writable, and this arm of its union is two words (`layout`).
     unsafe { arm::<[u64; 2]>(wr).write(remote.to_c()) };
-}
-
-/// What a completed work request did (`opcode` of ibv_poll_cq(3)):
-/// [`Completion::opcode`](crate::Completion::opcode).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WcOpcode {
-    /// A SEND, with or without immediate.
-    Send,
-    /// An RDMA WRITE, with or without immediate.
-    RdmaWrite,
-    /// An RDMA READ.
-    RdmaRead,
-    /// An atomic compare and swap.
-    CompSwap,
-    /// An atomic fetch and add.
-    FetchAdd,
-    /// The end of a key.
-    LocalInv,
-    /// A message in the receive's buffer.
-    Recv,
-    /// An RDMA WRITE with immediate, its data in the region it named.
-    RecvRdmaWithImm,
-}
-
-impl WcOpcode {
-    pub(crate) fn from_c(opcode: u32) -> Option<Self> {
-        Some(match opcode {
-            ibv_wc_opcode::IBV_WC_SEND => WcOpcode::Send,
-            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
-            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
-            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
-            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
-            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
-            ibv_wc_opcode::IBV_WC_RECV => WcOpcode::Recv,
-            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
-            _ => return None,
-        })
-    }
 }
 
 mod sealed {
