@@ -236,36 +236,13 @@ impl<A: Access> RemoteSlice<A> {
     /// The slice that a peer's [`to_bytes`](Self::to_bytes) encoded; `None` if it grants other
     /// rights than `A`.
     pub fn from_bytes(bytes: &[u8; 24]) -> Option<Self> {
-        let [
-            a0,
-            a1,
-            a2,
-            a3,
-            a4,
-            a5,
-            a6,
-            a7,
-            l0,
-            l1,
-            l2,
-            l3,
-            l4,
-            l5,
-            l6,
-            l7,
-            k @ ..,
-            f0,
-            f1,
-            f2,
-            f3,
-        ] = *bytes;
-        if u32::from_be_bytes([f0, f1, f2, f3]) != A::FLAGS {
-            return None;
-        }
-        Some(RemoteSlice {
-            addr: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
-            len: u64::from_be_bytes([l0, l1, l2, l3, l4, l5, l6, l7]),
-            rkey: u32::from_be_bytes(k),
+        let (addr, rest) = bytes.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (rkey, rights) = rest.split_first_chunk()?;
+        (rights == A::FLAGS.to_be_bytes()).then(|| RemoteSlice {
+            addr: u64::from_be_bytes(*addr),
+            len: u64::from_be_bytes(*len),
+            rkey: u32::from_be_bytes(*rkey),
             _rights: PhantomData,
         })
     }
