@@ -41,21 +41,21 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count();
         Self::hold(layout.size() as isize);
-        // SAFETY: the caller's contract.
+        // SAFETY: the layout is the caller's, who answers for it to any allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         Self::count();
         Self::hold(-(layout.size() as isize));
-        // SAFETY: the caller's contract.
+        // SAFETY: `alloc` took it from `System`, with this layout.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         Self::count();
         Self::hold(size as isize - layout.size() as isize);
-        // SAFETY: the caller's contract.
+        // SAFETY: `alloc` took it from `System`, with this layout; the size is the caller's.
         unsafe { System.realloc(at, layout, size) }
     }
 }

@@ -51,17 +51,18 @@ fn the_callers_wr_ids_come_back() {
     let piece = |range| wr::Piece::new(&region, range).unwrap();
     assert!(wr::Piece::new(&region, 60..65).is_err());
 
-    let into = wr::Sge::new(7, [piece(32..48)]);
-    // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
-    unsafe { b.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
-    // SAFETY: as above.
-    unsafe { b.post_recv_unchecked(wr::Recv::new(wr::Sge::new(8, [piece(48..64)]))) }.unwrap();
+    let into = [(7, 32..48), (8, 48..64)].map(|(wr_id, range)| wr::Sge::new(wr_id, [piece(range)]));
     let two = wr::Sge::new(u64::MAX, [piece(0..4), piece(4..7)]);
-    // SAFETY: as above.
-    unsafe { a.post_send_unchecked(wr::Send::new(two).signaled()) }.unwrap();
     let inline = wr::Sge::new(3, [piece(0..3)]).inline();
-    // SAFETY: as above; 3 bytes are within the inline capacity.
-    unsafe { a.post_send_unchecked(wr::SendWithImm::new(inline, 5).signaled()) }.unwrap();
+    // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
+    // 3 bytes are within the inline capacity.
+    unsafe {
+        for into in into {
+            b.post_recv_unchecked(wr::Recv::new(into)).unwrap();
+        }
+        a.post_send_unchecked(wr::Send::new(two).signaled()).unwrap();
+        a.post_send_unchecked(wr::SendWithImm::new(inline, 5).signaled()).unwrap();
+    }
 
     let sent: Vec<u64> = poll(&mut ca, 2).into_iter().map(|(wr_id, _)| wr_id).collect();
     assert_eq!(sent, [u64::MAX, 3]);
@@ -129,10 +130,10 @@ fn a_message_beyond_the_mtu_stops_the_send_queue() {
     let mut stopped = qp.into_sqe().unwrap();
     assert_eq!(stopped.query().unwrap().state, Some(QpState::Sqe));
     let into = wr::Sge::new(3, [wr::Piece::new(&region, mtu..mtu + 64).unwrap()]);
-    // SAFETY: as above.
+    // SAFETY: the region outlives the queue pair, and nobody touches its bytes.
     unsafe { stopped.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
     let mut qp = stopped.modify(UdReturn::default()).unwrap();
-    // SAFETY: as above.
+    // SAFETY: the region outlives the queue pair, and nobody touches its bytes.
     unsafe { qp.post_send_unchecked(send(4, 8)) }.unwrap();
     assert_eq!(statuses(&mut cq), [Ok(()), Ok(())]);
     drop(qp);
@@ -225,22 +226,21 @@ fn a_completion_tells_of_itself() {
     let region = pd.register::<RemoteAll>(256).unwrap();
     let sge = |wr_id, range| wr::Sge::new(wr_id, [wr::Piece::new(&region, range).unwrap()]);
     let remote = region.remote();
-    for wr_id in [1, 2] {
-        // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
-        unsafe { b.post_recv_unchecked(wr::Recv::new(sge(wr_id, 0..64))) }.unwrap();
-    }
-    // SAFETY: as above.
-    unsafe { a.post_send_unchecked(wr::Send::new(sge(3, 64..74)).signaled()) }.unwrap();
+    let send = wr::Send::new(sge(3, 64..74));
     let to = remote.slice(128, 64).unwrap();
     let with_imm = wr::RdmaWriteWithImm::new(sge(4, 64..72), to.write(), 0x0304_0506);
-    // SAFETY: as above.
-    unsafe { a.post_send_unchecked(with_imm.signaled()) }.unwrap();
     let read = wr::RdmaRead::new(sge(5, 192..212), remote.slice(0, 20).unwrap().read());
-    // SAFETY: as above.
-    unsafe { a.post_send_unchecked(read.signaled()) }.unwrap();
     let add = wr::FetchAndAdd::new(sge(6, 224..232), remote.atomic(240).unwrap(), 1);
-    // SAFETY: as above.
-    unsafe { a.post_send_unchecked(add.signaled()) }.unwrap();
+    // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
+    unsafe {
+        for wr_id in [1, 2] {
+            b.post_recv_unchecked(wr::Recv::new(sge(wr_id, 0..64))).unwrap();
+        }
+        a.post_send_unchecked(send.signaled()).unwrap();
+        a.post_send_unchecked(with_imm.signaled()).unwrap();
+        a.post_send_unchecked(read.signaled()).unwrap();
+        a.post_send_unchecked(add.signaled()).unwrap();
+    }
     let mut told = Vec::new();
     for _ in 0..1000 {
         told.extend(cq.poll().unwrap().map(|wc| {

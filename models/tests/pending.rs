@@ -32,7 +32,7 @@ impl Queue {
         let is_last = self.pending.end_one();
         if is_last {
             for done in &self.done[..of] {
-                // SAFETY: as above.
+                // SAFETY: all are done with their cells, which loom sees to.
                 assert_eq!(done.with(|done| unsafe { *done }), 1);
             }
             assert!(self.pending.is_over());

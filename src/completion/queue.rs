@@ -6,15 +6,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::cold::drop_each;
 use crate::completion::booking::CqShared;
+use crate::completion::channel::CompletionChannel;
 use crate::completion::inbox::Inbox;
 use crate::completion::parked::Over;
-use crate::device::ids::CqId;
-
-use crate::cold::drop_each;
-use crate::completion::channel::CompletionChannel;
 use crate::completion::wc::OneThread;
 use crate::device::context::Context;
+use crate::device::ids::CqId;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::sys::handle;

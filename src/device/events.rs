@@ -7,9 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::device::event::DeviceEvent;
-
 use crate::device::context::Context;
+use crate::device::event::DeviceEvent;
 use crate::sys::handle;
 use crate::terms::error::Error;
 use crate::wait::sleep_on;

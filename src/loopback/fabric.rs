@@ -199,9 +199,23 @@ thread_local! {
     static AT_WORK: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this thread is inside a device, whose allocations are not those of the program that
-/// drives it.
-#[doc(hidden)]
+/// Whether this thread is inside a loopback device. A test that counts allocations leaves out those
+/// made there, since a real device makes none of them.
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
+///
+/// /// To be called by the test's `GlobalAlloc`.
+/// fn count() {
+///     if !proverbs::loopback::is_at_work() {
+///         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+///     }
+/// }
+/// # count();
+/// # assert_eq!(ALLOCATIONS.get(), 1);
+/// ```
 pub fn is_at_work() -> bool {
     AT_WORK.get() != 0
 }

@@ -4,7 +4,7 @@ use crate::bounded::{Psn, Qkey, Qpn};
 use crate::completion::CompletionQueue;
 use crate::device::{AddressVector, Context, ProtectionDomain};
 use crate::loopback::Fabric;
-use crate::memory::{Buf, Owned, Pool};
+use crate::memory::{Buf, Entry, Owned, Pool};
 use crate::qp::{
     ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess, QueuePair,
     RcRtr, RcRts, UdInit, UdRtr, UdRts,
@@ -80,11 +80,7 @@ pub fn pair() -> Result<Pair, Error> {
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed, and
 /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile asks for more than the device has.
 pub fn pair_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P>, Error> {
-    let fabric = Fabric::new();
-    let context = fabric.open_device();
-    let pd = context.alloc_pd()?;
-    let cq = context.create_cq(64)?;
-    let pool = pd.create_pool(16, 256)?;
+    let (fabric, context, pd, cq, pool) = device()?;
     let a = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
     let b = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
     let gid = context.query_gid(1, 1)?;
@@ -138,11 +134,7 @@ pub struct DatagramPair {
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
 /// out of memory or of descriptors.
 pub fn datagram_pair() -> Result<DatagramPair, Error> {
-    let fabric = Fabric::new();
-    let context = fabric.open_device();
-    let pd = context.alloc_pd()?;
-    let cq = context.create_cq(64)?;
-    let pool = pd.create_pool(16, 256)?;
+    let (fabric, context, pd, cq, pool) = device()?;
     let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
     let ready = || -> Result<_, Error> {
         let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, DEPTH)?;
@@ -155,6 +147,18 @@ pub fn datagram_pair() -> Result<DatagramPair, Error> {
     let address_handle = a.add_address_handle(ah)?;
     let to_b = Destination { address_handle, qpn: Qpn::try_from(b.qp_num())?, qkey };
     Ok(DatagramPair { fabric, context, pd, cq, pool, a, b, to_b })
+}
+
+type Device<E> = (Fabric, Context, ProtectionDomain, CompletionQueue<E>, Pool);
+
+/// What stands around the queue pairs of a [`Pair`] or [`DatagramPair`].
+fn device<E: Entry>() -> Result<Device<E>, Error> {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd()?;
+    let cq = context.create_cq(64)?;
+    let pool = pd.create_pool(16, 256)?;
+    Ok((fabric, context, pd, cq, pool))
 }
 
 /// Polls of a loopback device in a row that may bring nothing, before [`poll`] says that nothing

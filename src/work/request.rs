@@ -7,16 +7,13 @@
 
 use std::marker::PhantomData;
 
-use crate::work::address::{Address, Connected, Datagram, Destination};
-use crate::work::data::{Data, Inline, InlineSlice};
-use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
-use crate::work::opcode::Opcode;
-
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_send_wr;
+use crate::work::address::{Address, Connected, Datagram, Destination};
 use crate::work::check::Check;
-use crate::work::data::{Emitted, Use};
-use crate::work::flags::SendFlags;
+use crate::work::data::{Data, Emitted, Inline, InlineSlice, Use};
+use crate::work::flags::{Fenced, Plain, SendFlags, Signaled, Unfenced};
+use crate::work::opcode::Opcode;
 use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 use crate::work::slot::{SendSlot, Slot};
 

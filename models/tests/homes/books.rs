@@ -34,10 +34,10 @@ fn a_completion_that_is_counted_is_done_with() {
         for written in &shared.written {
             // SAFETY: nobody else writes, and nobody reads meanwhile; loom sees to it.
             written.with_mut(|written| unsafe { *written = 1 });
-            // SAFETY: the books are alive.
-            let counter = unsafe { Books::counter(std::sync::Arc::as_ptr(&shared.books), RECEIVE) };
-            // SAFETY: as above.
-            unsafe { Counter::count(counter) };
+            // SAFETY: the books are alive, and their counters with them.
+            unsafe {
+                Counter::count(Books::counter(std::sync::Arc::as_ptr(&shared.books), RECEIVE))
+            };
         }
         queue.join().unwrap();
         assert_eq!(shared.books.completed(RECEIVE), 2);

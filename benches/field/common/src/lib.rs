@@ -161,7 +161,7 @@ fn measure<A: Api>(stub: &Stub, api: &mut A, work: Work) -> Result<(), String> {
             // SAFETY: the form is of this type, and `api` is not used until it returns.
             unsafe { form(env.cast()) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: the form is of this type, and `api` is not used until it returns.
             unsafe { stub.measure(form, env.cast()) }
         };
         if code != 0 {

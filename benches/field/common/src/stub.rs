@@ -72,7 +72,7 @@ impl Stub {
     /// # Safety
     /// The form may be called with this environment.
     pub unsafe fn measure(&self, form: Form, env: *mut c_void) -> c_int {
-        // SAFETY: the caller's contract.
+        // SAFETY: the form may be called with this environment (this function's contract).
         unsafe { (self.measure)(form, env) }
     }
 

@@ -122,7 +122,7 @@ fn measure<P: Books>(stub: &Stub, pairs: u32) -> Result<(), String> {
                     // SAFETY: the forms' own world, which is not used until they return.
                     unsafe { stub.measure(form, env.cast()) }
                 } else {
-                    // SAFETY: as above.
+                    // SAFETY: the forms' own world, which is not used until they return.
                     unsafe { form(env.cast()) }
                 };
                 if code != 0 {
