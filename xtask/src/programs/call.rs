@@ -89,6 +89,13 @@ impl Call<'_> {
     pub fn text(&self, body: &mut Body) -> String {
         let code = self.code(body);
         let code = if self.row.panics { format!("w.catch(|| {{ {code} }});") } else { code };
+        let code = match self.row.settles {
+            Some(at) => {
+                let (qps, srqs) = body.living(self.args[at]);
+                format!("{code} w.room({}, {qps}, {srqs});", self.row.takes[at].name)
+            }
+            None => code,
+        };
         let none = self.nothing();
         if self.args.is_empty() {
             return format!("{{ {code} }}");

@@ -39,10 +39,7 @@ pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
 
 /// Writes a call.
 pub fn emit(body: &mut Body, call: &Call) {
-    let mut text = call.text(body);
-    if let Some(at) = call.row.settles {
-        text = format!("{text} {}", room(body, call.args[at]));
-    }
+    let text = call.text(body);
     let instead = match body.may_leave_out {
         true => Some((body.site(), call.instead(body))),
         false => None,

@@ -47,11 +47,14 @@ impl Line {
     }
 }
 
-/// `w.pick(SITE, [ONE, OTHER])`
+/// Between the words of a choice. No word has two blanks in it.
+const BETWEEN: &str = ",  ";
+
+/// `w.pick(SITE, [ONE,  OTHER])`
 pub fn pick(site: u32, words: &[String]) -> String {
     match words {
         [word] => word.clone(),
-        words => format!("w.pick({site}, [{}])", words.join(", ")),
+        words => format!("w.pick({site}, [{}])", words.join(BETWEEN)),
     }
 }
 
@@ -60,7 +63,7 @@ fn chosen(code: &str, seed: u64) -> String {
     let Some((before, rest)) = code.split_once("w.pick(") else { return code.to_owned() };
     let parts = rest.split_once("])").and_then(|(pick, rest)| {
         let (site, words) = pick.split_once(", [")?;
-        Some((site.parse().ok()?, words.split(", ").collect::<Vec<_>>(), rest))
+        Some((site.parse().ok()?, words.split(BETWEEN).collect::<Vec<_>>(), rest))
     });
     match parts {
         Some((site, words, rest)) => {
@@ -77,10 +80,10 @@ mod tests {
 
     #[test]
     fn a_turn_chooses_and_leaves_out() {
-        let words = ["1", "F { n: 3 }", "g(2)"].map(str::to_owned);
+        let words = ["1", "F { n: 3, m: 4 }", "g(2)"].map(str::to_owned);
         let code = format!("f({}, {})", pick(7, &words), pick(8, &words[..1]));
         let line = Line::call(1, "let v = ".to_owned(), code, Some((9, "None".to_owned())));
-        assert!(line.text().contains("w.does(9)") && line.text().contains("w.pick(7, [1, F"));
+        assert!(line.text().contains("w.does(9)") && line.text().contains("w.pick(7, [1,  F"));
         let mut all: Vec<String> = (0..200).map(|seed| line.in_turn(seed)).collect();
         all.sort();
         all.dedup();
