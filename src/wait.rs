@@ -8,13 +8,39 @@ use crate::terms::error::Error;
 
 /// Waits until `fd` is readable, for at most `timeout` if there is one. A signal ends it early.
 pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error> {
-    let rounded_up = |time: Duration| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-    let waited = wait_readable(fd, timeout.map_or(-1, rounded_up));
+    let waited = wait_readable(fd, timeout.map_or(-1, milliseconds));
     waited.map(drop).map_err(|errno| Error::os("poll", errno, ""))
+}
+
+/// The argument of poll(2), rounded up: a sleep that ends too early would be followed by others.
+fn milliseconds(time: Duration) -> i32 {
+    time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
 
 /// The error of a registration that the runtime refused.
 #[cfg(feature = "tokio")]
 pub(crate) fn registration(error: &std::io::Error) -> Error {
     Error::os("epoll_ctl", error.raw_os_error().unwrap_or(libc::EIO), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up_and_have_an_end() {
+        for (micros, rounded) in [
+            (0, 0),
+            (1, 1),
+            (999, 1),
+            (1000, 1),
+            (1001, 2),
+            (10_000_000, 10_000),
+            (2_147_483_647_000, i32::MAX),
+            (2_147_483_647_001, i32::MAX),
+        ] {
+            assert_eq!(milliseconds(Duration::from_micros(micros)), rounded, "{micros}");
+        }
+        assert_eq!(milliseconds(Duration::MAX), i32::MAX);
+    }
 }

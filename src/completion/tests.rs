@@ -1,9 +1,11 @@
 //! What the public interface does not show: which polls take the cold path, and what is kept of
 //! queues that are gone.
 
-#![allow(unsafe_code)] // one value that threads share
+#![allow(unsafe_code)] // one value that threads share, and a limit of the process
 
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::switch::{Reason, SETS, Switch};
 use crate::loopback;
@@ -135,4 +137,50 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
     empty(&mut cq);
     assert_eq!((cq.shared().attachments(), cq.shared().switch.is_on()), (before / 2, false));
     drop(b);
+}
+
+const NO_DESCRIPTORS: &str = "PROVERBS_NO_DESCRIPTORS";
+
+/// What the test below starts: poll(2) refuses to look at more descriptors than a process may have.
+#[test]
+#[ignore = "started by a_wait_that_cannot_sleep_says_so"]
+fn waits_without_descriptors() {
+    if std::env::var_os(NO_DESCRIPTORS).is_none() {
+        return;
+    }
+    let context = Fabric::new().open_device();
+    let mut channel = context.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    let mut events = context.events().unwrap();
+    let short = Duration::from_millis(1);
+    assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty());
+    assert_eq!(events.wait_timeout(short).unwrap(), None);
+
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is a local.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
+    let timeout = Some(short);
+    let refused = [
+        channel.wait_timeout(&mut cq, short).err(),
+        channel.wait_solicited(&mut cq, timeout).err(),
+        channel.wait_any(&mut [&mut cq], timeout).err(),
+        events.wait_timeout(short).err(),
+        channel.wait(&mut cq).err(),
+        events.wait().err(),
+    ];
+    for error in refused {
+        let error = error.expect("nothing can be waited for");
+        assert_eq!((error.verb(), error.errno()), ("poll", Some(libc::EINVAL)));
+    }
+}
+
+/// A wait that ignored this would run for ever instead of sleeping.
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn a_wait_that_cannot_sleep_says_so() {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["completion::tests::waits_without_descriptors", "--exact", "--ignored", "--quiet"])
+        .env(NO_DESCRIPTORS, "1")
+        .status();
+    assert!(status.unwrap().success());
 }

@@ -285,6 +285,37 @@ fn asynchronous_events_are_awaited() {
     });
 }
 
+/// Who still waits when the runtime is gone is told so, and does not ask for ever.
+#[test]
+fn waits_end_with_their_runtime() {
+    let runtime = runtime();
+    let (dev, mut channel, mut events) = runtime.block_on(async {
+        let dev = Device::open();
+        let channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+        let events = dev.ctx.events().unwrap().into_async().unwrap();
+        (dev, channel, events)
+    });
+    let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+    drop(runtime);
+    crate::waits::ends("a wait without a runtime", move || {
+        let refused = [
+            once(channel.wait(&mut cq)).map(|ended| ended.err()),
+            once(channel.wait_solicited(&mut cq)).map(|ended| ended.err()),
+            once(channel.wait_any(&mut [&mut cq])).map(|ended| ended.err()),
+            loop {
+                match once(events.next()) {
+                    Some(Ok(DeviceEvent::Port { .. })) => {}
+                    ended => break ended.map(|ended| ended.err()),
+                }
+            },
+        ];
+        for ended in refused {
+            let error = ended.expect("it ends").expect("with an error");
+            assert_eq!((error.verb(), error.errno()), ("epoll_ctl", Some(5)), "EIO");
+        }
+    });
+}
+
 /// Awaiting ends with its time, on a queue that is quiet and beside one that another thread drops with its event.
 #[test]
 fn an_awaited_wait_ends_with_its_time() {
