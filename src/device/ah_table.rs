@@ -144,5 +144,11 @@ mod tests {
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
         assert!(table.remove(again, 2));
         assert_eq!([u32::MAX, 0, 1, 2].map(|completed| table.reap(completed)), [1, 1, 1, 0]);
+        // However often handles come and go, there are as many slots as there were handles at once.
+        for _ in 0..100 {
+            let name = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
+            assert!(table.remove(name, 2));
+            assert_eq!((table.reap(2), table.ahs.len(), table.keys.len()), (0, 5, 8));
+        }
     }
 }

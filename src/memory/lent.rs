@@ -133,3 +133,28 @@ impl Drop for Lent {
         drop(unsafe { Box::from_raw(self.at.as_ptr()) });
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::counters::books::{Books, SEND};
+    use crate::{loopback, prelude::*};
+
+    /// Two threads may look for what is stranded before either drops what it found: each handle is
+    /// one thread's.
+    #[test]
+    fn a_stranded_handle_is_found_once() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let books = Books::new(pd.id()).unwrap();
+        let region = pd.register::<RemoteRead>(64).unwrap();
+        let piece = region.piece(0, 8).unwrap();
+        let header = piece.0.into_header();
+        // SAFETY: the handle was given up, so the header is alive.
+        unsafe { (*header).give(books.mark(SEND)) };
+        let quiet = Quiet(vec![books.clone()]);
+        let found = lent_with(&quiet);
+        assert_eq!((found.len(), lent_with(&quiet).len()), (1, 0));
+        assert!(found[0].header().posted_to().is_none());
+    }
+}

@@ -343,6 +343,35 @@ fn a_read_that_scatters() {
     assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 4, max: 0 });
 }
 
+/// A list that has no buffers at all is not known to be well.
+#[test]
+fn a_read_into_a_list_of_no_buffers() {
+    let mut p = Pair::<Rc, Lists>::new();
+    let region = p.pd.register::<RemoteAll>(40).unwrap();
+    let (from, at) = (region.remote().read(), region.remote().write());
+    let none = PostErrorKind::ExceedsBuffers { asked: 40, max: 0 };
+    let read = || wr::RdmaRead::new(BufList::new(), from);
+    assert_eq!(p.a.post_send(read()).unwrap_err().kind(), none);
+    assert_eq!(post_send!(p.a, [read()]).unwrap_err().kind(), none);
+    let inline = || wr::RdmaWrite::inline(b"first", at);
+    assert_eq!(post_send!(p.a, [inline(), read()]).unwrap_err().kind(), none);
+    let mut slots = SendSlots::<4, 32>::new();
+    let mut list = p.a.send_list(&mut slots);
+    assert_eq!(list.push(read()).unwrap_err().kind(), none);
+    assert_eq!(list.extend([read()]).unwrap_err().kind(), none);
+    list.push(inline()).unwrap();
+    assert_eq!(list.extend([read(), read()]).unwrap_err().kind(), none);
+    assert_eq!(list.len(), 1);
+    drop(list);
+    // A slice of no bytes needs none.
+    let nothing = region.remote().slice(40, 0).unwrap();
+    p.a.post_send(wr::RdmaRead::new(BufList::new(), nothing.read())).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(BufList::new(), nothing.write())).unwrap();
+    for done in poll(&p.dev, &mut p.ca, 2) {
+        assert!(done.sent().entry.is_none());
+    }
+}
+
 /// What the peer says of a slice's length.
 fn said_to_be(slice: RemoteSlice<RemoteAll>, len: u64) -> RemoteSlice<RemoteAll> {
     let mut told = slice.to_bytes();
