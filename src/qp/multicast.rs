@@ -87,3 +87,6 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
         }
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests;

@@ -624,3 +624,68 @@ fn what_a_second_look_finds_comes_once() {
         unsafe { (*context).ops.poll_cq = own };
     }
 }
+
+/// What a work request is, as far as a drain's own send has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Form {
+    opcode: u32,
+    flags: u32,
+    elements: i32,
+    has_ah: bool,
+    /// Whether it goes to QP 0 or a privileged Q_Key, where programs may not send.
+    is_privileged: bool,
+}
+
+thread_local! {
+    static FORMS: RefCell<Vec<Form>> = const { RefCell::new(Vec::new()) };
+}
+
+unsafe extern "C" fn noting_forms(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the caller gives a work request, and on UD it has that part of the union.
+    let (wr, ud) = unsafe { (&*first, (*first).wr.ud) };
+    let form = Form {
+        opcode: wr.opcode as u32,
+        flags: wr.send_flags,
+        elements: wr.num_sge,
+        has_ah: !ud.ah.is_null(),
+        is_privileged: ud.remote_qpn == 0 || ud.remote_qkey >> 31 != 0,
+    };
+    FORMS.with_borrow_mut(|forms| forms.push(form));
+    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own function.
+    OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) })
+}
+
+/// A device may look at what it will only flush, so a drain's own send is one that it could send.
+#[test]
+fn what_a_drain_sends() {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq::<Buf>(64).unwrap();
+    let qp = pd.create_qp::<Ud, Chosen>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let qkey = Qkey::new(0x1111).unwrap();
+    let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() }).unwrap();
+    let qp = qp.modify(UdRtr::default()).unwrap();
+    let mut qp = qp.modify(UdRts { sq_psn: Psn::new(1).unwrap(), qkey: None }).unwrap();
+    let gid = context.query_gid(1, 1).unwrap();
+    let ah = pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap();
+    let address_handle = qp.add_address_handle(ah).unwrap();
+    let qpn = Qpn::new(qp.qp_num()).unwrap();
+    let to = crate::wr::Destination { address_handle, qpn, qkey };
+    let _ = qp.post_send_unsignaled(wr::Send::inline(b"never told of").to(to)).unwrap();
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*qp.core.qp()).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    let own = unsafe { (*context).ops.post_send.replace(noting_forms) };
+    OWN.set((own, None));
+    let mut qp = qp.to_error().unwrap();
+    qp.drain(&mut cq, |_| panic!("inline data has no entry")).unwrap();
+    assert_eq!(qp.sends_outstanding(), 0);
+    let send = crate::sys::types::ibv_wr_opcode::IBV_WR_SEND as u32;
+    let form =
+        Form { opcode: send, flags: SIGNALED, elements: 0, has_ah: true, is_privileged: false };
+    assert_eq!(FORMS.take(), [form]);
+}
