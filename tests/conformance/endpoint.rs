@@ -195,11 +195,12 @@ const SHORT: Duration = Duration::from_millis(if cfg!(miri) { 500 } else { 50 })
 
 type Connected = Result<QueuePair<Rc, Rts>, Unconnected<DefaultProfile>>;
 
-/// Connects to a peer that says this, `SHORT` at most; the failure, what the peer heard, and the streams' time-outs,
+/// Connects to a peer that says this, within `time`; the failure, what the peer heard, and the streams' time-outs,
 /// which are as they were.
 fn connect_to(
     says: impl FnOnce(Vec<u8>) -> Vec<Say>,
     deaf_after: Option<usize>,
+    time: Duration,
 ) -> (Connected, Vec<u8>) {
     let (mut a, b) = sides::<DefaultProfile, DefaultProfile>();
     let recv = wr::Recv::new(poisoned(&a.pool));
@@ -209,7 +210,7 @@ fn connect_to(
     stream.timeouts.set(timeouts);
     stream.deaf_after = deaf_after;
     let began = Instant::now();
-    let result = a.connector.connect(&mut stream, SHORT).map(|(qp, _)| qp);
+    let result = a.connector.connect(&mut stream, time).map(|(qp, _)| qp);
     assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
     assert_eq!(stream.timeouts.get(), timeouts, "the program's own");
     (result, stream.heard)
@@ -238,7 +239,7 @@ fn a_peer_that_stops_is_waited_for_no_longer_than_asked() {
             let piece = (said > 0).then(|| Say::Bytes(whole[..said].to_vec()));
             piece.into_iter().chain([Say::Silence]).collect()
         };
-        let (result, heard) = connect_to(says, None);
+        let (result, heard) = connect_to(says, None, SHORT);
         let (stage, text) = failed(result);
         assert_eq!((stage, text), (reached, format!("the peer said {came} bytes {after}")));
         // All was said, so the peer can be told.
@@ -257,7 +258,7 @@ fn a_peer_that_drips_is_waited_for_no_longer_than_asked() {
         std::iter::once(start).chain(silences).collect()
     };
     for from in [1, 40] {
-        let (result, heard) = connect_to(|whole| dripping(whole, from), None);
+        let (result, heard) = connect_to(|whole| dripping(whole, from), None, SHORT);
         let (stage, text) = failed(result);
         assert_eq!(stage, "INIT");
         assert!(text.starts_with(&format!("the peer said {from} of ")), "{text}");
@@ -282,12 +283,12 @@ fn a_last_word_may_come_in_pieces() {
             ]
         }
     };
-    let (result, heard) = connect_to(pieces(b"pvok"), None);
+    let (result, heard) = connect_to(pieces(b"pvok"), None, LONG);
     assert_eq!(result.unwrap().recvs_outstanding(), 1);
     assert!(heard.ends_with(b"pvok") && !heard.ends_with(b"pvokpvok"));
-    let (result, _) = connect_to(pieces(b"pvno"), None);
+    let (result, _) = connect_to(pieces(b"pvno"), None, LONG);
     assert_eq!(failed(result), ("RTS", "the peer refused to connect".into()));
-    let (result, _) = connect_to(pieces(b"pvoo"), None);
+    let (result, _) = connect_to(pieces(b"pvoo"), None, LONG);
     let text = "the peer said \"pvoo\" instead of whether it is ready";
     assert_eq!(failed(result), ("RTS", text.into()));
 }
@@ -310,7 +311,7 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
                 }
                 says
             };
-            let (result, _) = connect_to(says, None);
+            let (result, _) = connect_to(says, None, LONG);
             let Err(Unconnected { error: ConnectError::Exchange(error), .. }) = &result else {
                 panic!("the stream failed")
             };
@@ -332,7 +333,7 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
 #[test]
 fn a_peer_that_does_not_hear_the_last_word() {
     let says = |whole: Vec<u8>| vec![Say::Bytes(whole), Say::Bytes(b"pvok".to_vec())];
-    let (result, heard) = connect_to(says, Some(80));
+    let (result, heard) = connect_to(says, Some(80), SHORT);
     let text = format!("the peer said 0 of 4 bytes within {SHORT:?}");
     assert_eq!((failed(result), heard.len()), (("RTS", text), 80));
 }
@@ -341,7 +342,7 @@ fn a_peer_that_does_not_hear_the_last_word() {
 fn a_failure_says_where_it_comes_from() {
     use std::error::Error;
     let hangs_up = |_: Vec<u8>| vec![Say::Fail(io::ErrorKind::ConnectionReset)];
-    let (result, _) = connect_to(hangs_up, None);
+    let (result, _) = connect_to(hangs_up, None, LONG);
     let error = result.unwrap_err().error;
     let exchange = error.source().unwrap();
     assert_eq!(exchange.to_string(), error.to_string());
@@ -354,7 +355,7 @@ fn a_failure_says_where_it_comes_from() {
 /// A refusal in the middle of an endpoint would be read as a part of it.
 #[test]
 fn a_peer_that_does_not_listen_is_not_told_in_the_middle() {
-    let (result, heard) = connect_to(|whole| vec![Say::Bytes(whole)], Some(10));
+    let (result, heard) = connect_to(|whole| vec![Say::Bytes(whole)], Some(10), SHORT);
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("INIT", 10));
     assert!(text.starts_with("the peer said 0 of "), "{text}");
