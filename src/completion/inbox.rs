@@ -33,7 +33,6 @@ pub(crate) struct Inbox {
     wcs: UnsafeCell<MaybeUninit<[ibv_wc; BATCH]>>,
     pub(crate) switch: Switch<ibv_cq>,
     poller: UnsafeCell<Poller>,
-    capacity: u32,
     state: Mutex<State>,
 }
 
@@ -69,14 +68,18 @@ pub(crate) struct Poller {
 impl Poller {
     /// Whether a queue is over that was known to be gone when `then` completions had passed. If so,
     /// all that was in the completion queue at that time has been polled: the queue was seen empty
-    /// since, or as many completions have passed as it holds.
-    fn is_over(&self, then: u64, capacity: u32) -> bool {
-        self.seen_empty_at.is_some_and(|at| then <= at) || self.passed - then >= capacity.into()
+    /// since, or as many completions have passed as it ever held (`largest`: it may have become
+    /// smaller since `then`).
+    fn is_over(&self, then: u64, largest: u32) -> bool {
+        self.seen_empty_at.is_some_and(|at| then <= at) || self.passed - then >= largest.into()
     }
 }
 
 #[derive(Default)]
 struct State {
+    capacity: u32,
+    /// The largest capacity that it ever had.
+    largest: u32,
     booked: u32,
     attached: Vec<Attachment>,
     /// Dropped queue pairs that receive here.
@@ -88,6 +91,12 @@ struct State {
 }
 
 impl State {
+    /// What no queue has booked. (A device that grants less than asked for, which none may, can
+    /// make the capacity less than what is booked.)
+    fn unbooked(&self) -> u32 {
+        self.capacity.saturating_sub(self.booked)
+    }
+
     /// Marks the queue pair with these books as parked. It may be destroyed already, by another
     /// thread: then its stage stays that of a queue that is gone.
     fn mark_parked(&mut self, books: &Arc<Books>) {
@@ -158,8 +167,7 @@ impl Inbox {
             wcs: UnsafeCell::new(MaybeUninit::zeroed()),
             switch: Switch::new(queue, STAND_INS.all()),
             poller: UnsafeCell::default(),
-            capacity,
-            state: Mutex::default(),
+            state: Mutex::new(State { capacity, largest: capacity, ..State::default() }),
         }
     }
 
@@ -191,11 +199,32 @@ impl Inbox {
     }
 
     pub fn capacity(&self) -> u32 {
-        self.capacity
+        self.state().capacity
     }
 
     pub fn unbooked(&self) -> u32 {
-        self.capacity - self.state().booked
+        self.state().unbooked()
+    }
+
+    /// Gives the queue another capacity, which is not below what is booked: `change` asks the
+    /// device for it, and returns what was granted. No queue attaches meanwhile.
+    pub fn resize(
+        &self,
+        asked: u32,
+        change: impl FnOnce() -> Result<u32, Error>,
+    ) -> Result<(), Error> {
+        let mut state = self.state();
+        if asked < state.booked {
+            let booked = state.booked;
+            return Err(Error::new("ibv_resize_cq", ErrorKind::Booked { asked, booked }));
+        }
+        let granted = change()?;
+        state.capacity = granted;
+        state.largest = state.largest.max(granted);
+        if granted < asked {
+            return Err(Error::limit("ibv_resize_cq", "cqe", asked.into(), granted.into()));
+        }
+        Ok(())
     }
 
     /// Books `entries` for a queue. A shared receive queue books once, however many queue pairs
@@ -206,7 +235,7 @@ impl Inbox {
         if share == Share::Shared && state.attached.iter().any(is_known) {
             return Ok(());
         }
-        let free = self.capacity - state.booked;
+        let free = state.unbooked();
         if entries > free {
             let kind = ErrorKind::CqTooSmall { asked: entries, free };
             return Err(Error::new("ibv_create_qp", kind));
@@ -326,11 +355,11 @@ impl Inbox {
     /// be destroyed now.
     pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Vec<Arc<Parked>>) {
         let mut state = self.state();
-        let State { booked, attached, parked, .. } = &mut *state;
+        let State { largest, booked, attached, parked, .. } = &mut *state;
         let mut watches = false;
         let mut ended = Vec::new();
         parked.retain(|(parked, stage)| match *stage {
-            Stage::Known(then) if poller.is_over(then, self.capacity) => {
+            Stage::Known(then) if poller.is_over(then, *largest) => {
                 ended.push(parked.clone());
                 false
             }
@@ -342,7 +371,7 @@ impl Inbox {
         attached.retain_mut(|a| match a.stage {
             Stage::Alive | Stage::Parked | Stage::Ended => true,
             Stage::Over => false,
-            Stage::Known(then) if !poller.is_over(then, self.capacity) => {
+            Stage::Known(then) if !poller.is_over(then, *largest) => {
                 watches = true;
                 true
             }

@@ -12,6 +12,7 @@ use crate::completion::channel::CompletionChannel;
 use crate::completion::inbox::Inbox;
 use crate::completion::parked::Over;
 use crate::completion::wc::OneThread;
+use crate::device::comp_vector::CompVector;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
 use crate::memory::buf::Buf;
@@ -79,7 +80,7 @@ impl Context {
     /// [`ErrorKind::Limit`] if `cqe` exceeds the device's `max_cqe`,
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::new(self, cqe, None)
+        CompletionQueue::new(self, cqe, None, 0)
     }
 
     /// Like [`create_cq`](Self::create_cq), with events delivered to `channel` (R13.7).
@@ -92,7 +93,26 @@ impl Context {
         cqe: u32,
         channel: &CompletionChannel,
     ) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::new(self, cqe, Some(channel))
+        CompletionQueue::new(self, cqe, Some(channel), 0)
+    }
+
+    /// Like [`create_cq_on`](Self::create_cq_on), with the events on `vector`, which
+    /// [`comp_vectors`](Self::comp_vectors) has; [`CompVector`] has an example. (The other two take
+    /// vector 0.)
+    ///
+    /// # Errors
+    /// As for [`create_cq_on`](Self::create_cq_on), also for a vector of another context.
+    pub fn create_cq_on_vector<E: Entry>(
+        &self,
+        cqe: u32,
+        channel: &CompletionChannel,
+        vector: &CompVector,
+    ) -> Result<CompletionQueue<E>, Error> {
+        if !vector.is_of(self) {
+            let what = "the completion vector and the completion queue";
+            return Err(Error::new("ibv_create_cq", ErrorKind::ContextMismatch { what }));
+        }
+        CompletionQueue::new(self, cqe, Some(channel), vector.index())
     }
 }
 
@@ -101,20 +121,19 @@ impl<E: Entry> CompletionQueue<E> {
         context: &Context,
         cqe: u32,
         channel: Option<&CompletionChannel>,
+        vector: u32,
     ) -> Result<Self, Error> {
         const VERB: &str = "ibv_create_cq";
-        let max = context.query_device()?.max_cqe;
-        if cqe > max {
-            return Err(Error::limit(VERB, "cqe", cqe.into(), max.into()));
-        }
+        within_limit(VERB, context, cqe)?;
         if channel.is_some_and(|channel| !channel.is_of(context)) {
             let what = "the completion channel and the completion queue";
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
         let control = context.handle.control();
         let at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
+        let create = control.create_cq;
         // SAFETY: context and channel are live.
-        match unsafe { (control.create_cq)(context.handle.as_ptr(), cqe as i32, at, 0) } {
+        match unsafe { create(context.handle.as_ptr(), cqe as i32, at, vector as i32) } {
             Ok(cq) => {
                 let channel = channel.map(|channel| channel.handle().clone());
                 let parents = handle::CqParents { context: context.handle.clone(), channel };
@@ -147,6 +166,44 @@ impl<E: Entry> CompletionQueue<E> {
     /// The number of entries that no queue has booked (R9.9).
     pub fn unbooked(&self) -> u32 {
         self.shared.unbooked()
+    }
+
+    /// Gives the queue room for at least `cqe` completions (`ibv_resize_cq`): more, or less, but not
+    /// less than its queues have booked.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+    /// let mut cq: CompletionQueue = context.create_cq(17)?;
+    /// let depth = Depth { send: 8, recv: 8 };
+    /// let one = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?; // books all of it
+    /// assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).is_err());
+    /// cq.resize(34)?;
+    /// let two = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+    /// let error = cq.resize(20).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::Booked { asked: 20, booked: 34 }));
+    /// # drop((one, two));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The queue is as before. [`ErrorKind::Booked`]; [`ErrorKind::Limit`] if `cqe` exceeds the
+    /// device's `max_cqe`; otherwise [`ErrorKind::Os`] with the errno: EINVAL if it holds more
+    /// completions than that, EOPNOTSUPP if the device cannot do it.
+    pub fn resize(&mut self, cqe: u32) -> Result<(), Error> {
+        const VERB: &str = "ibv_resize_cq";
+        let handle = self.shared.handle();
+        let context = Context { handle: handle.parents().context.clone() };
+        within_limit(VERB, &context, cqe)?;
+        self.shared.resize(cqe, || {
+            let resize = handle.control().resize_cq;
+            // SAFETY: the queue is live. `&mut` keeps others from polling and resizing it, so `cqe`
+            // is read as the device left it.
+            match unsafe { (resize(handle.as_ptr(), cqe as i32), (*handle.as_ptr()).cqe) } {
+                (0, granted) => Ok(granted.max(0) as u32),
+                (errno, _) => Err(Error::os(VERB, errno, format!("cqe {cqe}"))),
+            }
+        })
     }
 
     pub(crate) fn shared(&self) -> &Arc<CqShared> {
@@ -209,6 +266,12 @@ impl<E: Entry> CompletionQueue<E> {
             is_left.then(|| drop(self.hand_out().next()))
         }));
     }
+}
+
+/// Devices answer EINVAL to more than `max_cqe`, and some of them to 2^31.
+fn within_limit(verb: &'static str, context: &Context, cqe: u32) -> Result<(), Error> {
+    let max = context.limits()?.max_cqe.max(0) as u32;
+    if cqe > max { Err(Error::limit(verb, "cqe", cqe.into(), max.into())) } else { Ok(()) }
 }
 
 impl<E: Entry> Drop for CompletionQueue<E> {

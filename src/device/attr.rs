@@ -7,9 +7,9 @@ use std::fmt;
 
 use bitflags::bitflags;
 
+use crate::sys::extended;
 use crate::sys::types::{
-    LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_atomic_cap, ibv_device_attr, ibv_port_attr,
-    ibv_port_state,
+    LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_atomic_cap, ibv_device_attr, ibv_port_state,
 };
 use crate::terms::bounded::Mtu;
 
@@ -291,7 +291,8 @@ pub struct PortAttr {
     pub sm_lid: u16,
     /// Lanes of the link, if known.
     pub lanes: Option<u8>,
-    /// Signalling rate of a lane, tenths of Gbit/s, if known.
+    /// Signalling rate of a lane, tenths of Gbit/s, if known: up to 2000 (XDR), which a library
+    /// before rdma-core 49 reports as 1000 or not at all.
     pub lane_speed: Option<u16>,
 }
 
@@ -324,7 +325,12 @@ pub enum LinkLayer {
 }
 
 impl PortAttr {
-    pub(crate) fn from_c(c: &ibv_port_attr) -> Self {
+    pub(crate) fn from_c(attr: &extended::PortAttr) -> Self {
+        let c = attr.get();
+        let speed = match attr.active_speed_ex() {
+            0 => c.active_speed.into(),
+            speed => speed,
+        };
         PortAttr {
             is_active: c.state == ibv_port_state::IBV_PORT_ACTIVE,
             state: match c.state {
@@ -358,7 +364,7 @@ impl PortAttr {
                 16 => Some(2),
                 _ => None,
             },
-            lane_speed: match c.active_speed {
+            lane_speed: match speed {
                 1 => Some(25),
                 2 => Some(50),
                 4 | 8 => Some(100),
@@ -366,6 +372,7 @@ impl PortAttr {
                 32 => Some(250),
                 64 => Some(500),
                 128 => Some(1000),
+                256 => Some(2000),
                 _ => None,
             },
         }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use crate::device::ah::Gid;
 use crate::device::attr::{DeviceAttr, PortAttr};
 use crate::device::pd::ProtectionDomain;
-use crate::sys::types::{ibv_device_attr, ibv_gid, ibv_port_attr, zeroed};
-use crate::sys::{device, handle};
+use crate::sys::handle::Port;
+use crate::sys::types::{ibv_device_attr, ibv_gid, zeroed};
+use crate::sys::{device, extended, handle};
 use crate::terms::error::{Error, ErrorKind, Refused};
 
 /// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if there are none.
@@ -31,43 +32,6 @@ pub fn devices() -> Result<Vec<String>, Error> {
         // A kernel without RDMA support has no devices.
         Err(libc::ENOSYS) => Ok(Vec::new()),
         Err(errno) => Err(Error::os("ibv_get_device_list", errno, "")),
-    }
-}
-
-/// Whether a program with registered memory may fork (`ibv_is_fork_initialized`, R17.4).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::{ForkStatus, fork_status};
-/// match fork_status() {
-///     ForkStatus::Disabled => println!("do not fork while memory is registered"),
-///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForkStatus {
-    /// It may not: the kernel might give registered pages to the child instead of the parent.
-    Disabled,
-    /// It may: the library keeps registered pages out of children (`ibv_fork_init`, or the
-    /// environment).
-    Enabled,
-    /// It may: the kernel copies pinned pages.
-    Unneeded,
-}
-
-/// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
-/// objects (R17.5).
-pub fn fork_status() -> ForkStatus {
-    ForkStatus::from_c(device::fork_status())
-}
-
-impl ForkStatus {
-    fn from_c(status: u32) -> ForkStatus {
-        match status {
-            2 => ForkStatus::Unneeded,
-            1 => ForkStatus::Enabled,
-            _ => ForkStatus::Disabled,
-        }
     }
 }
 
@@ -133,21 +97,52 @@ impl Context {
         device::name_of(&self.handle)
     }
 
-    /// The device's abilities and limits (`ibv_query_device`).
+    /// The device's abilities and limits (`ibv_query_device`). They do not change while the device is
+    /// open: this crate itself asks once for each context.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query_device(&self) -> Result<DeviceAttr, Error> {
+        self.ask_device().map(|attr| DeviceAttr::from_c(&attr))
+    }
+
+    fn ask_device(&self) -> Result<ibv_device_attr, Error> {
         let mut attr = zeroed::<ibv_device_attr>();
         let query = self.handle.control().query_device;
         // SAFETY: the context is live, and `attr` is a local.
         match unsafe { query(self.handle.as_ptr(), &mut attr) } {
-            0 => Ok(DeviceAttr::from_c(&attr)),
+            0 => Ok(attr),
             errno => Err(Error::os("ibv_query_device", errno, "")),
         }
     }
 
-    /// The state of a port, counted from 1 (`ibv_query_port`).
+    /// The device's limits, as it told them the first time.
+    pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
+        let known = &self.handle.parents().device;
+        if let Some(attr) = known.get() {
+            return Ok(attr);
+        }
+        let attr = self.ask_device()?;
+        Ok(known.get_or_init(|| attr))
+    }
+
+    /// What never changes of a port, as it told the first time.
+    pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
+        let known = &self.handle.parents().ports;
+        let known = || known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((_, limits)) = known().iter().find(|(known, _)| *known == port) {
+            return Ok(*limits);
+        }
+        let attr = self.ask_port(port)?;
+        let attr = attr.get();
+        let limits = Port { max_msg_sz: attr.max_msg_sz, link_layer: attr.link_layer };
+        known().push((port, limits));
+        Ok(limits)
+    }
+
+    /// The state of a port, counted from 1 (`ibv_query_port`). The link layer, the longest message
+    /// and the lengths of the tables do not change while the device is open: this crate itself asks
+    /// for them once. Everything else may: the state, the LIDs, the MTU and the rate.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -161,11 +156,15 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
     pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
-        let mut attr = zeroed::<ibv_port_attr>();
+        self.ask_port(port).map(|attr| PortAttr::from_c(&attr))
+    }
+
+    fn ask_port(&self, port: u8) -> Result<extended::PortAttr, Error> {
+        let mut attr = extended::PortAttr::default();
         let query = self.handle.control().query_port;
         // SAFETY: the context is live, and `attr` is a local.
         match unsafe { query(self.handle.as_ptr(), port, &mut attr) } {
-            0 => Ok(PortAttr::from_c(&attr)),
+            0 => Ok(attr),
             errno => Err(Error::os("ibv_query_port", errno, format!("port {port}"))),
         }
     }
@@ -249,16 +248,5 @@ impl Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Context({})", self.name())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_fork_may_do() {
-        let all = [0, 1, 2].map(ForkStatus::from_c);
-        assert_eq!(all, [ForkStatus::Disabled, ForkStatus::Enabled, ForkStatus::Unneeded]);
     }
 }

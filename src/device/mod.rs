@@ -5,9 +5,11 @@ pub(crate) mod ah_table;
 pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
+pub(crate) mod comp_vector;
 pub(crate) mod context;
 pub(crate) mod event;
 pub(crate) mod events;
+pub(crate) mod fork;
 pub(crate) mod ids;
 pub(crate) mod pd;
 
@@ -16,8 +18,10 @@ pub use ah_table::AhIndex;
 pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState};
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncDeviceEvents;
-pub use context::{Context, ForkStatus, devices, fork_status};
+pub use comp_vector::CompVector;
+pub use context::{Context, devices};
 pub use event::{DeviceEvent, PortEvent, QpEvent, SrqEvent};
 pub use events::DeviceEvents;
+pub use fork::{ForkStatus, fork_init, fork_status};
 pub use ids::{CqId, SrqId};
 pub use pd::ProtectionDomain;

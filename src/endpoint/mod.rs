@@ -79,6 +79,7 @@ use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
 use crate::profile::Profile;
 use crate::qp::{Depth, QueuePair};
+use crate::sys::types::LINK_LAYER_ETHERNET;
 use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::Init;
@@ -363,7 +364,7 @@ impl Endpoint {
         gid_index: Option<u8>,
     ) -> Result<AddressVector, Error> {
         let lacks = |what: &str| Err(Error::os("ibv_modify_qp", libc::EINVAL, what));
-        let is_ethernet = context.query_port(port)?.link_layer == LinkLayer::Ethernet;
+        let is_ethernet = context.port_limits(port)?.link_layer == LINK_LAYER_ETHERNET;
         match gid_index {
             // A GID without an interface id is not an address.
             Some(index) if self.gid.0[8..] != [0; 8] => {

@@ -20,6 +20,7 @@ pub(crate) static LOOPBACK: Control = Control {
     destroy_comp_channel,
     try_get_cq_event,
     create_cq,
+    resize_cq,
     destroy_cq,
     create_srq,
     modify_srq,

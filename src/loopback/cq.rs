@@ -96,6 +96,22 @@ impl State {
         Ok((number, capacity))
     }
 
+    /// Gives the queue another capacity, which its completions must fit into. Returns what was
+    /// granted.
+    pub(super) fn resize_cq(&mut self, cq: u32, capacity: i32) -> Verb<u32> {
+        let device = self.cqs.get(&cq).ok_or(libc::EINVAL)?.device;
+        self.check_alive(device)?;
+        let capacity = u32::try_from(capacity).map_err(|_| libc::EINVAL)?;
+        let granted = self.world.grant(Capacity::Cqe, capacity);
+        let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
+        let fits = (1..=limits::CQE).contains(&capacity);
+        if !fits || queue.overrun || queue.entries.len() > granted as usize {
+            return Err(libc::EINVAL);
+        }
+        queue.capacity = granted as usize;
+        Ok(granted)
+    }
+
     /// Sets the object by which events name the queue.
     pub(super) fn name_cq(&mut self, cq: u32, object: NonNull<ibv_cq>) {
         if let Some(cq) = self.cqs.get_mut(&cq) {

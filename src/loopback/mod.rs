@@ -92,7 +92,7 @@ mod limits {
     pub(super) const CQE: u32 = 1 << 20;
     pub(super) const SRQ_WR: u32 = 16384;
     pub(super) const RD_ATOMIC: u8 = 16;
-    pub(super) const COMP_VECTORS: i32 = 1;
+    pub(super) const COMP_VECTORS: i32 = 2;
     pub(super) const GIDS: usize = 16;
     /// The port's largest MTU, `IBV_MTU_4096`.
     pub(super) const MTU_CODE: u32 = 5;
@@ -110,7 +110,8 @@ impl Fabric {
     #[allow(unsafe_code)] // takes ownership of the C object
     pub fn open_device(&self) -> crate::Context {
         // SAFETY: the context was just opened, and has no other owner.
-        let handle = unsafe { crate::sys::handle::Context::new(self.open(), &LOOPBACK, ()) };
+        let handle =
+            unsafe { crate::sys::handle::Context::new(self.open(), &LOOPBACK, Default::default()) };
         crate::Context::from_handle(handle)
     }
 }

@@ -37,7 +37,7 @@ pub struct World {
     pub(super) personality: Personality,
     pub(super) grants: Grants,
     pub(super) width: u8,
-    pub(super) speed: u8,
+    pub(super) speed: u32,
     pub(super) mtu: Mtu,
     pub(super) longest: u32,
 }
@@ -160,7 +160,7 @@ impl World {
     }
 
     /// Ports that report this width and speed, in the codes of `active_width` and `active_speed` of
-    /// ibv_query_port(3). Unknown codes are allowed.
+    /// ibv_query_port(3), or above 255 of `active_speed_ex`. Unknown codes are allowed.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
@@ -168,11 +168,10 @@ impl World {
     /// assert_eq!((port.lanes, port.lane_speed), (Some(1), Some(25))); // one lane, SDR: 2.5 Gbit/s
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub const fn port_rate(self, width: u8, speed: u8) -> World {
+    pub const fn port_rate(self, width: u8, speed: u32) -> World {
         World { width, speed, ..self }
     }
 
-    /// What is granted of a limit that is not 0.
     /// A port with this active MTU, whose longest message has so many bytes; 0 says nothing of it.
     ///
     /// ```
@@ -187,6 +186,7 @@ impl World {
         World { mtu, longest, ..self }
     }
 
+    /// What is granted of a limit that is not 0.
     pub(super) fn grant(&self, limit: Capacity, asked: u32) -> u32 {
         match self.grants {
             _ if asked == 0 => 0,

@@ -237,13 +237,15 @@ impl<F: FnMut()> Drop for Undo<F> {
 
 /// Finds the limit that was exceeded: devices answer EINVAL to all of them.
 fn check_limits<P: Profile>(pd: &ProtectionDomain, depth: Depth) -> Result<(), Error> {
-    let attr = pd.context().query_device()?;
+    let context = pd.context();
+    let attr = context.limits()?;
     for (what, asked, max) in [
         ("max_send_wr", depth.send, attr.max_qp_wr),
         ("max_recv_wr", depth.recv, attr.max_qp_wr),
         ("max_send_sge", P::MaxSendSge::VALUE, attr.max_sge),
         ("max_recv_sge", P::MaxRecvSge::VALUE, attr.max_sge),
     ] {
+        let max = max.max(0) as u32;
         if asked > max {
             return Err(Error::limit(VERB, what, asked.into(), max.into()));
         }

@@ -49,10 +49,10 @@ impl<P: Profile> Core<P> {
     /// The longest message that the port accepts, in bytes; no limit if it does not report one.
     fn ask_port<T: Transport>(&self, port: u8) -> Result<u32, Error> {
         let context = Context { handle: self.handle.parents().pd.parents().clone() };
-        let attr = context.query_port(port)?;
         let longest = match T::DATAGRAM {
-            true => attr.active_mtu.map(|mtu| mtu.bytes()),
-            false => Some(attr.max_msg_sz).filter(|&longest| longest != 0),
+            // It may have changed since another queue pair asked.
+            true => context.query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
+            false => Some(context.port_limits(port)?.max_msg_sz).filter(|&longest| longest != 0),
         };
         Ok(longest.unwrap_or(u32::MAX))
     }

@@ -6,7 +6,7 @@ use super::QueuePair;
 use super::attr::QpAccess;
 use crate::profile::Profile;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
-use crate::terms::bounded::Mtu;
+use crate::terms::bounded::{MinRnrTimer, Mtu, RetryCount, RnrRetry, Timeout};
 use crate::terms::error::Error;
 use crate::terms::state::{QpState, State};
 use crate::terms::transport::Transport;
@@ -28,7 +28,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             | Mask::IBV_QP_QKEY.0
             | Mask::IBV_QP_PORT.0
             | Mask::IBV_QP_MAX_QP_RD_ATOMIC.0
-            | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0;
+            | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0
+            | Mask::IBV_QP_TIMEOUT.0
+            | Mask::IBV_QP_RETRY_CNT.0
+            | Mask::IBV_QP_RNR_RETRY.0
+            | Mask::IBV_QP_MIN_RNR_TIMER.0
+            | Mask::IBV_QP_PKEY_INDEX.0;
         let query = self.core.handle.control().query_qp;
         // SAFETY: the queue pair is live, and both structs are locals.
         match unsafe { query(self.core.qp(), &mut c, mask as i32, &mut init) } {
@@ -43,6 +48,11 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
                 port: c.port_num,
                 max_rd_atomic: c.max_rd_atomic,
                 max_dest_rd_atomic: c.max_dest_rd_atomic,
+                timeout: Timeout::from_c(c.timeout),
+                retry_cnt: RetryCount::new(c.retry_cnt),
+                rnr_retry: RnrRetry::from_c(c.rnr_retry),
+                min_rnr_timer: MinRnrTimer::new(c.min_rnr_timer),
+                pkey_index: c.pkey_index,
                 sq_draining: c.sq_draining != 0,
             }),
             errno => Err(Error::os("ibv_query_qp", errno, "")),
@@ -53,7 +63,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 /// The attributes of a queue pair, as the device reports them (`struct ibv_qp_attr`):
 /// [`QueuePair::query`]. Fields without a meaning for the transport or the state hold whatever the
 /// device wrote.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
+/// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
+/// let attr = a.query()?;
+/// assert_eq!((attr.timeout, attr.retry_cnt), (Some(Timeout::MS_67), Some(RetryCount::SIX)));
+/// assert_eq!(attr.rnr_retry, Some(RnrRetry::Infinite));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QpAttr {
     /// The state that it is in, which may not be the one requested last; `None` if the device
     /// reports an unknown one.
@@ -76,6 +97,17 @@ pub struct QpAttr {
     pub max_rd_atomic: u8,
     /// Reads and atomics that the peer may have outstanding here (R4.7).
     pub max_dest_rd_atomic: u8,
+    /// How long it waits for an acknowledgement (RC, from RTS on); `None` if the device reports no
+    /// legal value.
+    pub timeout: Option<Timeout>,
+    /// Transport retries before `RETRY_EXC_ERR` (RC, from RTS on); `None` as above.
+    pub retry_cnt: Option<RetryCount>,
+    /// RNR retries (RC, from RTS on); `None` as above.
+    pub rnr_retry: Option<RnrRetry>,
+    /// How long the peer waits when there is no receive (RC, from RTR on); `None` as above.
+    pub min_rnr_timer: Option<MinRnrTimer>,
+    /// Index in the port's P_Key table.
+    pub pkey_index: u16,
     /// Whether it is in SQD with sends that have begun and are not done.
     pub sq_draining: bool,
 }

@@ -335,3 +335,62 @@ fn what_is_given_up_and_stays_in_rts_sends_nothing() {
     }
     assert_eq!(others, 1, "the peer got one message");
 }
+
+/// What never changes is asked for once for each context, however many queues are made on it.
+#[cfg(feature = "loopback")]
+#[test]
+fn limits_are_asked_for_once() {
+    use std::cell::Cell;
+
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    thread_local! {
+        static ASKED: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] };
+    }
+    fn note(which: usize) {
+        ASKED.with(|asked| asked[which].set(asked[which].get() + 1));
+    }
+    let control: &'static Control = Box::leak(Box::new(Control {
+        query_device: |context, attr| {
+            note(0);
+            // SAFETY: the arguments are the verb's.
+            unsafe { (LOOPBACK.query_device)(context, attr) }
+        },
+        query_port: |context, port, attr| {
+            note(1);
+            // SAFETY: the arguments are the verb's.
+            unsafe { (LOOPBACK.query_port)(context, port, attr) }
+        },
+        ..LOOPBACK
+    }));
+    let mut context = Fabric::new().open_device();
+    Arc::get_mut(&mut context.handle).unwrap().set_control(control);
+    let pd = context.alloc_pd().unwrap();
+    let mut all = Vec::new();
+    let asked = || ASKED.with(|asked| [asked[0].get(), asked[1].get()]);
+    for _ in 0..3 {
+        let cq = context.create_cq::<Buf>(64).unwrap();
+        let depth = Depth { send: 4, recv: 4 };
+        let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        let qp = qp.modify(init).unwrap();
+        let gid = context.query_gid(1, 1).unwrap();
+        let (psn, qpn) = (Psn::new(0).unwrap(), Qpn::new(qp.qp_num()).unwrap());
+        let qp = qp.modify(UcRtr::new(AddressVector::roce(1, gid, 1), qpn, psn)).unwrap();
+        let rts = UcRts { sq_psn: psn, optional: Default::default() };
+        all.push(qp.modify(rts).unwrap());
+        assert_eq!(asked(), [1, 1]);
+    }
+    // The MTU may change, and bounds datagrams.
+    let cq = context.create_cq::<Buf>(64).unwrap();
+    let depth = Depth { send: 4, recv: 4 };
+    let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let qkey = Qkey::new(1).unwrap();
+    let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() }).unwrap();
+    let qp = qp.modify(UdRtr::default()).unwrap();
+    let _qp = qp.modify(UdRts { sq_psn: Psn::new(0).unwrap(), qkey: None }).unwrap();
+    assert_eq!(asked(), [1, 3]);
+    // A program that asks is answered by the device.
+    context.query_device().unwrap();
+    assert_eq!(asked(), [2, 3]);
+}

@@ -14,6 +14,8 @@ use ends::Ends;
 
 use crate::completion::parked::Over;
 use crate::counters::books::{Books, Quiet, RECEIVE};
+use crate::device::attr::DeviceCap;
+use crate::device::context::Context;
 use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::Ledger;
@@ -267,13 +269,69 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     /// [`ErrorKind::Os`] with the errno: EINVAL if `limit` exceeds what the
     /// queue holds.
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
-        let mut attr = ibv_srq_attr { srq_limit: limit, ..zeroed() };
-        let mask = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0 as i32;
+        let attr = ibv_srq_attr { srq_limit: limit, ..zeroed() };
+        let asked = || format!("srq_limit {limit}");
+        self.modify(attr, ibv_srq_attr_mask::IBV_SRQ_LIMIT.0, asked)
+    }
+
+    /// Gives the queue room for at least `max_wr` receives (`ibv_modify_srq`), where the device can
+    /// (`SRQ_RESIZE`): fewer than its pool has buffers, or as many again. A post beyond that is
+    /// refused with its buffers. What completion queues have booked does not change.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::post::PostErrorKind;
+    /// # let proverbs::loopback::Pair { pd, pool, .. } = proverbs::loopback::pair()?;
+    /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?; // 16 buffers, so 16 receives
+    /// let mut recv = || pool.take().map(wr::Recv::new).ok_or("no buffer");
+    /// srq.resize(2)?;
+    /// post_srq_recv!(srq, [recv()?, recv()?])?;
+    /// let error = srq.post_srq_recv(recv()?).unwrap_err();
+    /// assert_eq!(error.into_rejected().count(), 1);
+    /// assert!(srq.resize(1).is_err()); // two are posted
+    /// srq.resize(3)?;
+    /// srq.post_srq_recv(recv()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The queue is as before. [`ErrorKind::Limit`] if `max_wr` exceeds the device's `max_srq_wr`,
+    /// or the device granted less; otherwise [`ErrorKind::Os`] with the errno: EINVAL if more
+    /// receives are posted than that, or the device cannot do it.
+    pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
+        const VERB: &str = "ibv_modify_srq";
+        let context = Context { handle: self.core.handle.parents().parents().clone() };
+        let limits = context.limits()?;
+        let max = limits.max_srq_wr.max(0) as u32;
+        if max_wr > max {
+            return Err(Error::limit(VERB, "max_wr", max_wr.into(), max.into()));
+        }
+        let can =
+            DeviceCap::from_bits_retain(limits.device_cap_flags).contains(DeviceCap::SRQ_RESIZE);
+        let posted = self.recvs_outstanding();
+        let attr = ibv_srq_attr { max_wr, ..zeroed() };
+        self.modify(attr, ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0, || match can {
+            true => format!("max_wr {max_wr}, {posted} receives outstanding"),
+            false => format!("max_wr {max_wr}, the device has no SRQ_RESIZE"),
+        })?;
+        let granted = self.query()?.max_wr;
+        if granted < max_wr {
+            return Err(Error::limit(VERB, "max_wr", max_wr.into(), granted.into()));
+        }
+        Ok(())
+    }
+
+    fn modify(
+        &mut self,
+        mut attr: ibv_srq_attr,
+        mask: u32,
+        asked: impl Fn() -> String,
+    ) -> Result<(), Error> {
         let modify = self.core.handle.control().modify_srq;
         // SAFETY: the queue is live, and `attr` is a local.
-        match unsafe { modify(self.core.as_ptr(), &mut attr, mask) } {
+        match unsafe { modify(self.core.as_ptr(), &mut attr, mask as i32) } {
             0 => Ok(()),
-            errno => Err(Error::os("ibv_modify_srq", errno, format!("srq_limit {limit}"))),
+            errno => Err(Error::os("ibv_modify_srq", errno, asked())),
         }
     }
 

@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
+use super::extended::PortAttr;
 use super::types::*;
 
 /// The result of a verb that creates an object: the object, or the errno.
@@ -25,7 +26,7 @@ pub(crate) type Created<T> = Result<NonNull<T>, c_int>;
 pub(crate) struct Control {
     pub close_device: unsafe fn(*mut ibv_context) -> c_int,
     pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
-    pub query_port: unsafe fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
+    pub query_port: unsafe fn(*mut ibv_context, u8, *mut PortAttr) -> c_int,
     pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
     pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
 
@@ -43,6 +44,8 @@ pub(crate) struct Control {
     pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Result<u64, c_int>,
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
+    /// What was granted is in `ibv_cq.cqe` afterwards.
+    pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
 
     pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
@@ -97,17 +100,9 @@ macro_rules! forward {
     }};
 }
 
-unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int {
-    // The exported function has IBVERBS_1.1's struct compiled in, which ends with `flags`. It
-    // writes no more than its 48 bytes, however much newer headers add (rdma-core 49 added
-    // `active_speed_ex`). So our struct is large enough for any rdma-core, and the fields behind
-    // `flags` are cleared here, as C's inline does for a device without the newer call.
-    // SAFETY: `attr` is writable and the context live (the verb's contract, see `Control`). All
-    // zeroes is a value of the struct, which is longer than what the function writes.
-    unsafe {
-        attr.write(zeroed());
-        status(super::types::raw_query_port(context, port, attr.cast()))
-    }
+unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::extended::query_port(context, port, attr) })
 }
 
 unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
@@ -161,6 +156,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
     try_get_cq_event,
     create_cq,
+    resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
     create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
     modify_srq: forward!(status raw::ibv_modify_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr, m: c_int),

@@ -2,14 +2,50 @@
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard};
 
 use super::control::LIBIBVERBS;
 use super::handle::Context;
 use super::types::*;
 
+/// Whether a device was opened: from then on memory may be registered.
+///
+/// `ibv_fork_init` writes, without a lock, what registrations and opened devices read. So it is
+/// called with this lock held and before anything was opened; and what looks for devices, which may
+/// call it too, as the environment says, holds the lock meanwhile.
+static OPENED: Mutex<bool> = Mutex::new(false);
+
+fn opened() -> MutexGuard<'static, bool> {
+    OPENED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// librdmacm opens devices by itself.
+#[cfg(feature = "cm")]
+pub(super) fn note_opened() {
+    *opened() = true;
+}
+
+/// `ibv_fork_init`, or EINVAL if it is too late.
+pub(crate) fn fork_init() -> Result<(), c_int> {
+    let opened = opened();
+    // SAFETY: the lock is held, so no other thread calls what writes the state that this reads.
+    if unsafe { raw::ibv_is_fork_initialized() } != 0 {
+        return Ok(());
+    }
+    if *opened {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: nothing was opened, and the lock is held, so no other thread reads or writes what the
+    // verb writes.
+    match unsafe { raw::ibv_fork_init() } {
+        0 => Ok(()),
+        errno => Err(errno),
+    }
+}
+
 /// The names of the RDMA devices of this machine, or the errno.
 pub(crate) fn names() -> Result<Vec<String>, c_int> {
-    with_list(|devices| {
+    with_list(|devices, _| {
         // SAFETY: the devices are in a list that has not been freed yet.
         devices.iter().map(|&device| unsafe { name(device) }).collect()
     })
@@ -17,23 +53,25 @@ pub(crate) fn names() -> Result<Vec<String>, c_int> {
 
 /// Opens the device called `wanted`; `None` if no device has that name.
 pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
-    with_list(|devices| {
+    with_list(|devices, opened| {
         // SAFETY: the devices are in a list that has not been freed yet.
         let is_wanted = |device: &&*mut ibv_device| unsafe { name(**device) } == wanted;
         let Some(&device) = devices.iter().find(is_wanted) else {
             return Ok(None);
         };
+        *opened = true;
         // SAFETY: the device is in a list that has not been freed yet.
         let context = NonNull::new(unsafe { raw::ibv_open_device(device) })
             .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
         // SAFETY: the context was just opened, and has no other owner.
-        Ok(Some(unsafe { Context::new(context, &LIBIBVERBS, ()) }))
+        Ok(Some(unsafe { Context::new(context, &LIBIBVERBS, Default::default()) }))
     })?
 }
 
 /// `ibv_is_fork_initialized`, as an integer.
 pub(crate) fn fork_status() -> u32 {
-    // SAFETY: the verb takes no arguments and only reads.
+    let _opened = opened();
+    // SAFETY: the verb takes no arguments. It only reads, and what writes holds the lock.
     unsafe { raw::ibv_is_fork_initialized() }
 }
 
@@ -53,7 +91,8 @@ pub(super) unsafe fn name(device: *mut ibv_device) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn with_list<R>(f: impl FnOnce(&[*mut ibv_device]) -> R) -> Result<R, c_int> {
+fn with_list<R>(f: impl FnOnce(&[*mut ibv_device], &mut bool) -> R) -> Result<R, c_int> {
+    let mut opened = opened();
     let mut count: c_int = 0;
     // SAFETY: `count` is a writable local.
     let list = unsafe { raw::ibv_get_device_list(&mut count) };
@@ -62,7 +101,7 @@ fn with_list<R>(f: impl FnOnce(&[*mut ibv_device]) -> R) -> Result<R, c_int> {
     }
     // SAFETY: the verb returned an array of `count` devices.
     let devices = unsafe { std::slice::from_raw_parts(list, count.max(0) as usize) };
-    let result = f(devices);
+    let result = f(devices, &mut opened);
     // SAFETY: freed once. Opened devices hold references of their own.
     unsafe { raw::ibv_free_device_list(list) };
     Ok(result)

@@ -8,14 +8,14 @@
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::control::Control;
 use super::types::*;
 
 /// A C object that a control verb destroys.
 pub(crate) trait Object: Sized {
-    /// The objects that must outlive this one (rules R11.8 and R12.1).
+    /// What must outlive this object (rules R11.8 and R12.1), or lives as long as it.
     type Parents;
     /// # Safety
     /// `this` is a live object of `control`'s provider, and is not used again if 0 is returned.
@@ -137,6 +137,22 @@ pub(crate) type Cq = Handle<ibv_cq>;
 pub(crate) type Srq = Handle<ibv_srq>;
 pub(crate) type Qp = Handle<ibv_qp>;
 
+/// What never changes while a context is open, asked for once and kept with it, so that no object
+/// that is made from it costs another system call.
+#[derive(Default)]
+pub(crate) struct Unchanging {
+    pub device: OnceLock<ibv_device_attr>,
+    /// Each port that was asked for, and what it said.
+    pub ports: Mutex<Vec<(u8, Port)>>,
+}
+
+/// What never changes of a port.
+#[derive(Clone, Copy)]
+pub(crate) struct Port {
+    pub max_msg_sz: u32,
+    pub link_layer: u8,
+}
+
 /// The objects that a queue pair needs.
 #[allow(dead_code)] // held, not read
 pub(crate) struct QpParents {
@@ -152,7 +168,7 @@ pub(crate) struct CqParents {
     pub channel: Option<Arc<Channel>>,
 }
 
-object!(ibv_context, close_device, ());
+object!(ibv_context, close_device, Unchanging);
 object!(ibv_pd, dealloc_pd, Arc<Context>);
 object!(ibv_mr, dereg_mr, Arc<Pd>);
 object!(ibv_ah, destroy_ah, Arc<Pd>);

@@ -181,6 +181,14 @@ impl RnrRetry {
             RnrRetry::Infinite => 7,
         }
     }
+
+    pub(crate) fn from_c(value: u8) -> Option<RnrRetry> {
+        if value == 7 {
+            Some(RnrRetry::Infinite)
+        } else {
+            RnrRetries::new(value).map(RnrRetry::Times)
+        }
+    }
 }
 
 /// The local ACK timeout of a reliable connection (`timeout` of ibv_modify_qp(3)).
@@ -227,6 +235,10 @@ impl Timeout {
             Timeout::Exponent(e) => e.0,
             Timeout::Infinite => 0,
         }
+    }
+
+    pub(crate) fn from_c(value: u8) -> Option<Timeout> {
+        if value == 0 { Some(Timeout::Infinite) } else { Timeout::exponent(value) }
     }
 }
 

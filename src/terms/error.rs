@@ -66,6 +66,13 @@ pub enum ErrorKind {
         /// Entries not yet booked.
         free: u32,
     },
+    /// A completion queue cannot become smaller than what its queues have booked (R9.9).
+    Booked {
+        /// The capacity asked for.
+        asked: u32,
+        /// The entries that are booked.
+        booked: u32,
+    },
     /// No device, GID or other object has this name or index.
     NotFound(String),
     /// The device returned something that the manual does not allow.
@@ -184,6 +191,11 @@ impl fmt::Display for Error {
                 f,
                 "completion queue too small: the queue needs {asked} entries, {free} are not booked (poll the \
                  completion queue: the room of a queue pair that is gone comes back then)"
+            ),
+            ErrorKind::Booked { asked, booked } => write!(
+                f,
+                "cqe {asked} is less than the {booked} entries that queues have booked (destroy queue pairs, \
+                 and poll: the room of one that is gone comes back then)"
             ),
             ErrorKind::NotFound(what) => f.write_str(what),
             ErrorKind::Protocol(what) => f.write_str(what),

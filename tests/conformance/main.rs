@@ -30,6 +30,7 @@ mod query;
 mod reads;
 mod refusals;
 mod reset;
+mod resize;
 mod second_life;
 mod selective;
 mod sge;

@@ -1,6 +1,6 @@
 //! What devices and queue pairs tell of themselves.
 
-use proverbs::bounded::{MinRnrTimer, ResponderDepth};
+use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount};
 use proverbs::device::{AtomicCap, ForkStatus, LinkLayer, fork_status};
 use proverbs::prelude::*;
 use proverbs::qp::RtrOptional;
@@ -50,6 +50,10 @@ fn a_queue_pair_tells_what_it_was_given() {
     assert_eq!((attr.port, attr.access), (1, QpAccess::all()));
     assert_eq!((attr.rq_psn, attr.sq_psn), (Wish::new().psn, Wish::new().psn));
     assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (4, 4));
+    let wish = Wish::new();
+    assert_eq!((attr.timeout, attr.rnr_retry), (Some(wish.timeout), Some(wish.rnr_retry)));
+    assert_eq!((attr.retry_cnt, attr.min_rnr_timer), (RetryCount::new(6), MinRnrTimer::new(1)));
+    assert_eq!(attr.pkey_index, 0);
     assert!(!attr.sq_draining);
     assert_ne!(p.a.qp_num(), p.b.qp_num());
     assert_eq!(format!("{:?}", p.a), format!("QueuePair(RC {:#08x}, Rts)", p.a.qp_num()));

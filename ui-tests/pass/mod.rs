@@ -49,6 +49,7 @@ mod forging {
     mod a_transition_of_ones_own;
     mod an_entry_of_ones_own;
     mod data_of_ones_own;
+    mod no_comp_vector_from_a_number;
     mod no_completion_leaves_a_drain;
     mod no_descriptor_is_a_file;
     mod no_state_by_exchange;
@@ -143,6 +144,7 @@ mod ownership {
     mod no_post_inside_a_list;
     mod no_post_while_a_list_is_open;
     mod no_post_while_released_buffers_are_read;
+    mod no_resize_while_a_completion_is_held;
 }
 
 mod raw {

@@ -1,10 +1,15 @@
 //! What devices and ports say in C's numbers.
 
 use crate::device::attr::*;
-use crate::sys::types::zeroed;
+use crate::sys::types::{ibv_port_attr, zeroed};
 
 fn port() -> ibv_port_attr {
     zeroed()
+}
+
+/// What a device says that knows nothing of `active_speed_ex`.
+fn tell(c: ibv_port_attr) -> PortAttr {
+    PortAttr::from_c(&extended::PortAttr::new(c, 0))
 }
 
 #[test]
@@ -18,7 +23,7 @@ fn widths_and_speeds_of_a_link() {
         (8, Some(12)),
         (16, Some(2)),
     ] {
-        let attr = PortAttr::from_c(&ibv_port_attr { active_width: code, ..port() });
+        let attr = tell(ibv_port_attr { active_width: code, ..port() });
         assert_eq!(attr.lanes, lanes, "width {code}");
     }
     let speeds = [
@@ -34,9 +39,16 @@ fn widths_and_speeds_of_a_link() {
         (128, Some(1000)),
     ];
     for (code, speed) in speeds {
-        let attr = PortAttr::from_c(&ibv_port_attr { active_speed: code, ..port() });
+        let attr = tell(ibv_port_attr { active_speed: code, ..port() });
         assert_eq!(attr.lane_speed, speed, "speed {code}");
+        let attr =
+            extended::PortAttr::new(ibv_port_attr { active_speed: 7, ..port() }, code.into());
+        let expected = if code == 0 { None } else { speed };
+        assert_eq!(PortAttr::from_c(&attr).lane_speed, expected, "speed {code}, extended");
     }
+    // What 8 bits cannot say.
+    let attr = extended::PortAttr::new(ibv_port_attr { active_speed: 128, ..port() }, 256);
+    assert_eq!(PortAttr::from_c(&attr).lane_speed, Some(2000));
 }
 
 #[test]
@@ -51,7 +63,7 @@ fn states_and_layers_of_a_port() {
         (IBV_PORT_ACTIVE_DEFER, PortState::ActiveDefer),
     ];
     for (state, expected) in states {
-        let attr = PortAttr::from_c(&ibv_port_attr { state, ..port() });
+        let attr = tell(ibv_port_attr { state, ..port() });
         assert_eq!((attr.state, attr.is_active), (expected, expected == PortState::Active));
     }
     let layers = [
@@ -61,7 +73,7 @@ fn states_and_layers_of_a_port() {
         (3, LinkLayer::Unknown),
     ];
     for (link_layer, expected) in layers {
-        assert_eq!(PortAttr::from_c(&ibv_port_attr { link_layer, ..port() }).link_layer, expected);
+        assert_eq!(tell(ibv_port_attr { link_layer, ..port() }).link_layer, expected);
     }
 }
 
@@ -87,7 +99,7 @@ fn a_device_of_negative_numbers_has_none() {
 #[test]
 fn a_port_without_gids() {
     for (told, is) in [(-1, 0), (0, 0), (1, 1), (128, 128)] {
-        let attr = PortAttr::from_c(&ibv_port_attr { gid_tbl_len: told, ..port() });
+        let attr = tell(ibv_port_attr { gid_tbl_len: told, ..port() });
         assert_eq!(attr.gid_tbl_len, is);
     }
 }

@@ -77,6 +77,18 @@ pub(in super::super) unsafe fn create_cq(
     Ok(cq)
 }
 
+pub(in super::super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    // SAFETY: `cq` is live (the verb's contract).
+    match unsafe { verb(cq, |state, number| state.resize_cq(number, cqe)) } {
+        Ok(granted) => {
+            // SAFETY: `cq` is live, and no other thread resizes it (the verb's contract).
+            unsafe { (*cq).cqe = granted as c_int };
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
 pub(in super::super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     // SAFETY: `cq` is live, made by `create_cq`, and not used afterwards (the verb's contract).
     unsafe { destroy(cq, State::destroy_cq) }

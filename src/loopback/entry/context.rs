@@ -9,6 +9,7 @@ use super::super::fabric::{Shared, State};
 use super::super::limits;
 use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
+use crate::sys::extended::PortAttr;
 use crate::sys::types::*;
 
 /// Opens a new device on the fabric.
@@ -118,7 +119,7 @@ fn guid(device: u32) -> u64 {
 pub(in super::super) unsafe fn query_port(
     context: *mut ibv_context,
     port: u8,
-    attr: *mut ibv_port_attr,
+    attr: *mut PortAttr,
 ) -> c_int {
     let ask = |state: &mut State, device: u32| {
         state.check_alive(device)?;
@@ -147,7 +148,8 @@ pub(in super::super) unsafe fn query_port(
         sm_lid: is_infiniband.into(),
         max_vl_num: 1,
         active_width: world.width,
-        active_speed: world.speed,
+        // As kernels do for programs that only know 8 bits.
+        active_speed: world.speed.min(128) as u8,
         phys_state: 5, // link up
         link_layer: if is_infiniband { LINK_LAYER_INFINIBAND } else { LINK_LAYER_ETHERNET },
         // Whether an address must have a GRH.
@@ -155,7 +157,7 @@ pub(in super::super) unsafe fn query_port(
         ..zeroed()
     };
     // SAFETY: `attr` is writable (the verb's contract).
-    unsafe { attr.write(value) };
+    unsafe { attr.write(PortAttr::new(value, world.speed)) };
     0
 }
 

@@ -32,6 +32,7 @@ pub(crate) fn getaddrinfo(
     hints.ai_port_space = ps as c_int;
     let or_null = |name: Option<&CStr>| name.map_or(ptr::null(), CStr::as_ptr);
     let mut list = ptr::null_mut();
+    crate::sys::device::note_opened();
     // SAFETY: both strings are NUL-terminated or null. Hints and out-pointer are locals.
     let code = unsafe { raw::rdma_getaddrinfo(or_null(node), or_null(service), &hints, &mut list) };
     match code {

@@ -47,6 +47,7 @@ unsafe impl Sync for Channel {}
 
 impl Channel {
     pub(crate) fn open() -> Result<Self, c_int> {
+        super::device::note_opened();
         // SAFETY: the call takes no arguments.
         let ptr = NonNull::new(unsafe { raw::rdma_create_event_channel() }).ok_or_else(errno)?;
         let channel = Channel { ptr, lock: Lock::new() };

@@ -1,0 +1,62 @@
+//! Completion vectors.
+
+#![allow(unsafe_code)] // reads the C object
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crate::device::context::Context;
+use crate::sys::handle;
+
+/// A completion vector of a context (`comp_vector` of ibv_create_cq(3)): on most devices an
+/// interrupt, whose processor handles the events of the completion queues on it.
+///
+/// It comes from [`Context::comp_vectors`], so none is out of range.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let channel = context.create_comp_channel()?;
+/// // A queue for each thread, their events spread over the vectors.
+/// let vectors = context.comp_vectors();
+/// for (_thread, vector) in (0..4).zip(vectors.iter().cycle()) {
+///     let cq: CompletionQueue = context.create_cq_on_vector(64, &channel, vector)?;
+///     # drop(cq);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct CompVector {
+    /// Whose it is: the context may close meanwhile, and its address is not used again for another.
+    context: Weak<handle::Context>,
+    index: u32,
+}
+
+impl CompVector {
+    /// Its number, from 0.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
+    }
+}
+
+impl fmt::Debug for CompVector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CompVector({})", self.index)
+    }
+}
+
+impl Context {
+    /// The completion vectors (`num_comp_vectors` of ibv_create_cq(3)), see [`CompVector`].
+    pub fn comp_vectors(&self) -> Vec<CompVector> {
+        // SAFETY: the context is live, and the number does not change once it is open.
+        let count = unsafe { (*self.handle.as_ptr()).num_comp_vectors };
+        let context = Arc::downgrade(&self.handle);
+        (0..count.max(0) as u32)
+            .map(|index| CompVector { context: context.clone(), index })
+            .collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! Forks and registered memory.
+
+use crate::sys::device;
+use crate::terms::error::Error;
+
+/// Whether a program with registered memory may fork (`ibv_is_fork_initialized`, R17.4).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{ForkStatus, fork_status};
+/// match fork_status() {
+///     ForkStatus::Disabled => println!("do not fork while memory is registered"),
+///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkStatus {
+    /// It may not: the kernel might give registered pages to the child instead of the parent.
+    Disabled,
+    /// It may: the library keeps registered pages out of children ([`fork_init`], or the
+    /// environment).
+    Enabled,
+    /// It may: the kernel copies pinned pages.
+    Unneeded,
+}
+
+/// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
+/// objects (R17.5).
+pub fn fork_status() -> ForkStatus {
+    ForkStatus::from_c(device::fork_status())
+}
+
+/// Has the library keep registered pages out of children from now on (`ibv_fork_init`), before the
+/// first device is opened. Returns the status, which is not [`Disabled`](ForkStatus::Disabled).
+///
+/// A child does not have those pages: it gets SIGSEGV where it touches one, and the rest of such a
+/// page is missing too. A child that calls exec(2) at once, like that of
+/// [`Command`](std::process::Command), touches none. Where the kernel copies pinned pages nothing
+/// is done, and nothing is missing.
+///
+/// ```
+/// use proverbs::device::{ForkStatus, fork_init};
+/// # if cfg!(miri) { return Ok(()) }
+/// assert_ne!(fork_init()?, ForkStatus::Disabled); // early in `main`
+/// # Ok::<(), proverbs::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if a device, or a channel of rdma_cm, was opened
+/// already; ENOSYS or another errno of `ibv_fork_init` if the kernel cannot do it.
+pub fn fork_init() -> Result<ForkStatus, Error> {
+    match device::fork_init() {
+        Ok(()) => Ok(fork_status()),
+        Err(errno) => Err(Error::os("ibv_fork_init", errno, why(errno))),
+    }
+}
+
+fn why(errno: i32) -> &'static str {
+    if errno == libc::EINVAL { "a device was opened before: call it first in `main`" } else { "" }
+}
+
+impl ForkStatus {
+    fn from_c(status: u32) -> ForkStatus {
+        match status {
+            2 => ForkStatus::Unneeded,
+            1 => ForkStatus::Enabled,
+            _ => ForkStatus::Disabled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_fork_may_do() {
+        let all = [0, 1, 2].map(ForkStatus::from_c);
+        assert_eq!(all, [ForkStatus::Disabled, ForkStatus::Enabled, ForkStatus::Unneeded]);
+    }
+}

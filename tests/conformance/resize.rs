@@ -1,0 +1,173 @@
+//! Completion queues and shared receive queues that change their size, and what a queue is made on.
+
+use proverbs::completion::{CompletionChannel, Direction};
+use proverbs::device::CompVector;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::srq::SrqAttr;
+
+use crate::support::*;
+
+const ENOMEM: i32 = 12;
+const DEPTH: Depth = Depth { send: 1, recv: 8 };
+/// What one queue pair of that depth books: its sends, a drain, its receives.
+const BOOKED: u32 = 10;
+
+/// A queue pair in ERR, `n` of whose receives were flushed.
+fn flushed(pd: &ProtectionDomain, cq: &CompletionQueue, pool: &Pool, n: usize) -> Failing {
+    let depth = Depth { send: 1, recv: n as u32 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(cq, cq, depth).unwrap();
+    let mut qp = <Rc as Bring<DefaultProfile>>::init(qp, &Wish::new());
+    for _ in 0..n {
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    }
+    qp.to_error().unwrap()
+}
+
+type Failing = QueuePair<Rc, proverbs::state::Err>;
+
+#[test]
+fn a_completion_queue_grows_for_another_queue_pair() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut cq = dev.ctx.create_cq(BOOKED).unwrap();
+    let create = |cq: &CompletionQueue| pd.create_qp::<Rc, DefaultProfile>(cq, cq, DEPTH);
+    // Devices may grant more than asked for.
+    let mut all: Vec<_> = (0..cq.unbooked() / BOOKED).map(|_| create(&cq).unwrap()).collect();
+    let error = create(&cq).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::CqTooSmall { .. }), "{error}");
+    let before = cq.capacity();
+    cq.resize(before + BOOKED).unwrap();
+    assert!(cq.capacity() >= before + BOOKED);
+    all.push(create(&cq).unwrap());
+    assert_eq!(cq.capacity() - cq.unbooked(), BOOKED * all.len() as u32);
+}
+
+#[test]
+fn it_does_not_become_smaller_than_what_is_booked() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut cq = dev.ctx.create_cq::<Buf>(64).unwrap();
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
+    let before = cq.capacity();
+    let error = cq.resize(BOOKED - 1).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Booked { asked: 9, booked: 10 });
+    let text = "ibv_resize_cq: cqe 9 is less than the 10 entries that queues have booked (destroy queue \
+                pairs, and poll: the room of one that is gone comes back then)";
+    assert_eq!(error.to_string(), text);
+    assert_eq!((cq.capacity(), cq.unbooked()), (before, before - BOOKED));
+    cq.resize(BOOKED).unwrap();
+    assert!((BOOKED..64).contains(&cq.capacity()), "{cq:?}");
+    assert_eq!(cq.unbooked(), cq.capacity() - BOOKED);
+    let max = dev.ctx.query_device().unwrap().max_cqe;
+    let error = cq.resize(max + 1).unwrap_err();
+    assert_eq!(
+        *error.kind(),
+        ErrorKind::Limit { what: "cqe", asked: max as u64 + 1, max: max.into() }
+    );
+    assert_eq!(error.verb(), "ibv_resize_cq");
+    drop(qp);
+    cq.resize(1).unwrap();
+    assert!(cq.capacity() >= 1 && cq.unbooked() == cq.capacity());
+    assert!(cq.resize(0).is_err(), "a queue holds something");
+}
+
+#[test]
+fn it_keeps_what_it_holds() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 16).unwrap();
+    let mut cq = dev.ctx.create_cq(64).unwrap();
+    let qp = flushed(&pd, &cq, &pool, 8);
+    cq.resize(1000).unwrap();
+    assert!(cq.capacity() >= 1000);
+    cq.resize(BOOKED).unwrap();
+    for done in poll(&dev, &mut cq, 8) {
+        assert!(done.flushed(Direction::Receive).is_some());
+    }
+    drop(qp);
+    assert_eq!((poll_empty(&mut cq), pool.available()), (0, 8));
+}
+
+/// As many completions pass as the smaller queue holds, while one from before is still in it.
+#[test]
+fn what_is_stranded_waits_for_what_the_larger_queue_held() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(97, 16).unwrap();
+    let mut cq = dev.ctx.create_cq(200).unwrap();
+    let first = flushed(&pd, &cq, &pool, 96);
+    let second = flushed(&pd, &cq, &pool, 1);
+    drop(second);
+    for done in poll(&dev, &mut cq, 96) {
+        assert!(done.flushed(Direction::Receive).is_some());
+    }
+    // Nothing is outstanding: its room comes back at once.
+    drop(first);
+    cq.resize(cq.capacity() - cq.unbooked()).unwrap();
+    let held = match cq.poll_one().unwrap().map(Completion::outcome) {
+        Some(Outcome::Failed(failed)) => failed.entry,
+        None => None,
+        Some(_) => panic!("a flushed receive"),
+    };
+    assert_eq!(
+        held.is_some(),
+        dev.takes_completions_along().map_or(held.is_some(), |along| !along)
+    );
+    assert_eq!(pool.available(), 97 - held.iter().count(), "one owner each");
+    drop(held);
+    assert_eq!((poll_empty(&mut cq), pool.available()), (0, 97));
+}
+
+#[test]
+fn queues_are_spread_over_the_vectors_of_their_context() {
+    let (dev, other) = (Device::open(), Device::open());
+    let channel: CompletionChannel = dev.ctx.create_comp_channel().unwrap();
+    let vectors = dev.ctx.comp_vectors();
+    assert!(!vectors.is_empty());
+    for (n, vector) in vectors.iter().enumerate() {
+        assert_eq!(vector.index() as usize, n);
+        let cq: CompletionQueue = dev.ctx.create_cq_on_vector(4, &channel, vector).unwrap();
+        cq.destroy().unwrap();
+    }
+    let foreign: &CompVector = &other.ctx.comp_vectors()[0];
+    let error = dev.ctx.create_cq_on_vector::<Buf>(4, &channel, foreign).unwrap_err();
+    let text = "ibv_create_cq: the completion vector and the completion queue belong to different contexts";
+    assert_eq!(error.to_string(), text);
+    // They keep nothing open.
+    other.ctx.destroy().unwrap();
+}
+
+#[test]
+fn a_shared_receive_queue_becomes_smaller_and_as_large_again() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(30, 16).unwrap();
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    let SrqAttr { max_wr: before, .. } = srq.query().unwrap();
+    srq.resize(3).unwrap();
+    let SrqAttr { max_wr: small, .. } = srq.query().unwrap();
+    assert!((3..before).contains(&small), "{small} of {before}");
+    let mut posted = 0;
+    let error = loop {
+        match srq.post_srq_recv(wr::Recv::new(poisoned(&pool))) {
+            Ok(()) => posted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((posted, error.kind()), (small, PostErrorKind::Refused { errno: ENOMEM }));
+    assert_eq!(error.into_rejected().map(untouched).count(), 1);
+    assert!(srq.resize(posted - 1).is_err(), "more is posted");
+    srq.resize(30).unwrap();
+    assert_eq!(srq.recvs_outstanding(), posted as usize);
+    while let Some(buf) = pool.take() {
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
+    }
+    assert_eq!(srq.recvs_outstanding(), 30);
+    let max = dev.ctx.query_device().unwrap().max_srq_wr;
+    let error = srq.resize(max + 1).unwrap_err();
+    assert_eq!(
+        *error.kind(),
+        ErrorKind::Limit { what: "max_wr", asked: max as u64 + 1, max: max.into() }
+    );
+}

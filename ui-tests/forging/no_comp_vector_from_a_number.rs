@@ -1,0 +1,10 @@
+// R9.13, ibv_create_cq(3): no completion vector but the context's own.
+// Enforced by `CompVector`, which only `Context::comp_vectors` makes.
+use proverbs::completion::CompletionChannel;
+use proverbs::prelude::*;
+
+fn on_the_third(context: &Context, channel: &CompletionChannel) {
+    let _cq: CompletionQueue = context.create_cq_on_vector(64, channel, 3).unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+// R14.7, ibv_resize_cq(3): the legal twin of ui-tests/ownership/no_resize_while_a_completion_is_held.rs.
+use proverbs::prelude::*;
+
+fn held(cq: &mut CompletionQueue) {
+    let first = cq.poll_one().unwrap();
+    drop(first);
+    cq.resize(64).unwrap();
+}
