@@ -1,5 +1,6 @@
 //! The calls of rdma_verbs.h.
 
+use std::sync::mpsc;
 use std::thread;
 
 use proverbs::cm::*;
@@ -40,6 +41,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     let node = address(0).ip().to_string();
     let listening = PassiveInfo::<Tcp>::look_up(Some(&node), "0").unwrap()[0].listen(8).unwrap();
     let service = listening.local_addr().unwrap().port().to_string();
+    let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
         let mut ep = request.create_ep::<Vectored>(None, DEPTH).unwrap();
@@ -57,6 +59,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
             ..Default::default()
         };
         let mut ep = ep.accept(&param, LONG).unwrap();
+        tell.send(()).unwrap();
 
         let (opcode, len, buf) = entry(ep.get_recv_comp().unwrap());
         let buf = buf.into_buf().unwrap();
@@ -124,6 +127,8 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     ep.post_sendv(Task::None, [filled(&[1; 50]), filled(&[2; 50])]).unwrap();
     assert_eq!(entry(ep.get_send_comp().unwrap()).0, WcOpcode::Send);
 
+    // Who leaves before the other side knows of the connection is a disconnection to its `accept`.
+    told.recv_timeout(LONG).unwrap();
     let mut ep = ep.disconnect().unwrap();
     ep.id.wait_disconnected(LONG).unwrap();
     let mut flushed = Vec::new();

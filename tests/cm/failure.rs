@@ -26,12 +26,9 @@ fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn a_closed_port_rejects() {
-    let closed = {
-        let (listening, at) = listener::<Tcp>();
-        listening.destroy().unwrap();
-        at
-    };
-    let id = routed::<Tcp>(closed);
+    // Taken, so that no other test gets it, and nobody listens.
+    let taken = CmId::<Tcp, _>::new().unwrap().bind_addr(address(0)).unwrap();
+    let id = routed::<Tcp>(taken.local_addr().unwrap());
     let (qp, end) = end(&id, 4);
     let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
     assert!(refused.to_string().contains("nobody listens"), "{refused}");
@@ -66,7 +63,8 @@ fn nobody_answers_within_the_time_asked_for() {
         matches!(kind, ErrorKind::TimedOut { .. } | ErrorKind::Cm { .. } | ErrorKind::Os { .. }),
         "{kind:?}"
     );
-    assert!(start.elapsed() < 20 * second, "{:?}", start.elapsed());
+    // Asked for nothing, the kernel tries for longer than this.
+    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn who_waits_on_a_device_that_goes_is_told() {
         let began = Instant::now();
         let error = listening.get_request_timeout(LONG).unwrap_err();
         assert!(is_removal(error.kind()), "{error}");
-        assert!(began.elapsed() < LONG / 2);
+        assert!(began.elapsed() < LONG);
     }
     let event = channel.wait_timeout(LONG).unwrap().expect("an event");
     assert_eq!((event.kind(), event.id()), (EventKind::DeviceRemoval, routed_id.key()));
@@ -74,6 +74,6 @@ fn end_of_a_removed(id: &mut CmId<Tcp, Established>) {
         let began = Instant::now();
         let error = id.wait_disconnected(LONG).unwrap_err();
         assert!(is_removal(error.kind()), "{error}");
-        assert!(began.elapsed() < LONG / 2);
+        assert!(began.elapsed() < LONG);
     }
 }

@@ -152,18 +152,21 @@ fn steps_without_an_answer_end() {
 fn completions_of_an_endpoint_are_waited_for_as_asked() {
     use proverbs::{DefaultProfile, Depth};
     let (listening, at) = listener::<Tcp>();
-    let (tell, told) = mpsc::channel();
+    let ((tell, told), (accepted, connected)) = (mpsc::channel(), mpsc::channel());
     let server = thread::spawn(move || {
         let request = listening.get_request_timeout(LONG).unwrap();
         let depth = Depth { send: 1, recv: 1 };
         let ep = request.create_ep::<DefaultProfile>(None, depth).unwrap();
         let ep = ep.accept(&AcceptParam::default(), LONG).unwrap();
+        accepted.send(()).unwrap();
         told.recv().unwrap();
         drop(ep);
     });
     ends("a completion of an endpoint", move || {
         let ep = routed::<Tcp>(at).create_ep::<DefaultProfile>(None, Depth { send: 1, recv: 1 });
         let mut ep = ep.unwrap().connect(&ConnParam::default(), LONG).unwrap();
+        // Both sides know of the connection before either leaves.
+        connected.recv_timeout(LONG).unwrap();
         let pool = ep.reg_msgs::<()>(1, 64).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
         let short = Duration::from_millis(20);
