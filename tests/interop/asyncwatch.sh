@@ -13,12 +13,12 @@ netdev=$(cat /sys/class/infiniband/rxe0/parent) || exit 1
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
-# waits FILE PATTERN: until a line of the file has the pattern, 10 s at most.
+# waits FILE PATTERN: until a line of the file has the pattern, a minute at most.
 waits() {
     tries=0
     until grep -q "$2" "$1"; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || {
+        [ $tries -lt 1200 ] || {
             echo "FAIL  asyncwatch: no \"$2\" in:"
             cat "$1"
             exit 1
@@ -48,9 +48,10 @@ ip addr del 10.77.99.1/24 dev "$netdev"
 kill $rust $c
 wait $rust $c 2>/dev/null
 
-# Both have seen the same, in the same order.
-sed -n 's/.*GID table changed/GID/p; s/.*port error/error/p; s/.*port active/active/p' "$out/rust" >"$out/rust.short"
-sed -n 's/.*GID_CHANGE.*/GID/p; s/.*PORT_ERR.*/error/p; s/.*PORT_ACTIVE.*/active/p' "$out/c" >"$out/c.short"
+# Both have seen the same, in the same order, up to when the port was up again: of what came then, addresses for
+# instance, either may have been ended before it told.
+sed -n 's/.*GID table changed/GID/p; s/.*port error/error/p; /port active/{s/.*/active/p; q}' "$out/rust" >"$out/rust.short"
+sed -n 's/.*GID_CHANGE.*/GID/p; s/.*PORT_ERR.*/error/p; /PORT_ACTIVE/{s/.*/active/p; q}' "$out/c" >"$out/c.short"
 if ! diff "$out/rust.short" "$out/c.short"; then
     echo "FAIL  asyncwatch: the example (<) and ibv_asyncwatch (>) differ"
     exit 1

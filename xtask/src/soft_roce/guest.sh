@@ -57,7 +57,7 @@ until [ "$(cat $port/gids/1 2>&1)" = "0000:0000:0000:0000:0000:ffff:0a4d:000$add
     [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ] &&
     [ "$(cat $port/state)" = "4: ACTIVE" ]; do
     tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "GID 1 of rxe0 is $(cat $port/gids/1), port $(cat $port/state)"
+    [ $tries -lt 1200 ] || fail "GID 1 of rxe0 is $(cat $port/gids/1), port $(cat $port/state)"
     sleep 0.05
 done
 [ -e /dev/infiniband/uverbs0 ] || fail "there is no /dev/infiniband/uverbs0"
@@ -84,7 +84,7 @@ sh "$share/command.sh" </dev/null >/run/stdout 2>/run/stderr
 code=$?
 # Let the rest of the output out, but do not wait for a daemon that keeps the pipes open.
 tries=0
-until [ -e /run/stdout.done ] && [ -e /run/stderr.done ] || [ $tries -ge 40 ]; do
+until [ -e /run/stdout.done ] && [ -e /run/stderr.done ] || [ $tries -ge 200 ]; do
     tries=$((tries + 1))
     sleep 0.05
 done
