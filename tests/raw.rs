@@ -294,3 +294,7 @@ fn a_window_is_closed_once() {
     a.post_send(unsafe { wr::LocalInv::new(region.remote().rkey()) }).unwrap();
     assert_eq!(next(&mut own), (None, Err(WcStatus::LocQpOp)));
 }
+
+#[cfg(feature = "rdma-sys")]
+#[path = "raw/window.rs"]
+mod window;

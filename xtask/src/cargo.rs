@@ -34,8 +34,18 @@ pub fn run_with<V: AsRef<OsStr>>(args: &[&str], env: &[(&str, V)]) -> Result<()>
 
 /// Builds with `cargo ARGS` and gives the executables, by target name.
 pub fn executables(what: &'static str, args: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    executables_with(what, args, &[])
+}
+
+/// As `executables`, with variables.
+pub fn executables_with(
+    what: &'static str,
+    args: &[&str],
+    env: &[(&str, String)],
+) -> Result<Vec<(String, PathBuf)>> {
     let step = Step::start(what);
-    let text = cargo(args)?.arg("--message-format=json-render-diagnostics").text()?;
+    let cargo = cargo(args)?.envs(env.iter().map(|(name, value)| (name, value)));
+    let text = cargo.arg("--message-format=json-render-diagnostics").text()?;
     step.done(what);
     let mut found = Vec::new();
     for line in text.lines() {

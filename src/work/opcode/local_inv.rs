@@ -28,7 +28,8 @@ pub struct LocalInv {
 impl LocalInv {
     /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain. With another
     /// key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and the queue pair
-    /// is in the error state (R1.6).
+    /// is in the error state (R1.6). (Soft-RoCE of Linux 6.1 crashes the kernel if the window's key
+    /// was ended before.)
     ///
     /// # Safety
     /// Whoever opened the window expects that its key is ended here. (A type that makes this safe

@@ -131,7 +131,8 @@ impl SolicitedOp for SendWithImm {}
 ///
 /// The key is that of a type 2 window (R1.6). With any other key the peer's receive fails with
 /// [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the error state;
-/// on this side the SEND may have succeeded.
+/// on this side the SEND may have succeeded. Soft-RoCE of Linux 6.1 crashes the peer's kernel if the
+/// window's key was ended before.
 ///
 /// ```
 /// # use proverbs::prelude::*;

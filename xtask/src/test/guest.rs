@@ -1,4 +1,4 @@
-//! On Soft-RoCE or a real device: the suites, random programs and a load, every example against its C
+//! On Soft-RoCE or a real device: the suites, windows, random programs and a load, every example against its C
 //! namesake, and what C does.
 
 use std::path::PathBuf;
@@ -23,6 +23,12 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         ]
         .concat(),
     )?;
+    // Windows are made by raw calls.
+    let raw = cargo::executables_with(
+        "Building the test of windows",
+        &["test", "--no-run", "--features", "rdma-sys", "--test", "raw"],
+        &setup::libclang()?,
+    )?;
     let examples = cargo::executables(
         "Building the examples",
         &["build", "--release", "--examples", "--features", features],
@@ -38,6 +44,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         "set -e".to_owned(),
         test("conformance")?,
         test("attack")?,
+        format!("{} --ignored window::", cargo::named(&raw, "raw")?.display()),
         format!("{} --queue-pairs 64 --messages 5000", test("load")?),
         format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
         format!("{cm} --ignored --skip leaks::"),
