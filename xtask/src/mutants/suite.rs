@@ -61,6 +61,14 @@ impl Place {
         }
     }
 
+    /// How long a test may take that took no time without a mutant: others may use the machine too.
+    fn patience(self) -> Duration {
+        Duration::from_secs(match self {
+            Place::Here => 6,
+            Place::Guest => 40,
+        })
+    }
+
     /// The suites that look at mutants.
     pub fn suites(self) -> &'static [Suite] {
         match self {
@@ -114,11 +122,14 @@ pub struct Chunk {
     pub env: Vec<(&'static str, &'static str)>,
     /// As it takes without a mutant.
     pub takes: Duration,
+    /// After so long without a word it hangs.
+    pub patience: Duration,
     /// The most that one of its tests takes.
     pub slowest: Duration,
 }
 
 struct Traced {
+    place: Place,
     suite: Suite,
     program: PathBuf,
     tests: Vec<Test>,
@@ -147,7 +158,7 @@ impl Suites {
             let tests = two_at_a_time(&names, |side, name| {
                 trace(suite, &program, name.as_deref(), &dir.join(format!("trace.{side}")))
             })?;
-            suites.push(Traced { suite, program, tests });
+            suites.push(Traced { place, suite, program, tests });
         }
         let count: usize = suites.iter().map(|traced| traced.tests.len()).sum();
         step.done(&format!("Traced {count} tests"));
@@ -180,8 +191,9 @@ impl Traced {
         }
         let takes = tests.iter().map(|test| test.takes).sum();
         let slowest = tests.iter().map(|test| test.takes).max().unwrap_or_default();
+        let patience = self.place.patience() + 8 * slowest;
         let (program, env) = (self.program.clone(), self.suite.env());
-        Chunk { program, args, env, takes, slowest }
+        Chunk { program, args, env, takes, patience, slowest }
     }
 }
 

@@ -73,8 +73,7 @@ fn follow(child: &mut Child, chunk: &Chunk) -> Result<Seen> {
         // Whoever writes more is not stopped by a full pipe.
         let _ = out.read_to_end(&mut line);
     });
-    // Others may use the machine too.
-    let patience = Duration::from_secs(6) + 8 * chunk.slowest;
+    let patience = chunk.patience;
     let mut last = String::new();
     loop {
         match lines.recv_timeout(patience) {
