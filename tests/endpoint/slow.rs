@@ -25,18 +25,22 @@ fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
 const SHORT: Duration = Duration::from_millis(100);
 
 /// How the exchange with the peer at the other end fails: in its time, which on a busy machine may be a few seconds.
-fn fails(mut here: UnixStream, mine: &Endpoint) -> ExchangeError {
+fn fails(here: UnixStream, mine: &Endpoint) -> ExchangeError {
+    fails_within(SHORT, here, mine)
+}
+
+fn fails_within(time: Duration, mut here: UnixStream, mine: &Endpoint) -> ExchangeError {
     let (mine, (tell, told)) = (mine.clone(), mpsc::channel());
     thread::spawn(move || {
-        let error = exchange(&mut here, &mine, SHORT).unwrap_err();
+        let error = exchange(&mut here, &mine, time).unwrap_err();
         assert_eq!((here.read_timeout().unwrap(), here.write_timeout().unwrap()), (None, None));
         tell.send(error)
     });
-    told.recv_timeout(LONG / 4).expect("the exchange ends, and not by a panic")
+    told.recv_timeout(time + LONG / 4).expect("the exchange ends, and not by a panic")
 }
 
 fn came(error: &ExchangeError) -> usize {
-    let ExchangeError::TimedOut { after: SHORT, received, .. } = error else { panic!("{error}") };
+    let ExchangeError::TimedOut { received, .. } = error else { panic!("{error}") };
     assert_eq!(
         error.to_string().split(" of ").next(),
         Some(&*format!("the peer said {}", received.len()))
@@ -48,28 +52,39 @@ fn came(error: &ExchangeError) -> usize {
 fn a_peer_that_drips_bytes() {
     // Of an endpoint that would take 24 seconds so.
     let bytes = long(1).to_bytes();
-    let error = fails(dripping(bytes.clone(), Duration::from_millis(1)), &plain());
-    let came = came(&error);
-    assert!(came > 0 && error.received() == &bytes[..came]);
+    // A peer that is stopped for all of a time has none come.
+    let came = [SHORT, 4 * SHORT, 16 * SHORT, 64 * SHORT].iter().any(|&time| {
+        let peer = dripping(bytes.clone(), Duration::from_millis(1));
+        let error = fails_within(time, peer, &plain());
+        let came = came(&error);
+        assert!(matches!(error, ExchangeError::TimedOut { after, .. } if after == time));
+        assert_eq!(error.received(), &bytes[..came]);
+        came > 0
+    });
+    assert!(came);
 }
 
 #[test]
 fn a_peer_that_stops() {
     for stop in [0, 1, 12, 55] {
         let bytes = plain().to_bytes()[..stop].to_vec();
-        let error = fails(dripping(bytes.clone(), Duration::ZERO), &long(2));
+        let (here, mut there) = UnixStream::pair().unwrap();
+        there.write_all(&bytes).unwrap();
+        // Somebody reads all the while, so that who writes is not what is waited for.
+        thread::spawn(move || while there.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+        let error = fails_within(5 * SHORT, here, &long(2));
         assert_eq!((came(&error), error.received()), (stop, &bytes[..]));
     }
 }
 
 #[test]
 fn a_peer_that_says_garbage_slowly() {
-    let error = fails(dripping(vec![b'x'; 100], Duration::from_millis(2)), &plain());
+    let error = fails_within(LONG, dripping(vec![b'x'; 100], Duration::from_millis(2)), &plain());
     assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
     // Or something that begins as an endpoint does.
     let mut bytes = plain().to_bytes();
     bytes[13..].fill(0xff);
-    let error = fails(dripping(bytes, Duration::from_millis(4)), &plain());
+    let error = fails(dripping(bytes, Duration::from_millis(50)), &plain());
     came(&error);
 }
 
