@@ -3,6 +3,7 @@
 //! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is one line in each
 //! `Command` here, and its arguments and what it does in a module.
 
+mod aarch64;
 mod callgrind;
 mod cargo;
 mod field;
@@ -72,7 +73,7 @@ enum Command {
     TwoHosts(two_hosts::Args),
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is recorded.
     Overhead(overhead::Args),
-    /// Compile the crate with the oldest Rust that it names, and for aarch64.
+    /// Compile the crate with the oldest Rust that it names, and run the suites on aarch64.
     Anywhere,
     /// See whether the crates could be published today.
     Package(release::Package),

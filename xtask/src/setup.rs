@@ -24,6 +24,8 @@ pub enum Group {
     Field,
     /// To build libFuzzer.
     Fuzz,
+    /// To link for aarch64, and run what was linked.
+    Aarch64,
 }
 
 impl Group {
@@ -37,6 +39,7 @@ impl Group {
             Self::Valgrind => "valgrind clang binutils",
             Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",
             Self::Fuzz => "g++",
+            Self::Aarch64 => "qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
         }
     }
 }
@@ -125,7 +128,7 @@ pub fn cargo_tool(name: &str) -> Result<()> {
 /// What installs everything.
 pub fn main() -> Result<()> {
     use Group::*;
-    ensure(&[Build, Guest, Valgrind, Field, Fuzz])?;
+    ensure(&[Build, Guest, Valgrind, Field, Fuzz, Aarch64])?;
     nightly()?;
     println!("Packages are installed, nightly has miri and rust-src");
     println!("Guest kernel {}", soft_roce::kernel()?.release);

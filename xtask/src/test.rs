@@ -50,7 +50,7 @@ enum Part {
     Doc,
     /// A reason for each dependency, and packing the crates that are published.
     Package,
-    /// The oldest Rust that the crate names, and aarch64.
+    /// The oldest Rust that the crate names; the suites on aarch64, emulated.
     Anywhere,
     /// What must not compile, and what it says.
     Ui,
