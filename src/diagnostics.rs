@@ -258,7 +258,7 @@ impl SliceOfRegion for Infallible {
 }
 
 #[doc(hidden)]
-impl<A: Access, I: SliceOfRegion> Index<I> for MemoryRegion<A> {
+impl<A: Access, M, I: SliceOfRegion> Index<I> for MemoryRegion<A, M> {
     type Output = [u8];
 
     fn index(&self, index: I) -> &[u8] {
@@ -267,7 +267,7 @@ impl<A: Access, I: SliceOfRegion> Index<I> for MemoryRegion<A> {
 }
 
 #[doc(hidden)]
-impl<A: Access, I: SliceOfRegion> IndexMut<I> for MemoryRegion<A> {
+impl<A: Access, M, I: SliceOfRegion> IndexMut<I> for MemoryRegion<A, M> {
     fn index_mut(&mut self, index: I) -> &mut [u8] {
         index.never()
     }

@@ -65,7 +65,7 @@ impl AsRaw for ProtectionDomain {
     }
 }
 
-impl<A: Access> AsRaw for MemoryRegion<A> {
+impl<A: Access, M> AsRaw for MemoryRegion<A, M> {
     type Raw = ibv_mr;
 
     fn as_raw(&self) -> *mut ibv_mr {

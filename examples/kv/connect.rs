@@ -1,5 +1,6 @@
 //! A server and a client in one process, connected.
 
+use proverbs::memory::{Memory, Writable};
 use proverbs::prelude::*;
 
 use crate::Result;
@@ -10,8 +11,11 @@ use crate::table::{BUCKET, MAX_REQUEST};
 /// Requests and answers that may be on their way.
 const DEPTH: Depth = Depth { send: 4, recv: 4 };
 
-/// A server with an empty table of so many buckets, and a client of it.
-pub fn both_ends(context: &Context, buckets: usize) -> Result<(Server, Client)> {
+/// A server whose table is in `memory`, where zeroes are an empty one, and a client of it.
+pub fn both_ends<M>(context: &Context, memory: M) -> Result<(Server<M>, Client)>
+where
+    M: Memory<Protection = Writable>,
+{
     let pd = context.alloc_pd()?;
     let create = || -> Result<(QueuePair<Rc, Init>, CompletionQueue)> {
         let cq = context.create_cq(DEPTH.send + 1 + DEPTH.recv)?;
@@ -30,7 +34,8 @@ pub fn both_ends(context: &Context, buckets: usize) -> Result<(Server, Client)> 
     let server = connect(context, server, client_num)?;
     let client = connect(context, client, server_num)?;
 
-    let table = pd.register::<RemoteRead>(buckets * BUCKET)?;
+    let table: MemoryRegion<RemoteRead, M> = pd.register_in(memory)?;
+    let buckets = table.len() / BUCKET;
     // Over a network, the server would send these 24 bytes: `to_bytes`.
     let remote = table.remote();
     let buf = pd.create_pool(1, BUCKET)?.take();

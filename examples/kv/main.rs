@@ -5,7 +5,9 @@
 //! writer and needs no locks; a checksum in each slot tells a reader that it read while the writer wrote.
 //!
 //! ```text
-//! kv            both ends in this process, on the first RDMA device or the loopback device
+//! kv               both ends in this process, on the first RDMA device or the loopback device
+//! kv --file PATH   the table is in a file, and there again in the next run
+//! kv --huge        the table is in huge pages of 2 MiB
 //! ```
 //!
 //! | file | what |
@@ -25,12 +27,44 @@ mod table;
 mod tests;
 
 use std::error::Error;
+use std::fs::File;
+use std::path::PathBuf;
 
+use clap::Parser;
+use proverbs::memory::{HugePage, MapOptions, Memory, Writable};
 use proverbs::{Context, devices, loopback::Fabric};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// The bytes of a table.
+const LEN: usize = 64 * table::BUCKET;
+
+#[derive(Parser)]
+struct Args {
+    /// Keep the table in this file, and what is in it.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Keep the table in huge pages of 2 MiB (`sysctl vm.nr_hugepages`).
+    #[arg(long, conflicts_with = "file")]
+    huge: bool,
+}
+
 fn main() -> Result<()> {
+    let args = Args::parse();
+    let options = MapOptions::new();
+    match args.file {
+        Some(path) => {
+            let file =
+                File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+            file.set_len(LEN as u64)?;
+            run(options.file(&file, 0..LEN as u64)?)
+        }
+        None if args.huge => run(options.huge(HugePage::MiB2).anonymous(LEN)?),
+        None => run(options.anonymous(LEN)?),
+    }
+}
+
+fn run(memory: impl Memory<Protection = Writable>) -> Result<()> {
     let context = match devices()?.first() {
         Some(name) => Context::open(name)?,
         None => {
@@ -38,9 +72,12 @@ fn main() -> Result<()> {
             Fabric::new().open_device()
         }
     };
-    let (mut server, mut client) = connect::both_ends(&context, 64)?;
+    let (mut server, mut client) = connect::both_ends(&context, memory)?;
     let serving = std::thread::spawn(move || server.serve().map_err(|error| error.to_string()));
 
+    if let Some(value) = client.get("rule")? {
+        println!("an earlier run left rule = {}", value.escape_ascii());
+    }
     for (key, value) in [("rule", "types"), ("overhead", "none"), ("bytes", "accounted for")] {
         client.put(key, value.as_bytes())?;
     }

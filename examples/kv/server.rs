@@ -1,15 +1,16 @@
 //! The server: the only one that writes the table.
 
+use proverbs::memory::{Memory, Writable};
 use proverbs::prelude::*;
 
 use crate::Result;
 use crate::table::{BUCKET, Request, SLOT, SLOTS, Slot, bucket};
 
-pub struct Server {
+pub struct Server<M> {
     pub qp: QueuePair<Rc, Rts>,
     pub cq: CompletionQueue,
     /// The table, which clients may read.
-    pub table: MemoryRegion<RemoteRead>,
+    pub table: MemoryRegion<RemoteRead, M>,
     pub buckets: usize,
 }
 
@@ -18,7 +19,7 @@ pub const DONE: u8 = b'+';
 /// The answer with a reason behind it.
 pub const REFUSED: u8 = b'-';
 
-impl Server {
+impl<M: Memory<Protection = Writable>> Server<M> {
     /// Serves requests until a client says stop; gives their number.
     pub fn serve(&mut self) -> Result<u64> {
         let mut served = 0;

@@ -3,15 +3,17 @@
 use std::thread;
 
 use proverbs::loopback::Fabric;
+use proverbs::memory::MapOptions;
 
 use super::connect::both_ends;
-use super::table::{MAX_KEY, MAX_VALUE, Request, SLOT, Slot};
+use super::table::{BUCKET, MAX_KEY, MAX_VALUE, Request, SLOT, Slot};
 
 type Serving = thread::JoinHandle<Result<u64, String>>;
 
 fn start(buckets: usize) -> (Serving, super::client::Client) {
     let context = Fabric::new().open_device();
-    let (mut server, client) = both_ends(&context, buckets).expect("the loopback device has room");
+    let (mut server, client) =
+        both_ends(&context, vec![0u8; buckets * BUCKET]).expect("the loopback device has room");
     let serving = thread::spawn(move || server.serve().map_err(|error| error.to_string()));
     (serving, client)
 }
@@ -67,7 +69,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() -> super::Result<()> {
 fn a_reader_never_sees_half_a_change() -> super::Result<()> {
     const LAST: u8 = 200;
     let context = Fabric::new().open_device();
-    let (mut server, mut client) = both_ends(&context, 1)?;
+    let (mut server, mut client) = both_ends(&context, vec![0u8; BUCKET])?;
     server.put(b"k".to_vec(), vec![0; MAX_VALUE])?;
     let writing = thread::spawn(move || {
         for n in 1..=LAST {
@@ -115,4 +117,25 @@ fn requests_travel() {
     for wrong in [&b""[..], b"p", b"p\x05ab", b"x\0"] {
         assert_eq!(Request::from_bytes(wrong), None, "{wrong:?}");
     }
+}
+
+#[test]
+fn a_table_in_a_file_is_there_again() -> super::Result<()> {
+    let path = std::env::temp_dir().join(format!("proverbs-kv-{}", std::process::id()));
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).create(true).truncate(true).open(&path)?;
+    file.set_len(super::LEN as u64)?;
+    for run in 0..3u8 {
+        let memory = MapOptions::new().file(&file, 0..super::LEN as u64)?;
+        let context = Fabric::new().open_device();
+        let (mut server, mut client) = both_ends(&context, memory)?;
+        let before = run.checked_sub(1).map(|run| vec![run]);
+        let serving = thread::spawn(move || server.serve().map_err(|error| error.to_string()));
+        assert_eq!(client.get("run")?, before);
+        client.put("run", &[run])?;
+        client.stop()?;
+        serving.join().expect("it does not panic")?;
+    }
+    std::fs::remove_file(path)?;
+    Ok(())
 }

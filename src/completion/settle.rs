@@ -148,7 +148,7 @@ impl<E: Entry> CompletionQueue<E> {
     }
 }
 
-impl<C> Pool<C> {
+impl<C, M> Pool<C, M> {
     /// Takes back the buffers that a destroyed or reset queue pair left stranded: posted, and
     /// without a completion that could still come (rules R7.16, R8.18, R10.15). Returns how many.
     ///

@@ -176,8 +176,9 @@ impl<C> Deref for Buf<C> {
     #[inline]
     fn deref(&self) -> &[u8] {
         let header = self.header();
-        // SAFETY: the memory is initialised (zeroed when registered), `len` is within the capacity,
-        // and only this handle, which is borrowed, gives access to it.
+        // SAFETY: the memory is initialised, and no other process writes it (`Memory`, and
+        // `CanBeSlices` of pools). `len` is within the capacity, and only this handle, which is
+        // borrowed, gives access to it.
         unsafe { std::slice::from_raw_parts(header.addr, header.len() as usize) }
     }
 }

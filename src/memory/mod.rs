@@ -6,21 +6,35 @@ pub(crate) mod entry;
 pub(crate) mod header;
 pub(crate) mod lent;
 pub(crate) mod list;
+pub(crate) mod locked;
+pub(crate) mod map;
+pub(crate) mod mapping;
 pub(crate) mod open;
 pub(crate) mod open_buf;
+pub(crate) mod own;
 pub(crate) mod pool;
 pub(crate) mod region;
 pub(crate) mod registered;
 pub(crate) mod remote;
 pub(crate) mod shared;
+pub(crate) mod shared_mapping;
 pub(crate) mod slots;
 pub(crate) mod span;
 pub(crate) mod stranded;
 
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+
 pub use buf::{Buf, TooLong};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use list::BufList;
+pub use map::HugePage;
+pub use mapping::{MapOptions, Mapping};
 pub use open_buf::OpenBuf;
+pub use own::{
+    Allows, CanBeSlices, CanBeWritten, Foreign, Memory, Number, Pages, Private, Protection,
+    ReadOnly, Shared, Sharing, Writable,
+};
 pub use pool::Pool;
 pub use region::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, MemoryRegion, Remote,
@@ -28,4 +42,5 @@ pub use region::{
 };
 pub use remote::{AtomicAddr, OutOfBounds, RemoteCell, RemoteSlice};
 pub use shared::SharedBuf;
+pub use shared_mapping::SharedMapping;
 pub use span::{ReadAddr, RemoteAddr, RemoteSpan, ToRead, ToWrite, WriteAddr};

@@ -88,6 +88,15 @@ impl Open {
         }
     }
 
+    /// Copies the bytes from `offset` on to `out`.
+    pub(crate) fn copy(&self, offset: usize, out: &mut [u8]) {
+        let (mut at, len) = (0, out.len());
+        self.read(offset, len, |part| {
+            out[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        });
+    }
+
     /// Writes `bytes` from `offset` on. Bytes that share a word with them keep their current value.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(self.has(offset, bytes.len()), "an access beyond its region");
@@ -107,6 +116,36 @@ impl Open {
                     left = &left[1..];
                 }
             }
+        }
+    }
+}
+
+/// Copies bytes from `offset` on out of memory that only other processes write, if anybody does.
+/// They are outside of Rust's memory model, as a device is, so the reads are volatile. (Atomics are
+/// made of memory that can be written.)
+///
+/// # Safety
+/// The bytes are valid for reads, and no Rust code writes them meanwhile.
+pub(crate) unsafe fn read_volatile(base: NonNull<u8>, offset: usize, out: &mut [u8]) {
+    // SAFETY: the first of the bytes asked for.
+    let mut at = unsafe { base.add(offset) };
+    let lead = at.align_offset(WORD).min(out.len());
+    let (lead, rest) = out.split_at_mut(lead);
+    let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
+    // SAFETY: each step reads what `out` has room for, in its order, and what was asked for. Words
+    // are aligned, since the bytes before them lead to a multiple of their size.
+    unsafe {
+        for byte in lead {
+            *byte = at.read_volatile();
+            at = at.add(1);
+        }
+        for word in words.chunks_exact_mut(WORD) {
+            word.copy_from_slice(&at.cast::<u64>().read_volatile().to_ne_bytes());
+            at = at.add(WORD);
+        }
+        for byte in tail {
+            *byte = at.read_volatile();
+            at = at.add(1);
         }
     }
 }

@@ -3,9 +3,12 @@
 #![allow(unsafe_code)] // makes buffers of slots
 
 use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
+use crate::memory::own::{CanBeSlices, CanBeWritten, Memory, Pages};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slots::Slots;
 use crate::sync::Arc;
@@ -29,8 +32,12 @@ use crate::terms::error::{Error, Refused};
 /// pool.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Pool<C: 'static = ()> {
+///
+/// `M` is the [`Memory`] that the buffers are in.
+pub struct Pool<C: 'static = (), M = Pages> {
     shared: Arc<Slots<C>>,
+    /// The type of the region's memory.
+    _memory: PhantomData<fn() -> M>,
 }
 
 impl ProtectionDomain {
@@ -75,35 +82,121 @@ impl ProtectionDomain {
         size: usize,
         context: impl FnMut(usize) -> C,
     ) -> Result<Pool<C>, Error> {
-        const VERB: &str = "ibv_reg_mr";
-        let max = u32::MAX as u64 / 2;
-        if count as u64 > max {
-            return Err(Error::limit(VERB, "count", count as u64, max));
-        }
-        if size as u64 > max {
-            return Err(Error::limit(VERB, "buffer size", size as u64, max));
-        }
-        // A multiple of eight bytes, so that every buffer is aligned for an atomic's result.
-        let size = size.max(8).next_multiple_of(8);
+        let size = buffer_size(size)?;
+        within("count", count)?;
         let len = size * count;
-        let region = Registered::new(self, len, AccessFlags::LOCAL_WRITE)?;
-        Pool::new(region, count as u32, size as u32, context)
+        let memory = Pages::new(VERB, len)?;
+        Ok(self.pool_of(memory, size, |_| Ok((0, len)), context)?)
+    }
+
+    /// Cuts `memory` into buffers of `size` bytes and registers them, for sends and receives
+    /// (`ibv_reg_mr` with LOCAL_WRITE). There are as many as fit: a buffer's size is rounded up to
+    /// a multiple of 8 and the first one begins at a multiple of 8, so that each can hold the
+    /// result of an atomic (R4.1). [`Pool::destroy`] gives the memory back.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let memory: Box<[u64]> = vec![7; 1000].into();
+    /// let pool = pd.create_pool_in(memory, 1024)?;
+    /// assert_eq!(pool.count(), 7);                // of 1024 bytes each
+    /// assert_eq!(pool.take().ok_or("no buffer")?[..8], 7u64.to_ne_bytes());
+    /// let memory: Box<[u64]> = pool.destroy()?;
+    /// # drop(memory);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_pool`](Self::create_pool), and EINVAL if not one buffer fits. The memory
+    /// comes back in the error.
+    pub fn create_pool_in<M: Memory>(
+        &self,
+        memory: M,
+        size: usize,
+    ) -> Result<Pool<(), M>, Refused<M>>
+    where
+        M::Sharing: CanBeSlices,
+        M::Protection: CanBeWritten,
+    {
+        self.create_pool_in_with(memory, size, |_| ())
+    }
+
+    /// Like [`create_pool_in`](Self::create_pool_in), with a context of the user's in each buffer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let pool = pd.create_pool_in_with(vec![0u64; 512], 2048, |index| index)?;
+    /// let buf: Buf<usize> = pool.take().ok_or("no buffer")?;
+    /// assert!(*buf.context() < 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_pool_in`](Self::create_pool_in).
+    pub fn create_pool_in_with<M: Memory, C: 'static>(
+        &self,
+        memory: M,
+        size: usize,
+        context: impl FnMut(usize) -> C,
+    ) -> Result<Pool<C, M>, Refused<M>>
+    where
+        M::Sharing: CanBeSlices,
+        M::Protection: CanBeWritten,
+    {
+        let size = match buffer_size(size) {
+            Ok(size) => size,
+            Err(error) => return Err(Refused::new(memory, error)),
+        };
+        let choose = |bytes: NonNull<[u8]>| {
+            let lead = bytes.addr().get().wrapping_neg() % ALIGN;
+            let count = bytes.len().saturating_sub(lead) / size;
+            within("count", count)?;
+            if count == 0 {
+                let asked = format!("a buffer of {size} bytes in {} bytes", bytes.len());
+                return Err(Error::os(VERB, libc::EINVAL, asked));
+            }
+            Ok((lead, count * size))
+        };
+        self.pool_of(memory, size, choose, context)
+    }
+
+    /// A pool in that part of `memory` which `choose` names: some buffers of `size` bytes.
+    fn pool_of<M: Memory, C: 'static>(
+        &self,
+        memory: M,
+        size: usize,
+        choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize), Error>,
+        context: impl FnMut(usize) -> C,
+    ) -> Result<Pool<C, M>, Refused<M>> {
+        let region = Registered::new(self, memory, AccessFlags::LOCAL_WRITE, choose)?;
+        let count = region.len() / size;
+        // A context that panics must leave nothing half made: make them all first.
+        let contexts = (0..count).map(context).collect();
+        Ok(Pool { shared: Slots::new(region, size as u32, contexts), _memory: PhantomData })
     }
 }
 
-impl<C> Pool<C> {
-    pub(crate) fn new(
-        region: Registered,
-        count: u32,
-        size: u32,
-        mut context: impl FnMut(usize) -> C,
-    ) -> Result<Self, Error> {
-        let no_memory = || Error::os("register", libc::ENOMEM, format!("{count} buffer headers"));
-        // A context that panics must leave nothing half made: make them all first.
-        let contexts = (0..count as usize).map(&mut context).collect();
-        Ok(Pool { shared: Slots::new(region, size, contexts).ok_or_else(no_memory)? })
-    }
+/// A multiple of 8, so that every buffer is aligned for an atomic's result.
+const ALIGN: usize = 8;
 
+const VERB: &str = "ibv_reg_mr";
+
+fn within(what: &'static str, asked: usize) -> Result<(), Error> {
+    let max = u32::MAX as u64 / 2;
+    if asked as u64 > max {
+        return Err(Error::limit(VERB, what, asked as u64, max));
+    }
+    Ok(())
+}
+
+/// The size of a buffer that is to hold `size` bytes.
+fn buffer_size(size: usize) -> Result<usize, Error> {
+    within("buffer size", size)?;
+    Ok(size.max(ALIGN).next_multiple_of(ALIGN))
+}
+
+impl<C, M> Pool<C, M> {
     /// Takes a buffer, its length set to its capacity; `None` if all are in use.
     ///
     /// Its bytes are whatever its last use left there.
@@ -134,17 +227,22 @@ impl<C> Pool<C> {
         self.shared.available()
     }
 
-    /// Deregisters and frees the memory (`ibv_dereg_mr`). Buffers of the pool and other handles to
-    /// it must be gone.
+    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the pool and other
+    /// handles to it must be gone.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the pool is given back: EBUSY if a buffer or
     /// another handle exists, or else the device's errno; then the memory stays registered (R6.9).
-    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+    pub fn destroy(mut self) -> Result<M, Refused<Self>>
+    where
+        M: Memory,
+    {
         const VERB: &str = "ibv_dereg_mr";
-        let error = match Arc::get_mut(&mut self.shared).map(|shared| shared.region.close()) {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(errno)) => Error::os(VERB, errno, ""),
+        let error = match Arc::get_mut(&mut self.shared).map(|shared| &mut shared.region) {
+            Some(region) => match region.close() {
+                Ok(()) => return Ok(region.give_back()),
+                Err(errno) => Error::os(VERB, errno, ""),
+            },
             None => Error::os(VERB, libc::EBUSY, "buffers of the pool are in use"),
         };
         Err(Refused::new(self, error))
@@ -165,15 +263,15 @@ impl<C> Pool<C> {
     }
 }
 
-impl<C> fmt::Debug for Pool<C> {
+impl<C, M> fmt::Debug for Pool<C, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool({} of {} buffers free)", self.available(), self.count())
     }
 }
 
-impl<C> Clone for Pool<C> {
+impl<C, M> Clone for Pool<C, M> {
     /// Another handle to the same buffers.
     fn clone(&self) -> Self {
-        Pool { shared: self.shared.clone() }
+        Pool { shared: self.shared.clone(), _memory: PhantomData }
     }
 }

@@ -10,9 +10,10 @@ use std::sync::atomic::AtomicU64;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::lend;
 use crate::memory::open_buf::OpenBuf;
+use crate::memory::own::{Allows, CanBeWritten, Memory, Pages};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
-use crate::terms::error::Error;
+use crate::terms::error::{Error, Refused};
 
 /// The rights of a region (`access` of ibv_reg_mr(3)). Every right to write includes LOCAL_WRITE
 /// (R6.1).
@@ -194,9 +195,12 @@ rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
 /// # let _ = key;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct MemoryRegion<A: Access> {
+///
+/// `M` is the [`Memory`] that it is in.
+pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
-    _rights: PhantomData<A>,
+    /// The rights, and the type of the region's memory.
+    _is: PhantomData<fn() -> (A, M)>,
 }
 
 impl ProtectionDomain {
@@ -213,20 +217,49 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 (R6.4), ENOMEM if memory or
-    /// `ulimit -l` does not suffice.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 (R6.4), ENOMEM if there is
+    /// no memory. [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may
+    /// not pin so much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the
+    /// device's `max_mr_size`.
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
-        MemoryRegion::new(self, len)
+        Ok(self.register_in(Pages::new("ibv_reg_mr", len)?)?)
+    }
+
+    /// Registers all of `memory` with the rights `A` (`ibv_reg_mr`). [`MemoryRegion::destroy`]
+    /// gives it back.
+    ///
+    /// Read-only memory is registered without LOCAL_WRITE, and allows
+    /// [`RemoteRead`](crate::memory::RemoteRead) only (R6.3).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// let region: MemoryRegion<RemoteWrite, _> = pd.register_in(vec![0u8; 256])?;
+    /// let mut buf = pool.take().ok_or("no buffer")?;
+    /// buf.copy_from(b"from a peer")?;
+    /// a.post_send(wr::RdmaWrite::new(buf, region.remote().write()))?;
+    /// proverbs::loopback::poll(&mut cq, 1)?;
+    /// let bytes: Vec<u8> = region.destroy()?; // the key is no longer valid: bytes again
+    /// assert!(bytes.starts_with(b"from a peer"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register). The memory comes back in the error.
+    pub fn register_in<A: Access, M: Memory>(
+        &self,
+        memory: M,
+    ) -> Result<MemoryRegion<A, M>, Refused<M>>
+    where
+        M::Protection: Allows<A>,
+    {
+        let access = AccessFlags::from_bits_retain(A::FLAGS);
+        let region = Registered::new(self, memory, access, |bytes| Ok((0, bytes.len())))?;
+        Ok(MemoryRegion { region: Arc::new(region), _is: PhantomData })
     }
 }
 
-impl<A: Access> MemoryRegion<A> {
-    pub(crate) fn new(pd: &ProtectionDomain, len: usize) -> Result<Self, Error> {
-        let access = AccessFlags::from_bits_retain(A::FLAGS);
-        let region = Arc::new(Registered::new(pd, len, access)?);
-        Ok(MemoryRegion { region, _rights: PhantomData })
-    }
-
+impl<A: Access, M> MemoryRegion<A, M> {
     /// The length in bytes.
     pub fn len(&self) -> usize {
         self.region.len()
@@ -257,6 +290,7 @@ impl<A: Access> MemoryRegion<A> {
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
         A: Remote,
+        M: Memory<Protection: CanBeWritten>,
     {
         let too_long = || OutOfBounds {
             offset: offset as u64,
@@ -325,16 +359,11 @@ impl<A: Access> MemoryRegion<A> {
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
     /// nothing is read then.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
-        self.region.check(offset, out.len())?;
-        let (mut at, len) = (0, out.len());
-        self.region.open().read(offset, len, |part| {
-            out[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        });
-        Ok(())
+        self.region.read_at(offset, out)
     }
 
-    /// The 8 bytes at `offset`, a multiple of 8, as an atomic in this machine's byte order.
+    /// The 8 bytes at `offset` as an atomic in this machine's byte order. Their address must be a
+    /// multiple of 8, which in a region of [`Pages`] or of a mapping their offset is.
     ///
     /// The device's atomics are atomic among themselves, and with the processor's only if the
     /// device says so (R4.9).
@@ -345,15 +374,18 @@ impl<A: Access> MemoryRegion<A> {
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
         A: Remote,
+        M: Memory<Protection: CanBeWritten>,
     {
         self.region.check(offset, 8)?;
-        if offset % 8 != 0 {
+        let at = self.region.at(offset).cast::<u64>();
+        if !at.is_aligned() {
             let (offset, available) = (offset as u64, self.len() as u64);
             return Err(OutOfBounds { offset, len: 8, available, misaligned: true });
         }
-        // SAFETY: inside the region, aligned (the region begins with a page), and touched only by
-        // atomics of this size (`Open`). The region lives as long as `self`, which is borrowed.
-        Ok(unsafe { AtomicU64::from_ptr(self.region.at(offset).cast()) })
+        // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and touched
+        // only by atomics of this size (`Open`). The region lives as long as `self`, which is
+        // borrowed.
+        Ok(unsafe { AtomicU64::from_ptr(at) })
     }
 
     /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile.
@@ -361,37 +393,38 @@ impl<A: Access> MemoryRegion<A> {
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
     /// nothing is written then.
-    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
+    where
+        M: Memory<Protection: CanBeWritten>,
+    {
         self.region.check(offset, bytes.len())?;
         self.region.open().write(offset, bytes);
         Ok(())
     }
 
-    /// Deregisters and frees the memory (`ibv_dereg_mr`). Handles to pieces of the region must be
-    /// gone.
+    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Handles to pieces of the region
+    /// must be gone.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY
     /// if pieces of it exist. If the device refuses, the memory stays registered (R6.9).
-    pub fn destroy(self) -> Result<(), crate::Refused<Self>> {
-        match Arc::try_unwrap(self.region) {
-            Ok(mut region) => match region.close() {
-                Ok(()) => Ok(()),
-                Err(errno) => {
-                    let error = Error::os("ibv_dereg_mr", errno, "");
-                    let region = Arc::new(region);
-                    Err(crate::Refused::new(MemoryRegion { region, _rights: PhantomData }, error))
-                }
+    pub fn destroy(mut self) -> Result<M, Refused<Self>>
+    where
+        M: Memory,
+    {
+        const VERB: &str = "ibv_dereg_mr";
+        let error = match Arc::get_mut(&mut self.region) {
+            Some(region) => match region.close() {
+                Ok(()) => return Ok(region.give_back()),
+                Err(errno) => Error::os(VERB, errno, ""),
             },
-            Err(region) => {
-                let error = Error::os("ibv_dereg_mr", libc::EBUSY, "pieces of the region exist");
-                Err(crate::Refused::new(MemoryRegion { region, _rights: PhantomData }, error))
-            }
-        }
+            None => Error::os(VERB, libc::EBUSY, "pieces of the region exist"),
+        };
+        Err(Refused::new(self, error))
     }
 }
 
-impl<A: Access> fmt::Debug for MemoryRegion<A> {
+impl<A: Access, M> fmt::Debug for MemoryRegion<A, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MemoryRegion({} {} bytes)", A::NAME, self.len())
     }

@@ -142,6 +142,21 @@ impl std::fmt::Display for OutOfBounds {
 
 impl std::error::Error for OutOfBounds {}
 
+impl OutOfBounds {
+    /// Whether memory of `available` bytes has `len` bytes at `offset`.
+    pub(crate) fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
+        match offset.checked_add(len) {
+            Some(end) if end <= available => Ok(()),
+            _ => Err(OutOfBounds {
+                offset: offset as u64,
+                len: len as u64,
+                available: available as u64,
+                misaligned: false,
+            }),
+        }
+    }
+}
+
 impl<A: Access> RemoteSlice<A> {
     /// The number of bytes that [`from_bytes`](Self::from_bytes) reads.
     pub const WIRE_LEN: usize = 24;

@@ -19,7 +19,7 @@
 
 #![allow(unsafe_code)] // owns the headers that handles point to
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 
@@ -60,12 +60,13 @@ unsafe impl<C: Send> Sync for Slots<C> {}
 
 impl<C: 'static> Slots<C> {
     /// Makes a slot for each of `contexts`, of which there is at least one, and as many buffers of
-    /// `size` bytes; `None` if there is no memory for them.
-    pub fn new(region: Registered, size: u32, contexts: Vec<C>) -> Option<Arc<Self>> {
+    /// `size` bytes. Without memory for them it ends the process, as `Vec` does.
+    pub fn new(region: Registered, size: u32, contexts: Vec<C>) -> Arc<Self> {
         let count = contexts.len();
-        let layout = Layout::array::<Slot<C>>(count).ok()?;
+        let layout = Layout::array::<Slot<C>>(count).expect("fewer bytes than there are addresses");
         // SAFETY: `Slot` is never zero-sized, and `count` is not 0, as asked of the caller.
-        let slots = NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>())?;
+        let slots = NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>());
+        let slots = slots.unwrap_or_else(|| handle_alloc_error(layout));
         let free = Mutex::new((0..count as u32).rev().collect());
         let shared = Arc::new(Slots { pd: region.pd(), slots, count, free, region });
         let home = Arc::as_ptr(&shared).cast::<()>();
@@ -82,7 +83,7 @@ impl<C: 'static> Slots<C> {
         }
         // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them.
         unsafe { stranded::note_pool(slots.as_ptr(), count) };
-        Some(shared)
+        shared
     }
 }
 

@@ -22,6 +22,7 @@ use crate::ledger::Ledger;
 use crate::ledger::withheld::Withheld;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
+use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::stranded::{count_posted, reclaim_everything};
 use crate::post::queue::SharedQueue;
@@ -154,7 +155,7 @@ impl ProtectionDomain {
     /// receive queues hold fewer.
     pub fn create_srq<T, E, M, C>(
         &self,
-        pool: &Pool<C>,
+        pool: &Pool<C, impl Memory>,
     ) -> Result<SharedReceiveQueue<T, E, M>, Error>
     where
         T: SharesReceives,

@@ -97,6 +97,29 @@ pub enum ErrorKind {
         /// The time limit.
         after: std::time::Duration,
     },
+    /// The process may not lock or pin so much memory (ENOMEM, `RLIMIT_MEMLOCK`). Raise the limit:
+    /// `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd. A process with
+    /// CAP_IPC_LOCK has none.
+    LockedMemory {
+        /// The number of bytes asked for.
+        asked: u64,
+        /// The number of bytes that are locked or pinned already.
+        locked: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// There are too few huge pages (ENOMEM). Reserve some by `vm.nr_hugepages` of sysctl(8), or
+    /// `hugepagesz=1G hugepages=N` of the kernel's command line.
+    HugePages {
+        /// The number of pages asked for.
+        asked: u64,
+        /// The size of a page in bytes.
+        page: u64,
+        /// The number of pages of this size that are free and not reserved.
+        free: u64,
+        /// The NUMA node that they were to be on.
+        node: Option<u32>,
+    },
     /// Any other refusal: the errno, and the request.
     Os {
         /// The errno.
@@ -133,6 +156,7 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         match self.0.kind {
             ErrorKind::Os { errno, .. } => Some(errno),
+            ErrorKind::LockedMemory { .. } | ErrorKind::HugePages { .. } => Some(libc::ENOMEM),
             _ => None,
         }
     }
@@ -213,6 +237,21 @@ impl fmt::Display for Error {
             }
             ErrorKind::Cm { event, status } => write!(f, "{event}, status {status}"),
             ErrorKind::TimedOut { after } => write!(f, "no result within {after:?}"),
+            ErrorKind::LockedMemory { asked, locked, limit } => write!(
+                f,
+                "{} ({asked} bytes, {locked} bytes are locked already, and the limit is {limit}: raise RLIMIT_MEMLOCK \
+                 by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd)",
+                Errno(libc::ENOMEM)
+            ),
+            ErrorKind::HugePages { asked, page, free, node } => {
+                let place = node.map_or(String::new(), |node| format!(" on node {node}"));
+                write!(
+                    f,
+                    "{} ({asked} pages of {page} bytes, and {free} are free{place}: reserve some by `sysctl vm.nr_hugepages`, \
+                     or `hugepagesz=1G hugepages=N` of the kernel's command line)",
+                    Errno(libc::ENOMEM)
+                )
+            }
             ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
             ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
         }

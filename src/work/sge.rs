@@ -20,8 +20,8 @@ impl<'mr> Piece<'mr> {
     ///
     /// # Errors
     /// [`OutOfBounds`] if it is not all inside the region, or its length exceeds 32 bits (R3.8).
-    pub fn new<A: Access>(
-        region: &'mr MemoryRegion<A>,
+    pub fn new<A: Access, M>(
+        region: &'mr MemoryRegion<A, M>,
         range: Range<usize>,
     ) -> Result<Self, OutOfBounds> {
         let len = range.end.saturating_sub(range.start);

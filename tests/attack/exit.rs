@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::{env, fs, thread};
 
 use proverbs::completion::Notify;
+use proverbs::memory::MapOptions;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 
@@ -77,6 +78,40 @@ fn child() {
         }
         other => unreachable!("{other}"),
     }
+}
+
+/// What the test below starts; alone it does nothing. A file is registered, cut off, and read.
+#[test]
+#[ignore = "started by a_file_that_is_cut_off_under_its_mapping"]
+fn reader_of_a_file() {
+    let Ok(path) = env::var(HOW) else { return };
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let memory = MapOptions::new().file(&file, 0..8192).unwrap();
+    assert!(!memory.is_sealed());
+    let pd = Device::open().ctx.alloc_pd().unwrap();
+    let region = pd.register_in::<RemoteWrite, _>(memory).unwrap();
+    file.set_len(4096).unwrap();
+    let mut byte = [0];
+    region.read_at(4095, &mut byte).unwrap();
+    assert_eq!(byte, [b'x']);
+    region.read_at(4096, &mut byte).unwrap();
+    unreachable!("there is no such byte: {byte:?}");
+}
+
+/// The program that reads what is gone ends there, by SIGBUS, and reads no other memory (R18.9).
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn a_file_that_is_cut_off_under_its_mapping() {
+    let path = env::temp_dir().join(format!("proverbs-cut-off-{}", std::process::id()));
+    fs::write(&path, [b'x'; 8192]).unwrap();
+    let status = Command::new(env::current_exe().unwrap())
+        .args(["exit::reader_of_a_file", "--exact", "--ignored", "--quiet"])
+        .env(HOW, &path)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    fs::remove_file(&path).unwrap();
+    assert_eq!((status.code(), status.signal()), (None, Some(7)));
 }
 
 /// The kernel's objects of this process, `None` where there are none to be seen.

@@ -26,6 +26,7 @@ mod forget;
 mod inline;
 mod lengths;
 mod lists;
+mod own_memory;
 mod query;
 mod reads;
 mod refusals;

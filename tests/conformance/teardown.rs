@@ -58,7 +58,7 @@ fn a_queue_pair_moves_to_another_thread() {
 }
 
 /// What `destroy` says of an object that others need.
-fn busy<T>(refused: Result<(), Refused<T>>, verb: &str, why: &str) -> T {
+fn busy<T, M>(refused: Result<M, Refused<T>>, verb: &str, why: &str) -> T {
     let Err(refused) = refused else { panic!("others need it") };
     let text = format!("{verb}: EBUSY: Device or resource busy ({why})");
     assert_eq!(said(&refused), text);

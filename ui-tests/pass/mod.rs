@@ -101,6 +101,7 @@ mod memory {
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
     mod no_key_with_rights_that_the_region_lacks;
+    mod no_pool_in_shared_memory;
     mod no_rdma_read_from_a_write_address;
     mod no_rdma_read_without_remote_read;
     mod no_rdma_write_to_a_read_address;
@@ -109,7 +110,11 @@ mod memory {
     mod no_send_of_unregistered_memory;
     mod no_shared_piece_or_cell_of_a_local_region;
     mod no_slice_of_an_open_region;
+    mod no_slice_of_shared_memory;
     mod no_unregistered_memory_with_any_opcode;
+    mod no_writable_region_of_read_only_memory;
+    mod not_every_type_is_memory;
+    mod read_only_memory_is_not_written;
 }
 
 mod opcode {
@@ -145,6 +150,7 @@ mod ownership {
     mod no_post_while_a_list_is_open;
     mod no_post_while_released_buffers_are_read;
     mod no_resize_while_a_completion_is_held;
+    mod registered_memory_is_given_away;
 }
 
 mod raw {

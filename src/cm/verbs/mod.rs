@@ -77,6 +77,7 @@ use crate::completion::wc::Outcome;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
+use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::region::{MemoryRegion, RemoteRead, RemoteWrite};
 use crate::profile::{Profile, SignalAll};
@@ -152,7 +153,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].
     pub fn create_srq<E, L, C>(
         &self,
-        pool: &Pool<C>,
+        pool: &Pool<C, impl Memory>,
     ) -> Result<SharedReceiveQueue<PS::Transport, E, L>, Error>
     where
         S: HasDevice,

@@ -6,7 +6,7 @@ const POISON: u8 = 0xa5;
 
 /// A buffer of poison, for what a device is to fill.
 #[track_caller]
-pub fn poisoned<C>(pool: &Pool<C>) -> Buf<C> {
+pub fn poisoned<C, M>(pool: &Pool<C, M>) -> Buf<C> {
     let mut buf = pool.take().expect("the pool has a buffer left");
     buf.copy_from(&[]).unwrap();
     buf.set_len(usize::MAX);
@@ -16,7 +16,7 @@ pub fn poisoned<C>(pool: &Pool<C>) -> Buf<C> {
 
 /// A buffer that holds `bytes` and is as long as they are, with poison behind.
 #[track_caller]
-pub fn filled<C>(pool: &Pool<C>, bytes: &[u8]) -> Buf<C> {
+pub fn filled<C, M>(pool: &Pool<C, M>, bytes: &[u8]) -> Buf<C> {
     let mut buf = poisoned(pool);
     buf.copy_from(bytes).expect("a buffer of the pool holds the bytes");
     buf

@@ -1,0 +1,204 @@
+//! The owner of a mapping, and the calls of memory management that it needs.
+//!
+//! They are made through libc, which the crate has anyway. The crates that wrap mmap(2) hand out
+//! slices, or know neither mbind(2) nor pages of 1 GiB, and their owners could not be taken apart.
+
+#![allow(unsafe_code)] // owns mappings
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::ptr::{self, NonNull};
+
+use crate::memory::locked::locked_memory;
+use crate::terms::error::{Error, ErrorKind};
+
+/// The size of the pages of a [`Mapping`](crate::memory::Mapping) that the system keeps apart for
+/// those who ask (`MAP_HUGETLB` of mmap(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePage {
+    /// 2 MiB: `vm.nr_hugepages` of sysctl(8).
+    MiB2,
+    /// 1 GiB: `hugepagesz=1G hugepages=N` of the kernel's command line.
+    GiB1,
+}
+
+impl HugePage {
+    /// The number of bytes, as a power of two.
+    pub(crate) fn log2(self) -> c_int {
+        match self {
+            HugePage::MiB2 => 21,
+            HugePage::GiB1 => 30,
+        }
+    }
+
+    /// The number of bytes.
+    pub fn size(self) -> usize {
+        1 << self.log2()
+    }
+
+    /// The pages that nobody has, on `node` or on all of them.
+    fn free(self, node: Option<u32>) -> u64 {
+        let dir =
+            node.map_or("/sys/kernel/mm".into(), |n| format!("/sys/devices/system/node/node{n}"));
+        let number = |name| {
+            let path = format!("{dir}/hugepages/hugepages-{}kB/{name}", self.size() / 1024);
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.trim().parse::<u64>().unwrap_or(0)
+        };
+        // What is reserved is still counted as free, on the machine as a whole.
+        number("free_hugepages").saturating_sub(number("resv_hugepages"))
+    }
+
+    pub(crate) fn none_left(self, verb: &'static str, len: usize, node: Option<u32>) -> Error {
+        let (page, pages) = (self.size() as u64, len.div_ceil(self.size()) as u64);
+        Error::new(verb, ErrorKind::HugePages { page, asked: pages, free: self.free(node), node })
+    }
+}
+
+/// The errno of the last call.
+pub(crate) fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// A mapping.
+///
+/// # Invariants
+/// `mapped` bytes at `base` are a mapping that this value owns, and that nothing else unmaps or
+/// remaps. `len` of them, which is at least 1 and at most `mapped`, were asked for.
+pub(crate) struct Map {
+    base: NonNull<u8>,
+    len: usize,
+    mapped: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread.
+unsafe impl Send for Map {}
+// SAFETY: shared, it gives its address only.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Maps `len` bytes in pages of `page` bytes (mmap(2)).
+    pub(crate) fn new(
+        len: usize,
+        page: usize,
+        protection: c_int,
+        flags: c_int,
+        file: Option<(RawFd, u64)>,
+    ) -> Result<Map, c_int> {
+        let mapped = len.checked_next_multiple_of(page).ok_or(libc::ENOMEM)?;
+        let (fd, offset) = file.unwrap_or((-1, 0));
+        let offset = libc::off_t::try_from(offset).map_err(|_| libc::EOVERFLOW)?;
+        if len == 0 || isize::try_from(mapped).is_err() {
+            return Err(if len == 0 { libc::EINVAL } else { libc::ENOMEM });
+        }
+        // SAFETY: a new mapping, at an address that the kernel chooses (no MAP_FIXED), touches no
+        // memory that exists.
+        let base = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, fd, offset) };
+        if base == libc::MAP_FAILED {
+            return Err(errno());
+        }
+        // INVARIANT: just mapped, and `len` was rounded up.
+        NonNull::new(base.cast()).map(|base| Map { base, len, mapped }).ok_or(libc::ENOMEM)
+    }
+
+    pub(crate) fn bytes(&self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.base, self.len)
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn advise(&self, advice: c_int) -> Result<(), c_int> {
+        // SAFETY: the mapping is ours. The advices that are given here change neither its contents
+        // nor what this process may do with it.
+        let code = unsafe { libc::madvise(self.base.as_ptr().cast(), self.mapped, advice) };
+        if code == 0 { Ok(()) } else { Err(errno()) }
+    }
+
+    /// Binds the mapping, of which no page exists yet, to a NUMA node (mbind(2)).
+    pub(crate) fn bind(&self, node: u32) -> Result<(), Error> {
+        const VERB: &str = "mbind";
+        const MPOL_BIND: c_int = 2;
+        const WORD: usize = libc::c_ulong::BITS as usize;
+        let mut nodes: [libc::c_ulong; 1024 / WORD] = [0; 1024 / WORD];
+        let Some(word) = nodes.get_mut(node as usize / WORD) else {
+            return Err(Error::limit(VERB, "node", node.into(), 1023));
+        };
+        *word |= 1 << (node as usize % WORD);
+        // SAFETY: the mapping is ours, and `nodes` is a local with a bit for each of 1024 nodes. The
+        // policy changes where pages come from, and no contents.
+        let code = unsafe {
+            let nodes = nodes.as_ptr();
+            libc::syscall(
+                libc::SYS_mbind,
+                self.base.as_ptr(),
+                self.mapped,
+                MPOL_BIND,
+                nodes,
+                1025,
+                0,
+            )
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        let errno = errno();
+        let online = std::fs::read_to_string("/sys/devices/system/node/online");
+        let online = online.map_or("unknown".into(), |text| text.trim().to_owned());
+        Err(Error::os(VERB, errno, format!("node {node}, nodes that are online: {online}")))
+    }
+
+    /// Brings every page into memory. Unlike MAP_POPULATE this says so if it cannot, and comes
+    /// after mbind(2).
+    pub(crate) fn populate(&self, writable: bool) -> Result<(), Error> {
+        let advice = if writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+        match self.advise(advice) {
+            Ok(()) => Ok(()),
+            // A kernel before 5.14: locked pages are populated, too.
+            Err(libc::EINVAL) => {
+                self.lock()?;
+                // SAFETY: the mapping is ours, and unlocking changes no contents.
+                unsafe { libc::munlock(self.base.as_ptr().cast(), self.mapped) };
+                Ok(())
+            }
+            Err(errno) => {
+                let asked = format!("MADV_POPULATE_WRITE of {} bytes", self.mapped);
+                Err(Error::os("madvise", errno, asked))
+            }
+        }
+    }
+
+    /// Locks every page into memory (mlock(2)). Unlike MAP_LOCKED this says so if it cannot, and
+    /// comes after mbind(2).
+    pub(crate) fn lock(&self) -> Result<(), Error> {
+        // SAFETY: the mapping is ours, and locking changes no contents.
+        if unsafe { libc::mlock(self.base.as_ptr().cast(), self.mapped) } == 0 {
+            return Ok(());
+        }
+        let asked = format!("{} bytes", self.mapped);
+        match errno() {
+            libc::ENOMEM | libc::EPERM => Err(locked_memory("mlock", "VmLck", asked, self.mapped)),
+            errno => Err(Error::os("mlock", errno, asked)),
+        }
+    }
+
+    /// Keeps the mapping out of child processes (MADV_DONTFORK).
+    pub(crate) fn dontfork(&self) -> Result<(), Error> {
+        let asked = || format!("MADV_DONTFORK of {} bytes", self.mapped);
+        self.advise(libc::MADV_DONTFORK).map_err(|errno| Error::os("madvise", errno, asked()))
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours (invariant), and is unmapped once. Nothing uses it: who lends
+        // its bytes to a device drops this value later.
+        let code = unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
+        debug_assert_eq!(code, 0, "munmap: errno {}", errno());
+    }
+}

@@ -1,0 +1,479 @@
+//! Memory of the program's own: what pools and regions are made in.
+
+#![allow(unsafe_code)] // the trait's contract is about memory
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::memory::region::{Access, RemoteRead};
+use crate::terms::error::Error;
+
+/// Memory that a program gives to a pool or region by value, and gets back from `destroy`.
+///
+/// | type | [`Sharing`](Memory::Sharing) | [`Protection`](Memory::Protection) |
+/// |---|---|---|
+/// | `Vec<T>`, `Box<[T]>`, `&'static mut [T]` of integers or floats | [`Private`] | [`Writable`] |
+/// | `Arc<[T]>`, `&'static [T]` of the same | [`Private`] | [`ReadOnly`] |
+/// | [`Pages`]: what `create_pool` and `register` allocate | [`Private`] | [`Writable`] |
+/// | [`Foreign`]: a pointer, a length and a keeper | as its maker says | as its maker says |
+///
+/// What is private is cut into a pool ([`create_pool_in`](crate::ProtectionDomain::create_pool_in)), whose buffers are slices; or it is one
+/// region ([`register_in`](crate::ProtectionDomain::register_in)), which has copies and cells. What other processes can write makes
+/// regions only, since a `&[u8]` promises that nobody writes. What is read-only makes regions that
+/// nobody writes: not this program, not the device, no peer (R6.3).
+///
+/// A vector's first and last page are shared with other data of the heap, and registrations pin
+/// whole pages. That matters to programs that fork (R17.4).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let table: Vec<u64> = (0..1024).collect();
+/// let region = pd.register_in::<RemoteRead, _>(table)?; // 8 KiB, for peers to read
+/// assert_eq!(region.len(), 8192);
+/// let table: Vec<u64> = region.destroy()?;              // and back
+/// assert_eq!(table[1023], 1023);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # A type of one's own
+///
+/// An implementation is `unsafe`, because the device writes to whatever the type says its bytes
+/// are. A piece of an allocator's arena, which the arena takes back when it is dropped:
+///
+/// ```
+/// use std::ptr::NonNull;
+/// use std::sync::{Arc, Mutex};
+/// use proverbs::memory::{Memory, Private, Writable};
+/// # use proverbs::prelude::*;
+///
+/// /// 16 chunks of 4096 bytes. A chunk that is not in `free` has one owner, its `Chunk`.
+/// struct Arena {
+///     base: NonNull<[u8; 4096]>,
+///     free: Mutex<Vec<usize>>,
+/// }
+/// // SAFETY: the pointer is to memory that the arena owns, and chunks are handed out under a lock.
+/// unsafe impl std::marker::Send for Arena {}
+/// // SAFETY: as said above: under a lock.
+/// unsafe impl Sync for Arena {}
+///
+/// impl Arena {
+///     fn new() -> Arc<Self> {
+///         let chunks: Box<[[u8; 4096]; 16]> = Box::new([[0; 4096]; 16]);
+///         // A raw pointer, made once: the box is taken apart, so nothing else claims the bytes.
+///         let base = NonNull::from(Box::leak(chunks)).cast();
+///         Arc::new(Arena { base, free: Mutex::new((0..16).collect()) })
+///     }
+///
+///     fn take(self: &Arc<Self>) -> Option<Chunk> {
+///         let index = self.free.lock().unwrap().pop()?;
+///         Some(Chunk { arena: self.clone(), index })
+///     }
+/// }
+///
+/// impl Drop for Arena {
+///     fn drop(&mut self) {
+///         // SAFETY: made of this box in `new`; no chunk is left, as each has an `Arc` of the arena.
+///         drop(unsafe { Box::from_raw(self.base.as_ptr().cast::<[[u8; 4096]; 16]>()) });
+///     }
+/// }
+///
+/// struct Chunk {
+///     arena: Arc<Arena>,
+///     index: usize,
+/// }
+///
+/// impl Drop for Chunk {
+///     fn drop(&mut self) {
+///         self.arena.free.lock().unwrap().push(self.index); // after `ibv_dereg_mr`, not before
+///     }
+/// }
+///
+/// // SAFETY: the bytes are initialised and in the arena, not in the `Chunk`, which keeps the arena
+/// // alive. They are always the same ones. Nothing but the chunk's owner touches them, and a
+/// // `Chunk` that was given away has no methods that anybody could call.
+/// unsafe impl Memory for Chunk {
+///     type Sharing = Private;
+///     type Protection = Writable;
+///
+///     fn bytes(&mut self) -> NonNull<[u8]> {
+///         // SAFETY: the index is below 16.
+///         let chunk = unsafe { self.arena.base.add(self.index) };
+///         NonNull::slice_from_raw_parts(chunk.cast(), 4096)
+///     }
+/// }
+///
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let arena = Arena::new();
+/// let chunk = arena.take().ok_or("all chunks are in use")?;
+/// let pool = pd.create_pool_in(chunk, 1024)?;
+/// assert_eq!(pool.count(), 4);
+/// let chunk: Chunk = pool.destroy()?;
+/// drop(chunk);
+/// assert_eq!(arena.free.lock().unwrap().len(), 16);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Safety
+/// Of the range that [`bytes`](Self::bytes) returns an implementation promises, from the call until
+/// the value is dropped:
+///
+/// - It is the same range at each call, of one allocation, and outside the value: the value may be
+///   moved before the first call, and again after the range was used last. (A `Box` inside the
+///   value is fine. Moving the value while the range is in use is what this crate does not do.)
+/// - It is valid for reads of its whole length from any thread, and where `Protection` is
+///   [`Writable`] for writes. All of it is initialised.
+/// - Nothing in this process writes it, and where `Protection` is [`Writable`] nothing reads it,
+///   other than through this value's methods, which nobody calls while the value is given away.
+///   Where `Sharing` is [`Private`], no other process writes it either.
+/// - Dropping the value is the only way to end this.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not memory that can be registered",
+    label = "not a `Memory`",
+    note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `Foreign::new` takes a pointer, a length and a keeper (R18.3)"
+)]
+pub unsafe trait Memory: Send + 'static {
+    /// Whether other processes can write it: [`Private`] or [`Shared`].
+    type Sharing: Sharing;
+    /// Whether this process can write it: [`Writable`] or [`ReadOnly`].
+    type Protection: Protection;
+
+    /// The bytes: to be registered, and to be touched by the device from then on.
+    fn bytes(&mut self) -> NonNull<[u8]>;
+}
+
+/// Whether other processes can write a [`Memory`]: [`Private`] or [`Shared`].
+pub trait Sharing: sealed::Sealed + 'static {}
+
+/// [`Memory`] that only this process can write: buffers of it are slices.
+#[derive(Debug)]
+pub enum Private {}
+
+/// [`Memory`] that other processes can write: a file, a memfd, shared memory. It makes regions,
+/// which are read and written by copies, and never a slice.
+#[derive(Debug)]
+pub enum Shared {}
+
+impl Sharing for Private {}
+impl Sharing for Shared {}
+
+/// Whether this process can write a [`Memory`]: [`Writable`] or [`ReadOnly`].
+pub trait Protection: sealed::Sealed + 'static {
+    #[doc(hidden)]
+    const IS_WRITABLE: bool;
+}
+
+/// [`Memory`] that this process can write.
+#[derive(Debug)]
+pub enum Writable {}
+
+/// [`Memory`] that this process can only read, such as a file that was opened for reading.
+#[derive(Debug)]
+pub enum ReadOnly {}
+
+impl Protection for Writable {
+    const IS_WRITABLE: bool = true;
+}
+
+impl Protection for ReadOnly {
+    const IS_WRITABLE: bool = false;
+}
+
+/// [`Sharing`] of memory whose bytes may be a slice (R18.2).
+#[diagnostic::on_unimplemented(
+    message = "other processes can write this memory, so its buffers cannot be slices",
+    label = "memory whose `Sharing` is `{Self}`",
+    note = "register it as a region, `pd.register_in::<RemoteRead, _>(memory)`, which has `read_at` and `write_at`; or make the pool in private memory (R18.2)"
+)]
+pub trait CanBeSlices: Sharing {}
+impl CanBeSlices for Private {}
+
+/// [`Protection`] of memory that may be written (R6.3).
+#[diagnostic::on_unimplemented(
+    message = "this memory cannot be written",
+    label = "memory whose `Protection` is `{Self}`",
+    note = "map it writable; a region of read-only memory has `read_at` and `remote` (R6.3)"
+)]
+pub trait CanBeWritten: Protection {}
+impl CanBeWritten for Writable {}
+
+/// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A` (R6.3).
+#[diagnostic::on_unimplemented(
+    message = "`{A}` needs memory that can be written",
+    label = "memory whose `Protection` is `{Self}`",
+    note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory: register it as `RemoteRead`, or map it writable (R6.1, R6.3)"
+)]
+pub trait Allows<A: Access>: Protection {}
+impl<A: Access> Allows<A> for Writable {}
+impl Allows<RemoteRead> for ReadOnly {}
+
+/// Integers and floats: whatever bytes the device writes, they are a value.
+#[diagnostic::on_unimplemented(
+    message = "not every byte is a `{Self}`, so no device may write one",
+    label = "memory of `{Self}` cannot be registered",
+    note = "register memory of integers or floats, such as `Vec<u8>` (R18.3)"
+)]
+pub trait Number: sealed::Number + Send + 'static {}
+
+macro_rules! numbers {
+    ($($t:ty)*) => {$(
+        impl sealed::Number for $t {}
+        impl Number for $t {}
+    )*};
+}
+numbers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+/// The bytes of `numbers`.
+fn bytes_of<T: Number>(numbers: &mut [T]) -> NonNull<[u8]> {
+    let len = size_of_val(numbers);
+    NonNull::slice_from_raw_parts(NonNull::from(numbers).cast(), len)
+}
+
+// SAFETY: the slice is in the heap, initialised, and the box owns it alone. Numbers have no padding,
+// and any bytes are one. Nothing reallocates a boxed slice.
+unsafe impl<T: Number> Memory for Box<[T]> {
+    type Sharing = Private;
+    type Protection = Writable;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        bytes_of(self)
+    }
+}
+
+// SAFETY: the elements are in the heap, initialised up to the length, and the vector owns them
+// alone. Numbers have no padding, and any bytes are one. Only methods that take the vector
+// mutably reallocate, and nobody can call them while it is given away. What the capacity exceeds
+// the length by is not part of the range.
+unsafe impl<T: Number> Memory for Vec<T> {
+    type Sharing = Private;
+    type Protection = Writable;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        bytes_of(self)
+    }
+}
+
+// SAFETY: an exclusive reference for ever: to initialised memory that nothing else touches and that
+// is never freed. Numbers have no padding, and any bytes are one.
+unsafe impl<T: Number> Memory for &'static mut [T] {
+    type Sharing = Private;
+    type Protection = Writable;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        bytes_of(self)
+    }
+}
+
+// SAFETY: initialised numbers in the heap, which stay as long as one `Arc` does. Nobody writes them:
+// `Arc::get_mut` needs the only one.
+unsafe impl<T: Number + Sync> Memory for Arc<[T]> {
+    type Sharing = Private;
+    type Protection = ReadOnly;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(NonNull::from(&**self).cast(), size_of_val(&**self))
+    }
+}
+
+// SAFETY: initialised numbers that stay for ever, and that nobody writes.
+unsafe impl<T: Number + Sync> Memory for &'static [T] {
+    type Sharing = Private;
+    type Protection = ReadOnly;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(NonNull::from(*self).cast(), size_of_val(*self))
+    }
+}
+
+/// Whole pages of the program's heap, zeroed: the [`Memory`] of
+/// [`create_pool`](crate::ProtectionDomain::create_pool) and
+/// [`register`](crate::ProtectionDomain::register). No other data shares them.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Pages;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteRead>(64)?;
+/// region.write_at(0, b"hello")?;
+/// let pages: Pages = region.destroy()?; // no device uses them any more: they are a slice
+/// assert_eq!((&pages[..5], pages.len()), (&b"hello"[..], 64));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// `base` is an allocation of `layout`, initialised, at least `len` bytes long. The value owns it.
+pub struct Pages {
+    base: NonNull<u8>,
+    len: usize,
+    layout: Layout,
+}
+
+// SAFETY: the value owns its memory, as a boxed slice does.
+unsafe impl Send for Pages {}
+// SAFETY: shared, it gives shared access to its bytes.
+unsafe impl Sync for Pages {}
+
+/// The system's page size in bytes. Kernels pin pages and keep them from a child process
+/// (`MADV_DONTFORK`), so what is allocated here shares its pages with nothing.
+pub(crate) fn page() -> usize {
+    // SAFETY: sysconf(3) with a valid name only reads.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
+}
+
+impl Pages {
+    /// Allocates for `verb`.
+    pub(crate) fn new(verb: &'static str, len: usize) -> Result<Self, Error> {
+        let asked = || format!("{len} bytes");
+        if len == 0 {
+            return Err(Error::os(verb, libc::EINVAL, asked()));
+        }
+        let page = page();
+        let layout = len.checked_next_multiple_of(page);
+        let layout = layout.and_then(|size| Layout::from_size_align(size, page).ok());
+        let no_memory = || Error::os(verb, libc::ENOMEM, asked());
+        let layout = layout.ok_or_else(no_memory)?;
+        // SAFETY: the size is not 0.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
+        // INVARIANT: just allocated with this layout, zeroed, and `len` was rounded up.
+        Ok(Pages { base, len, layout })
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: initialised and owned (invariant); while the value is given away nobody has it.
+        unsafe { NonNull::slice_from_raw_parts(self.base, self.len).as_ref() }
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: initialised and owned (invariant), and borrowed exclusively.
+        unsafe { NonNull::slice_from_raw_parts(self.base, self.len).as_mut() }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout (invariant), and dropped once.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pages({} bytes)", self.len)
+    }
+}
+
+// SAFETY: an allocation of its own, initialised, freed by `drop` only and reached through the
+// value only.
+unsafe impl Memory for Pages {
+    type Sharing = Private;
+    type Protection = Writable;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.base, self.len)
+    }
+}
+
+/// Memory that something else owns: a pointer, a length, and a keeper. While the keeper lives the
+/// memory stays.
+///
+/// What it keeps is dropped after `ibv_dereg_mr`, wherever the last buffer or piece goes: so it may
+/// be dropped on another thread.
+///
+/// ```
+/// use proverbs::memory::Foreign;
+/// # use proverbs::prelude::*;
+/// # use std::ptr::NonNull;
+/// # struct Library(*mut u8);
+/// # unsafe impl std::marker::Send for Library {}
+/// # impl Library {
+/// #     fn allocate(len: usize) -> Self { Library(Box::into_raw(vec![0; len].into_boxed_slice()).cast()) }
+/// #     fn address(&self) -> *mut u8 { self.0 }
+/// # }
+/// # impl Drop for Library {
+/// #     fn drop(&mut self) { drop(unsafe { Box::from_raw(std::slice::from_raw_parts_mut(self.0, 8192)) }) }
+/// # }
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let library = Library::allocate(8192); // it frees the memory when it is dropped
+/// let base = NonNull::new(library.address()).ok_or("no memory")?;
+/// // SAFETY: 8192 initialised bytes, which the library owns and nobody else uses.
+/// let memory: Foreign<Library> = unsafe { Foreign::new(base, 8192, library) };
+/// let pool = pd.create_pool_in(memory, 1024)?;
+/// let library: Library = pool.destroy()?.into_keeper();
+/// # drop(library);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// `bytes` are as [`Memory`] asks while `keeper` lives.
+pub struct Foreign<K, S = Private, P = Writable> {
+    bytes: NonNull<[u8]>,
+    keeper: K,
+    _is: PhantomData<fn() -> (S, P)>,
+}
+
+// SAFETY: the bytes go with their keeper, which is `Send`. They may be touched from any thread (the
+// contract of `new`).
+unsafe impl<K: Send, S, P> Send for Foreign<K, S, P> {}
+
+impl<K: Send + 'static, S: Sharing, P: Protection> Foreign<K, S, P> {
+    /// The `len` bytes at `base`, which `keeper` keeps. What they are is said in the type:
+    /// `Foreign<K>` is [`Private`] and [`Writable`].
+    ///
+    /// # Safety
+    /// From this call until `keeper` is dropped, wherever it is moved:
+    ///
+    /// - The bytes are of one allocation, valid for reads from any thread, and if `P` is
+    ///   [`Writable`] for writes. All are initialised.
+    /// - Nothing in this process writes them, nor reads them if `P` is [`Writable`], but this crate,
+    ///   and whoever holds `keeper` after [`into_keeper`](Self::into_keeper). So they are in no
+    ///   other [`Memory`] and behind no reference, unless all only read.
+    /// - If `S` is [`Private`], no other process writes them.
+    pub unsafe fn new(base: NonNull<u8>, len: usize, keeper: K) -> Self {
+        // INVARIANT: asked of the caller, in the same words.
+        let bytes = NonNull::slice_from_raw_parts(base, len);
+        Foreign { bytes, keeper, _is: PhantomData }
+    }
+}
+
+impl<K, S, P> Foreign<K, S, P> {
+    /// The keeper, once the memory is no pool's or region's.
+    pub fn into_keeper(self) -> K {
+        self.keeper
+    }
+}
+
+impl<K, S, P> fmt::Debug for Foreign<K, S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Foreign({} bytes)", self.bytes.len())
+    }
+}
+
+// SAFETY: asked of the caller of `new`.
+unsafe impl<K: Send + 'static, S: Sharing, P: Protection> Memory for Foreign<K, S, P> {
+    type Sharing = S;
+    type Protection = P;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        self.bytes
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Private {}
+    impl Sealed for super::Shared {}
+    impl Sealed for super::Writable {}
+    impl Sealed for super::ReadOnly {}
+    pub trait Number {}
+}

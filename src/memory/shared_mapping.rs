@@ -1,0 +1,244 @@
+//! Mappings of files, which other processes can write.
+
+#![allow(unsafe_code)] // touches the bytes of a mapping
+
+use std::ffi::CString;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use crate::memory::map::{Map, errno};
+use crate::memory::mapping::MapOptions;
+use crate::memory::open::{Open, read_volatile};
+use crate::memory::own::{CanBeWritten, Memory, Protection, ReadOnly, Shared, Writable, page};
+use crate::memory::remote::OutOfBounds;
+use crate::terms::error::Error;
+
+const VERB: &str = "mmap";
+
+/// A mapping of a file, a memfd or shared memory (mmap(2) with `MAP_SHARED`): [`Memory`] that other
+/// processes may write at any time.
+///
+/// So there is no slice of it, and no pool in it. It is read and written by copies, here and, once
+/// registered, in its region. With `ReadOnly` as `P` it was mapped for reading.
+///
+/// A file can be cut off under its mapping. It stays sound: the device goes on with the pages that it
+/// has pinned, which are the file's no longer; but a program that touches a page beyond the file's
+/// end is ended by SIGBUS. [`is_sealed`](Self::is_sealed) says whether that can happen.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{MapOptions, ReadOnly, SharedMapping};
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// # let path = std::env::temp_dir().join(format!("proverbs-shared-mapping-{}", std::process::id()));
+/// std::fs::write(&path, b"a table that is larger than memory")?;
+/// let file = std::fs::File::open(&path)?;
+/// let table: SharedMapping<ReadOnly> = MapOptions::new().file_read_only(&file, 0..34)?;
+/// let region = pd.register_in::<RemoteRead, _>(table)?; // peers read the file
+/// let mut word = [0; 5];
+/// region.read_at(2, &mut word)?;
+/// assert_eq!(&word, b"table");
+/// # std::fs::remove_file(&path)?;
+///
+/// let (memory, fd) = MapOptions::new().memfd("queue", 4096)?; // `fd` is for another process
+/// memory.write_at(0, b"hello")?;
+/// assert!(memory.is_sealed());
+/// let region: MemoryRegion<RemoteWrite, SharedMapping> = pd.register_in(memory)?;
+/// # drop((fd, region));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// `map` is readable, and where `P` is [`Writable`] writable. Rust code of this process touches the
+/// bytes through [`Open`] only, or, if they are not writable, by volatile reads.
+pub struct SharedMapping<P = Writable> {
+    map: Map,
+    sealed: bool,
+    _protection: PhantomData<fn() -> P>,
+}
+
+impl MapOptions {
+    /// Maps the bytes `range` of a file that is open for reading and writing. Shared memory is a
+    /// file, too: what shm_open(3) opens is in /dev/shm.
+    ///
+    /// `range` begins with a page. The mapping stays when the file is closed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the file ends earlier, otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the range is empty or does not begin with
+    /// a page, EACCES if the file was not opened for both.
+    pub fn file(&self, file: impl AsFd, range: Range<u64>) -> Result<SharedMapping, Error> {
+        self.map_file(file.as_fd(), range, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Like [`file`](Self::file), for reading only.
+    ///
+    /// Linux before 6.2 registers no read-only mapping of a file (EFAULT).
+    ///
+    /// # Errors
+    /// As for [`file`](Self::file).
+    pub fn file_read_only(
+        &self,
+        file: impl AsFd,
+        range: Range<u64>,
+    ) -> Result<SharedMapping<ReadOnly>, Error> {
+        self.map_file(file.as_fd(), range, libc::PROT_READ)
+    }
+
+    /// Makes a memfd of `len` zeroed bytes and maps it (memfd_create(2)). Its size is sealed. The
+    /// descriptor is what another process maps it with.
+    ///
+    /// # Errors
+    /// As for [`anonymous`](Self::anonymous); EINVAL if `name` has more than 249 bytes or a zero.
+    pub fn memfd(&self, name: &str, len: usize) -> Result<(SharedMapping, OwnedFd), Error> {
+        const VERB: &str = "memfd_create";
+        let asked = || format!("`{name}`, {len} bytes");
+        let refused = |errno| Error::os(VERB, errno, asked());
+        let name = CString::new(name).map_err(|_| refused(libc::EINVAL))?;
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        let flags = flags | self.huge_flags(libc::MFD_HUGETLB as libc::c_int) as libc::c_uint;
+        // SAFETY: the name is a C string. The descriptor is new, and has no other owner.
+        let fd = unsafe {
+            let fd = libc::memfd_create(name.as_ptr(), flags);
+            if fd < 0 {
+                return Err(self.refused(errno(), asked(), len));
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let size = self.huge.map_or(1, |huge| huge.size());
+        let size = len.checked_next_multiple_of(size).and_then(|size| size.try_into().ok());
+        let size: libc::off_t = size.ok_or_else(|| refused(libc::ENOMEM))?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        // SAFETY: calls on a descriptor that is ours.
+        let made = unsafe {
+            libc::ftruncate(fd.as_raw_fd(), size) == 0
+                && libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) == 0
+        };
+        if !made {
+            return Err(self.refused(errno(), asked(), len));
+        }
+        Ok((self.file(&fd, 0..len as u64)?, fd))
+    }
+
+    fn map_file<P: Protection>(
+        &self,
+        fd: BorrowedFd<'_>,
+        range: Range<u64>,
+        protection: libc::c_int,
+    ) -> Result<SharedMapping<P>, Error> {
+        let asked = || format!("bytes {range:?} of a file");
+        let refused = |errno| Error::os(VERB, errno, asked());
+        let mut stat = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the descriptor is open, and the call fills the local if it returns 0.
+        let size = unsafe {
+            if libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) != 0 {
+                return Err(Error::os("fstat", errno(), asked()));
+            }
+            u64::try_from(stat.assume_init().st_size).unwrap_or(0)
+        };
+        if range.start % page() as u64 != 0 || range.is_empty() {
+            return Err(refused(libc::EINVAL));
+        }
+        if range.end > size {
+            return Err(Error::limit(VERB, "end of the range", range.end, size));
+        }
+        let len = usize::try_from(range.end - range.start).map_err(|_| refused(libc::ENOMEM))?;
+        let page = page_of(fd);
+        let file = Some((fd.as_raw_fd(), range.start));
+        let map = Map::new(len, page, protection, libc::MAP_SHARED, file);
+        let map = map.map_err(|errno| self.refused(errno, asked(), len))?;
+        self.settle(&map, self.huge, protection & libc::PROT_WRITE != 0)?;
+        // SAFETY: asks for the seals of an open descriptor. A file that can have none says EINVAL.
+        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+        let sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+        // INVARIANT: just mapped with the protection that `P` says, which the callers pass.
+        Ok(SharedMapping { map, sealed, _protection: PhantomData })
+    }
+}
+
+/// The size of the pages that a file is mapped in.
+fn page_of(fd: BorrowedFd<'_>) -> usize {
+    let mut system = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, and the call fills the local if it returns 0.
+    let system = unsafe {
+        (libc::fstatfs(fd.as_raw_fd(), system.as_mut_ptr()) == 0).then(|| system.assume_init())
+    };
+    let huge = system.filter(|system| system.f_type == libc::HUGETLBFS_MAGIC);
+    huge.and_then(|system| usize::try_from(system.f_bsize).ok()).unwrap_or_else(page)
+}
+
+impl<P> SharedMapping<P> {
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Always false: empty mappings are refused.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether nobody can cut off the file (`F_SEAL_SHRINK` of fcntl(2)), as of a memfd made here.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Copies bytes out, from `offset` on. Others may be writing them meanwhile: each byte is one
+    /// that was there at some moment, and nothing more is promised.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if the bytes are not all inside; nothing is read then.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
+    where
+        P: Protection,
+    {
+        OutOfBounds::check(offset, out.len(), self.len())?;
+        if P::IS_WRITABLE {
+            // SAFETY: as `P` says, the mapping is writable. It lives as long as `self`, and this
+            // process touches its bytes atomically only (invariant).
+            unsafe { Open::new(self.map.base(), self.len()) }.copy(offset, out);
+        } else {
+            // SAFETY: inside the mapping (checked), which is readable, and lives as long as `self`.
+            // As it is read-only, no Rust code writes it.
+            unsafe { read_volatile(self.map.base(), offset, out) };
+        }
+        Ok(())
+    }
+
+    /// Copies bytes in, from `offset` on.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if the bytes are not all inside; nothing is written then.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
+    where
+        P: CanBeWritten,
+    {
+        OutOfBounds::check(offset, bytes.len(), self.len())?;
+        // SAFETY: mapped writable (`P`), and alive as long as `self`. This process touches the bytes
+        // atomically only (invariant).
+        unsafe { Open::new(self.map.base(), self.len()) }.write(offset, bytes);
+        Ok(())
+    }
+}
+
+// SAFETY: the mapping stays where it is until `Map` is dropped, and has the protection that `P`
+// says (invariant). Its bytes are a file's, so initialised. This process reaches them through this
+// value only. A file that is cut off ends a program that touches what is gone; no access becomes
+// one of other memory, since the mapping stays.
+unsafe impl<P: Protection> Memory for SharedMapping<P> {
+    type Sharing = Shared;
+    type Protection = P;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        self.map.bytes()
+    }
+}
+
+impl<P> fmt::Debug for SharedMapping<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedMapping({} bytes)", self.len())
+    }
+}

@@ -1,0 +1,323 @@
+//! Memory of the program's own, with keepers that tell when they are dropped, and that misbehave.
+
+#![allow(unsafe_code)] // keepers
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+
+use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script, World};
+use crate::memory::{Foreign, Memory, Private, ReadOnly, Shared, Writable};
+use crate::prelude::*;
+
+/// What became of a keeper.
+#[derive(Default)]
+struct Fate {
+    drops: AtomicUsize,
+    thread: Mutex<Option<ThreadId>>,
+}
+
+/// Owns aligned bytes, which it frees when it is dropped: whoever touches them later is found by Miri.
+struct Keeper {
+    words: *mut [u64],
+    len: usize,
+    fate: Arc<Fate>,
+    panics: bool,
+}
+
+// SAFETY: it owns the bytes.
+unsafe impl std::marker::Send for Keeper {}
+
+impl Keeper {
+    fn new(len: usize) -> (Self, Arc<Fate>) {
+        let fate = Arc::new(Fate::default());
+        let sevens = vec![u64::from_ne_bytes([7; 8]); len.div_ceil(8)];
+        let words = Box::into_raw(sevens.into_boxed_slice());
+        (Keeper { words, len, fate: fate.clone(), panics: false }, fate)
+    }
+
+    /// The bytes but for `skip` at both ends.
+    fn memory<S: super::Sharing, P: super::Protection>(self, skip: usize) -> Foreign<Self, S, P> {
+        let len = self.len - 2 * skip;
+        // SAFETY: within the box, which the keeper frees when it is dropped, and not before.
+        unsafe {
+            let base = NonNull::new_unchecked(self.words.cast::<u8>().add(skip));
+            Foreign::new(base, len, self)
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw`, and dropped once.
+        drop(unsafe { Box::from_raw(self.words) });
+        self.fate.drops.fetch_add(1, SeqCst);
+        *self.fate.thread.lock().unwrap() = Some(thread::current().id());
+        assert!(!self.panics, "a keeper that panics");
+    }
+}
+
+/// Puts a buffer of `pool` into the box of a queue, through the device, and takes it back.
+fn filled<M>(pair: &mut Pair, pool: &Pool<(), M>, bytes: &[u8]) -> Buf {
+    pair.b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    let mut message = pair.pool.take().unwrap();
+    message.copy_from(bytes).unwrap();
+    pair.a.post_send(wr::Send::new(message)).unwrap();
+    let mut received = None;
+    for _ in 0..1000 {
+        for completion in pair.cq.poll().unwrap() {
+            match completion.outcome() {
+                Outcome::Received(got) => received = got.entry,
+                Outcome::Failed(failed) => panic!("{}", failed.error),
+                _ => {}
+            }
+        }
+        if received.is_some() {
+            break;
+        }
+    }
+    received.unwrap()
+}
+
+/// The pool, a message from a peer into it, and back: the type, and the bytes.
+fn goes_and_comes_back<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M {
+    let mut pair = loopback::pair().unwrap();
+    let pool = pair.pd.create_pool_in(memory, 16).unwrap();
+    assert!(pool.count() >= 2);
+    let (one, two) = (filled(&mut pair, &pool, b"one"), filled(&mut pair, &pool, b"the second"));
+    assert_eq!((&one[..], &two[..]), (&b"one"[..], &b"the second"[..]));
+    assert_eq!(one.capacity() % 8, 0);
+    assert!(one.as_ptr().addr() % 8 == 0 && two.as_ptr().addr() % 8 == 0, "R4.1");
+    let pool = pool.destroy().map(drop).unwrap_err().object;
+    drop((one, two));
+    let memory = pool.destroy().unwrap();
+
+    let region = pair.pd.register_in::<RemoteAll, M>(memory).unwrap();
+    let mut message = pair.pool.take().unwrap();
+    message.copy_from(b"by a peer").unwrap();
+    let at = region.remote().slice(0, 9).unwrap();
+    pair.a.post_send(wr::RdmaWrite::new(message, at.write())).unwrap();
+    loopback::poll(&mut pair.cq, 1).unwrap();
+    let mut read = [0; 9];
+    region.read_at(0, &mut read).unwrap();
+    assert_eq!(&read, b"by a peer");
+    region.write_at(1, b"_").unwrap();
+    region.destroy().unwrap()
+}
+
+#[test]
+fn what_programs_have() {
+    let boxed = goes_and_comes_back::<Box<[u8]>>(vec![0; 50].into());
+    assert!(boxed.starts_with(b"b_ a peer"));
+    let words: Box<[u64]> = goes_and_comes_back(vec![0; 8].into());
+    assert_eq!(words[0].to_ne_bytes(), *b"b_ a pee");
+    let fixed: &'static mut [u8] = Box::leak(vec![0; 50].into());
+    let fixed = goes_and_comes_back(fixed);
+    assert!(fixed.starts_with(b"b_ a peer"));
+    let mut pages =
+        loopback::pair().unwrap().pd.register::<RemoteRead>(64).unwrap().destroy().unwrap();
+    pages[60] = 1;
+    let pages = goes_and_comes_back(pages);
+    assert_eq!((&pages[..9], pages[60]), (&b"b_ a peer"[..], 1));
+}
+
+#[test]
+fn a_vector_keeps_its_capacity_and_only_its_length_is_registered() {
+    let mut vector: Vec<u8> = Vec::with_capacity(1000);
+    vector.extend([1; 40]);
+    let (at, capacity) = (vector.as_ptr().addr(), vector.capacity());
+    let mut vector = goes_and_comes_back(vector);
+    assert_eq!((vector.as_ptr().addr(), vector.len(), vector.capacity()), (at, 40, capacity));
+    assert!(vector.starts_with(b"b_ a peer"));
+    // It is the program's again: it may move.
+    vector.extend([2; 2000]);
+    let vector = goes_and_comes_back(vector);
+    assert_eq!((vector.len(), vector[2039]), (2040, 2));
+    let pd = loopback::pair().unwrap().pd;
+    let region = pd.register_in::<RemoteRead, _>(vector).unwrap();
+    assert_eq!(region.len(), 2040);
+}
+
+#[test]
+fn buffers_are_aligned_wherever_the_memory_begins() {
+    for skip in 0..9 {
+        let (keeper, fate) = Keeper::new(100);
+        let memory = goes_and_comes_back::<Foreign<_>>(keeper.memory(skip));
+        assert_eq!(fate.drops.load(SeqCst), 0);
+        drop(memory.into_keeper());
+        assert_eq!(fate.drops.load(SeqCst), 1);
+    }
+}
+
+#[test]
+fn a_cell_is_aligned_by_its_address() {
+    let pd = loopback::pair().unwrap().pd;
+    let (keeper, _fate) = Keeper::new(100);
+    let region: MemoryRegion<RemoteAtomic, Foreign<_>> =
+        pd.register_in(keeper.memory::<Private, Writable>(3)).unwrap();
+    assert!(region.cell(0).unwrap_err().misaligned);
+    region.cell(5).unwrap().store(u64::from_ne_bytes(*b"eight by"), SeqCst);
+    let mut read = [0; 10];
+    region.read_at(4, &mut read).unwrap();
+    assert_eq!(&read, b"\x07eight by\x07");
+    assert!(region.remote().atomic(5).is_ok() && region.remote().atomic(0).is_err());
+}
+
+#[test]
+fn memory_of_no_bytes_comes_back() {
+    let pd = loopback::pair().unwrap().pd;
+    let refused = pd.register_in::<RemoteRead, _>(Vec::<u8>::with_capacity(8)).unwrap_err();
+    assert_eq!((refused.error.errno(), refused.object.capacity()), (Some(22), 8));
+    let refused = pd.create_pool_in(Box::<[u8]>::default(), 8).unwrap_err();
+    assert_eq!((refused.error.errno(), refused.object.len()), (Some(22), 0));
+    let refused = pd.create_pool_in(vec![1u8; 23], 24).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.ends_with("(a buffer of 24 bytes in 23 bytes)"), "{text}");
+    assert_eq!(refused.object, [1; 23]);
+    let refused = pd.create_pool_in(vec![1u8; 23], 1 << 31).unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }));
+    // What comes back and is dropped is freed.
+    let (keeper, fate) = Keeper::new(100);
+    drop(pd.create_pool_in(keeper.memory::<Private, Writable>(0), 101).unwrap_err());
+    assert_eq!(fate.drops.load(SeqCst), 1);
+}
+
+/// The queue is destroyed last, so the device has a buffer when all else is gone.
+#[test]
+fn memory_stays_while_the_device_has_a_buffer() {
+    let worst = (0..4).map(Personality::worst);
+    for personality in
+        [Personality::Plain, Personality::Rxe, Personality::Mlx5].into_iter().chain(worst)
+    {
+        let context = Fabric::with(World::ipv4().personality(personality)).open_device();
+        let pd = context.alloc_pd().unwrap();
+        let mut cq = context.create_cq::<Buf>(8).unwrap();
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 2, recv: 2 }).unwrap();
+        let mut qp =
+            qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() }).unwrap();
+        let (keeper, fate) = Keeper::new(256);
+        let pool = pd.create_pool_in(keeper.memory::<Private, Writable>(0), 64).unwrap();
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        drop((pool, pd, context));
+        assert_eq!(fate.drops.load(SeqCst), 0, "{personality:?}");
+        drop(qp);
+        while cq.poll_one().unwrap().is_some() {}
+        drop(cq);
+        assert_eq!(fate.drops.load(SeqCst), 1, "{personality:?}");
+    }
+}
+
+#[test]
+fn memory_that_the_device_does_not_give_up_is_not_freed() {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd().unwrap();
+    let (keeper, fate) = Keeper::new(64);
+    let memory = keeper.memory::<Private, Writable>(0);
+    let region = pd.register_in::<RemoteRead, _>(memory).unwrap();
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    let region = region.destroy().unwrap_err().object; // it says so, and the region is whole
+    let mut seven = [0; 1];
+    region.read_at(63, &mut seven).unwrap();
+    assert_eq!((seven, fate.drops.load(SeqCst)), ([7], 0));
+    fabric.inject(Script::default().with(Fault::Busy.always()));
+    drop(region); // it cannot say so
+    assert_eq!(fate.drops.load(SeqCst), 0);
+}
+
+#[test]
+fn a_keeper_may_panic_when_it_is_dropped() {
+    let pair = loopback::pair().unwrap();
+    let panicking = || {
+        let (mut keeper, fate) = Keeper::new(64);
+        keeper.panics = true;
+        (keeper.memory::<Private, Writable>(0), fate)
+    };
+    let (memory, fate) = panicking();
+    let pool = pair.pd.create_pool_in(memory, 64).unwrap();
+    let buf = pool.take().unwrap();
+    drop(pool);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(buf))).is_err());
+    assert_eq!(fate.drops.load(SeqCst), 1);
+    let (memory, fate) = panicking();
+    let region = pair.pd.register_in::<RemoteRead, _>(memory).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(region))).is_err());
+    assert_eq!(fate.drops.load(SeqCst), 1);
+    // Nothing of them is left with the device.
+    let Pair { pd, pool, cq, a, b, .. } = pair;
+    drop((a, b, cq, pool));
+    pd.destroy().unwrap();
+}
+
+#[test]
+fn a_context_that_panics_leaves_nothing_registered() {
+    let Pair { pd, pool, cq, a, b, .. } = loopback::pair().unwrap();
+    drop((a, b, cq, pool));
+    let (keeper, fate) = Keeper::new(64);
+    let memory = keeper.memory::<Private, Writable>(0);
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        pd.create_pool_in_with(memory, 16, |index| assert!(index < 2)).map(drop).map_err(drop)
+    }));
+    assert!(made.is_err());
+    assert_eq!(fate.drops.load(SeqCst), 1);
+    pd.destroy().unwrap();
+}
+
+#[test]
+fn the_last_buffer_may_go_on_another_thread() {
+    let pair = loopback::pair().unwrap();
+    let (keeper, fate) = Keeper::new(64);
+    let pool = pair.pd.create_pool_in(keeper.memory::<Private, Writable>(0), 64).unwrap();
+    let buf = pool.take().unwrap();
+    drop(pool);
+    let there = thread::spawn(move || {
+        drop(buf);
+        thread::current().id()
+    });
+    assert_eq!(Some(there.join().unwrap()), *fate.thread.lock().unwrap());
+}
+
+/// Read-only memory that others read meanwhile: a peer reads it, and the program behind references.
+#[test]
+fn read_only_memory_is_read() {
+    fn by_a_peer<M: Memory<Protection = ReadOnly>>(memory: M, expected: &[u8]) -> M {
+        let Pair { pd, mut a, b: _b, mut cq, pool, .. } = loopback::pair().unwrap();
+        let region: MemoryRegion<RemoteRead, M> = pd.register_in(memory).unwrap();
+        a.post_send(wr::RdmaRead::new(pool.take().unwrap(), region.remote().read())).unwrap();
+        let read = loopback::poll(&mut cq, 1).unwrap().remove(0).unwrap();
+        assert_eq!(&read[..], expected);
+        for (from, len) in [(0, expected.len()), (1, 9), (3, 2), (expected.len(), 0)] {
+            let mut own = vec![0; len];
+            region.read_at(from, &mut own).unwrap();
+            assert_eq!(own, expected[from..from + len]);
+        }
+        region.destroy().unwrap()
+    }
+    const TABLE: &[u8] = b"in the program's text, and not to be written";
+    by_a_peer(TABLE, TABLE);
+    let shared: Arc<[u8]> = TABLE.into();
+    let other = shared.clone();
+    let reader = thread::spawn(move || assert_eq!(&other[..], TABLE));
+    by_a_peer(shared, TABLE);
+    reader.join().unwrap();
+    let (keeper, fate) = Keeper::new(40);
+    by_a_peer(keeper.memory::<Shared, ReadOnly>(3), &[7; 34]);
+    assert_eq!(fate.drops.load(SeqCst), 1);
+}
+
+/// No peer writes what was registered for reading, whatever key it made up.
+#[test]
+fn read_only_memory_is_not_written_by_peers() {
+    let Pair { pd, mut a, b: _b, mut cq, pool, .. } = loopback::pair().unwrap();
+    let region: MemoryRegion<RemoteRead, &'static [u64]> = pd.register_in(&[1u64, 2][..]).unwrap();
+    let key = region.remote();
+    let forged = RemoteSlice::<RemoteWrite>::from_parts(key.addr, 16, key.rkey());
+    a.post_send(wr::RdmaWrite::new(pool.take().unwrap(), forged.write())).unwrap_err();
+    let mut short = pool.take().unwrap();
+    short.set_len(16);
+    a.post_send(wr::RdmaWrite::new(short, forged.write())).unwrap();
+    assert!(loopback::poll(&mut cq, 1).is_err());
+    assert_eq!(region.destroy().unwrap(), [1, 2]);
+}

@@ -1,0 +1,235 @@
+//! Memory that the program already has: pools and regions in each kind of it.
+
+#[cfg(not(miri))]
+use proverbs::memory::ReadOnly;
+use proverbs::memory::{HugePage, MapOptions, Mapping, Memory, Private, SharedMapping, Writable};
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+#[cfg(not(miri))]
+const PAGE: u64 = 4096;
+
+/// A message into a pool in this memory and one out of it, and the memory again.
+fn as_pool<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M {
+    let mut p = Pair::<Rc>::new();
+    let pool = p.pd.create_pool_in_with(memory, 64, |_| ()).unwrap();
+    p.b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    p.a.post_send(wr::Send::new(filled(&pool, b"in own memory"))).unwrap();
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    assert_eq!(got.data(), b"in own memory");
+    let pool = pool.destroy().map(drop).unwrap_err().object;
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    drop((got, sent));
+    pool.destroy().map_err(|refused| refused.error).unwrap()
+}
+
+/// A WRITE and an atomic of a peer's into a region in this memory, a READ of them, and the memory again.
+fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
+    profile! { Any { entry: AnyBuf } }
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register_in::<RemoteAll, M>(memory).unwrap();
+    let at = region.remote();
+    region.write_at(64, &[0; 16]).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(
+        filled(&p.pool, b"by a peer"),
+        at.slice(64, 9).unwrap().write(),
+    ))
+    .unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), at.atomic(80).unwrap(), 1)).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    poll(&p.dev, &mut p.ca, 1);
+    let mut read = [0; 16];
+    region.read_at(64, &mut read).unwrap();
+    assert_eq!(&read[..9], b"by a peer");
+    // With the device while the region is dropped: the memory stays.
+    p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.slice(64, 9).unwrap().read())).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(region.piece(64, 9).unwrap())).unwrap();
+    let region = region.destroy().map(drop).unwrap_err().object;
+    let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap().into_buf().unwrap();
+    assert_eq!(&read[..], b"by a peer");
+    drop(poll(&p.dev, &mut p.ca, 1));
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+    holds(got.into_buf().unwrap(), b"by a peer");
+    region.destroy().map_err(|refused| refused.error).unwrap()
+}
+
+#[test]
+fn vectors_and_boxes() {
+    let vector = as_region(as_pool(vec![1u8; 1000]));
+    assert_eq!((&vector[64..73], vector[999]), (&b"by a peer"[..], 1));
+    let words: Box<[u64]> = as_region(as_pool(vec![1; 125].into()));
+    assert_eq!((words[8].to_ne_bytes(), words[124]), (*b"by a pee", 1));
+}
+
+#[test]
+fn anonymous_mappings() {
+    let mut memory = Mapping::new(10_000).unwrap();
+    assert!(memory.iter().all(|byte| *byte == 0));
+    memory[9_999] = 1;
+    let memory = as_region(as_pool(memory));
+    assert_eq!((memory.len(), &memory[64..73], memory[9_999]), (10_000, &b"by a peer"[..], 1));
+}
+
+#[test]
+fn a_mapping_of_no_bytes_or_of_too_many() {
+    for (len, errno) in [(0, 22), (usize::MAX, 12), (isize::MAX as usize, 12)] {
+        let error = Mapping::new(len).unwrap_err();
+        assert_eq!((error.verb(), error.errno()), ("mmap", Some(errno)), "{len}");
+    }
+    assert_eq!(said(&Mapping::new(0).unwrap_err()), "mmap: EINVAL: Invalid argument (0 bytes)");
+}
+
+/// In flight while everything of the program's goes: the mapping is the last to go.
+#[test]
+fn a_mapping_stays_while_the_device_has_a_buffer() {
+    let Pair { a, mut b, ca, cb, pool: other, pd, dev } = Pair::<Rc>::new();
+    let pool = pd.create_pool_in(Mapping::new(4096).unwrap(), 64).unwrap();
+    b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    drop((pool, pd));
+    let mut a = a;
+    a.post_send(wr::Send::new(filled(&other, b"into what nobody names"))).unwrap();
+    let mut cb = cb;
+    let got = poll(&dev, &mut cb, 1).remove(0).received();
+    drop((a, b, ca, cb, other));
+    assert_eq!(got.data(), b"into what nobody names");
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_mapping_that_is_populated_locked_and_not_inherited() {
+    let memory = MapOptions::new().populate().locked().dontfork().anonymous(8192).unwrap();
+    let place = memory.as_ptr().addr();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let of_it = maps.split("VmFlags:").find(|map| map.lines().any(|line| covers(line, place)));
+    let of_it = of_it.expect("the mapping is there");
+    // Its own flags come after the name; the next mapping's lines follow them.
+    let flags = maps.split_once(of_it).unwrap().1.lines().next().unwrap().to_owned();
+    assert!(flags.contains(" lo") && flags.contains(" dc"), "{flags}");
+    assert!(
+        of_it.lines().any(|line| line.starts_with("Rss:") && line.contains(" 8 kB")),
+        "{of_it}"
+    );
+    as_region(as_pool(memory));
+}
+
+/// Whether a line of /proc/self/smaps begins a mapping with this address in it.
+#[cfg(not(miri))]
+fn covers(line: &str, place: usize) -> bool {
+    let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    range
+        .and_then(|(from, to)| Some(number(from)? <= place && place < number(to)?))
+        .unwrap_or(false)
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_node_that_is_not_there() {
+    let error = MapOptions::new().node(1000).anonymous(8192).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("mbind", Some(22)));
+    let text = error.to_string();
+    assert!(text.contains("(node 1000, nodes that are online: 0"), "{text}");
+    let error = MapOptions::new().node(1024).anonymous(8192).unwrap_err();
+    assert_eq!(error.to_string(), "mbind: node 1024 exceeds 1023");
+}
+
+#[test]
+#[cfg(not(miri))]
+fn more_huge_pages_than_there_are() {
+    for huge in [HugePage::MiB2, HugePage::GiB1] {
+        let pages = 1 << 20;
+        let error = MapOptions::new().huge(huge).anonymous(pages * huge.size()).unwrap_err();
+        let ErrorKind::HugePages { asked, page, free, node } = *error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!((asked, page, node), (pages as u64, huge.size() as u64, None));
+        assert!(free < asked);
+        assert_eq!(error.errno(), Some(12));
+        let text = error.to_string();
+        assert!(text.contains("sysctl vm.nr_hugepages"), "{text}");
+    }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_memfd() {
+    let (memory, fd) = MapOptions::new().memfd("proverbs", 10_000).unwrap();
+    assert!(memory.is_sealed());
+    // Another process would map it by the descriptor, as this does.
+    let other = MapOptions::new().file(&fd, 0..10_000).unwrap();
+    let memory = as_region(memory);
+    let mut read = [0; 9];
+    other.read_at(64, &mut read).unwrap();
+    assert_eq!(&read, b"by a peer");
+    other.write_at(9_999, b"x").unwrap();
+    memory.read_at(9_999, &mut read[..1]).unwrap();
+    assert_eq!(read[0], b'x');
+    assert!(memory.read_at(9_999, &mut read).is_err() && other.write_at(10_000, b"x").is_err());
+    // Nobody cuts it off.
+    let file = std::fs::File::from(fd);
+    assert_eq!(file.set_len(0).unwrap_err().raw_os_error(), Some(1));
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_file_for_writing_and_for_reading() {
+    let path = std::env::temp_dir().join(format!("proverbs-own-memory-{}", std::process::id()));
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    file.set_len(3 * PAGE).unwrap();
+    let memory = MapOptions::new().file(&file, PAGE..2 * PAGE + 100).unwrap();
+    assert_eq!((memory.len(), memory.is_sealed()), (4196, false));
+    drop(as_region(memory));
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(&bytes[4096 + 64..][..9], b"by a peer");
+
+    let read_only = std::fs::File::open(&path).unwrap();
+    let error = MapOptions::new().file(&read_only, 0..PAGE).unwrap_err();
+    assert_eq!(error.errno(), Some(13));
+    let view: SharedMapping<ReadOnly> =
+        MapOptions::new().populate().file_read_only(&read_only, PAGE..2 * PAGE).unwrap();
+    let mut word = [0; 9];
+    view.read_at(64, &mut word).unwrap();
+    assert_eq!(&word, b"by a peer");
+
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register_in::<RemoteRead, _>(view);
+    let region = match (region, p.dev.kind) {
+        (Ok(region), _) => region,
+        // R18.6: Linux 6.1 pins no read-only mapping of a file.
+        (Err(refused), Kind::Rxe) => {
+            assert_eq!((refused.error.errno(), refused.object.len()), (Some(14), 4096));
+            std::fs::remove_file(&path).unwrap();
+            return;
+        }
+        (Err(refused), _) => panic!("{refused}"),
+    };
+    let at = region.remote().slice(64, 9).unwrap();
+    p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
+    let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    assert_eq!(&read[..], b"by a peer");
+    // What this program reads of it is what others write.
+    let writer = MapOptions::new().file(&file, PAGE..2 * PAGE).unwrap();
+    writer.write_at(70, b"changed").unwrap();
+    region.read_at(64, &mut word).unwrap();
+    assert_eq!(&word, b"by a pcha");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_range_that_a_file_does_not_have() {
+    let (_, fd) = MapOptions::new().memfd("proverbs", 8192).unwrap();
+    let map = |range| MapOptions::new().file(&fd, range).unwrap_err().to_string();
+    assert_eq!(map(0..8193), "mmap: end of the range 8193 exceeds 8192");
+    assert_eq!(map(PAGE..u64::MAX), format!("mmap: end of the range {} exceeds 8192", u64::MAX));
+    assert_eq!(map(PAGE..PAGE), "mmap: EINVAL: Invalid argument (bytes 4096..4096 of a file)");
+    assert_eq!(map(1..100), "mmap: EINVAL: Invalid argument (bytes 1..100 of a file)");
+    let device = std::fs::File::open("/dev/null").unwrap();
+    let error = MapOptions::new().file(&device, 0..PAGE).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { max: 0, .. }), "{error}");
+    let error = MapOptions::new().memfd("a\0b", 8192).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("memfd_create", Some(22)));
+}

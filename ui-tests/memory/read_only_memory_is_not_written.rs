@@ -1,0 +1,16 @@
+// R6.3, ibv_reg_mr(3): nobody writes read-only memory: not this program, nor the device for it.
+// Enforced by `CanBeWritten`.
+use proverbs::memory::{ReadOnly, SharedMapping};
+use proverbs::prelude::*;
+
+fn region(file: &MemoryRegion<RemoteRead, SharedMapping<ReadOnly>>) {
+    let _ = file.write_at(0, b"new");
+    let _ = file.cell(0);
+    let _ = file.piece(0, 8);
+}
+
+fn mapping(file: &SharedMapping<ReadOnly>) {
+    let _ = file.write_at(0, b"new");
+}
+
+fn main() {}

@@ -1,0 +1,19 @@
+// R6.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_writable_region_of_read_only_memory.rs.
+use proverbs::memory::{ReadOnly, SharedMapping};
+use proverbs::prelude::*;
+
+fn for_readers(pd: &ProtectionDomain, file: SharedMapping<ReadOnly>) {
+    let _ = pd.register_in::<RemoteRead, _>(file);
+}
+
+fn for_this_program(pd: &ProtectionDomain, text: &'static mut [u8]) {
+    let _ = pd.register_in::<LocalWrite, _>(text);
+}
+
+fn for_atomics(pd: &ProtectionDomain, table: Vec<u64>) {
+    let _ = pd.register_in::<RemoteAtomic, _>(table);
+}
+
+fn pool(pd: &ProtectionDomain, text: &'static mut [u8]) {
+    let _ = pd.create_pool_in(text, 64);
+}

@@ -1,0 +1,15 @@
+// R18.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/not_every_type_is_memory.rs.
+use proverbs::prelude::*;
+
+fn flags(pd: &ProtectionDomain, flags: Vec<u8>) {
+    let _ = pd.register_in::<RemoteWrite, _>(flags);
+}
+
+fn bytes(pd: &ProtectionDomain, bytes: Box<[u8; 64]>) {
+    let bytes: Box<[u8]> = bytes;
+    let _ = pd.create_pool_in(bytes, 64);
+}
+
+fn text(pd: &ProtectionDomain, text: String) {
+    let _ = pd.register_in::<RemoteWrite, _>(text.into_bytes());
+}

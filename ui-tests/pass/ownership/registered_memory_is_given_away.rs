@@ -1,0 +1,14 @@
+// R18.1, R18.10, ibv_reg_mr(3): the legal twin of ui-tests/ownership/registered_memory_is_given_away.rs.
+use proverbs::prelude::*;
+
+fn vector(pd: &ProtectionDomain, table: Vec<u8>) -> Result<Vec<u8>, proverbs::Error> {
+    let region = pd.register_in::<RemoteRead, _>(table)?;
+    let mut table = region.destroy()?;
+    table.push(1);
+    Ok(table)
+}
+
+fn borrowed(pd: &ProtectionDomain, table: &'static mut [u8]) {
+    let region = pd.register_in::<RemoteRead, _>(table);
+    drop(region);
+}
