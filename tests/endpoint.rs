@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use proverbs::bounded::ResponderDepth;
-use proverbs::device::Gid;
+use proverbs::device::{Gid, GidKind};
 use proverbs::endpoint::*;
 use proverbs::prelude::*;
 
@@ -44,8 +44,8 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     let depth = (any::<u32>(), any::<u32>());
     let region = (any::<usize>(), any::<u64>(), 1..=u64::MAX, any::<u32>());
     let regions = proptest::collection::vec(region, 0..40);
-    let all = (service(), numbers, any::<[u8; 16]>(), depth, regions);
-    all.prop_map(|(service, (qpn, psn, mtu, lid), gid, (send, recv), regions)| {
+    let all = (service(), numbers, any::<[u8; 16]>(), 0..4u8, depth, regions);
+    all.prop_map(|(service, (qpn, psn, mtu, lid), gid, kind, (send, recv), regions)| {
         let mtu = Mtu::from_bytes(256 << mtu).unwrap();
         let (qpn, psn) = (Qpn::new(qpn).unwrap(), Psn::new(psn).unwrap());
         let mut endpoint = Endpoint::new(service, qpn, psn, mtu)
@@ -53,6 +53,10 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
             .with_gid(Gid(gid))
             .with_lid(lid)
             .with_depth(Depth { send, recv });
+        let kinds = [GidKind::InfiniBand, GidKind::RoceV1, GidKind::RoceV2];
+        if let Some(kind) = kinds.get(kind as usize) {
+            endpoint = endpoint.with_gid_kind(*kind);
+        }
         for (rights, addr, len, rkey) in regions {
             let len = len.min((u64::MAX - addr).max(1));
             export(&mut endpoint, rights, addr, len, rkey);
@@ -148,10 +152,10 @@ fn no_bytes_break_it() {
 #[test]
 fn the_format_is_the_documented_one() {
     let mut endpoint = plain().with_gid(Gid([9; 16])).with_lid(0x0102);
-    endpoint = endpoint.with_depth(Depth { send: 3, recv: 500 });
+    endpoint = endpoint.with_depth(Depth { send: 3, recv: 500 }).with_gid_kind(GidKind::RoceV2);
     export(&mut endpoint, 2, 0x0011_2233_4455_6677, 0x1000, 0xaabb_ccdd);
-    let expected = b"pvep\0\x01\0\x01\0\0\0\x50\x01\x03\x01\x02\0\0\0\x1c\0\x11\x4b\xab\
-        \x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x01\x04\0\0\0\0\0\0\
+    let expected = b"pvep\0\x02\0\x01\0\0\0\x50\x01\x03\x01\x02\0\0\0\x1c\0\x11\x4b\xab\
+        \x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x01\x04\x03\0\0\0\0\0\
         \0\0\0\x03\0\0\x01\xf4\
         \0\x11\x22\x33\x44\x55\x66\x77\0\0\0\0\0\0\x10\0\xaa\xbb\xcc\xdd\0\0\0\x06";
     assert_eq!(endpoint.to_bytes().escape_ascii().to_string(), expected.escape_ascii().to_string());
@@ -170,7 +174,7 @@ fn wrong(at: usize, bytes: &[u8]) -> String {
 #[test]
 fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(0, b"GET "), "an endpoint starts with \"pvep\", these bytes with \"GET \"");
-    assert_eq!(wrong(4, &[0, 2]), "the endpoint is of version 2 of the format, not 1");
+    assert_eq!(wrong(4, &[0, 1]), "the endpoint is of version 1 of the format, not 2");
     assert_eq!(wrong(6, &[4, 1]), "1025 regions exceed 1024");
     assert_eq!(wrong(6, &[0, 2]), "an endpoint with 2 regions has 104 bytes, not 80");
     assert_eq!(wrong(8, &[255; 4]), "an endpoint with 1 regions has 80 bytes, not 4294967295");
@@ -185,7 +189,9 @@ fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(40, &[129]), "max_rd_atomic 129 exceeds 128");
     assert_eq!(wrong(41, &[255]), "max_dest_rd_atomic 255 exceeds 128");
     let foreign = "but this service has none: it must be 0";
-    assert_eq!(wrong(43, &[1]), format!("the field at 42 is 1, {foreign}"));
+    assert_eq!(wrong(43, &[1]), format!("the field at 43 is 1, {foreign}"));
+    let none = "GID kind 4 is none of 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) and 3 (RoCE v2)";
+    assert_eq!(wrong(42, &[4]), none);
     assert_eq!(wrong(47, &[1]), format!("Q_Key is 1, {foreign}"));
     assert_eq!(wrong(12, &[2]), format!("initiator depth is 1, {foreign}"));
     assert_eq!(

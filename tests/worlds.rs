@@ -324,20 +324,27 @@ fn two_sides_connect_by_lid() {
     assert!(refused.error.to_string().contains("needs a GID index"), "{}", refused.error);
 }
 
-/// On a device that broke the port says nothing any more, and nothing is taken for its limit.
+/// On a device that broke the port says nothing any more, and nothing is taken for its MTU. What never changes
+/// of it is known, and so it is the device that refuses.
 #[test]
 fn a_port_that_does_not_answer_lets_nobody_send() {
     let (fabric, dev) = device(World::ipv4());
     let pd = dev.ctx.alloc_pd().unwrap();
-    let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
-    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
-    let (own, wish) = (qp.qp_num(), Wish::new());
-    let qp = <Rc as Bring<DefaultProfile>>::init(qp, &wish);
-    let qp = <Rc as Bring<DefaultProfile>>::rtr(qp, &dev, own, &wish);
+    let cq = dev.ctx.create_cq::<Buf>(40).unwrap();
+    let depth = Depth { send: 4, recv: 4 };
+    let rc = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let ud = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let (own, wish) = (rc.qp_num(), Wish::new());
+    let rc = <Rc as Bring<DefaultProfile>>::init(rc, &wish);
+    let rc = <Rc as Bring<DefaultProfile>>::rtr(rc, &dev, own, &wish);
+    let ud = <Ud as Bring<DefaultProfile>>::init(ud, &wish);
+    let ud = <Ud as Bring<DefaultProfile>>::rtr(ud, &dev, own, &wish);
     assert!(fabric.break_device(&dev.ctx));
     let psn = Psn::new(wish.psn).unwrap();
-    let refused = qp.modify(RcRts::new(psn, ReadDepth::ONE)).map(drop).unwrap_err();
+    let refused = ud.modify(UdRts { sq_psn: psn, qkey: None }).map(drop).unwrap_err();
     assert_eq!(refused.error.verb(), "ibv_query_port");
+    let refused = rc.modify(RcRts::new(psn, ReadDepth::ONE)).map(drop).unwrap_err();
+    assert_eq!(refused.error.verb(), "ibv_modify_qp");
 }
 
 profile! { Inline600 { max_inline: 600 } }

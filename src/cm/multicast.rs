@@ -11,11 +11,11 @@ use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Step, failure};
 use super::space::Udp;
 use super::state::{AddrResolved, Mode, OnChannel};
-use crate::device::ah::Gid;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::sys::cm::Failed;
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::gid::Gid;
 use crate::terms::state::State;
 use crate::terms::transport::Ud;
 

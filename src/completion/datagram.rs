@@ -3,10 +3,11 @@
 use std::fmt;
 
 use crate::completion::wc::segments;
-use crate::device::ah::{AddressVector, Gid, GlobalRoute};
+use crate::device::ah::{AddressVector, GlobalRoute};
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::terms::bounded::{Qpn, ServiceLevel};
+use crate::terms::gid::Gid;
 
 /// The 40 bytes before the payload of a UD message.
 pub const GRH_LEN: usize = 40;

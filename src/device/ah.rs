@@ -10,38 +10,7 @@ use crate::sys::handle;
 use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
 use crate::terms::bounded::ServiceLevel;
 use crate::terms::error::Error;
-
-/// A GID (`union ibv_gid`), 16 bytes in network order; on RoCE an IPv6 address or a mapped IPv4
-/// address.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::Gid;
-/// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
-/// assert_eq!(gid.to_string(), "::ffff:10.0.0.1"); // RoCE v2 over IPv4
-/// assert!(!gid.is_zero() && Gid::default().is_zero());
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Gid(pub [u8; 16]);
-
-impl Gid {
-    /// Whether all bits are zero, as in an unused entry of the GID table.
-    pub fn is_zero(&self) -> bool {
-        self.0 == [0; 16]
-    }
-}
-
-impl fmt::Display for Gid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        std::net::Ipv6Addr::from(self.0).fmt(f)
-    }
-}
-
-impl fmt::Debug for Gid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gid({self})")
-    }
-}
+use crate::terms::gid::Gid;
 
 /// The global route of a path, the GRH of its packets (`struct ibv_global_route` of
 /// ibv_create_ah(3)).

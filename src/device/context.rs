@@ -5,13 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::device::ah::Gid;
 use crate::device::attr::{DeviceAttr, PortAttr};
 use crate::device::pd::ProtectionDomain;
 use crate::sys::handle::Port;
 use crate::sys::types::{ibv_device_attr, ibv_gid, zeroed};
 use crate::sys::{device, extended, handle};
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::gid::Gid;
 
 /// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if there are none.
 ///

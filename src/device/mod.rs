@@ -10,10 +10,11 @@ pub(crate) mod context;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod fork;
+pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod pd;
 
-pub use ah::{AddressHandle, AddressVector, Gid, GlobalRoute};
+pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
 pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState};
 #[cfg(feature = "tokio")]
@@ -23,5 +24,8 @@ pub use context::{Context, devices};
 pub use event::{DeviceEvent, PortEvent, QpEvent, SrqEvent};
 pub use events::DeviceEvents;
 pub use fork::{ForkStatus, fork_init, fork_status};
+pub use gid::{GidEntry, RoceV2Gid};
 pub use ids::{CqId, SrqId};
 pub use pd::ProtectionDomain;
+
+pub use crate::terms::gid::{Gid, GidKind};

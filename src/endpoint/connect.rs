@@ -308,7 +308,9 @@ impl<P: Profile> RcConnector<P> {
         let wants = initiator.map_or(0, ReadDepth::get);
         let depth = <Depth<P>>::from_agreed(wants.min(serves.get()));
         let depth = depth.ok_or(ConnectError::NoReads)?;
-        let mut address = peer.address(&self.qp.context(), self.qp.core.port, self.gid_index)?;
+        let mine = self.mine.gid_kind.map(|kind| (self.mine.gid, kind));
+        let (context, port) = (self.qp.context(), self.qp.core.port);
+        let mut address = peer.address_from(mine, &context, port, self.gid_index)?;
         address.sl = self.sl;
         if let Some(global) = &mut address.global {
             global.hop_limit = self.hop_limit;

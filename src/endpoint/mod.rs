@@ -8,14 +8,14 @@
 //! Nothing here is secret, and nothing authenticates the peer: any program that can write to the
 //! stream can send numbers.
 //!
-//! # The wire format, version 1
+//! # The wire format, version 2
 //!
 //! Integers are in network order. The first 12 bytes mean the same in every version.
 //!
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | `pvep` |
-//! | 4 | 2 | version: 1 |
+//! | 4 | 2 | version: 2 |
 //! | 6 | 2 | regions, at most 1024 |
 //! | 8 | 4 | length of the whole, bytes: 56 + 24 a region |
 //! | 12 | 1 | service: 1 RC, 2 UC, 3 UD |
@@ -26,7 +26,8 @@
 //! | 24 | 16 | GID; zeroes if there is none |
 //! | 40 | 1 | RC: reads and atomics that it wants outstanding, 0 to 128; others 0 |
 //! | 41 | 1 | RC: reads and atomics that it serves at once, 0 to 128; others 0 |
-//! | 42 | 2 | 0 |
+//! | 42 | 1 | the GID's kind: 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 unknown, or no GID |
+//! | 43 | 1 | 0 |
 //! | 44 | 4 | UD: Q_Key, 31 bits; others 0 |
 //! | 48 | 4 | depth of its send queue, work requests |
 //! | 52 | 4 | depth of its own receive queue, work requests; 0 with a shared one |
@@ -72,9 +73,10 @@ pub use region::{ExportedRegion, NoSuchRegion, RegionError};
 pub use stream::{Timed, Timeouts, Unbounded};
 pub use wire::WireError;
 
-use crate::device::ah::{AddressVector, Gid, GlobalRoute};
+use crate::device::ah::{AddressVector, GlobalRoute};
 use crate::device::attr::{LinkLayer, PortAttr};
 use crate::device::context::Context;
+use crate::device::gid::{self, GidEntry};
 use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
 use crate::profile::Profile;
@@ -82,6 +84,7 @@ use crate::qp::{Depth, QueuePair};
 use crate::sys::types::LINK_LAYER_ETHERNET;
 use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
 use crate::terms::error::{Error, ErrorKind};
+use crate::terms::gid::{Gid, GidKind};
 use crate::terms::state::Init;
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
@@ -110,7 +113,7 @@ pub enum Service {
 /// carry it unchanged.
 ///
 /// ```
-/// use proverbs::{endpoint::*, loopback::Fabric, prelude::*};
+/// use proverbs::{device::GidKind, endpoint::*, loopback::Fabric, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = Fabric::new().open_device();
@@ -129,6 +132,7 @@ pub enum Service {
 /// assert_eq!(peer.qpn().get(), rc.qp_num());
 /// assert_eq!(peer.mtu(), Mtu::Bytes4096);
 /// assert_eq!((peer.gid(), peer.lid()), (context.query_gid(1, 1)?, 0));
+/// assert_eq!(peer.gid_kind(), Some(GidKind::RoceV2));
 /// assert_eq!((peer.depth(), peer.psn()), (depth, mine.psn()));
 /// assert!(matches!(peer.service(), Service::ReliableConnection { .. }));
 /// assert_eq!(peer.regions().len(), 1);
@@ -138,7 +142,7 @@ pub enum Service {
 ///
 /// // One from numbers that came otherwise:
 /// let numbers = Endpoint::new(peer.service(), peer.qpn(), peer.psn(), peer.mtu())?;
-/// let numbers = numbers.with_gid(peer.gid()).with_lid(peer.lid()).with_depth(peer.depth());
+/// let numbers = numbers.with_gid(peer.gid()).with_gid_kind(GidKind::RoceV2).with_lid(peer.lid()).with_depth(peer.depth());
 /// assert!(numbers.regions().is_empty());
 /// # Ok(())
 /// # }
@@ -150,6 +154,7 @@ pub struct Endpoint {
     psn: Psn,
     mtu: Mtu,
     gid: Gid,
+    gid_kind: Option<GidKind>,
     lid: u16,
     depth: Depth,
     regions: Vec<ExportedRegion>,
@@ -168,7 +173,8 @@ impl Endpoint {
             return Err(WireError::ReservedQpn(qpn));
         }
         let (gid, lid, depth) = (Gid::default(), 0, Depth { send: 0, recv: 0 });
-        Ok(Endpoint { service, qpn, psn, mtu, gid, lid, depth, regions: Vec::new() })
+        let gid_kind = None;
+        Ok(Endpoint { service, qpn, psn, mtu, gid, gid_kind, lid, depth, regions: Vec::new() })
     }
 
     /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and
@@ -176,7 +182,7 @@ impl Endpoint {
     /// is the index of this side's GID, which RoCE needs (R8.5).
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid`, or EINVAL for
+    /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`, or EINVAL for
     /// RoCE without a `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID there;
     /// [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a reserved number.
     pub fn of_rc<P: Profile>(
@@ -252,7 +258,7 @@ impl Endpoint {
         const DEVICE: &str = "the device gave a queue pair a number that no peer may name";
         let context = qp.context();
         let port = context.query_port(qp.core.port)?;
-        let gid = source(&context, qp.core.port, &port, gid_index)?;
+        let entry = source(&context, qp.core.port, &port, gid_index)?;
         let qpn = Qpn::try_from(qp.qp_num())?;
         // A random number, so that packets of an earlier connection are not taken for this one's.
         let random = RandomState::new().hash_one(qp.qp_num()) as u32;
@@ -260,12 +266,22 @@ impl Endpoint {
         let mtu = port.active_mtu.unwrap_or(Mtu::Bytes1024);
         let endpoint = Self::new(service, qpn, psn, mtu)
             .map_err(|_| Error::new("ibv_create_qp", ErrorKind::Protocol(DEVICE)))?;
-        Ok(endpoint.with_gid(gid).with_lid(port.lid).with_depth(qp.depth()))
+        let mut endpoint = endpoint.with_lid(port.lid).with_depth(qp.depth());
+        if let Some(entry) = entry {
+            endpoint = endpoint.with_gid(entry.gid).with_gid_kind(entry.kind);
+        }
+        Ok(endpoint)
     }
 
-    /// The same endpoint with this GID.
+    /// The same endpoint with this GID, of unknown kind.
     pub fn with_gid(mut self, gid: Gid) -> Self {
-        self.gid = gid;
+        (self.gid, self.gid_kind) = (gid, None);
+        self
+    }
+
+    /// The same endpoint, whose GID is of this kind.
+    pub fn with_gid_kind(mut self, kind: GidKind) -> Self {
+        self.gid_kind = Some(kind);
         self
     }
 
@@ -326,6 +342,11 @@ impl Endpoint {
         self.gid
     }
 
+    /// The kind of its GID, if it told one.
+    pub fn gid_kind(&self) -> Option<GidKind> {
+        self.gid_kind
+    }
+
     /// Its LID; 0 on RoCE.
     pub fn lid(&self) -> u16 {
         self.lid
@@ -355,14 +376,36 @@ impl Endpoint {
     /// GID if both sides have one, otherwise by LID.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): EINVAL, with the name of the missing number (a GID of the peer's or a
-    /// `gid_index` on RoCE, otherwise the peer's LID); or the errno of `ibv_query_port`.
+    /// [`Unreachable`](ErrorKind::Unreachable) if both kinds are known, and packets from one GID do
+    /// not reach the other (R18.22, R18.23). [`Os`](ErrorKind::Os): EINVAL, with the name of the
+    /// missing number (a GID of the peer's or a `gid_index` on RoCE, otherwise the peer's LID); or
+    /// the errno of `ibv_query_port` or `ibv_query_gid_ex`.
     pub fn address(
         &self,
         context: &Context,
         port: u8,
         gid_index: Option<u8>,
     ) -> Result<AddressVector, Error> {
+        let mine = match gid_index {
+            Some(index) if self.gid_kind.is_some() => {
+                Some(context.query_gid_entry(port, index)?).map(|entry| (entry.gid, entry.kind))
+            }
+            _ => None,
+        };
+        self.address_from(mine, context, port, gid_index)
+    }
+
+    /// `address`, with this side's GID and kind, if known.
+    fn address_from(
+        &self,
+        mine: Option<(Gid, GidKind)>,
+        context: &Context,
+        port: u8,
+        gid_index: Option<u8>,
+    ) -> Result<AddressVector, Error> {
+        if let (Some(mine), Some(kind)) = (mine, self.gid_kind) {
+            gid::check(mine, (self.gid, kind))?;
+        }
         let lacks = |what: &str| Err(Error::os("ibv_modify_qp", libc::EINVAL, what));
         let is_ethernet = context.port_limits(port)?.link_layer == LINK_LAYER_ETHERNET;
         match gid_index {
@@ -379,20 +422,19 @@ impl Endpoint {
     }
 }
 
-/// The source GID of packets.
-fn source(context: &Context, port: u8, attr: &PortAttr, index: Option<u8>) -> Result<Gid, Error> {
+/// The source of packets.
+fn source(
+    context: &Context,
+    port: u8,
+    attr: &PortAttr,
+    index: Option<u8>,
+) -> Result<Option<GidEntry>, Error> {
     match index {
-        Some(index) => match context.query_gid(port, index)? {
-            gid if gid.is_zero() => {
-                let what = format!("port {port} has no GID at index {index}");
-                Err(Error::new("ibv_query_gid", ErrorKind::NotFound(what)))
-            }
-            gid => Ok(gid),
-        },
+        Some(index) => context.query_gid_entry(port, index).map(Some),
         None if attr.link_layer == LinkLayer::Ethernet => {
             let asked = format!("port {port} is Ethernet (RoCE), which needs a GID index");
-            Err(Error::os("ibv_query_gid", libc::EINVAL, asked))
+            Err(Error::os("ibv_query_gid_ex", libc::EINVAL, asked))
         }
-        None => Ok(Gid::default()),
+        None => Ok(None),
     }
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::wire::too_deep;
 use super::{Endpoint, ExportedRegion, Service, WireError};
-use crate::device::ah::Gid;
 use crate::qp::Depth;
 use crate::qp::attr::QpAccess;
 use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::terms::gid::{Gid, GidKind};
 
 /// The numbers of an endpoint, not checked yet.
 #[derive(Serialize, Deserialize)]
@@ -22,11 +22,21 @@ struct Unchecked {
     /// Bytes.
     mtu: u32,
     gid: Ipv6Addr,
+    #[serde(default)]
+    gid_kind: Option<UncheckedKind>,
     lid: u16,
     send_depth: u32,
     recv_depth: u32,
     #[serde(deserialize_with = "regions")]
     regions: Vec<UncheckedRegion>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum UncheckedKind {
+    Infiniband,
+    RoceV1,
+    RoceV2,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -98,6 +108,11 @@ impl Serialize for Endpoint {
             psn: self.psn.get(),
             mtu: self.mtu.bytes(),
             gid: Ipv6Addr::from(self.gid.0),
+            gid_kind: self.gid_kind.map(|kind| match kind {
+                GidKind::InfiniBand => UncheckedKind::Infiniband,
+                GidKind::RoceV1 => UncheckedKind::RoceV1,
+                GidKind::RoceV2 => UncheckedKind::RoceV2,
+            }),
             lid: self.lid,
             send_depth: self.depth.send,
             recv_depth: self.depth.recv,
@@ -137,6 +152,11 @@ impl Unchecked {
             .with_gid(Gid(self.gid.octets()))
             .with_lid(self.lid)
             .with_depth(Depth { send: self.send_depth, recv: self.recv_depth });
+        endpoint.gid_kind = self.gid_kind.map(|kind| match kind {
+            UncheckedKind::Infiniband => GidKind::InfiniBand,
+            UncheckedKind::RoceV1 => GidKind::RoceV1,
+            UncheckedKind::RoceV2 => GidKind::RoceV2,
+        });
         for (index, region) in self.regions.into_iter().enumerate() {
             let mut rights = QpAccess::empty();
             rights.set(QpAccess::REMOTE_READ, region.read);

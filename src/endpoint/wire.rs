@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::{Endpoint, ExportedRegion, RegionError, Service};
-use crate::device::ah::Gid;
 use crate::qp::Depth;
 use crate::terms::bounded::{Mtu, OutOfRange, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::terms::gid::{Gid, GidKind};
 
 const MAGIC: [u8; 4] = *b"pvep";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// The length of the part that all versions share.
 pub(super) const PREFIX: usize = 12;
 const REGION: usize = 24;
@@ -60,6 +60,8 @@ pub enum WireError {
     },
     /// There is no service with this code.
     Service(u8),
+    /// There is no kind of GID with this code.
+    GidKind(u8),
     /// There is no MTU with this code.
     Mtu(u32),
     /// A number has too many bits.
@@ -109,7 +111,7 @@ impl Endpoint {
         bytes.extend_from_slice(&self.qpn.get().to_be_bytes());
         bytes.extend_from_slice(&self.psn.get().to_be_bytes());
         bytes.extend_from_slice(&self.gid.0);
-        bytes.extend_from_slice(&[initiator, responder, 0, 0]);
+        bytes.extend_from_slice(&[initiator, responder, code_of(self.gid_kind), 0]);
         bytes.extend_from_slice(&qkey.to_be_bytes());
         bytes.extend_from_slice(&self.depth.send.to_be_bytes());
         bytes.extend_from_slice(&self.depth.recv.to_be_bytes());
@@ -170,7 +172,9 @@ impl Endpoint {
         let (qpn, psn) = (Qpn::try_from(fields.u32()?)?, Psn::try_from(fields.u32()?)?);
         let gid = Gid(fields.take()?);
         let (initiator, responder) = (fields.u8()?, fields.u8()?);
-        none("the field at 42", fields.u16()?.into())?;
+        let kind = fields.u8()?;
+        let gid_kind = kind_of(kind).ok_or(WireError::GidKind(kind))?;
+        none("the field at 43", fields.u8()?.into())?;
         let qkey = fields.u32()?;
         let service = match code {
             1 => {
@@ -199,6 +203,7 @@ impl Endpoint {
         let depth = Depth { send: fields.u32()?, recv: fields.u32()? };
         let endpoint = Endpoint::new(service, qpn, psn, mtu)?;
         let mut endpoint = endpoint.with_gid(gid).with_lid(lid).with_depth(depth);
+        endpoint.gid_kind = gid_kind;
         endpoint.regions.reserve_exact(fields.left.len() / REGION);
         while !fields.left.is_empty() {
             let (addr, len) = (fields.u64()?, fields.u64()?);
@@ -238,6 +243,20 @@ pub(super) fn announced(bytes: &[u8]) -> Result<usize, WireError> {
         return Err(WireError::Length { length, regions });
     }
     Ok(needed)
+}
+
+fn code_of(kind: Option<GidKind>) -> u8 {
+    match kind {
+        None => 0,
+        Some(GidKind::InfiniBand) => 1,
+        Some(GidKind::RoceV1) => 2,
+        Some(GidKind::RoceV2) => 3,
+    }
+}
+
+fn kind_of(code: u8) -> Option<Option<GidKind>> {
+    let all = [None, Some(GidKind::InfiniBand), Some(GidKind::RoceV1), Some(GidKind::RoceV2)];
+    all.into_iter().find(|kind| code_of(*kind) == code)
 }
 
 fn none(what: &'static str, value: u32) -> Result<(), WireError> {
@@ -317,6 +336,10 @@ impl fmt::Display for WireError {
             WireError::Service(code) => {
                 write!(f, "service {code} is none of 1 (RC), 2 (UC) and 3 (UD)")
             }
+            WireError::GidKind(code) => write!(
+                f,
+                "GID kind {code} is none of 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) and 3 (RoCE v2)"
+            ),
             WireError::Mtu(code) => {
                 write!(f, "path MTU {code} is none of 1 to 5, or of 256 to 4096 bytes")
             }

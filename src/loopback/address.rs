@@ -4,6 +4,8 @@
 use super::fabric::State;
 use super::world::Link;
 use super::{Verb, limits};
+use crate::sys::gid::{self, GidEntry};
+use crate::sys::types::ibv_gid;
 
 pub(super) type Gid = [u8; 16];
 
@@ -12,9 +14,12 @@ const EMPTY: Gid = [0; 16];
 /// LIDs from here on are of multicast groups.
 const UNICAST_LIDS: u16 = 0xc000;
 
-/// A port's GID table: entry 0 is link-local, entry 1 is 10.x.x.x or fd00::x (not on InfiniBand),
-/// and the rest is empty.
-pub(super) struct Gids([Gid; 2]);
+/// A port's GID table: entry 0 is link-local, entry 1 is 10.x.x.x or fd00::x (not on InfiniBand). On
+/// Ethernet these are RoCE v2, and entries 2 and 3 are the same two as RoCE v1. The rest is empty.
+pub(super) struct Gids([Gid; 4]);
+
+/// The index of the first entry that is RoCE v1.
+const ROCE_V1: u8 = 2;
 
 impl Gids {
     pub(super) fn of_device(device: u32, link: Link) -> Gids {
@@ -23,9 +28,9 @@ impl Gids {
         let ipv4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, b, c, d];
         let ipv6 = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d];
         Gids(match link {
-            Link::Ipv4 => [link_local, ipv4],
-            Link::Ipv6 => [link_local, ipv6],
-            Link::InfiniBand => [link_local, EMPTY],
+            Link::Ipv4 => [link_local, ipv4, link_local, ipv4],
+            Link::Ipv6 => [link_local, ipv6, link_local, ipv6],
+            Link::InfiniBand => [link_local, EMPTY, EMPTY, EMPTY],
         })
     }
 
@@ -93,6 +98,25 @@ impl State {
         }
     }
 
+    /// An entry of a port's table, with its kind.
+    pub(super) fn gid_entry(&self, device: u32, port: u8, index: u32) -> Verb<GidEntry> {
+        self.check_alive(device)?;
+        let gids = self.devices.get(&device).ok_or(libc::EINVAL)?;
+        match gids.get(index as usize) {
+            Some(EMPTY) if port == 1 => Err(libc::ENODATA),
+            Some(raw) if port == 1 => {
+                let gid_type = match self.world.link {
+                    Link::InfiniBand => gid::IB,
+                    _ if index < ROCE_V1.into() => gid::ROCE_V2,
+                    _ => gid::ROCE_V1,
+                };
+                let gid = ibv_gid { raw };
+                Ok(GidEntry { gid, gid_index: index, port_num: 1, gid_type, ndev_ifindex: 0 })
+            }
+            _ => Err(libc::EINVAL),
+        }
+    }
+
     /// The device that has the address.
     pub(super) fn device_at(&self, address: &Address) -> Option<u32> {
         let answers = |device: u32, gids: &Gids| {
@@ -111,7 +135,8 @@ impl State {
         if self.world.link == Link::InfiniBand && !back.is_global {
             return back.dlid == self.lid(device);
         }
-        self.source(device, address).is_ok_and(|gid| gid == back.dgid)
+        let is_same_kind = (address.sgid_index < ROCE_V1) == (back.sgid_index < ROCE_V1);
+        is_same_kind && self.source(device, address).is_ok_and(|gid| gid == back.dgid)
     }
 
     pub(super) fn create_ah(&mut self, pd: u32, address: Address) -> Verb<u32> {

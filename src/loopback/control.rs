@@ -9,6 +9,8 @@ pub(crate) static LOOPBACK: Control = Control {
     query_device,
     query_port,
     query_gid,
+    query_gid_ex,
+    query_gid_table,
     query_pkey,
     alloc_pd,
     dealloc_pd,

@@ -132,7 +132,7 @@ impl World {
     }
 
     /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first
-    /// device.
+    /// device, and entries 2 and 3 are these two as RoCE v1.
     pub const fn ipv4() -> World {
         World::of(Link::Ipv4)
     }

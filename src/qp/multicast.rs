@@ -3,10 +3,10 @@
 #![allow(unsafe_code)] // two verbs
 
 use super::{Core, QueuePair};
-use crate::device::ah::Gid;
 use crate::profile::Profile;
 use crate::sys::types::ibv_gid;
 use crate::terms::error::Error;
+use crate::terms::gid::Gid;
 use crate::terms::state::State;
 use crate::terms::transport::Ud;
 

@@ -13,6 +13,7 @@ use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
 use super::extended::PortAttr;
+use super::gid::GidEntry;
 use super::types::*;
 
 /// The result of a verb that creates an object: the object, or the errno.
@@ -28,6 +29,10 @@ pub(crate) struct Control {
     pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
     pub query_port: unsafe fn(*mut ibv_context, u8, *mut PortAttr) -> c_int,
     pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
+    /// ENODATA if the entry is empty.
+    pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32, *mut GidEntry) -> c_int,
+    /// The filled entries of these ports, whose tables have these lengths.
+    pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> Result<Vec<GidEntry>, c_int>,
     pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
@@ -105,6 +110,24 @@ unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -
     status(unsafe { super::extended::query_port(context, port, attr) })
 }
 
+unsafe fn query_gid_ex(
+    context: *mut ibv_context,
+    port: u8,
+    index: u32,
+    entry: *mut GidEntry,
+) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::gid::query_gid_ex(context, port, index, entry) }
+}
+
+unsafe fn query_gid_table(
+    context: *mut ibv_context,
+    ports: &[(u8, u32)],
+) -> Result<Vec<GidEntry>, c_int> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::gid::query_gid_table(context, ports) }
+}
+
 unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
     // SAFETY: the context is live and `out` writable (the verb's contract, see `Control`).
     let code = status(unsafe { raw::ibv_query_pkey(context, port, index, out) });
@@ -145,6 +168,8 @@ pub(crate) static LIBIBVERBS: Control = Control {
     query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),
     query_port,
     query_gid: forward!(status raw::ibv_query_gid, c: *mut ibv_context, p: u8, i: c_int, g: *mut ibv_gid),
+    query_gid_ex,
+    query_gid_table,
     query_pkey,
     alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
     dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),

@@ -13,6 +13,7 @@ pub(crate) mod data;
 pub(crate) mod device;
 pub(crate) mod events;
 pub(crate) mod extended;
+pub(crate) mod gid;
 pub(crate) mod handle;
 mod layout;
 pub(crate) mod types;

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::fmt;
 
 use crate::terms::bounded::OutOfRange;
+use crate::terms::gid::{Gid, GidKind};
 use crate::terms::state::QpState;
 
 /// A verb of the control path was refused; nothing changed.
@@ -72,6 +73,17 @@ pub enum ErrorKind {
         asked: u32,
         /// The entries that are booked.
         booked: u32,
+    },
+    /// Packets from one GID do not reach the other (R18.22, R18.23). Choose another with
+    /// [`Context::gid_table`](crate::Context::gid_table) or
+    /// [`roce_v2_gid`](crate::Context::roce_v2_gid), on either side.
+    Unreachable {
+        /// This side's.
+        from: (Gid, GidKind),
+        /// The peer's.
+        to: (Gid, GidKind),
+        /// The reason.
+        why: &'static str,
     },
     /// No device, GID or other object has this name or index.
     NotFound(String),
@@ -221,6 +233,10 @@ impl fmt::Display for Error {
                 "cqe {asked} is less than the {booked} entries that queues have booked (destroy queue pairs, \
                  and poll: the room of one that is gone comes back then)"
             ),
+            ErrorKind::Unreachable { from, to, why } => {
+                let ((from, kind), (to, its_kind)) = (from, to);
+                write!(f, "{to} ({its_kind}) cannot be reached from {from} ({kind}): {why}")
+            }
             ErrorKind::NotFound(what) => f.write_str(what),
             ErrorKind::Protocol(what) => f.write_str(what),
             ErrorKind::Rejected { reason, private_data } => {

@@ -2,5 +2,6 @@
 
 pub(crate) mod bounded;
 pub(crate) mod error;
+pub(crate) mod gid;
 pub(crate) mod state;
 pub(crate) mod transport;

@@ -23,6 +23,7 @@ mod events;
 mod exact_limits;
 mod extend;
 mod forget;
+mod gids;
 mod inline;
 mod lengths;
 mod lists;

@@ -52,6 +52,7 @@ mod forging {
     mod no_comp_vector_from_a_number;
     mod no_completion_leaves_a_drain;
     mod no_descriptor_is_a_file;
+    mod no_roce_v2_source_from_any_entry;
     mod no_state_by_exchange;
 }
 

@@ -10,6 +10,7 @@ use super::super::limits;
 use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
 use crate::sys::extended::PortAttr;
+use crate::sys::gid::GidEntry;
 use crate::sys::types::*;
 
 /// Opens a new device on the fabric.
@@ -179,6 +180,38 @@ pub(in super::super) unsafe fn query_gid(
         }
         _ => libc::EINVAL,
     }
+}
+
+pub(in super::super) unsafe fn query_gid_ex(
+    context: *mut ibv_context,
+    port: u8,
+    index: u32,
+    entry: *mut GidEntry,
+) -> c_int {
+    // SAFETY: `context` is live (the verb's contract).
+    let found = unsafe { verb(context, |state, device| state.gid_entry(device, port, index)) };
+    match found {
+        Ok(found) => {
+            // SAFETY: `entry` is writable (the verb's contract).
+            unsafe { entry.write(found) };
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+pub(in super::super) unsafe fn query_gid_table(
+    context: *mut ibv_context,
+    ports: &[(u8, u32)],
+) -> Result<Vec<GidEntry>, c_int> {
+    let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
+    let all: Vec<_> = all.collect();
+    let ask = |state: &mut State, device| {
+        let entries = all.iter().map(|&(port, index)| state.gid_entry(device, port, index));
+        entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
+    };
+    // SAFETY: `context` is live (the verb's contract).
+    unsafe { verb(context, ask) }
 }
 
 pub(in super::super) unsafe fn query_pkey(

@@ -1,0 +1,233 @@
+//! The GID table of a port, and the choice of a GID.
+
+#![allow(unsafe_code)] // two verbs
+
+use std::ffi::CStr;
+
+use crate::device::ah::AddressVector;
+use crate::device::attr::LinkLayer;
+use crate::device::context::Context;
+use crate::sys::gid;
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::gid::{Gid, GidKind, apart};
+
+fn kind(gid_type: u32) -> Option<GidKind> {
+    match gid_type {
+        gid::IB => Some(GidKind::InfiniBand),
+        gid::ROCE_V1 => Some(GidKind::RoceV1),
+        gid::ROCE_V2 => Some(GidKind::RoceV2),
+        _ => None,
+    }
+}
+
+/// A filled entry of a port's GID table (`struct ibv_gid_entry` of ibv_query_gid_ex(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::GidEntry;
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// for entry in context.gid_table(1)? {
+///     let GidEntry { index, gid, kind, .. } = entry;
+///     let netdev = entry.netdev().unwrap_or_default(); // such as eth0
+///     println!("{index} {gid} {kind} {netdev}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GidEntry {
+    /// The port, counted from 1.
+    pub port: u8,
+    /// Its index in the table, for [`GlobalRoute`](crate::device::GlobalRoute).
+    pub index: u8,
+    /// The GID.
+    pub gid: Gid,
+    /// Its kind.
+    pub kind: GidKind,
+    /// The index of the network device that it belongs to, if it has one.
+    pub ifindex: Option<u32>,
+}
+
+impl GidEntry {
+    fn from_c(c: &gid::GidEntry) -> Option<GidEntry> {
+        Some(GidEntry {
+            port: c.port_num.try_into().ok()?,
+            // Address vectors have no room for more.
+            index: c.gid_index.try_into().ok()?,
+            // SAFETY: the verb filled it, and every bit pattern is a GID.
+            gid: Gid(unsafe { c.gid.raw }),
+            kind: kind(c.gid_type)?,
+            ifindex: (c.ndev_ifindex != 0).then_some(c.ndev_ifindex),
+        })
+    }
+
+    /// The name of the network device that it belongs to, such as eth0.
+    pub fn netdev(&self) -> Option<String> {
+        let mut name = [0; libc::IF_NAMESIZE];
+        // SAFETY: there is room for a name, which ends with a NUL.
+        let found = unsafe { libc::if_indextoname(self.ifindex?, name.as_mut_ptr()) };
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: the call succeeded, so `name` is a C string.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+        Some(name.to_string_lossy().into_owned())
+    }
+}
+
+/// An error if packets from one GID do not reach another.
+pub(crate) fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Error> {
+    match apart(from, to) {
+        None => Ok(()),
+        Some(why) => {
+            let kind = ErrorKind::Unreachable { from, to, why };
+            Err(Error::new("ibv_modify_qp", kind))
+        }
+    }
+}
+
+/// A GID of a port that is RoCE v2, with its index: a source of packets that routers forward.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{GidKind, RoceV2Gid};
+/// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+/// let source: RoceV2Gid = context.roce_v2_gid(1)?; // no index to guess
+/// assert_eq!((source.gid().to_string(), source.index()), ("::ffff:10.0.0.1".into(), 1));
+/// let peer = source.gid(); // what the peer chose the same way
+/// let vector = AddressVector::roce_v2(source, peer)?;
+/// assert!(pd.create_ah(vector).is_ok());
+///
+/// // What it cannot reach is refused, with both GIDs.
+/// let error = AddressVector::roce_v2(source, context.query_gid(1, 0)?).unwrap_err();
+/// assert!(error.to_string().contains("from ::ffff:10.0.0.1 (RoCE v2)"));
+///
+/// // One by its index:
+/// let other = RoceV2Gid::try_from(context.query_gid_entry(1, 2)?);
+/// assert!(other.is_err()); // that is RoCE v1
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoceV2Gid(GidEntry);
+
+impl RoceV2Gid {
+    /// The GID.
+    pub fn gid(&self) -> Gid {
+        self.0.gid
+    }
+
+    /// Its index in the port's table.
+    pub fn index(&self) -> u8 {
+        self.0.index
+    }
+
+    /// The port, counted from 1.
+    pub fn port(&self) -> u8 {
+        self.0.port
+    }
+}
+
+impl TryFrom<GidEntry> for RoceV2Gid {
+    type Error = Error;
+
+    fn try_from(entry: GidEntry) -> Result<RoceV2Gid, Error> {
+        if entry.kind == GidKind::RoceV2 {
+            return Ok(RoceV2Gid(entry));
+        }
+        let GidEntry { port, index, gid, kind, .. } = entry;
+        let what = format!("GID {index} of port {port}, {gid}, is {kind} and not RoCE v2");
+        Err(Error::new("ibv_query_gid_ex", ErrorKind::NotFound(what)))
+    }
+}
+
+impl AddressVector {
+    /// The address vector of a RoCE v2 path, from one of this side's GIDs to the peer's, which is
+    /// RoCE v2 too. [`RoceV2Gid`] has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unreachable`]: one GID is IPv4 and the other IPv6, or only one is link-local
+    /// (R18.23).
+    pub fn roce_v2(source: RoceV2Gid, dgid: Gid) -> Result<AddressVector, Error> {
+        check((source.gid(), GidKind::RoceV2), (dgid, GidKind::RoceV2))?;
+        Ok(AddressVector::roce(source.port(), dgid, source.index()))
+    }
+}
+
+impl Context {
+    /// An entry of a port's GID table, with its kind (`ibv_query_gid_ex`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the entry is empty; otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
+    /// the table is shorter.
+    pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
+        const VERB: &str = "ibv_query_gid_ex";
+        let mut entry = gid::GidEntry::default();
+        let query = self.handle.control().query_gid_ex;
+        // SAFETY: the context is live, and `entry` is a local.
+        match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut entry) } {
+            0 => {
+                let unknown = "a GID of a kind that this crate does not know";
+                GidEntry::from_c(&entry).ok_or(Error::new(VERB, ErrorKind::Protocol(unknown)))
+            }
+            libc::ENODATA => {
+                let what = format!("port {port} has no GID with index {index}");
+                Err(Error::new(VERB, ErrorKind::NotFound(what)))
+            }
+            errno => Err(Error::os(VERB, errno, format!("port {port}, GID index {index}"))),
+        }
+    }
+
+    /// The filled entries of a port's GID table, in the order of their indices
+    /// (`ibv_query_gid_table`). [`GidEntry`] has an example.
+    ///
+    /// Entries whose index exceeds 255, which no address can name, are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
+    pub fn gid_table(&self, port: u8) -> Result<Vec<GidEntry>, Error> {
+        self.query_port(port)?;
+        let mut ports = Vec::new();
+        for port in 1..=self.limits()?.phys_port_cnt {
+            ports.push((port, self.query_port(port)?.gid_tbl_len));
+        }
+        let query = self.handle.control().query_gid_table;
+        // SAFETY: the context is live.
+        match unsafe { query(self.handle.as_ptr(), &ports) } {
+            Ok(all) => {
+                let here = |entry: &GidEntry| entry.port == port;
+                let mut entries: Vec<_> =
+                    all.iter().filter_map(GidEntry::from_c).filter(here).collect();
+                entries.sort_by_key(|entry| entry.index);
+                Ok(entries)
+            }
+            Err(errno) => Err(Error::os("ibv_query_gid_table", errno, format!("port {port}"))),
+        }
+    }
+
+    /// The GID of a port to use where routers may be on the way: of the RoCE v2 entries that are not
+    /// link-local the first of IPv4, or the first of IPv6; and if there is none, the first that is
+    /// link-local. [`RoceV2Gid`] has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the port has no RoCE v2 GID, with what it has; otherwise as for
+    /// [`gid_table`](Self::gid_table).
+    pub fn roce_v2_gid(&self, port: u8) -> Result<RoceV2Gid, Error> {
+        let table = self.gid_table(port)?;
+        let all = table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
+        match all.min_by_key(|entry| (entry.gid.is_link_local(), !entry.gid.is_ipv4())) {
+            Some(entry) => Ok(RoceV2Gid(*entry)),
+            None => {
+                let is_ethernet = self.query_port(port)?.link_layer == LinkLayer::Ethernet;
+                let layer = if is_ethernet { "Ethernet" } else { "not Ethernet" };
+                let there = table.iter().map(|entry| format!("{} ({})", entry.gid, entry.kind));
+                let there: Vec<_> = there.collect();
+                let what = format!(
+                    "port {port} ({layer}) has no RoCE v2 GID; its GIDs: [{}]",
+                    there.join(", ")
+                );
+                Err(Error::new("ibv_query_gid_table", ErrorKind::NotFound(what)))
+            }
+        }
+    }
+}

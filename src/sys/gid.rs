@@ -1,0 +1,200 @@
+//! Entries of GID tables with their kind: `ibv_query_gid_ex` and `ibv_query_gid_table`.
+//!
+//! libibverbs has both since rdma-core 32, as functions that C's inlines call. They are looked up
+//! when used; without them, the kernel's files in `/sys` say the same.
+
+use std::ffi::{CStr, c_int};
+use std::fs;
+use std::mem::size_of;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use super::types::*;
+
+/// `struct ibv_gid_entry`, which the functions are told the size of.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct GidEntry {
+    pub gid: ibv_gid,
+    pub gid_index: u32,
+    pub port_num: u32,
+    pub gid_type: u32,
+    pub ndev_ifindex: u32,
+}
+
+/// `gid_type`.
+pub(crate) const IB: u32 = 0;
+pub(crate) const ROCE_V1: u32 = 1;
+pub(crate) const ROCE_V2: u32 = 2;
+
+impl Default for GidEntry {
+    fn default() -> Self {
+        let gid = ibv_gid { raw: [0; 16] };
+        GidEntry { gid, gid_index: 0, port_num: 0, gid_type: 0, ndev_ifindex: 0 }
+    }
+}
+
+type QueryEx = unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut GidEntry, u32, usize) -> c_int;
+type QueryTable = unsafe extern "C" fn(*mut ibv_context, *mut GidEntry, usize, u32, usize) -> isize;
+
+/// The functions, if the library has them.
+fn symbols() -> (Option<QueryEx>, Option<QueryTable>) {
+    static FOUND: OnceLock<(Option<QueryEx>, Option<QueryTable>)> = OnceLock::new();
+    fn find(name: &CStr) -> *mut libc::c_void {
+        // SAFETY: the name is a C string; the lookup has no other condition.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+    }
+    *FOUND.get_or_init(|| {
+        let (one, all) = (find(c"_ibv_query_gid_ex"), find(c"_ibv_query_gid_table"));
+        // SAFETY: the functions have had these types since rdma-core 32 (IBVERBS_1.11), and a null
+        // pointer is a `None`.
+        unsafe {
+            (
+                std::mem::transmute::<*mut libc::c_void, Option<QueryEx>>(one),
+                std::mem::transmute::<*mut libc::c_void, Option<QueryTable>>(all),
+            )
+        }
+    })
+}
+
+/// An entry of a port's table: ENODATA if it is empty.
+///
+/// # Safety
+/// `context` is live and of libibverbs, `entry` is writable.
+pub(super) unsafe fn query_gid_ex(
+    context: *mut ibv_context,
+    port: u8,
+    index: u32,
+    entry: *mut GidEntry,
+) -> c_int {
+    let answer = match symbols().0 {
+        // SAFETY: context and entry are the verb's, and the size is the entry's.
+        Some(query) => unsafe {
+            query(context, port.into(), index, entry, 0, size_of::<GidEntry>())
+        },
+        // SAFETY: the context is the verb's.
+        None => match unsafe { Files::of(context) }.entry(port, index) {
+            Ok(found) => {
+                // SAFETY: the entry is the verb's.
+                unsafe { entry.write(found) };
+                0
+            }
+            Err(errno) => errno,
+        },
+    };
+    // The library says -1 with errno set, or the errno, from one version to another.
+    if answer < 0 { super::control::errno() } else { answer }
+}
+
+/// The filled entries of all ports, no more than `most`.
+///
+/// # Safety
+/// `context` is live and of libibverbs.
+pub(super) unsafe fn query_gid_table(
+    context: *mut ibv_context,
+    ports: &[(u8, u32)],
+) -> Result<Vec<GidEntry>, c_int> {
+    let most: usize = ports.iter().map(|(_, len)| *len as usize).sum();
+    let mut entries = vec![GidEntry::default(); most];
+    if let Some(query) = symbols().1 {
+        // SAFETY: the context is the verb's, and there is room for `most` entries of this size.
+        let found = unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<GidEntry>()) };
+        let Ok(found) = usize::try_from(found) else {
+            return Err((-found) as c_int);
+        };
+        entries.truncate(found);
+        return Ok(entries);
+    }
+    // SAFETY: the context is the verb's.
+    let files = unsafe { Files::of(context) };
+    let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
+    let entries = all.map(|(port, index)| files.entry(port, index));
+    entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
+}
+
+/// The files of a device, such as `/sys/class/infiniband/mlx5_0`.
+struct Files(PathBuf);
+
+impl Files {
+    /// # Safety
+    /// `context` is live and of libibverbs.
+    unsafe fn of(context: *mut ibv_context) -> Files {
+        // SAFETY: a context is live as long as its device, and the path is an array inside it.
+        let path = unsafe { (*(*context).device).ibdev_path };
+        let bytes: Vec<u8> = path.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
+        Files(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn entry(&self, port: u8, index: u32) -> Result<GidEntry, c_int> {
+        let port_dir = self.0.join(format!("ports/{port}"));
+        let read = |path: String| fs::read_to_string(port_dir.join(path));
+        let gid: std::net::Ipv6Addr = match read(format!("gids/{index}")) {
+            Ok(text) => text.trim().parse().map_err(|_| libc::EIO)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(libc::EINVAL),
+            Err(error) => return Err(error.raw_os_error().unwrap_or(libc::EIO)),
+        };
+        if gid.is_unspecified() {
+            return Err(libc::ENODATA);
+        }
+        // The kernel has one name for the first two, which the link layer tells apart.
+        let gid_type = match read(format!("gid_attrs/types/{index}")).as_deref().map(str::trim) {
+            Ok("RoCE v2") => ROCE_V2,
+            _ => match read("link_layer".into()).as_deref().map(str::trim) {
+                Ok("Ethernet") => ROCE_V1,
+                _ => IB,
+            },
+        };
+        let device = read(format!("gid_attrs/ndevs/{index}")).unwrap_or_default();
+        let name = std::ffi::CString::new(device.trim()).unwrap_or_default();
+        // SAFETY: the name is a C string.
+        let ndev_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        let gid = ibv_gid { raw: gid.octets() };
+        Ok(GidEntry { gid, gid_index: index, port_num: port.into(), gid_type, ndev_ifindex })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "makes files")]
+    fn the_kernels_files_say_the_same() {
+        let root = std::env::temp_dir().join(format!("proverbs-gids-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join("ports/1").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("link_layer", "Ethernet\n");
+        write("gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0001\n");
+        write("gid_attrs/types/0", "IB/RoCE v1\n");
+        write("gid_attrs/ndevs/0", "lo\n");
+        write("gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
+        write("gid_attrs/types/1", "RoCE v2\n");
+        write("gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+        let files = Files(root.clone());
+        let told = |index| {
+            files.entry(1, index).map(|entry| {
+                // SAFETY: every bit pattern is a GID.
+                let gid = std::net::Ipv6Addr::from(unsafe { entry.gid.raw }).to_string();
+                (gid, entry.gid_index, entry.port_num, entry.gid_type, entry.ndev_ifindex)
+            })
+        };
+        // SAFETY: the name is a C string.
+        let lo = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+        assert_eq!(told(0), Ok(("fe80::ff:fe00:1".into(), 0, 1, ROCE_V1, lo)));
+        assert_eq!(told(1), Ok(("::ffff:10.0.0.1".into(), 1, 1, ROCE_V2, 0)));
+        assert_eq!((told(2), told(3)), (Err(libc::ENODATA), Err(libc::EINVAL)));
+        write("link_layer", "InfiniBand\n");
+        assert_eq!(told(0).unwrap().3, IB);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the dynamic linker")]
+    fn this_library_has_both_functions() {
+        let (one, all) = symbols();
+        assert!(one.is_some() && all.is_some());
+    }
+}
