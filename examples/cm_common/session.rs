@@ -114,12 +114,23 @@ impl Session {
         Ok(ended.id.destroy()?)
     }
 
+    fn is_disconnected(&mut self) -> Result<bool> {
+        match self.connection.id.wait_disconnected(Duration::ZERO) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Waits for completions; false if the peer disconnected instead.
     fn wait(&mut self, what: &str) -> Result<bool> {
         let began = Instant::now();
         loop {
             let before = self.arrived.len() + self.done.len();
-            for completion in self.channel.wait_timeout(&mut self.cq, NAP)? {
+            // Asked first, so that what came before the end is not missed.
+            let is_over = self.is_disconnected()?;
+            let nap = if is_over { Duration::ZERO } else { NAP };
+            for completion in self.channel.wait_timeout(&mut self.cq, nap)? {
                 match completion.outcome() {
                     Outcome::Received(received) => {
                         let buf = received.entry.ok_or("a receive without its buffer")?;
@@ -134,10 +145,8 @@ impl Session {
             if self.arrived.len() + self.done.len() > before {
                 return Ok(true);
             }
-            match self.connection.id.wait_disconnected(Duration::ZERO) {
-                Ok(()) => return Ok(false),
-                Err(error) if matches!(error.kind(), ErrorKind::TimedOut { .. }) => {}
-                Err(error) => return Err(error.into()),
+            if is_over {
+                return Ok(false);
             }
             if began.elapsed() > PATIENCE {
                 return Err(format!("no {what} in {} s", PATIENCE.as_secs()).into());
