@@ -1,6 +1,6 @@
 //! Queue pairs from RESET to RTS, by transport.
 
-use proverbs::bounded::ResponderDepth;
+use proverbs::bounded::{ResponderDepth, Timeout};
 use proverbs::device::{Gid, GlobalRoute};
 use proverbs::prelude::*;
 use proverbs::qp::UcRtsOptional;
@@ -112,7 +112,10 @@ impl Connect for Rc {
             ..RcRtr::new(way.address(peer), peer.qpn, peer.psn)
         };
         let qp = qp.modify(rtr)?;
-        Ok((qp.modify(RcRts::new(mine.psn, depth))?, None))
+        // Half a second, of which there are seven: a peer may be busy with other things.
+        let timeout = Timeout::exponent(17).ok_or("no such timeout")?;
+        let rts = RcRts { timeout, ..RcRts::new(mine.psn, depth) };
+        Ok((qp.modify(rts)?, None))
     }
 }
 

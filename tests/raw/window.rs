@@ -5,6 +5,7 @@ use std::mem::zeroed;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use proverbs::bounded::Timeout;
 use proverbs::memory::Entry;
 use proverbs::qp::{OwnRq, Reads};
 use proverbs::raw::AsRaw;
@@ -33,7 +34,8 @@ where
         let psn = Psn::try_from(1).unwrap();
         let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
         let rtr = RcRtr::new(address, Qpn::try_from(peer).unwrap(), psn);
-        let rts = RcRts::new(psn, ReadDepth::ONE);
+        // Nothing is lost within a device.
+        let rts = RcRts { timeout: Timeout::Infinite, ..RcRts::new(psn, ReadDepth::ONE) };
         qp.modify(init).unwrap().modify(rtr).unwrap().modify(rts).unwrap()
     };
     let (a, b) = (make(), make());
