@@ -298,7 +298,7 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     /// # Errors
     /// The queue is as before. [`ErrorKind::Limit`] if `max_wr` exceeds the device's `max_srq_wr`,
     /// or the device granted less; otherwise [`ErrorKind::Os`] with the errno: EINVAL if more
-    /// receives are posted than that, or the device cannot do it.
+    /// receives are outstanding than that, or the device cannot do it.
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
         let context = Context { handle: self.core.handle.parents().parents().clone() };
@@ -310,11 +310,17 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
         let can =
             DeviceCap::from_bits_retain(limits.device_cap_flags).contains(DeviceCap::SRQ_RESIZE);
         let posted = self.recvs_outstanding();
-        let attr = ibv_srq_attr { max_wr, ..zeroed() };
-        self.modify(attr, ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0, || match can {
+        let asked = || match can {
             true => format!("max_wr {max_wr}, {posted} receives outstanding"),
             false => format!("max_wr {max_wr}, the device has no SRQ_RESIZE"),
-        })?;
+        };
+        // The device is not asked: Soft-RoCE of Linux 6.1 frees its queue when it refuses this, and
+        // the next use of it crashes the kernel. Others grant more than they are asked for.
+        if (max_wr as usize) < posted {
+            return Err(Error::os(VERB, libc::EINVAL, asked()));
+        }
+        let attr = ibv_srq_attr { max_wr, ..zeroed() };
+        self.modify(attr, ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0, asked)?;
         let granted = self.query()?.max_wr;
         if granted < max_wr {
             return Err(Error::limit(VERB, "max_wr", max_wr.into(), granted.into()));
