@@ -425,6 +425,12 @@ impl Inbox {
         }
     }
 
+    /// The number of parked queue pairs that it knows besides its own.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn known_elsewhere(&self) -> usize {
+        self.state().parked_elsewhere.len()
+    }
+
     /// The number of queues whose books it keeps.
     #[cfg(all(test, feature = "loopback"))]
     pub fn attachments(&self) -> usize {

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)] // one value that threads share, and a limit of the process
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::loopback::Fabric;
 use crate::prelude::*;
 
 crate::profile! { Chosen { signaling: Selective } }
+crate::profile! { Shared { receive: SharedRq } }
 
 static STAND_INS: [u8; SETS] = [0; SETS];
 
@@ -117,6 +118,28 @@ fn polls_are_as_quick_as_before() {
     }
 }
 
+/// A server makes queue pairs and drops them: nothing is kept of those that are gone, where they
+/// only sent either.
+#[test]
+fn queue_pairs_that_were_parked_are_forgotten() {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let sends = context.create_cq::<Buf>(40).unwrap();
+    let mut receives = context.create_cq::<Buf>(40).unwrap();
+    let pool = pd.create_pool(4, 8).unwrap();
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
+    for round in 0..20 {
+        let qp = pd.create_qp_on_srq::<Rc, Shared, _>(&sends, &receives, &srq, 1).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        drop(qp.modify(init).unwrap());
+        assert_eq!(sends.shared().known_elsewhere(), 1, "round {round}");
+        for _ in 0..3 {
+            empty(&mut receives);
+        }
+    }
+}
+
 /// A ring's completion may be about that releases nothing any more, so its number is kept until
 /// none can be.
 #[test]
@@ -181,6 +204,7 @@ fn a_wait_that_cannot_sleep_says_so() {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["completion::tests::waits_without_descriptors", "--exact", "--ignored", "--quiet"])
         .env(NO_DESCRIPTORS, "1")
+        .stdout(Stdio::null())
         .status();
     assert!(status.unwrap().success());
 }

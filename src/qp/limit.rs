@@ -77,4 +77,70 @@ mod tests {
         let text = "ibv_modify_qp: max_inline_data, as a message, 512 exceeds 256";
         assert_eq!(error.to_string(), text);
     }
+
+    /// Buffers were measured by what the port before could send, so another must be able to as
+    /// well.
+    #[cfg(feature = "loopback")]
+    #[test]
+    #[allow(unsafe_code)] // passes two verbs on
+    fn a_queue_pair_that_moves_to_another_port() {
+        use std::cell::Cell;
+
+        use crate::loopback::{Fabric, control::LOOPBACK};
+        use crate::prelude::*;
+        use crate::qp::{Drain, RcSqd};
+        use crate::sys::control::Control;
+
+        thread_local! {
+            /// By port.
+            static LONGEST: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
+        }
+        let two_ports = Control {
+            query_port: |context, port, attr| {
+                // SAFETY: the arguments are the caller's, but for the port, which exists.
+                let code = unsafe { (LOOPBACK.query_port)(context, 1, attr) };
+                // SAFETY: the caller's place for the answer.
+                unsafe { (*attr).max_msg_sz = LONGEST.get()[usize::from(port)] };
+                code
+            },
+            modify_qp: |qp, attr, mask| {
+                // SAFETY: the caller's attributes.
+                if unsafe { (*attr).port_num } == 2 {
+                    return 0;
+                }
+                // SAFETY: the arguments are the caller's, who keeps the verb's contract.
+                unsafe { (LOOPBACK.modify_qp)(qp, attr, mask) }
+            },
+            ..LOOPBACK
+        };
+        let mut context = Fabric::new().open_device();
+        let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+        handle.set_control(Box::leak(Box::new(two_ports)));
+        LONGEST.set([0, 4096, 0]);
+        let pd = context.alloc_pd().unwrap();
+        let cq = context.create_cq(20).unwrap();
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        let (own, psn) = (Qpn::new(qp.qp_num()).unwrap(), Psn::new(0).unwrap());
+        let address = AddressVector::roce(1, context.query_gid(1, 1).unwrap(), 1);
+        let qp = qp.modify(init).unwrap().modify(RcRtr::new(address, own, psn)).unwrap();
+        let qp = qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
+        assert_eq!(qp.core.books.longest_message(), (4096, false));
+        let qp = qp.modify(Drain { notify: false }).unwrap();
+        let moved = RcSqd { port: Some(2), ..RcSqd::default() };
+        LONGEST.set([0, 4096, 4095]);
+        let refused = qp.modify(moved).unwrap_err();
+        let text = "ibv_modify_qp: the longest message of the port before 4096 exceeds 4095";
+        assert_eq!(refused.error.to_string(), text);
+        let qp = refused.object;
+        assert_eq!((qp.core.port, qp.core.books.longest_message()), (1, (4096, false)));
+        LONGEST.set([0, 4096, 5000]);
+        let moved = RcSqd { port: Some(2), ..RcSqd::default() };
+        let qp = qp.modify(moved).unwrap();
+        assert_eq!((qp.core.port, qp.core.books.longest_message()), (2, (5000, false)));
+        // Where it stays, nothing is asked again.
+        LONGEST.set([0; 3]);
+        let qp = qp.modify(RcSqd::default()).unwrap();
+        assert_eq!((qp.core.port, qp.core.books.longest_message()), (2, (5000, false)));
+    }
 }

@@ -158,6 +158,39 @@ fn contexts_that_panic_when_their_pool_goes() {
     }
 }
 
+/// A panic in a post, which does not unwind: its payload is the user's code, too, and may panic when it is dropped.
+#[test]
+fn a_payload_that_panics_amid_a_post() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("the payload, on purpose"));
+        }
+    }
+    struct Louder(Arc<AtomicUsize>);
+    impl Drop for Louder {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+            resume_unwind(Box::new(Payload));
+        }
+    }
+    profile! { WithLouderRing { entry: Buf<Louder>, signaling: Selective } }
+    let mut p = Pair::<Rc, WithLouderRing>::new();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let pool = p.pd.create_pool_with(1, 64, |_| Louder(dropped.clone())).unwrap();
+    let buf = pool.take().unwrap();
+    drop(pool);
+    let room = p.a.send_room();
+    p.a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
+    let mut deadline = p.dev.deadline("the WRITE is done");
+    while p.ca.poll_one().unwrap().is_none() {
+        deadline.tick(&());
+    }
+    // Its completion was dropped, so the queue pair finds that there is room, and its entry goes here.
+    assert_eq!((p.a.send_room(), dropped.load(SeqCst)), (room, 1));
+}
+
 /// A context that posts to another queue pair, polls its completion queue and takes from a pool when it is dropped.
 #[test]
 fn a_context_that_posts_and_polls_when_it_is_dropped() {

@@ -891,3 +891,37 @@ fn a_panic_as_a_completion_queue_goes_loses_nothing() {
     drop(flushed);
     assert_eq!(quiet.available(), 2);
 }
+
+profile! { TwoQueues { signaling: Selective } }
+
+/// The completion queue of its sends goes, which had nothing of it any more: what its receives left in the other one is
+/// there all the same, and is nobody else's until then.
+#[test]
+fn a_completion_queue_that_has_nothing_of_a_ring_takes_nothing_home() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(2, 64).unwrap();
+    let mut sends = dev.ctx.create_cq::<Buf>(20).unwrap();
+    let mut receives = dev.ctx.create_cq::<Buf>(20).unwrap();
+    let qp = pd.create_qp::<Rc, TwoQueues>(&sends, &receives, wish.depth).unwrap();
+    let own = qp.qp_num();
+    let mut qp = Rc::up(qp, &dev, own, &wish);
+    for _ in 0..2 {
+        qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        qp.post_send(wr::Send::inline(b"x")).unwrap();
+    }
+    complete(&dev, &mut sends, &mut qp, 2);
+    drop(qp);
+    drop(sends);
+    assert_eq!(pool.available(), 0, "the device, or the other queue, has them");
+    let mut found = Vec::new();
+    for _ in 0..4 {
+        found.extend(receives.poll().unwrap().filter_map(Completion::into_entry));
+    }
+    if let Some(takes) = dev.takes_completions_along() {
+        assert_eq!(found.len(), if takes { 0 } else { 2 });
+    }
+    assert_eq!(pool.available() + found.len(), 2);
+    drop(found);
+    assert_eq!(std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().len(), 2);
+}

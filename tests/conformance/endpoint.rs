@@ -199,7 +199,7 @@ type Connected = Result<QueuePair<Rc, Rts>, Unconnected<DefaultProfile>>;
 /// which are as they were.
 fn connect_to(
     says: impl FnOnce(Vec<u8>) -> Vec<Say>,
-    deaf_after: Option<usize>,
+    deaf_after: Option<(usize, io::ErrorKind)>,
     time: Duration,
 ) -> (Connected, Vec<u8>) {
     let (mut a, b) = sides::<DefaultProfile, DefaultProfile>();
@@ -333,9 +333,26 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
 #[test]
 fn a_peer_that_does_not_hear_the_last_word() {
     let says = |whole: Vec<u8>| vec![Say::Bytes(whole), Say::Bytes(b"pvok".to_vec())];
-    let (result, heard) = connect_to(says, Some(80), SHORT);
+    let (result, heard) = connect_to(says, Some((80, io::ErrorKind::TimedOut)), SHORT);
     let text = format!("the peer said 0 of 4 bytes within {SHORT:?}");
     assert_eq!((failed(result), heard.len()), (("RTS", text), 80));
+    // One that went away meanwhile, whatever it said before.
+    let (result, heard) = connect_to(says, Some((80, io::ErrorKind::BrokenPipe)), LONG);
+    let (stage, text) = failed(result);
+    assert_eq!((stage, heard.len()), ("RTS", 80));
+    assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
+}
+
+/// One that cannot be held to a deadline is not waited for without one.
+#[test]
+fn a_stream_that_takes_no_deadline() {
+    let (mine, theirs) = sides::<DefaultProfile, DefaultProfile>();
+    let mut stream = Scripted::new([Say::Bytes(theirs.connector.endpoint().to_bytes())]);
+    stream.is_timeless = true;
+    let error = exchange(&mut stream, mine.connector.endpoint(), LONG).unwrap_err();
+    let ExchangeError::Io { error, received } = error else { panic!("{error}") };
+    assert_eq!((error.kind(), received.len()), (io::ErrorKind::Unsupported, 0));
+    assert_eq!(stream.heard, []);
 }
 
 #[test]
@@ -355,7 +372,8 @@ fn a_failure_says_where_it_comes_from() {
 /// A refusal in the middle of an endpoint would be read as a part of it.
 #[test]
 fn a_peer_that_does_not_listen_is_not_told_in_the_middle() {
-    let (result, heard) = connect_to(|whole| vec![Say::Bytes(whole)], Some(10), SHORT);
+    let (result, heard) =
+        connect_to(|whole| vec![Say::Bytes(whole)], Some((10, io::ErrorKind::TimedOut)), SHORT);
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("INIT", 10));
     assert!(text.starts_with("the peer said 0 of "), "{text}");

@@ -46,6 +46,28 @@ fn take(pool: &Pool, n: usize) -> Vec<Buf> {
     (0..n).map(|i| filled(pool, &[i as u8])).collect()
 }
 
+/// Posts three work requests one by one, as a chain, pushed and by `extend`.
+macro_rules! post_three {
+    ($way:ident, $wrs:expr, $qp:expr, $one:ident, $chain:ident, $list:ident, $slots:ty) => {{
+        let mut wrs = $wrs;
+        let mut next = || wrs.next().unwrap();
+        let mut slots = <$slots>::new();
+        match $way {
+            0 => wrs.try_for_each(|wr| $qp.$one(wr)).unwrap(),
+            1 => $chain!($qp, [next(), next(), next()]).unwrap(),
+            _ => {
+                let mut list = $qp.$list(&mut slots);
+                match $way {
+                    2 => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
+                    _ => list.extend(wrs).unwrap(),
+                }
+                assert_eq!((list.len(), list.is_empty()), (3, false));
+                list.post().unwrap();
+            }
+        }
+    }};
+}
+
 /// Leaves a receive with each end, of a pool of its own, so that there is something to look for when they go.
 macro_rules! leave_some {
     ($p:ident) => {{
@@ -259,36 +281,22 @@ fn a_buffer_that_became_empty_is_an_empty_message() {
         let bufs = take(&p.pool, 3);
         let mut bufs = sent_once(&mut p, bufs);
         bufs[1].set_len(0);
-        for _ in 0..3 {
-            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        }
-        let mut slots = SendSlots::<4>::new();
-        let mut wrs = bufs.into_iter().map(wr::Send::new);
-        match way {
-            0 => wrs.try_for_each(|wr| p.a.post_send(wr)).unwrap(),
-            1 => {
-                let mut next = || wrs.next().unwrap();
-                post_send!(p.a, [next(), next(), next()]).unwrap();
+        // And once more, as it is.
+        for _ in 0..2 {
+            for _ in 0..3 {
+                p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
             }
-            _ => {
-                let mut list = p.a.send_list(&mut slots);
-                match way {
-                    2 => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
-                    _ => list.extend(wrs).unwrap(),
-                }
-                list.post().unwrap();
-            }
+            let wrs = bufs.into_iter().map(wr::Send::new);
+            post_three!(way, wrs, p.a, post_send, post_send, send_list, SendSlots::<4>);
+            let sent = poll(&p.dev, &mut p.ca, 3).into_iter();
+            bufs = sent.map(|done| done.sent().entry.unwrap()).collect();
+            assert_eq!(bufs.iter().map(|buf| buf.len()).collect::<Vec<_>>(), [1, 0, 1]);
+            let got = poll(&p.dev, &mut p.cb, 3).into_iter();
+            assert_eq!(
+                got.map(|done| done.received().data().to_vec()).collect::<Vec<_>>(),
+                [vec![0], vec![], vec![2]]
+            );
         }
-        let sent = poll(&p.dev, &mut p.ca, 3).into_iter();
-        assert_eq!(
-            sent.map(|done| done.sent().entry.unwrap().len()).collect::<Vec<_>>(),
-            [1, 0, 1]
-        );
-        let got = poll(&p.dev, &mut p.cb, 3).into_iter();
-        assert_eq!(
-            got.map(|done| done.received().data().to_vec()).collect::<Vec<_>>(),
-            [vec![0], vec![], vec![2]]
-        );
     }
 }
 
@@ -314,27 +322,6 @@ fn a_buffer_of_a_gather_list_that_became_empty_is_left_out() {
         expected.remove(empty);
         assert_eq!(got, expected);
     }
-}
-
-/// Posts three work requests one by one, as a chain, pushed and by `extend`.
-macro_rules! post_three {
-    ($way:ident, $wrs:expr, $qp:expr, $one:ident, $chain:ident, $list:ident, $slots:ty) => {{
-        let mut wrs = $wrs;
-        let mut next = || wrs.next().unwrap();
-        let mut slots = <$slots>::new();
-        match $way {
-            0 => wrs.try_for_each(|wr| $qp.$one(wr)).unwrap(),
-            1 => $chain!($qp, [next(), next(), next()]).unwrap(),
-            _ => {
-                let mut list = $qp.$list(&mut slots);
-                match $way {
-                    2 => wrs.try_for_each(|wr| list.push(wr)).unwrap(),
-                    _ => list.extend(wrs).unwrap(),
-                }
-                list.post().unwrap();
-            }
-        }
-    }};
 }
 
 /// New ones, those that were posted there before, and both.

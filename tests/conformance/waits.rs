@@ -275,3 +275,46 @@ fn a_drain_that_is_done_is_done_again() {
     }
     assert_eq!((home, p.pool.available()), (1, 40));
 }
+
+/// Nor does it look at what others have there, however much that is.
+#[test]
+fn a_drain_that_is_done_leaves_its_neighbours_alone() {
+    let mut p =
+        Pair::<Rc>::with(&Wish { depth: Depth { send: 32, recv: 32 }, cqe: 120, ..Wish::new() });
+    let idle = p.pd.create_qp::<Rc, DefaultProfile>(&p.ca, &p.ca, Depth { send: 1, recv: 1 });
+    let mut idle = Rc::init(idle.unwrap(), &Wish::new()).to_error().unwrap();
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    for _ in 0..32 {
+        p.a.post_send(wr::RdmaWrite::inline(b"neighbor", region.remote().write())).unwrap();
+    }
+    idle.drain_within(&mut p.ca, Duration::ZERO, |_| panic!("of a neighbour")).unwrap();
+    poll(&p.dev, &mut p.ca, 32);
+}
+
+/// A queue pair that is parked goes while nobody holds a lock: what it sent may own its shared receive queue.
+#[test]
+fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
+    struct Holds(Option<SharedReceiveQueue<Rc, Buf<Holds>>>);
+    profile! { Owner { entry: Buf<Holds>, signaling: Selective, receive: SharedRq } }
+    ends("a poll that destroys it", || {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let mut cq = dev.ctx.create_cq::<Buf<Holds>>(40).unwrap();
+        let feed = pd.create_pool_with(2, 64, |_| Holds(None)).unwrap();
+        let mut srq: SharedReceiveQueue<Rc, Buf<Holds>> = pd.create_srq(&feed).unwrap();
+        srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
+        let qp = pd.create_qp_on_srq::<Rc, Owner, _>(&cq, &cq, &srq, 4).unwrap();
+        let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
+        let mut buf = pd.create_pool_with(1, 64, |_| Holds(None)).unwrap().take().unwrap();
+        buf.context_mut().0 = Some(srq);
+        let _ = qp.post_send_unsignaled(wr::Send::new(buf)).unwrap();
+        drop(qp);
+        for _ in 0..4 {
+            poll_empty(&mut cq);
+        }
+        assert_eq!(feed.available(), 2);
+        cq.destroy().unwrap();
+        feed.destroy().unwrap();
+        pd.destroy().unwrap();
+    });
+}

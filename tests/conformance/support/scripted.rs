@@ -22,9 +22,11 @@ pub enum Say {
 pub struct Scripted {
     says: VecDeque<Say>,
     pub heard: Vec<u8>,
-    /// From so many bytes on writes end with their time-out.
-    pub deaf_after: Option<usize>,
+    /// From so many bytes on writes end so: `TimedOut` comes after their time-out.
+    pub deaf_after: Option<(usize, ErrorKind)>,
     pub timeouts: Cell<Timeouts>,
+    /// It cannot be held to a time.
+    pub is_timeless: bool,
 }
 
 impl Scripted {
@@ -57,10 +59,13 @@ impl Read for Scripted {
 
 impl Write for Scripted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = self.deaf_after.map_or(bytes.len(), |most| most - self.heard.len());
+        let (most, end) = self.deaf_after.unwrap_or((usize::MAX, ErrorKind::TimedOut));
+        let room = most - self.heard.len();
         if room == 0 {
-            thread::sleep(self.timeouts.get().write.expect("who waits has a deadline"));
-            return Err(ErrorKind::TimedOut.into());
+            if end == ErrorKind::TimedOut {
+                thread::sleep(self.timeouts.get().write.expect("who waits has a deadline"));
+            }
+            return Err(end.into());
         }
         let count = bytes.len().min(room);
         self.heard.extend_from_slice(&bytes[..count]);
@@ -79,6 +84,6 @@ impl Timed for Scripted {
 
     fn set_timeouts(&self, timeouts: Timeouts) -> io::Result<()> {
         self.timeouts.set(timeouts);
-        Ok(())
+        if self.is_timeless { Err(ErrorKind::Unsupported.into()) } else { Ok(()) }
     }
 }
