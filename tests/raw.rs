@@ -72,6 +72,37 @@ fn the_callers_wr_ids_come_back() {
     assert_eq!(&got, b"one two");
 }
 
+/// The crate does not know what is outstanding, so what a queue pair booked is booked until its completion queue was
+/// seen empty.
+#[test]
+fn room_is_kept_for_what_the_caller_counts() {
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq(32).unwrap();
+    let qp = pd.create_qp::<Rc, Unbooked>(&cq, &cq, Depth { send: 8, recv: 8 }).unwrap();
+    let own = qp.qp_num();
+    let mut qp = connect(qp, gid, own);
+    let region = pd.register::<RemoteAll>(64).unwrap();
+    let piece = |range| wr::Piece::new(&region, range).unwrap();
+    // SAFETY: the region lives to the end of the test, and nobody else touches it.
+    unsafe {
+        qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(1, [piece(0..8)]))).unwrap();
+        let send = wr::Send::new(wr::Sge::new(2, [piece(8..16)])).signaled();
+        qp.post_send_unchecked(send).unwrap();
+    }
+    assert_eq!(qp.query().unwrap().state, Some(QpState::Rts));
+    let booked = cq.unbooked();
+    assert!(booked < cq.capacity());
+    drop(qp);
+    assert_eq!(cq.unbooked(), booked);
+    let mut came: Vec<u64> = poll(&mut cq, 2).into_iter().map(|(wr_id, _)| wr_id).collect();
+    came.sort();
+    assert_eq!(came, [1, 2]);
+    assert_eq!(cq.poll().unwrap().count() + cq.poll().unwrap().count(), 0);
+    assert_eq!(cq.unbooked(), cq.capacity());
+}
+
 #[test]
 fn a_refusal_names_its_work_request() {
     let context = Fabric::new().open_device();

@@ -195,4 +195,31 @@ mod tests {
             }
         }
     }
+
+    /// All touch a byte in the same way: as a part of its aligned word, if that is in the region.
+    #[test]
+    fn each_byte_has_one_width() {
+        let memory = [const { AtomicU64::new(0) }; 5];
+        let base = NonNull::from(&memory).cast::<u8>();
+        for (skipped, len) in (0..9).flat_map(|skipped| (0..=31).map(move |len| (skipped, len))) {
+            // SAFETY: nine and 31 bytes are within the forty.
+            let open = unsafe { Open::new(base.add(skipped), len) };
+            for offset in 0..len {
+                let word = (skipped + offset) / WORD * WORD;
+                let is_inside = skipped <= word && word + WORD <= skipped + len;
+                match open.part(offset, len - offset) {
+                    Part::Word(at, lead, count) => {
+                        assert!(is_inside && std::ptr::eq(at, &memory[word / WORD]));
+                        assert_eq!(lead, (skipped + offset) % WORD);
+                        assert_eq!(count, (WORD - lead).min(len - offset));
+                    }
+                    Part::Byte(at) => {
+                        assert!(!is_inside);
+                        let at = at.as_ptr().addr();
+                        assert_eq!(at, base.addr().get() + skipped + offset);
+                    }
+                }
+            }
+        }
+    }
 }

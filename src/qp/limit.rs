@@ -84,28 +84,24 @@ mod tests {
     #[test]
     #[allow(unsafe_code)] // passes two verbs on
     fn a_queue_pair_that_moves_to_another_port() {
-        use std::cell::Cell;
-
         use crate::loopback::{Fabric, control::LOOPBACK};
         use crate::prelude::*;
         use crate::qp::{Drain, RcSqd};
         use crate::sys::control::Control;
 
-        thread_local! {
-            /// By port.
-            static LONGEST: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
-        }
-        let two_ports = Control {
+        /// By port.
+        const LONGEST: [u32; 4] = [0, 4096, 4095, 5000];
+        let three_ports = Control {
             query_port: |context, port, attr| {
                 // SAFETY: the arguments are the caller's, but for the port, which exists.
                 let code = unsafe { (LOOPBACK.query_port)(context, 1, attr) };
                 // SAFETY: the caller's place for the answer.
-                unsafe { (*attr).max_msg_sz = LONGEST.get()[usize::from(port)] };
+                unsafe { (*attr).c.max_msg_sz = LONGEST[usize::from(port)] };
                 code
             },
             modify_qp: |qp, attr, mask| {
                 // SAFETY: the caller's attributes.
-                if unsafe { (*attr).port_num } == 2 {
+                if unsafe { (*attr).port_num } > 1 {
                     return 0;
                 }
                 // SAFETY: the arguments are the caller's, who keeps the verb's contract.
@@ -115,8 +111,7 @@ mod tests {
         };
         let mut context = Fabric::new().open_device();
         let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
-        handle.set_control(Box::leak(Box::new(two_ports)));
-        LONGEST.set([0, 4096, 0]);
+        handle.set_control(Box::leak(Box::new(three_ports)));
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(20).unwrap();
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
@@ -128,19 +123,15 @@ mod tests {
         assert_eq!(qp.core.books.longest_message(), (4096, false));
         let qp = qp.modify(Drain { notify: false }).unwrap();
         let moved = RcSqd { port: Some(2), ..RcSqd::default() };
-        LONGEST.set([0, 4096, 4095]);
         let refused = qp.modify(moved).unwrap_err();
         let text = "ibv_modify_qp: the longest message of the port before 4096 exceeds 4095";
         assert_eq!(refused.error.to_string(), text);
         let qp = refused.object;
         assert_eq!((qp.core.port, qp.core.books.longest_message()), (1, (4096, false)));
-        LONGEST.set([0, 4096, 5000]);
-        let moved = RcSqd { port: Some(2), ..RcSqd::default() };
+        let moved = RcSqd { port: Some(3), ..RcSqd::default() };
         let qp = qp.modify(moved).unwrap();
-        assert_eq!((qp.core.port, qp.core.books.longest_message()), (2, (5000, false)));
-        // Where it stays, nothing is asked again.
-        LONGEST.set([0; 3]);
+        assert_eq!((qp.core.port, qp.core.books.longest_message()), (3, (5000, false)));
         let qp = qp.modify(RcSqd::default()).unwrap();
-        assert_eq!((qp.core.port, qp.core.books.longest_message()), (2, (5000, false)));
+        assert_eq!((qp.core.port, qp.core.books.longest_message()), (3, (5000, false)));
     }
 }

@@ -664,8 +664,10 @@ unsafe extern "C" fn noting_forms(
 fn what_a_drain_sends() {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
-    let mut cq = context.create_cq::<Buf>(64).unwrap();
-    let qp = pd.create_qp::<Ud, Chosen>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let mut sends = context.create_cq::<Buf>(64).unwrap();
+    let mut receives = context.create_cq::<Buf>(64).unwrap();
+    let depth = Depth { send: 4, recv: 4 };
+    let qp = pd.create_qp::<Ud, Chosen>(&sends, &receives, depth).unwrap();
     let qkey = Qkey::new(0x1111).unwrap();
     let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() }).unwrap();
     let qp = qp.modify(UdRtr::default()).unwrap();
@@ -681,8 +683,12 @@ fn what_a_drain_sends() {
     // SAFETY: its context is, too, and nobody else uses it.
     let own = unsafe { (*context).ops.post_send.replace(noting_forms) };
     OWN.set((own, None));
+    qp.post_recv(crate::wr::Recv::empty()).unwrap();
     let mut qp = qp.to_error().unwrap();
-    qp.drain(&mut cq, |_| panic!("inline data has no entry")).unwrap();
+    // Receives need none.
+    qp.drain(&mut receives, |_| panic!("there is no entry")).unwrap();
+    assert_eq!((FORMS.take(), qp.sends_outstanding()), (vec![], 1));
+    qp.drain(&mut sends, |_| panic!("inline data has no entry")).unwrap();
     assert_eq!(qp.sends_outstanding(), 0);
     let send = crate::sys::types::ibv_wr_opcode::IBV_WR_SEND as u32;
     let form =

@@ -285,6 +285,43 @@ fn asynchronous_events_are_awaited() {
     });
 }
 
+/// An event that is gone wakes a task once, and not for ever.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn a_task_that_finds_no_event_sleeps() {
+    runtime().block_on(async {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let mut qp = Rc::init(qp, &Wish::new());
+        assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
+        qp.post_recv(wr::Recv::empty()).unwrap();
+        drop(qp.to_error().unwrap());
+        // The runtime sees the event, which then goes with its queue.
+        yields(100).await;
+        drop(cq);
+        let mut polls = 0;
+        {
+            let mut wait = pin!(channel.wait(&mut quiet));
+            let counted = std::future::poll_fn(|task| {
+                polls += 1;
+                wait.as_mut().poll(task)
+            });
+            // Another task's turns are not this one's.
+            let others = tokio::spawn(yields(200));
+            tokio::select! {
+                _ = counted => panic!("nothing comes to the quiet queue"),
+                ended = others => ended.unwrap(),
+            }
+        }
+        assert!(polls < 10, "{polls} polls");
+    });
+}
+
 /// Who still waits when the runtime is gone is told so, and does not ask for ever.
 #[test]
 fn waits_end_with_their_runtime() {

@@ -92,3 +92,15 @@ fn a_wider_profile_carries_more() {
     assert_eq!(error.kind(), PostErrorKind::InlineTooLong { max: 256 });
     poll(&p.dev, &mut p.ca, 1);
 }
+
+profile! { Bare { max_send_sge: 0 } }
+
+/// A queue pair without buffers has messages of no bytes.
+#[test]
+fn a_queue_pair_whose_sends_have_no_buffers() {
+    let mut p = Pair::<Rc, Bare>::new();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"");
+    poll(&p.dev, &mut p.ca, 1);
+}

@@ -124,3 +124,23 @@ fn values_beyond_their_bits() {
     assert!(PrivilegedQkey::new(1).is_none());
     assert!(ReadDepth::new(0).is_none());
 }
+
+/// Which of the two it is: bytes that are not there, or a cell between two.
+#[test]
+fn out_of_bounds_is_not_misaligned() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let region = pd.register::<RemoteAll>(64).unwrap();
+    let remote = region.remote();
+    let mut bytes = [0; 8];
+    let outside = [
+        region.piece(60, 8).unwrap_err(),
+        region.write_at(60, &bytes).unwrap_err(),
+        region.read_at(60, &mut bytes).unwrap_err(),
+        remote.slice(60, 8).unwrap_err(),
+    ];
+    for error in outside {
+        assert_eq!((error.offset, error.len, error.misaligned), (60, 8, false));
+    }
+    assert!(remote.atomic(4).unwrap_err().misaligned);
+}
