@@ -8,13 +8,14 @@ use crate::terms::error::Error;
 
 /// Waits until `fd` is readable, for at most `timeout` if there is one. A signal ends it early.
 pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error> {
-    let waited = wait_readable(fd, timeout.map_or(-1, milliseconds));
+    let waited = wait_readable(fd, milliseconds(timeout));
     waited.map(drop).map_err(|errno| Error::os("poll", errno, ""))
 }
 
-/// The argument of poll(2), rounded up: a sleep that ends too early would be followed by others.
-fn milliseconds(time: Duration) -> i32 {
-    time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
+/// The argument of poll(2), negative for ever; rounded up, since a sleep that ends too early would be
+/// followed by others.
+fn milliseconds(timeout: Option<Duration>) -> i32 {
+    timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)
 }
 
 /// The error of a registration that the runtime refused.
@@ -39,8 +40,9 @@ mod tests {
             (2_147_483_647_000, i32::MAX),
             (2_147_483_647_001, i32::MAX),
         ] {
-            assert_eq!(milliseconds(Duration::from_micros(micros)), rounded, "{micros}");
+            assert_eq!(milliseconds(Some(Duration::from_micros(micros))), rounded, "{micros}");
         }
-        assert_eq!(milliseconds(Duration::MAX), i32::MAX);
+        assert_eq!(milliseconds(Some(Duration::MAX)), i32::MAX);
+        assert!(milliseconds(None) < 0, "for ever");
     }
 }

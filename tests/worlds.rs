@@ -157,8 +157,11 @@ fn a_device_that_grants_less_is_found_out() {
     // The room that there is is booked, not the room that was asked for.
     let (_, dev) = device(World::ipv4().grants(Grants::LessOf(Capacity::Cqe)));
     let pd = dev.ctx.alloc_pd().unwrap();
-    let cq = dev.ctx.create_cq::<BufList>(9).unwrap();
+    let mut cq = dev.ctx.create_cq::<BufList>(9).unwrap();
     assert_eq!(cq.capacity(), 8);
+    assert!(cq.resize(20).unwrap_err().to_string().ends_with("20 exceeds 19"));
+    assert_eq!((cq.capacity(), cq.unbooked()), (19, 19));
+    cq.resize(9).unwrap_err();
     assert!(pd.create_qp::<Rc, Wide>(&cq, &cq, Depth { send: 4, recv: 4 }).is_err());
 }
 

@@ -140,6 +140,32 @@ fn queue_pairs_that_were_parked_are_forgotten() {
     }
 }
 
+/// Another thread may have destroyed a parked queue pair by the time that its completion queue hears
+/// of it: then it is over as any other.
+#[test]
+fn a_queue_pair_that_is_gone_is_not_parked() {
+    use super::parked::{Over, Parked, Rest};
+    struct Gone;
+    impl Rest for Gone {
+        fn destroy(self: Box<Self>, _: &mut Over) {}
+    }
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq::<Buf>(40).unwrap();
+    let pool = pd.create_pool(1, 8).unwrap();
+    let depth = Depth { send: 1, recv: 1 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    let mut qp = qp.modify(init).unwrap();
+    qp.post_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
+    let books = qp.core.books.clone();
+    drop(qp);
+    assert_eq!(cq.shared().attachments(), 1);
+    cq.shared().knows_parked(&std::sync::Arc::new(Parked::new(Box::new(Gone))), &books);
+    empty(&mut cq);
+    assert_eq!((cq.shared().attachments(), pool.available()), (0, 1));
+}
+
 /// A ring's completion may be about that releases nothing any more, so its number is kept until
 /// none can be.
 #[test]

@@ -222,4 +222,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_is_beyond_the_region_is_not_touched() {
+        let memory = [const { AtomicU64::new(0) }; 2];
+        // SAFETY: eight of sixteen bytes.
+        let open = unsafe { Open::new(NonNull::from(&memory).cast(), 8) };
+        for (offset, len) in [(0, 9), (8, 1), (9, 0), (usize::MAX, 1), (1, usize::MAX)] {
+            let read = || open.read(offset, len, |_| panic!("nothing is read"));
+            assert!(std::panic::catch_unwind(read).is_err(), "{len} at {offset}");
+        }
+        assert!(std::panic::catch_unwind(|| open.write(1, &[1; 8])).is_err());
+        assert_eq!(memory.map(AtomicU64::into_inner), [0, 0]);
+        open.read(8, 0, |_| panic!("nothing is there"));
+    }
 }

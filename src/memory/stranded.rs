@@ -157,3 +157,32 @@ impl Home {
         self.pools.iter().filter(|&&pool| pool == slots).count()
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::{
+        counters::books::{Books, SEND},
+        loopback,
+    };
+
+    /// Two threads may look for what is stranded before either drops what it found: each handle is
+    /// one thread's.
+    #[test]
+    fn a_stranded_buffer_is_found_once() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pool = pd.create_pool(2, 8).unwrap();
+        let books = Books::new(pd.id()).unwrap();
+        let buf = pool.take().unwrap();
+        buf.header().give(books.mark(SEND));
+        std::mem::forget(buf);
+        let (quiet, mut found) = (Quiet(vec![books]), Vec::new());
+        for _ in 0..2 {
+            pools()[&pool.slots()].take(&quiet, &mut found);
+            assert_eq!(found.len(), 1);
+        }
+        drop(found);
+        assert_eq!(pool.available(), 2);
+    }
+}

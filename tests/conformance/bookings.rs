@@ -148,3 +148,18 @@ fn each_completion_queue_learns_of_the_end() {
         assert_eq!((sends.unbooked(), receives.unbooked()), free);
     }
 }
+
+/// What the crate is made to believe in has to have room in the completion queue, too.
+#[test]
+fn a_belief_books_what_it_adds() {
+    let (dev, pd) = device();
+    let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
+    let make = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 0 }).unwrap();
+    let before = cq.unbooked();
+    let qp = make().believe_in_send_depth(10).unwrap();
+    assert_eq!((qp.depth().send, before - cq.unbooked()), (10, 4 + 1 + 6));
+    drop(qp);
+    let more = cq.capacity() + 1;
+    assert!(make().believe_in_send_depth(more).is_err());
+    assert_eq!(cq.unbooked(), cq.capacity());
+}

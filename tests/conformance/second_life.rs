@@ -94,9 +94,10 @@ fn marks_bring_home(p: Pair<Rc, impl Profile<Entry = Buf>>, left: usize, held: u
         }
     }
     assert_eq!(pool.available() + held, pool.count());
-    // As many as there are can be taken, and no more.
+    // As many as there are can be taken, each once.
     let all: Vec<Buf> = std::iter::from_fn(|| pool.take()).collect();
-    assert_eq!(all.len() + held, pool.count());
+    let each: std::collections::BTreeSet<_> = all.iter().map(|buf| buf.as_ptr()).collect();
+    assert_eq!((all.len() + held, each.len()), (pool.count(), all.len()));
 }
 
 #[test]
