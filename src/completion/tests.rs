@@ -188,6 +188,31 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
     drop(b);
 }
 
+/// A channel whose events cannot be read any more, as its device is gone.
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
+fn a_wait_for_events_that_cannot_be_read() {
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    let gone = Control { try_get_cq_event: |_| Err(libc::EIO), ..LOOPBACK };
+    let mut context = Fabric::new().open_device();
+    let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(gone)));
+    let mut channel = context.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    let short = Duration::from_millis(1);
+    let refused = [
+        channel.try_event().err(),
+        channel.wait_timeout(&mut cq, short).err(),
+        channel.wait_solicited(&mut cq, Some(short)).err(),
+        channel.wait_any(&mut [&mut cq], Some(short)).err(),
+    ];
+    for error in refused {
+        let error = error.expect("no event can be read");
+        assert_eq!((error.verb(), error.errno()), ("ibv_get_cq_event", Some(libc::EIO)));
+    }
+}
+
 const NO_DESCRIPTORS: &str = "PROVERBS_NO_DESCRIPTORS";
 
 /// What the test below starts: poll(2) refuses to look at more descriptors than a process may have.

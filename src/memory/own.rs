@@ -321,7 +321,11 @@ unsafe impl Sync for Pages {}
 /// (`MADV_DONTFORK`), so what is allocated here shares its pages with nothing.
 pub(crate) fn page() -> usize {
     // SAFETY: sysconf(3) with a valid name only reads.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages_of(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
+}
+
+/// What a system says of its pages; 4096 if that is no size of pages.
+fn pages_of(size: libc::c_long) -> usize {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
@@ -476,4 +480,15 @@ mod sealed {
     impl Sealed for super::Writable {}
     impl Sealed for super::ReadOnly {}
     pub trait Number {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_the_size_that_the_system_says() {
+        assert_eq!([4096, 16384, 65536, 1 << 21].map(pages_of), [4096, 16384, 65536, 1 << 21]);
+        assert_eq!([-1, 0, 5000].map(pages_of), [4096; 3]);
+    }
 }

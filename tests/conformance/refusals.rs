@@ -142,5 +142,6 @@ fn out_of_bounds_is_not_misaligned() {
     for error in outside {
         assert_eq!((error.offset, error.len, error.misaligned), (60, 8, false));
     }
+    assert!(!region.piece(0, 1 << 33).unwrap_err().misaligned);
     assert!(remote.atomic(4).unwrap_err().misaligned);
 }

@@ -17,6 +17,7 @@ fn seven_retries_are_for_ever() {
     for n in 0..=255 {
         let retries = RnrRetries::try_from(n).ok();
         assert_eq!(retries.map(|n| RnrRetry::Times(n).to_c()), (n <= 6).then_some(n));
+        assert_eq!(RnrRetry::from_c(n).map(RnrRetry::to_c), (n <= 7).then_some(n));
     }
 }
 

@@ -22,7 +22,7 @@ pub enum Say {
 pub struct Scripted {
     says: VecDeque<Say>,
     pub heard: Vec<u8>,
-    /// From so many bytes on writes end so: `TimedOut` comes after their time-out.
+    /// After so many bytes a write ends so: `TimedOut` comes after its time-out. Later ones are heard.
     pub deaf_after: Option<(usize, ErrorKind)>,
     pub timeouts: Cell<Timeouts>,
     /// It cannot be held to a time.
@@ -65,6 +65,7 @@ impl Write for Scripted {
             if end == ErrorKind::TimedOut {
                 thread::sleep(self.timeouts.get().write.expect("who waits has a deadline"));
             }
+            self.deaf_after = None;
             return Err(end.into());
         }
         let count = bytes.len().min(room);
