@@ -292,6 +292,37 @@ impl<E: crate::memory::entry::Owned> Completion<'_, E> {
 }
 
 impl<'cq, E: crate::memory::entry::Owned> Completion<'cq, E> {
+    /// The number of bytes that arrived, if this is a receive that succeeded (R10.5): what
+    /// [`outcome`](Self::outcome) would set the entry's length to. With
+    /// [`WcOpcode::RecvRdmaWithImm`] they are not in the entry (R1.5).
+    ///
+    /// A loop that takes only the entry and this decodes nothing else:
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// a.post_send(wr::Send::inline(b"hello"))?;
+    /// let mut arrived = 0;
+    /// while arrived == 0 {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         if let Some(len) = completion.byte_len()
+    ///             && let Some(mut buf) = completion.into_entry()
+    ///         {
+    ///             buf.set_len(len as usize);
+    ///             assert_eq!(&buf[..], b"hello");
+    ///             arrived += 1;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn byte_len(&self) -> Option<u32> {
+        Some(self.arrival()?.byte_len())
+    }
+
     /// The entry, whatever the status; `None` if the work request had no buffer, or was on a
     /// selectively signaled send queue.
     #[inline(always)]
@@ -300,37 +331,33 @@ impl<'cq, E: crate::memory::entry::Owned> Completion<'cq, E> {
     }
 
     /// Sorts the completion by kind, and takes its entry.
-    #[inline]
+    ///
+    /// All in line, and nothing of it passed by reference: so what the caller does not look at is
+    /// not decoded, and the rest is in registers.
+    #[inline(always)]
     pub fn outcome(self) -> Outcome<'cq, E> {
+        let (wc, word) = (self.wc, self.word);
         if self.is_ring() {
             return Outcome::Selective(self);
         }
         let direction = self.direction();
-        let wc = self.wc;
-        let Some(success) = wc.success() else {
-            let error = WcError {
-                status: WcStatus::from_c(wc.status()),
-                vendor_err: wc.vendor_err(),
-                qp_num: wc.qp_num(),
-            };
-            return Outcome::Failed(Failed { entry: self.into_entry(), direction, error });
-        };
-        // A provider may use an opcode that this crate does not know; the direction is known.
-        let opcode = WcOpcode::from_c(success.opcode());
-        let is_datagram = self.word & word::DATAGRAM != 0;
-        let arrival = self.arrival();
         let mut entry = self.into_entry();
-        let qp_num = wc.qp_num();
-        let Some(arrival) = arrival else {
-            let opcode = opcode.unwrap_or(WcOpcode::Send);
-            return Outcome::Sent(Sent { entry, opcode, qp_num });
+        let Some(success) = wc.success() else {
+            return Outcome::Failed(Failed { entry, direction, error: error_of(wc) });
         };
-        let opcode = opcode.unwrap_or(WcOpcode::Recv);
+        let qp_num = wc.qp_num();
+        if direction == Direction::Send {
+            let opcode = WcOpcode::of_send(success.opcode());
+            return Outcome::Sent(Sent { entry, opcode, qp_num });
+        }
+        // SAFETY: a receive that succeeded.
+        let arrival = unsafe { success.arrival() };
+        let opcode = WcOpcode::of_receive(success.opcode());
         let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
         if let Some(entry) = &mut entry {
             entry.received(if opcode == WcOpcode::Recv { byte_len as usize } else { 0 });
         }
-        if is_datagram {
+        if word & word::DATAGRAM != 0 {
             // SAFETY: the tag says that the receive was of a UD queue pair.
             let datagram = unsafe { arrival.datagram() };
             Outcome::Datagram(UdReceived {
@@ -384,6 +411,19 @@ impl<E: Entry> Completion<'_, E> {
     }
 }
 
+/// Why a work request failed: in two registers, because what is passed by reference must be in
+/// memory.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+extern "C" fn error_of(wc: Promised<'_>) -> WcError {
+    WcError {
+        status: WcStatus::from_c(wc.status()),
+        vendor_err: wc.vendor_err(),
+        qp_num: wc.qp_num(),
+    }
+}
+
 /// Books a completion: its room comes back, and its entry is no longer in flight.
 ///
 /// # Safety
@@ -410,6 +450,19 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
     unsafe { Counter::count(header.counter()) };
 }
 
+/// Books a completion, and drops its entry.
+///
+/// # Safety
+/// As for `settle`, and the entry in the wr_id is given up.
+#[inline(never)]
+unsafe fn drop_entry<E: Entry>(wc: Promised<'_>, wr_id: usize) {
+    // SAFETY: what is asked of the caller.
+    unsafe {
+        settle(wc, wr_id);
+        drop(E::from_word(wr_id));
+    }
+}
+
 /// Notes that a completion of a ring was dropped, for its queue pair to find.
 ///
 /// It promises not to unwind. Otherwise a loop over completions would have to keep the iterator's
@@ -424,9 +477,21 @@ extern "C" fn note_dropped(wc: *const ibv_wc, wr_id: u64) {
 }
 
 impl<E: Entry> Drop for Completion<'_, E> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        drop(self.take_entry());
+        // By value: so what holds a completion need not be in memory.
+        let (wc, word) = (self.wc, self.word);
+        if !E::OWNED {
+            return;
+        }
+        // SAFETY: `word` is the wr_id of `wc`, and its entry, if there is one, is ours (invariants);
+        // it was not taken before.
+        unsafe {
+            match word::is_none(word) {
+                true => settle(wc, word),
+                false => drop_entry::<E>(wc, word),
+            }
+        }
     }
 }
 

@@ -5,26 +5,49 @@ use crate::sys::types::ibv_wc_opcode;
 /// What a completed work request did (`opcode` of ibv_poll_cq(3)):
 /// [`Completion::opcode`](crate::Completion::opcode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)] // C's numbers, so that most are decoded by a comparison
 pub enum WcOpcode {
     /// A SEND, with or without immediate.
-    Send,
+    Send = ibv_wc_opcode::IBV_WC_SEND as u8,
     /// An RDMA WRITE, with or without immediate.
-    RdmaWrite,
+    RdmaWrite = ibv_wc_opcode::IBV_WC_RDMA_WRITE as u8,
     /// An RDMA READ.
-    RdmaRead,
+    RdmaRead = ibv_wc_opcode::IBV_WC_RDMA_READ as u8,
     /// An atomic compare and swap.
-    CompSwap,
+    CompSwap = ibv_wc_opcode::IBV_WC_COMP_SWAP as u8,
     /// An atomic fetch and add.
-    FetchAdd,
+    FetchAdd = ibv_wc_opcode::IBV_WC_FETCH_ADD as u8,
     /// The end of a key.
-    LocalInv,
+    LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV as u8,
     /// A message in the receive's buffer.
-    Recv,
+    Recv = ibv_wc_opcode::IBV_WC_RECV as u8,
     /// An RDMA WRITE with immediate, its data in the region it named.
-    RecvRdmaWithImm,
+    RecvRdmaWithImm = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM as u8,
 }
 
 impl WcOpcode {
+    /// That of a send that succeeded. A provider may name one that this crate does not know.
+    #[inline(always)]
+    pub(crate) fn of_send(opcode: u32) -> Self {
+        match opcode {
+            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
+            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
+            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
+            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
+            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
+            _ => WcOpcode::Send,
+        }
+    }
+
+    /// Like `of_send`, of a receive.
+    #[inline(always)]
+    pub(crate) fn of_receive(opcode: u32) -> Self {
+        match opcode {
+            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
+            _ => WcOpcode::Recv,
+        }
+    }
+
     pub(crate) fn from_c(opcode: u32) -> Option<Self> {
         Some(match opcode {
             ibv_wc_opcode::IBV_WC_SEND => WcOpcode::Send,
