@@ -74,6 +74,8 @@ struct env {
 	uint64_t ids[MOST];
 	struct buf *bufs[MOST];
 	struct queue send, recv;
+	/* A second queue pair. */
+	struct ibv_qp *other;
 };
 
 /* What a program does with a refused post: not on the path that is measured. */

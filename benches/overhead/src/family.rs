@@ -10,10 +10,11 @@ use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::transport::Transport;
 
+use crate::life::{self, Life};
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
-use crate::{raw, safe, selective, typed};
+use crate::{form, raw, safe, selective, typed};
 
 /// What is compared: one thing to do, in several forms.
 pub struct Row {
@@ -73,6 +74,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         selective(stub),
         selective_datagram(stub),
         selective_gather(stub),
+        lives(stub),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }
@@ -242,6 +244,51 @@ fn shared(stub: &Stub) -> Family {
         }),
         twin,
         rows: rows![safe: srq1 srq16],
+    }
+}
+
+/// The forms of `life`, as the stub calls them.
+mod forms {
+    use super::form::form;
+    use super::life::{self, Life};
+
+    form! { readme(life: Life) life::readme(life) }
+    form! { echo(life: Life) life::echo::<1>(life, false) }
+    form! { echo_narrow(life: Life) life::echo::<1>(life, true) }
+    form! { echo8(life: Life) life::echo::<8>(life, false) }
+    form! { echo8_narrow(life: Life) life::echo::<8>(life, true) }
+    form! { shared1(life: Life) life::shared::<1>(life, false, false) }
+    form! { shared1_narrow(life: Life) life::shared::<1>(life, true, false) }
+    form! { shared16(life: Life) life::shared::<16>(life, false, false) }
+    form! { shared16_narrow(life: Life) life::shared::<16>(life, true, false) }
+    form! { shared_answer(life: Life) life::shared::<1>(life, true, true) }
+    form! { two_queue_pairs(life: Life) life::two_queue_pairs(life) }
+}
+
+fn lives(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let srq = ground.pd.create_srq::<Rc, Buf, Max<1>, ()>(&ground.pool).expect("a shared queue");
+    let fed = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
+    mem::forget(bring_up(&ground, fed.expect("a queue pair")));
+    let other = connected::<DefaultProfile>(&ground, &cq, 64);
+    let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.other = bench::qp(&other).cast();
+    twin.srq = bench::srq(&srq).cast();
+    let World { qp, cq, at, mut bufs, .. } = world;
+    // SAFETY: each slot is left behind, so its handle is taken once.
+    let mut slots = bufs.iter_mut().map(|buf| unsafe { mem::ManuallyDrop::take(buf) });
+    let slots = std::array::from_fn(|_| slots.next());
+    Family {
+        name: "life",
+        twins: &["c0", "c2"],
+        signal_all: true,
+        world: leak(Life { qp, other, srq, cq, at, slots }),
+        restore: None,
+        twin,
+        rows: rows![forms: readme echo echo_narrow echo8 echo8_narrow shared1 shared1_narrow
+            shared16 shared16_narrow shared_answer two_queue_pairs],
     }
 }
 

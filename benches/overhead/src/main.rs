@@ -8,6 +8,7 @@
 mod family;
 mod floor;
 mod form;
+mod life;
 mod posts;
 mod raw;
 mod run;

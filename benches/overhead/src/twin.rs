@@ -90,6 +90,8 @@ pub struct Twin {
     pub bufs: [*mut TwinBuf; MOST],
     pub send: TwinQueue,
     pub recv: TwinQueue,
+    /// A second queue pair.
+    pub other: *mut ibv_qp,
 }
 
 impl TwinQueue {
@@ -156,6 +158,7 @@ impl Twin {
             bufs,
             send: TwinQueue::new(1, depth),
             recv: TwinQueue::new(2, depth),
+            other: ptr::null_mut(),
         }))
     }
 }
