@@ -108,7 +108,7 @@
 //! | `loopback` (default) | [`loopback`], a software device in this process |
 //! | `tokio` | `AsyncCompletionChannel` and `AsyncDeviceEvents`: completions and events to await |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
-//! | `rdma-sys` | `raw::AsRaw`, C handles as rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
+//! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
 //! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.
 
@@ -141,7 +141,6 @@ pub mod memory;
 pub mod post;
 mod profile;
 pub mod qp;
-#[cfg(feature = "rdma-sys")]
 pub mod raw;
 pub mod rules;
 pub mod srq;

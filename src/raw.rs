@@ -1,44 +1,118 @@
-//! C handles as rdma-sys's types (feature `rdma-sys`), for verbs that this crate does not offer
-//! yet.
+//! C handles, to and from: for verbs that this crate does not offer, and for programs that are half
+//! C.
+//!
+//! [`AsRaw`] gives the handle of each object. `from_raw` of [`Context`] and [`ProtectionDomain`],
+//! [`region_from_raw`](ProtectionDomain::region_from_raw) and
+//! [`qp_from_raw`](ProtectionDomain::qp_from_raw), take what was made elsewhere. The types of C
+//! are here; with the feature `rdma-sys` they are that crate's.
+//!
+//! C code has opened a device and allocated a domain; this program works beside it:
+//!
+//! ```no_run
+//! use std::ptr::NonNull;
+//!
+//! use proverbs::{prelude::*, raw::{AsRaw, ibv_context, ibv_pd}};
+//!
+//! unsafe extern "C" {
+//!     fn library_context() -> *mut ibv_context; // open until `library_end`
+//!     fn library_pd() -> *mut ibv_pd;
+//!     fn library_end();
+//!     fn library_verb(pd: *mut ibv_pd) -> i32; // some verb that this crate has not
+//! }
+//!
+//! /// Keeps what the library has. It goes when the last object goes that was made from it here.
+//! struct Library;
+//!
+//! impl Drop for Library {
+//!     fn drop(&mut self) {
+//!         // SAFETY: this program calls it once, here, and uses nothing of the library's afterwards.
+//!         unsafe { library_end() };
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // SAFETY: both live until the library ends, which is when `Library` is dropped; the domain keeps
+//! // the context.
+//! let (context, pd) = unsafe {
+//!     let context = NonNull::new(library_context()).ok_or("no device")?;
+//!     let context = Context::from_raw(context, Library);
+//!     let pd = NonNull::new(library_pd()).ok_or("no domain")?;
+//!     let pd = ProtectionDomain::from_raw(&context, pd, ())?;
+//!     (context, pd)
+//! };
+//! let pool = pd.create_pool(16, 4096)?; // and so on, as if they were this program's
+//! // SAFETY: the verb only reads the domain, which is live.
+//! let answer = unsafe { library_verb(pd.as_raw()) };
+//! # let _ = (context, pool, answer);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What cannot come from C
+//!
+//! - A completion queue, and a shared receive queue: their wr_ids are this crate's handles, so that
+//!   one of another's would be taken for a buffer. C code creates queue pairs on this program's
+//!   queues instead, whose handles `as_raw` gives.
+//! - A queue pair with work outstanding, for the same reason.
+
+#![allow(unsafe_code)] // takes what C made
+
+use std::ptr::NonNull;
 
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
+use crate::device::ah::AddressHandle;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::entry::Entry;
+use crate::memory::own::{Allows, Memory};
 use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::registered::Registered;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
-use crate::sys::types::{ibv_comp_channel, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq};
+use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::limits::Limit;
 
-/// An object that has a C handle of rdma-sys's type (feature `rdma-sys`).
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+
+pub use crate::sys::types::raw::{
+    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq,
+};
+
+/// An object that has a C handle.
 ///
-/// The handle is valid as long as the object lives. All that is done through it is `unsafe`, like
-/// all of rdma-sys, and this crate does not learn of it. So through a handle:
+/// The handle is valid as long as the object lives. To have it is safe; all that is done through it
+/// is `unsafe`, and this crate does not learn of it. So through a handle:
 ///
-/// - nothing is destroyed, and no queue pair is moved to another state;
+/// - nothing is destroyed, no queue pair is moved to another state, no queue resized, no region
+///   registered anew;
 /// - work requests are posted only to a queue pair or shared receive queue whose [entry](Entry) is
 ///   [`Raw`](crate::memory::Raw), under the contract of
 ///   [`post_send_unchecked`](QueuePair::post_send_unchecked);
 /// - completions are polled only from a `CompletionQueue<Raw>`, and not while another thread polls
-///   or posts.
+///   or posts;
+/// - events are neither taken nor acknowledged, and the C objects' fields are not written.
+///
+/// All other verbs may be called: those that ask, and those that make or change objects of which
+/// this crate has no part.
 ///
 /// On the [loopback](crate::loopback) device only the inlines of verbs.h work (`ibv_post_send`,
 /// `ibv_post_recv`, `ibv_post_srq_recv`, `ibv_poll_cq`, `ibv_req_notify_cq`), and no function of
 /// libibverbs.
 ///
 /// ```
-/// use proverbs::raw::AsRaw;
+/// use proverbs::raw::{AsRaw, ibv_qp};
 ///
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
-/// let handle: *mut rdma_sys::ibv_qp = a.as_raw();
-/// assert!(!handle.is_null());
+/// let handle: *mut ibv_qp = a.as_raw();
+/// // SAFETY: the queue pair lives, and its number does not change.
+/// assert_eq!(unsafe { (*handle).qp_num }, a.qp_num());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AsRaw {
@@ -65,11 +139,64 @@ impl AsRaw for ProtectionDomain {
     }
 }
 
+impl ProtectionDomain {
+    /// A region that was registered elsewhere, such as by C code, with the rights `A` or more, over
+    /// all of `memory`: a [`Foreign`](crate::memory::Foreign), say, whose keeper deregisters it. It
+    /// is not deregistered here, and [`MemoryRegion::destroy`] gives the memory back with the region
+    /// as it is.
+    ///
+    /// # Safety
+    /// - `mr` is a region of libibverbs, and live until `memory` is dropped, wherever it is moved.
+    /// - If `memory` is not [`Writable`](crate::memory::Writable), the region has no right to write.
+    ///
+    /// # Errors
+    /// The memory comes back. [`ErrorKind::PdMismatch`] if it is of another domain (R6.8);
+    /// [`ErrorKind::NotFound`] if it is not over all of `memory`.
+    pub unsafe fn region_from_raw<A: Access, M: Memory>(
+        &self,
+        mr: NonNull<ibv_mr>,
+        mut memory: M,
+    ) -> Result<MemoryRegion<A, M>, Refused<M>>
+    where
+        M::Protection: Allows<A>,
+    {
+        const VERB: &str = "ibv_reg_mr";
+        // SAFETY: the region is live (this function's contract).
+        let (pd, addr, length) = unsafe {
+            let mr = mr.as_ptr();
+            ((*mr).pd, (*mr).addr, (*mr).length)
+        };
+        if pd != self.handle().as_ptr() {
+            let what = "the region and the protection domain";
+            return Err(Refused::new(memory, Error::new(VERB, ErrorKind::PdMismatch { what })));
+        }
+        let bytes = memory.bytes();
+        let is_all = bytes.cast::<u8>().as_ptr().addr() == addr.addr() && bytes.len() == length;
+        if !is_all || length == 0 {
+            let what =
+                format!("the region is of {length} bytes at {addr:?}, not all of the memory");
+            return Err(Refused::new(memory, Error::new(VERB, ErrorKind::NotFound(what))));
+        }
+        // SAFETY: the region lives as long as the memory (this function's contract), whose bytes
+        // were compared.
+        let region = unsafe { Registered::elsewhere(self, mr, memory) };
+        Ok(MemoryRegion::of(region))
+    }
+}
+
 impl<A: Access, M> AsRaw for MemoryRegion<A, M> {
     type Raw = ibv_mr;
 
     fn as_raw(&self) -> *mut ibv_mr {
         self.registered().mr()
+    }
+}
+
+impl AsRaw for AddressHandle {
+    type Raw = ibv_ah;
+
+    fn as_raw(&self) -> *mut ibv_ah {
+        self.handle.as_ptr()
     }
 }
 

@@ -7,6 +7,7 @@ use proverbs::memory::Raw;
 use proverbs::post::RawPostError;
 use proverbs::prelude::*;
 use proverbs::qp::UdReturn;
+use proverbs::raw::AsRaw;
 use proverbs::state::QpState;
 
 profile! { Unbooked { signaling: Selective, max_send_sge: 2, max_inline: 32, entry: Raw } }
@@ -329,3 +330,17 @@ fn a_window_is_closed_once() {
 #[cfg(feature = "rdma-sys")]
 #[path = "raw/window.rs"]
 mod window;
+
+/// A verb that this crate does not offer, by the handles of its objects: this device says that it has no windows.
+#[test]
+fn a_verb_that_is_not_offered() {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    // SAFETY: context and domain are live; every entry of the table is a function.
+    let window = unsafe {
+        let alloc_mw = (*context.as_raw()).ops.alloc_mw.unwrap();
+        assert_eq!((*pd.as_raw()).context, context.as_raw());
+        alloc_mw(pd.as_raw(), 1)
+    };
+    assert!(window.is_null());
+}

@@ -1,6 +1,9 @@
 //! What this crate can do on a device: seen by doing it.
 
-use proverbs::device::{AtomicCap, DeviceAttr};
+use proverbs::device::{
+    AtomicCap, AtomicWrite, DeviceAttr, DeviceMemory, FlushGlobal, FlushPersistent,
+    MemoryWindows2B, OnDemand, ResizeSrq, Timestamps,
+};
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::transport::Transport;
@@ -43,6 +46,7 @@ fn create<T: Transport, P: Profile<Receive = OwnRq, Entry = Buf>>(
 
 pub fn show(context: &Context, attr: &DeviceAttr) -> Result<()> {
     println!("    with this crate:");
+    may_lack(context)?;
     let pd = context.alloc_pd()?;
     let atomics = attr.atomic_cap != AtomicCap::None;
     let rc = if atomics {
@@ -59,6 +63,22 @@ pub fn show(context: &Context, attr: &DeviceAttr) -> Result<()> {
     able("shared receive queue, UD", pd.create_srq::<Ud, Buf, Max<1>, ()>(&pool));
     able("completion channel", context.create_comp_channel());
     able("region open to READ, WRITE, atomics", pd.register::<RemoteAll>(64));
+    Ok(())
+}
+
+/// What devices may lack.
+fn may_lack(context: &Context) -> Result<()> {
+    let abilities = context.abilities()?;
+    let tell =
+        |what: &str, can: bool| println!("        {what}: {}", if can { "yes" } else { "no" });
+    tell("shared receive queues resized", abilities.can::<ResizeSrq>().is_some());
+    tell("memory windows of type 2B", abilities.can::<MemoryWindows2B>().is_some());
+    tell("memory on demand", abilities.can::<OnDemand>().is_some());
+    tell("device memory", abilities.can::<DeviceMemory>().is_some());
+    tell("FLUSH, global", abilities.can::<FlushGlobal>().is_some());
+    tell("FLUSH, persistent", abilities.can::<FlushPersistent>().is_some());
+    tell("ATOMIC WRITE", abilities.can::<AtomicWrite>().is_some());
+    tell("timestamps of completions", abilities.can::<Timestamps>().is_some());
     Ok(())
 }
 

@@ -72,10 +72,12 @@ fn run(options: &Options) -> Result<()> {
 }
 
 fn show(context: &Context) -> Result<()> {
-    println!("\nhca_id: {}", context.name());
+    println!("hca_id:\t{}", context.name());
     let attr = attributes::device(context)?;
-    for port in 1..=attr.phys_port_cnt {
+    for port in 1..=attr.device.phys_port_cnt {
         attributes::port(context, port)?;
     }
-    abilities::show(context, &attr)
+    abilities::show(context, &attr.device)?;
+    println!();
+    Ok(())
 }

@@ -10,6 +10,7 @@ use bitflags::bitflags;
 use crate::sys::extended;
 use crate::sys::types::{
     LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_atomic_cap, ibv_device_attr, ibv_port_state,
+    ibv_transport_type,
 };
 use crate::terms::bounded::Mtu;
 
@@ -83,6 +84,22 @@ pub struct DeviceAttr {
     pub max_srq_wr: u32,
     /// Most scatter/gather elements of a receive of a shared receive queue.
     pub max_srq_sge: u32,
+    /// RD (which no device has): most reads and atomics that an end-to-end context may serve.
+    pub max_ee_rd_atom: u32,
+    /// RD: most reads and atomics that an end-to-end context may have outstanding.
+    pub max_ee_init_rd_atom: u32,
+    /// RD: most end-to-end contexts.
+    pub max_ee: u32,
+    /// RD: most domains.
+    pub max_rdd: u32,
+    /// Most raw queue pairs of IPv6.
+    pub max_raw_ipv6_qp: u32,
+    /// Most raw queue pairs of an Ethernet type.
+    pub max_raw_ethy_qp: u32,
+    /// Most queue pairs of all multicast groups together.
+    pub max_total_mcast_qp_attach: u32,
+    /// Most fast memory regions (which newer kernels have not).
+    pub max_fmr: u32,
     /// Entries of the P_Key table.
     pub max_pkeys: u16,
     /// The longest time until the device acknowledges: 4.096 µs * 2^value.
@@ -203,6 +220,38 @@ pub enum AtomicCap {
     Global,
 }
 
+/// The kind of transport that a device speaks (`enum ibv_transport_type`):
+/// [`Context::transport_type`](crate::Context::transport_type).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportType {
+    /// InfiniBand, and RoCE.
+    InfiniBand,
+    /// iWARP.
+    Iwarp,
+    /// usNIC.
+    Usnic,
+    /// usNIC over UDP.
+    UsnicUdp,
+    /// One that has no name in verbs.
+    Unspecified,
+    /// One that this crate does not know.
+    Unknown,
+}
+
+impl TransportType {
+    pub(crate) fn from_c(c: ibv_transport_type::Type) -> Self {
+        match c {
+            ibv_transport_type::IBV_TRANSPORT_IB => TransportType::InfiniBand,
+            ibv_transport_type::IBV_TRANSPORT_IWARP => TransportType::Iwarp,
+            ibv_transport_type::IBV_TRANSPORT_USNIC => TransportType::Usnic,
+            ibv_transport_type::IBV_TRANSPORT_USNIC_UDP => TransportType::UsnicUdp,
+            ibv_transport_type::IBV_TRANSPORT_UNSPECIFIED => TransportType::Unspecified,
+            _ => TransportType::Unknown,
+        }
+    }
+}
+
 impl DeviceAttr {
     pub(crate) fn from_c(c: &ibv_device_attr) -> Self {
         let n = |value: i32| value.max(0) as u32;
@@ -242,6 +291,14 @@ impl DeviceAttr {
             max_srq: n(c.max_srq),
             max_srq_wr: n(c.max_srq_wr),
             max_srq_sge: n(c.max_srq_sge),
+            max_ee_rd_atom: n(c.max_ee_rd_atom),
+            max_ee_init_rd_atom: n(c.max_ee_init_rd_atom),
+            max_ee: n(c.max_ee),
+            max_rdd: n(c.max_rdd),
+            max_raw_ipv6_qp: n(c.max_raw_ipv6_qp),
+            max_raw_ethy_qp: n(c.max_raw_ethy_qp),
+            max_total_mcast_qp_attach: n(c.max_total_mcast_qp_attach),
+            max_fmr: n(c.max_fmr),
             max_pkeys: c.max_pkeys,
             local_ca_ack_delay: c.local_ca_ack_delay,
         }
@@ -289,6 +346,25 @@ pub struct PortAttr {
     pub lmc: u8,
     /// The LID of the subnet manager (0 on RoCE).
     pub sm_lid: u16,
+    /// Abilities of the port, in the bits of the InfiniBand PortInfo.
+    pub port_cap_flags: u32,
+    /// More of them.
+    pub port_cap_flags2: u16,
+    /// The greatest number of virtual lanes, in the code of the InfiniBand PortInfo: 1 is one lane,
+    /// 2 two, 3 four, 4 eight, 5 fifteen.
+    pub max_vl_num: u8,
+    /// The service level of the subnet manager.
+    pub sm_sl: u8,
+    /// The longest time through the subnet: 4.096 µs * 2^value.
+    pub subnet_timeout: u8,
+    /// What the subnet manager did with the port.
+    pub init_type_reply: u8,
+    /// The physical state, in the code of the InfiniBand PortInfo: 5 is link up.
+    pub phys_state: u8,
+    /// The width, in the code of ibv_query_port(3), of which `lanes` is the meaning.
+    pub active_width: u8,
+    /// The speed of a lane, in the code of ibv_query_port(3), of which `lane_speed` is the meaning.
+    pub active_speed: u32,
     /// Lanes of the link, if known.
     pub lanes: Option<u8>,
     /// Signalling rate of a lane, tenths of Gbit/s, if known: up to 2000 (XDR), which a library
@@ -356,6 +432,15 @@ impl PortAttr {
             lid: c.lid,
             lmc: c.lmc,
             sm_lid: c.sm_lid,
+            port_cap_flags: c.port_cap_flags,
+            port_cap_flags2: c.port_cap_flags2,
+            max_vl_num: c.max_vl_num,
+            sm_sl: c.sm_sl,
+            subnet_timeout: c.subnet_timeout,
+            init_type_reply: c.init_type_reply,
+            phys_state: c.phys_state,
+            active_width: c.active_width,
+            active_speed: speed,
             lanes: match c.active_width {
                 1 => Some(1),
                 2 => Some(4),

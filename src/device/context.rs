@@ -3,12 +3,14 @@
 #![allow(unsafe_code)] // calls the query verbs
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::device::attr::{DeviceAttr, PortAttr};
+use crate::device::attr::{DeviceAttr, PortAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
+use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
-use crate::sys::types::{ibv_device_attr, ibv_gid, zeroed};
+use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};
 use crate::sys::{device, extended, handle};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
@@ -87,6 +89,28 @@ impl Context {
         }
     }
 
+    /// A context that was opened elsewhere, such as by C code: see [`raw`](crate::raw) for an
+    /// example. It is not closed here: `keep` is dropped in place of that, once neither the value
+    /// nor anything made from it exists.
+    ///
+    /// # Safety
+    /// - `context` is a context of libibverbs, and live until `keep` is dropped.
+    /// - Its `async_fd` may be made non-blocking and read here
+    ///   ([`events`](crate::Context::events)); if the other code reads it too, either sees only a
+    ///   part of the events. Events of completion queues and shared receive queues that are made
+    ///   from the value name them by ids of this crate.
+    pub unsafe fn from_raw<K: Send + Sync + 'static>(
+        context: NonNull<ibv_context>,
+        keep: K,
+    ) -> Context {
+        // SAFETY: the context is of libibverbs and lives until the keeper is dropped (this
+        // function's contract).
+        let handle = unsafe {
+            handle::Context::kept(context, &LIBIBVERBS, Default::default(), Box::new(keep))
+        };
+        Context { handle: Arc::new(handle) }
+    }
+
     #[cfg(feature = "loopback")]
     pub(crate) fn from_handle(handle: handle::Context) -> Self {
         Context { handle: Arc::new(handle) }
@@ -95,6 +119,20 @@ impl Context {
     /// The device's name.
     pub fn name(&self) -> String {
         device::name_of(&self.handle)
+    }
+
+    /// The kind of transport that the device speaks (`transport_type` of ibv_get_device_list(3)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::TransportType;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// assert_eq!(context.transport_type(), TransportType::InfiniBand); // and RoCE
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transport_type(&self) -> TransportType {
+        // SAFETY: a device is live as long as a context of it, and its type does not change.
+        TransportType::from_c(unsafe { (*(*self.handle.as_ptr()).device).transport_type })
     }
 
     /// The device's abilities and limits (`ibv_query_device`). They do not change while the device is

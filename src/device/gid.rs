@@ -49,7 +49,7 @@ pub struct GidEntry {
 }
 
 impl GidEntry {
-    fn from_c(c: &gid::GidEntry) -> Option<GidEntry> {
+    fn from_c(c: &gid::ibv_gid_entry) -> Option<GidEntry> {
         Some(GidEntry {
             port: c.port_num.try_into().ok()?,
             // Address vectors have no room for more.
@@ -162,7 +162,7 @@ impl Context {
     /// the table is shorter.
     pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
         const VERB: &str = "ibv_query_gid_ex";
-        let mut entry = gid::GidEntry::default();
+        let mut entry = gid::ibv_gid_entry::default();
         let query = self.handle.control().query_gid_ex;
         // SAFETY: the context is live, and `entry` is a local.
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut entry) } {

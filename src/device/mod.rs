@@ -3,6 +3,7 @@
 pub(crate) mod ah;
 pub(crate) mod ah_table;
 pub(crate) mod attr;
+pub(crate) mod attr_ex;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
 pub(crate) mod comp_vector;
@@ -16,7 +17,13 @@ pub(crate) mod pd;
 
 pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
-pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState};
+pub use attr::{
+    AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState, TransportType,
+};
+pub use attr_ex::{
+    Abilities, Ability, AtomicWrite, Can, DeviceAttrEx, DeviceMemory, FlushGlobal, FlushPersistent,
+    MemoryWindows2B, OdpCaps, OdpOps, OnDemand, ResizeSrq, Timestamps,
+};
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncDeviceEvents;
 pub use comp_vector::CompVector;

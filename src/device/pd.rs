@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // one verb
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 #[cfg(feature = "cm")]
 use std::sync::Weak;
@@ -12,7 +13,8 @@ use crate::device::ah::{AddressHandle, AddressVector};
 use crate::device::context::Context;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
-use crate::terms::error::{Error, Refused};
+use crate::sys::types::ibv_pd;
+use crate::terms::error::{Error, ErrorKind, Refused};
 
 /// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue
 /// pairs of one domain may be used together.
@@ -39,11 +41,7 @@ pub struct ProtectionDomain {
 
 impl ProtectionDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
-        const VERB: &str = "ibv_alloc_pd";
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = ids::mint_below(&NEXT, u32::MAX.into())
-            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "protection domain ids are used up"))?
-            as u32;
+        let id = mint()?;
         let control = context.handle.control();
         // SAFETY: the context is live.
         match unsafe { (control.alloc_pd)(context.handle.as_ptr()) } {
@@ -54,6 +52,33 @@ impl ProtectionDomain {
             }
             Err(errno) => Err(Error::os(VERB, errno, "")),
         }
+    }
+
+    /// A protection domain that was allocated elsewhere, such as by C code: see
+    /// [`raw`](crate::raw) for an example. It is not deallocated here: `keep` is dropped in place of
+    /// that, once neither the value nor anything made from it exists.
+    ///
+    /// # Safety
+    /// `pd` is a protection domain of libibverbs, and live until `keep` is dropped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ContextMismatch`] if it is of another context (R12.1).
+    pub unsafe fn from_raw<K: Send + Sync + 'static>(
+        context: &Context,
+        pd: NonNull<ibv_pd>,
+        keep: K,
+    ) -> Result<Self, Error> {
+        let control = context.handle.control();
+        // SAFETY: the domain is live (this function's contract).
+        if unsafe { (*pd.as_ptr()).context } != context.handle.as_ptr() {
+            let what = "the context and the protection domain";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+        let id = mint()?;
+        // SAFETY: the domain is live until the keeper is dropped (this function's contract), and of
+        // the context's provider, since the context is its.
+        let pd = unsafe { handle::Pd::kept(pd, control, context.handle.clone(), Box::new(keep)) };
+        Ok(ProtectionDomain { pd: Arc::new(pd), id })
     }
 
     /// The domain of a handle that [`downgrade`](Self::downgrade) made, if it still exists.
@@ -118,6 +143,17 @@ impl ProtectionDomain {
                 Err(Refused::new(ProtectionDomain { pd, id }, error))
             }
         }
+    }
+}
+
+const VERB: &str = "ibv_alloc_pd";
+
+/// A number that no other protection domain of this process has.
+fn mint() -> Result<u32, Error> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    match ids::mint_below(&NEXT, u32::MAX.into()) {
+        Some(id) => Ok(id as u32),
+        None => Err(Error::os(VERB, libc::ENOSPC, "protection domain ids are used up")),
     }
 }
 

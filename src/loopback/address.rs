@@ -4,7 +4,7 @@
 use super::fabric::State;
 use super::world::Link;
 use super::{Verb, limits};
-use crate::sys::gid::{self, GidEntry};
+use crate::sys::gid::{self, ibv_gid_entry};
 use crate::sys::types::ibv_gid;
 
 pub(super) type Gid = [u8; 16];
@@ -99,7 +99,7 @@ impl State {
     }
 
     /// An entry of a port's table, with its kind.
-    pub(super) fn gid_entry(&self, device: u32, port: u8, index: u32) -> Verb<GidEntry> {
+    pub(super) fn gid_entry(&self, device: u32, port: u8, index: u32) -> Verb<ibv_gid_entry> {
         self.check_alive(device)?;
         let gids = self.devices.get(&device).ok_or(libc::EINVAL)?;
         match gids.get(index as usize) {
@@ -111,7 +111,7 @@ impl State {
                     _ => gid::ROCE_V1,
                 };
                 let gid = ibv_gid { raw };
-                Ok(GidEntry { gid, gid_index: index, port_num: 1, gid_type, ndev_ifindex: 0 })
+                Ok(ibv_gid_entry { gid, gid_index: index, port_num: 1, gid_type, ndev_ifindex: 0 })
             }
             _ => Err(libc::EINVAL),
         }

@@ -7,6 +7,7 @@ use crate::sys::control::Control;
 pub(crate) static LOOPBACK: Control = Control {
     close_device,
     query_device,
+    query_device_ex,
     query_port,
     query_gid,
     query_gid_ex,

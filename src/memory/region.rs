@@ -255,11 +255,15 @@ impl ProtectionDomain {
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         let region = Registered::new(self, memory, access, |bytes| Ok((0, bytes.len())))?;
-        Ok(MemoryRegion { region: Arc::new(region), _is: PhantomData })
+        Ok(MemoryRegion::of(region))
     }
 }
 
 impl<A: Access, M> MemoryRegion<A, M> {
+    pub(crate) fn of(region: Registered) -> Self {
+        MemoryRegion { region: Arc::new(region), _is: PhantomData }
+    }
+
     /// The length in bytes.
     pub fn len(&self) -> usize {
         self.region.len()
@@ -270,7 +274,6 @@ impl<A: Access, M> MemoryRegion<A, M> {
         false
     }
 
-    #[cfg(feature = "rdma-sys")]
     pub(crate) fn registered(&self) -> &Registered {
         &self.region
     }

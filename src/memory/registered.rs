@@ -13,7 +13,7 @@ use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
 use crate::sys::handle;
-use crate::sys::types::ibv_access_flags;
+use crate::sys::types::{ibv_access_flags, ibv_mr};
 use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_reg_mr";
@@ -93,6 +93,26 @@ impl Registered {
         }
     }
 
+    /// A region that was registered elsewhere, over all of `memory`. It is not deregistered here:
+    /// dropping `memory` does that.
+    ///
+    /// # Safety
+    /// `mr` is a region of the domain over the bytes of `memory`, and live until that is dropped.
+    pub(crate) unsafe fn elsewhere<M: Memory>(
+        pd: &ProtectionDomain,
+        mr: NonNull<ibv_mr>,
+        memory: M,
+    ) -> Self {
+        let mut memory = Box::new(memory);
+        let (bytes, handle) = (memory.bytes(), pd.handle());
+        // SAFETY: the region lives as long as the memory (this function's contract), which is
+        // dropped after the handle.
+        let mr = unsafe { handle::Mr::kept(mr, handle.control(), handle.clone(), Box::new(())) };
+        let is_writable = M::Protection::IS_WRITABLE;
+        let (base, len) = (bytes.cast(), bytes.len());
+        Registered { mr, base, len, memory: Some(memory), is_writable, pd: pd.id() }
+    }
+
     /// The value that owns the memory.
     ///
     /// # Panics
@@ -137,8 +157,7 @@ impl Registered {
         Ok(())
     }
 
-    #[cfg(feature = "rdma-sys")]
-    pub(crate) fn mr(&self) -> *mut crate::sys::types::ibv_mr {
+    pub(crate) fn mr(&self) -> *mut ibv_mr {
         self.mr.as_ptr()
     }
 

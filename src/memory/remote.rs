@@ -166,6 +166,12 @@ impl<A: Access> RemoteSlice<A> {
         self.len
     }
 
+    /// The address of its first byte at the peer (`remote_addr` of ibv_post_send(3)). It means
+    /// nothing in this process.
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
     /// The key that opens it to its peers.
     pub fn rkey(&self) -> u32 {
         self.rkey

@@ -36,7 +36,7 @@ pub struct Depth {
 }
 
 /// The entries that each queue books beyond its depth, for the sentinel of a drain.
-const SENTINEL: u32 = 1;
+pub(super) const SENTINEL: u32 = 1;
 
 impl ProtectionDomain {
     /// Creates a queue pair with a receive queue of its own (`ibv_create_qp`).
@@ -119,12 +119,8 @@ fn create<T: Transport, P: Profile>(
     }
     let books = Books::new(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
-    let booked = |n: u32| {
-        let max = u32::MAX as u64 / 4;
-        if n as u64 > max { Err(Error::limit(VERB, "depth", n.into(), max)) } else { Ok(n) }
-    };
-    let sends = booked(depth.send)? + SENTINEL;
-    let receives = booked(depth.recv)?;
+    let sends = bookable(depth.send)? + SENTINEL;
+    let receives = bookable(depth.recv)?;
 
     let asked_recv_sge = if srq.is_some() { 0 } else { P::MaxRecvSge::VALUE };
     let mut init = ibv_qp_init_attr {
@@ -181,50 +177,85 @@ fn create<T: Transport, P: Profile>(
     };
     // SAFETY: the object was just created, and has no other owner.
     let handle = unsafe { handle::Qp::new(qp, control, parents) };
+    check_granted::<P>(VERB, sends, depth.recv, srq.is_some(), &init.cap)?;
+    undo_send.forget();
+    undo_recv.forget();
+    Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
+}
 
-    // The types say how much may be posted, so at least that much must be granted (R2.11).
-    let cap = init.cap;
+/// The types say how much may be posted, so at least that much must be granted (R2.11).
+pub(super) fn check_granted<P: Profile>(
+    verb: &'static str,
+    sends: u32,
+    receives: u32,
+    is_shared: bool,
+    cap: &ibv_qp_cap,
+) -> Result<(), Error> {
+    let own = |n| if is_shared { 0 } else { n };
     for (what, asked, granted) in [
         ("max_inline_data", P::MaxInline::VALUE, cap.max_inline_data),
         ("max_send_sge", P::MaxSendSge::VALUE, cap.max_send_sge),
-        ("max_recv_sge", asked_recv_sge, cap.max_recv_sge),
+        ("max_recv_sge", own(P::MaxRecvSge::VALUE), cap.max_recv_sge),
         ("max_send_wr", sends, cap.max_send_wr),
-        ("max_recv_wr", depth.recv, if srq.is_some() { depth.recv } else { cap.max_recv_wr }),
+        ("max_recv_wr", own(receives), cap.max_recv_wr),
     ] {
         if asked > granted {
-            return Err(Error::limit(VERB, what, asked.into(), granted.into()));
+            return Err(Error::limit(verb, what, asked.into(), granted.into()));
         }
     }
+    Ok(())
+}
 
-    undo_send.forget();
-    undo_recv.forget();
-    // SAFETY: the core owns the books and keeps them as long as it has the queues.
-    let (sends, receives) = unsafe {
-        let books = Arc::as_ptr(&books);
-        let sends = SendLedger::<P>::open(books, SEND, depth.send, Withheld::default());
-        (sends, Ledger::open(books, RECEIVE, depth.recv, Withheld::default()))
-    };
-    Ok(QueuePair::from_core(Core {
-        send: SendQueue { qp: qp.as_ptr(), ledger: sends, ah: Default::default() },
-        recv: RecvQueue { qp: qp.as_ptr(), ledger: receives },
-        books,
-        depth,
-        granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
-        port: 0,
-        send_cq: send_cq.shared().clone(),
-        recv_cq: recv_cq.shared().clone(),
-        srq: srq.cloned(),
-        is_drained: false,
-        groups: Vec::new(),
-        handle,
-    }))
+/// A depth of a queue, if books can count so far.
+pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
+    let max = u32::MAX / 4;
+    if depth > max {
+        return Err(Error::limit(VERB, "depth", depth.into(), max.into()));
+    }
+    Ok(depth)
+}
+
+impl<P: Profile> Core<P> {
+    /// A queue pair on which nothing is outstanding, and whose books are attached to both completion
+    /// queues.
+    pub(super) fn open(
+        books: Arc<Books>,
+        depth: Depth,
+        cap: &ibv_qp_cap,
+        send_cq: &CompletionQueue<P::Entry>,
+        recv_cq: &CompletionQueue<P::Entry>,
+        srq: Option<&Arc<SrqCore>>,
+        handle: handle::Qp,
+    ) -> Self {
+        // SAFETY: the core owns the books and keeps them as long as it has the queues.
+        let (sends, receives) = unsafe {
+            let books = Arc::as_ptr(&books);
+            let sends = SendLedger::<P>::open(books, SEND, depth.send, Withheld::default());
+            (sends, Ledger::open(books, RECEIVE, depth.recv, Withheld::default()))
+        };
+        let qp = handle.as_ptr();
+        Core {
+            send: SendQueue { qp, ledger: sends, ah: Default::default() },
+            recv: RecvQueue { qp, ledger: receives },
+            books,
+            depth,
+            granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
+            port: 0,
+            send_cq: send_cq.shared().clone(),
+            recv_cq: recv_cq.shared().clone(),
+            srq: srq.cloned(),
+            is_drained: false,
+            groups: Vec::new(),
+            handle,
+        }
+    }
 }
 
 /// Runs a closure when dropped, unless it is forgotten.
-struct Undo<F: FnMut()>(F);
+pub(super) struct Undo<F: FnMut()>(pub(super) F);
 
 impl<F: FnMut()> Undo<F> {
-    fn forget(self) {
+    pub(super) fn forget(self) {
         std::mem::forget(self);
     }
 }

@@ -24,7 +24,8 @@ impl<P: Profile> Core<P> {
         if !is_set && !is_moved && way != (QpState::Rtr, QpState::Rts) {
             return Ok(None);
         }
-        let longest = match self.ask_port::<T>(port) {
+        let context = Context { handle: self.handle.parents().pd.parents().clone() };
+        let longest = match longest_message::<T>(&context, port) {
             // The transition itself reports what is wrong with the port.
             Err(_) if is_set => return Ok(None),
             answer => answer?,
@@ -45,17 +46,16 @@ impl<P: Profile> Core<P> {
             self.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
         }
     }
+}
 
-    /// The longest message that the port accepts, in bytes; no limit if it does not report one.
-    fn ask_port<T: Transport>(&self, port: u8) -> Result<u32, Error> {
-        let context = Context { handle: self.handle.parents().pd.parents().clone() };
-        let longest = match T::DATAGRAM {
-            // It may have changed since another queue pair asked.
-            true => context.query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
-            false => Some(context.port_limits(port)?.max_msg_sz).filter(|&longest| longest != 0),
-        };
-        Ok(longest.unwrap_or(u32::MAX))
-    }
+/// The longest message that the port accepts, in bytes; no limit if it does not report one.
+pub(super) fn longest_message<T: Transport>(context: &Context, port: u8) -> Result<u32, Error> {
+    let longest = match T::DATAGRAM {
+        // It may have changed since another queue pair asked.
+        true => context.query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
+        false => Some(context.port_limits(port)?.max_msg_sz).filter(|&longest| longest != 0),
+    };
+    Ok(longest.unwrap_or(u32::MAX))
 }
 
 /// An error if a message of `asked` bytes exceeds `longest`.

@@ -5,6 +5,7 @@
 pub(crate) mod attr;
 mod create;
 mod drain;
+mod foreign;
 mod limit;
 mod modify;
 mod multicast;

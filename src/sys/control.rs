@@ -12,9 +12,12 @@ use std::ptr::NonNull;
 use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
-use super::extended::PortAttr;
-use super::gid::GidEntry;
+use super::extended::{PortAttr, ibv_device_attr_ex};
+use super::gid::ibv_gid_entry;
 use super::types::*;
+
+/// The filled entries of a device's GID tables, or the errno.
+pub(crate) type GidTable = Result<Vec<ibv_gid_entry>, c_int>;
 
 /// The result of a verb that creates an object: the object, or the errno.
 pub(crate) type Created<T> = Result<NonNull<T>, c_int>;
@@ -27,12 +30,13 @@ pub(crate) type Created<T> = Result<NonNull<T>, c_int>;
 pub(crate) struct Control {
     pub close_device: unsafe fn(*mut ibv_context) -> c_int,
     pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    pub query_device_ex: unsafe fn(*mut ibv_context, *mut ibv_device_attr_ex) -> c_int,
     pub query_port: unsafe fn(*mut ibv_context, u8, *mut PortAttr) -> c_int,
     pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
     /// ENODATA if the entry is empty.
-    pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32, *mut GidEntry) -> c_int,
+    pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32, *mut ibv_gid_entry) -> c_int,
     /// The filled entries of these ports, whose tables have these lengths.
-    pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> Result<Vec<GidEntry>, c_int>,
+    pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> GidTable,
     pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
@@ -105,6 +109,11 @@ macro_rules! forward {
     }};
 }
 
+unsafe fn query_device_ex(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::extended::query_device_ex(context, attr) })
+}
+
 unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     status(unsafe { super::extended::query_port(context, port, attr) })
@@ -114,16 +123,13 @@ unsafe fn query_gid_ex(
     context: *mut ibv_context,
     port: u8,
     index: u32,
-    entry: *mut GidEntry,
+    entry: *mut ibv_gid_entry,
 ) -> c_int {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     unsafe { super::gid::query_gid_ex(context, port, index, entry) }
 }
 
-unsafe fn query_gid_table(
-    context: *mut ibv_context,
-    ports: &[(u8, u32)],
-) -> Result<Vec<GidEntry>, c_int> {
+unsafe fn query_gid_table(context: *mut ibv_context, ports: &[(u8, u32)]) -> GidTable {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     unsafe { super::gid::query_gid_table(context, ports) }
 }
@@ -166,6 +172,7 @@ unsafe fn create_cq(
 pub(crate) static LIBIBVERBS: Control = Control {
     close_device: forward!(status raw::ibv_close_device, c: *mut ibv_context),
     query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),
+    query_device_ex,
     query_port,
     query_gid: forward!(status raw::ibv_query_gid, c: *mut ibv_context, p: u8, i: c_int, g: *mut ibv_gid),
     query_gid_ex,

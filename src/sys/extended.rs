@@ -1,21 +1,24 @@
 //! Extended verbs: the functions of `struct verbs_context`, and the structs that newer libraries
-//! made longer.
+//! made longer. Their names are C's.
 //!
 //! A `verbs_context` ends with the `ibv_context` that programs know, and grows at its head. So an
 //! operation lies at a fixed distance before the context, in every rdma-core, and exists if the
 //! library's `sz` reaches that far and the pointer is not null. `bindings::agreement` holds the
 //! distances against the C headers.
 
-use std::ffi::c_int;
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_void};
 use std::mem::size_of;
 
 use super::types::*;
 
 /// The distances of operations before the context, bytes.
 pub(crate) const QUERY_PORT: usize = 320;
+pub(crate) const QUERY_DEVICE_EX: usize = 104;
 const SZ: usize = 8;
 /// `sz` of a `verbs_context` without operations: `context` itself, as C counts it.
-const BARE: usize = 328;
+pub(crate) const BARE: usize = 328;
 
 /// An extended operation of a device of libibverbs; `None` if the library or the provider lacks it.
 ///
@@ -93,5 +96,95 @@ pub(super) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut 
             Some(query) => query(context, port, attr, size_of::<PortAttr>()),
             None => raw_query_port(context, port, attr.cast()),
         }
+    }
+}
+
+macro_rules! structs {
+    ($($name:ident { $($field:ident: $t:ty,)* })*) => {$(
+        /// C's struct, as of rdma-core 44.
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name {
+            $(pub $field: $t,)*
+        }
+
+        // SAFETY: it consists of integers, and structs and arrays of these.
+        unsafe impl Zeroes for $name {}
+    )*};
+}
+
+structs! {
+    ibv_odp_caps {
+        general_caps: u64,
+        // RC, UC, UD.
+        per_transport_caps: [u32; 3],
+    }
+    ibv_tso_caps { max_tso: u32, supported_qpts: u32, }
+    ibv_rss_caps {
+        supported_qpts: u32,
+        max_rwq_indirection_tables: u32,
+        max_rwq_indirection_table_size: u32,
+        rx_hash_fields_mask: u64,
+        rx_hash_function: u8,
+    }
+    ibv_packet_pacing_caps {
+        qp_rate_limit_min: u32,
+        qp_rate_limit_max: u32,
+        supported_qpts: u32,
+    }
+    ibv_tm_caps {
+        max_rndv_hdr_size: u32,
+        max_num_tags: u32,
+        flags: u32,
+        max_ops: u32,
+        max_sge: u32,
+    }
+    ibv_cq_moderation_caps { max_cq_count: u16, max_cq_period: u16, }
+    ibv_pci_atomic_caps { fetch_add: u16, swap: u16, compare_swap: u16, }
+    ibv_device_attr_ex {
+        orig_attr: ibv_device_attr,
+        comp_mask: u32,
+        odp_caps: ibv_odp_caps,
+        completion_timestamp_mask: u64,
+        hca_core_clock: u64,
+        device_cap_flags_ex: u64,
+        tso_caps: ibv_tso_caps,
+        rss_caps: ibv_rss_caps,
+        max_wq_type_rq: u32,
+        packet_pacing_caps: ibv_packet_pacing_caps,
+        raw_packet_caps: u32,
+        tm_caps: ibv_tm_caps,
+        cq_mod_caps: ibv_cq_moderation_caps,
+        max_dm_size: u64,
+        pci_atomic_caps: ibv_pci_atomic_caps,
+        xrc_odp_caps: u32,
+        phys_port_cnt_ex: u32,
+    }
+}
+
+type QueryDeviceEx =
+    unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, usize) -> c_int;
+
+/// `ibv_query_device_ex`, as C's inline does it: without the operation, `ibv_query_device` tells
+/// the original attributes, and the others are 0.
+///
+/// # Safety
+/// As for the verb: `context` is live and of libibverbs, `attr` is writable.
+pub(super) unsafe fn query_device_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr_ex,
+) -> c_int {
+    // SAFETY: context and attributes are the verb's. The operation is told how long `attr` is, and
+    // asked for nothing in particular.
+    unsafe {
+        attr.write(zeroed());
+        if let Some(query) = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX) {
+            let size = size_of::<ibv_device_attr_ex>();
+            match query(context, std::ptr::null(), attr, size) {
+                libc::EOPNOTSUPP | libc::ENOSYS => attr.write(zeroed()),
+                answer => return answer,
+            }
+        }
+        raw::ibv_query_device(context, &raw mut (*attr).orig_attr)
     }
 }

@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 
 use super::types::*;
 
-/// `struct ibv_gid_entry`, which the functions are told the size of.
+/// C's struct, which the functions are told the size of.
 #[repr(C)]
+#[allow(non_camel_case_types)] // C's name
 #[derive(Clone, Copy)]
-pub(crate) struct GidEntry {
+pub(crate) struct ibv_gid_entry {
     pub gid: ibv_gid,
     pub gid_index: u32,
     pub port_num: u32,
@@ -27,15 +28,17 @@ pub(crate) const IB: u32 = 0;
 pub(crate) const ROCE_V1: u32 = 1;
 pub(crate) const ROCE_V2: u32 = 2;
 
-impl Default for GidEntry {
+impl Default for ibv_gid_entry {
     fn default() -> Self {
         let gid = ibv_gid { raw: [0; 16] };
-        GidEntry { gid, gid_index: 0, port_num: 0, gid_type: 0, ndev_ifindex: 0 }
+        ibv_gid_entry { gid, gid_index: 0, port_num: 0, gid_type: 0, ndev_ifindex: 0 }
     }
 }
 
-type QueryEx = unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut GidEntry, u32, usize) -> c_int;
-type QueryTable = unsafe extern "C" fn(*mut ibv_context, *mut GidEntry, usize, u32, usize) -> isize;
+type QueryEx =
+    unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int;
+type QueryTable =
+    unsafe extern "C" fn(*mut ibv_context, *mut ibv_gid_entry, usize, u32, usize) -> isize;
 
 /// The functions, if the library has them.
 fn symbols() -> (Option<QueryEx>, Option<QueryTable>) {
@@ -65,12 +68,12 @@ pub(super) unsafe fn query_gid_ex(
     context: *mut ibv_context,
     port: u8,
     index: u32,
-    entry: *mut GidEntry,
+    entry: *mut ibv_gid_entry,
 ) -> c_int {
     let answer = match symbols().0 {
         // SAFETY: context and entry are the verb's, and the size is the entry's.
         Some(query) => unsafe {
-            query(context, port.into(), index, entry, 0, size_of::<GidEntry>())
+            query(context, port.into(), index, entry, 0, size_of::<ibv_gid_entry>())
         },
         // SAFETY: the context is the verb's.
         None => match unsafe { Files::of(context) }.entry(port, index) {
@@ -93,12 +96,13 @@ pub(super) unsafe fn query_gid_ex(
 pub(super) unsafe fn query_gid_table(
     context: *mut ibv_context,
     ports: &[(u8, u32)],
-) -> Result<Vec<GidEntry>, c_int> {
+) -> Result<Vec<ibv_gid_entry>, c_int> {
     let most: usize = ports.iter().map(|(_, len)| *len as usize).sum();
-    let mut entries = vec![GidEntry::default(); most];
+    let mut entries = vec![ibv_gid_entry::default(); most];
     if let Some(query) = symbols().1 {
         // SAFETY: the context is the verb's, and there is room for `most` entries of this size.
-        let found = unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<GidEntry>()) };
+        let found =
+            unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<ibv_gid_entry>()) };
         let Ok(found) = usize::try_from(found) else {
             return Err((-found) as c_int);
         };
@@ -125,7 +129,7 @@ impl Files {
         Files(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    fn entry(&self, port: u8, index: u32) -> Result<GidEntry, c_int> {
+    fn entry(&self, port: u8, index: u32) -> Result<ibv_gid_entry, c_int> {
         let port_dir = self.0.join(format!("ports/{port}"));
         let read = |path: String| fs::read_to_string(port_dir.join(path));
         let gid: std::net::Ipv6Addr = match read(format!("gids/{index}")) {
@@ -149,7 +153,7 @@ impl Files {
         // SAFETY: the name is a C string.
         let ndev_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) };
         let gid = ibv_gid { raw: gid.octets() };
-        Ok(GidEntry { gid, gid_index: index, port_num: port.into(), gid_type, ndev_ifindex })
+        Ok(ibv_gid_entry { gid, gid_index: index, port_num: port.into(), gid_type, ndev_ifindex })
     }
 }
 

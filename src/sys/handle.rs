@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)] // calls the control path
 
+use std::any::Any;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -22,6 +23,9 @@ pub(crate) trait Object: Sized {
     unsafe fn destroy(control: &Control, this: *mut Self) -> c_int;
 }
 
+/// What keeps an object alive that was made elsewhere.
+pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
+
 /// The owner of one C object.
 ///
 /// # Invariants
@@ -29,10 +33,13 @@ pub(crate) trait Object: Sized {
 ///   object and `parents` belong to another owner.
 /// - `parents` is dropped only after the object was destroyed: an object whose destruction the
 ///   provider refuses leaks together with all that it needs.
+/// - An object with a `keeper` is not ours to destroy: it is live until the keeper is dropped, which
+///   happens in the place of its destruction.
 pub(crate) struct Handle<O: Object> {
     ptr: NonNull<O>,
     control: &'static Control,
     parents: ManuallyDrop<O::Parents>,
+    keeper: Option<Keeper>,
     destroyed: bool,
     /// Object and parents have another owner.
     taken: bool,
@@ -54,7 +61,23 @@ impl<O: Object> Handle<O> {
         parents: O::Parents,
     ) -> Self {
         // INVARIANT: the object is live and has no other owner (this function's contract).
-        Handle { ptr, control, parents: ManuallyDrop::new(parents), destroyed: false, taken: false }
+        let parents = ManuallyDrop::new(parents);
+        Handle { ptr, control, parents, keeper: None, destroyed: false, taken: false }
+    }
+
+    /// The handle of an object that `keeper` keeps alive.
+    ///
+    /// # Safety
+    /// `ptr` is an object of `control`'s provider, and live until `keeper` is dropped.
+    pub(crate) unsafe fn kept(
+        ptr: NonNull<O>,
+        control: &'static Control,
+        parents: O::Parents,
+        keeper: Keeper,
+    ) -> Self {
+        let parents = ManuallyDrop::new(parents);
+        // INVARIANT: the keeper keeps the object alive (this function's contract).
+        Handle { ptr, control, parents, keeper: Some(keeper), destroyed: false, taken: false }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut O {
@@ -86,13 +109,19 @@ impl<O: Object> Handle<O> {
         self.taken = true;
         // SAFETY: taken once: from now on this value neither uses nor drops the parents.
         let parents = ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.parents) });
-        Handle { ptr: self.ptr, control: self.control, parents, destroyed: false, taken: false }
+        let (ptr, control, keeper) = (self.ptr, self.control, self.keeper.take());
+        Handle { ptr, control, parents, keeper, destroyed: false, taken: false }
     }
 
     /// Destroys the object now. If the provider refuses, returns the errno, and the object lives
     /// on.
     pub(crate) fn close(&mut self) -> Result<(), c_int> {
         if self.is_closed() {
+            return Ok(());
+        }
+        if let Some(keeper) = self.keeper.take() {
+            self.destroyed = true;
+            drop(keeper);
             return Ok(());
         }
         // SAFETY: the object is live (invariant). It is marked as destroyed at once.

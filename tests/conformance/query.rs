@@ -1,7 +1,10 @@
 //! What devices and queue pairs tell of themselves.
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount};
-use proverbs::device::{AtomicCap, ForkStatus, LinkLayer, fork_status};
+use proverbs::device::{
+    AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, OnDemand,
+    ResizeSrq, Timestamps, fork_status,
+};
 use proverbs::prelude::*;
 use proverbs::qp::RtrOptional;
 use proverbs::state::QpState;
@@ -24,6 +27,30 @@ fn the_device_tells_its_limits() {
         Kind::Loopback => assert_eq!(name, "loop0"),
         _ => assert!(devices().unwrap().contains(&name)),
     }
+}
+
+#[test]
+fn the_device_tells_what_it_may_lack() {
+    let (dev, other) = (Device::open(), Device::open());
+    let attr = dev.ctx.query_device_ex().unwrap();
+    let plain = dev.ctx.query_device().unwrap();
+    assert_eq!(format!("{:?}", attr.device), format!("{plain:?}"));
+    let flags = attr.device_cap_flags_ex as u32;
+    assert_eq!(flags, plain.device_cap_flags.bits());
+    assert_eq!(attr.phys_port_cnt_ex, plain.phys_port_cnt.into());
+    let abilities = dev.ctx.abilities().unwrap();
+    let resize: Can<ResizeSrq> = abilities.can().expect("SRQ_RESIZE");
+    assert!(resize.clone().is_of(&dev.ctx) && !resize.is_of(&other.ctx));
+    assert_eq!(format!("{resize:?}"), "Can(SRQ_RESIZE)");
+    let windows = by_rule!(dev, "R18.26", loopback: false, rxe: true);
+    assert_eq!(abilities.can::<MemoryWindows2B>().is_some(), windows);
+    assert!(abilities.can::<DeviceMemory>().is_none() && abilities.can::<Timestamps>().is_none());
+    assert_eq!(abilities.can::<OnDemand>().is_some(), attr.odp.is_supported);
+    assert_eq!(abilities.can::<FlushGlobal>().is_some(), attr.device_cap_flags_ex & 1 << 38 != 0);
+    // A proof keeps nothing open.
+    let proof = other.ctx.abilities().unwrap().can::<ResizeSrq>();
+    other.ctx.destroy().unwrap();
+    assert!(proof.is_some_and(|proof| !proof.is_of(&dev.ctx)));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::super::fabric::{Shared, State};
 use super::super::limits;
 use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
-use crate::sys::extended::PortAttr;
-use crate::sys::gid::GidEntry;
+use crate::sys::extended::{PortAttr, ibv_device_attr_ex};
+use crate::sys::gid::ibv_gid_entry;
 use crate::sys::types::*;
 
 /// Opens a new device on the fabric.
@@ -104,6 +104,23 @@ pub(in super::super) unsafe fn query_device(
     0
 }
 
+pub(in super::super) unsafe fn query_device_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr_ex,
+) -> c_int {
+    let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
+    value.device_cap_flags_ex = device_caps().into();
+    // SAFETY: `context` is live (the verb's contract), and the attributes are a local's.
+    match unsafe { query_device(context, &mut value.orig_attr) } {
+        0 => {
+            // SAFETY: `attr` is writable (the verb's contract).
+            unsafe { attr.write(value) };
+            0
+        }
+        errno => errno,
+    }
+}
+
 /// The receiver-not-ready NAK, resizable SRQs, and `IBV_QP_CUR_STATE`.
 fn device_caps() -> u32 {
     use raw::ibv_device_cap_flags as cap;
@@ -186,7 +203,7 @@ pub(in super::super) unsafe fn query_gid_ex(
     context: *mut ibv_context,
     port: u8,
     index: u32,
-    entry: *mut GidEntry,
+    entry: *mut ibv_gid_entry,
 ) -> c_int {
     // SAFETY: `context` is live (the verb's contract).
     let found = unsafe { verb(context, |state, device| state.gid_entry(device, port, index)) };
@@ -203,7 +220,7 @@ pub(in super::super) unsafe fn query_gid_ex(
 pub(in super::super) unsafe fn query_gid_table(
     context: *mut ibv_context,
     ports: &[(u8, u32)],
-) -> Result<Vec<GidEntry>, c_int> {
+) -> Result<Vec<ibv_gid_entry>, c_int> {
     let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
     let all: Vec<_> = all.collect();
     let ask = |state: &mut State, device| {

@@ -399,11 +399,61 @@ fn compile(program: &str) -> String {
     said
 }
 
+/// What rdma-sys lacks, or has of one version only.
+fn own_layouts() -> Vec<Layout> {
+    use crate::sys::extended as own;
+    layouts! { own
+        ibv_cq_moderation_caps { max_cq_count max_cq_period }
+        ibv_device_attr_ex {
+            orig_attr comp_mask odp_caps completion_timestamp_mask hca_core_clock
+            device_cap_flags_ex tso_caps rss_caps max_wq_type_rq packet_pacing_caps raw_packet_caps
+            tm_caps cq_mod_caps max_dm_size pci_atomic_caps xrc_odp_caps phys_port_cnt_ex
+        }
+        ibv_odp_caps { general_caps per_transport_caps }
+        ibv_packet_pacing_caps { qp_rate_limit_min qp_rate_limit_max supported_qpts }
+        ibv_pci_atomic_caps { fetch_add swap compare_swap }
+        ibv_rss_caps {
+            supported_qpts max_rwq_indirection_tables max_rwq_indirection_table_size
+            rx_hash_fields_mask rx_hash_function
+        }
+        ibv_tm_caps { max_rndv_hdr_size max_num_tags flags max_ops max_sge }
+        ibv_tso_caps { max_tso supported_qpts }
+    }
+}
+
+fn gid_layouts() -> Vec<Layout> {
+    use crate::sys::gid as own;
+    layouts! { own ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } }
+}
+
+/// How far before the context an extended operation lies.
+fn distances() -> String {
+    use crate::sys::extended::*;
+    let mut text = String::new();
+    for (op, distance) in [("query_port", QUERY_PORT), ("query_device_ex", QUERY_DEVICE_EX)] {
+        let context = "offsetof(struct verbs_context, context)";
+        let op = format!("offsetof(struct verbs_context, {op})");
+        text += &format!("_Static_assert({context} - {op} == {distance}, \"\");\n");
+        text += &format!(
+            "_Static_assert(sizeof(struct verbs_context) - {op} == {}, \"\");\n",
+            BARE + distance
+        );
+    }
+    text
+}
+
 #[test]
 #[ignore = "needs the C headers: cargo xtask test bindings"]
 fn the_headers_agree() {
-    let constants = [all_constants!(ours), own_constants().to_vec()].concat();
-    let said = compile(&program(&all_layouts!(ours), &constants));
+    let kinds = [
+        ("IBV_GID_TYPE_IB", crate::sys::gid::IB.into()),
+        ("IBV_GID_TYPE_ROCE_V1", crate::sys::gid::ROCE_V1.into()),
+        ("IBV_GID_TYPE_ROCE_V2", crate::sys::gid::ROCE_V2.into()),
+    ];
+    let constants = [all_constants!(ours), own_constants().to_vec(), kinds.to_vec()].concat();
+    let layouts: Vec<_> =
+        all_layouts!(ours).into_iter().chain(own_layouts()).chain(gid_layouts()).collect();
+    let said = compile(&(program(&layouts, &constants) + &distances()));
     assert!(!said.contains("error"), "{said}");
 }
 

@@ -20,6 +20,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
             &["test", "--no-run", "--features", features][..],
             &["--test", "conformance", "--test", "attack"],
             &["--test", "differential", "--test", "load", "--test", "imm_interop", "--test", "cm"],
+            &["--test", "handles"],
         ]
         .concat(),
     )?;
@@ -38,7 +39,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let examples = cargo::named(&examples, "rc_pingpong")?;
     let examples = examples.parent().context("the examples are in a directory")?.display();
     let interop = |script: &str| paths::workspace().join("tests/interop").join(script);
-    let scripts = ["pingpong.sh", "cm.sh", "perf.sh"].map(interop);
+    let scripts = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"].map(interop);
     let cm = test("cm")?;
     let mut lines = vec![
         "set -e".to_owned(),
@@ -47,6 +48,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         format!("{} --ignored window::", cargo::named(&raw, "raw")?.display()),
         format!("{} --queue-pairs 64 --messages 5000", test("load")?),
         format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
+        format!("{} --ignored", test("handles")?),
         format!("{cm} --ignored --skip leaks::"),
         format!("{cm} --ignored leaks::"),
     ];

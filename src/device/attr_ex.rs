@@ -1,0 +1,336 @@
+//! Extended attributes of devices, and what follows from them: abilities.
+
+#![allow(unsafe_code)] // one verb
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+
+use bitflags::bitflags;
+
+use crate::device::attr::{DeviceAttr, DeviceCap};
+use crate::device::context::Context;
+use crate::sys::extended::ibv_device_attr_ex;
+use crate::sys::handle;
+use crate::sys::types::zeroed;
+use crate::terms::error::Error;
+
+bitflags! {
+    /// The operations whose memory may be on demand (`odp_caps` of ibv_query_device_ex(3)).
+    ///
+    /// [`DeviceAttrEx`] has an example.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct OdpOps: u32 {
+        /// SEND.
+        const SEND = 1 << 0;
+        /// Receives.
+        const RECV = 1 << 1;
+        /// RDMA WRITE.
+        const WRITE = 1 << 2;
+        /// RDMA READ.
+        const READ = 1 << 3;
+        /// Atomics.
+        const ATOMIC = 1 << 4;
+        /// Receives of a shared receive queue.
+        const SRQ_RECV = 1 << 5;
+        /// FLUSH.
+        const FLUSH = 1 << 6;
+        /// ATOMIC WRITE.
+        const ATOMIC_WRITE = 1 << 7;
+    }
+}
+
+/// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)). [`DeviceAttrEx`] has an
+/// example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OdpCaps {
+    /// Whether the device has it.
+    pub is_supported: bool,
+    /// Whether a region may be the whole address space.
+    pub is_implicit: bool,
+    /// The operations on RC.
+    pub rc: OdpOps,
+    /// The operations on UC.
+    pub uc: OdpOps,
+    /// The operations on UD.
+    pub ud: OdpOps,
+    /// The operations on XRC.
+    pub xrc: OdpOps,
+}
+
+/// The attributes of a device that newer devices have besides [`DeviceAttr`]
+/// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{DeviceAttrEx, OdpCaps, OdpOps};
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let attr: DeviceAttrEx = context.query_device_ex()?;
+/// let odp: OdpCaps = attr.odp;
+/// assert!(!odp.is_supported && !odp.rc.contains(OdpOps::SEND)); // the loopback device has none
+/// assert_eq!(attr.device.max_qp, context.query_device()?.max_qp);
+/// assert_eq!(attr.max_dm_size, 0); // nor memory of its own
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeviceAttrEx {
+    /// What `ibv_query_device` tells.
+    pub device: DeviceAttr,
+    /// Memory on demand.
+    pub odp: OdpCaps,
+    /// The bits that completion timestamps have; 0 if there are none.
+    pub completion_timestamp_mask: u64,
+    /// Frequency of the device's clock, kHz; 0 if it has none.
+    pub hca_core_clock: u64,
+    /// Optional abilities, of which the lower 32 are `device.device_cap_flags`.
+    pub device_cap_flags_ex: u64,
+    /// Longest message that is segmented by the device, bytes; 0 if it cannot.
+    pub max_tso: u32,
+    /// The queue pair types that may do so: bit n for `enum ibv_qp_type` n.
+    pub tso_qpts: u32,
+    /// The queue pair types that may spread receives by hashes.
+    pub rss_qpts: u32,
+    /// Most receive work queue indirection tables.
+    pub max_rwq_indirection_tables: u32,
+    /// Most receive work queues of such a table.
+    pub max_rwq_indirection_table_size: u32,
+    /// The hash functions.
+    pub rx_hash_function: u8,
+    /// The fields of packets that may be hashed.
+    pub rx_hash_fields_mask: u64,
+    /// Most receive work queues.
+    pub max_wq_type_rq: u32,
+    /// Lowest rate of a queue pair, kbit/s.
+    pub qp_rate_limit_min: u32,
+    /// Highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
+    pub qp_rate_limit_max: u32,
+    /// The queue pair types whose rate may be limited.
+    pub packet_pacing_qpts: u32,
+    /// Abilities of raw packets.
+    pub raw_packet_caps: u32,
+    /// Most tags of a shared receive queue with tag matching; 0 if there is none.
+    pub tm_max_num_tags: u32,
+    /// Longest header of a rendezvous, bytes.
+    pub tm_max_rndv_hdr_size: u32,
+    /// The transports of tag matching.
+    pub tm_flags: u32,
+    /// Most operations on tags at a time.
+    pub tm_max_ops: u32,
+    /// Most scatter/gather elements of a tagged buffer.
+    pub tm_max_sge: u32,
+    /// Most completions for one event; 0 if events cannot be moderated.
+    pub max_cq_count: u16,
+    /// Longest time until an event, µs.
+    pub max_cq_period: u16,
+    /// Memory of the device's own, bytes.
+    pub max_dm_size: u64,
+    /// Sizes of FETCH_AND_ADD towards the bus: 1 is 4 bytes, 2 is 8, 4 is 16, or a sum.
+    pub pci_fetch_add: u16,
+    /// Sizes of swaps.
+    pub pci_swap: u16,
+    /// Sizes of compare-and-swaps.
+    pub pci_compare_swap: u16,
+    /// The number of ports, also where 8 bits are too few.
+    pub phys_port_cnt_ex: u32,
+}
+
+impl DeviceAttrEx {
+    fn from_c(c: &ibv_device_attr_ex) -> Self {
+        let [rc, uc, ud] = c.odp_caps.per_transport_caps.map(OdpOps::from_bits_retain);
+        DeviceAttrEx {
+            device: DeviceAttr::from_c(&c.orig_attr),
+            odp: OdpCaps {
+                is_supported: c.odp_caps.general_caps & 1 != 0,
+                is_implicit: c.odp_caps.general_caps & 2 != 0,
+                rc,
+                uc,
+                ud,
+                xrc: OdpOps::from_bits_retain(c.xrc_odp_caps),
+            },
+            completion_timestamp_mask: c.completion_timestamp_mask,
+            hca_core_clock: c.hca_core_clock,
+            device_cap_flags_ex: c.device_cap_flags_ex,
+            max_tso: c.tso_caps.max_tso,
+            tso_qpts: c.tso_caps.supported_qpts,
+            rss_qpts: c.rss_caps.supported_qpts,
+            max_rwq_indirection_tables: c.rss_caps.max_rwq_indirection_tables,
+            max_rwq_indirection_table_size: c.rss_caps.max_rwq_indirection_table_size,
+            rx_hash_function: c.rss_caps.rx_hash_function,
+            rx_hash_fields_mask: c.rss_caps.rx_hash_fields_mask,
+            max_wq_type_rq: c.max_wq_type_rq,
+            qp_rate_limit_min: c.packet_pacing_caps.qp_rate_limit_min,
+            qp_rate_limit_max: c.packet_pacing_caps.qp_rate_limit_max,
+            packet_pacing_qpts: c.packet_pacing_caps.supported_qpts,
+            raw_packet_caps: c.raw_packet_caps,
+            tm_max_num_tags: c.tm_caps.max_num_tags,
+            tm_max_rndv_hdr_size: c.tm_caps.max_rndv_hdr_size,
+            tm_flags: c.tm_caps.flags,
+            tm_max_ops: c.tm_caps.max_ops,
+            tm_max_sge: c.tm_caps.max_sge,
+            max_cq_count: c.cq_mod_caps.max_cq_count,
+            max_cq_period: c.cq_mod_caps.max_cq_period,
+            max_dm_size: c.max_dm_size,
+            pci_fetch_add: c.pci_atomic_caps.fetch_add,
+            pci_swap: c.pci_atomic_caps.swap,
+            pci_compare_swap: c.pci_atomic_caps.compare_swap,
+            phys_port_cnt_ex: c.phys_port_cnt_ex,
+        }
+    }
+
+    /// What the device can do of what devices may lack.
+    fn has(&self, ability: Which) -> bool {
+        let flag = |bit: u32| self.device_cap_flags_ex & 1 << bit != 0;
+        match ability {
+            Which::ResizeSrq => self.device.device_cap_flags.contains(DeviceCap::SRQ_RESIZE),
+            Which::MemoryWindows2B => {
+                self.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B)
+            }
+            Which::OnDemand => self.odp.is_supported,
+            Which::DeviceMemory => self.max_dm_size != 0,
+            Which::FlushGlobal => flag(38),
+            Which::FlushPersistent => flag(39),
+            Which::AtomicWrite => flag(40),
+            Which::Timestamps => self.completion_timestamp_mask != 0,
+        }
+    }
+}
+
+/// What a device may lack.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub enum Which {
+    ResizeSrq,
+    MemoryWindows2B,
+    OnDemand,
+    DeviceMemory,
+    FlushGlobal,
+    FlushPersistent,
+    AtomicWrite,
+    Timestamps,
+}
+
+/// What a device may lack, as a type: see [`Can`].
+pub trait Ability: sealed::Sealed {
+    #[doc(hidden)]
+    const WHICH: Which;
+    /// The name used in messages.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! abilities {
+    ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {$(
+        $(#[$doc])*
+        pub enum $name {}
+
+        impl sealed::Sealed for $name {}
+
+        impl Ability for $name {
+            const WHICH: Which = Which::$name;
+            const NAME: &'static str = $text;
+        }
+    )*};
+}
+
+abilities! {
+    /// Shared receive queues can be resized (`IBV_DEVICE_SRQ_RESIZE`): an [`Ability`].
+    ResizeSrq: "SRQ_RESIZE";
+    /// Memory windows of type 2B (`IBV_DEVICE_MEM_WINDOW_TYPE_2B`): an [`Ability`].
+    MemoryWindows2B: "MEM_WINDOW_TYPE_2B";
+    /// Regions on demand (`odp_caps`): an [`Ability`].
+    OnDemand: "on-demand paging";
+    /// Memory of the device's own (`max_dm_size`): an [`Ability`].
+    DeviceMemory: "device memory";
+    /// FLUSH to where all see it: an [`Ability`].
+    FlushGlobal: "FLUSH_GLOBAL";
+    /// FLUSH to where it persists: an [`Ability`].
+    FlushPersistent: "FLUSH_PERSISTENT";
+    /// ATOMIC WRITE: an [`Ability`].
+    AtomicWrite: "ATOMIC_WRITE";
+    /// Timestamps of completions (`completion_timestamp_mask`): an [`Ability`].
+    Timestamps: "completion timestamps";
+}
+
+/// The proof that a device can do `A`, which it may lack: asked for once, and given to what needs
+/// it.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::{Can, FlushGlobal, ResizeSrq};
+/// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
+/// let abilities = context.abilities()?;
+/// let resize: Can<ResizeSrq> = abilities.can().ok_or("shared receive queues keep their size")?;
+/// let flush: Option<Can<FlushGlobal>> = abilities.can();
+/// assert!(flush.is_none()); // the loopback device has no FLUSH
+/// assert!(resize.is_of(&context));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Can<A: Ability> {
+    context: Weak<handle::Context>,
+    _ability: PhantomData<fn(A)>,
+}
+
+impl<A: Ability> Can<A> {
+    /// Whether it is a proof for this context's device.
+    pub fn is_of(&self, context: &Context) -> bool {
+        std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
+    }
+}
+
+impl<A: Ability> Clone for Can<A> {
+    fn clone(&self) -> Self {
+        Can { context: self.context.clone(), _ability: PhantomData }
+    }
+}
+
+impl<A: Ability> fmt::Debug for Can<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Can({})", A::NAME)
+    }
+}
+
+/// What a device can do of what devices may lack: [`Context::abilities`]. [`Can`] has an example.
+pub struct Abilities {
+    context: Weak<handle::Context>,
+    attr: DeviceAttrEx,
+}
+
+impl Abilities {
+    /// The proof that the device can do `A`; `None` if it cannot.
+    pub fn can<A: Ability>(&self) -> Option<Can<A>> {
+        let can = || Can { context: self.context.clone(), _ability: PhantomData };
+        self.attr.has(A::WHICH).then(can)
+    }
+}
+
+impl Context {
+    /// The extended attributes of the device (`ibv_query_device_ex`). A library or provider without
+    /// that verb tells [`DeviceAttr`] alone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
+        let mut attr = zeroed::<ibv_device_attr_ex>();
+        let query = self.handle.control().query_device_ex;
+        // SAFETY: the context is live, and `attr` is a local.
+        match unsafe { query(self.handle.as_ptr(), &mut attr) } {
+            0 => Ok(DeviceAttrEx::from_c(&attr)),
+            errno => Err(Error::os("ibv_query_device_ex", errno, "")),
+        }
+    }
+
+    /// What the device can do of what devices may lack; [`Can`] has an example.
+    ///
+    /// # Errors
+    /// As for [`query_device_ex`](Self::query_device_ex).
+    pub fn abilities(&self) -> Result<Abilities, Error> {
+        let attr = self.query_device_ex()?;
+        Ok(Abilities { context: Arc::downgrade(&self.handle), attr })
+    }
+}

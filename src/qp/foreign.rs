@@ -1,0 +1,127 @@
+//! Queue pairs that were created elsewhere.
+
+#![allow(unsafe_code)] // takes over a C object
+
+use std::ptr::NonNull;
+
+use super::create::{SENTINEL, Undo, bookable, check_granted};
+use super::{Core, Depth, QueuePair};
+use crate::completion::inbox::Share;
+use crate::completion::queue::CompletionQueue;
+use crate::counters::books::Books;
+use crate::device::pd::ProtectionDomain;
+use crate::ledger::SendMode;
+use crate::profile::Profile;
+use crate::rules::UsesOwnQueue;
+use crate::sys::handle;
+use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::state::{QpState, State};
+use crate::terms::transport::Transport;
+
+const VERB: &str = "ibv_query_qp";
+
+impl ProtectionDomain {
+    /// Takes over a queue pair that was created elsewhere, such as by C code, on this domain and on
+    /// completion queues of this crate ([`AsRaw`](crate::raw::AsRaw) gives their handles): see
+    /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
+    ///
+    /// What the device can tell is compared: domain, completion queues, transport, state, signaling,
+    /// and that depths and limits of the profile are not more than what it was created with
+    /// (`depth.send` and one more, for a drain).
+    ///
+    /// # Safety
+    /// - `qp` is a live queue pair of the same provider as the domain.
+    /// - Nothing is outstanding: each work request that was posted to it has completed, and its
+    ///   completion was polled.
+    /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts to
+    ///   it from here on.
+    /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
+    ///
+    /// # Errors
+    /// The queue pair stays the caller's. [`ErrorKind::PdMismatch`], [`ErrorKind::ContextMismatch`];
+    /// [`ErrorKind::Limit`] with what the queue pair was created with; [`ErrorKind::CqTooSmall`]
+    /// (R9.9); [`ErrorKind::NotFound`] with what else differs; otherwise [`ErrorKind::Os`] with the
+    /// errno of `ibv_query_qp`.
+    pub unsafe fn qp_from_raw<T: Transport, S: State, P: Profile>(
+        &self,
+        qp: NonNull<ibv_qp>,
+        send_cq: &CompletionQueue<P::Entry>,
+        recv_cq: &CompletionQueue<P::Entry>,
+        depth: Depth,
+    ) -> Result<QueuePair<T, S, P>, Error>
+    where
+        P::Receive: UsesOwnQueue,
+    {
+        let (send, recv) = (send_cq.shared().handle(), recv_cq.shared().handle());
+        let parent = self.handle();
+        // SAFETY: the queue pair is live (this function's contract).
+        let (pd, cqs, srq) = unsafe {
+            let qp = qp.as_ptr();
+            ((*qp).pd, [(*qp).send_cq, (*qp).recv_cq], (*qp).srq)
+        };
+        if pd != parent.as_ptr() {
+            let what = "the queue pair and the protection domain";
+            return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
+        }
+        let is_here = |cq: &handle::Cq| std::ptr::eq(&*cq.parents().context, &**parent.parents());
+        if !is_here(send) || !is_here(recv) {
+            let what = "the completion queue and the queue pair";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+        let differs = |what: String| Err(Error::new(VERB, ErrorKind::NotFound(what)));
+        if cqs != [send.as_ptr(), recv.as_ptr()] {
+            return differs("the queue pair completes into other completion queues".into());
+        }
+        if !srq.is_null() {
+            return differs("the queue pair receives from a shared receive queue".into());
+        }
+
+        let (mut attr, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
+        let mask = Mask::IBV_QP_STATE.0 | Mask::IBV_QP_CAP.0 | Mask::IBV_QP_PORT.0;
+        let control = parent.control();
+        // SAFETY: the queue pair is live (this function's contract), and both structs are locals.
+        match unsafe { (control.query_qp)(qp.as_ptr(), &mut attr, mask as i32, &mut init) } {
+            0 => {}
+            errno => return Err(Error::os(VERB, errno, "")),
+        }
+        if init.qp_type != T::QP_TYPE {
+            return differs(format!("the queue pair is not {}", T::NAME));
+        }
+        let state = QpState::from_c(attr.qp_state);
+        if state != Some(S::STATE) {
+            let is = state.map_or("an unknown state", QpState::name);
+            return differs(format!("the queue pair is in {is}, not in {}", S::STATE));
+        }
+        if (init.sq_sig_all != 0) != <P::Signaling as SendMode>::SIG_ALL {
+            return differs(format!("the queue pair has sq_sig_all {}", init.sq_sig_all));
+        }
+        let sends = bookable(depth.send)? + SENTINEL;
+        check_granted::<P>(VERB, sends, bookable(depth.recv)?, false, &init.cap)?;
+
+        let books = Books::new(self.id())
+            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
+        send_cq.shared().attach(&books, sends, Share::Sends)?;
+        let undo_send = Undo(|| send_cq.shared().detach(&books));
+        recv_cq.shared().attach(&books, depth.recv, Share::Receives)?;
+        let undo_recv = Undo(|| recv_cq.shared().detach(&books));
+        let port = if S::STATE == QpState::Reset { 0 } else { attr.port_num };
+        let limit = match S::STATE {
+            QpState::Rts | QpState::Sqd | QpState::Sqe => {
+                Some(super::limit::longest_message::<T>(&self.context(), port)?)
+            }
+            _ => None,
+        };
+        undo_send.forget();
+        undo_recv.forget();
+        let parents =
+            handle::QpParents { pd: parent.clone(), send_cq: send.clone(), recv_cq: recv.clone() };
+        // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up (this
+        // function's contract).
+        let handle = unsafe { handle::Qp::new(qp, control, parents) };
+        let mut core = Core::open(books, depth, &init.cap, send_cq, recv_cq, None, handle);
+        core.port = port;
+        core.limit_messages::<T>(limit);
+        Ok(QueuePair::from_core(core))
+    }
+}

@@ -1,0 +1,320 @@
+//! A program that is half C: raw calls of verbs and this crate's on one context.
+
+#![allow(unsafe_code)] // the C half
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+use crate::device::Gid;
+use crate::loopback::Fabric;
+use crate::loopback::control::LOOPBACK;
+use crate::memory::{Foreign, Memory};
+use crate::prelude::*;
+use crate::state::QpState;
+use crate::sys::types::{
+    ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_cap, ibv_qp_init_attr, zeroed,
+};
+
+/// C's domain, which C deallocates when nobody uses it any more.
+struct Theirs {
+    pd: NonNull<ibv_pd>,
+    ended: Arc<AtomicU32>,
+}
+
+// SAFETY: verbs may be called from any thread.
+unsafe impl Send for Theirs {}
+// SAFETY: it is only dropped.
+unsafe impl Sync for Theirs {}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        // SAFETY: made by `alloc_pd`, and nothing uses it any more.
+        assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(self.pd.as_ptr()) }, 0, "objects of it exist");
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn pd_of_c(context: &Context, ended: &Arc<AtomicU32>) -> (ProtectionDomain, NonNull<ibv_pd>) {
+    // SAFETY: the context is live, and the domain lives until `Theirs` is dropped.
+    unsafe {
+        let pd = (LOOPBACK.alloc_pd)(context.as_raw()).unwrap();
+        let keep = Theirs { pd, ended: ended.clone() };
+        (ProtectionDomain::from_raw(context, pd, keep).unwrap(), pd)
+    }
+}
+
+fn asked(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq) -> ibv_qp_init_attr {
+    let cap = ibv_qp_cap {
+        max_send_wr: 9,
+        max_recv_wr: 8,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: 64,
+        ..zeroed()
+    };
+    let qp_type = <Rc as crate::transport::Transport>::QP_TYPE;
+    ibv_qp_init_attr { send_cq, recv_cq, cap, qp_type, sq_sig_all: 1, ..zeroed() }
+}
+
+const DEPTH: Depth = Depth { send: 8, recv: 8 };
+
+#[test]
+fn a_domain_of_cs_is_used_by_both_and_ends_once() {
+    let ended = Arc::new(AtomicU32::new(0));
+    let context = Fabric::new().open_device();
+    let (pd, theirs) = pd_of_c(&context, &ended);
+    assert_eq!(pd.as_raw(), theirs.as_ptr());
+    let pool = pd.create_pool(2, 64).unwrap();
+    let buf = pool.take().unwrap();
+    // C registers memory of its own in it.
+    let mut bytes = [0u8; 64];
+    // SAFETY: the domain is live, and the bytes live until the region is gone.
+    unsafe {
+        let mr = (LOOPBACK.reg_mr)(theirs.as_ptr(), bytes.as_mut_ptr(), 64, 1).unwrap();
+        assert_eq!((*mr.as_ptr()).pd, theirs.as_ptr());
+        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), 0);
+    }
+    drop((pd, pool));
+    assert_eq!(ended.load(Ordering::Relaxed), 0, "a buffer of it exists");
+    drop(buf);
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+    // Given back by `destroy`, too.
+    let (pd, _) = pd_of_c(&context, &ended);
+    let refused = pd.clone().destroy().unwrap_err();
+    drop(refused);
+    pd.destroy().unwrap();
+    assert_eq!(ended.load(Ordering::Relaxed), 2);
+    let elsewhere = Fabric::new().open_device();
+    let other = elsewhere.alloc_pd().unwrap();
+    let handle = NonNull::new(other.as_raw()).unwrap();
+    // SAFETY: the domain is live.
+    let error = unsafe { ProtectionDomain::from_raw(&context, handle, ()) }.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
+    context.destroy().unwrap();
+}
+
+/// Memory and its registration, both C's.
+struct Registration {
+    mr: NonNull<ibv_mr>,
+    bytes: NonNull<[u8; 64]>,
+    ended: Arc<AtomicU32>,
+}
+
+// SAFETY: verbs may be called from any thread, and the bytes go with the value.
+unsafe impl Send for Registration {}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: made by `reg_mr` and of a box, and nothing uses either any more.
+        unsafe {
+            assert_eq!((LOOPBACK.dereg_mr)(self.mr.as_ptr()), 0);
+            drop(Box::from_raw(self.bytes.as_ptr()));
+        }
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
+    let ended = Arc::new(AtomicU32::new(0));
+    let crate::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
+        crate::loopback::pair().unwrap();
+    let register = || {
+        let bytes = NonNull::from(Box::leak(Box::new([0u8; 64])));
+        // SAFETY: the domain is live. The bytes live as long as the region, and are touched through
+        // it only.
+        unsafe {
+            let access = RemoteAll::FLAGS;
+            let mr = (LOOPBACK.reg_mr)(pd.as_raw(), bytes.as_ptr().cast(), 64, access).unwrap();
+            let keep = Registration { mr, bytes, ended: ended.clone() };
+            (mr, Foreign::<Registration>::new(bytes.cast(), 64, keep))
+        }
+    };
+    let (mr, memory) = register();
+    // SAFETY: the region lives until the memory is dropped.
+    let region = unsafe { pd.region_from_raw::<RemoteWrite, _>(mr, memory) }.unwrap();
+    assert_eq!(region.as_raw(), mr.as_ptr());
+    let mut buf = pool.take().unwrap();
+    buf.copy_from(b"from a peer").unwrap();
+    a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
+    crate::loopback::poll(&mut cq, 1).unwrap();
+    let mut got = [0; 11];
+    region.read_at(0, &mut got).unwrap();
+    assert_eq!(&got, b"from a peer");
+    // It comes back registered, and C ends it.
+    let memory = region.destroy().unwrap();
+    assert_eq!(ended.load(Ordering::Relaxed), 0);
+    // What is not all of the memory, or not of the domain, comes back, too.
+    // SAFETY: as above.
+    let (other, mut memory) = unsafe {
+        let other = context.alloc_pd().unwrap();
+        let refused = other.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap_err();
+        assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }), "{}", refused.error);
+        (register(), refused.object)
+    };
+    let _ = memory.bytes();
+    // SAFETY: as above; the memory is not the region's, which is found out.
+    let refused = unsafe { pd.region_from_raw::<RemoteWrite, _>(other.0, memory) }.unwrap_err();
+    let text = refused.error.to_string();
+    assert!(text.starts_with("ibv_reg_mr: the region is of 64 bytes at 0x"), "{text}");
+    drop(refused);
+    drop(other);
+    assert_eq!(ended.load(Ordering::Relaxed), 2);
+}
+
+/// C moves a queue pair by these attributes.
+fn modify(qp: NonNull<ibv_qp>, mut attr: ibv_qp_attr, to: QpState, mask: &[Mask]) {
+    attr.qp_state = to.to_c();
+    let mask = mask.iter().fold(Mask::IBV_QP_STATE.0, |all, bit| all | bit.0);
+    // SAFETY: the queue pair is live, and the attributes are those that the mask names.
+    assert_eq!(unsafe { (LOOPBACK.modify_qp)(qp.as_ptr(), &mut attr, mask as i32) }, 0);
+}
+
+fn init_by_c(qp: NonNull<ibv_qp>) {
+    let attr = ibv_qp_attr { port_num: 1, qp_access_flags: QpAccess::all().bits(), ..zeroed() };
+    let mask = [Mask::IBV_QP_PKEY_INDEX, Mask::IBV_QP_PORT, Mask::IBV_QP_ACCESS_FLAGS];
+    modify(qp, attr, QpState::Init, &mask);
+}
+
+fn rts_by_c(qp: NonNull<ibv_qp>, peer: u32, gid: Gid) {
+    let attr = ibv_qp_attr {
+        ah_attr: AddressVector::roce(1, gid, 1).to_c(),
+        path_mtu: Mtu::Bytes1024.to_c(),
+        dest_qp_num: peer,
+        max_dest_rd_atomic: 1,
+        ..zeroed()
+    };
+    let mask = [
+        Mask::IBV_QP_AV,
+        Mask::IBV_QP_PATH_MTU,
+        Mask::IBV_QP_DEST_QPN,
+        Mask::IBV_QP_RQ_PSN,
+        Mask::IBV_QP_MAX_DEST_RD_ATOMIC,
+        Mask::IBV_QP_MIN_RNR_TIMER,
+    ];
+    modify(qp, attr, QpState::Rtr, &mask);
+    let attr = ibv_qp_attr { retry_cnt: 6, max_rd_atomic: 1, timeout: 14, ..zeroed() };
+    let mask = [
+        Mask::IBV_QP_TIMEOUT,
+        Mask::IBV_QP_RETRY_CNT,
+        Mask::IBV_QP_RNR_RETRY,
+        Mask::IBV_QP_SQ_PSN,
+        Mask::IBV_QP_MAX_QP_RD_ATOMIC,
+    ];
+    modify(qp, attr, QpState::Rts, &mask);
+}
+
+fn number(qp: NonNull<ibv_qp>) -> u32 {
+    // SAFETY: the queue pair is live.
+    unsafe { (*qp.as_ptr()).qp_num }
+}
+
+/// C creates two queue pairs, connects one and moves the other to INIT; this crate goes on from
+/// there.
+#[test]
+fn queue_pairs_of_cs_are_taken_over_in_their_states() {
+    let ended = Arc::new(AtomicU32::new(0));
+    let context = Fabric::new().open_device();
+    let (pd, theirs) = pd_of_c(&context, &ended);
+    let mut cq = context.create_cq::<Buf>(64).unwrap();
+    let create = || {
+        let mut init = asked(cq.as_raw(), cq.as_raw());
+        // SAFETY: domain and completion queue are live.
+        unsafe { (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init) }.unwrap()
+    };
+    let gid = context.query_gid(1, 1).unwrap();
+    let (a, b) = (create(), create());
+    let (na, nb) = (number(a), number(b));
+    init_by_c(a);
+    rts_by_c(a, nb, gid);
+    init_by_c(b);
+    let before = cq.unbooked();
+    let other = context.create_cq::<Buf>(64).unwrap();
+    // SAFETY: live, with nothing outstanding.
+    let error = unsafe { pd.qp_from_raw::<Rc, Rts, DefaultProfile>(a, &other, &other, DEPTH) };
+    let text = "ibv_query_qp: the queue pair completes into other completion queues";
+    assert_eq!(error.unwrap_err().to_string(), text);
+    // SAFETY: live, with nothing outstanding, and not used by this test from here on.
+    let (mut a, b) = unsafe {
+        let a = pd.qp_from_raw::<Rc, Rts, DefaultProfile>(a, &cq, &cq, DEPTH).unwrap();
+        let b = pd.qp_from_raw::<Rc, Init, DefaultProfile>(b, &cq, &cq, DEPTH).unwrap();
+        (a, b)
+    };
+    assert_eq!(before - cq.unbooked(), 2 * (8 + 1 + 8));
+    assert_eq!((a.qp_num(), b.qp_num(), a.depth()), (na, nb, DEPTH));
+    let psn = Psn::new(0).unwrap();
+    let rtr = RcRtr::new(AddressVector::roce(1, gid, 1), Qpn::new(na).unwrap(), psn);
+    let mut b = b.modify(rtr).unwrap().modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
+    // What is known of a message's length is the same, whoever came to RTS.
+    assert_eq!(a.core.books.longest_message(), b.core.books.longest_message());
+    let pool = pd.create_pool(4, 64).unwrap();
+    b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.copy_from(b"half C").unwrap();
+    a.post_send(wr::Send::new(buf)).unwrap();
+    let mut got = None;
+    let mut count = 0;
+    while count < 2 {
+        let Some(completion) = cq.poll_one().unwrap() else { continue };
+        count += 1;
+        if let Outcome::Received(received) = completion.outcome() {
+            got = Some(received.data().to_vec());
+        }
+    }
+    assert_eq!((got.as_deref(), pool.available()), (Some(&b"half C"[..]), 4));
+    // They are this crate's: destroyed here, once, and the domain goes after them.
+    a.destroy().unwrap();
+    drop((b, pool, pd));
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+    assert_eq!(poll_all(&mut cq), 0);
+}
+
+fn poll_all(cq: &mut CompletionQueue) -> usize {
+    let mut count = 0;
+    while let Some(completion) = cq.poll_one().unwrap() {
+        drop(completion);
+        count += 1;
+    }
+    count
+}
+
+/// What differs from the types stays C's, and the error says what.
+#[test]
+fn what_is_not_what_the_types_say_stays_cs() {
+    profile! { Long { max_inline: 512 } }
+    profile! { Chosen { signaling: Selective } }
+    let ended = Arc::new(AtomicU32::new(0));
+    let context = Fabric::new().open_device();
+    let (pd, theirs) = pd_of_c(&context, &ended);
+    let cq = context.create_cq::<Buf>(64).unwrap();
+    let mut init = asked(cq.as_raw(), cq.as_raw());
+    // SAFETY: domain and completion queue are live.
+    let qp = unsafe { (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init) }.unwrap();
+    macro_rules! refused {
+        ($pd:expr, $t:ty, $s:ty, $p:ty, $depth:expr) => {{
+            // SAFETY: live, with nothing outstanding.
+            let result = unsafe { $pd.qp_from_raw::<$t, $s, $p>(qp, &cq, &cq, $depth) };
+            result.unwrap_err().to_string()
+        }};
+    }
+    let text = refused!(pd, Uc, Reset, DefaultProfile, DEPTH);
+    assert_eq!(text, "ibv_query_qp: the queue pair is not UC");
+    let text = refused!(pd, Rc, Rts, DefaultProfile, DEPTH);
+    assert_eq!(text, "ibv_query_qp: the queue pair is in RESET, not in RTS");
+    let text = refused!(pd, Rc, Reset, Chosen, DEPTH);
+    assert_eq!(text, "ibv_query_qp: the queue pair has sq_sig_all 1");
+    let text = refused!(pd, Rc, Reset, Long, DEPTH);
+    assert_eq!(text, "ibv_query_qp: max_inline_data 512 exceeds 64");
+    let text = refused!(pd, Rc, Reset, DefaultProfile, Depth { send: 9, recv: 8 });
+    assert_eq!(text, "ibv_query_qp: max_send_wr 10 exceeds 9");
+    let text = refused!(context.alloc_pd().unwrap(), Rc, Reset, DefaultProfile, DEPTH);
+    assert_eq!(
+        text,
+        "ibv_query_qp: the queue pair and the protection domain belong to different protection domains"
+    );
+    assert_eq!(cq.unbooked(), cq.capacity());
+    // SAFETY: it is this test's still.
+    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.as_ptr()) }, 0);
+}

@@ -1,0 +1,163 @@
+//! A program that is half C, on a real device: contexts, domains and regions of C's, verbs of this crate's, and one
+//! verb that it does not offer.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use proverbs::memory::Foreign;
+use proverbs::prelude::*;
+use proverbs::raw::{AsRaw, ibv_context, ibv_mr, ibv_pd};
+
+enum Device {}
+
+unsafe extern "C" {
+    fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Device;
+    fn ibv_free_device_list(list: *mut *mut Device);
+    fn ibv_get_device_name(device: *mut Device) -> *const c_char;
+    fn ibv_open_device(device: *mut Device) -> *mut ibv_context;
+    fn ibv_close_device(context: *mut ibv_context) -> c_int;
+    fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
+    fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
+    fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, len: usize, access: c_int) -> *mut ibv_mr;
+    fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
+}
+
+/// The order in which C's objects end.
+type Ends = Arc<AtomicU32>;
+
+struct TheirContext(NonNull<ibv_context>, Ends);
+struct TheirPd(NonNull<ibv_pd>, Ends);
+struct TheirMr(NonNull<ibv_mr>, NonNull<[u64; 512]>, Ends);
+
+// SAFETY: verbs may be called from any thread.
+unsafe impl Send for TheirContext {}
+// SAFETY: it is only dropped.
+unsafe impl Sync for TheirContext {}
+// SAFETY: verbs may be called from any thread.
+unsafe impl Send for TheirPd {}
+// SAFETY: it is only dropped.
+unsafe impl Sync for TheirPd {}
+// SAFETY: verbs may be called from any thread, and the bytes go with the value.
+unsafe impl Send for TheirMr {}
+
+impl Drop for TheirContext {
+    fn drop(&mut self) {
+        // SAFETY: opened by this program, and nothing uses it any more.
+        assert_eq!(unsafe { ibv_close_device(self.0.as_ptr()) }, 0);
+        assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 2, "last");
+    }
+}
+
+impl Drop for TheirPd {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this program, and nothing uses it any more.
+        assert_eq!(unsafe { ibv_dealloc_pd(self.0.as_ptr()) }, 0);
+        assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 1, "after the region");
+    }
+}
+
+impl Drop for TheirMr {
+    fn drop(&mut self) {
+        // SAFETY: registered by this program, of a box, and nothing uses either any more.
+        unsafe {
+            assert_eq!(ibv_dereg_mr(self.0.as_ptr()), 0);
+            drop(Box::from_raw(self.1.as_ptr()));
+        }
+        assert_eq!(self.2.fetch_add(1, Ordering::Relaxed), 0, "first");
+    }
+}
+
+fn open(name: &str) -> NonNull<ibv_context> {
+    let mut count = 0;
+    // SAFETY: the list is read within its count, and freed once, after the device was opened.
+    unsafe {
+        let list = ibv_get_device_list(&mut count);
+        let devices = std::slice::from_raw_parts(list, count as usize);
+        let is_it = |device: &&*mut Device| {
+            CStr::from_ptr(ibv_get_device_name(**device)).to_str() == Ok(name)
+        };
+        let context = ibv_open_device(*devices.iter().find(is_it).expect("the device"));
+        ibv_free_device_list(list);
+        NonNull::new(context).expect("the device opens")
+    }
+}
+
+#[test]
+#[ignore = "needs a device, which PROVERBS_DEVICE names: cargo xtask test guest"]
+fn what_c_has_is_used_by_both() {
+    const WINDOW_TYPE_1: u32 = 1;
+    const LOCAL_AND_REMOTE_WRITE: c_int = 1 | 2;
+    let name = std::env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE names a device");
+    let index = std::env::var("PROVERBS_GID_INDEX").map_or(0, |index| index.parse().unwrap());
+    let ends = Ends::default();
+    let theirs = open(&name);
+    // SAFETY: the context lives until its keeper closes it, and the domain until its own does.
+    let (context, pd) = unsafe {
+        let context = Context::from_raw(theirs, TheirContext(theirs, ends.clone()));
+        let pd = NonNull::new(ibv_alloc_pd(context.as_raw())).unwrap();
+        let keep = TheirPd(pd, ends.clone());
+        let pd = ProtectionDomain::from_raw(&context, pd, keep).unwrap();
+        (context, pd)
+    };
+    assert_eq!(context.name(), name);
+
+    // Memory that C registered, which a peer writes.
+    let bytes = NonNull::from(Box::leak(Box::new([0u64; 512])));
+    // SAFETY: the domain is live; memory and region live until the keeper is dropped, and nothing
+    // else touches the bytes.
+    let region = unsafe {
+        let mr = ibv_reg_mr(pd.as_raw(), bytes.as_ptr().cast(), 4096, LOCAL_AND_REMOTE_WRITE);
+        let mr = NonNull::new(mr).unwrap();
+        let memory = Foreign::<TheirMr>::new(bytes.cast(), 4096, TheirMr(mr, bytes, ends.clone()));
+        pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap()
+    };
+
+    // This crate's queue pairs on all that.
+    let mut cq = context.create_cq::<Buf>(32).unwrap();
+    let gid = context.query_gid(1, index).unwrap();
+    let create = || {
+        let depth = Depth { send: 4, recv: 4 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() }).unwrap()
+    };
+    let (a, b) = (create(), create());
+    let psn = Psn::new(7).unwrap();
+    let connect = |qp: QueuePair<Rc, Init>, peer: u32| {
+        let address = AddressVector::roce(1, gid, index);
+        let rtr = RcRtr::new(address, Qpn::new(peer).unwrap(), psn);
+        qp.modify(rtr).unwrap().modify(RcRts::new(psn, ReadDepth::ONE)).unwrap()
+    };
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (mut a, b) = (connect(a, nb), connect(b, na));
+    let pool = pd.create_pool(1, 64).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.copy_from(b"into what C registered").unwrap();
+    a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
+    let started = std::time::Instant::now();
+    let sent = loop {
+        if let Some(completion) = cq.poll_one().unwrap() {
+            break completion.outcome();
+        }
+        assert!(started.elapsed().as_secs() < 60, "no completion");
+    };
+    assert!(matches!(sent, Outcome::Sent(_)), "the WRITE failed");
+    drop(sent);
+    let mut got = [0; 22];
+    region.read_at(0, &mut got).unwrap();
+    assert_eq!(&got, b"into what C registered");
+
+    // A verb that this crate does not offer: a memory window, by the device's table.
+    // SAFETY: the domain is live, every entry of the table is a function, and the window is freed
+    // once.
+    unsafe {
+        let ops = &(*context.as_raw()).ops;
+        let window = ops.alloc_mw.unwrap()(pd.as_raw(), WINDOW_TYPE_1);
+        assert!(!window.is_null(), "{}", std::io::Error::last_os_error());
+        assert_ne!((*window).rkey, 0);
+        assert_eq!(ops.dealloc_mw.unwrap()(window), 0);
+    }
+    drop((a, b, pool, region, cq, pd, context));
+    assert_eq!(ends.load(Ordering::Relaxed), 3, "each of C's objects ended once");
+}

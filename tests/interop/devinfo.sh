@@ -1,0 +1,18 @@
+#!/bin/sh
+# Each line of `ibv_devinfo -v` is a line of examples/devinfo, in the same order, but for the space in it.
+# usage: devinfo.sh DIRECTORY (of the examples)
+set -eu
+examples=$1
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+words() { tr -s ' \t' ' ' | sed 's/^ //; s/ $//' | grep -v '^$'; }
+ibv_devinfo -v | words > "$here/c"
+"$examples/devinfo" -v | words > "$here/rust"
+lines=$(wc -l < "$here/c")
+[ "$lines" -gt 50 ] || { echo "ibv_devinfo -v says nothing"; cat "$here/c"; exit 1; }
+# Lines of ours alone are allowed, lines of C's alone are not.
+if diff "$here/c" "$here/rust" | grep '^<'; then
+    echo "examples/devinfo does not say these lines of ibv_devinfo -v"
+    exit 1
+fi
+echo "examples/devinfo agrees with ibv_devinfo -v: $lines lines"
