@@ -6,9 +6,6 @@ pub(crate) mod entry;
 pub(crate) mod header;
 pub(crate) mod lent;
 pub(crate) mod list;
-pub(crate) mod locked;
-pub(crate) mod map;
-pub(crate) mod mapping;
 pub(crate) mod open;
 pub(crate) mod open_buf;
 pub(crate) mod own;
@@ -17,23 +14,17 @@ pub(crate) mod region;
 pub(crate) mod registered;
 pub(crate) mod remote;
 pub(crate) mod shared;
-pub(crate) mod shared_mapping;
 pub(crate) mod slots;
 pub(crate) mod span;
 pub(crate) mod stranded;
 
-#[cfg(all(test, feature = "loopback"))]
-mod tests;
-
 pub use buf::{Buf, TooLong};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use list::BufList;
-pub use map::HugePage;
-pub use mapping::{MapOptions, Mapping};
 pub use open_buf::OpenBuf;
 pub use own::{
-    Allows, CanBeSlices, CanBeWritten, Foreign, Memory, Number, Pages, Private, Protection,
-    ReadOnly, Shared, Sharing, Writable,
+    Allows, CanBeSlices, CanBeWritten, Foreign, HugePage, MapOptions, Mapping, Memory, Number,
+    Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing, Writable,
 };
 pub use pool::Pool;
 pub use region::{
@@ -42,5 +33,4 @@ pub use region::{
 };
 pub use remote::{AtomicAddr, OutOfBounds, RemoteCell, RemoteSlice};
 pub use shared::SharedBuf;
-pub use shared_mapping::SharedMapping;
 pub use span::{ReadAddr, RemoteAddr, RemoteSpan, ToRead, ToWrite, WriteAddr};

@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
-use crate::memory::own::{CanBeSlices, CanBeWritten, Memory, Pages};
+use crate::memory::own::heap::Pages;
+use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slots::Slots;
 use crate::sync::Arc;

@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 use bitflags::bitflags;
 
 use crate::device::pd::ProtectionDomain;
-use crate::memory::locked::locked_memory;
 use crate::memory::open::{Open, read_volatile};
+use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
 use crate::sys::handle;

@@ -114,6 +114,50 @@ fn a_file_that_is_cut_off_under_its_mapping() {
     assert_eq!((status.code(), status.signal()), (None, Some(7)));
 }
 
+/// What the test below starts; alone it does nothing.
+#[test]
+#[ignore = "started by a_limit_on_locked_memory"]
+fn under_a_limit() {
+    if env::var(HOW).is_err() {
+        return;
+    }
+    const LIMIT: u64 = 64 << 10;
+    let says = |error: proverbs::Error, verb| {
+        let expected = ErrorKind::LockedMemory { asked: 1 << 20, locked: 0, limit: LIMIT };
+        assert_eq!((error.verb(), error.kind()), (verb, &expected), "{error}");
+    };
+    says(MapOptions::new().locked().anonymous(1 << 20).unwrap_err(), "mlock");
+    let memory = MapOptions::new().locked().anonymous(LIMIT as usize).unwrap();
+    drop(memory);
+    // The loopback device pins nothing.
+    if env::var("PROVERBS_DEVICE").is_ok() {
+        let pd = Device::open().ctx.alloc_pd().unwrap();
+        let refused = pd.register_in::<RemoteRead, _>(vec![0u8; 1 << 20]).unwrap_err();
+        assert_eq!(refused.object.len(), 1 << 20);
+        says(refused.error, "ibv_reg_mr");
+    }
+}
+
+/// A process that may lock 64 KiB is told so, and what to raise (R18.7).
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn a_limit_on_locked_memory() {
+    // Without CAP_IPC_LOCK, which root has, and which lifts the limit.
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let without: &[&str] =
+        if is_root { &["setpriv", "--bounding-set", "-ipc_lock"] } else { &["env"] };
+    let status = Command::new(without[0])
+        .args(&without[1..])
+        .args(["sh", "-c", "ulimit -l 64 && exec \"$0\" \"$@\""])
+        .arg(env::current_exe().unwrap())
+        .args(["exit::under_a_limit", "--exact", "--ignored", "--quiet"])
+        .env(HOW, "limit")
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+}
+
 /// The kernel's objects of this process, `None` where there are none to be seen.
 fn left_by(pid: u32) -> Option<Vec<String>> {
     env::var("PROVERBS_DEVICE").ok()?;

@@ -12,8 +12,13 @@ const PAGE: u64 = 4096;
 
 /// A message into a pool in this memory and one out of it, and the memory again.
 fn as_pool<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M {
+    as_pool_of(memory, 64)
+}
+
+/// The same with buffers of `size` bytes.
+fn as_pool_of<M: Memory<Sharing = Private, Protection = Writable>>(memory: M, size: usize) -> M {
     let mut p = Pair::<Rc>::new();
-    let pool = p.pd.create_pool_in_with(memory, 64, |_| ()).unwrap();
+    let pool = p.pd.create_pool_in_with(memory, size, |_| ()).unwrap();
     p.b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     p.a.post_send(wr::Send::new(filled(&pool, b"in own memory"))).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
@@ -30,18 +35,21 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register_in::<RemoteAll, M>(memory).unwrap();
     let at = region.remote();
-    region.write_at(64, &[0; 16]).unwrap();
+    region.write_at(64, &[0; 32]).unwrap();
     p.a.post_send(wr::RdmaWrite::new(
         filled(&p.pool, b"by a peer"),
         at.slice(64, 9).unwrap().write(),
     ))
     .unwrap();
-    p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), at.atomic(80).unwrap(), 1)).unwrap();
+    // Bytes of a vector may begin anywhere.
+    let cell = (80..88).find_map(|offset| at.atomic(offset).ok()).unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), cell, 1)).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     poll(&p.dev, &mut p.ca, 1);
-    let mut read = [0; 16];
+    let mut read = [0; 32];
     region.read_at(64, &mut read).unwrap();
     assert_eq!(&read[..9], b"by a peer");
+    assert_eq!(read.iter().skip(9).filter(|byte| **byte != 0).sum::<u8>(), 1);
     // With the device while the region is dropped: the memory stays.
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.slice(64, 9).unwrap().read())).unwrap();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -150,6 +158,69 @@ fn more_huge_pages_than_there_are() {
         let text = error.to_string();
         assert!(text.contains("sysctl vm.nr_hugepages"), "{text}");
     }
+}
+
+/// In a guest with huge pages of both sizes on each of `PROVERBS_NUMA_NODES` nodes.
+#[test]
+#[cfg(not(miri))]
+fn huge_pages_of_both_sizes_on_each_node() {
+    let Ok(nodes) = std::env::var("PROVERBS_NUMA_NODES") else {
+        println!(
+            "skipped: there may be no huge pages here (`cargo xtask soft-roce --numa` has some)"
+        );
+        return;
+    };
+    let nodes: u32 = nodes.parse().expect("PROVERBS_NUMA_NODES is a number");
+    assert!(nodes > 1);
+    for huge in [HugePage::MiB2, HugePage::GiB1] {
+        for node in 0..nodes {
+            let options = MapOptions::new().huge(huge).node(node);
+            let memory = options.locked().anonymous(huge.size()).unwrap();
+            let line = numa_map(memory.as_ptr().addr());
+            let page = format!("kernelpagesize_kB={}", huge.size() / 1024);
+            let whose = format!(" bind:{node} ");
+            for expected in [&whose, &format!(" N{node}=1"), &page] {
+                assert!(line.contains(expected.as_str()), "{expected:?} is not in {line}");
+            }
+            let memory = as_region(as_pool_of(memory, huge.size() / 4));
+            assert_eq!((memory.len(), &memory[64..73]), (huge.size(), &b"by a peer"[..]));
+            drop(memory);
+
+            // Pages that there are, but not on this node.
+            let more = free_on(node, huge) + 1;
+            let error = options.anonymous(more * huge.size()).unwrap_err();
+            let ErrorKind::HugePages { asked, free, node: at, .. } = *error.kind() else {
+                panic!("{error}")
+            };
+            assert_eq!((asked, free, at), (more as u64, more as u64 - 1, Some(node)), "{error}");
+        }
+        // Without a node, and not populated: no page yet.
+        let memory = MapOptions::new().huge(huge).anonymous(1).unwrap();
+        assert!(!numa_map(memory.as_ptr().addr()).contains(" N0="));
+        drop(memory);
+        let (memory, fd) = MapOptions::new().huge(huge).memfd("huge", huge.size()).unwrap();
+        let memory = as_region(memory);
+        assert!(memory.is_sealed());
+        drop((memory, fd));
+    }
+}
+
+/// The line of /proc/self/numa_maps for the mapping that begins at `place`.
+#[cfg(not(miri))]
+fn numa_map(place: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap();
+    let start = format!("{place:x} ");
+    let line = maps.lines().find(|line| line.trim_start_matches('0').starts_with(&start));
+    format!("{} ", line.expect("the mapping is there"))
+}
+
+/// The huge pages that are free on a node.
+#[cfg(not(miri))]
+fn free_on(node: u32, huge: HugePage) -> usize {
+    let kilobytes = huge.size() / 1024;
+    let name = format!("hugepages/hugepages-{kilobytes}kB/free_hugepages");
+    let path = format!("/sys/devices/system/node/node{node}/{name}");
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
 }
 
 #[test]

@@ -72,7 +72,8 @@ const THREADED: [Threaded; 3] = [
 const ATTACK: [&str; 2] = ["--test", "attack"];
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the books, of what completion queues know, and of memory with keepers.
-const UNITS: [&str; 6] = ["--lib", "--", "qp::", "ledger::", "completion::", "memory::tests::"];
+const UNITS: [&str; 6] =
+    ["--lib", "--", "qp::", "ledger::", "completion::", "memory::own::tests::"];
 /// Tests that take minutes under Miri: lists as long as a queue is deep.
 const LONG: [&str; 3] = ["--", "--skip", "exact_limits::"];
 

@@ -63,6 +63,9 @@ done
 [ -e /dev/infiniband/uverbs0 ] || fail "there is no /dev/infiniband/uverbs0"
 ulimit -l unlimited
 export PROVERBS_DEVICE=rxe0 PROVERBS_GID_INDEX=1
+if grep -q hugepagesz /proc/cmdline; then
+    export PROVERBS_NUMA_NODES=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)
+fi
 
 if [ -n "$soft_roce_terminal" ]; then
     stage running

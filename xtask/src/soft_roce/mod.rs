@@ -53,6 +53,9 @@ pub struct Args {
     /// The guest's memory.
     #[arg(long, value_name = "MB", default_value_t = Guest::default().memory_mb)]
     memory: u32,
+    /// Two NUMA nodes, with 16 huge pages of 2 MiB and one of 1 GiB on each; at least 6 GB of memory.
+    #[arg(long)]
+    numa: bool,
     /// When to give the guest up; 900 for a command, never for a shell.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -68,6 +71,8 @@ pub struct Args {
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub memory_mb: u32,
+    /// Two NUMA nodes with huge pages: see [`Guest::with_nodes`].
+    pub numa: bool,
     /// From its start to its power-off.
     pub timeout: Duration,
     /// None: whatever works here.
@@ -76,7 +81,15 @@ pub struct Guest {
 
 impl Default for Guest {
     fn default() -> Self {
-        Self { memory_mb: 2048, timeout: Duration::from_secs(900), accel: None }
+        Self { memory_mb: 2048, numa: false, timeout: Duration::from_secs(900), accel: None }
+    }
+}
+
+impl Guest {
+    /// With two NUMA nodes, and huge pages of both sizes on each. (What the guest does not touch of its memory
+    /// the host does not have to have.)
+    pub fn with_nodes(self) -> Self {
+        Self { numa: true, memory_mb: self.memory_mb.max(6144), ..self }
     }
 }
 
@@ -85,6 +98,9 @@ pub fn main(args: Args) -> Outcome {
         Some(device) => device::run(device, &args.command)?,
         None => {
             let mut guest = Guest { memory_mb: args.memory, accel: args.accel, ..Guest::default() };
+            if args.numa {
+                guest = guest.with_nodes();
+            }
             if let Some(seconds) = args.timeout {
                 guest.timeout = Duration::from_secs(seconds);
             } else if args.command.is_empty() {
@@ -140,6 +156,9 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     };
 
     let mut machine = Machine::new(accel, guest.memory_mb, &kernel.image, &dir.initramfs)?;
+    if guest.numa {
+        machine.nodes(accel, guest.memory_mb);
+    }
     machine.share("host", "/".as_ref(), false);
     machine.share("share", &dir.share, true);
     machine.share("out", &out, true);

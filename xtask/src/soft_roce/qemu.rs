@@ -22,19 +22,25 @@ const QEMU: &str = "qemu-system-x86_64";
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 no_timer_check loglevel=5 panic=-1 oops=panic random.trust_cpu=on \
                                 mitigations=off cryptomgr.notests";
 
+/// One page of 1 GiB on each of two nodes, and 16 of 2 MiB.
+const HUGE_PAGES: &str = "hugepagesz=1G hugepages=0:1,1:1 hugepagesz=2M hugepages=0:16,1:16";
+
 /// A machine while its command line is put together.
 pub struct Machine {
     command: Command,
     /// Our child's ends of the sockets, by the number they have in both processes.
     inherited: Vec<OwnedFd>,
     console: UnixStream,
+    /// More arguments of the kernel.
+    arguments: &'static str,
 }
 
 impl Machine {
     /// A machine with a serial console, and nothing else that QEMU makes unasked.
     pub fn new(accel: Accel, memory_mb: u32, image: &Path, initramfs: &Path) -> Result<Self> {
         let (console, theirs) = UnixStream::pair()?;
-        let mut machine = Self { command: Command::new(QEMU), inherited: Vec::new(), console };
+        let command = Command::new(QEMU);
+        let mut machine = Self { command, inherited: Vec::new(), console, arguments: "" };
         machine.args("-nodefaults -no-user-config -display none -no-reboot -machine pc");
         machine.args(accel.arguments());
         machine.command.args(["-m", &memory_mb.to_string()]);
@@ -43,6 +49,19 @@ impl Machine {
         machine.args("-serial chardev:console -device virtio-rng-pci -device virtio-serial-pci");
         machine.command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(machine)
+    }
+
+    /// Halves the memory between two NUMA nodes, each with a processor (if there are two) and with huge pages.
+    pub fn nodes(&mut self, accel: Accel, memory_mb: u32) {
+        let processors = if accel == Accel::Counted { ["0", ""] } else { ["0", "1"] };
+        for (node, processor) in processors.into_iter().enumerate() {
+            let half = memory_mb / 2;
+            let cpus =
+                if processor.is_empty() { String::new() } else { format!(",cpus={processor}") };
+            self.args(&format!("-object memory-backend-ram,id=ram{node},size={half}M"));
+            self.args(&format!("-numa node,nodeid={node},memdev=ram{node}{cpus}"));
+        }
+        self.arguments = HUGE_PAGES;
     }
 
     /// Shares a directory of the host over virtio-9p, as `tag`.
@@ -85,7 +104,7 @@ impl Machine {
     /// Starts it; what QEMU itself complains about goes to `log`. Call this from the main thread:
     /// QEMU dies with the thread that started it.
     pub fn start(mut self, more_arguments: &str, log: &Path) -> Result<Running> {
-        let arguments = format!("{KERNEL_ARGUMENTS} {more_arguments}");
+        let arguments = format!("{KERNEL_ARGUMENTS} {} {more_arguments}", self.arguments);
         self.command.arg("-append").arg(arguments.trim_end());
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         self.command.stderr(log);

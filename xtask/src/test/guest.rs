@@ -67,6 +67,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         Some(device) => soft_roce::on_device(device, &command)?,
         None => {
             let guest = Guest { timeout: Duration::from_secs(2400), ..Guest::default() };
+            let guest = guest.with_nodes();
             soft_roce::run(&guest, &command)?
         }
     };

@@ -6,8 +6,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::memory::map::{HugePage, Map};
-use crate::memory::own::{Memory, Private, Writable, page};
+use crate::memory::own::heap::page;
+use crate::memory::own::map::{HugePage, Map};
+use crate::memory::own::{Memory, Private, Writable};
 use crate::terms::error::Error;
 
 const VERB: &str = "mmap";
@@ -78,9 +79,8 @@ impl MapOptions {
         let size = self.huge.map_or_else(page, HugePage::size);
         let map = Map::new(len, size, libc::PROT_READ | libc::PROT_WRITE, flags, None);
         let map = map.map_err(|errno| self.refused(errno, format!("{len} bytes"), len))?;
-        self.settle(&map, self.huge, true)?;
         // INVARIANT: an anonymous mapping of its own, readable and writable.
-        Ok(Mapping { map })
+        Ok(Mapping { map: self.settle(map, true)? })
     }
 
     /// `hugetlb`, and the size of the pages as mmap(2) and memfd_create(2) take it; else 0.
@@ -99,30 +99,30 @@ impl MapOptions {
     }
 
     /// Does with a new mapping what was asked for.
-    pub(crate) fn settle(
-        &self,
-        map: &Map,
-        huge: Option<HugePage>,
-        writable: bool,
-    ) -> Result<(), Error> {
+    pub(crate) fn settle(&self, map: Map, writable: bool) -> Result<Map, Error> {
         if self.dontfork {
             map.dontfork()?;
         }
         if let Some(node) = self.node {
             map.bind(node)?;
         }
-        if self.populate || self.node.is_some() && huge.is_some() {
-            map.populate(writable).map_err(|error| match (huge, error.errno()) {
-                (Some(huge), Some(libc::EFAULT | libc::ENOMEM)) => {
-                    huge.none_left(VERB, map.len(), self.node)
-                }
-                _ => error,
-            })?;
+        if self.populate || self.node.is_some() && self.huge.is_some() {
+            if let Err(error) = map.populate(writable) {
+                let len = map.len();
+                // What it got of the pages is free again, and counted as such.
+                drop(map);
+                return Err(match (self.huge, error.errno()) {
+                    (Some(huge), Some(libc::EFAULT | libc::ENOMEM)) => {
+                        huge.none_left(VERB, len, self.node)
+                    }
+                    _ => error,
+                });
+            }
         }
         if self.locked {
             map.lock()?;
         }
-        Ok(())
+        Ok(map)
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
 use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script, World};
-use crate::memory::{Foreign, Memory, Private, ReadOnly, Shared, Writable};
+use crate::memory::own::{
+    Foreign, Memory, Private, Protection, ReadOnly, Shared, Sharing, Writable,
+};
 use crate::prelude::*;
 
 /// What became of a keeper.
@@ -39,7 +41,7 @@ impl Keeper {
     }
 
     /// The bytes but for `skip` at both ends.
-    fn memory<S: super::Sharing, P: super::Protection>(self, skip: usize) -> Foreign<Self, S, P> {
+    fn memory<S: Sharing, P: Protection>(self, skip: usize) -> Foreign<Self, S, P> {
         let len = self.len - 2 * skip;
         // SAFETY: within the box, which the keeper frees when it is dropped, and not before.
         unsafe {

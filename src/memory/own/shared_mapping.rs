@@ -10,10 +10,11 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use crate::memory::map::{Map, errno};
-use crate::memory::mapping::MapOptions;
 use crate::memory::open::{Open, read_volatile};
-use crate::memory::own::{CanBeWritten, Memory, Protection, ReadOnly, Shared, Writable, page};
+use crate::memory::own::heap::page;
+use crate::memory::own::map::{Map, errno};
+use crate::memory::own::mapping::MapOptions;
+use crate::memory::own::{CanBeWritten, Memory, Protection, ReadOnly, Shared, Writable};
 use crate::memory::remote::OutOfBounds;
 use crate::terms::error::Error;
 
@@ -150,7 +151,7 @@ impl MapOptions {
         let file = Some((fd.as_raw_fd(), range.start));
         let map = Map::new(len, page, protection, libc::MAP_SHARED, file);
         let map = map.map_err(|errno| self.refused(errno, asked(), len))?;
-        self.settle(&map, self.huge, protection & libc::PROT_WRITE != 0)?;
+        let map = self.settle(map, protection & libc::PROT_WRITE != 0)?;
         // SAFETY: asks for the seals of an open descriptor. A file that can have none says EINVAL.
         let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
         let sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 
-use crate::memory::locked::locked_memory;
+use crate::memory::own::locked::locked_memory;
 use crate::terms::error::{Error, ErrorKind};
 
 /// The size of the pages of a [`Mapping`](crate::memory::Mapping) that the system keeps apart for
