@@ -440,3 +440,26 @@ fn a_service_level() {
     let message = datagram(&mut p, way);
     assert_eq!(message.reply_vector(1, 0), Some(way));
 }
+
+profile! { RingOnSrq { signaling: Selective, receive: SharedRq } }
+
+/// A queue pair that waits for its completion queue to be empty, and is then refused to be destroyed: the device may use
+/// what it sent, for ever.
+#[test]
+fn a_parked_queue_pair_that_is_refused_to_be_destroyed_stays_whole() {
+    let (fabric, dev) = device(World::ipv4());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (pool, feed) = (pd.create_pool(4, 64).unwrap(), pd.create_pool(2, 64).unwrap());
+    let mut cq = dev.ctx.create_cq::<Buf>(40).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
+    let qp = pd.create_qp_on_srq::<Rc, RingOnSrq, _>(&cq, &cq, &srq, 4).unwrap();
+    let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
+    let _ = qp.post_send_unsignaled(wr::Send::new(filled(&pool, b"nobody"))).unwrap();
+    fabric.inject(Script::default().with(Fault::Busy.always()));
+    drop(qp);
+    for _ in 0..4 {
+        poll_empty(&mut cq);
+    }
+    assert_eq!(pool.available(), 3);
+}

@@ -695,3 +695,30 @@ fn what_a_drain_sends() {
         Form { opcode: send, flags: SIGNALED, elements: 0, has_ah: true, is_privileged: false };
     assert_eq!(FORMS.take(), [form]);
 }
+
+unsafe extern "C" fn poll_with_reason(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own poll.
+    let count = LATE.get().0.map_or(0, |poll| unsafe { poll(cq, entries, wc) });
+    for i in 0..count.max(0) as usize {
+        // SAFETY: the device wrote so many.
+        unsafe { (*wc.add(i)).vendor_err = 0x77 + i as u32 };
+    }
+    count
+}
+
+/// The vendor's own reason of a failure is passed on.
+#[test]
+fn a_failure_has_the_vendors_reason() {
+    let mut it = Alone::<DefaultProfile>::new();
+    for buf in it.bufs(2) {
+        it.qp.post_recv(wr::Recv::new(buf)).unwrap();
+    }
+    let qp = it.qp.to_error().unwrap();
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*qp.core.qp()).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    let own = unsafe { (*context).ops.poll_cq.replace(poll_with_reason) };
+    LATE.set((own, 0));
+    let reasons = it.cq.poll().unwrap().map(|done| done.status().unwrap_err().vendor_err);
+    assert_eq!(reasons.collect::<Vec<_>>(), [0x77, 0x78]);
+}

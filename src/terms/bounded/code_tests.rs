@@ -8,6 +8,8 @@ fn timeouts_are_exponents_and_zero_is_for_ever() {
     for exponent in 0..=255 {
         let timeout = Timeout::exponent(exponent);
         assert_eq!(timeout.map(Timeout::to_c), (1..=31).contains(&exponent).then_some(exponent));
+        let back = Timeout::from_c(exponent).map(Timeout::to_c);
+        assert_eq!(back, (exponent <= 31).then_some(exponent));
     }
 }
 
