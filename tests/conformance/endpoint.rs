@@ -341,6 +341,11 @@ fn a_peer_that_does_not_hear_the_last_word() {
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("RTS", 80));
     assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
+    // And a stream that takes nothing any more, and says so by no error.
+    let (result, heard) = connect_to(says, Some((80, io::ErrorKind::WriteZero)), SHORT);
+    let (stage, text) = failed(result);
+    assert_eq!((stage, heard.len()), ("RTS", 80));
+    assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
 }
 
 /// One that cannot be held to a deadline is not waited for without one.

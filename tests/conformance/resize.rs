@@ -92,10 +92,20 @@ fn it_keeps_what_it_holds() {
 /// As many completions pass as the smaller queue holds, while one from before is still in it.
 #[test]
 fn what_is_stranded_waits_for_what_the_larger_queue_held() {
+    for grows in [false, true] {
+        stranded_in_a_larger_queue(grows);
+    }
+}
+
+/// It was large from the beginning, or grew.
+fn stranded_in_a_larger_queue(grows: bool) {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(97, 16).unwrap();
-    let mut cq = dev.ctx.create_cq(200).unwrap();
+    let mut cq = dev.ctx.create_cq(if grows { 20 } else { 200 }).unwrap();
+    if grows {
+        cq.resize(200).unwrap();
+    }
     let first = flushed(&pd, &cq, &pool, 96);
     let second = flushed(&pd, &cq, &pool, 1);
     drop(second);
