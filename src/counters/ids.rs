@@ -119,8 +119,10 @@ mod tests {
         assert_eq!([tags.take(), tags.take(), tags.take()], [1, 2, 3].map(Some));
         tags.used.remove(&2);
         assert_eq!(tags.take(), Some(4), "not at once the one that was given back");
+        tags.used.remove(&4);
+        assert_eq!(tags.take(), Some(5), "not even if it was the last");
         tags.next = TAGS - 1;
-        assert_eq!([tags.take(), tags.take(), tags.take()], [TAGS - 1, 2, 5].map(Some));
+        assert_eq!([tags.take(), tags.take(), tags.take()], [TAGS - 1, 2, 4].map(Some));
         tags.used.remove(&1);
         tags.used.remove(&(TAGS - 2));
         tags.next = TAGS - 2;
