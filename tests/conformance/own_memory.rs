@@ -267,16 +267,17 @@ fn a_file_for_writing_and_for_reading() {
 
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register_in::<RemoteRead, _>(view);
-    let region = match (region, p.dev.kind) {
-        (Ok(region), _) => region,
-        // R18.6: Linux 6.1 pins no read-only mapping of a file.
-        (Err(refused), Kind::Rxe) => {
-            assert_eq!((refused.error.errno(), refused.object.len()), (Some(14), 4096));
+    // Linux 6.1 pins no read-only mapping of a file.
+    let errno = by_rule!(p.dev, "R18.6", loopback: None, rxe: Some(14));
+    let region = match region {
+        Ok(region) => region,
+        Err(refused) => {
+            assert_eq!((refused.error.errno(), refused.object.len()), (errno, 4096), "{refused}");
             std::fs::remove_file(&path).unwrap();
             return;
         }
-        (Err(refused), _) => panic!("{refused}"),
     };
+    assert_eq!(errno, None);
     let at = region.remote().slice(64, 9).unwrap();
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
     let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
