@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use crate::setup::{self, Group};
-use crate::sh::{self, Next, cmd};
+use crate::sh::Next;
 use crate::test::FEATURES;
 use crate::{aarch64, cargo, paths};
 

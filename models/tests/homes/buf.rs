@@ -19,7 +19,7 @@ impl<C> Clone for Pool<C> {
 
 impl<C> Pool<C> {
     pub fn new(contexts: Vec<C>) -> Self {
-        Pool(Slots::new(Registered::new(), 8, contexts).unwrap())
+        Pool(Slots::new(Registered::new(), 8, contexts))
     }
 
     pub fn take(&self) -> Option<Buf<C>> {

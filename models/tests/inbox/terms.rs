@@ -7,6 +7,7 @@ pub mod error {
     #[derive(Debug)]
     pub enum ErrorKind {
         CqTooSmall { asked: u32, free: u32 },
+        Booked { asked: u32, booked: u32 },
     }
 
     #[derive(Debug)]
@@ -14,6 +15,10 @@ pub mod error {
 
     impl Error {
         pub fn new(_: &str, _: ErrorKind) -> Self {
+            Error
+        }
+
+        pub fn limit(_: &str, _: &str, _: u64, _: u64) -> Self {
             Error
         }
     }
