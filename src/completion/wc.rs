@@ -444,10 +444,9 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
     // SAFETY: the device gave back a wr_id that a queue of this completion queue posted. It holds
     // the handle, so the header is alive.
     let header = unsafe { &*header };
-    header.take();
     // SAFETY: the counter was noted when the handle was posted. The completion queue keeps the
     // queue's books while `wc` is held.
-    unsafe { Counter::count(header.counter()) };
+    unsafe { Counter::count(header.take()) };
 }
 
 /// Books a completion, and drops its entry.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::counters::ids::RingTag;
 use crate::counters::pending::Pending;
-use crate::counters::{ids, mark, word};
+use crate::counters::{mark, word};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
@@ -28,17 +28,18 @@ pub struct Books {
     dropped: AtomicU64,
     /// The protection domain, as `Pd` numbers them.
     pub pd: u32,
-    /// Unique in the process, never 0, and never reused (see `ids`).
-    pub id: u64,
+    /// The number of the only pool that a shared receive queue takes buffers of.
+    pool: Option<u32>,
     /// Names the queue in the wr_ids of a ring.
     ring: RingTag,
     /// The longest message in bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
     by_mtu: AtomicU32,
     /// The size of buffers of which a full scatter/gather list still fits a message.
-    pub small: AtomicU32,
-    /// Whether this is a shared receive queue, which does not count.
-    uncounted: bool,
+    small: AtomicU32,
+    /// Whether a list is put together, or was forgotten: its buffers name these books.
+    #[cfg(debug_assertions)]
+    has_list: AtomicU32,
 }
 
 /// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
@@ -68,32 +69,32 @@ pub(crate) const SEND: usize = 0;
 pub(crate) const RECEIVE: usize = 1;
 
 impl Books {
-    /// New books with an id of their own; `None` when ids are exhausted.
+    /// New books; `None` when all tags of rings are in use.
     pub fn new(pd: u32) -> Option<Arc<Self>> {
-        Self::with(pd, false)
+        Self::with(pd, None)
     }
 
-    /// Like `new`, for a shared receive queue.
-    pub fn shared(pd: u32) -> Option<Arc<Self>> {
-        Self::with(pd, true)
+    /// Like `new`, for a shared receive queue, which takes buffers of the pool with this number.
+    pub fn shared(pd: u32, pool: u32) -> Option<Arc<Self>> {
+        Self::with(pd, Some(pool))
     }
 
-    fn with(pd: u32, uncounted: bool) -> Option<Arc<Self>> {
-        let (id, ring) = (ids::next_id()?, RingTag::new()?);
+    fn with(pd: u32, pool: Option<u32>) -> Option<Arc<Self>> {
+        let ring = RingTag::new()?;
         Some(Arc::new(Books {
             completed: Default::default(),
             posted_at_end: Default::default(),
             pending: Pending::new(),
             dropped: AtomicU64::new(0),
             pd,
-            id,
+            pool,
             ring,
             longest: AtomicU32::new(u32::MAX),
             by_mtu: AtomicU32::new(0),
-            // Until the limit is known every buffer is checked, so that no buffer gets a wrong
-            // mark. A shared receive queue sends nothing.
-            small: AtomicU32::new(if uncounted { u32::MAX } else { 0 }),
-            uncounted,
+            // Until the limit is known every buffer is looked at.
+            small: AtomicU32::new(0),
+            #[cfg(debug_assertions)]
+            has_list: AtomicU32::new(0),
         }))
     }
 
@@ -110,10 +111,19 @@ impl Books {
         (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed) == 1)
     }
 
-    /// The mark of a direction: what the headers of buffers last posted there show when not in
-    /// flight.
-    pub fn mark(&self, direction: usize) -> u64 {
-        mark::of(self.id, direction)
+    /// What is strange in the mark of a buffer to a direction of the queue (`mark`). For sends it
+    /// changes with `limit_messages`.
+    pub fn strange(&self, direction: usize) -> u64 {
+        match (direction, self.pool) {
+            (SEND, _) => mark::strange_to_sends(self.pd, self.small.load(Ordering::Relaxed)),
+            (_, None) => mark::strange_to_receives(self.pd),
+            (_, Some(pool)) => mark::strange_to_receives(self.pd) | mark::strange_to_pool(pool),
+        }
+    }
+
+    /// Whether `counter` is one of these books'.
+    pub(crate) fn has(&self, counter: *const Counter) -> bool {
+        self.completed.iter().any(|own| std::ptr::eq(own, counter))
     }
 
     /// The number that names the queue in the wr_ids of a ring: not 0, below 2^30, and unique to
@@ -162,11 +172,11 @@ impl Books {
     }
 
     /// Gives back one part of `pending`: nothing can complete any more by the queue, or by one of
-    /// its completion queues. Returns whether that was the last part and something is stranded;
-    /// then the caller has to send it home.
+    /// its completion queues. Returns whether that was the last part; then the caller has to send
+    /// home what is stranded.
     #[must_use = "what is stranded is to be sent home"]
     pub fn end_one(&self) -> bool {
-        self.pending.end_one() && self.has_stranded()
+        self.pending.end_one()
     }
 
     /// Whether no completion can come any more.
@@ -181,7 +191,7 @@ impl Books {
         let left = |d: usize| {
             self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
         };
-        self.uncounted || left(SEND) != 0 || left(RECEIVE) != 0
+        self.pool.is_some() || left(SEND) != 0 || left(RECEIVE) != 0
     }
 
     /// Notes that a completion of the ring was dropped instead of given to `complete`.
@@ -211,20 +221,71 @@ impl Books {
     }
 }
 
+/// What a debug build knows for `memory::stranded`, which asserts that no header names books that
+/// end with nothing stranded.
+#[cfg(debug_assertions)]
+impl Books {
+    /// A list begins, or ends. One that begins after one that did not end tells that that was
+    /// forgotten, which stays.
+    pub fn note_list(&self, begins: bool) {
+        const BEGAN: u32 = 1;
+        const FORGOTTEN: u32 = 2;
+        let before = self.has_list.load(Ordering::Relaxed);
+        let now = match begins {
+            true if before & BEGAN != 0 => before | FORGOTTEN,
+            true => before | BEGAN,
+            false => before & !BEGAN,
+        };
+        self.has_list.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether safe code forgot a list.
+    pub fn has_list(&self) -> bool {
+        self.has_list.load(Ordering::Relaxed) != 0
+    }
+}
+
 /// The queues whose completions can no longer come. Handles that are with them are stranded.
 #[derive(Default)]
-pub(crate) struct Quiet(pub Vec<Arc<Books>>);
+pub(crate) struct Quiet {
+    /// Those with something stranded.
+    pub stranded: Vec<Arc<Books>>,
+    /// The others, for an assertion.
+    #[cfg(debug_assertions)]
+    pub over: Vec<Arc<Books>>,
+}
 
 impl Quiet {
-    /// Whether the queue with this id is one of them.
-    pub fn has(&self, id: u64) -> bool {
-        self.0.iter().any(|books| books.id == id)
+    /// Whether nothing is stranded.
+    pub fn is_empty(&self) -> bool {
+        self.stranded.is_empty()
+    }
+
+    /// Whether the queue with this counter is one of them, with something stranded.
+    pub fn has(&self, counter: *const Counter) -> bool {
+        self.stranded.iter().any(|books| books.has(counter))
+    }
+
+    /// Whether safe code forgot a list of one of them.
+    #[cfg(debug_assertions)]
+    pub fn has_list(&self) -> bool {
+        self.over.iter().chain(&self.stranded).any(|books| books.has_list())
+    }
+
+    /// Adds a queue with something stranded.
+    pub fn add(&mut self, books: Arc<Books>) {
+        self.stranded.push(books);
     }
 
     /// Gives back one part of a queue's `pending` (`Books::end_one`).
     pub fn end_one(&mut self, books: Arc<Books>) {
-        if books.end_one() {
-            self.0.push(books);
+        if !books.end_one() {
+            return;
         }
+        if books.has_stranded() {
+            return self.add(books);
+        }
+        #[cfg(debug_assertions)]
+        self.over.push(books);
     }
 }

@@ -5,9 +5,9 @@
 //!   read-modify-write found and no other can find, since each leaves a larger one. No order is
 //!   asked for: a number says nothing of what else its thread wrote, and threads learn of it
 //!   together with what it names.
-//! - The **id of a queue** is in the headers of buffers (`counters::mark`), where it may stay as
-//!   long as the process runs. So it is never reused: 52 bits last for 140 years at a million a
-//!   second.
+//! - The **number of a pool** is in the marks of its buffers (`counters::mark`). It is reused, but
+//!   not while somebody may compare it: the pool's `Slots` own it, which outlive its headers, and
+//!   the shared receive queue that looks for it keeps the pool.
 //! - The **tag of a ring** is in the lower half of the wr_ids of a selectively signaled send queue,
 //!   beside a sequence number, where 30 bits are left. It is reused, but not while a wr_id with it
 //!   may still be met. The `Books` own it, and two kinds of holders have those: the queue (and its
@@ -15,7 +15,9 @@
 //!   completes into. A completion queue drops them once none of their completions can come any
 //!   more, or when it is destroyed; and whoever looks at a completion borrows the completion queue.
 //!   So when the last `Arc<Books>` is gone, no wr_id with its tag is left, neither in the device
-//!   nor in the program. Tags are taken and given back under one lock.
+//!   nor in the program.
+//!
+//! Numbers that are reused are taken and given back under one lock.
 
 use std::collections::BTreeSet;
 
@@ -34,43 +36,51 @@ pub(crate) fn mint_below(next: &AtomicU64, end: u64) -> Option<u64> {
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
 }
 
-global! {
-    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+/// The numbers below `end` that are in use, and where to look for the next one.
+struct Numbers {
+    next: u32,
+    end: u32,
+    used: BTreeSet<u32>,
 }
 
-/// An id that no queue had before, not 0; `None` when they are used up.
-pub(crate) fn next_id() -> Option<u64> {
-    mint_below(&NEXT_ID, mark::IDS)
+impl Numbers {
+    const fn below(end: u32) -> Self {
+        Numbers { next: 1, end, used: BTreeSet::new() }
+    }
+
+    /// A number that is not in use, not 0. Numbers are tried in order, so that each rests as long
+    /// as possible.
+    fn take(&mut self) -> Option<u32> {
+        let Numbers { next, end, used } = self;
+        // There are as many as the end says, so a full set is known without a search.
+        if used.len() as u32 == *end - 1 {
+            return None;
+        }
+        let number = (*next..*end).chain(1..*next).find(|&number| used.insert(number))?;
+        *next = number + 1;
+        Some(number)
+    }
+}
+
+fn locked(numbers: &Mutex<Numbers>) -> MutexGuard<'_, Numbers> {
+    numbers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// One more than the largest tag of a ring.
 const TAGS: u32 = 1 << 30;
 
-/// The tags in use, and where to look for the next one.
-struct Tags {
-    next: u32,
-    used: BTreeSet<u32>,
-}
-
-impl Tags {
-    const fn new() -> Self {
-        Tags { next: 1, used: BTreeSet::new() }
-    }
-
-    /// A tag that is not in use. Tags are tried in order, so that each rests as long as possible.
-    fn take(&mut self) -> Option<u32> {
-        let Tags { next, used } = self;
-        let tag = (*next..TAGS).chain(1..*next).find(|&tag| used.insert(tag))?;
-        *next = tag + 1;
-        Some(tag)
-    }
-}
-
-fn tags() -> MutexGuard<'static, Tags> {
+fn tags() -> MutexGuard<'static, Numbers> {
     global! {
-        static ALL: Mutex<Tags> = Mutex::new(Tags::new());
+        static ALL: Mutex<Numbers> = Mutex::new(Numbers::below(TAGS));
     }
-    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    locked(&ALL)
+}
+
+fn pool_numbers() -> MutexGuard<'static, Numbers> {
+    global! {
+        static ALL: Mutex<Numbers> = Mutex::new(Numbers::below(mark::POOLS));
+    }
+    locked(&ALL)
 }
 
 /// A tag that no other value has. Dropped, it may be reused.
@@ -93,10 +103,29 @@ impl Drop for RingTag {
     }
 }
 
-/// Test only: continues with queue ids from `id` and tags from `tag` on.
+/// A number that no other pool has, or `mark::NO_POOL`. Dropped, it may be reused.
+pub(crate) struct PoolNumber(u32);
+
+impl PoolNumber {
+    /// A number; `NO_POOL` if all are in use.
+    pub(crate) fn new() -> Self {
+        PoolNumber(pool_numbers().take().unwrap_or(mark::NO_POOL))
+    }
+
+    pub(crate) fn get(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Drop for PoolNumber {
+    fn drop(&mut self) {
+        pool_numbers().used.remove(&self.0);
+    }
+}
+
+/// Test only: continues with tags from `tag` on.
 #[cfg(test)]
-pub(crate) fn begin_at(id: u64, tag: u32) {
-    NEXT_ID.fetch_max(id, Ordering::Relaxed);
+pub(crate) fn begin_at(tag: u32) {
     tags().next = tag;
 }
 
@@ -114,18 +143,35 @@ mod tests {
     }
 
     #[test]
-    fn tags_come_round_and_skip_those_in_use() {
-        let mut tags = Tags::new();
-        assert_eq!([tags.take(), tags.take(), tags.take()], [1, 2, 3].map(Some));
-        tags.used.remove(&2);
-        assert_eq!(tags.take(), Some(4), "not at once the one that was given back");
-        tags.used.remove(&4);
-        assert_eq!(tags.take(), Some(5), "not even if it was the last");
-        tags.next = TAGS - 1;
-        assert_eq!([tags.take(), tags.take(), tags.take()], [TAGS - 1, 2, 4].map(Some));
-        tags.used.remove(&1);
-        tags.used.remove(&(TAGS - 2));
-        tags.next = TAGS - 2;
-        assert_eq!([tags.take(), tags.take(), tags.take()], [TAGS - 2, 1, 6].map(Some));
+    fn numbers_come_round_and_skip_those_in_use() {
+        let mut numbers = Numbers::below(TAGS);
+        assert_eq!([numbers.take(), numbers.take(), numbers.take()], [1, 2, 3].map(Some));
+        numbers.used.remove(&2);
+        assert_eq!(numbers.take(), Some(4), "not at once the one that was given back");
+        numbers.used.remove(&4);
+        assert_eq!(numbers.take(), Some(5), "not even if it was the last");
+        numbers.next = TAGS - 1;
+        assert_eq!([numbers.take(), numbers.take(), numbers.take()], [TAGS - 1, 2, 4].map(Some));
+        numbers.used.remove(&1);
+        numbers.used.remove(&(TAGS - 2));
+        numbers.next = TAGS - 2;
+        assert_eq!([numbers.take(), numbers.take(), numbers.take()], [TAGS - 2, 1, 6].map(Some));
+    }
+
+    #[test]
+    fn numbers_are_used_up_and_given_back() {
+        let mut numbers = Numbers::below(3);
+        assert_eq!([numbers.take(), numbers.take(), numbers.take()], [Some(1), Some(2), None]);
+        numbers.used.remove(&1);
+        assert_eq!([numbers.take(), numbers.take()], [Some(1), None]);
+    }
+
+    #[test]
+    fn a_pool_gives_its_number_back() {
+        let number = PoolNumber::new();
+        let was = number.get();
+        assert!(was != mark::NO_POOL && pool_numbers().used.contains(&was));
+        drop(number);
+        assert!(!pool_numbers().used.contains(&was));
     }
 }

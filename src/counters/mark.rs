@@ -1,40 +1,84 @@
-//! The encoding of `Header::state`: a queue's id and direction (its *mark*), or `NOBODY`, and
-//! flags.
+//! The encoding of `Header::mark`, which says what a buffer is, and of what is strange to a queue.
 //!
-//! Of two different marks neither has all the bits of the other, and no mark has a flag's bit. So
-//! the states of several buffers, or-ed together, equal a queue's mark exactly if each of them
-//! does: a list needs one comparison. To this end an id is stored with the number of its zeros (a
-//! Berger code): an id that has all the bits of another, and more, has fewer zeros, and a smaller
-//! number lacks some bit of a larger one.
+//! A mark has a code for the protection domain, one for the pool, and a bit for each fact: whether
+//! a send must look at the buffer, and for each of some sizes whether the buffer is larger. A queue
+//! has a mask of the bits that a buffer must not have. So one test tells whether a buffer needs a
+//! look, and the same test whether one of several does, on their marks or-ed together.
+//!
+//! For this no code has all bits of another: the mask of a queue has the bits that are not in the
+//! code of its own domain, and each other domain's code has one of them. To this end a number is
+//! stored with the number of its zeros (a Berger code): a number that has all the bits of another,
+//! and more, has fewer zeros, and a smaller number lacks some bit of a larger one.
 
-/// The device has the buffer.
-pub const IN_FLIGHT: u64 = 1;
-/// Each send of the buffer is checked: it is empty (R3.3), or may be longer than a message (R3.5,
-/// R3.6).
-pub const LOOK: u64 = 1 << 1;
-const SEND: u64 = 1 << 2;
-/// The mark is of the queue's receives.
-pub const RECEIVE: u64 = 1 << 3;
-/// The buffer is with no queue.
-pub const NOBODY: u64 = 1 << 4;
-/// The mark of a queue for which every buffer is checked. No state equals it.
-pub const NEVER: u64 = 1 << 5;
-const ID_BITS: u32 = 52;
-/// One more than the largest id.
-pub const IDS: u64 = 1 << ID_BITS;
-/// The positions of the number of zeros, which has 6 bits, and of the id.
-const ZEROS: u32 = 6;
-const ID: u32 = 64 - ID_BITS;
+/// The next send of the buffer is looked at: it is or was empty (R3.3), or goes beyond its remote
+/// slice.
+pub const LOOK: u64 = 1;
+/// The mask of a queue for which every buffer is looked at: each mark has some bit.
+pub const ANY: u64 = !0;
 
-/// The mark of a queue and direction.
-pub fn of(id: u64, direction: usize) -> u64 {
-    debug_assert!(id < IDS);
-    let zeros = ID_BITS - id.count_ones();
-    let direction = if direction == 0 { SEND } else { RECEIVE };
-    id << ID | (zeros as u64) << ZEROS | direction
+/// Capacities in bytes; bit `1 + i` of a mark says that the buffer is larger than the `i`th. They
+/// are the MTUs, and what is left of the longest message of usual devices for an element of many.
+const SIZES: [u32; 11] =
+    [256, 512, 1024, 2048, 4096, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 25, 1 << 30];
+
+/// Codes of numbers of `BITS` bits, from bit `AT` of a mark on.
+struct Codes<const BITS: u32, const AT: u32>;
+
+/// Protection domains: their numbers are never reused.
+type Pd = Codes<25, 34>;
+/// Pools: their numbers are reused when the pool and its buffers are gone.
+type Pool = Codes<17, 12>;
+
+/// One more than the largest number of a pool.
+pub const POOLS: u32 = 1 << 17;
+/// The pool's number of a buffer that is of no pool.
+pub const NO_POOL: u32 = u32::MAX;
+
+impl<const BITS: u32, const AT: u32> Codes<BITS, AT> {
+    /// The number of zeros has 5 bits.
+    const ALL: u64 = (1 << (BITS + 5)) - 1;
+
+    /// The code of a number. Those that have no room share one that is strange to every queue.
+    fn of(number: u32) -> u64 {
+        const { assert!(BITS < 32 && AT + BITS + 5 <= 64) };
+        let code = match number >> BITS {
+            0 => (number as u64) << 5 | (BITS - number.count_ones()) as u64,
+            _ => Self::ALL,
+        };
+        code << AT
+    }
+
+    /// What is strange to a queue of this number's.
+    fn but(number: u32) -> u64 {
+        match number >> BITS {
+            0 => !Self::of(number) & Self::ALL << AT,
+            _ => Self::ALL << AT,
+        }
+    }
 }
 
-/// The id of the queue.
-pub fn id(state: u64) -> u64 {
-    state >> ID
+/// The mark of a buffer of this domain, pool and size.
+pub fn of(pd: u32, pool: u32, capacity: u32) -> u64 {
+    let larger = SIZES.iter().filter(|&&size| capacity > size).count();
+    let sizes = ((1 << larger) - 1) << 1;
+    Pd::of(pd) | Pool::of(pool) | sizes | if capacity == 0 { LOOK } else { 0 }
+}
+
+/// What is strange to receives of a queue of this domain.
+pub fn strange_to_receives(pd: u32) -> u64 {
+    Pd::but(pd)
+}
+
+/// What is strange to a shared receive queue that takes buffers of this pool.
+pub fn strange_to_pool(pool: u32) -> u64 {
+    Pool::but(pool)
+}
+
+/// What is strange to sends of a queue of this domain that need not look at buffers of up to
+/// `small` bytes.
+pub fn strange_to_sends(pd: u32, small: u32) -> u64 {
+    match SIZES.iter().rposition(|&size| size <= small) {
+        Some(i) => Pd::but(pd) | LOOK | 2 << i,
+        None => ANY,
+    }
 }

@@ -53,12 +53,12 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     type Cursor = ();
 
     unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
-        // SAFETY: the caller says that the books live on.
-        let (mark, counter) =
-            unsafe { ((*books).mark(direction), Books::counter(books, direction)) };
         let depth = depth.saturating_sub(withheld.total()).min(i32::MAX as u32);
+        // SAFETY: the caller says that the books live on.
+        let account = unsafe { Account::new(books, direction, depth as i32, withheld) };
+        let counter = account.counter;
         Credits {
-            account: Account { room: depth as i32, is_poisoned: false, mark, books, withheld },
+            account,
             depth,
             seen: 0,
             direction: direction as u32,

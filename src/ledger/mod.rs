@@ -20,7 +20,7 @@ pub(crate) mod uncounted;
 pub(crate) mod withheld;
 
 use crate::cold::seldom;
-use crate::counters::books::Books;
+use crate::counters::books::{Books, Counter, SEND};
 use crate::counters::word;
 use crate::ledger::ring::Released;
 use crate::ledger::withheld::Withheld;
@@ -44,21 +44,36 @@ pub(crate) const MOST: u32 = 128;
 /// # Invariants
 /// - `books` outlives the value.
 /// - `room` is how many work requests fit by what is known: at least 0, and 0 if the ledger is
-///   poisoned (an uncounted one has the poison in its mark).
+///   poisoned (an uncounted one has the poison in what is strange to it).
 #[doc(hidden)]
 pub struct Account {
     pub(crate) room: i32,
     pub(crate) is_poisoned: bool,
-    /// What the headers of buffers show that were posted here last and need no look.
-    pub(crate) mark: u64,
-    /// Its address tells whether a buffer was posted to this queue, and stands in for a buffer
-    /// where there is none.
+    /// What must not be in the mark of a buffer that needs no look.
+    pub(crate) strange: u64,
+    /// What the headers of buffers show that the queue has, if its ledger is `MARKED`.
+    pub(crate) counter: *const Counter,
     pub(crate) books: *const Books,
     /// Room that completions of before a reset may still take.
     pub(crate) withheld: Withheld,
 }
 
 impl Account {
+    /// # Safety
+    /// `books` outlives the value.
+    unsafe fn new(books: *const Books, direction: usize, room: i32, withheld: Withheld) -> Self {
+        // SAFETY: the books are there (this function's contract).
+        let (strange, counter) =
+            unsafe { ((*books).strange(direction), Books::counter(books, direction)) };
+        Account { room, is_poisoned: false, strange, counter, books, withheld }
+    }
+
+    /// The limit of messages is known, or changed.
+    pub(crate) fn look_anew(&mut self) {
+        // SAFETY: the books outlive the value (invariant).
+        self.strange = unsafe { (*self.books).strange(SEND) };
+    }
+
     /// Takes room for `n` work requests, if as many fit by what is known; else nothing changes.
     #[inline(always)]
     fn spend(&mut self, n: u32) -> bool {

@@ -282,16 +282,18 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         let len = (depth + 1 + MOST).next_power_of_two();
         let slots = vec![Cell::new(0); 2 * len as usize];
         // SAFETY: the caller says that the books live on.
-        let (mark, id) = unsafe { ((*books).mark(direction), (*books).ring_id()) };
-        let first = Name { id, sequence: 0 };
-        let cap = depth.saturating_sub(withheld.total());
+        let (first, account) = unsafe {
+            let cap = depth.saturating_sub(withheld.total());
+            let first = Name { id: (*books).ring_id(), sequence: 0 };
+            (first, Account::new(books, direction, cap as i32, withheld))
+        };
         Ring {
             next: first,
             oldest: first,
             at: slots.as_ptr(),
-            account: Account { room: cap as i32, is_poisoned: false, mark, books, withheld },
+            cap: account.room as u32,
+            account,
             mask: len - 1,
-            cap,
             slots,
             _entries: PhantomData,
         }

@@ -23,11 +23,7 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
 
     unsafe fn open(books: *const Books, direction: usize, _: u32, withheld: Withheld) -> Self {
         // SAFETY: the caller says that the books live on.
-        let mark = unsafe { (*books).mark(direction) };
-        Uncounted(
-            Account { room: i32::MAX, is_poisoned: false, mark, books, withheld },
-            PhantomData,
-        )
+        Uncounted(unsafe { Account::new(books, direction, i32::MAX, withheld) }, PhantomData)
     }
 
     #[inline(always)]
@@ -71,9 +67,9 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
 
     fn take_back(&mut self, _: u32) {}
 
-    /// Posts test nothing for it: no buffer ever has this mark, so that each of them is looked at.
+    /// Posts test nothing for it: every buffer is strange from now on, so that each is looked at.
     fn poison(&mut self) {
-        (self.0.is_poisoned, self.0.mark) = (true, mark::NEVER);
+        (self.0.is_poisoned, self.0.strange) = (true, mark::ANY);
     }
 
     fn posted(&self) -> u32 {

@@ -1,8 +1,35 @@
-//! The header that a handle points to: address, length, lkey, and the queue that has the buffer.
+//! The header that a handle points to: address, length, lkey, what the buffer is, and the queue
+//! that has it.
 //!
 //! A handle is one word, a pointer to a `Header`, so that it can travel as a `wr_id`. The first 16
 //! bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a send,
 //! the other that of a receive. An element is copied, not assembled.
+//!
+//! # Why a post needs no second look at a known buffer
+//!
+//! `mark` says what the buffer is: its protection domain, its pool and its size, which do not
+//! change, and whether a send must look at it. It says nothing of queues, so every queue of the
+//! domain knows the buffer, in either direction. Numbers in marks mean one thing while somebody can
+//! compare them: those of domains are never reused; that of a pool is handed back when its headers
+//! are freed, and the only queue that compares it, a shared receive queue, keeps its pool.
+//!
+//! # Why an address can say who has the buffer
+//!
+//! `at_queue` is the address of a counter in the queue's `Books`, and addresses are reused. But
+//! books outlive every header that names them. They are kept by the queue, and by each of its
+//! completion queues until no completion of the queue can come (`Pending`). At that point
+//! - what completed names no queue: the completion cleared `at_queue` (`take`) before it was
+//!   counted;
+//! - what was posted and not counted is stranded, and the last part of `Pending` sends it home,
+//!   which clears `at_queue` too, before it gives up the books (`stranded`);
+//! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
+//!   dropped (`Slots::put_back`).
+//!
+//! What is left are buffers of a list that safe code *forgot* before it was posted. They are lost
+//! with the list: nobody has their handle, no device knows them. If later books are at the same
+//! address, the end of that queue may send them home, as the end of their own queue could have.
+//!
+//! A debug build asserts this when books end with nothing outstanding (`stranded::assert_unnamed`).
 
 #![allow(unsafe_code)] // reads headers through raw pointers
 
@@ -12,7 +39,7 @@ use std::sync::atomic::compiler_fence;
 
 use crate::counters::books::Counter;
 use crate::counters::mark;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, Ordering};
 
 /// # Invariants
 /// - A header does not move. It lives as long as a handle to it exists, wherever the handle is:
@@ -21,11 +48,10 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 ///   bytes; nothing else touches them.
 /// - `home` begins with a `u32` and lives as long as the header.
 /// - `next` is 0 except in a handle that is part of a list.
-/// - `state` has `IN_FLIGHT` exactly while the handle is the `wr_id` of a posted work request, of a
-///   work request that is being built for a queue that exists, or of a completion that still holds
-///   it.
-/// - If `state` is a queue's mark, `at_queue` is that queue's counter. If it is a send queue's mark
-///   without `LOOK`, the length is not 0 and every send on that queue may use the buffer.
+/// - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
+///   request, of a work request that is being built for a queue that exists, or of a completion
+///   that still holds it.
+/// - If `mark` lacks `LOOK`, the length is not 0.
 #[repr(C, align(64))]
 pub struct Header {
     pub(crate) addr: *mut u8,
@@ -36,21 +62,20 @@ pub struct Header {
     whole: *mut u8,
     pub(crate) capacity: u32,
     whole_lkey: u32,
-    /// The counter of the queue that the buffer was last posted to. In an entry of a refused list:
-    /// the next entry.
+    /// The counter of the queue that has the buffer; null if none has. In an entry of a refused
+    /// list: the next entry.
     at_queue: AtomicPtr<Counter>,
     /// The next buffer of the same work request, as a word.
     pub(crate) next: Cell<usize>,
     /// What keeps header and memory alive; its type follows from the kind of handle. It begins with
     /// the number of the region's protection domain, as `Pd` numbers them.
     pub(crate) home: *const (),
-    /// The queue that the buffer was last posted to (see [`mark`]). Protection domain and size are
-    /// checked when it changes.
-    state: AtomicU64,
+    /// What the buffer is (see [`mark`]).
+    mark: Cell<u64>,
 }
 
 impl Header {
-    pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, home: *const ()) -> Self {
+    pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, home: *const (), mark: u64) -> Self {
         // The device uses the address as an integer.
         addr.expose_provenance();
         Header {
@@ -63,7 +88,7 @@ impl Header {
             at_queue: AtomicPtr::new(ptr::null_mut()),
             next: Cell::new(0),
             home,
-            state: AtomicU64::new(mark::NOBODY),
+            mark: Cell::new(mark),
         }
     }
 
@@ -79,13 +104,13 @@ impl Header {
     #[inline(always)]
     pub(crate) fn set_len(&self, len: u32) {
         self.len.set(len);
-        if len == 0 && self.state() & mark::RECEIVE == 0 {
-            self.forget_queue();
+        if len == 0 {
+            self.mark.set(self.mark.get() | mark::LOOK);
         }
     }
 
-    /// Sets the length to the `len` bytes that a READ fills. If `len` is 0, the caller adjusts the
-    /// mark.
+    /// Sets the length to the `len` bytes that a READ fills. If `len` is 0, the caller calls
+    /// `look_seldom`.
     #[inline(always)]
     pub(crate) fn read(&self, len: u32) {
         self.len.set(len);
@@ -103,38 +128,44 @@ impl Header {
         self.to_send().wrapping_add(1)
     }
 
-    /// The state, read by the holder of the handle.
+    /// What the buffer is, for the holder of the handle.
     #[inline(always)]
-    pub(crate) fn state(&self) -> u64 {
-        // Not an atomic load, so that it can be the operand of an instruction.
-        // SAFETY: while the handle is held only its holder writes the state; other threads only
-        // read it, atomically.
-        unsafe { *self.state.as_ptr() }
+    pub(crate) fn mark(&self) -> u64 {
+        self.mark.get()
     }
 
-    /// Marks the buffer as with the device, or about to be. `mark` is that of a queue that exists.
+    /// Makes the next send look at the buffer, on a cold branch: the hot path keeps the mark as the
+    /// operand of one test (2 instructions a work request).
     #[inline(always)]
-    pub(crate) fn give(&self, mark: u64) {
-        self.state.store(mark | mark::IN_FLIGHT, Ordering::Release);
+    pub(crate) fn look_seldom(&self) {
+        #[cold]
+        fn seldom() {}
+        seldom();
+        self.mark.set(self.mark.get() | mark::LOOK);
+        // Keeps the compiler from reusing the tested value of the mark after this store.
+        compiler_fence(Ordering::SeqCst);
     }
 
-    /// Like `give`, for a handle that is attached to the queue already.
-    #[inline(always)]
-    pub(crate) fn give_attached(&self) {
-        // One instruction: load and store of the same ordering kind are merged.
-        self.state.store(self.state.load(Ordering::Relaxed) | mark::IN_FLIGHT, Ordering::Release);
+    /// A send looked at the buffer. The next one need not, unless it is empty.
+    pub(crate) fn looked_at(&self) {
+        if self.len() != 0 {
+            self.mark.set(self.mark.get() & !mark::LOOK);
+        }
     }
 
-    /// Marks the buffer as back from the device.
+    /// Marks the buffer as with the device, or about to be. `counter` is that of a queue that
+    /// exists.
     #[inline(always)]
-    pub(crate) fn take(&self) {
-        self.state.store(self.state.load(Ordering::Relaxed) & !mark::IN_FLIGHT, Ordering::Release);
+    pub(crate) fn give(&self, counter: *const Counter) {
+        self.at_queue.store(counter.cast_mut(), Ordering::Release);
     }
 
-    /// Attaches the handle to the queue with this counter and mark; `IN_FLIGHT` stays as it is.
-    pub(crate) fn attach(&self, counter: *const Counter, mark: u64) {
-        self.at_queue.store(counter.cast_mut(), Ordering::Relaxed);
-        self.state.store(mark | self.state() & mark::IN_FLIGHT, Ordering::Release);
+    /// Marks the buffer as back from the device. Returns the counter of the queue that had it.
+    #[inline(always)]
+    pub(crate) fn take(&self) -> *const Counter {
+        let counter = self.counter();
+        self.forget_queue();
+        counter
     }
 
     /// The protection domain of the region, as `Pd` numbers them.
@@ -143,44 +174,32 @@ impl Header {
         unsafe { *self.home.cast::<u32>() }
     }
 
-    /// The counter of the queue that the buffer was last posted to.
+    /// The counter of the queue that has the buffer, for the holder of the handle.
     #[inline(always)]
     pub(crate) fn counter(&self) -> *const Counter {
         self.at_queue.load(Ordering::Relaxed)
     }
 
-    /// Detaches the buffer from every queue, so that the next queue checks it.
+    /// Marks the buffer as with no queue.
     #[inline(always)]
     pub(crate) fn forget_queue(&self) {
-        self.state.store(mark::NOBODY, Ordering::Release);
-    }
-
-    /// Like `forget_queue`, on a cold branch: the hot path keeps the state as the operand of one
-    /// comparison (2 instructions a work request).
-    #[inline(always)]
-    pub(crate) fn forget_queue_seldom(&self) {
-        #[cold]
-        fn seldom() {}
-        seldom();
-        self.forget_queue();
-        // Keeps the compiler from reusing the compared value of the state after this store.
-        compiler_fence(Ordering::SeqCst);
+        self.at_queue.store(ptr::null_mut(), Ordering::Release);
     }
 
     /// The next entry in a list of refused ones, as a word.
     pub(crate) fn link(&self) -> usize {
-        self.at_queue.load(Ordering::Relaxed).addr()
+        self.counter().addr()
     }
 
     /// Links a header that is with no queue.
     pub(crate) fn set_link(&self, word: usize) {
-        debug_assert!(self.state() == mark::NOBODY);
+        debug_assert!(self.counter().is_null());
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 
-    /// The id of the queue that has the handle, if one has.
-    pub(crate) fn posted_to(&self) -> Option<u64> {
-        let state = self.state.load(Ordering::Acquire);
-        (state & mark::IN_FLIGHT != 0).then_some(mark::id(state))
+    /// The counter of the queue that has the handle, for any thread; null if none has. (In a list
+    /// of refused entries it is the address of a header, which is no counter's.)
+    pub(crate) fn posted_to(&self) -> *const Counter {
+        self.at_queue.load(Ordering::Acquire)
     }
 }

@@ -18,6 +18,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::counters::books::Quiet;
+use crate::counters::mark;
 use crate::memory::header::Header;
 use crate::sync::{Mutex, MutexGuard, global};
 
@@ -52,7 +53,8 @@ pub(crate) fn lend(
     lkey: u32,
     pd: u32,
 ) -> Lent {
-    let header = Header::new(addr, len, lkey, ptr::null());
+    let mark = mark::of(pd, mark::NO_POOL, len);
+    let header = Header::new(addr, len, lkey, ptr::null(), mark);
     let at = Box::into_raw(Box::new(LentHeader { header, pd, home }));
     // SAFETY: `at` is a fresh box, so not null and alive. No reference to it exists.
     let at = unsafe {
@@ -79,17 +81,27 @@ pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     for &address in register().iter() {
         let header = std::ptr::with_exposed_provenance_mut::<Header>(address);
         // SAFETY: a listed header is alive, and only atomic fields are touched here.
-        let marks = unsafe { &*header };
-        if marks.posted_to().is_some_and(|queue| quiet.has(queue)) {
-            marks.forget_queue();
+        let seen = unsafe { &*header };
+        if quiet.has(seen.posted_to()) {
+            seen.forget_queue();
             // SAFETY: the queue that had the handle is gone, and no completion can bring the handle
-            // back any more (`Quiet`), so it is ours. Its mark, taken under the lock, gave it to no
-            // other thread.
+            // back any more (`Quiet`), so it is ours. That its header says so was taken back under
+            // the lock, so no other thread finds it.
             stranded.push(unsafe { Lent::from_header(header) });
         }
     }
     // They are dropped outside the lock, because their Drop takes it.
     stranded
+}
+
+/// Whether the queue of these books has a boxed handle.
+#[cfg(debug_assertions)]
+pub(super) fn is_lent_to(books: &crate::counters::books::Books) -> bool {
+    register().iter().any(|&address| {
+        let header = std::ptr::with_exposed_provenance::<Header>(address);
+        // SAFETY: a listed header is alive, and only atomic fields are touched here.
+        books.has(unsafe { &*header }.posted_to())
+    })
 }
 
 impl Lent {
@@ -150,11 +162,12 @@ mod tests {
         let region = pd.register::<RemoteRead>(64).unwrap();
         let piece = region.piece(0, 8).unwrap();
         let header = piece.0.into_header();
-        // SAFETY: the handle was given up, so the header is alive.
-        unsafe { (*header).give(books.mark(SEND)) };
-        let quiet = Quiet(vec![books.clone()]);
+        // SAFETY: the books are there; the handle was given up, so the header is alive.
+        unsafe { (*header).give(Books::counter(Arc::as_ptr(&books), SEND)) };
+        let mut quiet = Quiet::default();
+        quiet.add(books);
         let found = lent_with(&quiet);
         assert_eq!((found.len(), lent_with(&quiet).len()), (1, 0));
-        assert!(found[0].header().posted_to().is_none());
+        assert!(found[0].header().posted_to().is_null());
     }
 }

@@ -258,6 +258,11 @@ impl<C, M> Pool<C, M> {
         self.shared.first().addr()
     }
 
+    /// The pool's number in the marks of its buffers.
+    pub(crate) fn number(&self) -> u32 {
+        self.shared.number()
+    }
+
     /// The `home` of this pool's headers.
     pub(crate) fn home(&self) -> *const () {
         Arc::as_ptr(&self.shared).cast()

@@ -24,6 +24,8 @@ use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 
 use crate::cold::drop_each;
+use crate::counters::ids::PoolNumber;
+use crate::counters::mark;
 use crate::memory::header::Header;
 use crate::memory::registered::Registered;
 use crate::memory::stranded;
@@ -45,6 +47,8 @@ pub(crate) struct Slot<C> {
 pub(super) struct Slots<C> {
     /// The protection domain's number. It is the first field: the headers' `home` begins with it.
     pd: u32,
+    /// The pool's number in the marks of its buffers.
+    number: PoolNumber,
     slots: NonNull<Slot<C>>,
     count: usize,
     free: Mutex<Vec<u32>>,
@@ -68,12 +72,14 @@ impl<C: 'static> Slots<C> {
         let slots = NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>());
         let slots = slots.unwrap_or_else(|| handle_alloc_error(layout));
         let free = Mutex::new((0..count as u32).rev().collect());
-        let shared = Arc::new(Slots { pd: region.pd(), slots, count, free, region });
+        let (pd, number) = (region.pd(), PoolNumber::new());
+        let mark = mark::of(pd, number.get(), size);
+        let shared = Arc::new(Slots { pd, number, slots, count, free, region });
         let home = Arc::as_ptr(&shared).cast::<()>();
         for (i, context) in contexts.into_iter().enumerate() {
             let region = &shared.region;
             let addr = region.at(i * size as usize);
-            let header = Header::new(addr, size, region.lkey(), home);
+            let header = Header::new(addr, size, region.lkey(), home, mark);
             // SAFETY: slot `i` is within the allocation, and is written once, before a handle to it
             // exists.
             unsafe {
@@ -98,6 +104,11 @@ impl<C> Slots<C> {
 
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// The pool's number in the marks of its buffers.
+    pub fn number(&self) -> u32 {
+        self.number.get()
     }
 
     /// The number of slots at home.
@@ -127,7 +138,7 @@ impl<C> Slots<C> {
 pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
     // SAFETY: the header is alive while its handle is, and the handle is given up below.
     let header = unsafe { slot.cast::<Header>().as_ref() };
-    if header.posted_to().is_some() {
+    if !header.counter().is_null() {
         // It was part of a list that was dropped before it was posted.
         header.forget_queue();
     }

@@ -1,16 +1,17 @@
-//! Finds the buffers that destroyed or reset queues left stranded, by the marks in their headers.
+//! Finds the buffers that destroyed or reset queues left stranded, by what their headers say.
 //!
 //! # Why each is found, and goes home once
 //!
-//! A handle is with a queue while its header says so. Posting marks the header before the device
-//! has the handle. Taking a handle out of a completion clears the mark before that thread gives up
-//! its part in the queue's end. The last part sees all of these writes (`Pending`), and reclaims.
-//! So a handle that is still with the queue then has no other owner: no completion can bring it,
-//! and nothing is posted to a queue that is gone. (A header that is with *another* queue may change
-//! meanwhile. It is read atomically, and ids are not reused, so it never names this queue.)
+//! A handle is with a queue while its header names the queue's counter. Posting writes the name
+//! before the device has the handle. Taking a handle out of a completion clears it before that
+//! thread gives up its part in the queue's end. The last part sees all of these writes (`Pending`),
+//! and reclaims. So a handle that is still with the queue then has no other owner: no completion
+//! can bring it, and nothing is posted to a queue that is gone. (A header that is with *another*
+//! queue may change meanwhile. It is read atomically, and that queue's counter has another address,
+//! since the books of both exist.)
 //!
 //! Several threads may reclaim from the same queue, if a program asks too. The register's lock puts
-//! them in an order: a handle is taken by clearing the mark in its header, so the next thread does
+//! them in an order: a handle is taken by clearing the name in its header, so the next thread does
 //! not find it.
 //!
 //! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
@@ -20,12 +21,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::counters::books::Quiet;
+use crate::counters::books::{Books, Quiet};
 use crate::counters::word;
 use crate::memory::header::Header;
 use crate::memory::lent::{Lent, lent_with};
 use crate::memory::list::BufList;
 use crate::memory::slots::Slot;
+#[cfg(debug_assertions)]
+use crate::sync::{AtomicU32, Ordering};
 use crate::sync::{Mutex, MutexGuard, global};
 
 /// The headers of a pool, and the function that returns one of them to it.
@@ -53,8 +56,8 @@ fn pools() -> MutexGuard<'static, BTreeMap<usize, Headers>> {
 ///
 /// # Invariants
 /// `send_home` is that of the handle's pool. The handle was with a queue whose completions can no
-/// longer bring it back (`Quiet`), so it is ours. Its mark was taken under the lock, so no other
-/// thread has it.
+/// longer bring it back (`Quiet`), so it is ours. That its header says so was taken back under the
+/// lock, so no other thread has it.
 struct Stranded {
     pool: usize,
     word: usize,
@@ -104,7 +107,7 @@ impl Headers {
     /// Takes the handles that are with one of the queues in `quiet`.
     fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
         for (address, header) in self.all() {
-            if header.posted_to().is_some_and(|queue| quiet.has(queue)) {
+            if quiet.has(header.posted_to()) {
                 header.forget_queue();
                 let word = address | word::LIST;
                 found.push(Stranded { pool: self.first, word, send_home: self.send_home });
@@ -113,18 +116,20 @@ impl Headers {
     }
 }
 
-/// The number of handles with `queue` in the pool whose slots begin at `slots`. Counting stops at
-/// `most`.
-pub(crate) fn count_posted(slots: usize, queue: u64, most: usize) -> usize {
+/// The number of handles with the queue of these books in the pool whose slots begin at `slots`.
+/// Counting stops at `most`.
+pub(crate) fn count_posted(slots: usize, books: &Books, most: usize) -> usize {
     let pools = pools();
     let headers = pools.get(&slots).into_iter().flat_map(Headers::all);
-    headers.filter(|(_, header)| header.posted_to() == Some(queue)).take(most).count()
+    headers.filter(|(_, header)| books.has(header.posted_to())).take(most).count()
 }
 
 /// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
 /// Returns how many came home.
 pub(crate) fn reclaim_everything(quiet: &Quiet) -> Home {
-    if quiet.0.is_empty() {
+    #[cfg(debug_assertions)]
+    assert_unnamed(quiet);
+    if quiet.is_empty() {
         return Home::default();
     }
     let mut stranded = Vec::new();
@@ -140,6 +145,28 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Home {
     drop(stranded);
     drop(lent);
     home
+}
+
+/// Asserts that books outlive the headers that name them (see `memory::header`): where nothing is
+/// stranded, no header does. Once safe code forgot a list, its buffers may name any later books at
+/// that address, so nothing is asserted any more. (That is noted while the books of the list are
+/// here, so before their address is reused.)
+#[cfg(debug_assertions)]
+fn assert_unnamed(quiet: &Quiet) {
+    global! {
+        static HAS_FORGOTTEN: AtomicU32 = AtomicU32::new(0);
+    }
+    if quiet.has_list() {
+        HAS_FORGOTTEN.store(1, Ordering::Relaxed);
+    }
+    for books in &quiet.over {
+        let is_named = pools()
+            .values()
+            .any(|pool| pool.all().any(|(_, header)| books.has(header.posted_to())));
+        let is_lent = crate::memory::lent::is_lent_to(books);
+        let has_forgotten = HAS_FORGOTTEN.load(Ordering::Relaxed) != 0;
+        assert!(has_forgotten || !is_named && !is_lent, "a buffer is with a queue that is over");
+    }
 }
 
 /// The handles that came home.
@@ -175,9 +202,11 @@ mod tests {
         let pool = pd.create_pool(2, 8).unwrap();
         let books = Books::new(pd.id()).unwrap();
         let buf = pool.take().unwrap();
-        buf.header().give(books.mark(SEND));
+        // SAFETY: the books are there.
+        buf.header().give(unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) });
         std::mem::forget(buf);
-        let (quiet, mut found) = (Quiet(vec![books]), Vec::new());
+        let (mut quiet, mut found) = (Quiet::default(), Vec::new());
+        quiet.add(books);
         for _ in 0..2 {
             pools()[&pool.slots()].take(&quiet, &mut found);
             assert_eq!(found.len(), 1);

@@ -7,6 +7,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use crate::cold::out_of_line;
+use crate::counters::books::Counter;
 use crate::counters::word;
 use crate::ledger::{Ledger, MOST, SendMode};
 use crate::memory::entry::{Entry, Owned};
@@ -69,8 +70,8 @@ pub type SrqPost<'q, T, E, M> = Post<'q, T, SharedQueue<E, M>>;
 impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
     #[inline(always)]
     pub(crate) fn new(queue: &'q mut Q) -> Self {
-        let mark = queue.ledger().account().mark;
-        Post::at(queue, mark, None)
+        let counter = queue.ledger().account().counter;
+        Post::at(queue, counter, None)
     }
 
     /// What C posts to.
@@ -79,10 +80,16 @@ impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
         self.queue.object()
     }
 
-    /// A list of the queue with this mark that begins at `cursor`, or where the ledger says.
+    /// What must not be in the mark of a buffer that needs no look.
     #[inline(always)]
-    pub(super) fn at(queue: &'q mut Q, mark: u64, cursor: Option<Cursor<Q>>) -> Self {
-        let check = Check::new(mark, Q::MAX_SGE, Q::MAX_INLINE);
+    pub(super) fn strange(&self) -> u64 {
+        self.queue.ledger().account().strange
+    }
+
+    /// A list of the queue with this counter that begins at `cursor`, or where the ledger says.
+    #[inline(always)]
+    pub(super) fn at(queue: &'q mut Q, counter: *const Counter, cursor: Option<Cursor<Q>>) -> Self {
+        let check = Check::new(counter, Q::MAX_SGE, Q::MAX_INLINE);
         Post { queue, check, cursor, _transport: PhantomData }
     }
 
@@ -152,6 +159,9 @@ impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data> {
+        if self.check.seen() == 0 {
+            note_list(self.queue, true);
+        }
         // SAFETY: the contract is the same.
         let pending = unsafe { self.put(i, wr, slot, prev) };
         if Q::Ledger::MARKED {
@@ -174,14 +184,15 @@ impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
         // SAFETY: `put` emitted it.
         unsafe { (*head(wr_at)).next = ptr::null_mut() };
         let entry = ManuallyDrop::new(pending.entry);
-        let found = self.check.found_in(&entry, <W::Data as Data<Q::Entry>>::IS_ONE);
+        let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
+        let found = self.check.found_in(&entry, is_one, self.strange());
         if !found.is_clear() || !self.queue.ledger_mut().spend(1) {
             // SAFETY: a list of one that is not spent, its entry given up.
             return unsafe { self.go_slow(found, 1, wr_at) };
         }
         if let (true, Some(entry)) = (Q::Ledger::MARKED, &*entry) {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).
-            unsafe { entry.header() }.give_attached();
+            unsafe { entry.header() }.give(self.queue.ledger().account().counter);
         }
         // SAFETY: the entry is committed and the list is linked.
         unsafe { doorbell(self.queue, 1, wr_at) }
@@ -222,8 +233,9 @@ impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
     /// The `n` work requests from `first` on were emitted by `put`, in order.
     #[inline(always)]
     pub(super) unsafe fn list(self, n: u32, first: *mut Q::Wr) -> Posted<Q> {
+        note_list(self.queue, false);
         // In this order: once posted, another thread may poll the completion.
-        let found = self.check.found();
+        let found = self.check.found(self.strange());
         if !found.is_clear() || !self.queue.ledger_mut().spend(n) {
             // SAFETY: the list is not spent, its entries given up.
             return unsafe { self.go_slow(found, n, first) };
@@ -244,6 +256,17 @@ impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
                 false => Err(error.assume_init()),
             }
         }
+    }
+}
+
+/// Notes, for an assertion of debug builds, that the buffers of a list that is put together name
+/// the books.
+#[inline(always)]
+pub(super) fn note_list<Q: Queue>(_queue: &Q, _has_list: bool) {
+    #[cfg(debug_assertions)]
+    // SAFETY: the books outlive the ledger.
+    unsafe {
+        (*_queue.ledger().account().books).note_list(_has_list);
     }
 }
 

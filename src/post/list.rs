@@ -10,10 +10,11 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use crate::cold::out_of_line;
+use crate::counters::books::Counter;
 use crate::ledger::{Ledger, SendMode};
 use crate::memory::entry::Owned;
 use crate::post::bump::bump;
-use crate::post::chain::{Cursor, Post, Posted, Unsettled};
+use crate::post::chain::{Cursor, Post, Posted, Unsettled, note_list};
 use crate::post::list_slow::{
     Looked, drop_list, full, look_at_one, look_through, more_room, not_pushed,
 };
@@ -82,13 +83,12 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
 /// - The `count` slots from `slots` to `at` are emitted, their entries entered in the ledger before
 ///   `cursor` and given up; each is linked to the next slot. There are `most` slots and as much
 ///   room, at most `capacity` in all.
-/// - `seen` is what their buffers' states are, or-ed to the mark of the queue; the mark itself if
-///   each of them was looked at.
+/// - `seen` is what their buffers' marks are, or-ed; nothing of those that were looked at.
 /// - `'d` is outlived by everything that the work requests borrow.
 pub(crate) struct List<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> {
     queue: &'d mut Q,
     /// That of the queue, which the compiler would read again for each work request.
-    mark: u64,
+    counter: *const Counter,
     seen: u64,
     cursor: Cursor<Q>,
     slots: *mut Slot<Q::Wr, [ibv_sge; G]>,
@@ -109,11 +109,24 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
         capacity: u32,
     ) -> Self {
         let account = queue.ledger().account();
-        let (mark, most) = (account.mark, account.room.min(capacity as i32));
+        let (counter, most) = (account.counter, account.room.min(capacity as i32));
+        note_list(queue, true);
         let cursor = queue.ledger().cursor();
         let (_transport, _borrows) = (PhantomData, PhantomData);
-        let (seen, at, count) = (mark, slots, 0);
-        List { queue, mark, seen, cursor, slots, at, count, most, capacity, _transport, _borrows }
+        let (seen, at, count) = (0, slots, 0);
+        List {
+            queue,
+            counter,
+            seen,
+            cursor,
+            slots,
+            at,
+            count,
+            most,
+            capacity,
+            _transport,
+            _borrows,
+        }
     }
 
     #[inline(always)]
@@ -121,10 +134,16 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
         self.count == 0
     }
 
+    /// Whether a buffer needs a look.
+    #[inline(always)]
+    fn has_strange(&self) -> bool {
+        self.seen & self.queue.ledger().account().strange != 0
+    }
+
     /// For the next work request.
     #[inline(always)]
-    fn begin(&mut self, mark: u64) -> Post<'_, T, Q> {
-        let mut post = Post::at(self.queue, mark, Some(self.cursor));
+    fn begin(&mut self) -> Post<'_, T, Q> {
+        let mut post = Post::at(self.queue, self.counter, Some(self.cursor));
         post.check.limit_sge(G as u32);
         post
     }
@@ -155,7 +174,7 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
             self.most = most as i32;
             if most == i {
                 let mut scratch = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
-                let mut post = self.begin(self.mark);
+                let mut post = self.begin();
                 // SAFETY: a slot of its own, whose work request is not posted. What else is wrong
                 // with it is not the next one's fault: that has a check of its own.
                 let pending = unsafe { post.put(0, wr, &raw mut scratch, ptr::null_mut()) };
@@ -165,14 +184,13 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
         // SAFETY: a slot is left.
         let (at, next) = unsafe { bump(self.at) };
         self.at = at;
-        // Where it is only compared it is read again: a ring needs the register for its cursor.
-        let mark = if Q::Ledger::MARKED { self.mark } else { self.queue.ledger().account().mark };
-        let mut post = self.begin(mark);
+        let mut post = self.begin();
         // SAFETY: a slot is left, with room enough, and stays where it is: the list borrows the
         // array until it is posted.
         let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
-        let found = post.check.found_in(&pending.entry, is_one).brief();
+        let strange = post.strange();
+        let found = post.check.found_in(&pending.entry, is_one, strange).brief();
         if found.is_clear() {
             if Q::Ledger::MARKED {
                 post.check.give(&pending.entry);
@@ -210,15 +228,15 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
         for (_, wr) in (0..n).zip(wrs) {
             // SAFETY: a slot is left.
             let (at, next) = unsafe { bump(self.at) };
-            let (mark, seen) = (self.mark, self.seen);
-            let mut post = self.begin(mark);
+            let seen = self.seen;
+            let mut post = self.begin();
             post.check.resume(seen);
             // SAFETY: a slot is left, as in `push`.
             let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
             if Q::Ledger::MARKED {
                 post.check.give(&pending.entry);
             }
-            let (seen, found) = (post.check.seen(), post.check.found());
+            let (seen, found) = (post.check.seen(), post.check.found(post.strange()));
             if post.check.has_faults() {
                 return self.look_back(found, pending.entry);
             }
@@ -228,12 +246,10 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
             // SAFETY: the slot that was emitted.
             unsafe { self.advance(next) };
         }
-        // Whether each buffer was posted here last. (The mark is read again: the loop needs its
-        // registers.)
-        if self.seen != self.queue.ledger().account().mark {
+        if self.has_strange() {
             return self.look_back(Found::STRANGE, None);
         }
-        self.seen = self.mark;
+        self.seen = 0;
         Ok(())
     }
 
@@ -254,7 +270,7 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
         // SAFETY: the place is written over, not dropped.
         unsafe { ptr::write(&mut self.queue, queue) };
         (self.at, self.count, self.cursor) = (self.slots.wrapping_add(kept as usize), kept, cursor);
-        self.seen = self.mark;
+        self.seen = 0;
         result
     }
 
@@ -272,13 +288,13 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
         let (slots, cursor) = (self.slots, self.queue.ledger().cursor());
         // SAFETY: what is left behind has no entries, and a list is put in its place.
         let list = unsafe { ptr::read(self) };
-        (self.at, self.count, self.cursor, self.seen) = (slots, 0, cursor, self.mark);
+        (self.at, self.count, self.cursor, self.seen) = (slots, 0, cursor, 0);
         // SAFETY: `out` is writable; the rest is the contract of `push`.
         let (list, result) = out_of_line(|out| unsafe { push_each(list, wrs, out) });
         // SAFETY: the list that is written over has no entries.
         unsafe { ptr::write(self, ManuallyDrop::into_inner(list)) };
         // Unchanged; restated for the optimiser.
-        (self.slots, self.seen) = (slots, self.mark);
+        (self.slots, self.seen) = (slots, 0);
         result
     }
 
@@ -286,6 +302,7 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
     #[inline(always)]
     fn post(self, end: impl FnOnce(*mut Q::Wr)) -> Posted<Q> {
         let mut list = ManuallyDrop::new(self);
+        note_list(list.queue, false);
         if list.is_empty() {
             return Ok(());
         }
@@ -296,8 +313,8 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
             last
         };
         end(last);
-        let (n, first, mark, seen) = (list.count, list.slots.cast(), list.mark, list.seen);
-        let mut post = list.begin(mark);
+        let (n, first, seen) = (list.count, list.slots.cast(), list.seen);
+        let mut post = list.begin();
         // Nothing strange, unless an iterator panicked before it was looked at.
         post.check.resume(seen);
         // SAFETY: the list is put together and ended.
@@ -308,6 +325,7 @@ impl<'d, T: Transport, Q: Queue<Entry: Owned>, const G: usize> List<'d, T, Q, G>
 impl<T: Transport, Q: Queue<Entry: Owned>, const G: usize> Drop for List<'_, T, Q, G> {
     #[inline(always)]
     fn drop(&mut self) {
+        note_list(self.queue, false);
         if !self.is_empty() {
             // SAFETY: those slots were emitted, and not posted.
             unsafe { drop_list(self.queue, self.slots.cast(), self.at.wrapping_sub(1).cast()) };
@@ -336,7 +354,7 @@ unsafe fn push_each<
     mut wrs: impl Iterator<Item = W>,
     out: *mut Grown<'d, T, Q, G>,
 ) {
-    let is_known = list.seen == list.mark;
+    let is_known = !list.has_strange();
     let looked = if is_known { Ok(()) } else { list.look_back(Found::STRANGE, None) };
     // SAFETY: the caller promises what `push` asks for, and that `out` is writable.
     unsafe {

@@ -63,7 +63,6 @@ impl<E: Entry> Rejected<E> {
         // are alive.
         unsafe {
             (*header).forget_queue();
-            (*header).set_link(0);
             if self.first == 0 {
                 self.first = entry;
             } else {
@@ -92,7 +91,9 @@ impl<E: Entry> Iterator for Rejected<E> {
         let entry = self.first;
         // SAFETY: the list owns the entry, so its header is alive, until the entry leaves it here.
         unsafe {
-            self.first = (*word::address::<Header>(entry)).link();
+            let header = word::address::<Header>(entry);
+            self.first = (*header).link();
+            (*header).forget_queue();
             Some(E::from_word(entry))
         }
     }

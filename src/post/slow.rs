@@ -7,10 +7,8 @@
 #![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
 
 use std::mem::ManuallyDrop;
-use std::sync::atomic::Ordering;
 
-use crate::counters::books::{Books, RECEIVE, SEND};
-use crate::counters::{mark, word};
+use crate::counters::word;
 use crate::ledger::Ledger;
 use crate::memory::entry::Entry;
 use crate::memory::header::Header;
@@ -165,8 +163,7 @@ unsafe fn look_at_list<Q: Queue>(queue: &Q, found: Found, first: *mut Q::Wr) -> 
     faults
 }
 
-/// Looks at the `i`th work request of a list. Strange buffers are attached to the queue, if it may
-/// have them.
+/// Looks at the `i`th work request of a list, and at strange buffers.
 ///
 /// # Safety
 /// It was emitted and entered, and its entry is the caller's.
@@ -184,37 +181,32 @@ pub(super) unsafe fn look_at<Q: Queue>(
         // SAFETY: the word is that of an entry that the caller has, and keeps.
         let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
         // SAFETY: the queue's books outlive its ledger.
-        entry.each_header(&mut |header| faults.bits |= unsafe { attach(queue, header) });
+        entry.each_header(&mut |header| faults.bits |= unsafe { why_strange(queue, header) });
     }
     // SAFETY: it is emitted.
     let too_long = unsafe { queue.measure(wr, is_strange) };
     faults.too_long = faults.too_long.or(too_long);
 }
 
-/// Compares protection domain and size of a buffer, and notes the queue in it; what is wrong.
+/// Compares pool and protection domain of a buffer; what is wrong.
 ///
 /// # Safety
 /// The books of the queue are there.
-unsafe fn attach<Q: Queue>(queue: &Q, header: &Header) -> u32 {
+unsafe fn why_strange<Q: Queue>(queue: &Q, header: &Header) -> u32 {
     if !queue.home().is_null() && header.home != queue.home() {
         return fault::POOL;
     }
-    let account = queue.ledger().account();
     // SAFETY: they are there.
-    let (books, counter) = unsafe {
-        let direction = if Q::RECEIVES { RECEIVE } else { SEND };
-        (&*account.books, Books::counter(account.books, direction))
-    };
-    if header.pd() != books.pd {
+    if header.pd() != unsafe { (*queue.ledger().account().books).pd } {
         return fault::PD;
     }
-    let is_large = header.capacity > books.small.load(Ordering::Relaxed);
-    let look = !Q::RECEIVES && (is_large || header.len() == 0);
-    header.attach(counter, account.mark | if look { mark::LOOK } else { 0 });
+    if !Q::RECEIVES {
+        header.looked_at();
+    }
     0
 }
 
-/// Shows in the headers of a list's entries, which were attached, that the queue has them.
+/// Shows in the headers of a list's entries that the queue has them.
 ///
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
@@ -226,7 +218,7 @@ unsafe fn give_all<Q: Queue>(queue: &Q, first: *mut Q::Wr) {
     }
 }
 
-/// Shows in the header of an entry, which was attached, that the queue has it.
+/// Shows in the header of an entry that the queue has it.
 ///
 /// # Safety
 /// As for `give_all`, for the `i`th of a list.
@@ -236,7 +228,7 @@ pub(super) unsafe fn give<Q: Queue>(queue: &Q, i: u32, wr: *mut Q::Wr) {
         unsafe {
             let word = word_of(queue, i, wr);
             if word != 0 {
-                (*word::address::<Header>(word)).give_attached();
+                (*word::address::<Header>(word)).give(queue.ledger().account().counter);
             }
         }
     }

@@ -118,7 +118,7 @@ fn create<T: Transport, P: Profile>(
         }
     }
     let books = Books::new(pd.id())
-        .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
+        .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;
 

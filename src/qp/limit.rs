@@ -1,6 +1,7 @@
 //! The longest message, as the port reports it on the way to RTS.
 
 use crate::device::context::Context;
+use crate::ledger::Ledger;
 use crate::profile::Profile;
 use crate::qp::Core;
 use crate::terms::error::Error;
@@ -32,7 +33,7 @@ impl<P: Profile> Core<P> {
         };
         within("max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
         if is_moved {
-            // Buffers were measured by the old limit.
+            // What waits in the queue was measured by the old limit.
             let (before, _) = self.books.longest_message();
             within("the longest message of the port before", before, longest)?;
         }
@@ -41,9 +42,10 @@ impl<P: Profile> Core<P> {
     }
 
     /// The transition was made: from now on `limit` bounds messages.
-    pub(crate) fn limit_messages<T: Transport>(&self, limit: Option<u32>) {
+    pub(crate) fn limit_messages<T: Transport>(&mut self, limit: Option<u32>) {
         if let Some(limit) = limit {
             self.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
+            self.send.ledger.account_mut().look_anew();
         }
     }
 }

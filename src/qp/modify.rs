@@ -388,7 +388,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
     pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
         let Some(books) = Books::new(self.core.books.pd) else {
-            let error = Error::os("ibv_modify_qp", libc::ENOSPC, "queue ids are used up");
+            let error = Error::os("ibv_modify_qp", libc::ENOSPC, "too many queues exist");
             return Err(Refused::new(self, error));
         };
         if let Err(error) = self.core.move_to(S::STATE, QpState::Reset) {

@@ -88,7 +88,7 @@ impl SrqCore {
     /// The number of its receives that are with the device, or in completions that were not taken
     /// apart. Counting stops at `most`.
     fn outstanding(&self, most: usize) -> usize {
-        count_posted(self.slots, self.books.id, most)
+        count_posted(self.slots, &self.books, most)
     }
 
     /// Whether destroying one of its queue pairs may lose receives: some are outstanding, and the
@@ -169,8 +169,8 @@ impl ProtectionDomain {
             let what = "the pool and the shared receive queue";
             return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
         }
-        let books = Books::shared(self.id())
-            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
+        let books = Books::shared(self.id(), pool.number())
+            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
         let buffers = pool.count() as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
         let id = SrqId::mint();

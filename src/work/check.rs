@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // reads the table of address handles
 
+use crate::counters::books::Counter;
 use crate::counters::mark;
 use crate::device::ah_table::AhTable;
 use crate::memory::entry::Entry;
@@ -28,30 +29,28 @@ pub(crate) mod fault {
 /// only notes; cold code looks.
 #[doc(hidden)]
 pub struct Check {
-    /// What the header of a buffer shows that needs no look.
-    mark: u64,
+    /// What the header of a buffer shows that the queue has.
+    counter: *const Counter,
     ah: *const AhTable,
     max_sge: u32,
     max_inline: u32,
     faults: u32,
-    /// The states of the buffers, or-ed together; whether there are any.
+    /// The marks of the buffers, or-ed together.
     seen: u64,
-    has_seen: bool,
 }
 
 impl Check {
-    /// `mark` is what headers show that need no look: that of the queue.
+    /// `counter` is what headers show of buffers that the queue has.
     #[inline(always)]
-    pub(crate) fn new(mark: u64, max_sge: u32, max_inline: u32) -> Self {
+    pub(crate) fn new(counter: *const Counter, max_sge: u32, max_inline: u32) -> Self {
         let ah = std::ptr::null();
-        Check { mark, ah, max_sge, max_inline, faults: 0, seen: 0, has_seen: false }
+        Check { counter, ah, max_sge, max_inline, faults: 0, seen: 0 }
     }
 
-    /// Goes on where another check has seen buffers with these states: the mark itself, if none was
-    /// seen, or all were posted here last. So the first of a list need not be told from the others.
+    /// Goes on where another check has seen buffers with these marks.
     #[inline(always)]
-    pub(crate) fn resume(&mut self, states: u64) {
-        (self.seen, self.has_seen) = (states, true);
+    pub(crate) fn resume(&mut self, marks: u64) {
+        self.seen = marks;
     }
 
     /// What was seen so far, for `resume`.
@@ -60,23 +59,17 @@ impl Check {
         self.seen
     }
 
-    /// Sees a buffer of a work request. One that was posted here last, and is neither empty nor
-    /// large enough to exceed a message, needs no second look; ids are never used again, so no
-    /// later queue is taken for this one.
+    /// Sees a buffer of a work request.
     #[inline(always)]
     pub(crate) fn see(&mut self, header: &Header) {
-        // What is not this queue's mark adds a bit that the mark has not.
-        let state = header.state();
-        self.seen = if self.has_seen { self.seen | state } else { state };
-        self.has_seen = true;
+        self.seen |= header.mark();
     }
 
-    /// A work request with several buffers is to be looked at: it goes beyond its remote slice, or
-    /// its buffers.
+    /// A send with several buffers is to be looked at: it goes beyond its remote slice, or its
+    /// buffers.
     #[inline(always)]
     pub(crate) fn look(&mut self) {
-        self.seen |= mark::NEVER;
-        self.has_seen = true;
+        self.seen |= mark::LOOK;
     }
 
     /// Something else is wrong: one of `fault`.
@@ -98,7 +91,7 @@ impl Check {
     pub(crate) fn give<E: Entry>(&self, entry: &Option<E>) {
         if let Some(entry) = entry {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).
-            unsafe { entry.header() }.give(self.mark);
+            unsafe { entry.header() }.give(self.counter);
         }
     }
 
@@ -134,24 +127,29 @@ impl Check {
         unsafe { &*self.ah }
     }
 
-    /// What was found. To be asked once, so that one instruction compares and keeps the result.
+    /// What was found, for a queue to which this is `strange`. To be asked once, so that one
+    /// instruction tests and keeps the result.
     #[inline(always)]
-    pub(crate) fn found(&self) -> Found {
-        let strange = if self.has_seen { self.seen ^ self.mark } else { 0 };
-        Found { faults: self.faults, strange }
+    pub(crate) fn found(&self, strange: u64) -> Found {
+        Found { faults: self.faults, strange: self.seen & strange }
     }
 
-    /// As `found`, of one work request whose data `is_one` buffer, or may be several: the state of
-    /// one is read here, where it is the operand of the comparison.
+    /// As `found`, of one work request whose data `is_one` buffer, or may be several: the mark of
+    /// one is read here, where it is the operand of the test.
     #[inline(always)]
-    pub(crate) fn found_in<E: Entry>(&self, entry: &Option<E>, is_one: bool) -> Found {
+    pub(crate) fn found_in<E: Entry>(
+        &self,
+        entry: &Option<E>,
+        is_one: bool,
+        strange: u64,
+    ) -> Found {
         match entry {
             Some(entry) if is_one => {
                 // SAFETY: an entry of a work request has a buffer (`Data::emit`).
                 let header = unsafe { entry.header() };
-                Found { faults: self.faults, strange: header.state() ^ self.mark }
+                Found { faults: self.faults, strange: header.mark() & strange }
             }
-            _ => self.found(),
+            _ => self.found(strange),
         }
     }
 }
@@ -160,7 +158,7 @@ impl Check {
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub faults: u32,
-    /// Not 0 if a buffer was not posted here last.
+    /// Not 0 if a buffer needs a look.
     strange: u64,
 }
 
@@ -168,7 +166,7 @@ impl Found {
     /// Buffers have to be looked at, and nothing else is known to be wrong.
     pub const STRANGE: Found = Found { faults: 0, strange: 1 };
 
-    /// Whether nothing is wrong, and every buffer was posted here last.
+    /// Whether nothing is wrong, and no buffer needs a look.
     #[inline(always)]
     pub fn is_clear(self) -> bool {
         self.faults == 0 && self.strange == 0
@@ -184,7 +182,7 @@ impl Found {
         self.is_strange() || self.faults & fault::BEYOND != 0
     }
 
-    /// Without the states: what is only compared can be the operand of the comparison.
+    /// Without the marks: what is only tested can be the operand of the test.
     #[inline(always)]
     pub fn brief(self) -> Found {
         Found { strange: (self.strange != 0) as u64, ..self }

@@ -164,12 +164,11 @@ pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 pub(crate) const MAX_LIST: usize = 32;
 
 /// Writes the element of a buffer. One of no bytes must be left out, because some devices read
-/// length 0 as 2^31 (R3.3): its header has no queue's mark, so that it is looked at before the
-/// post.
+/// length 0 as 2^31 (R3.3): its mark says so, and it is looked at before the post.
 ///
 /// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes, which are its
-/// length then, if it has one that changes. What does not fit is made to forget the queue: so it is
-/// looked at as well, and this costs no more than the comparison.
+/// length then, if it has one that changes. What does not fit is marked to be looked at as well, so
+/// this costs no more than the comparison.
 ///
 /// # Safety
 /// `sge` is writable, and the header belongs to a handle that the caller owns.
@@ -183,7 +182,7 @@ unsafe fn emit_one(
 ) {
     let element = match use_ {
         Use::Write if header.len() > limit => {
-            header.forget_queue_seldom();
+            header.look_seldom();
             header.to_send()
         }
         Use::Send | Use::Write => header.to_send(),
@@ -200,7 +199,7 @@ unsafe fn emit_one(
         let mut here = limit;
         // One comparison for what does not fit, and for a READ of nothing, which is left out.
         if limit > header.capacity {
-            header.forget_queue_seldom();
+            header.look_seldom();
             here = if limit == READS_NOTHING { 0 } else { header.capacity };
         }
         // SAFETY: the slot's element is writable.

@@ -40,6 +40,7 @@ mod shared;
 mod srq;
 mod states;
 mod teardown;
+mod turning;
 mod ud;
 mod ud_addresses;
 mod waits;

@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use crate::counters::books::Counter;
 use crate::counters::word;
 use crate::memory::header::Header;
 use crate::memory::registered::Registered;
@@ -46,11 +47,11 @@ impl<C> Buf<C> {
     }
 
     /// Posts it: as a word.
-    pub fn give(self, mark: u64) -> Posted {
+    pub fn give(self, counter: *const Counter) -> Posted {
         let header = self.0.cast::<Header>();
         std::mem::forget(self);
         // SAFETY: the handle is ours.
-        unsafe { header.as_ref() }.give(mark);
+        unsafe { header.as_ref() }.give(counter);
         Posted(header)
     }
 

@@ -1,11 +1,12 @@
 //! What queues left behind goes home once, whoever finds it.
 
+use std::ptr;
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
-use crate::counters::books::{Books, Quiet, RECEIVE};
+use crate::counters::books::{Books, Counter, Quiet, RECEIVE};
 use crate::memory::buf::{Buf, Pool, Posted};
 use crate::memory::stranded::reclaim_everything;
 use crate::pools::{Context, pool};
@@ -20,12 +21,24 @@ struct World {
 
 fn world() -> World {
     let (pool, gone) = pool(2);
-    // (Without counts, so that the marks alone tell what is stranded.)
-    let books = Books::shared(1).unwrap();
+    // (Without counts, so that the headers alone tell what is stranded.)
+    let books = Books::shared(1, 1).unwrap();
     books.attached();
-    let mark = books.mark(RECEIVE);
-    let posted = [(); 2].map(|()| pool.take().unwrap().give(mark));
+    let posted = [(); 2].map(|()| pool.take().unwrap().give(counter(&books)));
     World { pool, books, posted, gone }
+}
+
+/// What the headers of its receives show.
+fn counter(books: &Books) -> *const Counter {
+    // SAFETY: the books are alive.
+    unsafe { Books::counter(books, RECEIVE) }
+}
+
+/// What of this queue alone is stranded, though others may still have a part in its end.
+pub fn quiet(books: Arc<Books>) -> Quiet {
+    let mut quiet = Quiet::default();
+    quiet.add(books);
+    quiet
 }
 
 /// One of those who have a part in the queue's end says that nothing can complete any more.
@@ -70,7 +83,7 @@ fn who_asks_takes_nothing_twice() {
             let books = books.clone();
             thread::spawn(move || {
                 if books.is_quiet() {
-                    let _ = reclaim_everything(&Quiet(vec![books]));
+                    let _ = reclaim_everything(&quiet(books));
                 }
             })
         };
@@ -93,11 +106,11 @@ fn who_asks_takes_nothing_twice() {
 fn a_buffer_that_is_posted_again_is_not_stranded() {
     loom::model(|| {
         let World { pool, books, posted, .. } = world();
-        let other = Books::shared(1).unwrap();
+        let other = Books::shared(1, 1).unwrap();
         let poller = {
-            let (books, mark) = (books.clone(), other.mark(RECEIVE));
+            let (books, other) = (books.clone(), other.clone());
             thread::spawn(move || {
-                let again = complete(posted[0]).give(mark);
+                let again = complete(posted[0]).give(counter(&other));
                 end_one(books);
                 again
             })
@@ -106,8 +119,8 @@ fn a_buffer_that_is_posted_again_is_not_stranded() {
         let again = poller.join().unwrap();
         assert_eq!(pool.available(), 1);
         // SAFETY: it is with the other queue, and so alive.
-        assert_eq!(unsafe { again.0.as_ref() }.posted_to(), Some(other.id));
-        assert_eq!(reclaim_everything(&Quiet(vec![other])).lent, 0);
+        assert_eq!(unsafe { again.0.as_ref() }.posted_to(), counter(&other));
+        assert_eq!(reclaim_everything(&quiet(other)).lent, 0);
         assert_eq!(pool.available(), 2);
     });
 }
@@ -123,7 +136,7 @@ fn who_gives_back_his_part_too_early() {
             thread::spawn(move || {
                 end_one(books);
                 // SAFETY: (None: it may be another's by now. It is looked at and not dropped.)
-                complete(posted[0]).give(0);
+                complete(posted[0]).give(ptr::null());
             })
         };
         end_one(books);

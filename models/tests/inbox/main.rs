@@ -34,7 +34,7 @@ fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
     let mut quiet = Quiet::default();
     inbox.end(books, LEFT, &mut quiet);
     quiet.end_one(books.clone());
-    quiet.0.len()
+    quiet.stranded.len()
 }
 
 /// Two queue pairs go on one thread while another polls: their bookings end, and what they left is sent home once each, by polls
@@ -73,7 +73,7 @@ fn a_shared_receive_queue_and_its_completion_queues() {
                 inbox.end(&books, AtEnd::UNKNOWN, &mut quiet);
             }
             quiet.end_one(books.clone());
-            quiet.0.len()
+            quiet.stranded.len()
         });
         let mut home = poll::look(&two);
         home += goes.join().unwrap() + queue.join().unwrap();
@@ -96,7 +96,7 @@ fn a_queue_pair_and_two_completion_queues() {
                 sends.end(&books, LEFT, &mut quiet);
                 receives.end(&books, LEFT, &mut quiet);
                 quiet.end_one(books.clone());
-                quiet.0.len()
+                quiet.stranded.len()
             })
         };
         let other = {

@@ -11,6 +11,6 @@ pub mod stranded {
     pub type Home = usize;
 
     pub fn reclaim_everything(quiet: &Quiet) -> Home {
-        quiet.0.len()
+        quiet.stranded.len()
     }
 }
