@@ -421,7 +421,7 @@ mod serde {
         let text = serde_json::to_string(&endpoint).unwrap();
         assert_eq!(
             text,
-            r#"{"service":{"rc":{"initiator":1,"responder":4}},"qpn":28,"psn":1133483,"mtu":1024,"gid":"::ffff:10.9.0.1","lid":0,"send_depth":0,"recv_depth":0,"regions":[{"addr":4096,"len":16,"rkey":1,"read":true,"write":false,"atomic":false}]}"#
+            r#"{"service":{"rc":{"initiator":1,"responder":4}},"qpn":28,"psn":1133483,"mtu":1024,"gid":"::ffff:10.9.0.1","gid_kind":null,"lid":0,"send_depth":0,"recv_depth":0,"regions":[{"addr":4096,"len":16,"rkey":1,"read":true,"write":false,"atomic":false}]}"#
         );
         for (from, to, why) in [
             ("\"qpn\":28", "\"qpn\":1", "queue pair number 0x1 belongs to management or multicast"),

@@ -648,7 +648,7 @@ unsafe extern "C" fn noting_forms(
     // SAFETY: the caller gives a work request, and on UD it has that part of the union.
     let (wr, ud) = unsafe { (&*first, (*first).wr.ud) };
     let form = Form {
-        opcode: wr.opcode as u32,
+        opcode: wr.opcode,
         flags: wr.send_flags,
         elements: wr.num_sge,
         has_ah: !ud.ah.is_null(),
@@ -690,7 +690,7 @@ fn what_a_drain_sends() {
     assert_eq!((FORMS.take(), qp.sends_outstanding()), (vec![], 1));
     qp.drain(&mut sends, |_| panic!("inline data has no entry")).unwrap();
     assert_eq!(qp.sends_outstanding(), 0);
-    let send = crate::sys::types::ibv_wr_opcode::IBV_WR_SEND as u32;
+    let send = crate::sys::types::ibv_wr_opcode::IBV_WR_SEND;
     let form =
         Form { opcode: send, flags: SIGNALED, elements: 0, has_ah: true, is_privileged: false };
     assert_eq!(FORMS.take(), [form]);

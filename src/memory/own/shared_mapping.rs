@@ -54,7 +54,7 @@ const VERB: &str = "mmap";
 ///
 /// # Invariants
 /// `map` is readable, and where `P` is [`Writable`] writable. Rust code of this process touches the
-/// bytes through [`Open`] only, or, if they are not writable, by volatile reads.
+/// bytes through atomics only, or, if they are not writable, by volatile reads.
 pub struct SharedMapping<P = Writable> {
     map: Map,
     sealed: bool,
