@@ -393,13 +393,10 @@ impl Completion<'_, crate::memory::entry::Raw> {
     }
 }
 
-impl<E: Entry> Completion<'_, E> {
+impl<E: crate::memory::entry::Owned> Completion<'_, E> {
     /// Takes the entry, once: it is no longer in flight, and its room comes back.
     #[inline(always)]
     fn take_entry(&self) -> Option<E> {
-        if !E::OWNED {
-            return None;
-        }
         // SAFETY: `word` is the wr_id of `wc` (invariants), and callers take the entry once, so it
         // has not been booked.
         unsafe { settle(self.wc, self.word) };

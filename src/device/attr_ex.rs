@@ -334,3 +334,21 @@ impl Context {
         Ok(Abilities { context: Arc::downgrade(&self.handle), attr })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::types::zeroed;
+
+    /// Each bit of what a device can is one answer, and no other.
+    #[test]
+    fn abilities_of_odp_are_bits() {
+        let told = [0, 1, 2, 3].map(|bits| {
+            let mut c: ibv_device_attr_ex = zeroed();
+            c.odp_caps.general_caps = bits;
+            let odp = DeviceAttrEx::from_c(&c).odp;
+            (odp.is_supported, odp.is_implicit)
+        });
+        assert_eq!(told, [(false, false), (true, false), (false, true), (true, true)]);
+    }
+}

@@ -231,3 +231,23 @@ impl Context {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first network device of every Linux is the loopback's.
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the system for a device's name")]
+    fn a_gid_tells_its_network_device_by_name() {
+        let entry = |ifindex| GidEntry {
+            port: 1,
+            index: 0,
+            gid: Gid([0; 16]),
+            kind: GidKind::RoceV2,
+            ifindex,
+        };
+        assert_eq!(entry(Some(1)).netdev().as_deref(), Some("lo"));
+        assert_eq!((entry(None).netdev(), entry(Some(u32::MAX)).netdev()), (None, None));
+    }
+}

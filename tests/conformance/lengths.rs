@@ -157,3 +157,30 @@ fn the_limit_is_known_again_after_a_reset() {
     too_long(a.post_send(wr::Send::new(buf).to(to)), kind, 1);
     drop(ca);
 }
+
+/// A receive's completion tells how many bytes came, whatever the buffer's size; a send's tells
+/// none, nor does a failure (R10.5).
+#[test]
+fn what_came_is_told_in_bytes() {
+    let mut p = Pair::<Rc>::new();
+    for len in [1, 5, 64] {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(of_len(p.pool.take().unwrap(), len))).unwrap();
+        let mut told = Vec::new();
+        until(&p.dev, "both completions", || {
+            told.extend(p.cb.poll().unwrap().map(|it| (it.byte_len(), it.into_entry().is_some())));
+            told.extend(p.ca.poll().unwrap().map(|it| (it.byte_len(), it.into_entry().is_some())));
+            told.len() == 2
+        });
+        told.sort_unstable();
+        assert_eq!(told, [(None, true), (Some(len as u32), true)]);
+    }
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let _b = p.b.to_error().unwrap();
+    let mut flushed = None;
+    until(&p.dev, "the flushed receive", || {
+        flushed = p.cb.poll_one().unwrap().map(|it| (it.status().is_err(), it.byte_len()));
+        flushed.is_some()
+    });
+    assert_eq!(flushed, Some((true, None)));
+}

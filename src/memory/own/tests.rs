@@ -323,3 +323,18 @@ fn read_only_memory_is_not_written_by_peers() {
     assert!(loopback::poll(&mut cq, 1).is_err());
     assert_eq!(region.destroy().unwrap(), [1, 2]);
 }
+
+/// A length is in bytes, of which one is the least.
+#[test]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+fn mappings_have_the_length_that_was_asked_for() {
+    use crate::memory::{MapOptions, Mapping};
+    for len in [1, 5, 4096, 4097] {
+        let mapping: Mapping = MapOptions::new().anonymous(len).unwrap();
+        assert_eq!(mapping.len(), len);
+        let (mapping, fd) = MapOptions::new().memfd("a test", len).unwrap();
+        let size = std::fs::File::from(fd).metadata().unwrap().len();
+        assert_eq!((mapping.len(), size), (len, len as u64));
+    }
+    assert!(MapOptions::new().anonymous(0).is_err());
+}
