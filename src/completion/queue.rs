@@ -188,7 +188,7 @@ impl<E: Entry> CompletionQueue<E> {
     ///
     /// # Errors
     /// The queue is as before. [`ErrorKind::Booked`]; [`ErrorKind::Limit`] if `cqe` exceeds the
-    /// device's `max_cqe`; otherwise [`ErrorKind::Os`] with the errno: EINVAL if it holds more
+    /// device's `max_cqe`, or the device granted less (then it has what was granted); otherwise [`ErrorKind::Os`] with the errno: EINVAL if it holds more
     /// completions than that, EOPNOTSUPP if the device cannot do it.
     pub fn resize(&mut self, cqe: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_resize_cq";

@@ -159,7 +159,7 @@ impl<'q, T: Transport, Q: Queue> Post<'q, T, Q> {
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data> {
-        if self.check.seen() == 0 {
+        if i == 0 {
             note_list(self.queue, true);
         }
         // SAFETY: the contract is the same.

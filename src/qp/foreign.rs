@@ -100,7 +100,7 @@ impl ProtectionDomain {
         check_granted::<P>(VERB, sends, bookable(depth.recv)?, false, &init.cap)?;
 
         let books = Books::new(self.id())
-            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "queue ids are used up"))?;
+            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
         send_cq.shared().attach(&books, sends, Share::Sends)?;
         let undo_send = Undo(|| send_cq.shared().detach(&books));
         recv_cq.shared().attach(&books, depth.recv, Share::Receives)?;

@@ -297,7 +297,7 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     ///
     /// # Errors
     /// The queue is as before. [`ErrorKind::Limit`] if `max_wr` exceeds the device's `max_srq_wr`,
-    /// or the device granted less; otherwise [`ErrorKind::Os`] with the errno: EINVAL if more
+    /// or the device granted less (then it has what was granted); otherwise [`ErrorKind::Os`] with the errno: EINVAL if more
     /// receives are outstanding than that, or the device cannot do it.
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
