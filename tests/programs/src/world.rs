@@ -263,19 +263,22 @@ impl World {
         Some(AddressVector::roce(1, context.query_gid(1, 1).ok()?, 1))
     }
 
-    /// Connects two queue pairs.
+    /// Connects two queue pairs, to where the context's device is: to each other, if they are known to be of it.
     pub fn join<T: Connects, P: Profile>(
         &self,
         context: &Context,
         one: Option<QueuePair<T, Reset, P>>,
         two: Option<QueuePair<T, Reset, P>>,
         srq: Option<SrqId>,
+        alike: bool,
     ) -> Both<T, P> {
         let (Some(one), Some(two), Some(to)) = (one, two, self.vector(context)) else {
             return (None, None);
         };
         let (one_num, two_num) = (one.qp_num(), two.qp_num());
-        lock(&self.pairs).extend([(one_num, two_num, srq), (two_num, one_num, srq)]);
+        if alike {
+            lock(&self.pairs).extend([(one_num, two_num, srq), (two_num, one_num, srq)]);
+        }
         (connect(one, to, two_num), connect(two, to, one_num))
     }
 
@@ -302,8 +305,13 @@ impl World {
         qp: QueuePair<T, Reset, P>,
     ) -> Option<QueuePair<T, Rts, P>> {
         let (to, number) = (self.vector(context)?, qp.qp_num());
-        lock(&self.pairs).retain(|(one, two, _)| *one != number && *two != number);
+        self.parts(number);
         connect(qp, to, number)
+    }
+
+    /// Whoever it was connected to, it is not any more.
+    pub fn parts(&self, number: u32) {
+        lock(&self.pairs).retain(|(one, two, _)| *one != number && *two != number);
     }
 }
 

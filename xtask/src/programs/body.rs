@@ -79,8 +79,7 @@ impl<'t> Body<'t> {
         self.next += 1;
         self.srqs += (self.value(&ty).role == "srq") as usize;
         let id = self.next;
-        let root = (ty.name == "Context").then_some(id);
-        self.vars.push(Var { id, ty, borrows, cqs, level: self.level, root });
+        self.vars.push(Var { id, ty, borrows, cqs, level: self.level, root: None });
         id
     }
 

@@ -149,12 +149,20 @@ impl Call<'_> {
         for (name, term) in &self.bound {
             code = code.replace(&format!("{{{name}}}"), &term.to_string());
         }
+        code = code.replace("{alike}", &self.alike(body).to_string());
         code.replace("{{", "{").replace("}}", "}")
     }
 
     /// Which argument a value is.
     fn at(&self, id: u32) -> usize {
         self.args.iter().position(|arg| *arg == id).unwrap_or_default()
+    }
+
+    /// Whether all arguments that are of a context are known to be of one.
+    fn alike(&self, body: &Body) -> bool {
+        let roots = self.args.iter().map(|id| body.get(*id).and_then(|var| var.root));
+        let all: Option<Vec<u32>> = roots.collect();
+        all.is_some_and(|all| all.windows(2).all(|two| two[0] == two[1]))
     }
 
     /// The context of all that must be of one, unless it is not known: the first, and whether another is different.
@@ -211,10 +219,12 @@ impl Call<'_> {
             }
         }
         body.traits.open |= self.row.flags.iter().any(|flag| flag == "open");
-        let new = |(ty, cqs)| {
+        let new = |(ty, cqs): (Term, _)| {
+            // Out of a list comes any context.
+            let is_new = self.args.is_empty() && ty.name == "Context";
             let id = body.add(ty, borrows.clone(), cqs);
             if let Some(var) = body.vars.last_mut() {
-                var.root = root.or(var.root);
+                var.root = if is_new { Some(id) } else { root };
             }
             id
         };
