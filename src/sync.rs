@@ -6,6 +6,8 @@
 //! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
 //! one order are read-modify-writes of one atomic, and nothing else changes that atomic.
 
+#[cfg(feature = "cm")]
+pub(crate) use std::sync::Condvar;
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -148,12 +148,11 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
         const VERB: &str = "rdma_get_cm_event";
         let deadline = Instant::now().checked_add(timeout);
         let mut events = Events::until(self.core.id.channel(), deadline);
-        let seen = &self.core.seen;
-        while !seen.is_disconnected() {
-            seen.removal(VERB)?;
-            match events.next()? {
-                Some(event) => seen.see(event.kind(), event.status()),
-                None => return Err(Error::new(VERB, ErrorKind::TimedOut { after: timeout })),
+        // Events are noted where they are taken, perhaps from another channel before.
+        while !self.core.id.seen().is_disconnected() {
+            self.core.removal(VERB)?;
+            if events.next()?.is_none() {
+                return Err(Error::new(VERB, ErrorKind::TimedOut { after: timeout }));
             }
         }
         Ok(())

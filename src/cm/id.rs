@@ -3,8 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::channel;
@@ -12,7 +11,8 @@ use super::channel::{EventChannel, Events};
 use super::event::{Event, EventKind, IdKey};
 use super::space::PortSpace;
 use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
-use crate::sys::cm::{Channel, Id};
+use super::turn::Turn;
+use crate::sys::cm::{Channel, Id, Seen};
 use crate::terms::bounded::Timeout;
 use crate::terms::error::{Error, ErrorKind, Refused};
 
@@ -77,55 +77,24 @@ pub(super) struct Core {
     pub peer: Option<SocketAddr>,
     /// Name and port; `Some` in every state that `HasDevice`.
     pub device: Option<(String, u8)>,
-    /// The end of the id, as far as events reported it.
-    pub seen: Seen,
-}
-
-/// The end of an id. Its events come once, but may be asked for more often.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    disconnected: AtomicBool,
-    /// The status of DEVICE_REMOVAL, the last event.
-    removed: OnceLock<i32>,
-}
-
-impl Seen {
-    /// Remembers the event.
-    pub fn see(&self, kind: EventKind, status: i32) {
-        match kind {
-            EventKind::Disconnected | EventKind::TimewaitExit => {
-                self.disconnected.store(true, Ordering::Relaxed);
-            }
-            EventKind::DeviceRemoval => drop(self.removed.set(status)),
-            _ => {}
-        }
-    }
-
-    pub fn is_disconnected(&self) -> bool {
-        self.disconnected.load(Ordering::Relaxed)
-    }
-
-    /// An error if the device is going away, after which no event comes.
-    pub fn removal(&self, verb: &'static str) -> Result<(), Error> {
-        match self.removed.get() {
-            None => Ok(()),
-            Some(&status) => {
-                let event = EventKind::DeviceRemoval.name();
-                Err(Error::new(verb, ErrorKind::Cm { event, status }))
-            }
-        }
-    }
+    /// Who of several threads waits for its requests.
+    pub turn: Turn,
 }
 
 impl Core {
     pub fn new(id: Id) -> Self {
-        Core { id, local: None, peer: None, device: None, seen: Seen::default() }
+        Core { id, local: None, peer: None, device: None, turn: Turn::new() }
     }
 
     /// Copies the device's name from librdmacm, which may write it during the next event.
     pub fn look(&mut self) {
         (self.local, self.peer) = self.id.addresses();
         self.device = self.id.device();
+    }
+
+    /// An error if the device is going away, after which no event comes.
+    pub fn removal(&self, verb: &'static str) -> Result<(), Error> {
+        removal(self.id.seen(), verb)
     }
 }
 
@@ -194,6 +163,13 @@ pub(super) trait Waits: Sized {
             return Err(Refused::new(self.give_up(), error));
         }
     }
+}
+
+fn removal(seen: &Seen, verb: &'static str) -> Result<(), Error> {
+    seen.removal().map_or(Ok(()), |status| {
+        let event = EventKind::DeviceRemoval.name();
+        Err(Error::new(verb, ErrorKind::Cm { event, status }))
+    })
 }
 
 /// The error that an event reports.
@@ -300,10 +276,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        let Core { id, local, peer, device, seen } = self.core;
+        let Core { id, local, peer, device, turn } = self.core;
         id.destroy().map_err(|(id, errno)| {
             let error = Error::os("rdma_destroy_id", errno, "");
-            Refused::new(CmId::from_core(Core { id, local, peer, device, seen }), error)
+            Refused::new(CmId::from_core(Core { id, local, peer, device, turn }), error)
         })
     }
 
@@ -352,32 +328,6 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
         match self.core.peer {
             Some(peer) if peer.port() != 0 => write!(f, " with {peer}"),
             _ => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// DISCONNECTED comes once; a second call returns at once instead of waiting for TIMEWAIT_EXIT.
-    #[test]
-    fn what_was_seen_stays_seen() {
-        let seen = Seen::default();
-        seen.see(EventKind::AddrChange, 0);
-        assert!(!seen.is_disconnected() && seen.removal("verb").is_ok());
-        seen.see(EventKind::Disconnected, 0);
-        seen.see(EventKind::AddrChange, 0);
-        assert!(seen.is_disconnected() && seen.is_disconnected());
-        let seen = Seen::default();
-        seen.see(EventKind::TimewaitExit, 0);
-        assert!(seen.is_disconnected());
-        let seen = Seen::default();
-        seen.see(EventKind::DeviceRemoval, -19);
-        for _ in 0..2 {
-            let kind = seen.removal("verb").unwrap_err().kind().clone();
-            let expected = ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", status: -19 };
-            assert_eq!(kind, expected);
         }
     }
 }

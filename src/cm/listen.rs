@@ -56,7 +56,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// is synchronous too. Several threads may take requests from one id.
     ///
     /// # Errors
-    /// [`Cm`](ErrorKind::Cm), from then on, if the device is going away; [`Os`](ErrorKind::Os) with
+    /// [`Cm`](ErrorKind::Cm), in each thread and from then on, if the device is going away; [`Os`](ErrorKind::Os) with
     /// the errno of `rdma_get_cm_event` or poll(2); for the request's id as for
     /// [`into_synchronous`](Self::into_synchronous).
     pub fn get_request(&self) -> Result<Request<PS>, Error>
@@ -86,17 +86,17 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     fn next_request(&self, deadline: Option<Instant>) -> Result<Option<Request<PS>>, Error> {
+        let Some(turn) = self.core.turn.take(deadline) else { return Ok(None) };
         let mut events = Events::until(self.core.id.channel(), deadline);
         loop {
-            self.core.seen.removal(GET_REQUEST)?;
+            self.core.removal(GET_REQUEST)?;
             let Some(event) = events.next()? else { return Ok(None) };
-            match event.kind() {
-                EventKind::ConnectRequest => {
-                    if let Ok(request) = Request::from_event(event) {
-                        return request.into_synchronous().map(Some);
-                    }
-                }
-                other => self.core.seen.see(other, event.status()),
+            if event.kind() != EventKind::ConnectRequest {
+                continue;
+            }
+            if let Ok(request) = Request::from_event(event) {
+                drop(turn);
+                return request.into_synchronous().map(Some);
             }
         }
     }
@@ -154,5 +154,80 @@ impl<PS: PortSpace, M: Mode> Request<PS, M> {
 impl<PS: PortSpace, M: Mode> fmt::Debug for Request<PS, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({:?}, {} bytes)", self.id, self.private_data.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::super::turn::Turn;
+
+    /// The event comes once; each thread that asks is told, whoever took it.
+    #[test]
+    fn every_thread_is_told_that_the_device_goes() {
+        use crate::cm::space::Tcp;
+        use crate::sys::cm::stub;
+        use crate::sys::types::raw::rdma_cm_event_type as Type;
+        let saw = Some((Type::RDMA_CM_EVENT_DEVICE_REMOVAL, -19));
+        let id = CmId::<Tcp, Listening>::from_core(Core::new(stub::id(7, saw)));
+        let told = || {
+            let expected = ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", status: -19 };
+            let far = Duration::from_secs(60);
+            let errors = [id.get_request(), id.get_request_timeout(far)].map(Result::unwrap_err);
+            errors.iter().all(|error| *error.kind() == expected)
+        };
+        thread::scope(|scope| {
+            let threads = [(); 3].map(|()| scope.spawn(told));
+            assert!(threads.map(|thread| thread.join().unwrap()).iter().all(|told| *told));
+        });
+        std::mem::forget(id);
+    }
+
+    /// Several threads wait for what one of them is told: all learn of it.
+    #[test]
+    fn what_one_is_told_all_learn() {
+        let (turn, asked, told) = (Turn::new(), AtomicU32::new(0), std::sync::OnceLock::new());
+        let wait = || {
+            let _turn = turn.take(None).unwrap();
+            // The event is taken by the first.
+            *told.get_or_init(|| asked.fetch_add(1, Ordering::Relaxed))
+        };
+        thread::scope(|scope| {
+            let first = turn.take(None).unwrap();
+            let threads = [(); 4].map(|()| scope.spawn(wait));
+            drop(first);
+            assert_eq!(threads.map(|thread| thread.join().unwrap()), [0; 4]);
+        });
+        assert_eq!(asked.into_inner(), 1);
+    }
+
+    /// Who may not wait for ever does not wait for another's turn for ever.
+    #[test]
+    fn a_turn_that_others_have_is_waited_for_until_the_deadline() {
+        let turn = Turn::new();
+        let taken = turn.take(Some(Instant::now())).expect("free, so the time does not matter");
+        let began = Instant::now();
+        assert!(turn.take(Some(began)).is_none());
+        let end = began + Duration::from_millis(20);
+        assert!(turn.take(Some(end)).is_none());
+        assert!(Instant::now() >= end);
+        drop(taken);
+        assert!(turn.take(Some(began)).is_some());
+    }
+
+    /// A panic gives the turn back.
+    #[test]
+    fn a_turn_is_given_back_by_a_panic() {
+        let turn = Turn::new();
+        let panics = || {
+            let _turn = turn.take(None);
+            panic!("amid a turn");
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).unwrap_err();
+        assert!(turn.take(Some(Instant::now())).is_some());
     }
 }

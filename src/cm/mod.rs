@@ -166,6 +166,7 @@ mod queue_pair;
 mod resolve;
 mod space;
 mod state;
+mod turn;
 pub mod verbs;
 
 pub use accept::{Accepted, NotAccepted};

@@ -203,3 +203,54 @@ impl Group {
         qp.detach_mcast(self.gid(), self.peer.vector.dlid)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::cm::stub;
+    use crate::sys::types::raw::rdma_cm_event_type as Type;
+
+    const JOIN: u32 = Type::RDMA_CM_EVENT_MULTICAST_JOIN;
+    const ERROR: u32 = Type::RDMA_CM_EVENT_MULTICAST_ERROR;
+
+    fn joining() -> Joining {
+        let address = "239.77.0.1:7471".parse().unwrap();
+        Joining { id: IdKey(7), key: 9, address, failed: Failed::default() }
+    }
+
+    fn event(id: u64, group: u64, kind: u32, status: i32) -> Event {
+        Event { copied: stub::event(id, group, kind, status) }
+    }
+
+    #[test]
+    fn an_event_of_another_id_or_group_changes_nothing() {
+        let mut joining = joining();
+        for (id, group) in [(8, 9), (7, 10), (8, 10)] {
+            for (kind, status) in [(JOIN, 0), (ERROR, -22)] {
+                let step = joining.advance(&event(id, group, kind, status));
+                let Step::Waiting(waiting) = step else { panic!("not its event") };
+                joining = waiting;
+            }
+        }
+        let Step::Done(group) = joining.advance(&event(7, 9, JOIN, 0)) else { panic!("its event") };
+        assert_eq!((group.key, group.address.port()), (9, 7471));
+        assert_eq!((group.peer.qpn.get(), group.peer.qkey.get()), (0xff_ffff, 0x0123_4567));
+    }
+
+    /// So that its address can be joined again.
+    #[test]
+    fn a_group_that_was_not_joined_is_noted() {
+        for (kind, status) in [(ERROR, -22), (JOIN, -110)] {
+            let joining = joining();
+            let failed = joining.failed.clone();
+            assert!(!failed.is_set());
+            let Step::Failed(refused) = joining.advance(&event(7, 9, kind, status)) else {
+                panic!("it failed")
+            };
+            let ErrorKind::Cm { status: told, .. } = *refused.error.kind() else {
+                panic!("{}", refused.error)
+            };
+            assert_eq!((told, failed.is_set()), (status, true));
+        }
+    }
+}

@@ -246,3 +246,27 @@ impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
         self.step(event)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::forget;
+
+    use super::*;
+    use crate::cm::id::Core;
+    use crate::cm::space::Tcp;
+    use crate::sys::cm::stub;
+    use crate::sys::types::raw::rdma_cm_event_type as Type;
+
+    /// In the next state an id has a device, which librdmacm does not look for. So one that has
+    /// none does not come there.
+    #[test]
+    fn an_address_without_a_device_is_not_resolved() {
+        let id = CmId::<Tcp, ResolvingAddr>::from_core(Core::new(stub::id(7, None)));
+        let event =
+            |key| Event { copied: stub::event(key, 0, Type::RDMA_CM_EVENT_ADDR_RESOLVED, 0) };
+        let Step::Waiting(id) = id.step(&event(8)) else { panic!("not its event") };
+        let Step::Failed(refused) = id.step(&event(7)) else { panic!("it has no device") };
+        assert_eq!(refused.error.errno(), Some(libc::ENODEV));
+        forget(refused.object);
+    }
+}

@@ -52,6 +52,26 @@ fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     server.join().unwrap();
 }
 
+/// DISCONNECTED comes once, here to the program, which took it from a channel: the id knows of it all the same.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
+    let (connection, mut end, server) = connected(|connection, mut end| {
+        end.drain(connection.disconnect().unwrap().qp);
+    });
+    let channel = EventChannel::new().unwrap();
+    let Connection { id, qp, .. } = connection;
+    let id = id.migrate_to(&channel).unwrap();
+    let event = channel.wait_timeout(LONG).unwrap().expect("the peer disconnects");
+    assert_eq!((event.kind(), event.id()), (EventKind::Disconnected, id.key()));
+    let mut id = id.into_synchronous().unwrap();
+    id.wait_disconnected(Duration::ZERO).unwrap();
+    let mut id = id.disconnect().unwrap();
+    id.wait_disconnected(Duration::ZERO).unwrap();
+    end.drain(qp.to_error().unwrap());
+    server.join().unwrap();
+}
+
 /// A peer that stays: each call takes its own time, and no more.
 #[test]
 #[ignore = "needs an RDMA device"]

@@ -5,7 +5,7 @@
 use std::cell::UnsafeCell;
 
 pub use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-pub use loom::sync::{Arc, Mutex, MutexGuard};
+pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 macro_rules! global {
     (static $name:ident: $type:ty = $value:expr;) => {

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Channel, Id};
+use super::{Channel, Id, Seen};
 use crate::sys::types::*;
 
 /// An owned copy of an event (R16.12: the C event's pointers end with its acknowledgement).
@@ -51,8 +51,11 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
     let is_request = event.event == Type::RDMA_CM_EVENT_CONNECT_REQUEST;
     let of = if is_request { event.listen_id } else { event.id };
     // SAFETY: librdmacm does not free an id whose event is not acknowledged. `context` and `ps` of
-    // an id are set once.
-    let (key, ps) = unsafe { ((*of).context.addr() as u64, (*event.id).ps) };
+    // an id are set before it has events. The context points to what was seen of the id (the
+    // invariant of `Id`), which stays at least as long.
+    let (seen, ps) = unsafe { (&*(*of).context.cast::<Seen>(), (*event.id).ps) };
+    seen.see(event.event, event.status);
+    let key = seen.key;
     let is_group = matches!(
         event.event,
         Type::RDMA_CM_EVENT_MULTICAST_JOIN | Type::RDMA_CM_EVENT_MULTICAST_ERROR
@@ -100,8 +103,12 @@ mod tests {
 
     /// Copies an event of an id of port space `ps` with key 7, filled in as librdmacm does.
     fn copied(ps: u32, fill: impl FnOnce(&mut raw::rdma_cm_event)) -> Copied {
+        copied_of(&Seen::of(7), ps, fill)
+    }
+
+    fn copied_of(seen: &Seen, ps: u32, fill: impl FnOnce(&mut raw::rdma_cm_event)) -> Copied {
         let mut id = zeroed::<raw::rdma_cm_id>();
-        id.context = ptr::without_provenance_mut(7);
+        id.context = ptr::from_ref(seen).cast_mut().cast();
         id.ps = ps;
         let mut event = zeroed::<raw::rdma_cm_event>();
         event.id = &raw mut id;
@@ -113,6 +120,22 @@ mod tests {
         let copied = unsafe { copy(&raw mut event, &channel) };
         std::mem::forget(Arc::try_unwrap(channel).ok().expect("the only reference"));
         copied
+    }
+
+    /// Whoever takes the event: who asks the id later knows of it.
+    #[test]
+    fn the_end_is_noted_where_its_event_is_taken() {
+        use raw::rdma_cm_event_type::{RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED};
+        let (seen, other) = (Seen::of(8), Seen::of(9));
+        let take = |what: u32, status| {
+            copied_of(&seen, raw::rdma_port_space::RDMA_PS_TCP, |event| {
+                (event.event, event.status) = (what, status);
+            })
+        };
+        assert_eq!(take(RDMA_CM_EVENT_DISCONNECTED, 0).key, 8);
+        assert_eq!((seen.is_disconnected(), seen.removal()), (true, None));
+        drop(take(RDMA_CM_EVENT_DEVICE_REMOVAL, -19));
+        assert_eq!((seen.removal(), other.is_disconnected()), (Some(-19), false));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::groups::Groups;
-use super::{Channel, Failed, from_c, status, to_c};
+use super::{Channel, Failed, Seen, from_c, status, to_c};
 use crate::counters::ids;
 use crate::sync::AtomicU64;
 use crate::sys::types::*;
@@ -16,19 +16,22 @@ use crate::sys::types::*;
 /// The owner of an id.
 ///
 /// # Invariants
-/// - `ptr` is live until dropped, and on `channel`. Its `context` is `key`, which no other id has.
+/// - `ptr` is live until dropped, and on `channel`. Its `context` points to `seen`, and was set
+///   with the lock of its channel held, or before the id could have an event.
 /// - Its `qp` is null: librdmacm never touches a queue pair.
-/// - `channel` is given up only after the id was destroyed. If that is refused, both leak.
+/// - `channel` and `seen` are given up only after the id was destroyed. If that is refused, they
+///   leak with it.
 pub(crate) struct Id {
     ptr: NonNull<raw::rdma_cm_id>,
-    key: u64,
+    seen: ManuallyDrop<Arc<Seen>>,
     channel: ManuallyDrop<Arc<Channel>>,
     groups: Groups,
 }
 
 // SAFETY: every call on the id is made under its channel's lock.
 unsafe impl Send for Id {}
-// SAFETY: shared references give only the key and the descriptor, which do not change.
+// SAFETY: shared references give only the descriptor, which does not change, and what was seen,
+// which is atomic.
 unsafe impl Sync for Id {}
 
 /// A number that no other id or group of this process has.
@@ -37,36 +40,55 @@ fn mint() -> u64 {
     ids::mint(&NEXT)
 }
 
-/// The number as the user context of C.
+/// The number of a group as the user context of C.
 fn context(key: u64) -> *mut c_void {
     ptr::without_provenance_mut(key as usize)
 }
 
+/// What was seen of an id, as its user context of C.
+fn pointer_to(seen: &Arc<Seen>) -> *mut c_void {
+    Arc::as_ptr(seen).cast_mut().cast()
+}
+
 impl Id {
     pub(crate) fn create(channel: Arc<Channel>, ps: u32) -> Result<Self, c_int> {
-        let key = mint();
-        let mut id = ptr::null_mut();
+        let seen = Arc::new(Seen::of(mint()));
+        let (mut id, context) = (ptr::null_mut(), pointer_to(&seen));
         {
             let _guard = channel.lock();
             // SAFETY: the channel is live and its lock is held. The out-pointer is a local.
-            status(unsafe { raw::rdma_create_id(channel.as_ptr(), &mut id, context(key), ps) })?;
+            status(unsafe { raw::rdma_create_id(channel.as_ptr(), &mut id, context, ps) })?;
         }
         let ptr = NonNull::new(id).ok_or(libc::EIO)?;
-        Ok(Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Groups::default() })
+        Ok(Id::new(ptr, seen, channel))
     }
 
     /// # Safety
     /// `ptr` is a new id on `channel`, whose lock is held, and nothing else destroys it.
     pub(super) unsafe fn adopt(ptr: NonNull<raw::rdma_cm_id>, channel: Arc<Channel>) -> Self {
-        let key = mint();
+        let seen = Arc::new(Seen::of(mint()));
         // SAFETY: the id is live and, under the lock, used by nothing else. Until now the context
         // was the listener's.
-        unsafe { (*ptr.as_ptr()).context = context(key) };
-        Id { ptr, key, channel: ManuallyDrop::new(channel), groups: Groups::default() }
+        unsafe { (*ptr.as_ptr()).context = pointer_to(&seen) };
+        Id::new(ptr, seen, channel)
+    }
+
+    pub(super) fn new(
+        ptr: NonNull<raw::rdma_cm_id>,
+        seen: Arc<Seen>,
+        channel: Arc<Channel>,
+    ) -> Self {
+        let (seen, channel) = (ManuallyDrop::new(seen), ManuallyDrop::new(channel));
+        Id { ptr, seen, channel, groups: Groups::default() }
     }
 
     pub(crate) fn key(&self) -> u64 {
-        self.key
+        self.seen.key
+    }
+
+    /// What the events of this id said of its end, whoever took them.
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     pub(crate) fn channel(&self) -> &Arc<Channel> {
@@ -260,15 +282,18 @@ impl Id {
         // so the call does not wait.
         self.call(|id| unsafe { raw::rdma_destroy_id(id) })?;
         self.groups = Groups::default();
-        // SAFETY: the id is gone, so nothing needs the channel, and this runs once.
-        unsafe { ManuallyDrop::drop(&mut self.channel) };
+        // SAFETY: the id is gone, so nothing needs the two, and this runs once.
+        unsafe {
+            ManuallyDrop::drop(&mut self.channel);
+            ManuallyDrop::drop(&mut self.seen);
+        }
         Ok(())
     }
 }
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // If refused, the id leaks, and its channel with it.
+        // If refused, the id leaks, with its channel and what its context points to.
         let _ = self.close();
     }
 }

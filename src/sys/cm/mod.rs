@@ -13,6 +13,9 @@ mod event;
 mod groups;
 mod id;
 mod lock;
+mod seen;
+#[cfg(test)]
+pub(crate) mod stub;
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -24,6 +27,7 @@ pub(crate) use event::{Arm, Copied};
 pub(crate) use groups::Failed;
 pub(crate) use id::Id;
 use lock::Lock;
+pub(crate) use seen::Seen;
 
 use super::control::errno;
 use super::events::{never_block, wait_readable};

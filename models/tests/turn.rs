@@ -1,0 +1,40 @@
+//! Threads that wait for one event: each takes its turn to wait, and none sleeps on when the event was told to another.
+
+#[path = "support/sync.rs"]
+mod sync;
+#[allow(dead_code)] // loom knows no time
+#[path = "../../src/cm/turn.rs"]
+mod turn;
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicU32;
+use loom::sync::atomic::Ordering::Relaxed;
+use loom::thread;
+
+use turn::Turn;
+
+/// Three threads; the event comes once, to who has the turn then, and each of them learns of it and leaves. (loom fails where a
+/// thread sleeps for ever.)
+#[test]
+fn every_thread_leaves() {
+    loom::model(|| {
+        // Whether the event was taken, which is noted by relaxed stores.
+        let world = Arc::new((Turn::new(), AtomicU32::new(0)));
+        let wait = |world: &(Turn, AtomicU32)| {
+            let _turn = world.0.take(None).unwrap();
+            if world.1.load(Relaxed) == 0 {
+                world.1.store(1, Relaxed);
+                return true;
+            }
+            false
+        };
+        let threads = [(); 2].map(|()| {
+            let world = world.clone();
+            thread::spawn(move || wait(&world))
+        });
+        let here = wait(&world);
+        let there = threads.map(|thread| thread.join().unwrap());
+        let told = [here, there[0], there[1]].iter().filter(|told| **told).count();
+        assert_eq!(told, 1, "one takes the event, the others learn of it");
+    });
+}

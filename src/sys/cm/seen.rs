@@ -1,0 +1,68 @@
+//! What events said of an id's end, noted where they are taken.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sys::types::raw::rdma_cm_event_type as Type;
+
+/// What the context of an id leads to: its key, and the end of the id. Each of these events comes
+/// once, to whoever takes it, and may be asked for more often, by others.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// The number that no other id has.
+    pub key: u64,
+    disconnected: AtomicBool,
+    /// The status of DEVICE_REMOVAL, the last event.
+    removed: OnceLock<c_int>,
+}
+
+impl Seen {
+    pub(super) fn of(key: u64) -> Self {
+        Seen { key, disconnected: AtomicBool::new(false), removed: OnceLock::new() }
+    }
+
+    /// Notes the event (`RDMA_CM_EVENT_*`).
+    pub(super) fn see(&self, event: u32, status: c_int) {
+        match event {
+            Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_TIMEWAIT_EXIT => {
+                self.disconnected.store(true, Ordering::Relaxed);
+            }
+            Type::RDMA_CM_EVENT_DEVICE_REMOVAL => drop(self.removed.set(status)),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn is_disconnected(&self) -> bool {
+        self.disconnected.load(Ordering::Relaxed)
+    }
+
+    /// The status of DEVICE_REMOVAL, after which no event comes.
+    pub(crate) fn removal(&self) -> Option<c_int> {
+        self.removed.get().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DISCONNECTED comes once; a second call returns at once instead of waiting for TIMEWAIT_EXIT.
+    #[test]
+    fn what_was_seen_stays_seen() {
+        let seen = Seen::of(1);
+        seen.see(Type::RDMA_CM_EVENT_ADDR_CHANGE, 0);
+        assert!(!seen.is_disconnected() && seen.removal().is_none());
+        seen.see(Type::RDMA_CM_EVENT_DISCONNECTED, 0);
+        seen.see(Type::RDMA_CM_EVENT_ADDR_CHANGE, 0);
+        assert!(seen.is_disconnected() && seen.is_disconnected());
+        assert_eq!(seen.removal(), None);
+        let seen = Seen::of(2);
+        seen.see(Type::RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        assert!(seen.is_disconnected());
+        let seen = Seen::of(3);
+        seen.see(Type::RDMA_CM_EVENT_DEVICE_REMOVAL, -19);
+        assert_eq!([seen.removal(), seen.removal()], [Some(-19); 2]);
+        assert!(!seen.is_disconnected());
+    }
+}
