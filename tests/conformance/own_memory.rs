@@ -1,8 +1,8 @@
 //! Memory that the program already has: pools and regions in each kind of it.
 
 #[cfg(not(miri))]
-use proverbs::memory::ReadOnly;
-use proverbs::memory::{HugePage, MapOptions, Mapping, Memory, Private, SharedMapping, Writable};
+use proverbs::memory::{HugePage, MapOptions, ReadOnly, SharedMapping};
+use proverbs::memory::{Mapping, Memory, Private, Writable};
 use proverbs::prelude::*;
 
 use crate::support::*;
