@@ -21,3 +21,23 @@ fn a_program_prepares_to_fork() {
     assert_eq!(fork_init().unwrap(), status);
     assert!(Command::new("true").status().unwrap().success());
 }
+
+/// Once a device may have been opened, which librdmacm does by itself, it is too late to begin.
+#[test]
+fn a_program_that_prepares_too_late_is_told() {
+    const CHILD: &str = "PROVERBS_FORK_TOO_LATE";
+    if std::env::var_os(CHILD).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let name = "a_program_that_prepares_too_late_is_told";
+        let child = Command::new(this).args(["--exact", name]).env(CHILD, "1").output().unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+        return;
+    }
+    let before = fork_status();
+    drop(proverbs::cm::EventChannel::new()); // there may be no rdma_cm
+    match before {
+        ForkStatus::Disabled => assert_eq!(fork_init().unwrap_err().errno(), Some(22)),
+        other => assert_eq!(fork_init().unwrap(), other),
+    }
+    assert_eq!(fork_status(), before);
+}

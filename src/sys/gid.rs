@@ -110,10 +110,7 @@ pub(super) unsafe fn query_gid_table(
         return Ok(entries);
     }
     // SAFETY: the context is the verb's.
-    let files = unsafe { Files::of(context) };
-    let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
-    let entries = all.map(|(port, index)| files.entry(port, index));
-    entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
+    unsafe { Files::of(context) }.table(ports)
 }
 
 /// The files of a device, such as `/sys/class/infiniband/mlx5_0`.
@@ -127,6 +124,13 @@ impl Files {
         let path = unsafe { (*(*context).device).ibdev_path };
         let bytes: Vec<u8> = path.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
         Files(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The filled entries of these ports, of each as many as there are.
+    fn table(&self, ports: &[(u8, u32)]) -> Result<Vec<ibv_gid_entry>, c_int> {
+        let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
+        let entries = all.map(|(port, index)| self.entry(port, index));
+        entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
     }
 
     fn entry(&self, port: u8, index: u32) -> Result<ibv_gid_entry, c_int> {
@@ -190,6 +194,12 @@ mod tests {
         assert_eq!(told(0), Ok(("fe80::ff:fe00:1".into(), 0, 1, ROCE_V1, lo)));
         assert_eq!(told(1), Ok(("::ffff:10.0.0.1".into(), 1, 1, ROCE_V2, 0)));
         assert_eq!((told(2), told(3)), (Err(libc::ENODATA), Err(libc::EINVAL)));
+        let table = |ports: &[(u8, u32)]| {
+            let entries = files.table(ports)?;
+            Ok(entries.iter().map(|entry| entry.gid_index).collect::<Vec<_>>())
+        };
+        assert_eq!((table(&[(1, 3)]), table(&[(1, 1)])), (Ok(vec![0, 1]), Ok(vec![0])));
+        assert_eq!((table(&[]), table(&[(1, 4)])), (Ok(vec![]), Err(libc::EINVAL)));
         write("link_layer", "InfiniBand\n");
         assert_eq!(told(0).unwrap().3, IB);
         fs::remove_dir_all(root).unwrap();

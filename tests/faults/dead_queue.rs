@@ -157,3 +157,27 @@ fn what_waited_for_a_completion_queue_that_died() {
     srq.destroy().unwrap();
     assert_eq!(feed.available(), 2);
 }
+
+/// The completion queue of its sends died before it was dropped, and it waits for the other one:
+/// what it was sending comes home with it, when the shared receive queue goes.
+#[test]
+fn a_shared_receive_queue_that_is_dropped_sends_home_what_waited_for_it() {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let [feed, pool] = [(); 2].map(|()| pd.create_pool(2, 64).unwrap());
+    let [mut sends, receives] = [(); 2].map(|()| dev.ctx.create_cq::<Buf>(8).unwrap());
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&feed).unwrap();
+    srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
+    let server = pd.create_qp_on_srq::<Rc, OnSrq, _>(&sends, &receives, &srq, 2).unwrap();
+    let mut server = Rc::up(server, &dev, 77, &Wish::new());
+    server.post_send(wr::Send::new(pool.take().unwrap())).unwrap();
+    fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
+    assert!(sends.poll().is_err());
+    drop(server);
+    assert_eq!(pool.available(), 1, "it waits");
+    drop(srq);
+    assert_eq!(pool.available(), 2);
+    drop(receives);
+    assert_eq!(feed.available(), 2);
+}

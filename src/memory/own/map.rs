@@ -159,18 +159,21 @@ impl Map {
         let advice = if writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
         match self.advise(advice) {
             Ok(()) => Ok(()),
-            // A kernel before 5.14: locked pages are populated, too.
-            Err(libc::EINVAL) => {
-                self.lock()?;
-                // SAFETY: the mapping is ours, and unlocking changes no contents.
-                unsafe { libc::munlock(self.base.as_ptr().cast(), self.mapped) };
-                Ok(())
-            }
+            // A kernel before 5.14.
+            Err(libc::EINVAL) => self.populate_by_locks(),
             Err(errno) => {
                 let asked = format!("MADV_POPULATE_WRITE of {} bytes", self.mapped);
                 Err(Error::os("madvise", errno, asked))
             }
         }
+    }
+
+    /// The same by mlock(2): locked pages are populated, too.
+    fn populate_by_locks(&self) -> Result<(), Error> {
+        self.lock()?;
+        // SAFETY: the mapping is ours, and unlocking changes no contents.
+        unsafe { libc::munlock(self.base.as_ptr().cast(), self.mapped) };
+        Ok(())
     }
 
     /// Locks every page into memory (mlock(2)). Unlike MAP_LOCKED this says so if it cannot, and
@@ -200,5 +203,47 @@ impl Drop for Map {
         // its bytes to a device drops this value later.
         let code = unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
         debug_assert_eq!(code, 0, "munmap: errno {}", errno());
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    fn of_pages(count: usize, protection: c_int) -> Map {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        Map::new(count * PAGE, PAGE, protection, flags, None).unwrap()
+    }
+
+    /// How many of its pages are in memory.
+    fn resident(map: &Map) -> usize {
+        let mut pages = vec![0; map.mapped / PAGE];
+        // SAFETY: the mapping is there, and there is a byte for each of its pages.
+        let code =
+            unsafe { libc::mincore(map.base.as_ptr().cast(), map.mapped, pages.as_mut_ptr()) };
+        assert_eq!(code, 0);
+        pages.iter().filter(|page| **page & 1 != 0).count()
+    }
+
+    /// As before Linux 5.14: every page is there, and none stays locked. (A locked page cannot be
+    /// given up by MADV_DONTNEED.)
+    #[test]
+    fn pages_are_populated_by_locks_that_do_not_stay() {
+        let map = of_pages(4, libc::PROT_READ | libc::PROT_WRITE);
+        assert_eq!(resident(&map), 0);
+        map.populate_by_locks().unwrap();
+        assert_eq!(resident(&map), 4);
+        map.advise(libc::MADV_DONTNEED).unwrap();
+        assert_eq!(resident(&map), 0);
+        map.lock().unwrap();
+        assert_eq!(map.advise(libc::MADV_DONTNEED), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn pages_that_cannot_be_populated_are_told() {
+        let error = of_pages(1, libc::PROT_NONE).populate_by_locks().unwrap_err();
+        assert_eq!(error.verb(), "mlock");
     }
 }

@@ -36,7 +36,7 @@ const fn on(target: &'static str, personality: &'static str, world: &'static str
     Suite { target, device: Some((personality, world)) }
 }
 
-const HERE: [Suite; 12] = [
+const HERE: [Suite; 13] = [
     plain("lib"),
     plain("conformance"),
     plain("attack"),
@@ -45,13 +45,14 @@ const HERE: [Suite; 12] = [
     plain("endpoint"),
     plain("worlds"),
     plain("allocation"),
+    plain("fork"),
     plain("simulation"),
     on("conformance", "mlx5", "ipv4"),
     on("conformance", "worst:3", "ipv6"),
     on("conformance", "worst:4", "infiniband"),
 ];
 
-const GUEST: [Suite; 3] = [plain("conformance"), plain("attack"), plain("cm")];
+const GUEST: [Suite; 4] = [plain("lib"), plain("conformance"), plain("attack"), plain("cm")];
 
 impl Place {
     pub fn name(self) -> &'static str {
