@@ -16,7 +16,7 @@ impl World {
     }
 
     /// Nothing was written besides what was aimed at.
-    pub fn untouched<A: Access + Remote>(&self, region: &MemoryRegion<A>) {
+    pub fn untouched<A: Access + Remote, M>(&self, region: &MemoryRegion<A, M>) {
         let bytes = region.remote().to_bytes();
         let addr = bytes[..8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
         let mut content = vec![0; region.len()];

@@ -5,6 +5,7 @@
 //! | `world` | a fabric, threads, faults, what a turn of a program chooses (`choice`) |
 //! | `oracle`, `bytes` | what must hold |
 //! | `connect`, `profiles` | what programs use besides the crate |
+//! | `own` | memory of the program's own, contexts that hold other values |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err)] // As in the crate itself.
@@ -13,12 +14,14 @@ mod bytes;
 mod choice;
 mod connect;
 mod oracle;
+mod own;
 mod profiles;
 mod watch;
 mod world;
 
 pub use bytes::*;
 pub use connect::{Connects, psn, qkey, qpn};
+pub use own::*;
 pub use profiles::*;
 pub use watch::Watch;
 pub use world::*;

@@ -18,6 +18,7 @@ mod generated {
     use proverbs::post::*;
     use proverbs::prelude::*;
     use proverbs::qp::*;
+    use proverbs::raw::AsRaw;
     use proverbs::srq::*;
     use proverbs::state::*;
     use proverbs::{endpoint, rules};

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use proverbs::device::{CqId, LinkLayer, SrqId};
@@ -13,6 +13,7 @@ use proverbs::prelude::*;
 
 use crate::choice::{choice, leaves_out, seed};
 use crate::connect::{Connects, connect};
+use crate::own::sevens;
 use crate::profiles::LoudPool;
 
 /// A generated program.
@@ -38,6 +39,10 @@ pub fn planned() {
     resume_unwind(Box::new(Planned));
 }
 
+pub(crate) fn is_planned(payload: &(dyn Any + std::marker::Send)) -> bool {
+    payload.is::<Planned>()
+}
+
 #[derive(Default)]
 pub struct World {
     pub fabric: Fabric,
@@ -50,6 +55,14 @@ pub struct World {
     lenient: AtomicBool,
     /// A completion queue may break.
     broken: AtomicBool,
+    /// Queue pairs may live where nobody counts them.
+    hides: AtomicBool,
+    /// A pool has other handles.
+    clones: AtomicBool,
+    /// A shared receive queue may have less room than it was made with.
+    shrunk: AtomicBool,
+    /// What only peers may read, and what counts contexts.
+    pub(crate) sevens: Arc<[u32]>,
     pub(crate) pools: Mutex<Vec<Pool>>,
     pub(crate) loud_pools: Mutex<Vec<LoudPool>>,
     /// Queue pairs that were connected to each other, and the shared receive queue of both.
@@ -100,9 +113,11 @@ pub fn run(program: &Program, turn: u64) -> Option<String> {
     let seed = seed(program.seed, turn);
     let (world, name) = world(seed);
     let calm = choice(seed, u32::MAX - 9, 2) == 0;
-    let world = World { fabric: Fabric::with(world), seed, calm, ..World::default() };
+    let (fabric, sevens) = (Fabric::with(world), sevens());
+    let world = World { fabric, seed, calm, sevens, ..World::default() };
     world.catch(|| (program.run)(&world));
     world.home("after everything was dropped");
+    world.see_sevens();
     let why = lock(&world.complaint).take();
     why.map(|why| format!("{why} (on {name})"))
 }
@@ -137,7 +152,7 @@ impl World {
     /// Lets planned panics go no further; others are complaints.
     pub fn catch(&self, act: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(act)) {
-            if !payload.is::<Planned>() {
+            if !is_planned(&*payload) {
                 self.complain(format!("it panicked: {}", message(&*payload)));
             }
         }
@@ -184,6 +199,21 @@ impl World {
         self.forgot.store(true, Ordering::Relaxed);
     }
 
+    /// From here on queue pairs may live where nobody counts them.
+    pub fn hides(&self) {
+        self.hides.store(true, Ordering::Relaxed);
+    }
+
+    /// A pool has other handles from here on.
+    pub fn clones(&self) {
+        self.clones.store(true, Ordering::Relaxed);
+    }
+
+    /// A shared receive queue may have less room from here on.
+    pub fn shrinks(&self) {
+        self.shrunk.store(true, Ordering::Relaxed);
+    }
+
     /// From here on sends may be outstanding that nothing will tell of.
     pub fn lenient(&self) {
         self.lenient.store(true, Ordering::Relaxed);
@@ -227,6 +257,18 @@ impl World {
 
     pub(crate) fn has_forgotten(&self) -> bool {
         self.forgot.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_clones(&self) -> bool {
+        self.clones.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn hides_some(&self) -> bool {
+        self.hides.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_shrunk(&self) -> bool {
+        self.shrunk.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -295,7 +337,7 @@ impl World {
 
     /// How often something is repeated: under Miri not for long.
     pub fn rounds(&self, natively: u32) -> u32 {
-        if cfg!(miri) { natively.min(4) } else { natively }
+        if cfg!(miri) { natively.min(2) } else { natively }
     }
 
     /// Connects one to itself.

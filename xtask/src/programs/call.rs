@@ -40,7 +40,9 @@ fn arguments(
             let free = |id: &u32| !args.contains(id) && !not.contains(id);
             let all = body.vars.iter().filter(|var| free(&var.id));
             let all = all.filter(|var| {
-                arg.ty.is(&var.ty, &mut bound.clone())
+                let mut bound = bound.clone();
+                arg.ty.is(&var.ty, &mut bound)
+                    && row.wheres.iter().all(|it| may(it, &bound))
                     && (arg.mode != Mode::Value || body.value(&var.ty).copy || body.may_move(var))
             });
             all.map(|var| var.id).collect::<Vec<_>>()
@@ -60,6 +62,12 @@ fn arguments(
         args.push(id);
     }
     Some(args)
+}
+
+/// Whether what is known so far is in the set.
+fn may(it: &Where, bound: &Bound) -> bool {
+    let Where::In(name, set) = it else { return true };
+    bound.get(name).is_none_or(|known| set.contains(&known.name))
 }
 
 /// Chooses the variables that no argument says.

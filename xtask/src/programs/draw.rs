@@ -29,14 +29,16 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
     let mut dice = Dice::new(seed, number);
     let mut body = Body::new(table);
     let may_forget = dice.percent(20);
-    setup(&mut body, &mut dice);
+    setup(&mut body, &mut dice, what);
     body.may_leave_out = true;
-    let most = if what == For::Miri { 30 } else { 60 };
-    let steps = 12 + dice.below(most - 12);
+    let (least, most) = if what == For::Miri { (5, 16) } else { (12, 60) };
+    let steps = least + dice.below(most - least);
     let mut blocks = 0;
-    for _ in 0..steps {
+    for at in 0..steps {
+        // Each step has dice of its own: one that is drawn otherwise leaves the others as they are.
+        let mut dice = Dice::new(choice::seed(seed, number), at as u64);
         if dice.percent(4) && blocks == 0 {
-            blocks = block(&mut body, &mut dice);
+            blocks = block(&mut body, &mut dice, what);
         }
         step(&mut body, &mut dice, may_forget);
         if blocks > 0 {
@@ -56,10 +58,10 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
 }
 
 /// A block begins: a loop, a scope, or one that may panic. How many steps it has.
-fn block(body: &mut Body, dice: &mut Dice) -> usize {
+fn block(body: &mut Body, dice: &mut Dice, what: For) -> usize {
     match dice.below(3) {
         0 => {
-            let rounds = 2 + dice.below(8);
+            let rounds = 2 + dice.below(if what == For::Miri { 2 } else { 8 });
             body.open_block(&format!("for _ in 0..{rounds} {{"), "}", true);
         }
         1 => body.open_block("{", "}", false),
@@ -69,7 +71,8 @@ fn block(body: &mut Body, dice: &mut Dice) -> usize {
 }
 
 /// What most programs begin with. Without queue pairs nothing much happens.
-fn setup(body: &mut Body, dice: &mut Dice) {
+fn setup(body: &mut Body, dice: &mut Dice, what: For) {
+    let is_short = what == For::Miri;
     let make = |body: &mut Body, dice: &mut Dice, name: &str| {
         let rows = body.table.rows.iter().filter(|row| row.name == name);
         for row in rows {
@@ -81,7 +84,7 @@ fn setup(body: &mut Body, dice: &mut Dice) {
     make(body, dice, "context");
     make(body, dice, "Context::alloc_pd");
     make(body, dice, "ProtectionDomain::create_pool");
-    let queues = 1 + dice.below(2);
+    let queues = if is_short { 1 } else { 1 + dice.below(2) };
     for _ in 0..queues {
         if dice.percent(35) {
             make(body, dice, "Context::create_comp_channel");
@@ -98,7 +101,7 @@ fn setup(body: &mut Body, dice: &mut Dice) {
             make(body, dice, "pair on srq");
         }
     }
-    for _ in 0..1 + dice.below(2) {
+    for _ in 0..if is_short { 1 } else { 1 + dice.below(2) } {
         let pair = if dice.percent(60) { "pair on one" } else { "pair" };
         make(body, dice, pair);
     }
@@ -125,9 +128,32 @@ fn setup(body: &mut Body, dice: &mut Dice) {
     if dice.percent(70) {
         make(body, dice, "traffic");
     }
-    make(body, dice, "ProtectionDomain::create_ah");
-    make(body, dice, "QueuePair::add_address_handle");
-    make(body, dice, "destination");
+    if !is_short || dice.percent(30) {
+        make(body, dice, "ProtectionDomain::create_ah");
+        make(body, dice, "QueuePair::add_address_handle");
+        make(body, dice, "destination");
+    }
+    // What takes several calls, and comes seldom by chance.
+    const THEMES: [&[&str]; 10] = [
+        &["Pool::take", "Pool::take", "Pool::take"],
+        &["Pool::take", "Buf::freeze", "Pool::take", "Pool::take", "memory::BufList::new"],
+        &["Pool::take", "Pool::take", "post::SendSlots::new", "QueuePair::send_list"],
+        &["Pool::take", "Pool::take", "post::RecvSlots::new", "QueuePair::recv_list"],
+        &["ProtectionDomain::create_qp", "modify: INIT", "modify: RTR of RC", "modify: RTS of RC"],
+        &[
+            "Context::roce_v2_gid",
+            "ProtectionDomain::create_qp",
+            "modify: INIT",
+            "endpoint::RcConnector::new",
+        ],
+        &["Pool::take", "Pool::take", "ProtectionDomain::register", "MemoryRegion::remote"],
+        &["memory", "ProtectionDomain::create_pool_in", "take of own memory", "take of own memory"],
+        &["memory", "ProtectionDomain::register_in", "MemoryRegion::remote", "MemoryRegion::piece"],
+        &["pool of nests", "pair of nests", "take of nests"],
+    ];
+    for name in dice.one(&THEMES).into_iter().flat_map(|all| all.iter()) {
+        make(body, dice, name);
+    }
 }
 
 fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
@@ -141,9 +167,8 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     if waits {
         rows.retain(|row| row.takes.iter().any(|arg| eager(&arg.ty)));
     }
-    let all: usize = rows.iter().map(|row| row.weight as usize).sum();
     for _ in 0..60 {
-        let row = weighted(&rows, dice.below(all));
+        let Some(row) = dice.named(&rows, |row| &row.name, |row| row.weight) else { return };
         if !may_forget && row.flags.iter().any(|flag| flag == "forgets") {
             continue;
         }
@@ -169,17 +194,6 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             return habits::emit(body, &call);
         }
     }
-}
-
-fn weighted<'t>(rows: &[&'t Row], mut at: usize) -> &'t Row {
-    for row in rows {
-        let weight = row.weight as usize;
-        if at < weight {
-            return row;
-        }
-        at -= weight;
-    }
-    rows[0]
 }
 
 /// Everything is dropped, in any order that borrows allow; on the way, what is gone must have come home.

@@ -21,7 +21,7 @@ pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
                 && row.takes[0].ty.name == var.ty.name
         };
         let rows: Vec<_> = table.rows.iter().filter(last).collect();
-        if let Some(row) = dice.one(&rows) {
+        if let Some(row) = dice.named(&rows, |row| &row.name, |_| 1) {
             let all: Vec<u32> = body.vars.iter().map(|var| var.id).filter(|it| *it != id).collect();
             if let Some(call) = call::choose(body, row, dice, &all) {
                 return emit(body, &call);
@@ -82,7 +82,7 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     let id = var.id;
     let alike: Vec<&Var> =
         vars.iter().filter(|other| other.id != id && other.ty == var.ty).collect();
-    match dice.below(14) {
+    match dice.below(16) {
         0..=2 => end(body, id, dice, may_forget),
         3..=5 => {
             let Some(other) = dice.one(&alike) else { return };
@@ -138,8 +138,31 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             body.gone(id);
             body.traits.threads = true;
         }
+        // When that thread ends, after all else of it.
+        12 if body.is_send(&var.ty) && var.borrows.is_empty() => {
+            body.line(format!("w.apart(move || keep_until_exit(v{id}));"));
+            body.gone(id);
+            body.traits.threads = true;
+        }
+        13 => nest(body, &var),
         _ => both(body, dice),
     }
+}
+
+/// Into the context of a buffer: the device may have that, and its pool may go meanwhile.
+fn nest(body: &mut Body, var: &Var) {
+    let is_nest = |ty: &Term| ty.name == "NestBuf";
+    let Some(nest) = body.vars.iter().rev().find(|var| is_nest(&var.ty)) else { return };
+    let (nest, id) = (nest.id, var.id);
+    // A pool that something in it holds never goes.
+    let text = var.ty.to_string();
+    if text.contains("Nest") || !body.is_send(&var.ty) || !var.borrows.is_empty() {
+        return;
+    }
+    body.line(format!(
+        "if let (Some(nest), Some(it)) = (v{nest}.as_mut(), v{id}) {{ w.hides(); *nest.context_mut() = Some(Box::new(it)); }}"
+    ));
+    body.gone(id);
 }
 
 fn swap(body: &mut Body, one: &Var, other: &Var) {
@@ -223,13 +246,12 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
         return Some((format!("drop(v{id})"), vec![id], gone));
     }
     let table = body.table;
-    for _ in 0..200 {
-        let row = &table.rows[dice.below(table.rows.len())];
-        if !dice.percent(row.weight.min(100) as usize) {
-            continue;
-        }
+    let rows: Vec<&super::table::Row> = table.rows.iter().collect();
+    for _ in 0..20 {
+        let row = dice.named(&rows, |row| &row.name, |row| row.weight)?;
         let send = |ty: &Term| body.is_send(ty);
-        if row.panics || !row.gives.iter().all(|ty| ty.is_variable() || send(ty)) {
+        let alone = row.flags.iter().any(|flag| flag == "alone");
+        if row.panics || alone || !row.gives.iter().all(|ty| ty.is_variable() || send(ty)) {
             continue;
         }
         let Some(call) = call::choose(body, row, dice, not) else { continue };

@@ -1,0 +1,188 @@
+//! Memory of the program's own, and contexts that hold other values.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use proverbs::memory::{Entry, MapOptions, Mapping, Memory, Pages, SharedMapping};
+use proverbs::prelude::*;
+
+use crate::world::{World, is_planned};
+
+pub type Octets = Vec<u8>;
+pub type Words = Box<[u64]>;
+pub type Leaked = &'static mut [u32];
+/// A pool in memory of the program's own.
+pub type PoolIn<M> = Pool<(), M>;
+/// A region that nobody writes.
+pub type Table = MemoryRegion<RemoteRead, Arc<[u32]>>;
+
+/// What is in a table.
+const SEVENS: u32 = 0x0707_0707;
+
+/// Memory as a program makes it: zeroed, and little.
+pub trait Own: Memory + Sized {
+    fn fresh(len: usize) -> Option<Self>;
+
+    /// As it was when it was fresh: all of it is the program's again.
+    fn wipe(&mut self);
+}
+
+impl Own for Octets {
+    fn fresh(len: usize) -> Option<Self> {
+        Some(vec![0; len])
+    }
+
+    fn wipe(&mut self) {
+        self.fill(0);
+    }
+}
+
+impl Own for Words {
+    fn fresh(len: usize) -> Option<Self> {
+        Some(vec![0; len / 8].into())
+    }
+
+    fn wipe(&mut self) {
+        self.fill(0);
+    }
+}
+
+impl Own for Leaked {
+    fn fresh(len: usize) -> Option<Self> {
+        Some(vec![0; len / 4].leak())
+    }
+
+    fn wipe(&mut self) {
+        self.fill(0);
+    }
+}
+
+impl Own for Mapping {
+    fn fresh(len: usize) -> Option<Self> {
+        MapOptions::new().anonymous(len).ok()
+    }
+
+    fn wipe(&mut self) {
+        self.fill(0);
+    }
+}
+
+impl Own for Pages {
+    /// They come out of regions only.
+    fn fresh(_: usize) -> Option<Self> {
+        None
+    }
+
+    fn wipe(&mut self) {
+        self.fill(0);
+    }
+}
+
+impl Own for SharedMapping {
+    /// Miri maps no files.
+    fn fresh(len: usize) -> Option<Self> {
+        if cfg!(miri) { None } else { MapOptions::new().memfd("program", len).ok().map(|it| it.0) }
+    }
+
+    fn wipe(&mut self) {
+        for at in 0..self.len() {
+            let _ = self.write_at(at, &[0]);
+        }
+    }
+}
+
+/// What a context may hold: anything.
+pub type Held = Option<Box<dyn Any + std::marker::Send>>;
+pub type NestPool = Pool<Held>;
+pub type NestBuf = Buf<Held>;
+
+profile! { pub Nests { entry: NestBuf } }
+
+thread_local! {
+    static KEPT: RefCell<Kept> = const { RefCell::new(Kept(Vec::new())) };
+}
+
+/// What a thread keeps.
+struct Kept(Vec<Box<dyn Any>>);
+
+impl Drop for Kept {
+    /// A panic out of here would end the process; one that is planned is no matter.
+    fn drop(&mut self) {
+        for value in self.0.drain(..) {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
+                && !is_planned(&*payload)
+            {
+                resume_unwind(payload);
+            }
+        }
+    }
+}
+
+/// It is dropped when the thread ends, after everything else of it.
+pub fn keep_until_exit<T: 'static>(value: T) {
+    KEPT.with(|kept| kept.borrow_mut().0.push(Box::new(value)));
+}
+
+impl World {
+    /// A pool is destroyed as soon as all of it is home, and gives its memory back.
+    pub fn gives_back<M: Own>(&self, pool: PoolIn<M>) -> (Option<PoolIn<M>>, Option<M>) {
+        let is_home = pool.available() == pool.count();
+        match pool.destroy() {
+            Ok(mut memory) => {
+                memory.wipe();
+                (None, Some(memory))
+            }
+            Err(refused) => {
+                if is_home && !self.has_clones() && !self.is_broken() {
+                    self.complain(format!("a pool that has all its buffers: {}", refused.error));
+                }
+                (Some(refused.object), None)
+            }
+        }
+    }
+
+    /// Registers what only peers may read.
+    pub fn table(&self, pd: &ProtectionDomain) -> Option<Table> {
+        pd.register_in(self.sevens.clone()).ok()
+    }
+
+    /// Nobody wrote to it, and all others that had it are gone.
+    pub(crate) fn see_sevens(&self) {
+        if self.sevens.iter().any(|word| *word != SEVENS) {
+            self.complain("memory was written that is read-only");
+        }
+        let left = Arc::strong_count(&self.sevens) - 1;
+        if left != 0 && !self.has_forgotten() {
+            self.complain(format!("{left} contexts and regions were never dropped"));
+        }
+    }
+
+    /// A context that is counted.
+    pub fn counted(&self) -> Arc<[u32]> {
+        self.sevens.clone()
+    }
+
+    /// Another size, or the one before; what is booked stays.
+    pub fn resized<E: Entry>(&self, cq: &mut CompletionQueue<E>, cqe: u32) {
+        let (before, booked) = (cq.capacity(), cq.capacity() - cq.unbooked());
+        let result = cq.resize(cqe);
+        let (after, now) = (cq.capacity(), cq.capacity() - cq.unbooked());
+        // What is gone meanwhile, on another thread, is no longer booked.
+        let is_right = match &result {
+            Ok(()) => after >= cqe,
+            Err(error) => after == before || matches!(error.kind(), ErrorKind::Limit { .. }),
+        };
+        if !is_right || now > booked {
+            self.complain(format!(
+                "{cqe} entries were asked for: {result:?}; of {before}, {booked} were booked, of {after}, {now} are"
+            ));
+        }
+    }
+}
+
+/// Sevens, for a world.
+pub(crate) fn sevens() -> Arc<[u32]> {
+    Arc::new([SEVENS; 16])
+}
