@@ -140,8 +140,8 @@ fn run(holes: &[Hole], baseline: bool) -> Result<BySafePrograms> {
         safe += (hole.kind == Kind::Safe) as usize;
         by_programs += (hole.kind == Kind::Safe && matches!(programs, Some(Ok(())))) as usize;
     }
-    println!("of {safe} holes of safe code, the generated programs noticed {by_programs}");
-    println!("{} holes, {noticed} noticed", holes.len());
+    let by_programs_of = format!("{by_programs} of {safe} holes of safe code by programs");
+    println!("{} holes, {noticed} noticed; {by_programs_of}", holes.len());
     ensure!(noticed == holes.len(), "{} holes were not noticed", holes.len() - noticed);
     Ok(BySafePrograms { safe, noticed: by_programs })
 }
