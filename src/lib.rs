@@ -86,7 +86,7 @@
 //! | for | see |
 //! |---|---|
 //! | devices, ports, GIDs | [`devices`], [`Context`], [`device`] |
-//! | memory | [`Pool`] of [`Buf`]s; [`MemoryRegion`] open to the fabric, [`RemoteSlice`] at the peer; [`memory`] |
+//! | memory | [`Pool`] of equal [`Buf`]s, [`Arena`] of any; [`MemoryRegion`] open to the fabric, [`RemoteSlice`] at the peer; [`memory`] |
 //! | queue pairs | [`QueuePair`] and its [`Profile`]; transitions and their attributes in [`qp`], [`transport`], [`state`] |
 //! | numbers with fewer bits than C's | [`bounded`] |
 //! | shared receive queues | [`SharedReceiveQueue`], [`srq`] |
@@ -205,7 +205,7 @@ pub use crate::device::{AddressHandle, Context, DeviceEvents, ProtectionDomain, 
 
 // Memory.
 #[doc(inline)]
-pub use crate::memory::{Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
+pub use crate::memory::{Arena, Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
 
 // Queues.
 #[doc(inline)]

@@ -31,7 +31,7 @@ pub use crate::memory::{
     RemoteSpan, RemoteWrite,
 };
 #[doc(no_inline)]
-pub use crate::{Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
+pub use crate::{Arena, Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
 
 // Queues: transports, states, what is fixed at creation, and what moves them.
 #[doc(no_inline)]

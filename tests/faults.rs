@@ -219,6 +219,14 @@ fn a_post_without_an_outcome_keeps_everything_with_the_device() {
         assert_eq!(poll(&p.dev, &mut p.cb, arrive).len(), arrive);
         let error = p.a.post_send(wr::Send::new(wr::Empty)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::Poisoned);
+        // An atomic's eight bytes are more than this buffer has; refused unseen, it has its own.
+        let mut short = poisoned(&p.pool);
+        short.narrow(..3).unwrap();
+        let region = p.pd.register::<RemoteAll>(8).unwrap();
+        let cell = region.remote().atomic(0).unwrap();
+        let error = p.a.post_send(wr::FetchAndAdd::new(short, cell, 1)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::Poisoned);
+        assert_eq!(error.into_rejected().next().map(|buf| buf.len()), Some(3));
         p.a.destroy().unwrap();
         assert_eq!(poll_empty(&mut p.ca), 0);
         assert_eq!((p.pool.reclaim(&mut p.ca), p.pool.available()), (0, 37 + arrive));

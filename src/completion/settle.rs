@@ -18,6 +18,7 @@ use crate::completion::parked::Over;
 use crate::completion::poll::Completions;
 use crate::completion::queue::CompletionQueue;
 use crate::completion::switch::Reason;
+use crate::memory::arena::Arena;
 use crate::memory::entry::Entry;
 use crate::memory::pool::Pool;
 use crate::sys::data;
@@ -179,5 +180,25 @@ impl<C, M> Pool<C, M> {
     /// ```
     pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
         cq.settle_now().send_home().count_of(self.slots())
+    }
+}
+
+impl<C, M> Arena<C, M> {
+    /// Takes back the buffers that a destroyed or reset queue pair left stranded, as
+    /// [`Pool::reclaim`] does. Returns how many.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { a: _a, mut b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.create_arena(4096, 8)?;
+    /// b.post_recv(wr::Recv::new(arena.take(100).ok_or("no room")?))?; // nothing will arrive
+    /// b.destroy()?;                                                  // and nobody drained it
+    /// assert!(cq.poll_one()?.is_none());
+    /// arena.reclaim(&mut cq); // in the place of one more poll
+    /// assert_eq!(arena.available(), 4096);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
+        cq.settle_now().send_home().count_of(self.shared().first().addr())
     }
 }

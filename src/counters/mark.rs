@@ -10,9 +10,11 @@
 //! stored with the number of its zeros (a Berger code): a number that has all the bits of another,
 //! and more, has fewer zeros, and a smaller number lacks some bit of a larger one.
 
-/// The next send of the buffer is looked at: it is or was empty (R3.3), or goes beyond its remote
-/// slice.
+/// The next send of the buffer is looked at: it is or was empty (R3.3), goes beyond its remote
+/// slice, or was narrowed to fewer bytes than an atomic returns (R4.1).
 pub const LOOK: u64 = 1;
+/// The bytes that an atomic returns.
+pub const ATOMIC: u32 = 8;
 /// The mask of a queue for which every buffer is looked at: each mark has some bit.
 pub const ANY: u64 = !0;
 
@@ -59,9 +61,19 @@ impl<const BITS: u32, const AT: u32> Codes<BITS, AT> {
 
 /// The mark of a buffer of this domain, pool and size.
 pub fn of(pd: u32, pool: u32, capacity: u32) -> u64 {
+    Pd::of(pd) | Pool::of(pool) | sizes(capacity) | if capacity == 0 { LOOK } else { 0 }
+}
+
+/// The mark of the same buffer with another size.
+pub fn resized(mark: u64, capacity: u32) -> u64 {
+    let look = if capacity < ATOMIC { LOOK } else { 0 };
+    mark & !(((1 << SIZES.len()) - 1) << 1) | sizes(capacity) | look
+}
+
+/// The bits of a size.
+fn sizes(capacity: u32) -> u64 {
     let larger = SIZES.iter().filter(|&&size| capacity > size).count();
-    let sizes = ((1 << larger) - 1) << 1;
-    Pd::of(pd) | Pool::of(pool) | sizes | if capacity == 0 { LOOK } else { 0 }
+    ((1 << larger) - 1) << 1
 }
 
 /// What is strange to receives of a queue of this domain.

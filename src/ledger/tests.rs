@@ -255,6 +255,6 @@ fn ids_last() {
     }
     for _ in 0..200 {
         let pool = ends.pd.create_pool(1, 8).unwrap();
-        assert!((1..crate::counters::mark::POOLS).contains(&pool.number()));
+        assert!((1..crate::counters::mark::POOLS).contains(&pool.shared().number()));
     }
 }

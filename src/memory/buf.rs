@@ -20,7 +20,8 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// A buffer is in one place at a time: with the program, where it reads and writes like a slice, or
 /// with the device. Posting moves it there, and its completion brings it back (rules R11.1, R11.2).
 /// A send sends [`len`](Self::len) bytes. A receive may fill the whole capacity and sets the length
-/// to the number of bytes that arrived. A dropped buffer returns to its [`Pool`](crate::Pool).
+/// to the number of bytes that arrived. A dropped buffer returns to its [`Pool`](crate::Pool) or
+/// [`Arena`](crate::Arena).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -37,8 +38,8 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// ```
 ///
 /// # Invariants
-/// `slot` is the only handle to its header. It counts as one strong reference to the pool, so slot
-/// and memory live as long as the handle.
+/// `slot` is the only handle to its header. It counts as one strong reference to the pool's slots,
+/// or the arena's, so slot and memory live as long as the handle.
 pub struct Buf<C: 'static = ()> {
     slot: NonNull<Slot<C>>,
     _context: PhantomData<C>,
@@ -65,6 +66,11 @@ impl<C> Buf<C> {
         header
     }
 
+    /// The slot whose handle this is.
+    pub(super) fn slot(&self) -> NonNull<Slot<C>> {
+        self.slot
+    }
+
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: the header lives as long as its handle.
@@ -74,7 +80,7 @@ impl<C> Buf<C> {
     /// The number of bytes that the buffer holds and a receive may fill.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.header().capacity as usize
+        self.header().capacity() as usize
     }
 
     /// The number of bytes that a send of this buffer sends.
@@ -118,7 +124,8 @@ impl<C> Buf<C> {
         Ok(())
     }
 
-    /// The user's context, which stays with the buffer for the life of its pool.
+    /// The user's context, which stays with the buffer for the life of its pool. (In an arena it
+    /// stays with the header, which has another buffer at each take.)
     pub fn context(&self) -> &C {
         // SAFETY: the slot lives as long as this handle. The context is reached through the only
         // handle to it, which is borrowed.
@@ -179,7 +186,7 @@ impl<C> Deref for Buf<C> {
         // SAFETY: the memory is initialised, and no other process writes it (`Memory`, and
         // `CanBeSlices` of pools). `len` is within the capacity, and only this handle, which is
         // borrowed, gives access to it.
-        unsafe { std::slice::from_raw_parts(header.addr, header.len() as usize) }
+        unsafe { std::slice::from_raw_parts(header.addr(), header.len() as usize) }
     }
 }
 
@@ -189,7 +196,7 @@ impl<C> DerefMut for Buf<C> {
         let header = self.header();
         // SAFETY: initialised and within the capacity, as in `deref`. The handle, the only access
         // to the bytes, is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(header.addr, header.len() as usize) }
+        unsafe { std::slice::from_raw_parts_mut(header.addr(), header.len() as usize) }
     }
 }
 

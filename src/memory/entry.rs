@@ -229,7 +229,7 @@ impl<C: 'static> Entry for BufList<C> {
 
     fn received(&mut self, mut len: usize) {
         for header in self.headers() {
-            let here = len.min(header.capacity as usize);
+            let here = len.min(header.capacity() as usize);
             header.set_len(here as u32);
             len -= here;
         }

@@ -52,16 +52,20 @@ use crate::sync::{AtomicPtr, Ordering};
 ///   request, of a work request that is being built for a queue that exists, or of a completion
 ///   that still holds it.
 /// - If `mark` lacks `LOOK`, the length is not 0.
+/// - The `capacity` bytes at `addr` are the handle's alone, if it is exclusive, and the length is
+///   not more. (What a narrowed buffer could have besides, `Slots` knows.) A work request for an
+///   atomic sets the length to 8 without a look; if the capacity is less, `mark` has `LOOK`, the
+///   work request is refused, and `cut_len` mends the length.
 #[repr(C, align(64))]
 pub struct Header {
-    pub(crate) addr: *mut u8,
+    addr: Cell<*mut u8>,
     /// Written by `set_len`, which adjusts the mark.
     len: Cell<u32>,
     pub(crate) lkey: u32,
-    /// The whole buffer: the element of a receive.
-    whole: *mut u8,
-    pub(crate) capacity: u32,
-    whole_lkey: u32,
+    /// The same address again: the element of a receive.
+    fill: Cell<*mut u8>,
+    capacity: Cell<u32>,
+    fill_lkey: u32,
     /// The counter of the queue that has the buffer; null if none has. In an entry of a refused
     /// list: the next entry.
     at_queue: AtomicPtr<Counter>,
@@ -79,17 +83,40 @@ impl Header {
         // The device uses the address as an integer.
         addr.expose_provenance();
         Header {
-            addr,
+            addr: Cell::new(addr),
             len: Cell::new(capacity),
             lkey,
-            whole: addr,
-            capacity,
-            whole_lkey: lkey,
+            fill: Cell::new(addr),
+            capacity: Cell::new(capacity),
+            fill_lkey: lkey,
             at_queue: AtomicPtr::new(ptr::null_mut()),
             next: Cell::new(0),
             home,
             mark: Cell::new(mark),
         }
+    }
+
+    /// The first byte.
+    #[inline(always)]
+    pub(crate) fn addr(&self) -> *mut u8 {
+        self.addr.get()
+    }
+
+    /// The number of bytes that the handle has.
+    #[inline(always)]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity.get()
+    }
+
+    /// Gives the handle other bytes: `capacity` of them at `addr`, of the same region. The first
+    /// `len` are what a send sends.
+    pub(crate) fn set_bytes(&self, addr: *mut u8, capacity: u32, len: u32) {
+        debug_assert!(len <= capacity);
+        self.addr.set(addr);
+        self.fill.set(addr);
+        self.capacity.set(capacity);
+        self.mark.set(mark::resized(self.mark.get(), capacity));
+        self.set_len(len);
     }
 
     /// The number of bytes that a send sends.
@@ -109,10 +136,9 @@ impl Header {
         }
     }
 
-    /// Sets the length to the `len` bytes that a READ fills. If `len` is 0, the caller calls
-    /// `look_seldom`.
+    /// Sets the length to `len` bytes. If that is 0, the caller calls `look_seldom`.
     #[inline(always)]
-    pub(crate) fn read(&self, len: u32) {
+    pub(crate) fn set_some_len(&self, len: u32) {
         self.len.set(len);
     }
 
@@ -146,9 +172,17 @@ impl Header {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// A send looked at the buffer. The next one need not, unless it is empty.
+    /// Cuts the length to the capacity, where a work request that is given up may have set it.
+    pub(crate) fn cut_len(&self) {
+        if self.len() > self.capacity() {
+            self.set_len(self.capacity());
+        }
+    }
+
+    /// A send looked at the buffer. The next one need not, unless it is empty, or too short for an
+    /// atomic.
     pub(crate) fn looked_at(&self) {
-        if self.len() != 0 {
+        if self.len() != 0 && self.capacity() >= mark::ATOMIC {
             self.mark.set(self.mark.get() & !mark::LOOK);
         }
     }

@@ -90,7 +90,7 @@ impl<C> BufList<C> {
         self.headers().map(|header| {
             // SAFETY: the list owns the handle, so the memory is alive and no one else touches it
             // while the list is borrowed. It is initialised, and the length is within the capacity.
-            unsafe { std::slice::from_raw_parts(header.addr, header.len() as usize) }
+            unsafe { std::slice::from_raw_parts(header.addr(), header.len() as usize) }
         })
     }
 

@@ -1,7 +1,9 @@
 //! Registered memory: pools and their buffers, regions open to the fabric, slices of the peer's
 //! regions.
 
+pub(crate) mod arena;
 pub(crate) mod buf;
+pub(crate) mod cuts;
 pub(crate) mod entry;
 pub(crate) mod header;
 pub(crate) mod lent;
@@ -9,7 +11,9 @@ pub(crate) mod list;
 pub(crate) mod open;
 pub(crate) mod open_buf;
 pub(crate) mod own;
+pub(crate) mod parts;
 pub(crate) mod pool;
+pub(crate) mod ranges;
 pub(crate) mod region;
 pub(crate) mod registered;
 pub(crate) mod remote;
@@ -18,6 +22,7 @@ pub(crate) mod slots;
 pub(crate) mod span;
 pub(crate) mod stranded;
 
+pub use arena::Arena;
 pub use buf::{Buf, TooLong};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use list::BufList;
@@ -26,6 +31,7 @@ pub use own::{
     Allows, CanBeSlices, CanBeWritten, Foreign, HugePage, MapOptions, Mapping, Memory, Number,
     Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing, Writable,
 };
+pub use parts::{JoinError, SplitError};
 pub use pool::Pool;
 pub use region::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, MemoryRegion, Remote,

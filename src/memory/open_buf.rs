@@ -34,7 +34,7 @@ pub struct OpenBuf(pub(crate) Lent);
 impl OpenBuf {
     /// The length in bytes.
     pub fn len(&self) -> usize {
-        self.0.header().capacity as usize
+        self.0.header().capacity() as usize
     }
 
     /// Whether the length is 0.

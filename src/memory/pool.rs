@@ -183,7 +183,7 @@ const ALIGN: usize = 8;
 
 const VERB: &str = "ibv_reg_mr";
 
-fn within(what: &'static str, asked: usize) -> Result<(), Error> {
+pub(super) fn within(what: &'static str, asked: usize) -> Result<(), Error> {
     let max = u32::MAX as u64 / 2;
     if asked as u64 > max {
         return Err(Error::limit(VERB, what, asked as u64, max));
@@ -214,7 +214,13 @@ impl<C, M> Pool<C, M> {
         let slot = Slots::take(&self.shared)?;
         // SAFETY: the handle is new, and given up here.
         let buf = unsafe { Buf::<C>::from_header(slot.as_ptr().cast()) };
-        buf.header().set_len(buf.header().capacity);
+        let size = self.shared.size();
+        if buf.header().capacity() == size {
+            buf.header().set_some_len(size);
+        } else {
+            // It was narrowed.
+            self.shared.widen(slot);
+        }
         Some(buf)
     }
 
@@ -238,34 +244,32 @@ impl<C, M> Pool<C, M> {
     where
         M: Memory,
     {
-        const VERB: &str = "ibv_dereg_mr";
-        let error = match Arc::get_mut(&mut self.shared).map(|shared| &mut shared.region) {
-            Some(region) => match region.close() {
-                Ok(()) => return Ok(region.give_back()),
-                Err(errno) => Error::os(VERB, errno, ""),
-            },
-            None => Error::os(VERB, libc::EBUSY, "buffers of the pool are in use"),
-        };
-        Err(Refused::new(self, error))
+        close(&mut self.shared, "buffers of the pool are in use")
+            .map_err(|error| Refused::new(self, error))
     }
 
-    pub(crate) fn region(&self) -> &Registered {
-        &self.shared.region
+    pub(crate) fn shared(&self) -> &Arc<Slots<C>> {
+        &self.shared
     }
 
     /// The address of the first header, which identifies the pool.
     pub(crate) fn slots(&self) -> usize {
         self.shared.first().addr()
     }
+}
 
-    /// The pool's number in the marks of its buffers.
-    pub(crate) fn number(&self) -> u32 {
-        self.shared.number()
-    }
-
-    /// The `home` of this pool's headers.
-    pub(crate) fn home(&self) -> *const () {
-        Arc::as_ptr(&self.shared).cast()
+/// Deregisters the memory of slots that have no other reference, and gives it back.
+pub(super) fn close<C, M: Memory>(
+    shared: &mut Arc<Slots<C>>,
+    in_use: &'static str,
+) -> Result<M, Error> {
+    const VERB: &str = "ibv_dereg_mr";
+    match Arc::get_mut(shared).map(|shared| &mut shared.region) {
+        Some(region) => match region.close() {
+            Ok(()) => Ok(region.give_back()),
+            Err(errno) => Err(Error::os(VERB, errno, "")),
+        },
+        None => Err(Error::os(VERB, libc::EBUSY, in_use)),
     }
 }
 

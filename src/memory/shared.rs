@@ -39,7 +39,7 @@ pub struct SharedBuf(pub(crate) Lent);
 impl SharedBuf {
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
         let header = buf.header();
-        let (addr, len, lkey, pd) = (header.addr, header.len(), header.lkey, header.pd());
+        let (addr, len, lkey, pd) = (header.addr(), header.len(), header.lkey, header.pd());
         SharedBuf(lend(Arc::new(buf), addr, len, lkey, pd))
     }
 }
@@ -51,7 +51,7 @@ impl Deref for SharedBuf {
         let header = self.0.header();
         // SAFETY: the memory is initialised, and nothing writes to it: the exclusive handle is
         // inside the home of this one, out of reach.
-        unsafe { std::slice::from_raw_parts(header.addr, header.capacity as usize) }
+        unsafe { std::slice::from_raw_parts(header.addr(), header.capacity() as usize) }
     }
 }
 

@@ -63,6 +63,7 @@ impl<E: Entry> Rejected<E> {
         // are alive.
         unsafe {
             (*header).forget_queue();
+            (*header).cut_len();
             if self.first == 0 {
                 self.first = entry;
             } else {

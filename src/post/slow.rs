@@ -177,15 +177,23 @@ pub(super) unsafe fn look_at<Q: Queue>(
     // SAFETY: it is emitted and entered.
     let word = unsafe { word_of(queue, i, wr) };
     let is_strange = found.is_strange() && word != 0;
+    let mut too_short = None;
     if is_strange {
         // SAFETY: the word is that of an entry that the caller has, and keeps.
         let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
-        // SAFETY: the queue's books outlive its ledger.
-        entry.each_header(&mut |header| faults.bits |= unsafe { why_strange(queue, header) });
+        entry.each_header(&mut |header| {
+            // SAFETY: the queue's books outlive its ledger.
+            faults.bits |= unsafe { why_strange(queue, header) };
+            let (asked, max) = (header.len().into(), header.capacity().into());
+            if asked > max {
+                // An atomic's 8 bytes.
+                too_short = Some(PostErrorKind::ExceedsBuffers { asked, max });
+            }
+        });
     }
     // SAFETY: it is emitted.
     let too_long = unsafe { queue.measure(wr, is_strange) };
-    faults.too_long = faults.too_long.or(too_long);
+    faults.too_long = faults.too_long.or(too_short).or(too_long);
 }
 
 /// Compares pool and protection domain of a buffer; what is wrong.

@@ -20,10 +20,12 @@ use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::Ledger;
 use crate::ledger::withheld::Withheld;
+use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
+use crate::memory::slots::Slots;
 use crate::memory::stranded::{count_posted, reclaim_everything};
 use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
@@ -36,8 +38,8 @@ use crate::work::limits::{Limit, Max};
 /// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC or UD; R7.3),
 /// with entries of type `E` and at most `M` scatter/gather elements a receive.
 ///
-/// It is fed from one pool, whose buffers bound the outstanding receives: each completion queue
-/// that receives from it books room for all of them, once (R9.9). Receives posted here belong to
+/// It is fed from one pool or arena, whose headers bound the outstanding receives: each completion
+/// queue that receives from it books room for all of them, once (R9.9). Receives posted here belong to
 /// the queue, not to a queue pair, and are not flushed when one dies (R7.7).
 ///
 /// ```
@@ -115,6 +117,79 @@ impl Drop for SrqCore {
     }
 }
 
+/// What feeds a shared receive queue: a [`Pool`] or an [`Arena`] whose
+/// buffers have a context `C`.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::srq::FeedsSrq;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// fn serve(pd: &ProtectionDomain, from: &impl FeedsSrq<()>) -> Result<SharedReceiveQueue<Rc>, Error> {
+///     pd.create_srq(from)
+/// }
+/// serve(&pd, &pd.create_pool(16, 256)?)?;
+/// serve(&pd, &pd.create_arena(4096, 16)?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a shared receive queue is not fed from `{Self}`",
+    label = "not a pool or an arena",
+    note = "`pd.create_pool` or `pd.create_arena` makes one; its buffers bound how many receives there are (R9.9)"
+)]
+pub trait FeedsSrq<C: 'static>: sealed::FeedsSrq {}
+
+impl<C: 'static, M: Memory> FeedsSrq<C> for Pool<C, M> {}
+impl<C: 'static, M: Memory> FeedsSrq<C> for Arena<C, M> {}
+
+mod sealed {
+    use super::*;
+
+    /// What the queue takes of it.
+    pub trait FeedsSrq {
+        #[doc(hidden)]
+        fn feed(&self) -> Feed;
+    }
+
+    impl<C: 'static, M: Memory> FeedsSrq for Pool<C, M> {
+        fn feed(&self) -> Feed {
+            Feed::of(self.shared(), Box::new(self.clone()))
+        }
+    }
+
+    impl<C: 'static, M: Memory> FeedsSrq for Arena<C, M> {
+        fn feed(&self) -> Feed {
+            Feed::of(self.shared(), Box::new(self.clone()))
+        }
+    }
+}
+
+/// A pool or an arena, for a shared receive queue.
+#[doc(hidden)]
+pub struct Feed {
+    /// The protection domain's number.
+    pd: u32,
+    /// The number in the marks of its buffers, which is that of no other while `keep` exists.
+    number: u32,
+    /// The number of headers, the address of the first, and their `home`.
+    count: usize,
+    first: usize,
+    home: *const (),
+    keep: Box<dyn Any>,
+}
+
+impl Feed {
+    fn of<C>(slots: &Arc<Slots<C>>, keep: Box<dyn Any>) -> Self {
+        Feed {
+            pd: slots.region.pd(),
+            number: slots.number(),
+            count: slots.count(),
+            first: slots.first().addr(),
+            home: Arc::as_ptr(slots).cast(),
+            keep,
+        }
+    }
+}
+
 /// The attributes of a shared receive queue (`ibv_query_srq`): [`SharedReceiveQueue::query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SrqAttr {
@@ -128,7 +203,7 @@ pub struct SrqAttr {
 
 impl ProtectionDomain {
     /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its
-    /// own (`ibv_create_srq`).
+    /// own (`ibv_create_srq`). An arena has at most as many as headers.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -155,7 +230,7 @@ impl ProtectionDomain {
     /// receive queues hold fewer.
     pub fn create_srq<T, E, M, C>(
         &self,
-        pool: &Pool<C, impl Memory>,
+        pool: &impl FeedsSrq<C>,
     ) -> Result<SharedReceiveQueue<T, E, M>, Error>
     where
         T: SharesReceives,
@@ -165,13 +240,14 @@ impl ProtectionDomain {
         Buf<C>: Data<E>,
     {
         const VERB: &str = "ibv_create_srq";
-        if pool.region().pd() != self.id() {
+        let feed = pool.feed();
+        if feed.pd != self.id() {
             let what = "the pool and the shared receive queue";
             return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
         }
-        let books = Books::shared(self.id(), pool.number())
+        let books = Books::shared(self.id(), feed.number)
             .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
-        let buffers = pool.count() as u32;
+        let buffers = feed.count as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
         let id = SrqId::mint();
         let srq_context = ptr::without_provenance_mut(id.0 as usize);
@@ -193,9 +269,8 @@ impl ProtectionDomain {
                         return Err(Error::limit(VERB, what, asked.into(), granted.into()));
                     }
                 }
-                let home = pool.home();
+                let (home, slots, pd) = (feed.home, feed.first, self.id());
                 let ends = Ends::default();
-                let (slots, pd) = (pool.slots(), self.id());
                 let core = SrqCore { handle, books, slots, buffers, pd, id, ends };
                 let books = Arc::as_ptr(&core.books);
                 // SAFETY: the core owns the books, and lives as long as the queue.
@@ -204,7 +279,7 @@ impl ProtectionDomain {
                 Ok(SharedReceiveQueue {
                     queue,
                     core: Arc::new(core),
-                    _pool: Box::new(pool.clone()),
+                    _pool: feed.keep,
                     _types: PhantomData,
                 })
             }

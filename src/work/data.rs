@@ -188,7 +188,8 @@ unsafe fn emit_one(
         Use::Send | Use::Write => header.to_send(),
         Use::Read | Use::Fill => header.to_fill(),
         Use::Atomic => {
-            // Any buffer has room for the 8 bytes; they are what it holds afterwards.
+            // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at,
+            // and does not get far.
             header.set_len(8);
             header.to_send()
         }
@@ -198,14 +199,14 @@ unsafe fn emit_one(
     if use_ == Use::Read {
         let mut here = limit;
         // One comparison for what does not fit, and for a READ of nothing, which is left out.
-        if limit > header.capacity {
+        if limit > header.capacity() {
             header.look_seldom();
-            here = if limit == READS_NOTHING { 0 } else { header.capacity };
+            here = if limit == READS_NOTHING { 0 } else { header.capacity() };
         }
         // SAFETY: the slot's element is writable.
         unsafe { (*sge).length = here };
         if has_len {
-            header.read(here);
+            header.set_some_len(here);
         }
     }
     check.see(header);
@@ -276,7 +277,7 @@ impl Several {
         self.count += 1;
         let mut here = NO_LIMIT;
         if self.use_ == Use::Read {
-            let part = self.bytes.min(header.capacity);
+            let part = self.bytes.min(header.capacity());
             self.bytes -= part;
             here = if part == 0 { READS_NOTHING } else { part };
         }

@@ -46,9 +46,10 @@ pub enum PostErrorKind {
         /// The length of the slice, bytes.
         max: u64,
     },
-    /// An RDMA READ brings a remote slice that is longer than what its buffers take.
+    /// An RDMA READ brings a remote slice that is longer than what its buffers take, or the buffer
+    /// of an atomic was narrowed to fewer than 8 bytes (R4.1).
     ExceedsBuffers {
-        /// The length of the slice, bytes; 2^32 - 2 also stands for more.
+        /// The length of the slice, bytes; 2^32 - 2 also stands for more. 8 for an atomic.
         asked: u64,
         /// What the buffers take together, bytes.
         max: u64,

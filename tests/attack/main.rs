@@ -19,6 +19,7 @@ mod forget;
 mod macros;
 mod open_memory;
 mod order;
+mod parts;
 mod sizes;
 mod stale;
 mod threads;

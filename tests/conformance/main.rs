@@ -7,6 +7,7 @@
 
 mod support;
 
+mod arena;
 mod atomics;
 #[cfg(all(feature = "tokio", not(miri)))]
 mod awaited;

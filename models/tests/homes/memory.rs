@@ -3,11 +3,17 @@
 #[path = "buf.rs"]
 pub mod buf;
 #[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/cuts.rs"]
+pub mod cuts;
+#[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/header.rs"]
 pub mod header;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/lent.rs"]
 pub mod lent;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/ranges.rs"]
+pub mod ranges;
 #[path = "registered.rs"]
 pub mod registered;
 #[allow(dead_code)] // all that the crate uses

@@ -1,14 +1,18 @@
 //! The memory under a pool, which nobody looks into.
 
-pub struct Registered(Box<u64>);
+pub struct Registered(Box<[u64; 64]>);
 
 impl Registered {
     pub fn new() -> Self {
-        Registered(Box::default())
+        Registered(Box::new([0; 64]))
     }
 
     pub fn pd(&self) -> u32 {
         1
+    }
+
+    pub fn len(&self) -> usize {
+        size_of_val(&*self.0)
     }
 
     pub fn lkey(&self) -> u32 {

@@ -38,6 +38,12 @@ impl World {
         };
         lock(&self.pools).iter().for_each(|pool| here(pool.available(), pool.count()));
         lock(&self.loud_pools).iter().for_each(|pool| here(pool.available(), pool.count()));
+        for arena in lock(&self.arenas).iter() {
+            here(arena.spare(), arena.count());
+            if arena.longest() != arena.len() {
+                self.complain(format!("{arena:?} is not one block {when}"));
+            }
+        }
     }
 
     /// As `home`, while completion queues live that were polled to their end.

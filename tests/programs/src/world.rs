@@ -64,6 +64,7 @@ pub struct World {
     /// What only peers may read, and what counts contexts.
     pub(crate) sevens: Arc<[u32]>,
     pub(crate) pools: Mutex<Vec<Pool>>,
+    pub(crate) arenas: Mutex<Vec<Arena>>,
     pub(crate) loud_pools: Mutex<Vec<LoudPool>>,
     /// Queue pairs that were connected to each other, and the shared receive queue of both.
     pub(crate) pairs: Mutex<Vec<(u32, u32, Option<SrqId>)>>,
@@ -289,6 +290,12 @@ impl World {
         let pool = pd.create_pool(BUFFERS, size).ok()?;
         lock(&self.pools).push(pool.clone());
         Some(pool)
+    }
+
+    pub fn arena(&self, pd: &ProtectionDomain, len: usize) -> Option<Arena> {
+        let arena = pd.create_arena(len, BUFFERS).ok()?;
+        lock(&self.arenas).push(arena.clone());
+        Some(arena)
     }
 
     /// Receives of the one are brought by the other.

@@ -1,0 +1,298 @@
+//! Arenas: one registered region that gives buffers of any length, and takes them back.
+
+#![allow(unsafe_code)] // makes buffers of slots
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::device::pd::ProtectionDomain;
+use crate::memory::buf::Buf;
+use crate::memory::own::heap::Pages;
+use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
+use crate::memory::pool::{close, within};
+use crate::memory::ranges::ALIGN;
+use crate::memory::registered::{AccessFlags, Registered};
+use crate::memory::slots::Slots;
+use crate::sync::Arc;
+use crate::terms::error::{Error, Refused};
+
+const VERB: &str = "ibv_reg_mr";
+
+/// The most bytes that a buffer may have: whole lines of fewer than 2^31.
+pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
+
+/// A region registered for local access only (`ibv_reg_mr` with `IBV_ACCESS_LOCAL_WRITE`), which
+/// gives [buffers](Buf) of any length and takes them back.
+///
+/// Its buffers are those of a [`Pool`](crate::Pool): they are posted, completed, shared and dropped
+/// in the same way, on any queue, and the region stays registered while one exists (R6.9, R6.10).
+/// Besides, they are [split](Buf::split_off) and [joined](Buf::join).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let arena = pd.create_arena(1 << 20, 1000)?; // 1 MiB, for at most 1000 buffers at once
+/// let header = arena.take(40).ok_or("no room")?;
+/// let body = arena.take(70_000).ok_or("no room")?;
+/// assert_eq!((header.len(), header.capacity()), (40, 64)); // whole cache lines
+/// assert_eq!(arena.available(), (1 << 20) - header.capacity() - body.capacity());
+/// let arena = arena.destroy().unwrap_err().object; // buffers are in use: refused, and back
+/// drop((header, body));
+/// arena.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cost
+///
+/// Taking and dropping allocate nothing. Each takes one lock, and splitting and joining do, too;
+/// narrowing takes none. Posting and completing cost what they cost with a pool's buffers. A take
+/// looks at a few numbers, whatever there is in the arena, unless room is about to run out: then it
+/// looks at the free blocks of about its length. It also gives back what was dropped since the last
+/// one.
+///
+/// A buffer's header is not beside its bytes, which begin at multiples of 64 and are rounded up to
+/// such; what the device writes beyond a buffer touches no header. All headers are made with the
+/// arena, their number is asked for, and each takes about 190 bytes (and the user's context).
+///
+/// # Fragmentation
+///
+/// What is dropped is joined with what is free on either side, at once; so an arena without buffers
+/// is always one block. A take gives the beginning of a free block that is long enough and, within
+/// a factor of 9/8, no longer than needed. It fails only if no free block is [long
+/// enough](Self::longest), or all headers are in use. Lengths that differ and are kept for long may
+/// leave gaps as in every heap, and nothing is moved; buffers that are as long as others fit their
+/// gaps.
+///
+/// `M` is the [`Memory`] that the buffers are in.
+pub struct Arena<C: 'static = (), M = Pages> {
+    shared: Arc<Slots<C>>,
+    /// The type of the region's memory.
+    _memory: PhantomData<fn() -> M>,
+}
+
+impl ProtectionDomain {
+    /// Registers `len` bytes, of which at most `buffers` buffers are taken at once, for sends and
+    /// receives (`ibv_reg_mr` with LOCAL_WRITE). The length is rounded up to a multiple of 64.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.create_arena(1 << 20, 64)?;
+    /// assert_eq!((arena.len(), arena.available(), arena.count()), (1 << 20, 1 << 20, 64));
+    /// assert!(pd.create_arena(1 << 20, 0).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if there are more than 2^31 - 1 buffers, or the
+    /// region is longer than the device's `max_mr_size`. Otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it would be empty (R6.4) or have no
+    /// buffers, ENOMEM if memory does not suffice; or
+    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory).
+    pub fn create_arena(&self, len: usize, buffers: usize) -> Result<Arena, Error> {
+        self.create_arena_with(len, buffers, |_| ())
+    }
+
+    /// Like [`create_arena`](Self::create_arena), with a context of the user's in each header. A
+    /// buffer has the context that the last use of its header left there.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.create_arena_with(4096, 3, |_| None)?;
+    /// let mut buf: Buf<Option<String>> = arena.take(100).ok_or("no room")?;
+    /// *buf.context_mut() = Some("the answer to 17".into()); // comes back with its completion
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_arena`](Self::create_arena).
+    pub fn create_arena_with<C: 'static>(
+        &self,
+        len: usize,
+        buffers: usize,
+        context: impl FnMut(usize) -> C,
+    ) -> Result<Arena<C>, Error> {
+        let whole = len.checked_next_multiple_of(ALIGN).unwrap_or(len);
+        Ok(self.create_arena_in_with(Pages::new(VERB, whole)?, buffers, context)?)
+    }
+
+    /// Registers `memory`, of which at most `buffers` buffers are taken at once (`ibv_reg_mr` with
+    /// LOCAL_WRITE). Of its ends, what is not a whole multiple of 64 is left out.
+    /// [`Arena::destroy`] gives the memory back.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::memory::MapOptions;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let memory = MapOptions::new().anonymous(1 << 20)?; // or of huge pages, on a NUMA node
+    /// let arena = pd.create_arena_in(memory, 64)?;
+    /// let buf = arena.take(100_000).ok_or("no room")?;
+    /// drop(buf);
+    /// let memory = arena.destroy()?;
+    /// # drop(memory);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_arena`](Self::create_arena), and EINVAL if the memory has no whole line of 64
+    /// bytes. The memory comes back in the error.
+    pub fn create_arena_in<M: Memory>(
+        &self,
+        memory: M,
+        buffers: usize,
+    ) -> Result<Arena<(), M>, Refused<M>>
+    where
+        M::Sharing: CanBeSlices,
+        M::Protection: CanBeWritten,
+    {
+        self.create_arena_in_with(memory, buffers, |_| ())
+    }
+
+    /// Like [`create_arena_in`](Self::create_arena_in), with a context of the user's in each header.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.create_arena_in_with(vec![0u64; 512], 8, |index| index)?;
+    /// let buf: Buf<usize> = arena.take(10).ok_or("no room")?;
+    /// assert!(*buf.context() < 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_arena_in`](Self::create_arena_in).
+    pub fn create_arena_in_with<M: Memory, C: 'static>(
+        &self,
+        memory: M,
+        buffers: usize,
+        context: impl FnMut(usize) -> C,
+    ) -> Result<Arena<C, M>, Refused<M>>
+    where
+        M::Sharing: CanBeSlices,
+        M::Protection: CanBeWritten,
+    {
+        let choose = |bytes: NonNull<[u8]>| {
+            within("buffers", buffers)?;
+            let lead = bytes.addr().get().wrapping_neg() % ALIGN;
+            let len = bytes.len().saturating_sub(lead) / ALIGN * ALIGN;
+            if len == 0 || buffers == 0 {
+                let asked = format!("an arena of {buffers} buffers in {} bytes", bytes.len());
+                return Err(Error::os(VERB, libc::EINVAL, asked));
+            }
+            Ok((lead, len))
+        };
+        let region = Registered::new(self, memory, AccessFlags::LOCAL_WRITE, choose)?;
+        // A context that panics must leave nothing half made: make them all first.
+        let contexts = (0..buffers).map(context).collect();
+        Ok(Arena { shared: Slots::arena(region, contexts), _memory: PhantomData })
+    }
+}
+
+impl<C, M> Arena<C, M> {
+    /// Takes a buffer of `len` bytes; `None` if no free block is long enough, if all headers are in
+    /// use, or if it is more than 2^31 - 64.
+    ///
+    /// Its capacity is `len` rounded up to a multiple of 64, at least 64. Its bytes are whatever
+    /// their last use left there.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.create_arena(192, 8)?;
+    /// let [one, two] = [arena.take(100), arena.take(64)];
+    /// assert!(one.is_some_and(|one| (one.len(), one.capacity()) == (100, 128)));
+    /// assert!(two.is_some() && arena.take(129).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn take(&self, len: usize) -> Option<Buf<C>> {
+        if len > LONGEST {
+            return None;
+        }
+        let slot = Slots::take_bytes(&self.shared, len)?;
+        // SAFETY: the handle is new, and given up here.
+        let mut buf = unsafe { Buf::<C>::from_header(slot.as_ptr().cast()) };
+        buf.set_len(len);
+        Some(buf)
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.shared.region.len()
+    }
+
+    /// Always false: empty regions are refused (R6.4).
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The number of bytes that no buffer has.
+    pub fn available(&self) -> usize {
+        self.shared.look(|ranges, _| ranges.free()).unwrap_or(0)
+    }
+
+    /// The capacity of the longest buffer that can be taken now, if a header is free. It looks at
+    /// the free blocks of about that length.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.create_arena(4096, 8)?;
+    /// let bufs: Vec<_> = (0..4).map_while(|_| arena.take(1024)).collect();
+    /// assert_eq!((bufs.len(), arena.longest()), (4, 0));
+    /// drop(bufs.into_iter().step_by(2).collect::<Vec<_>>()); // and with them, the others
+    /// assert_eq!((arena.available(), arena.longest()), (4096, 4096));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn longest(&self) -> usize {
+        self.shared.look(|ranges, _| ranges.longest().min(LONGEST)).unwrap_or(0)
+    }
+
+    /// The number of headers, which is the most buffers that there can be at once.
+    pub fn count(&self) -> usize {
+        self.shared.count()
+    }
+
+    /// The number of headers that no buffer has.
+    pub fn spare(&self) -> usize {
+        self.shared.look(|_, spare| spare).unwrap_or(0)
+    }
+
+    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the arena and other
+    /// handles to it must be gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the arena is given back: EBUSY if a buffer or
+    /// another handle exists, or else the device's errno; then the memory stays registered (R6.9).
+    pub fn destroy(mut self) -> Result<M, Refused<Self>>
+    where
+        M: Memory,
+    {
+        close(&mut self.shared, "buffers of the arena are in use")
+            .map_err(|error| Refused::new(self, error))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Slots<C>> {
+        &self.shared
+    }
+}
+
+impl<C, M> fmt::Debug for Arena<C, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (free, len) = (self.available(), self.len());
+        write!(
+            f,
+            "Arena({free} of {len} bytes and {} of {} headers free)",
+            self.spare(),
+            self.count()
+        )
+    }
+}
+
+impl<C, M> Clone for Arena<C, M> {
+    /// Another handle to the same memory.
+    fn clone(&self) -> Self {
+        Arena { shared: self.shared.clone(), _memory: PhantomData }
+    }
+}

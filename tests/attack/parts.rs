@@ -1,0 +1,266 @@
+//! Arenas and parts of buffers: what is joined that is none, who goes first, threads, and what is refused.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use proverbs::memory::{JoinError, SplitError};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::support::*;
+
+/// A refused join leaves both as they were.
+#[track_caller]
+fn are_strangers(one: &mut Buf, two: Buf) -> Buf {
+    let before = (one.as_ptr(), one.len(), one.capacity(), two.as_ptr(), two.len(), two.capacity());
+    let JoinError { next, .. } = one.join(two).unwrap_err();
+    let after =
+        (one.as_ptr(), one.len(), one.capacity(), next.as_ptr(), next.len(), next.capacity());
+    assert_eq!(before, after);
+    next
+}
+
+#[test]
+fn what_is_no_neighbour_is_not_joined() {
+    let p = Pair::<Rc>::new();
+    let mut memory = vec![0u64; 64];
+    memory[0] = 1;
+    let [arena, other] = [(); 2].map(|()| p.pd.create_arena(1024, 8).unwrap());
+    let in_vector = p.pd.create_arena_in(memory, 8).unwrap();
+    let mut one = arena.take(192).unwrap();
+    let mut two = one.split_off(64).unwrap();
+    let three = two.split_off(64).unwrap();
+    // Not the one behind it: the one before it, one further on, and those of others.
+    two = are_strangers(&mut two.split_off(32).unwrap(), two);
+    one = are_strangers(&mut two, one);
+    let three = are_strangers(&mut one, three);
+    let strangers =
+        [other.take(64).unwrap(), in_vector.take(64).unwrap(), p.pool.take().unwrap(), three];
+    for stranger in strangers {
+        drop(are_strangers(&mut one, stranger));
+    }
+    let mut of_pool = p.pool.take().unwrap();
+    let behind = p.pool.take().unwrap();
+    drop(are_strangers(&mut of_pool, behind));
+    assert_eq!(of_pool.split_off(8).unwrap_err(), SplitError::OfPool);
+    for at in [0, 64, 65, usize::MAX] {
+        assert_eq!(one.split_off(at).unwrap_err(), SplitError::NoBytes { at, capacity: 64 });
+    }
+    // What was behind `one` is somebody else's by now.
+    drop(two);
+    let mut next = arena.take(192).unwrap();
+    assert_eq!(next.as_ptr(), one.as_ptr().wrapping_add(64));
+    next[..].fill(5);
+    one.join(next).unwrap();
+    assert_eq!((one.len(), one.capacity(), &one[64..]), (256, 256, &[5; 192][..]));
+}
+
+/// Narrowed parts are split and joined where they are, and each byte is one buffer's.
+#[test]
+fn narrowed_parts_overlap_nothing() {
+    let p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1024, 8).unwrap();
+    let mut one = arena.take(100).unwrap();
+    let at = one.as_ptr();
+    one.narrow(10..90).unwrap();
+    one.set_len(20);
+    let mut two = one.split_off(30).unwrap();
+    assert_eq!((one.len(), one.capacity()), (20, 30));
+    assert_eq!((two.len(), two.capacity(), two.as_ptr()), (0, 50, at.wrapping_add(40)));
+    one.widen();
+    assert_eq!((one.as_ptr(), one.capacity()), (at, 40));
+    two.set_len(50);
+    two.narrow(1..2).unwrap();
+    two[0] = 77;
+    one.narrow(39..).unwrap();
+    one[0] = 76;
+    one.join(two).unwrap();
+    assert_eq!((&one[..2], one.len(), one.capacity()), (&[76, one[1]][..], 3, 3));
+    assert_eq!(one[2], 77);
+    one.widen();
+    assert_eq!((one.as_ptr(), one.capacity(), one[39], one[41]), (at, 128, 76, 77));
+    drop(one);
+    assert_eq!((arena.longest(), arena.spare()), (1024, 8));
+}
+
+/// Whatever goes first: a part keeps its memory, its region and its domain.
+#[test]
+fn parts_outlive_their_arena() {
+    let Pair { dev, pd, .. } = Pair::<Rc>::new();
+    let arena = pd.create_arena_with(1024, 4, |index| vec![index]).unwrap();
+    let mut one = arena.take(256).unwrap();
+    drop((arena, pd, dev));
+    let mut two = one.split_off(100).unwrap();
+    let three = two.split_off(100).unwrap();
+    *two.context_mut() = vec![17];
+    one[..].fill(1);
+    two[..].fill(2);
+    let three = thread::spawn(move || {
+        let mut three = three;
+        three[..].fill(3);
+        three.narrow(5..).unwrap();
+        three
+    })
+    .join()
+    .unwrap();
+    drop(one);
+    two.join(three).unwrap();
+    assert_eq!((two[..100].to_vec(), &two[105..]), (vec![2; 100], &[3; 51][..]));
+    assert_eq!(two.context(), &[17]);
+}
+
+/// An atomic's eight bytes would go beyond a buffer that was narrowed to fewer. However that is refused, what comes
+/// back has no more bytes than it has.
+#[test]
+fn a_buffer_too_short_for_an_atomic() {
+    profile! { Lists { entry: BufList, max_send_sge: 2 } }
+    let mut p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1024, 8).unwrap();
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let cell = region.remote().atomic(0).unwrap();
+    let mut rest = arena.take(64).unwrap();
+    let mut short = arena.take(64).unwrap();
+    let mut behind = short.split_off(3).unwrap();
+    behind[..].fill(9);
+    let refused = PostErrorKind::ExceedsBuffers { asked: 8, max: 3 };
+    let is_short = |buf: Buf| {
+        assert_eq!((buf.len(), buf.capacity()), (3, 3));
+        buf
+    };
+    // Pushed, by extend, and in a list that is dropped.
+    let mut slots = SendSlots::<4>::new();
+    let mut list = p.a.send_list(&mut slots);
+    let error = list.push(wr::FetchAndAdd::new(short, cell, 1)).unwrap_err();
+    assert_eq!(error.kind(), refused);
+    short = is_short(error.into_rejected().next().unwrap());
+    let error = list.extend([wr::FetchAndAdd::new(short, cell, 1)]).unwrap_err();
+    short = is_short(error.into_rejected().next().unwrap());
+    drop(list);
+    // In a chain, behind one that is well, which is not posted either.
+    let fine = wr::FetchAndAdd::new(rest, cell, 1);
+    let error = post_send!(p.a, [fine, wr::FetchAndAdd::new(short, cell, 1)]).unwrap_err();
+    assert_eq!(error.kind(), refused);
+    let mut back = error.into_rejected();
+    rest = back.next().unwrap();
+    short = is_short(back.next().unwrap());
+    // In a chain that is interrupted: it goes home, and is whole.
+    let stop = || -> wr::WorkRequest<wr::Send, Buf> { resume_unwind(Box::new("on purpose")) };
+    let post = || drop(post_send!(p.a, [wr::FetchAndAdd::new(short, cell, 1), stop()]));
+    assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
+    let again = arena.take(890).unwrap();
+    assert_eq!((again.len(), again.capacity()), (890, 896));
+    drop(again);
+    // A pool's.
+    let mut buf = p.pool.take().unwrap();
+    buf.narrow(250..).unwrap();
+    let error = p.a.post_send(wr::FetchAndAdd::new(buf, cell, 1)).unwrap_err();
+    let buf = error.into_rejected().next().unwrap();
+    assert_eq!((buf.len(), buf.capacity()), (6, 6));
+    drop(buf);
+    assert!(p.pool.take().is_some_and(|buf| buf.len() == 256));
+    // As an entry of another type.
+    let mut q = Pair::<Rc, Lists>::new();
+    let cell = q.pd.register::<RemoteAll>(8).unwrap().remote().atomic(0).unwrap();
+    let mut buf = q.pool.take().unwrap();
+    buf.narrow(..1).unwrap();
+    let error = q.a.post_send(wr::FetchAndAdd::new(buf, cell, 1)).unwrap_err();
+    let mut list = error.into_rejected().next().unwrap();
+    assert_eq!(list.pop_front().map(|buf| (buf.len(), buf.capacity())), Some((1, 1)));
+    assert!(behind.iter().all(|&byte| byte == 9) && region.cell(0).unwrap().as_ptr().is_aligned());
+    assert_eq!(p.a.sends_outstanding(), 0);
+    drop(rest);
+}
+
+/// A buffer that tells whose it is: all of its bytes do.
+struct Stamped(Buf, u8);
+
+impl Stamped {
+    fn new(mut buf: Buf, stamp: u8) -> Stamped {
+        buf.widen();
+        buf[..].fill(stamp);
+        Stamped(buf, stamp)
+    }
+
+    #[track_caller]
+    fn check(self) -> Buf {
+        assert!(self.0.iter().all(|&byte| byte == self.1), "somebody else wrote here");
+        self.0
+    }
+}
+
+/// Threads take, split, join and hand on, and each finds its bytes as it left them.
+#[test]
+fn each_byte_is_one_threads() {
+    const THREADS: u8 = 4;
+    let rounds = if cfg!(miri) { 30 } else { 3000 };
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let arena = pd.create_arena(1 << 14, 40).unwrap();
+    let (give, get): (Vec<_>, VecDeque<_>) = (0..THREADS).map(|_| channel::<Stamped>()).unzip();
+    thread::scope(|scope| {
+        for (number, inbox) in get.into_iter().enumerate() {
+            let seed = 0x5eed + number as u64;
+            println!("seed {seed}");
+            let (arena, next) = (arena.clone(), give[(number + 1) % THREADS as usize].clone());
+            scope.spawn(move || {
+                let mut random = Pcg64Mcg::seed_from_u64(seed);
+                let mut below = move |bound: usize| random.next_u64() as usize % bound;
+                let mut held: Vec<Stamped> = Vec::new();
+                for round in 0..rounds {
+                    let stamp = (round * THREADS as usize + number) as u8;
+                    let any = below(held.len().max(1));
+                    match below(6) {
+                        0..2 => {
+                            let buf = arena.take(below(1500));
+                            held.extend(buf.map(|buf| Stamped::new(buf, stamp)));
+                        }
+                        2 if !held.is_empty() => {
+                            let mut one = held.swap_remove(any).check();
+                            let at = 1 + below(one.capacity());
+                            if let Ok(two) = one.split_off(at) {
+                                held.push(Stamped::new(two, stamp));
+                            }
+                            held.push(Stamped::new(one, stamp.wrapping_add(1)));
+                        }
+                        3 if held.len() > 1 => {
+                            let mut one = held.swap_remove(any).check();
+                            let two = held.swap_remove(below(held.len())).check();
+                            let back = one.join(two).err().map(|error| error.next);
+                            held.extend(back.map(|two| Stamped::new(two, stamp)));
+                            held.push(Stamped::new(one, stamp));
+                        }
+                        4 if !held.is_empty() => {
+                            let _ = next.send(held.swap_remove(any));
+                        }
+                        _ => {
+                            inbox.try_iter().for_each(|stamped| drop(stamped.check()));
+                            held.pop().map(Stamped::check);
+                        }
+                    }
+                }
+                held.into_iter().for_each(|stamped| drop(stamped.check()));
+            });
+        }
+        drop(give);
+    });
+    assert_eq!((arena.longest(), arena.spare()), (1 << 14, 40));
+    arena.destroy().unwrap();
+}
+
+#[test]
+fn what_another_part_has_is_not_given_again() {
+    let p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(256, 4).unwrap();
+    let mut one = arena.take(256).unwrap();
+    let out_of_reach = one.split_off(64).unwrap();
+    drop(one);
+    assert_eq!((arena.available(), arena.longest()), (64, 64));
+    assert!(arena.take(65).is_none());
+    let arena = arena.destroy().unwrap_err().object;
+    drop(out_of_reach);
+    arena.destroy().unwrap();
+}

@@ -1,0 +1,337 @@
+//! Arenas, whose buffers have any length, and parts of buffers: narrowed, split and joined.
+
+use proverbs::completion::GRH_LEN;
+use proverbs::memory::SplitError;
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
+
+use crate::support::*;
+
+/// A buffer of the arena that holds these bytes, and is as long.
+#[track_caller]
+fn of(arena: &Arena, bytes: &[u8]) -> Buf {
+    let mut buf = arena.take(bytes.len()).expect("room in the arena");
+    buf.copy_from(bytes).unwrap();
+    buf
+}
+
+/// All is home, and one block again.
+#[track_caller]
+fn is_whole(arena: Arena) {
+    assert_eq!((arena.available(), arena.spare()), (arena.len(), arena.count()));
+    assert_eq!(arena.longest(), arena.len());
+    arena.destroy().unwrap();
+}
+
+#[test]
+fn messages_of_any_length() {
+    let mut p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1 << 20, 16).unwrap();
+    for len in [1, 7, 63, 64, 65, 100, 4095, 4097, 100_000] {
+        let message = numbered(len, len);
+        p.b.post_recv(wr::Recv::new(arena.take(len + 5).unwrap())).unwrap();
+        p.a.post_send(wr::Send::new(of(&arena, &message))).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+        assert!(got.data() == message, "{len} bytes");
+        assert_eq!(got.entry.unwrap().capacity(), (len + 5).next_multiple_of(64));
+    }
+    is_whole(arena);
+}
+
+#[test]
+fn writes_reads_and_lists() {
+    profile! { Lists { max_send_sge: 4, max_recv_sge: 4, entry: BufList } }
+    let mut p = Pair::<Rc, Lists>::new();
+    let arena = p.pd.create_arena(1 << 16, 32).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(4096).unwrap();
+    let message = numbered(3, 3000);
+    // Out of three buffers, two of which are parts of one.
+    let mut body = of(&arena, &message[1000..]);
+    let tail = body.split_off(777).unwrap();
+    let list = [of(&arena, &message[..1000]), body, tail];
+    p.a.post_send(wr::RdmaWrite::new(list, region.remote().slice(0, 3000).unwrap().write()))
+        .unwrap();
+    drop(poll(&p.dev, &mut p.ca, 1));
+    // And back, into others.
+    let mut first = arena.take(1280).unwrap();
+    let second = first.split_off(123).unwrap();
+    let list = [first, second, arena.take(2000).unwrap()];
+    p.a.post_send(wr::RdmaRead::new(list, region.remote().slice(0, 3000).unwrap().read())).unwrap();
+    let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    let parts: Vec<usize> = read.segments().map(<[u8]>::len).collect();
+    assert_eq!(parts, [123, 1157, 1720]);
+    assert!(read.segments().collect::<Vec<_>>().concat() == message);
+    drop(read);
+    is_whole(arena);
+}
+
+/// A message that is received is sent back from behind its header, without a copy, and the buffer receives again.
+#[test]
+fn a_payload_is_sent_on_from_an_offset() {
+    let mut p = Pair::<Rc>::new();
+    let mut at_b = poisoned(&p.pool);
+    let whole = (at_b.as_ptr(), at_b.capacity());
+    for round in 0..3 {
+        let payload = numbered(round, 20 + round);
+        p.b.post_recv(wr::Recv::new(at_b)).unwrap();
+        let message = [&b"13 of header;"[..], &payload].concat();
+        p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &message))).unwrap();
+        let mut got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+        got.narrow(13..).unwrap();
+        assert_eq!((got.as_ptr(), got.capacity()), (whole.0.wrapping_add(13), payload.len()));
+        p.b.post_send(wr::Send::new(got)).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        at_b = poll(&p.dev, &mut p.cb, 1).remove(0).sent().entry.unwrap();
+        let echo = poll(&p.dev, &mut p.ca, 1).remove(0).received().entry.unwrap();
+        holds(echo, &payload);
+        at_b.widen();
+        assert_eq!((at_b.as_ptr(), at_b.capacity(), at_b.len()), (whole.0, whole.1, whole.1));
+    }
+    drop(at_b);
+    assert_eq!(p.pool.available(), p.pool.count());
+}
+
+#[test]
+fn a_datagram_is_sent_on_from_behind_its_grh() {
+    let mut p = Pair::<Ud>::new();
+    let to_b = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let to_a = p.b.way_to(&p.dev, &p.pd, p.a.qp_num());
+    let arena = p.pd.create_arena(4096, 8).unwrap();
+    for len in [0, 1, 64, 150] {
+        let message = numbered(len, len);
+        p.b.post_recv(wr::Recv::new(arena.take(200).unwrap())).unwrap();
+        p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &message)).to(to_b)).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+        let mut payload = got.entry.unwrap();
+        payload.narrow(GRH_LEN..).unwrap();
+        assert_eq!(&payload[..], message);
+        p.b.post_send(wr::Send::new(payload).to(to_a)).unwrap();
+        poll(&p.dev, &mut p.cb, 1).remove(0).sent();
+        let echo = poll(&p.dev, &mut p.ca, 1).remove(0).datagram();
+        assert_eq!(echo.payload(), message);
+    }
+    is_whole(arena);
+}
+
+/// One part receives, another is sent, the third is the program's.
+#[test]
+fn parts_are_in_flight_by_themselves() {
+    let mut p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(4096, 8).unwrap();
+    let mut mine = of(&arena, &numbered(1, 256));
+    let mut sink = mine.split_off(64).unwrap();
+    let source = sink.split_off(96).unwrap();
+    assert_eq!((mine.capacity(), sink.capacity(), source.capacity()), (64, 96, 96));
+    p.a.post_recv(wr::Recv::new(sink)).unwrap();
+    p.a.post_send(wr::Send::new(source)).unwrap();
+    mine[..].fill(1);
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_send(wr::Send::new(filled(&p.pool, b"between them"))).unwrap();
+    let mut done = poll(&p.dev, &mut p.ca, 2);
+    let is_sent = |done: &Done<Buf>| matches!(done, Done::Sent(_));
+    let source = done.remove(done.iter().position(is_sent).unwrap()).sent().entry.unwrap();
+    let sink = done.remove(0).received().entry.unwrap();
+    let mut done = poll(&p.dev, &mut p.cb, 2);
+    let got = done.remove(done.iter().position(|done| !is_sent(done)).unwrap()).received();
+    assert_eq!(got.data(), &numbered(1, 256)[160..]);
+    assert_eq!((&sink[..], sink.capacity()), (&b"between them"[..], 96));
+    mine.join(sink).unwrap();
+    assert_eq!((mine.len(), mine.capacity()), (76, 160));
+    mine.join(source).unwrap();
+    let expected = [&[1; 64][..], b"between them", &numbered(1, 256)[76..]].concat();
+    assert_eq!(mine[..], expected);
+    drop(mine);
+    drop((got, done));
+    is_whole(arena);
+}
+
+/// The device writes into what a buffer was narrowed to, and nowhere else.
+#[test]
+fn nothing_is_written_beside_a_part() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    region.write_at(0, &[7; 64]).unwrap();
+    let mut buf = poisoned(&p.pool);
+    let poison = buf[0];
+    let capacity = buf.capacity();
+    let check = |mut buf: Buf, expected: &[u8], at: usize| {
+        assert_eq!(&buf[..], expected);
+        buf.widen();
+        let before = buf[..at].iter().all(|&byte| byte == poison);
+        let behind = buf[at + expected.len()..].iter().all(|&byte| byte == poison);
+        assert!(before && behind && buf.len() == capacity, "at {at}");
+        buf[..].fill(poison);
+        buf
+    };
+    buf.narrow(11..16).unwrap();
+    p.b.post_recv(wr::Recv::new(buf)).unwrap();
+    p.a.post_send(wr::Send::inline(b"five!")).unwrap();
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+    buf = check(got, b"five!", 11);
+
+    buf.narrow(20..33).unwrap();
+    let at = |len| region.remote().slice(0, len).unwrap().read();
+    let error = p.a.post_send(wr::RdmaRead::new(buf, at(14))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 14, max: 13 });
+    buf = error.into_rejected().next().unwrap();
+    p.a.post_send(wr::RdmaRead::new(buf, at(13))).unwrap();
+    let done = poll(&p.dev, &mut p.ca, 2);
+    let read = done.into_iter().filter_map(|done| done.sent().entry).next().unwrap();
+    buf = check(read, &[7; 13], 20);
+
+    // Eight bytes, wherever they are; not fewer.
+    let cell = region.remote().atomic(0).unwrap();
+    let operands = wr::CompareSwap { compare: 0, swap: 0 };
+    for len in [0, 1, 7] {
+        buf.narrow(41..41 + len).unwrap();
+        let refused = PostErrorKind::ExceedsBuffers { asked: 8, max: len.max(1) as u64 };
+        let error = p.a.post_send(wr::FetchAndAdd::new(buf, cell, 0)).unwrap_err();
+        assert_eq!(error.kind(), refused);
+        buf = error.into_rejected().next().unwrap();
+        let error = post_send!(p.a, [wr::CmpAndSwp::new(buf, cell, operands)]).unwrap_err();
+        assert_eq!(error.kind(), refused);
+        buf = error.into_rejected().next().unwrap();
+        assert_eq!((buf.len(), buf.capacity()), (len.max(1), len.max(1)));
+        buf.widen();
+    }
+    buf.narrow(41..49).unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(buf, cell, 0)).unwrap();
+    let old = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    check(old, &[7; 8], 41);
+}
+
+/// A range of no bytes has room for one: a receive of it is none of 2^31.
+#[test]
+fn an_empty_part_receives_at_most_a_byte() {
+    let mut p = Pair::<Rc>::new();
+    for at in [0, 5, 256] {
+        let mut buf = poisoned(&p.pool);
+        assert_eq!(buf.capacity(), 256);
+        buf.narrow(at..at).unwrap();
+        assert_eq!((buf.len(), buf.capacity()), (0, 1));
+        p.b.post_recv(wr::Recv::new(buf)).unwrap();
+        p.a.post_send(wr::Send::inline(b"!")).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        let mut got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+        assert_eq!(&got[..], b"!");
+        got.widen();
+        assert_eq!(got[at.min(255)], b'!');
+        // As a send it is a message of no bytes.
+        got.narrow(at..at).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(got)).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().byte_len, 0);
+    }
+}
+
+#[test]
+fn a_part_that_is_dropped_is_whole_at_the_next_take() {
+    let p = Pair::<Rc>::new();
+    let pool = p.pd.create_pool(1, 64).unwrap();
+    let mut buf = pool.take().unwrap();
+    let at = buf.as_ptr();
+    buf.narrow(60..).unwrap();
+    drop(buf);
+    let mut buf = pool.take().unwrap();
+    assert_eq!((buf.as_ptr(), buf.capacity(), buf.len()), (at, 64, 64));
+    assert_eq!(buf.split_off(8).unwrap_err(), SplitError::OfPool);
+    buf.narrow(8..16).unwrap();
+    assert!(buf.narrow(4..9).is_err() && buf.narrow(9..).is_err());
+    #[allow(clippy::reversed_empty_ranges)] // on purpose
+    let reversed = buf.narrow(3..2);
+    assert!(reversed.is_err() && buf.narrow(..=usize::MAX).is_err());
+    assert_eq!((buf.as_ptr(), buf.len()), (at.wrapping_add(8), 8));
+}
+
+#[test]
+fn a_shared_receive_queue_takes_an_arena() {
+    profile! { Shared { receive: SharedRq } }
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (arena, other) = (pd.create_arena(4096, 4).unwrap(), pd.create_arena(4096, 4).unwrap());
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&arena).unwrap();
+    let (sends, mut receives) = (dev.ctx.create_cq(40).unwrap(), dev.ctx.create_cq(40).unwrap());
+    let depth = Depth { send: 8, recv: 0 };
+    let from = pd.create_qp::<Rc, DefaultProfile>(&sends, &sends, depth).unwrap();
+    let to = pd.create_qp_on_srq::<Rc, Shared, _>(&sends, &receives, &srq, 4).unwrap();
+    let (nf, nt, wish) = (from.qp_num(), to.qp_num(), Wish::new());
+    let (mut from, to) = (Rc::up(from, &dev, nt, &wish), Rc::up(to, &dev, nf, &wish));
+    let error = srq.post_srq_recv(wr::Recv::new(other.take(64).unwrap())).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::ForeignPool);
+    drop(error);
+    // Four parts of one buffer: as many as headers.
+    let mut parts = vec![arena.take(256).unwrap()];
+    for at in [128, 64, 32] {
+        let part = parts[0].split_off(at).unwrap();
+        parts.push(part);
+    }
+    assert_eq!(parts[0].split_off(16).unwrap_err(), SplitError::NoHeader { count: 4 });
+    assert_eq!(parts.len(), 4);
+    parts.into_iter().rev().for_each(|part| srq.post_srq_recv(wr::Recv::new(part)).unwrap());
+    assert_eq!(srq.recvs_outstanding(), 4);
+    for message in [&b"one"[..], b"two"] {
+        from.post_send(wr::Send::new(of(&other, message))).unwrap();
+        let got = poll(&dev, &mut receives, 1).remove(0).received();
+        assert_eq!(got.data(), message);
+    }
+    drop((from, to));
+    srq.destroy().unwrap();
+    poll_empty(&mut receives);
+    drop((receives, sends));
+    is_whole(arena);
+    is_whole(other);
+}
+
+#[test]
+fn stranded_parts_come_home() {
+    let Pair { dev, pd, mut a, b, mut ca, mut cb, .. } = Pair::<Rc>::new();
+    let arena = pd.create_arena(1024, 8).unwrap();
+    let mut held = arena.take(1024).unwrap();
+    let mut one = held.split_off(100).unwrap();
+    let two = one.split_off(100).unwrap();
+    one.narrow(3..5).unwrap();
+    a.post_recv(wr::Recv::new(one)).unwrap();
+    a.post_recv(wr::Recv::new(two)).unwrap();
+    drop((a, b));
+    for cq in [&mut ca, &mut cb] {
+        poll_empty(cq);
+        arena.reclaim(cq);
+    }
+    assert_eq!((arena.available(), arena.spare()), (1024 - 100, 7));
+    assert_eq!(held.join(arena.take(64).unwrap()).unwrap_err().next.capacity(), 64, "at 128");
+    drop(held);
+    is_whole(arena);
+    drop((dev, pd));
+}
+
+#[test]
+fn arenas_in_memory_of_the_programs_own() {
+    let p = Pair::<Rc>::new();
+    let words = vec![7u64; 1000];
+    let at = words.as_ptr().addr();
+    let arena = p.pd.create_arena_in(words, 4).unwrap();
+    let lead = at.wrapping_neg() % 64;
+    assert_eq!(arena.len(), (8000 - lead) / 64 * 64);
+    let mut buf = arena.take(arena.len()).unwrap();
+    assert_eq!((buf.as_ptr().addr(), buf[0], buf.len()), (at + lead, 7, arena.len()));
+    buf[0] = 9;
+    let refused = arena.destroy().unwrap_err();
+    assert!(refused.error.to_string().contains("buffers of the arena are in use"));
+    drop(buf);
+    let words = refused.object.destroy().unwrap();
+    assert_eq!((words.as_ptr().addr(), words.len()), (at, 1000));
+    assert_eq!(words[lead / 8].to_ne_bytes()[0], 9);
+
+    let refused = p.pd.create_arena_in(vec![0u8; 63], 4).unwrap_err();
+    assert_eq!((refused.error.errno(), refused.object.len()), (Some(22), 63));
+    assert_eq!(p.pd.create_arena(0, 4).unwrap_err().errno(), Some(22));
+    assert_eq!(p.pd.create_arena(64, 0).unwrap_err().errno(), Some(22));
+    let error = p.pd.create_arena(64, 1 << 31).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { what: "buffers", .. }));
+}
