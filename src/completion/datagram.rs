@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn cases() -> ProptestConfig {
-        let cases = if cfg!(miri) { 16 } else { 2048 };
+        let cases = if cfg!(miri) { 4 } else { 2048 };
         ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
     }
 

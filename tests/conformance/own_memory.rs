@@ -107,19 +107,24 @@ fn a_mapping_stays_while_the_device_has_a_buffer() {
 #[test]
 #[cfg(not(miri))]
 fn a_mapping_that_is_populated_locked_and_not_inherited() {
-    let memory = MapOptions::new().populate().locked().dontfork().anonymous(8192).unwrap();
-    let place = memory.as_ptr().addr();
-    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    let of_it = maps.split("VmFlags:").find(|map| map.lines().any(|line| covers(line, place)));
-    let of_it = of_it.expect("the mapping is there");
-    // Its own flags come after the name; the next mapping's lines follow them.
-    let flags = maps.split_once(of_it).unwrap().1.lines().next().unwrap().to_owned();
-    assert!(flags.contains(" lo") && flags.contains(" dc"), "{flags}");
-    assert!(
-        of_it.lines().any(|line| line.starts_with("Rss:") && line.contains(" 8 kB")),
-        "{of_it}"
-    );
-    as_region(as_pool(memory));
+    // To be populated is to have pages of its own, and not the one of zeroes.
+    for locked in [false, true] {
+        let options = MapOptions::new().populate().dontfork();
+        let options = if locked { options.locked() } else { options };
+        let memory = options.anonymous(8192).unwrap();
+        let place = memory.as_ptr().addr();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let of_it = maps.split("VmFlags:").find(|map| map.lines().any(|line| covers(line, place)));
+        let of_it = of_it.expect("the mapping is there");
+        // Its own flags come after the name; the next mapping's lines follow them.
+        let flags = maps.split_once(of_it).unwrap().1.lines().next().unwrap().to_owned();
+        assert_eq!((flags.contains(" lo"), flags.contains(" dc")), (locked, true), "{flags}");
+        assert!(
+            of_it.lines().any(|line| line.starts_with("Rss:") && line.contains(" 8 kB")),
+            "{of_it}"
+        );
+        as_region(as_pool(memory));
+    }
 }
 
 /// Whether a line of /proc/self/smaps begins a mapping with this address in it.

@@ -241,6 +241,35 @@ mod tests {
         assert_eq!(map.advise(libc::MADV_DONTNEED), Err(libc::EINVAL));
     }
 
+    /// What was asked for, and no more: on a node only huge pages are populated at once.
+    #[test]
+    fn pages_are_there_if_asked_for() {
+        use crate::memory::MapOptions;
+        let new = MapOptions::new;
+        let huge = || new().huge(HugePage::MiB2);
+        for (options, expected) in [
+            (new(), 0),
+            (new().dontfork(), 0),
+            (new().node(0), 0),
+            (huge(), 0),
+            (huge().node(0), 4),
+            (new().populate(), 4),
+            (new().locked(), 4),
+        ] {
+            // (What `settle` is given may be of any pages.)
+            let map = of_pages(4, libc::PROT_READ | libc::PROT_WRITE);
+            assert_eq!(resident(&options.settle(map, true).unwrap()), expected, "{options:?}");
+        }
+        let map = of_pages(4, libc::PROT_READ);
+        assert_eq!(resident(&new().populate().settle(map, false).unwrap()), 4);
+        let refused = |options: MapOptions| {
+            options.populate().settle(of_pages(4, libc::PROT_NONE), true).err().unwrap()
+        };
+        let error = refused(huge());
+        assert!(matches!(error.kind(), ErrorKind::HugePages { asked: 1, .. }), "{error}");
+        assert!(matches!(refused(new()).kind(), ErrorKind::Os { errno: libc::ENOMEM, .. }));
+    }
+
     #[test]
     fn pages_that_cannot_be_populated_are_told() {
         let error = of_pages(1, libc::PROT_NONE).populate_by_locks().unwrap_err();
