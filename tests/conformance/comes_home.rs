@@ -808,7 +808,7 @@ fn under_a_heavy_load_with_questions_in_between() {
         let mut srq: SharedReceiveQueue<Rc> = busy.pd.create_srq(&feed).unwrap();
         // The neighbour's is always booked, and so is what the shared receive queue has, once somebody uses it.
         let rest = if shares { 4 } else { 0 };
-        for _ in 0..if cfg!(miri) { 2 } else { 3 } {
+        for _ in 0..if cfg!(miri) { 1 } else { 3 } {
             let wish = Wish::new();
             if shares {
                 while let Some(buf) = feed.take() {
