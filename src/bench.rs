@@ -9,6 +9,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::ah_table::AhIndex;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
+use crate::memory::header::Handle;
 use crate::memory::region::{Access, MemoryRegion};
 use crate::memory::remote::OutOfBounds;
 use crate::memory::span::RemoteSpan;
@@ -68,5 +69,5 @@ pub fn piece<A: Access>(
 
 /// Address and rkey.
 pub fn remote<U>(at: RemoteSpan<U>) -> (u64, u32) {
-    (at.to_c()[0], at.rkey())
+    (at.c[0], at.rkey())
 }

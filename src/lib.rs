@@ -177,10 +177,9 @@ pub mod bounded {
 /// opcode, its data ([`Data`](wr::Data)), where it goes ([`Address`](wr::Address)), and flags.
 pub mod wr {
     pub use crate::work::address::{Address, Connected, Datagram, Destination};
-    pub use crate::work::data::{
-        AtomicSink, Data, Empty, Fits, Inline, InlineSlice, RecvSink, Sink, Source, SrqSink,
-    };
+    pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
     pub use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
+    pub use crate::work::inline::{Empty, Inline, InlineSlice};
     pub use crate::work::opcode::*;
     pub use crate::work::recv::Recv;
     pub use crate::work::request::WorkRequest;

@@ -3,7 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::completion::inbox::{AtEnd, Inbox};
+use crate::completion::attached::AtEnd;
+use crate::completion::inbox::Inbox;
 use crate::completion::parked::Over;
 use crate::counters::books::{Books, Quiet};
 use crate::sys::handle;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::completion::wc::segments;
+use crate::completion::outcome::segments;
 use crate::device::ah::{AddressVector, GlobalRoute};
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;

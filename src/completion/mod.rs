@@ -1,6 +1,7 @@
 //! Completion queues and their channels: polling, decoded completions, and the return of buffers
 //! that dropped queues left behind.
 
+pub(crate) mod attached;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
 pub(crate) mod booking;
@@ -8,9 +9,9 @@ pub(crate) mod channel;
 pub(crate) mod datagram;
 pub(crate) mod inbox;
 pub(crate) mod notify;
+pub(crate) mod outcome;
 pub(crate) mod parked;
 pub(crate) mod poll;
-pub(crate) mod promised;
 pub(crate) mod queue;
 pub(crate) mod settle;
 pub(crate) mod stand_in;
@@ -27,8 +28,9 @@ pub use awaited::AsyncCompletionChannel;
 pub use channel::CompletionChannel;
 pub use datagram::{GRH_LEN, Grh, UdReceived};
 pub use notify::Notify;
+pub use outcome::{Direction, Failed, Outcome, Received, Sent};
 pub use poll::Completions;
 pub use queue::CompletionQueue;
 pub use status::{WcError, WcStatus};
 pub use wait::AnyCompletionQueue;
-pub use wc::{Completion, Direction, Failed, Outcome, Received, Sent};
+pub use wc::Completion;

@@ -10,6 +10,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::completion::switch::Reason;
 use crate::completion::wc::Completion;
 use crate::memory::entry::Entry;
+use crate::sync::Ordering;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::terms::error::Error;
@@ -114,7 +115,7 @@ impl<E: Entry> CompletionQueue<E> {
     fn ask(&mut self, most: i32) -> i32 {
         let inbox = self.inbox.0;
         // SAFETY: the inbox lives as long as `shared`.
-        let polled = unsafe { &(*inbox).switch }.polled();
+        let polled = unsafe { &(*inbox).switch }.polled.load(Ordering::Relaxed);
         // SAFETY: the queue polled is live: the device's, or a stand-in, which is static. The inbox
         // has room for `most`, and no completion in it is left.
         unsafe { data::poll_cq(polled, most, inbox.cast::<ibv_wc>().cast_mut()) }

@@ -11,7 +11,6 @@ use crate::completion::booking::CqShared;
 use crate::completion::channel::CompletionChannel;
 use crate::completion::inbox::Inbox;
 use crate::completion::parked::Over;
-use crate::completion::wc::OneThread;
 use crate::device::comp_vector::CompVector;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
@@ -19,6 +18,14 @@ use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind, Refused};
+
+/// Keeps a completion on the thread that polled it: the counters that it moves have one writer.
+///
+/// The type is neither `Send` nor `Sync`, and has a name for the error message.
+pub(crate) type OneThread = dyn UsedByOneThreadAtATime;
+
+/// Appears in the `!Send` diagnostic of [`Completion`].
+pub(crate) trait UsedByOneThreadAtATime {}
 
 /// A completion queue (`ibv_create_cq`) of queues whose entry type is `E`.
 ///

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::completion::wc::Promised;
 use crate::sys::types::ibv_wc_status;
 
 /// Why a work request failed (`status` and `vendor_err` of ibv_poll_cq(3)).
@@ -40,6 +41,19 @@ impl fmt::Display for WcError {
 }
 
 impl std::error::Error for WcError {}
+
+/// Why a work request failed: in two registers, because what is passed by reference must be in
+/// memory.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+pub(super) extern "C" fn error_of(wc: Promised<'_>) -> WcError {
+    WcError {
+        status: WcStatus::from_c(wc.status()),
+        vendor_err: wc.vendor_err(),
+        qp_num: wc.qp_num(),
+    }
+}
 
 macro_rules! statuses {
     ($($name:ident = $c:ident, $text:literal;)*) => {

@@ -38,7 +38,8 @@ pub(crate) const SETS: usize = 3;
 /// # Invariants
 /// `polled` is `queue`, or the stand-in at `reasons - 1`.
 pub(crate) struct Switch<Q: 'static> {
-    polled: AtomicPtr<Q>,
+    /// The queue that a poll asks, which loads it without ordering.
+    pub(super) polled: AtomicPtr<Q>,
     queue: *mut Q,
     stand_ins: &'static [Q; SETS],
 }
@@ -48,12 +49,6 @@ impl<Q> Switch<Q> {
         Switch { polled: AtomicPtr::new(queue), queue, stand_ins }
     }
 
-    /// The queue that a poll asks.
-    #[inline(always)]
-    pub(crate) fn polled(&self) -> *mut Q {
-        self.polled.load(Ordering::Relaxed)
-    }
-
     /// The device's queue, even while a stand-in takes its place.
     pub(crate) fn queue(&self) -> *mut Q {
         self.queue
@@ -61,7 +56,7 @@ impl<Q> Switch<Q> {
 
     /// Whether a stand-in takes the queue's place, as far as this thread knows.
     pub(crate) fn is_on(&self) -> bool {
-        self.polled() != self.queue
+        self.polled.load(Ordering::Relaxed) != self.queue
     }
 
     /// Makes polls find the stand-in until the reason is taken.

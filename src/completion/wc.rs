@@ -1,24 +1,21 @@
-//! Work completions.
+//! A work completion: what of its `ibv_wc` may be read, and the entry that comes with it.
 
-#![allow(unsafe_code)] // turns wr_ids back into entries
+#![allow(unsafe_code)] // reads C structs, and turns wr_ids back into entries
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::completion::datagram::UdReceived;
-use crate::completion::status::{WcError, WcStatus};
+use crate::completion::inbox::note_dropped;
+use crate::completion::outcome::{Direction, Failed, Outcome, Received, Sent};
+use crate::completion::queue::OneThread;
+use crate::completion::status::{WcError, error_of};
+use crate::counters::books::Counter;
+use crate::memory::entry::{Entry, Owned};
+use crate::memory::header::{Header, word};
+use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status};
 use crate::terms::bounded::Qpn;
 use crate::work::wc_opcode::WcOpcode;
-
-use crate::completion::inbox::Inbox;
-use crate::completion::promised::{Arrival, Promised};
-use crate::counters::books::{Books, Counter};
-use crate::counters::word;
-use crate::memory::buf::Buf;
-use crate::memory::entry::Entry;
-use crate::memory::header::Header;
-use crate::sys::types::{ibv_wc, ibv_wc_flags};
 
 /// One completion (`struct ibv_wc` of ibv_poll_cq(3)). It borrows its completion queue, cannot be
 /// copied, and is consumed once.
@@ -55,125 +52,10 @@ use crate::sys::types::{ibv_wc, ibv_wc_flags};
 /// - If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
 /// - `wc` is in the inbox of the completion queue that `'cq` borrows.
 pub struct Completion<'cq, E: Entry> {
-    wc: Promised<'cq>,
+    pub(super) wc: Promised<'cq>,
     /// The wr_id, read once: the word of the entry, unless `word::is_none`.
-    word: usize,
+    pub(super) word: usize,
     _entry: PhantomData<(E, OneThread)>,
-}
-
-/// Keeps a completion on the thread that polled it: the counters that it moves have one writer.
-///
-/// The type is neither `Send` nor `Sync`, and has a name for the error message.
-pub(crate) type OneThread = dyn UsedByOneThreadAtATime;
-
-/// Appears in the `!Send` diagnostic of [`Completion`].
-pub(crate) trait UsedByOneThreadAtATime {}
-
-/// The queue that a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C
-/// (R10.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The send queue.
-    Send,
-    /// A receive queue.
-    Receive,
-}
-
-/// A completion by kind: the result of [`Completion::outcome`] (ibv_poll_cq(3)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::completion::{Failed, Sent, WcOpcode};
-/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
-/// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
-/// a.post_send(wr::Send::inline(b"hello"))?;
-/// b.to_error()?; // before anything arrived, perhaps
-/// let (mut sent, mut received, mut failed) = (0, 0, 0);
-/// while sent + failed == 0 || received + failed == 0 {
-///     for completion in cq.poll()? {
-///         match completion.outcome() {
-///             Outcome::Sent(Sent { opcode, .. }) => sent += (opcode == WcOpcode::Send) as u32,
-///             Outcome::Received(message) => received += message.entry.is_some() as u32,
-///             Outcome::Failed(Failed { entry, direction, error }) => {
-///                 println!("{direction:?}: {error}, buffer back: {}", entry.is_some());
-///                 failed += 1;
-///             }
-///             Outcome::Datagram(_) | Outcome::Selective(_) => unreachable!("RC, and every send signaled"),
-///         }
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub enum Outcome<'cq, E: Entry> {
-    /// A send work request of a queue whose every work request completes is done.
-    ///
-    /// On RC the peer's device has acknowledged it; on UC and UD it has been handed to the wire
-    /// (R10.10).
-    Sent(Sent<E>),
-    /// A message (or the notice of an RDMA WRITE) has arrived on RC or UC.
-    Received(Received<E>),
-    /// A message has arrived on UD.
-    Datagram(UdReceived<E>),
-    /// A work request failed or was flushed. Its buffer is back, with unspecified content (R11.7).
-    Failed(Failed<E>),
-    /// A completion of a selectively signaled send queue: give it to its queue pair's
-    /// [`complete`](crate::QueuePair::complete).
-    Selective(Completion<'cq, E>),
-}
-
-/// A send that is done: [`Outcome::Sent`] (ibv_poll_cq(3)).
-#[derive(Debug)]
-pub struct Sent<E> {
-    /// The entry; `None` if the work request had no buffer.
-    pub entry: Option<E>,
-    /// The operation.
-    pub opcode: WcOpcode,
-    /// The queue pair that did it.
-    pub qp_num: u32,
-}
-
-/// A work request that failed: [`Outcome::Failed`] (ibv_poll_cq(3)).
-#[derive(Debug)]
-pub struct Failed<E> {
-    /// The entry; `None` if the work request had no buffer.
-    pub entry: Option<E>,
-    /// The queue it was on, known from the crate's own books: an error completion does not say
-    /// (R10.2).
-    pub direction: Direction,
-    /// The reason.
-    pub error: WcError,
-}
-
-/// An arrival on RC or UC: [`Outcome::Received`] (ibv_poll_cq(3)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::completion::Received;
-/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
-/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
-/// a.post_send(wr::Send::inline(b"hello"))?;
-/// let message: Received<Buf> = loop {
-///     if let Some(Outcome::Received(message)) = cq.poll_one()?.map(Completion::outcome) {
-///         break message;
-///     }
-/// };
-/// assert_eq!((message.data(), message.byte_len), (&b"hello"[..], 5));
-/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // of a `BufList`, one a buffer
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Received<E> {
-    /// The entry, its length set to what arrived; `None` if the receive had no buffer.
-    pub entry: Option<E>,
-    /// The number of bytes that arrived. With [`WcOpcode::RecvRdmaWithImm`] they are in the region
-    /// that the peer wrote to, not in the entry (R1.5).
-    pub byte_len: u32,
-    /// The immediate, in host order.
-    pub imm_data: Option<u32>,
-    /// [`WcOpcode::Recv`] or [`WcOpcode::RecvRdmaWithImm`].
-    pub opcode: WcOpcode,
-    /// The queue pair that received it.
-    pub qp_num: u32,
 }
 
 impl<'cq, E: Entry> Completion<'cq, E> {
@@ -182,10 +64,9 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     /// `'cq`, and is handed out once. `word` is its wr_id.
     #[inline(always)]
     pub(crate) unsafe fn new(wc: *const ibv_wc, word: usize) -> Self {
-        // SAFETY: the provider wrote `wc`, which stays as it is for `'cq` (this function's
-        // contract).
-        let wc = unsafe { Promised::new(wc) };
-        // INVARIANT: the completion is handed out once, so the entry in the wr_id is ours.
+        // INVARIANT: the provider wrote `wc`, which stays as it is for `'cq`. The completion is
+        // handed out once, so the entry in the wr_id is ours.
+        let wc = Promised { at: wc, _borrowed: PhantomData };
         Completion { wc, word, _entry: PhantomData }
     }
 
@@ -197,11 +78,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     pub fn status(&self) -> Result<(), WcError> {
         match self.wc.success() {
             Some(_) => Ok(()),
-            None => Err(WcError {
-                status: WcStatus::from_c(self.wc.status()),
-                vendor_err: self.wc.vendor_err(),
-                qp_num: self.wc.qp_num(),
-            }),
+            None => Err(error_of(self.wc)),
         }
     }
 
@@ -211,34 +88,15 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         self.wc.qp_num()
     }
 
-    /// The operation that was done; `None` if it failed.
-    #[inline]
-    pub fn opcode(&self) -> Option<WcOpcode> {
-        self.wc.success().and_then(|success| WcOpcode::from_c(success.opcode()))
-    }
-
-    /// The immediate in host order, if this is a receive that brought one (R10.3).
-    #[inline]
-    pub fn imm_data(&self) -> Option<u32> {
-        self.arrival()?.imm_data()
-    }
-
-    /// The key that a received message ended, if it ended one
-    /// ([`SendWithInv`](crate::wr::SendWithInv), R10.3). Soft-RoCE sets another flag for it, so
-    /// there it is `None`.
-    #[inline]
-    pub fn invalidated_rkey(&self) -> Option<u32> {
-        self.arrival()?.word(ibv_wc_flags::IBV_WC_WITH_INV)
-    }
-
     /// The fields of a successful receive.
     #[inline(always)]
-    fn arrival(&self) -> Option<Arrival<'cq>> {
+    pub(super) fn arrival(&self) -> Option<Promised<'cq, Arrival>> {
         let success = self.wc.success()?;
         // A wr_id that the program chose does not name the queue.
-        let is_receive = if E::OWNED { self.is_receive() } else { success.says_receive() };
+        let says_receive = success.opcode() & ibv_wc_opcode::IBV_WC_RECV != 0;
+        let is_receive = if E::OWNED { self.is_receive() } else { says_receive };
         // SAFETY: it is a receive, and it succeeded.
-        is_receive.then(|| unsafe { success.arrival() })
+        is_receive.then(|| unsafe { success.says() })
     }
 
     #[inline(always)]
@@ -246,27 +104,8 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         !self.is_ring() && self.word & word::RECEIVE != 0
     }
 
-    /// Whether the work request was posted to the queue with these books and its wr_id is its own
-    /// handle.
-    pub(crate) fn belongs_to(&self, books: *const Books) -> bool {
-        let word = self.word;
-        if !E::OWNED || self.is_ring() {
-            return false;
-        }
-        let direction = (word & word::RECEIVE != 0) as usize;
-        // SAFETY: callers pass the books of a queue that they hold.
-        let counter = unsafe { Books::counter(books, direction) };
-        if word::is_none(word) {
-            word::address::<Counter>(word).cast_const() == counter
-        } else {
-            // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
-            let header = unsafe { &*word::address::<Header>(word) };
-            header.counter() == counter
-        }
-    }
-
     #[inline(always)]
-    fn is_ring(&self) -> bool {
+    pub(super) fn is_ring(&self) -> bool {
         self.word & word::RING != 0
     }
 
@@ -276,7 +115,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     }
 }
 
-impl<E: crate::memory::entry::Owned> Completion<'_, E> {
+impl<'cq, E: Owned> Completion<'cq, E> {
     /// The queue that the work request was on.
     #[inline]
     pub fn direction(&self) -> Direction {
@@ -289,9 +128,7 @@ impl<E: crate::memory::entry::Owned> Completion<'_, E> {
     pub fn is_selective(&self) -> bool {
         self.is_ring()
     }
-}
 
-impl<'cq, E: crate::memory::entry::Owned> Completion<'cq, E> {
     /// The number of bytes that arrived, if this is a receive that succeeded (R10.5): what
     /// [`outcome`](Self::outcome) would set the entry's length to. With
     /// [`WcOpcode::RecvRdmaWithImm`] they are not in the entry (R1.5).
@@ -341,7 +178,7 @@ impl<'cq, E: crate::memory::entry::Owned> Completion<'cq, E> {
             return Outcome::Selective(self);
         }
         let direction = self.direction();
-        let mut entry = self.into_entry();
+        let entry = self.into_entry();
         let Some(success) = wc.success() else {
             return Outcome::Failed(Failed { entry, direction, error: error_of(wc) });
         };
@@ -351,22 +188,22 @@ impl<'cq, E: crate::memory::entry::Owned> Completion<'cq, E> {
             return Outcome::Sent(Sent { entry, opcode, qp_num });
         }
         // SAFETY: a receive that succeeded.
-        let arrival = unsafe { success.arrival() };
+        let arrival: Promised<'_, Arrival> = unsafe { success.says() };
         let opcode = WcOpcode::of_receive(success.opcode());
         let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
-        if let Some(entry) = &mut entry {
-            entry.received(if opcode == WcOpcode::Recv { byte_len as usize } else { 0 });
+        if let Some(entry) = &entry {
+            entry.received(if opcode == WcOpcode::Recv { byte_len } else { 0 });
         }
         if word & word::DATAGRAM != 0 {
             // SAFETY: the tag says that the receive was of a UD queue pair.
-            let datagram = unsafe { arrival.datagram() };
+            let datagram: Promised<'_, Datagram> = unsafe { arrival.says() };
             Outcome::Datagram(UdReceived {
                 entry,
                 byte_len,
                 imm_data,
                 qp_num,
                 src_qp: Qpn::new(datagram.src_qp() & Qpn::MAX.get()).unwrap_or(Qpn::MAX),
-                grh: datagram.has_grh(),
+                grh: arrival.wc_flags() & ibv_wc_flags::IBV_WC_GRH.0 != 0,
                 sl: datagram.sl(),
                 slid: datagram.slid(),
             })
@@ -374,26 +211,7 @@ impl<'cq, E: crate::memory::entry::Owned> Completion<'cq, E> {
             Outcome::Received(Received { entry, byte_len, imm_data, opcode, qp_num })
         }
     }
-}
 
-impl Completion<'_, crate::memory::entry::Raw> {
-    /// The wr_id that the work request was posted with;
-    /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) has an example.
-    pub fn raw_wr_id(&self) -> u64 {
-        self.word as u64
-    }
-
-    /// The number of bytes received or read, for a successful receive, READ or atomic; for others
-    /// the device need not say (R10.5).
-    pub fn byte_len(&self) -> Option<u32> {
-        match self.arrival() {
-            Some(arrival) => Some(arrival.byte_len()),
-            None => self.wc.success()?.bytes_brought(),
-        }
-    }
-}
-
-impl<E: crate::memory::entry::Owned> Completion<'_, E> {
     /// Takes the entry, once: it is no longer in flight, and its room comes back.
     #[inline(always)]
     fn take_entry(&self) -> Option<E> {
@@ -405,19 +223,6 @@ impl<E: crate::memory::entry::Owned> Completion<'_, E> {
         }
         // SAFETY: the entry in the wr_id is ours (invariant), and callers take it once.
         Some(unsafe { E::from_word(self.word) })
-    }
-}
-
-/// Why a work request failed: in two registers, because what is passed by reference must be in
-/// memory.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn error_of(wc: Promised<'_>) -> WcError {
-    WcError {
-        status: WcStatus::from_c(wc.status()),
-        vendor_err: wc.vendor_err(),
-        qp_num: wc.qp_num(),
     }
 }
 
@@ -433,7 +238,7 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
             // books of its queues while completions can come or are held, and `wc` is held.
             unsafe { Counter::count(word::address(wr_id)) };
         } else {
-            note_dropped(wc.as_ptr(), wr_id as u64);
+            note_dropped(wc.at, wr_id as u64);
         }
         return;
     }
@@ -459,19 +264,6 @@ unsafe fn drop_entry<E: Entry>(wc: Promised<'_>, wr_id: usize) {
     }
 }
 
-/// Notes that a completion of a ring was dropped, for its queue pair to find.
-///
-/// It promises not to unwind. Otherwise a loop over completions would have to keep the iterator's
-/// fields in memory for the case.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // not for C
-extern "C" fn note_dropped(wc: *const ibv_wc, wr_id: u64) {
-    // SAFETY: callers hold a completion, which was polled into an inbox that lives as long as its
-    // completion queue is borrowed.
-    unsafe { Inbox::of(wc) }.note_dropped(wr_id);
-}
-
 impl<E: Entry> Drop for Completion<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -491,34 +283,122 @@ impl<E: Entry> Drop for Completion<'_, E> {
     }
 }
 
-impl<E: Entry> fmt::Debug for Completion<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Completion(QP {:#x}, {:?})", self.qp_num(), self.status())
+impl WcOpcode {
+    /// That of a send that succeeded. A provider may name one that this crate does not know.
+    #[inline(always)]
+    pub(crate) fn of_send(opcode: u32) -> Self {
+        match opcode {
+            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
+            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
+            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
+            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
+            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
+            _ => WcOpcode::Send,
+        }
+    }
+
+    /// Like `of_send`, of a receive.
+    #[inline(always)]
+    pub(crate) fn of_receive(opcode: u32) -> Self {
+        match opcode {
+            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
+            _ => WcOpcode::Recv,
+        }
     }
 }
 
-impl<C> Received<Buf<C>> {
-    /// The message: empty if the receive had no buffer, or if the data went elsewhere.
-    pub fn data(&self) -> &[u8] {
-        self.entry.as_deref().unwrap_or(&[])
+/// The fields of an `ibv_wc`, each readable only where ibv_poll_cq(3) promises it. Those of every
+/// completion are its wr_id, status, qp_num and vendor_err.
+///
+/// A provider need not write the other fields: they hold values of an earlier completion, or are
+/// uninitialised. So fields are read one by one through a pointer; a reference would claim that all
+/// of them are initialised.
+///
+/// # Invariants
+/// A provider's poll wrote `at`, and nothing writes to it for `'cq`. What the type says of the
+/// completion is so.
+#[derive(Clone, Copy)]
+pub(crate) struct Promised<'cq, Of = Any> {
+    pub(super) at: *const ibv_wc,
+    _borrowed: PhantomData<(&'cq ibv_wc, Of)>,
+}
+
+/// Any completion.
+#[derive(Clone, Copy)]
+pub(crate) enum Any {}
+/// A completion that succeeded: its opcode is promised too.
+#[derive(Clone, Copy)]
+pub(crate) enum Success {}
+/// A receive that succeeded: promised too are its byte_len, its wc_flags, and with IBV_WC_WITH_IMM
+/// its imm_data.
+#[derive(Clone, Copy)]
+pub(crate) enum Arrival {}
+/// A receive of a UD queue pair that succeeded: its source is promised too.
+#[derive(Clone, Copy)]
+enum Datagram {}
+
+// SAFETY: it points to memory that is read and, for `'cq`, not written: it is no more than a
+// `&'cq ibv_wc`. (`Completion` is what keeps a completion on its thread.)
+unsafe impl<Of> Send for Promised<'_, Of> {}
+// SAFETY: it only reads, and nothing writes to the memory for `'cq`.
+unsafe impl<Of> Sync for Promised<'_, Of> {}
+
+macro_rules! promised {
+    ($of:ident: $($field:ident $type:ty),*) => {
+        impl Promised<'_, $of> {
+            $(
+                #[inline(always)]
+                pub(super) fn $field(self) -> $type {
+                    // SAFETY: promised of every completion that the type says this one is.
+                    unsafe { (*self.at).$field }
+                }
+            )*
+        }
+    };
+}
+
+promised!(Any: status ibv_wc_status::Type, qp_num u32, vendor_err u32);
+promised!(Success: opcode ibv_wc_opcode::Type);
+promised!(Arrival: byte_len u32, wc_flags u32);
+promised!(Datagram: src_qp u32, sl u8, slid u16);
+
+impl<'cq, Of> Promised<'cq, Of> {
+    /// # Safety
+    /// The completion is what `More` says.
+    #[inline(always)]
+    pub(super) unsafe fn says<More>(self) -> Promised<'cq, More> {
+        Promised { at: self.at, _borrowed: PhantomData }
     }
 }
 
-impl<E: Entry> Received<E> {
-    /// The message, buffer by buffer.
-    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
-        segments(&self.entry, 0)
+impl<'cq> Promised<'cq> {
+    #[inline(always)]
+    pub(super) fn success(self) -> Option<Promised<'cq, Success>> {
+        let is_success = self.status() == ibv_wc_status::IBV_WC_SUCCESS;
+        // SAFETY: its status says so.
+        is_success.then(|| unsafe { self.says() })
     }
 }
 
-pub(super) fn segments<E: Entry>(
-    entry: &Option<E>,
-    mut skip: usize,
-) -> impl Iterator<Item = &[u8]> {
-    let all = (0..).map_while(move |i| entry.as_ref()?.segment(i));
-    all.filter_map(move |segment| {
-        let here = skip.min(segment.len());
-        skip -= here;
-        (here < segment.len()).then(|| &segment[here..])
-    })
+impl Promised<'_, Arrival> {
+    /// What stands in the union of `imm_data` and `invalidated_rkey`, if `flag` says that it is
+    /// there.
+    #[inline(always)]
+    pub(super) fn word(self, flag: ibv_wc_flags) -> Option<u32> {
+        if self.wc_flags() & flag.0 == 0 {
+            return None;
+        }
+        // SAFETY: the flag promises the union, which is one u32; no reference to the rest is made.
+        let word = unsafe {
+            let union = &raw const (*self.at).imm_data_invalidated_rkey_union;
+            union.cast::<u32>().read()
+        };
+        Some(word)
+    }
+
+    /// The immediate, in host order.
+    #[inline(always)]
+    pub(super) fn imm_data(self) -> Option<u32> {
+        self.word(ibv_wc_flags::IBV_WC_WITH_IMM).map(u32::from_be)
+    }
 }

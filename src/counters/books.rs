@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::counters::ids::RingTag;
+use crate::counters::mark;
 use crate::counters::pending::Pending;
-use crate::counters::{mark, word};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
@@ -130,11 +130,6 @@ impl Books {
     /// these books.
     pub fn ring_tag(&self) -> u32 {
         self.ring.get()
-    }
-
-    /// The lower half of the wr_ids of a ring: its tag, with the tag bits that no handle has.
-    pub fn ring_id(&self) -> u32 {
-        self.ring_tag() << 2 | (word::RING | word::NONE) as u32
     }
 
     /// The counter of a direction.

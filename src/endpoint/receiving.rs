@@ -3,8 +3,7 @@
 use std::ops::Deref;
 
 use crate::memory::entry::Owned;
-use crate::post::begun::Begun;
-use crate::post::chain::RecvPost;
+use crate::post::chain::{Begun, RecvPost};
 use crate::post::list::{RecvList, RecvSlots};
 use crate::post::refusal::PostError;
 use crate::profile::{DefaultProfile, Profile};

@@ -5,23 +5,23 @@
 use std::marker::PhantomData;
 
 use crate::counters::books::Books;
-use crate::counters::word;
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Account, Ledger, entry_in};
 use crate::memory::entry::Entry;
+use crate::memory::header::word;
 
 /// # Invariants
 /// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
 /// - `no_buffer` is the word of this direction's counter in `books`.
 #[doc(hidden)]
 pub struct Credits<E> {
-    account: Account,
+    pub(crate) account: Account,
     depth: u32,
     /// Completions known at the last look, wrapping.
     seen: u32,
     direction: u32,
     /// The wr_id of a work request without a buffer: the counter in `books`, as a word.
-    no_buffer: usize,
+    pub(crate) no_buffer: usize,
     _entries: PhantomData<E>,
 }
 
@@ -50,7 +50,6 @@ impl<E: Entry> Credits<E> {
 
 impl<E: Entry> Ledger<E> for Credits<E> {
     const MARKED: bool = true;
-    type Cursor = ();
 
     unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
         let depth = depth.saturating_sub(withheld.total()).min(i32::MAX as u32);
@@ -67,38 +66,16 @@ impl<E: Entry> Ledger<E> for Credits<E> {
         }
     }
 
-    #[inline(always)]
-    fn account(&self) -> &Account {
-        &self.account
-    }
-
-    #[inline(always)]
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
-    }
-
-    #[inline(always)]
-    fn spend(&mut self, n: u32) -> bool {
-        self.account.spend(n)
-    }
-
     fn look_and_spend(&mut self, n: u32) -> bool {
-        n <= self.look() && self.account.spend(n)
+        let fits = n <= self.look();
+        if fits {
+            self.account.room -= n as i32;
+        }
+        fits
     }
 
     fn room(&mut self) -> u32 {
         self.look()
-    }
-
-    #[inline(always)]
-    fn cursor(&self) {}
-
-    #[inline(always)]
-    fn advance((): &mut ()) {}
-
-    #[inline(always)]
-    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
-        (if word == 0 { self.no_buffer } else { word }) as u64
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {

@@ -9,22 +9,24 @@
 //!   releases all up to its own.
 //! - [`Uncounted`](uncounted::Uncounted): that of a shared receive queue. The entry is the wr_id,
 //!   and the buffers of the queue's pool bound how many there are.
+//!
+//! What a post does to each (`Commit`) is on its path, in `post::path`.
 
 #![allow(unsafe_code)] // says what its methods ask for
 
 pub(crate) mod credits;
+pub(crate) mod released;
 pub(crate) mod ring;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 pub(crate) mod uncounted;
 pub(crate) mod withheld;
 
-use crate::cold::seldom;
 use crate::counters::books::{Books, Counter, SEND};
-use crate::counters::word;
-use crate::ledger::ring::Released;
+use crate::ledger::released::Released;
 use crate::ledger::withheld::Withheld;
 use crate::memory::entry::Entry;
+use crate::memory::header::word;
 
 /// Chooses the ledger of a send queue by how it signals.
 #[doc(hidden)]
@@ -73,50 +75,17 @@ impl Account {
         // SAFETY: the books outlive the value (invariant).
         self.strange = unsafe { (*self.books).strange(SEND) };
     }
-
-    /// Takes room for `n` work requests, if as many fit by what is known; else nothing changes.
-    #[inline(always)]
-    fn spend(&mut self, n: u32) -> bool {
-        self.room -= n as i32;
-        // The sign is a flag of the subtraction; to compare first would take an instruction of its
-        // own.
-        if self.room >= 0 {
-            return true;
-        }
-        seldom();
-        self.room += n as i32;
-        false
-    }
 }
 
-/// The ledger of a queue with entries of type `E`.
+/// What a post does to a ledger: it enters the entries of a list, and commits them by taking room.
 #[doc(hidden)]
-pub trait Ledger<E: Entry>: Sized {
-    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
-    const MARKED: bool;
-
+pub trait Commit {
     /// Where the entries of a list are noted that is being put together, and what names them.
     type Cursor: Copy;
-
-    /// A ledger of `depth` work requests of a direction, less what is `withheld`.
-    ///
-    /// # Safety
-    /// `books` outlives the value.
-    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self;
 
     fn account(&self) -> &Account;
 
     fn account_mut(&mut self) -> &mut Account;
-
-    /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
-    /// known. Else nothing changes, and `look_and_spend` has the last word.
-    fn spend(&mut self, n: u32) -> bool;
-
-    /// As `spend`, after a look at what has completed: no means that they do not fit.
-    fn look_and_spend(&mut self, n: u32) -> bool;
-
-    /// How many work requests fit, after a look at what has completed.
-    fn room(&mut self) -> u32;
 
     /// The cursor of a list that begins now; good until a work request is spent.
     fn cursor(&self) -> Self::Cursor;
@@ -131,6 +100,30 @@ pub trait Ledger<E: Entry>: Sized {
     /// The cursor is good, and the list has no more work requests than `MOST`, or than there is
     /// room for.
     unsafe fn enter(&mut self, cursor: &Self::Cursor, i: u32, word: usize) -> u64;
+
+    /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
+    /// known. Else nothing changes, and `look_and_spend` has the last word.
+    fn spend(&mut self, n: u32) -> bool;
+}
+
+/// The ledger of a queue with entries of type `E`.
+#[doc(hidden)]
+pub trait Ledger<E: Entry>: Commit + Sized {
+    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
+    const MARKED: bool;
+
+    /// A ledger of `depth` work requests of a direction, less what is `withheld`.
+    ///
+    /// # Safety
+    /// `books` outlives the value.
+    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self;
+
+    /// Takes room for `n` work requests, which are the device's then, after a look at what has
+    /// completed: no means that they do not fit.
+    fn look_and_spend(&mut self, n: u32) -> bool;
+
+    /// How many work requests fit, after a look at what has completed.
+    fn room(&mut self) -> u32;
 
     /// The entry (0 if none) of the `i`th work request of a list that was entered and not spent,
     /// whose wr_id is this.

@@ -12,19 +12,21 @@ use std::num::NonZeroU32;
 use std::ptr;
 
 use crate::counters::books::Books;
+use crate::ledger::released::Released;
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Account, Ledger, MOST, Until};
 use crate::memory::entry::Entry;
+use crate::memory::header::word;
 
 /// What names a work request: the halves of its wr_id.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Name {
+pub(crate) struct Name {
     #[cfg(target_endian = "big")]
-    sequence: u32,
+    pub sequence: u32,
     id: u32,
     #[cfg(target_endian = "little")]
-    sequence: u32,
+    pub sequence: u32,
 }
 
 impl Name {
@@ -35,14 +37,6 @@ impl Name {
         // SAFETY: two halves of a `u64`, in its order and aligned as it is, without padding.
         unsafe { ptr::from_ref(self).cast::<u64>().read() }
     }
-}
-
-/// Where a list begins in the ring.
-#[derive(Clone, Copy)]
-pub struct Cursor {
-    slot: *const Cell<usize>,
-    /// Its wr_id.
-    name: u64,
 }
 
 /// # Invariants
@@ -58,14 +52,14 @@ pub struct Cursor {
 ///   `cap`.)
 #[repr(C)]
 pub struct Ring<E: Entry> {
-    next: Name,
+    pub(crate) next: Name,
     oldest: Name,
-    at: *const Cell<usize>,
-    account: Account,
-    mask: u32,
+    pub(crate) at: *const Cell<usize>,
+    pub(crate) account: Account,
+    pub(super) mask: u32,
     cap: u32,
     /// Cells, because cursors write through them too. (A `Box` that moves would make `at` invalid.)
-    slots: Vec<Cell<usize>>,
+    pub(super) slots: Vec<Cell<usize>>,
     _entries: PhantomData<E>,
 }
 
@@ -131,7 +125,7 @@ impl<E: Entry> Ring<E> {
 
     /// The word in a slot.
     #[inline(always)]
-    fn word_at(&self, index: u32) -> usize {
+    pub(super) fn word_at(&self, index: u32) -> usize {
         debug_assert!(index <= self.mask);
         // SAFETY: there are `mask + 1` slots, and callers mask the index.
         let slot = unsafe { self.slots.get_unchecked(index as usize) };
@@ -176,107 +170,12 @@ impl<E: Entry> Ring<E> {
         // They leave the ledger before anybody runs code with one.
         let at = self.oldest.sequence;
         self.oldest.sequence = at.wrapping_add(count.get());
-        Released { ring: self, at, left: count.get() }
+        Released::new(self, at, count.get())
     }
-}
-
-/// The entries that a completion of a selectively signaled send queue released, in posting order:
-/// the iterator of [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
-///
-/// `for_each` and `fold` are the fastest way through them. What is not iterated over is dropped.
-///
-/// # Invariants
-/// The `left` slots from `at` on (masked) hold words of entries that this owns; nothing is entered
-/// while it borrows the ring.
-pub struct Released<'q, E: Entry> {
-    ring: &'q Ring<E>,
-    at: u32,
-    left: u32,
-}
-
-impl<E: Entry> Released<'_, E> {
-    /// The entry of the next slot, if there is one in it.
-    ///
-    /// # Safety
-    /// Some slots are left.
-    #[inline(always)]
-    unsafe fn pull(&mut self) -> Option<E> {
-        let word = self.ring.word_at(self.at & self.ring.mask);
-        self.at = self.at.wrapping_add(1);
-        self.left -= 1;
-        // SAFETY: the slots hold words of `E`; this one was just taken out.
-        (word != 0).then(|| unsafe { E::from_kept(word) })
-    }
-}
-
-impl<E: Entry> Iterator for Released<'_, E> {
-    type Item = E;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<E> {
-        while self.left != 0 {
-            // SAFETY: some are left.
-            if let Some(entry) = unsafe { self.pull() } {
-                return Some(entry);
-            }
-        }
-        None
-    }
-
-    #[inline(always)]
-    fn fold<B, F: FnMut(B, E) -> B>(mut self, start: B, mut see: F) -> B {
-        let mut all = start;
-        if self.left == 0 {
-            return all;
-        }
-        // Most often there is but one, so it is not part of a loop.
-        // SAFETY: some are left.
-        if let Some(entry) = unsafe { self.pull() } {
-            all = see(all, entry);
-        }
-        if self.left != 0 {
-            // Read again, so that they are in no register before.
-            let (slots, mask) = (self.ring.slots.as_ptr(), self.ring.mask);
-            let mut index = self.at & mask;
-            let last = (self.at.wrapping_add(self.left) - 1) & mask;
-            loop {
-                // SAFETY: there are `mask + 1` slots, and the ring is borrowed, so they stay.
-                let word = unsafe { (*slots.add(index as usize)).get() };
-                (self.at, self.left) = (index + 1, last.wrapping_sub(index) & mask);
-                if word != 0 {
-                    // SAFETY: the slots hold words of `E`; this one was just taken out.
-                    all = see(all, unsafe { E::from_kept(word) });
-                }
-                if index == last {
-                    break;
-                }
-                index = (index + 1) & mask;
-            }
-        }
-        all
-    }
-}
-
-impl<E: Entry> Drop for Released<'_, E> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.left != 0 {
-            drop_rest::<E>(self.ring, self.at, self.left);
-        }
-    }
-}
-
-/// By value, so that what is released can be in registers.
-#[cold]
-#[inline(never)]
-fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {
-    let mut rest = Released { ring, at, left };
-    rest.by_ref().for_each(drop);
 }
 
 impl<E: Entry> Ledger<E> for Ring<E> {
     const MARKED: bool = false;
-    type Cursor = Cursor;
 
     unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
         let len = (depth + 1 + MOST).next_power_of_two();
@@ -284,7 +183,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         // SAFETY: the caller says that the books live on.
         let (first, account) = unsafe {
             let cap = depth.saturating_sub(withheld.total());
-            let first = Name { id: (*books).ring_id(), sequence: 0 };
+            let first = Name { id: word::of_ring((*books).ring_tag()), sequence: 0 };
             (first, Account::new(books, direction, cap as i32, withheld))
         };
         Ring {
@@ -299,26 +198,6 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         }
     }
 
-    #[inline(always)]
-    fn account(&self) -> &Account {
-        &self.account
-    }
-
-    #[inline(always)]
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
-    }
-
-    #[inline(always)]
-    fn spend(&mut self, n: u32) -> bool {
-        let fits = self.account.spend(n);
-        if fits {
-            self.next.sequence = self.next.sequence.wrapping_add(n);
-            self.at = self.at.wrapping_add(n as usize);
-        }
-        fits
-    }
-
     fn look_and_spend(&mut self, n: u32) -> bool {
         if n > self.look() {
             return false;
@@ -331,25 +210,6 @@ impl<E: Entry> Ledger<E> for Ring<E> {
 
     fn room(&mut self) -> u32 {
         self.look()
-    }
-
-    #[inline(always)]
-    fn cursor(&self) -> Cursor {
-        Cursor { slot: self.at, name: self.next.wr_id() }
-    }
-
-    #[inline(always)]
-    fn advance(cursor: &mut Cursor) {
-        cursor.slot = cursor.slot.wrapping_add(1);
-        cursor.name = cursor.name.wrapping_add(1 << 32);
-    }
-
-    #[inline(always)]
-    unsafe fn enter(&mut self, cursor: &Cursor, i: u32, word: usize) -> u64 {
-        // SAFETY: the ring has as many slots from any one on as a list has work requests (the
-        // caller's word for it), and nobody else has them.
-        unsafe { (*cursor.slot.add(i as usize)).set(word) };
-        cursor.name.wrapping_add((i as u64) << 32)
     }
 
     fn word(&self, i: u32, _: u64) -> usize {

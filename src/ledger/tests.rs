@@ -8,7 +8,13 @@ use crate::ledger::credits::Credits;
 use crate::ledger::ring::Ring;
 use crate::ledger::*;
 use crate::loopback::Fabric;
+use crate::memory::header::Word;
 use std::sync::Arc;
+
+/// The word of a buffer, given up.
+fn word_of(buf: Buf) -> usize {
+    std::mem::ManuallyDrop::new(buf).word()
+}
 
 const DEPTH: u32 = 5;
 
@@ -42,7 +48,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
         while ring.has_room(1) {
             let mut buf = pool.take().unwrap();
             buf.copy_from(&[sent]).unwrap();
-            let (cursor, word) = (ring.cursor(), crate::memory::entry::Entry::into_word(buf));
+            let (cursor, word) = (ring.cursor(), word_of(buf));
             // SAFETY: one work request, and there is room for it.
             unsafe { ring.enter(&cursor, 0, word) };
             assert!(spend(&mut ring, 1));
@@ -51,7 +57,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
         assert!(!spend(&mut ring, 1));
         assert_eq!((ring.room(), ring.posted().wrapping_sub(ring.completed())), (0, DEPTH));
         let (head, tail) = (ring.completed(), ring.posted());
-        let id = books.ring_id();
+        let id = word::of_ring(books.ring_tag());
         let wr_id = |id: u32, sequence: u32| (sequence as u64) << 32 | id as u64;
         for wrong in [head.wrapping_sub(1), tail, head.wrapping_add(1 << 31)] {
             assert_eq!(ring.done_with(wr_id(id, wrong)), None, "{wrong:#x} is not in flight");
@@ -163,12 +169,13 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
                 let mut buf = pool.take().unwrap();
                 buf.copy_from(&[(sent + i) as u8]).unwrap();
                 // SAFETY: there is room for all of them.
-                unsafe { ring.enter(&cursor, i, crate::memory::entry::Entry::into_word(buf)) };
+                unsafe { ring.enter(&cursor, i, word_of(buf)) };
             }
             assert!(spend(&mut ring, n));
         }
         let last = ring.posted().wrapping_sub(1);
-        let done = ring.done_with((last as u64) << 32 | books.ring_id() as u64).unwrap();
+        let done =
+            ring.done_with((last as u64) << 32 | word::of_ring(books.ring_tag()) as u64).unwrap();
         let released = ring.release_first(done);
         assert_eq!(released.map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2, 3]);
     }

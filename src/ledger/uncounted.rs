@@ -9,36 +9,20 @@
 use std::marker::PhantomData;
 
 use crate::counters::books::Books;
-use crate::counters::{mark, word};
+use crate::counters::mark;
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Account, Ledger, entry_in};
 use crate::memory::entry::Entry;
 
 #[doc(hidden)]
-pub struct Uncounted<E>(Account, PhantomData<E>);
+pub struct Uncounted<E>(pub(crate) Account, PhantomData<E>);
 
 impl<E: Entry> Ledger<E> for Uncounted<E> {
     const MARKED: bool = true;
-    type Cursor = ();
 
     unsafe fn open(books: *const Books, direction: usize, _: u32, withheld: Withheld) -> Self {
         // SAFETY: the caller says that the books live on.
         Uncounted(unsafe { Account::new(books, direction, i32::MAX, withheld) }, PhantomData)
-    }
-
-    #[inline(always)]
-    fn account(&self) -> &Account {
-        &self.0
-    }
-
-    #[inline(always)]
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.0
-    }
-
-    #[inline(always)]
-    fn spend(&mut self, _: u32) -> bool {
-        true
     }
 
     fn look_and_spend(&mut self, _: u32) -> bool {
@@ -47,18 +31,6 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
 
     fn room(&mut self) -> u32 {
         if self.0.is_poisoned { 0 } else { i32::MAX as u32 }
-    }
-
-    #[inline(always)]
-    fn cursor(&self) {}
-
-    #[inline(always)]
-    fn advance((): &mut ()) {}
-
-    #[inline(always)]
-    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
-        // What has no buffer is not posted (`Queue::NEEDS_BUFFERS`), so it needs no wr_id.
-        (if word == 0 { word::NONE } else { word }) as u64
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {

@@ -10,7 +10,7 @@ use super::qp::{Phase, Transport};
 use super::requester::Message;
 use super::script::{Fault, Injected, Occasion, Script};
 use super::wr::{Op, Send};
-use crate::completion::wc::Direction;
+use crate::completion::outcome::Direction;
 use crate::sys::types::ibv_wc_status as status;
 use crate::sys::types::raw::ibv_event_type;
 

@@ -6,8 +6,8 @@ use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::qp::Transport;
+use crate::completion::outcome::Direction;
 use crate::completion::status::WcStatus;
-use crate::completion::wc::Direction;
 
 /// A fault of the [loopback](crate::loopback) device.
 ///

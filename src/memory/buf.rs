@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::memory::header::Header;
+use crate::memory::header::{Handle, Header};
 use crate::memory::shared::SharedBuf;
 use crate::memory::slots::{Slot, put_back};
 
@@ -40,6 +40,7 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// # Invariants
 /// `slot` is the only handle to its header. It counts as one strong reference to the pool's slots,
 /// or the arena's, so slot and memory live as long as the handle.
+#[repr(transparent)]
 pub struct Buf<C: 'static = ()> {
     slot: NonNull<Slot<C>>,
     _context: PhantomData<C>,
@@ -51,30 +52,9 @@ unsafe impl<C: Send> Send for Buf<C> {}
 unsafe impl<C: Sync> Sync for Buf<C> {}
 
 impl<C> Buf<C> {
-    /// # Safety
-    /// `header` is a header of a pool of `C`, and the caller gives up the only handle to it.
-    pub(crate) unsafe fn from_header(header: *mut Header) -> Self {
-        // SAFETY: headers of a pool are the first field of a `Slot`, and never null.
-        Buf { slot: unsafe { NonNull::new_unchecked(header.cast()) }, _context: PhantomData }
-    }
-
-    /// Gives up the handle as the address of its header.
-    #[inline(always)]
-    pub(crate) fn into_header(self) -> *mut Header {
-        let header = self.slot.as_ptr().cast();
-        std::mem::forget(self);
-        header
-    }
-
     /// The slot whose handle this is.
     pub(super) fn slot(&self) -> NonNull<Slot<C>> {
         self.slot
-    }
-
-    #[inline(always)]
-    pub(crate) fn header(&self) -> &Header {
-        // SAFETY: the header lives as long as its handle.
-        unsafe { self.slot.cast().as_ref() }
     }
 
     /// The number of bytes that the buffer holds and a receive may fill.

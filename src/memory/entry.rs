@@ -2,10 +2,8 @@
 
 #![allow(unsafe_code)] // turns handles into words and back
 
-use crate::counters::word;
 use crate::memory::buf::Buf;
-use crate::memory::header::Header;
-use crate::memory::lent::Lent;
+use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
@@ -32,49 +30,17 @@ use crate::memory::shared::SharedBuf;
 /// pd.create_qp::<Rc, Mixed>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Entry: sealed::Sealed + Sized + 'static {
-    /// # Safety
-    /// `word` came from `into_word` of the same type, and the caller gives it up.
-    #[doc(hidden)]
-    unsafe fn from_word(word: usize) -> Self;
-
-    /// Like `from_word`, for a word that stayed in the program and never was a wr_id: its only tag
-    /// is its kind.
-    ///
-    /// # Safety
-    /// As for `from_word`: the word came from `into_word` of the same type and is given up.
-    #[doc(hidden)]
-    #[inline(always)]
-    unsafe fn from_kept(word: usize) -> Self {
-        // SAFETY: this function asks for the same as `from_word`.
-        unsafe { Self::from_word(word) }
-    }
-
-    /// The handle as a word with its kind in the tag bits.
-    #[doc(hidden)]
-    fn into_word(self) -> usize;
-
-    /// The header of the handle; the first one's for a list.
-    ///
-    /// # Safety
-    /// The entry is not an empty list. (A work request without a buffer has no entry.)
-    #[doc(hidden)]
-    unsafe fn header(&self) -> &Header;
-
+pub trait Entry: sealed::Sealed + Word + 'static {
     /// Every header of the entry.
     #[doc(hidden)]
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
         // SAFETY: a list, which alone may be empty, overrides this method.
-        see(unsafe { self.header() });
+        see(unsafe { self.first() });
     }
 
     /// Whether a completion brings an entry back: false only for `Raw`.
     #[doc(hidden)]
     const OWNED: bool = true;
-
-    /// Sets the lengths of the buffers to the `len` bytes that arrived, in order.
-    #[doc(hidden)]
-    fn received(&mut self, _len: usize) {}
 
     /// The bytes of the `i`th buffer, up to its length.
     #[doc(hidden)]
@@ -169,70 +135,34 @@ impl<C> AnyBuf<C> {
     }
 }
 
+// SAFETY: a buffer is one pointer to a slot, which begins with a header, and owns the handle.
+unsafe impl<C: 'static> Handle for Buf<C> {
+    const KIND: usize = word::EXCLUSIVE;
+}
+
+// SAFETY: a shared buffer is one pointer to a boxed header, and owns the handle (`Lent`).
+unsafe impl Handle for SharedBuf {
+    const KIND: usize = word::SHARED;
+}
+
+// SAFETY: a piece is one pointer to a boxed header, and owns the handle (`Lent`).
+unsafe impl Handle for OpenBuf {
+    const KIND: usize = word::OPEN;
+}
+
 impl<C: 'static> Entry for Buf<C> {
-    #[inline(always)]
-    unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the word is that of a `Buf<C>`, which the caller gives up.
-        unsafe { Buf::from_header(word::address(word)) }
-    }
-
-    #[inline(always)]
-    unsafe fn from_kept(word: usize) -> Self {
-        const { assert!(word::EXCLUSIVE == 0) };
-        // SAFETY: the word is that of a `Buf<C>`, given up by the caller. Its kind is 0 and it has
-        // no other tags, so it is the header's address.
-        unsafe { Buf::from_header(std::ptr::with_exposed_provenance_mut(word)) }
-    }
-
-    #[inline(always)]
-    unsafe fn header(&self) -> &Header {
-        Buf::header(self)
-    }
-
-    #[inline(always)]
-    fn into_word(self) -> usize {
-        word::of(self.into_header(), word::EXCLUSIVE)
-    }
-
-    #[inline(always)]
-    fn received(&mut self, len: usize) {
-        self.set_len(len);
-    }
-
     #[inline]
     fn segment(&self, i: usize) -> Option<&[u8]> {
         (i == 0).then_some(&**self)
     }
 }
 
+impl Entry for SharedBuf {}
+impl Entry for OpenBuf {}
+
 impl<C: 'static> Entry for BufList<C> {
-    #[inline(always)]
-    unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the word is that of a list, which the caller gives up.
-        unsafe { BufList::from_word(word) }
-    }
-
-    #[inline(always)]
-    unsafe fn header(&self) -> &Header {
-        // SAFETY: the list is not empty (this function's contract).
-        unsafe { BufList::first(self) }
-    }
-
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
         self.headers().for_each(see);
-    }
-
-    #[inline(always)]
-    fn into_word(self) -> usize {
-        BufList::into_word(self)
-    }
-
-    fn received(&mut self, mut len: usize) {
-        for header in self.headers() {
-            let here = len.min(header.capacity() as usize);
-            header.set_len(here as u32);
-            len -= here;
-        }
     }
 
     fn segment(&self, i: usize) -> Option<&[u8]> {
@@ -240,47 +170,21 @@ impl<C: 'static> Entry for BufList<C> {
     }
 }
 
-impl Entry for SharedBuf {
-    #[inline(always)]
-    unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the word is that of a `SharedBuf`, which the caller gives up.
-        SharedBuf(unsafe { Lent::from_header(word::address::<Header>(word)) })
+impl<C: 'static> Word for AnyBuf<C> {
+    #[inline]
+    fn word(&self) -> usize {
+        match self {
+            AnyBuf::Buf(buf) => buf.word(),
+            AnyBuf::List(list) => list.word(),
+            AnyBuf::Shared(buf) => buf.word(),
+            AnyBuf::Open(buf) => buf.word(),
+        }
     }
 
-    #[inline(always)]
-    unsafe fn header(&self) -> &Header {
-        self.0.header()
-    }
-
-    #[inline(always)]
-    fn into_word(self) -> usize {
-        word::of(self.0.into_header(), word::SHARED)
-    }
-}
-
-impl Entry for OpenBuf {
-    #[inline(always)]
-    unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the word is that of an `OpenBuf`, which the caller gives up.
-        OpenBuf(unsafe { Lent::from_header(word::address::<Header>(word)) })
-    }
-
-    #[inline(always)]
-    unsafe fn header(&self) -> &Header {
-        self.0.header()
-    }
-
-    #[inline(always)]
-    fn into_word(self) -> usize {
-        word::of(self.0.into_header(), word::OPEN)
-    }
-}
-
-impl<C: 'static> Entry for AnyBuf<C> {
     #[inline]
     unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the caller gives the word up, and its kind names the type whose `into_word` made
-        // it. (A word without a buffer is no entry and is never passed here.)
+        // SAFETY: the caller gives the word up, and its kind names the type whose `word` made it.
+        // (A word without a buffer is no entry and is never passed here.)
         unsafe {
             match word::kind(word) {
                 word::SHARED => AnyBuf::Shared(SharedBuf::from_word(word)),
@@ -292,39 +196,31 @@ impl<C: 'static> Entry for AnyBuf<C> {
     }
 
     #[inline]
-    unsafe fn header(&self) -> &Header {
+    unsafe fn first(&self) -> &Header {
         match self {
             AnyBuf::Buf(buf) => buf.header(),
             // SAFETY: the list is not empty (this function's contract).
             AnyBuf::List(list) => unsafe { list.first() },
-            AnyBuf::Shared(buf) => buf.0.header(),
-            AnyBuf::Open(buf) => buf.0.header(),
+            AnyBuf::Shared(buf) => buf.header(),
+            AnyBuf::Open(buf) => buf.header(),
         }
     }
 
-    fn each_header(&self, see: &mut dyn FnMut(&Header)) {
-        match self {
-            AnyBuf::List(list) => list.each_header(see),
-            // SAFETY: the entry is not a list.
-            _ => see(unsafe { self.header() }),
-        }
-    }
-
-    #[inline]
-    fn into_word(self) -> usize {
-        match self {
-            AnyBuf::Buf(buf) => buf.into_word(),
-            AnyBuf::List(list) => Entry::into_word(list),
-            AnyBuf::Shared(buf) => buf.into_word(),
-            AnyBuf::Open(buf) => buf.into_word(),
-        }
-    }
-
-    fn received(&mut self, len: usize) {
+    fn received(&self, len: u32) {
         match self {
             AnyBuf::Buf(buf) => buf.received(len),
             AnyBuf::List(list) => list.received(len),
             AnyBuf::Shared(_) | AnyBuf::Open(_) => {}
+        }
+    }
+}
+
+impl<C: 'static> Entry for AnyBuf<C> {
+    fn each_header(&self, see: &mut dyn FnMut(&Header)) {
+        match self {
+            AnyBuf::List(list) => list.each_header(see),
+            // SAFETY: the entry is not a list.
+            _ => see(unsafe { self.first() }),
         }
     }
 
@@ -337,20 +233,26 @@ impl<C: 'static> Entry for AnyBuf<C> {
     }
 }
 
-impl Entry for Raw {
-    const OWNED: bool = false;
+impl Word for Raw {
+    fn word(&self) -> usize {
+        match *self {}
+    }
 
     unsafe fn from_word(_: usize) -> Self {
         unreachable!("no value of `Raw` becomes a word")
     }
 
-    unsafe fn header(&self) -> &Header {
+    unsafe fn first(&self) -> &Header {
         match *self {}
     }
 
-    fn into_word(self) -> usize {
-        match self {}
+    fn received(&self, _: u32) {
+        match *self {}
     }
+}
+
+impl Entry for Raw {
+    const OWNED: bool = false;
 }
 
 impl<C: 'static> Owned for Buf<C> {}

@@ -1,8 +1,8 @@
 //! The header that a handle points to: address, length, lkey, what the buffer is, and the queue
 //! that has it.
 //!
-//! A handle is one word, a pointer to a `Header`, so that it can travel as a `wr_id`. The first 16
-//! bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a send,
+//! A handle is one pointer to a `Header`, so that it can travel as a `wr_id`: as a [`word`]. The
+//! first 16 bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a send,
 //! the other that of a receive. An element is copied, not assembled.
 //!
 //! # Why a post needs no second look at a known buffer
@@ -31,7 +31,7 @@
 //!
 //! A debug build asserts this when books end with nothing outstanding (`stranded::assert_unnamed`).
 
-#![allow(unsafe_code)] // reads headers through raw pointers
+#![allow(unsafe_code)] // handles as pointers, and as words
 
 use std::cell::Cell;
 use std::ptr;
@@ -235,5 +235,153 @@ impl Header {
     /// of refused entries it is the address of a header, which is no counter's.)
     pub(crate) fn posted_to(&self) -> *const Counter {
         self.at_queue.load(Ordering::Acquire)
+    }
+}
+
+/// An entry as a word, for posts and completions.
+#[doc(hidden)]
+pub trait Word: Sized {
+    /// The handle as a word with its kind in the tag bits. The entry stays the caller's.
+    fn word(&self) -> usize;
+
+    /// # Safety
+    /// `word` came from `word` of the same type, and the caller gives the entry up.
+    unsafe fn from_word(word: usize) -> Self;
+
+    /// Like `from_word`, for a word that stayed in the program and never was a wr_id: its only tag
+    /// is its kind.
+    ///
+    /// # Safety
+    /// As for `from_word`.
+    #[inline(always)]
+    unsafe fn from_kept(word: usize) -> Self {
+        // SAFETY: this function asks for the same as `from_word`.
+        unsafe { Self::from_word(word) }
+    }
+
+    /// The header of the handle; the first one's for a list.
+    ///
+    /// # Safety
+    /// The entry is not an empty list. (A work request without a buffer has no entry.)
+    unsafe fn first(&self) -> &Header;
+
+    /// Sets the lengths of the buffers to the `len` bytes that arrived, in order.
+    fn received(&self, len: u32);
+}
+
+/// A handle to one header.
+///
+/// # Safety
+/// The type is, transparently, one pointer to a header. The value owns the handle, so the header
+/// lives as long.
+#[doc(hidden)]
+pub unsafe trait Handle: Sized {
+    /// One of the kinds of `word`.
+    const KIND: usize;
+
+    #[inline(always)]
+    fn at(&self) -> *mut Header {
+        const { assert!(size_of::<Self>() == size_of::<*mut Header>()) };
+        // SAFETY: the value is one pointer to a header (this trait's contract).
+        unsafe { ptr::from_ref(self).cast::<*mut Header>().read() }
+    }
+
+    /// # Safety
+    /// `header` is what `at` of this type gave, and the caller gives the handle up.
+    #[inline(always)]
+    unsafe fn from_header(header: *mut Header) -> Self {
+        // SAFETY: the value is that pointer, and the caller's handle becomes its own.
+        unsafe { ptr::from_ref(&header).cast::<Self>().read() }
+    }
+
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        // SAFETY: the header lives as long as its handle, which is borrowed.
+        unsafe { &*self.at() }
+    }
+}
+
+impl<H: Handle> Word for H {
+    #[inline(always)]
+    fn word(&self) -> usize {
+        word::of(self.at(), H::KIND)
+    }
+
+    #[inline(always)]
+    unsafe fn from_word(word: usize) -> Self {
+        // SAFETY: the word is that of a handle of this type, given up by the caller.
+        unsafe { H::from_header(word::address(word)) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_kept(word: usize) -> Self {
+        // The only tag is the kind: without one the word is the header's address.
+        let kind = if H::KIND == 0 { 0 } else { word::KIND };
+        // SAFETY: as in `from_word`, and no other tag is in the word.
+        unsafe { H::from_header(ptr::with_exposed_provenance_mut(word & !kind)) }
+    }
+
+    #[inline(always)]
+    unsafe fn first(&self) -> &Header {
+        self.header()
+    }
+
+    #[inline(always)]
+    fn received(&self, len: u32) {
+        // Others are no receives.
+        if H::KIND == word::EXCLUSIVE {
+            self.header().set_len(len.min(self.header().capacity()));
+        }
+    }
+}
+
+/// A handle as a number: the address of a header, or of a counter where there is no buffer, with
+/// tags in the six bits that its alignment leaves free.
+pub(crate) mod word {
+    /// No buffer: the address is that of the queue's counter, or with `RING` none.
+    pub const NONE: usize = 1;
+    /// Not a word but the wr_id of a ring. Only together with `NONE`.
+    pub const RING: usize = 1 << 1;
+    /// The work request was a receive.
+    pub const RECEIVE: usize = 1 << 2;
+    /// The work request was a receive of a UD queue pair.
+    pub const DATAGRAM: usize = 1 << 3;
+    /// The bits of the kind of handle.
+    pub const KIND: usize = 0b11 << 4;
+    pub const EXCLUSIVE: usize = 0;
+    pub const SHARED: usize = 1 << 4;
+    pub const LIST: usize = 2 << 4;
+    pub const OPEN: usize = 3 << 4;
+
+    /// Whether there is no buffer.
+    #[inline(always)]
+    pub fn is_none(word: usize) -> bool {
+        word & NONE != 0
+    }
+
+    /// All tags: headers and counters are aligned to one more than this.
+    pub const TAGS: usize = 63;
+
+    /// The kind of handle.
+    #[inline(always)]
+    pub fn kind(word: usize) -> usize {
+        word & KIND
+    }
+
+    /// The address of the header (or counter) in a word.
+    #[inline(always)]
+    pub fn address<T>(word: usize) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(word & !TAGS)
+    }
+
+    /// The word of a header and a kind.
+    #[inline(always)]
+    pub fn of<T>(at: *mut T, kind: usize) -> usize {
+        at.expose_provenance() | kind
+    }
+
+    /// The lower half of the wr_ids of a ring with this tag, with the tag bits that no handle has.
+    pub fn of_ring(tag: u32) -> u32 {
+        tag << 2 | (RING | NONE) as u32
     }
 }

@@ -36,6 +36,7 @@ struct LentHeader {
 ///
 /// # Invariants
 /// `at` is a box made by `lend`, and this is the only handle to it.
+#[repr(transparent)]
 pub(crate) struct Lent {
     at: NonNull<LentHeader>,
 }
@@ -115,17 +116,10 @@ impl Lent {
         unsafe { &(*self.at.as_ptr()).home }
     }
 
-    #[inline(always)]
-    pub fn into_header(self) -> *mut Header {
-        let header = self.at.as_ptr().cast();
-        std::mem::forget(self);
-        header
-    }
-
     /// # Safety
-    /// `header` came from `into_header`, and the caller gives up the only handle to it.
-    pub unsafe fn from_header(header: *mut Header) -> Self {
-        // SAFETY: `into_header` gave the address of a box, which is not null.
+    /// `header` is that of a handle that `lend` made, and the caller has the only one to it.
+    unsafe fn from_header(header: *mut Header) -> Self {
+        // SAFETY: the address of a box is not null.
         Lent { at: unsafe { NonNull::new_unchecked(header.cast()) } }
     }
 }
@@ -150,6 +144,7 @@ impl Drop for Lent {
 mod tests {
     use super::*;
     use crate::counters::books::{Books, SEND};
+    use crate::memory::header::Handle;
     use crate::{loopback, prelude::*};
 
     /// Two threads may look for what is stranded before either drops what it found: each handle is
@@ -161,9 +156,9 @@ mod tests {
         let books = Books::new(pd.id()).unwrap();
         let region = pd.register::<RemoteRead>(64).unwrap();
         let piece = region.piece(0, 8).unwrap();
-        let header = piece.0.into_header();
-        // SAFETY: the books are there; the handle was given up, so the header is alive.
-        unsafe { (*header).give(Books::counter(Arc::as_ptr(&books), SEND)) };
+        let piece = std::mem::ManuallyDrop::new(piece);
+        // SAFETY: the books are there.
+        piece.header().give(unsafe { Books::counter(Arc::as_ptr(&books), SEND) });
         let mut quiet = Quiet::default();
         quiet.add(books);
         let found = lent_with(&quiet);

@@ -4,11 +4,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 use crate::cold::drop_each;
-use crate::counters::word;
 use crate::memory::buf::Buf;
-use crate::memory::header::Header;
+use crate::memory::header::{Handle, Header, Word, word};
 
 /// The buffers of one work request, in the order of its scatter/gather list (`sg_list` of
 /// ibv_post_send(3)).
@@ -58,7 +58,7 @@ impl<C> BufList<C> {
     /// Puts `buf` in front of the others.
     pub fn push_front(&mut self, buf: Buf<C>) {
         buf.header().next.set(self.first);
-        self.first = word::of(buf.into_header(), 0);
+        self.first = ManuallyDrop::new(buf).word();
     }
 
     /// Takes the first buffer.
@@ -94,18 +94,6 @@ impl<C> BufList<C> {
         })
     }
 
-    /// The header of the first buffer.
-    ///
-    /// # Safety
-    /// The list is not empty.
-    #[inline(always)]
-    pub(crate) unsafe fn first(&self) -> &Header {
-        debug_assert!(self.first != 0);
-        // SAFETY: `first` is the address of a header (not empty, by this function's contract),
-        // which is alive because the list owns its handle.
-        unsafe { &*word::address::<Header>(self.first) }
-    }
-
     pub(crate) fn headers(&self) -> impl Iterator<Item = &Header> {
         let mut at = self.first;
         std::iter::from_fn(move || {
@@ -118,19 +106,34 @@ impl<C> BufList<C> {
             Some(header)
         })
     }
+}
 
-    /// # Safety
-    /// `word` is that of a list, or of a single buffer, whose handles the caller gives up.
-    pub(crate) unsafe fn from_word(word: usize) -> Self {
+impl<C: 'static> Word for BufList<C> {
+    #[inline(always)]
+    fn word(&self) -> usize {
+        self.first | word::LIST
+    }
+
+    /// A word of a single buffer makes a list of it.
+    unsafe fn from_word(word: usize) -> Self {
         let first = word::address::<Header>(word);
         BufList { first: word::of(first, 0), _owns: PhantomData }
     }
 
     #[inline(always)]
-    pub(crate) fn into_word(self) -> usize {
-        let word = self.first | word::LIST;
-        std::mem::forget(self);
-        word
+    unsafe fn first(&self) -> &Header {
+        debug_assert!(self.first != 0);
+        // SAFETY: `first` is the address of a header (not empty, by this function's contract),
+        // which is alive because the list owns its handle.
+        unsafe { &*word::address::<Header>(self.first) }
+    }
+
+    fn received(&self, mut len: u32) {
+        for header in self.headers() {
+            let here = len.min(header.capacity());
+            header.set_len(here);
+            len -= here;
+        }
     }
 }
 

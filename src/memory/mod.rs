@@ -37,6 +37,6 @@ pub use region::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, MemoryRegion, Remote,
     RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
-pub use remote::{AtomicAddr, OutOfBounds, RemoteCell, RemoteSlice};
+pub use remote::{OutOfBounds, RemoteCell, RemoteSlice};
 pub use shared::SharedBuf;
-pub use span::{ReadAddr, RemoteAddr, RemoteSpan, ToRead, ToWrite, WriteAddr};
+pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};

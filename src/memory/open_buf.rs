@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::memory::header::Handle;
 use crate::memory::lent::Lent;
 
 /// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of
@@ -29,12 +30,13 @@ use crate::memory::lent::Lent;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct OpenBuf(pub(crate) Lent);
 
 impl OpenBuf {
     /// The length in bytes.
     pub fn len(&self) -> usize {
-        self.0.header().capacity() as usize
+        self.header().capacity() as usize
     }
 
     /// Whether the length is 0.

@@ -9,6 +9,7 @@ use std::ops::{Bound, RangeBounds};
 use crate::memory::arena::LONGEST;
 use crate::memory::buf::Buf;
 use crate::memory::cuts::Bytes;
+use crate::memory::header::Handle;
 use crate::memory::remote::OutOfBounds;
 use crate::memory::slots::{Slots, slots_of};
 use crate::sync::Arc;

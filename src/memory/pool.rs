@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
+use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
 use crate::memory::registered::{AccessFlags, Registered};

@@ -73,33 +73,6 @@ pub struct RemoteCell {
     pub(crate) rkey: u32,
 }
 
-/// A target of an atomic: a [`RemoteCell`] (R4.2).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::memory::AtomicAddr;
-/// fn ticket<D: wr::AtomicSink>(result: D, counter: impl AtomicAddr) -> wr::WorkRequest<wr::FetchAndAdd, D> {
-///     wr::FetchAndAdd::new(result, counter, 1)
-/// }
-/// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "an atomic cannot be made on a `{Self}`",
-    label = "not a cell of 8 aligned bytes",
-    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted (R4.2, R4.3)"
-)]
-pub trait AtomicAddr: sealed::Sealed {
-    #[doc(hidden)]
-    fn addr(self) -> RemoteCell;
-}
-
-impl AtomicAddr for RemoteCell {
-    #[inline(always)]
-    fn addr(self) -> RemoteCell {
-        self
-    }
-}
-
 pub(crate) mod sealed {
     pub trait Sealed {}
     impl<U> Sealed for super::RemoteSpan<U> {}

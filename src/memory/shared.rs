@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::memory::buf::Buf;
+use crate::memory::header::Handle;
 use crate::memory::lent::{Lent, lend};
 
 /// A read-only buffer that may be posted several times at once. It is a legal source of SEND and
@@ -34,6 +35,7 @@ use crate::memory::lent::{Lent, lend};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct SharedBuf(pub(crate) Lent);
 
 impl SharedBuf {
@@ -48,7 +50,7 @@ impl Deref for SharedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let header = self.0.header();
+        let header = self.header();
         // SAFETY: the memory is initialised, and nothing writes to it: the exclusive handle is
         // inside the home of this one, out of reach.
         unsafe { std::slice::from_raw_parts(header.addr(), header.capacity() as usize) }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::memory::remote::sealed::Sealed;
+use crate::sys::data;
 
 /// A start and a length in the peer's memory: the bytes that an RDMA WRITE may write, or that a
 /// READ brings (`RemoteSpan<ToRead>`). It exists only where the peer granted that right (R6.7).
@@ -13,7 +13,7 @@ use crate::memory::remote::sealed::Sealed;
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{memory::{ReadAddr, ToRead, ToWrite, WriteAddr}, post::PostErrorKind};
+/// use proverbs::{memory::{ToRead, ToWrite}, post::PostErrorKind, wr::{ReadAddr, WriteAddr}};
 /// let table = RemoteSlice::<RemoteReadWrite>::from_parts(0x7f00_0000, 4096, 0x1234);
 /// let from: RemoteSpan<ToRead> = table.slice(64, 8)?.read();
 /// let to: RemoteSpan<ToWrite> = table.slice(64, 8)?.write();
@@ -33,10 +33,10 @@ use crate::memory::remote::sealed::Sealed;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct RemoteSpan<U = ToWrite> {
-    addr: u64,
-    /// The rkey, and the limit where C has padding: as they are in memory behind `remote_addr`, so
-    /// that all is one store of 16 bytes and cold code finds the limit there.
-    rkey_and_limit: u64,
+    /// As C has it from `remote_addr` on, so that all is one store. In its padding is the limit,
+    /// where cold code finds it: for a WRITE, the greatest number of bytes; for a READ, the number
+    /// of bytes, or `READS_NOTHING`.
+    pub(crate) c: [u64; 2],
     _use: PhantomData<U>,
 }
 
@@ -65,7 +65,7 @@ pub struct RemoteSpan<U = ToWrite> {
 /// assert_eq!(&read[..], b"a header and what follows");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct RemoteAddr<U = ToWrite>(RemoteSpan<U>);
+pub struct RemoteAddr<U = ToWrite>(pub(crate) RemoteSpan<U>);
 
 /// For RDMA WRITE: the use of a [`RemoteSpan`] or a [`RemoteAddr`] (R6.7).
 pub enum ToWrite {}
@@ -116,121 +116,31 @@ impl RemoteSpan<ToRead> {
 impl<U> RemoteSpan<U> {
     #[inline(always)]
     fn new(addr: u64, rkey: u32, limit: u32) -> Self {
-        let ([a, b, c, d], [e, f, g, h]) = (rkey.to_ne_bytes(), limit.to_ne_bytes());
-        let rkey_and_limit = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-        RemoteSpan { addr, rkey_and_limit, _use: PhantomData }
+        RemoteSpan { c: [addr, data::rkey_and(rkey, limit)], _use: PhantomData }
+    }
+
+    pub(crate) fn rkey(&self) -> u32 {
+        data::rkey_of(self.c)
     }
 
     /// The address alone, without an end. [`RemoteAddr`] says what that gives up.
     #[inline(always)]
     pub fn start(self) -> RemoteAddr<U> {
-        RemoteAddr(RemoteSpan::new(self.addr, self.rkey(), NO_END))
-    }
-
-    #[inline(always)]
-    pub(crate) fn rkey(&self) -> u32 {
-        let [a, b, c, d, ..] = self.rkey_and_limit.to_ne_bytes();
-        u32::from_ne_bytes([a, b, c, d])
-    }
-
-    /// For a WRITE, the greatest number of bytes. For a READ, the number of bytes, or
-    /// `READS_NOTHING`.
-    #[inline(always)]
-    pub(crate) fn limit(&self) -> u32 {
-        let [.., a, b, c, d] = self.rkey_and_limit.to_ne_bytes();
-        u32::from_ne_bytes([a, b, c, d])
-    }
-
-    /// The 16 bytes from `remote_addr` on, as C has them in memory.
-    #[inline(always)]
-    pub(crate) fn to_c(self) -> [u64; 2] {
-        [self.addr, self.rkey_and_limit]
-    }
-
-    /// The limit within the result of `to_c`.
-    pub(crate) fn limit_in(c: [u64; 2]) -> u32 {
-        RemoteSpan::<U> { addr: c[0], rkey_and_limit: c[1], _use: PhantomData }.limit()
+        RemoteAddr(RemoteSpan::new(self.c[0], self.rkey(), NO_END))
     }
 }
 
 impl<U> fmt::Debug for RemoteSpan<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = if self.limit() == READS_NOTHING { 0 } else { self.limit() };
-        write!(f, "RemoteSpan({len} bytes at {:#x}, rkey {:#x})", self.addr, self.rkey())
+        let limit = data::behind_rkey(self.c);
+        let len = if limit == READS_NOTHING { 0 } else { limit };
+        write!(f, "RemoteSpan({len} bytes at {:#x}, rkey {:#x})", self.c[0], self.rkey())
     }
 }
 
 impl<U> fmt::Debug for RemoteAddr<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.0.addr, self.0.rkey())
-    }
-}
-
-/// A target of an RDMA WRITE: a [`RemoteSpan`], or a [`RemoteAddr`] without an end (R6.7).
-#[diagnostic::on_unimplemented(
-    message = "an RDMA WRITE cannot start at a `{Self}`",
-    label = "not an address that the peer opened for writing",
-    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted (R6.7)"
-)]
-pub trait WriteAddr: Sealed {
-    /// Whether the span has an end, at its length.
-    #[doc(hidden)]
-    const HAS_END: bool;
-
-    #[doc(hidden)]
-    fn span(self) -> RemoteSpan;
-}
-
-/// A source of an RDMA READ: a [`RemoteSpan<ToRead>`](RemoteSpan), or a
-/// [`RemoteAddr<ToRead>`](RemoteAddr) without an end (R6.7).
-#[diagnostic::on_unimplemented(
-    message = "an RDMA READ cannot start at a `{Self}`",
-    label = "not an address that the peer opened for reading",
-    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted (R6.7)"
-)]
-pub trait ReadAddr: Sealed {
-    /// See [`WriteAddr`].
-    #[doc(hidden)]
-    const HAS_END: bool;
-
-    #[doc(hidden)]
-    fn span(self) -> RemoteSpan<ToRead>;
-}
-
-// Written out instead of made by a macro, because errors show the impls.
-impl WriteAddr for RemoteSpan {
-    const HAS_END: bool = true;
-
-    #[inline(always)]
-    fn span(self) -> RemoteSpan {
-        self
-    }
-}
-
-impl WriteAddr for RemoteAddr {
-    const HAS_END: bool = false;
-
-    #[inline(always)]
-    fn span(self) -> RemoteSpan {
-        self.0
-    }
-}
-
-impl ReadAddr for RemoteSpan<ToRead> {
-    const HAS_END: bool = true;
-
-    #[inline(always)]
-    fn span(self) -> RemoteSpan<ToRead> {
-        self
-    }
-}
-
-impl ReadAddr for RemoteAddr<ToRead> {
-    const HAS_END: bool = false;
-
-    #[inline(always)]
-    fn span(self) -> RemoteSpan<ToRead> {
-        self.0
+        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.0.c[0], self.0.rkey())
     }
 }
 
@@ -241,16 +151,16 @@ mod tests {
     /// The limits of spans whose lengths are around the greatest 32-bit number.
     #[test]
     fn limits() {
-        let write = |len| RemoteSpan::to_write(1, 2, len).limit();
-        let read = |len| RemoteSpan::to_read(1, 2, len).limit();
+        let write = |len| data::behind_rkey(RemoteSpan::to_write(1, 2, len).c);
+        let read = |len| data::behind_rkey(RemoteSpan::to_read(1, 2, len).c);
         assert_eq!([0, 1, 1 << 31].map(write), [0, 1, 1 << 31]);
         assert_eq!([u32::MAX as u64 - 1, u32::MAX as u64].map(write), [u32::MAX - 1, u32::MAX]);
         assert_eq!([1 << 32, u64::MAX].map(write), [u32::MAX; 2]);
         assert_eq!([0, 1, 1 << 31].map(read), [READS_NOTHING, 1, 1 << 31]);
         assert_eq!([u32::MAX as u64, 1 << 32, u64::MAX].map(read), [u32::MAX - 1; 3]);
         let span = RemoteSpan::to_read(0x10, 0x20, 0);
-        assert_eq!((span.to_c()[0], span.rkey(), span.start().0.rkey()), (0x10, 0x20, 0x20));
-        assert_eq!(RemoteSpan::<ToRead>::limit_in(span.to_c()), READS_NOTHING);
+        assert_eq!((span.c[0], span.rkey(), span.start().0.rkey()), (0x10, 0x20, 0x20));
+        assert_eq!(data::behind_rkey(span.c), READS_NOTHING);
         assert_eq!(
             format!("{span:?} {:?}", span.start()),
             "RemoteSpan(0 bytes at 0x10, rkey 0x20) RemoteAddr(0x10, rkey 0x20)"

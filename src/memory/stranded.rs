@@ -22,8 +22,7 @@
 use std::collections::BTreeMap;
 
 use crate::counters::books::{Books, Quiet};
-use crate::counters::word;
-use crate::memory::header::Header;
+use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::{Lent, lent_with};
 use crate::memory::list::BufList;
 use crate::memory::slots::Slot;
@@ -188,6 +187,7 @@ impl Home {
 #[cfg(all(test, feature = "loopback"))]
 mod tests {
     use super::*;
+    use crate::memory::header::Handle;
     use crate::{
         counters::books::{Books, SEND},
         loopback,

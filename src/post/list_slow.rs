@@ -7,21 +7,25 @@
 
 use std::ptr;
 
-use crate::ledger::Ledger;
-use crate::post::chain::{Cursor, Posted};
-use crate::post::queue::Queue;
+use crate::ledger::{Commit, Ledger};
+use crate::post::path::{Cursor, Posted};
+use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::post::slow::{give, look_at, take_entries, word_of};
-use crate::work::chain::head;
-use crate::work::check::{Faults, Found};
-use crate::work::refusal::PostErrorKind;
+use crate::sys::data::head;
+use crate::work::refusal::{Faults, PostErrorKind};
+use crate::work::request::Found;
 
 /// How many work requests a list of `count` can have in all, now that as many are there as were
 /// known to fit.
 #[cold]
 #[inline(never)]
-pub(super) extern "C" fn more_room<Q: Queue>(queue: &mut Q, count: u32, capacity: u32) -> u32 {
-    if count == capacity { capacity } else { queue.ledger_mut().room().clamp(count, capacity) }
+pub(super) extern "C" fn more_room<Q: Kind>(
+    queue: &mut Queue<Q>,
+    count: u32,
+    capacity: u32,
+) -> u32 {
+    if count == capacity { capacity } else { queue.ledger.room().clamp(count, capacity) }
 }
 
 /// What is wrong with the `i`th work request of a list. If nothing is, its buffer shows that the
@@ -31,8 +35,8 @@ pub(super) extern "C" fn more_room<Q: Queue>(queue: &mut Q, count: u32, capacity
 /// `wr` is that work request, emitted and entered, and its entry the caller's.
 #[cold]
 #[inline(never)]
-pub(super) unsafe extern "C" fn look_at_one<Q: Queue>(
-    queue: &Q,
+pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
+    queue: &Queue<Q>,
     found: Found,
     i: u32,
     wr: *mut Q::Wr,
@@ -51,9 +55,9 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Queue>(
 }
 
 /// What `look_through` left of a list.
-pub(super) struct Looked<'q, Q: Queue> {
+pub(super) struct Looked<'q, Q: Kind> {
     /// As it was given.
-    pub queue: &'q mut Q,
+    pub queue: &'q mut Queue<Q>,
     /// Work requests, the first ones.
     pub kept: u32,
     /// Behind them.
@@ -70,8 +74,8 @@ pub(super) struct Looked<'q, Q: Queue> {
 /// entries are given up; `out` is writable.
 #[cold]
 #[inline(never)]
-pub(super) unsafe extern "C" fn look_through<'q, Q: Queue>(
-    queue: &'q mut Q,
+pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
+    queue: &'q mut Queue<Q>,
     first: *mut Q::Wr,
     n: u32,
     slot_sges: usize,
@@ -80,7 +84,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Queue>(
     out: *mut Looked<'q, Q>,
 ) {
     let (mut kept, mut wr, mut wrong) = (0, first, None);
-    let mut cursor = queue.ledger().cursor();
+    let mut cursor = queue.ledger.cursor();
     let mut rejected = Rejected::new();
     // SAFETY: `n` work requests were emitted and entered, their entries given up to us, and behind
     // them one more if there is something wrong with it.
@@ -115,7 +119,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Queue>(
 /// up.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn drop_list<Q: Queue>(queue: &Q, first: *mut Q::Wr, last: *mut Q::Wr) {
+pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, last: *mut Q::Wr) {
     // SAFETY: the list is emitted, and its entries are nobody else's.
     let entries = unsafe {
         (*head(last)).next = ptr::null_mut();
@@ -128,7 +132,7 @@ pub(super) unsafe fn drop_list<Q: Queue>(queue: &Q, first: *mut Q::Wr, last: *mu
 /// The error of a work request that is not added to a list of `at`.
 #[cold]
 #[inline(never)]
-pub(super) extern "C" fn not_pushed<Q: Queue>(
+pub(super) extern "C" fn not_pushed<Q: Kind>(
     at: u32,
     kind: PostErrorKind,
     entry: Option<Q::Entry>,
@@ -141,6 +145,6 @@ pub(super) extern "C" fn not_pushed<Q: Queue>(
 /// As `not_pushed`, where only `room` work requests fit, and are there.
 #[cold]
 #[inline(never)]
-pub(super) extern "C" fn full<Q: Queue>(room: u32, entry: Option<Q::Entry>) -> PostError<Q::Entry> {
+pub(super) extern "C" fn full<Q: Kind>(room: u32, entry: Option<Q::Entry>) -> PostError<Q::Entry> {
     not_pushed::<Q>(room, PostErrorKind::QueueFull { asked: room + 1, room }, entry)
 }

@@ -2,22 +2,22 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `queue` | the three queues, and the trait that the path is written over |
-//! | `chain` | one work request, or a chain of them on the stack |
-//! | `list` | lists whose length is known at run time |
+//! | `path` | the path of one work request, or of a list |
+//! | `queue` | the three queues, and what a post needs to know of each |
+//! | `chain` | chains on the stack, for the posting macros |
+//! | `list` | lists whose length is known at run time, as programs see them |
+//! | `list_path` | how they are put together |
 //! | `unchecked` | the `unsafe` path, which keeps no books |
 //! | `slow`, `list_slow` | what these leave to cold functions |
 //! | `refusal` | what a refused post gives back |
-//! | `begun` | what the posting macros begin with |
-//! | `bad_wr`, `plain`, `bump` | tricks for the optimiser, each with what it saves |
+//! | `bump` | going through an array of slots with one pointer |
 
-mod bad_wr;
-pub(crate) mod begun;
 mod bump;
 pub(crate) mod chain;
 pub(crate) mod list;
+pub(crate) mod list_path;
 mod list_slow;
-mod plain;
+pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 mod slow;

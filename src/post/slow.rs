@@ -8,16 +8,17 @@
 
 use std::mem::ManuallyDrop;
 
-use crate::counters::word;
-use crate::ledger::Ledger;
+use crate::ledger::{Commit, Ledger};
 use crate::memory::entry::Entry;
-use crate::memory::header::Header;
-use crate::post::chain::doorbell;
-use crate::post::queue::Queue;
+use crate::memory::header::word;
+use crate::memory::header::{Header, Word};
+use crate::post::path::doorbell;
+use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
-use crate::work::chain::{self, head, index_of};
-use crate::work::check::{Faults, Found, fault};
-use crate::work::refusal::PostErrorKind;
+use crate::sys::data::head;
+use crate::work::chain::{self, index_of};
+use crate::work::refusal::{Faults, PostErrorKind, fault};
+use crate::work::request::Found;
 
 /// Posts a list that is not straightforward, and says whether that went well.
 ///
@@ -26,8 +27,8 @@ use crate::work::refusal::PostErrorKind;
 /// entries are given up. `out` is writable; it is written if the answer is no.
 #[cold]
 #[inline(never)]
-pub(super) unsafe extern "C" fn slow<Q: Queue>(
-    queue: &mut Q,
+pub(super) unsafe extern "C" fn slow<Q: Kind>(
+    queue: &mut Queue<Q>,
     found: Found,
     n: u32,
     first: *mut Q::Wr,
@@ -57,19 +58,19 @@ pub(super) unsafe extern "C" fn slow<Q: Queue>(
 ///
 /// # Safety
 /// As for `slow`.
-unsafe fn why_not<Q: Queue>(
-    queue: &mut Q,
+unsafe fn why_not<Q: Kind>(
+    queue: &mut Queue<Q>,
     found: Found,
     n: u32,
     first: *mut Q::Wr,
 ) -> Option<PostErrorKind> {
-    if queue.ledger().account().is_poisoned {
+    if queue.ledger.account().is_poisoned {
         return Some(PostErrorKind::Poisoned);
     }
     // SAFETY: the list is the caller's.
     let faults = unsafe { look_at_list(queue, found, first) };
     faults.first(Q::MAX_SGE, Q::MAX_INLINE).or_else(|| {
-        let ledger = queue.ledger_mut();
+        let ledger = &mut queue.ledger;
         let fits = ledger.spend(n) || ledger.look_and_spend(n);
         (!fits).then(|| PostErrorKind::QueueFull { asked: n, room: ledger.room() })
     })
@@ -82,8 +83,8 @@ unsafe fn why_not<Q: Queue>(
 /// is writable, and written.
 #[cold]
 #[inline(never)]
-pub(super) unsafe extern "C" fn refused_by_device<Q: Queue>(
-    queue: &mut Q,
+pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
+    queue: &mut Queue<Q>,
     n: u32,
     first: *mut Q::Wr,
     bad: *mut Q::Wr,
@@ -94,11 +95,11 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Queue>(
     unsafe {
         let error = match index_of(first, bad) {
             Some(accepted) => {
-                queue.ledger_mut().take_back(n - accepted);
+                queue.ledger.take_back(n - accepted);
                 refuse(queue, PostErrorKind::Refused { errno }, accepted, bad)
             }
             None => {
-                queue.ledger_mut().poison();
+                queue.ledger.poison();
                 let kind = PostErrorKind::OutcomeUnknown { errno };
                 PostError::new(Q::VERB, kind, 0, Rejected::new())
             }
@@ -112,8 +113,8 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Queue>(
 ///
 /// # Safety
 /// `first` is that list, its entries given up.
-unsafe fn refuse<Q: Queue>(
-    queue: &Q,
+unsafe fn refuse<Q: Kind>(
+    queue: &Queue<Q>,
     kind: PostErrorKind,
     accepted: u32,
     first: *mut Q::Wr,
@@ -126,7 +127,10 @@ unsafe fn refuse<Q: Queue>(
 ///
 /// # Safety
 /// `first` is that list, its entries given up.
-pub(super) unsafe fn take_entries<Q: Queue>(queue: &Q, first: *mut Q::Wr) -> Rejected<Q::Entry> {
+pub(super) unsafe fn take_entries<Q: Kind>(
+    queue: &Queue<Q>,
+    first: *mut Q::Wr,
+) -> Rejected<Q::Entry> {
     let mut rejected = Rejected::new();
     // SAFETY: the list is emitted, and its words are those of entries that nobody else has.
     unsafe {
@@ -141,16 +145,16 @@ pub(super) unsafe fn take_entries<Q: Queue>(queue: &Q, first: *mut Q::Wr) -> Rej
 ///
 /// # Safety
 /// It is emitted and entered, and not spent, or not needed from a ledger that is not `MARKED`.
-pub(super) unsafe fn word_of<Q: Queue>(queue: &Q, i: u32, wr: *mut Q::Wr) -> usize {
+pub(super) unsafe fn word_of<Q: Kind>(queue: &Queue<Q>, i: u32, wr: *mut Q::Wr) -> usize {
     // SAFETY: an emitted work request has its wr_id.
-    queue.ledger().word(i, unsafe { (*head(wr)).wr_id })
+    queue.ledger.word(i, unsafe { (*head(wr)).wr_id })
 }
 
 /// Looks at the work requests of a list, as far as `found` says that it must.
 ///
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
-unsafe fn look_at_list<Q: Queue>(queue: &Q, found: Found, first: *mut Q::Wr) -> Faults {
+unsafe fn look_at_list<Q: Kind>(queue: &Queue<Q>, found: Found, first: *mut Q::Wr) -> Faults {
     let mut faults = Faults { bits: found.faults, too_long: None };
     if found.is_open() {
         // SAFETY: the list is emitted, and the caller's.
@@ -167,8 +171,8 @@ unsafe fn look_at_list<Q: Queue>(queue: &Q, found: Found, first: *mut Q::Wr) -> 
 ///
 /// # Safety
 /// It was emitted and entered, and its entry is the caller's.
-pub(super) unsafe fn look_at<Q: Queue>(
-    queue: &Q,
+pub(super) unsafe fn look_at<Q: Kind>(
+    queue: &Queue<Q>,
     found: Found,
     i: u32,
     wr: *mut Q::Wr,
@@ -192,7 +196,7 @@ pub(super) unsafe fn look_at<Q: Queue>(
         });
     }
     // SAFETY: it is emitted.
-    let too_long = unsafe { queue.measure(wr, is_strange) };
+    let too_long = unsafe { Q::measure(queue, wr, is_strange) };
     faults.too_long = faults.too_long.or(too_short).or(too_long);
 }
 
@@ -200,12 +204,12 @@ pub(super) unsafe fn look_at<Q: Queue>(
 ///
 /// # Safety
 /// The books of the queue are there.
-unsafe fn why_strange<Q: Queue>(queue: &Q, header: &Header) -> u32 {
-    if !queue.home().is_null() && header.home != queue.home() {
+unsafe fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
+    if !queue.home.is_null() && header.home != queue.home {
         return fault::POOL;
     }
     // SAFETY: they are there.
-    if header.pd() != unsafe { (*queue.ledger().account().books).pd } {
+    if header.pd() != unsafe { (*queue.ledger.account().books).pd } {
         return fault::PD;
     }
     if !Q::RECEIVES {
@@ -218,7 +222,7 @@ unsafe fn why_strange<Q: Queue>(queue: &Q, header: &Header) -> u32 {
 ///
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
-unsafe fn give_all<Q: Queue>(queue: &Q, first: *mut Q::Wr) {
+unsafe fn give_all<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr) {
     // SAFETY: the list is emitted.
     for wr in unsafe { chain::iter(first) } {
         // SAFETY: it is entered, and its entry the caller's.
@@ -230,13 +234,13 @@ unsafe fn give_all<Q: Queue>(queue: &Q, first: *mut Q::Wr) {
 ///
 /// # Safety
 /// As for `give_all`, for the `i`th of a list.
-pub(super) unsafe fn give<Q: Queue>(queue: &Q, i: u32, wr: *mut Q::Wr) {
+pub(super) unsafe fn give<Q: Kind>(queue: &Queue<Q>, i: u32, wr: *mut Q::Wr) {
     if Q::Ledger::MARKED {
         // SAFETY: the entry is the caller's, so its header is alive.
         unsafe {
             let word = word_of(queue, i, wr);
             if word != 0 {
-                (*word::address::<Header>(word)).give(queue.ledger().account().counter);
+                (*word::address::<Header>(word)).give(queue.ledger.account().counter);
             }
         }
     }

@@ -9,14 +9,14 @@ use crate::cold::out_of_line;
 use crate::memory::entry::Raw;
 use crate::post::bump::bump;
 use crate::post::chain::Post;
-use crate::post::queue::Queue;
+use crate::post::queue::Kind;
+use crate::sys::data::{Link, Verb, head};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::Errno;
 use crate::terms::transport::Transport;
-use crate::work::chain::{Link, head, index_of};
+use crate::work::chain::index_of;
 use crate::work::data::Data;
-use crate::work::request::Work;
-use crate::work::slot::Slot;
+use crate::work::request::{Slot, Work};
 
 /// The device refused a post of the `unsafe` path (the return value and `bad_wr` of
 /// ibv_post_send(3)).
@@ -47,7 +47,7 @@ impl fmt::Display for RawPostError {
 
 impl std::error::Error for RawPostError {}
 
-impl<T: Transport, Q: Queue<Entry = Raw>> Post<'_, T, Q> {
+impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
     /// Posts one work request that the ledger does not know.
     ///
     /// # Safety
@@ -113,7 +113,7 @@ impl<T: Transport, Q: Queue<Entry = Raw>> Post<'_, T, Q> {
         // SAFETY: the queue is alive and the list valid; the buffers are the caller's contract.
         let code = unsafe {
             (*head(last)).next = ptr::null_mut();
-            Q::verb(self.object(), first, &mut bad)
+            Q::Verb::post(self.queue.object, first, &mut bad)
         };
         match code {
             0 => Ok(()),

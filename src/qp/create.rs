@@ -6,13 +6,13 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::{Core, QueuePair};
-use crate::completion::inbox::Share;
+use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
-use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
+use crate::post::queue::{Queue, SendLedger};
 use crate::profile::Profile;
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
@@ -235,8 +235,8 @@ impl<P: Profile> Core<P> {
         };
         let qp = handle.as_ptr();
         Core {
-            send: SendQueue { qp, ledger: sends, ah: Default::default() },
-            recv: RecvQueue { qp, ledger: receives },
+            send: Queue::new(qp, sends),
+            recv: Queue::new(qp, receives),
             books,
             depth,
             granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },

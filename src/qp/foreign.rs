@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::create::{SENTINEL, Undo, bookable, check_granted};
 use super::{Core, Depth, QueuePair};
-use crate::completion::inbox::Share;
+use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::Books;
 use crate::device::pd::ProtectionDomain;

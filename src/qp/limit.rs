@@ -1,7 +1,7 @@
 //! The longest message, as the port reports it on the way to RTS.
 
 use crate::device::context::Context;
-use crate::ledger::Ledger;
+use crate::ledger::Commit;
 use crate::profile::Profile;
 use crate::qp::Core;
 use crate::terms::error::Error;

@@ -21,7 +21,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub use crate::ledger::ring::Released;
+pub use crate::ledger::released::Released;
 pub use crate::profile::{
     DefaultProfile, Initiator, InitiatorDepth, NoDepth, NoReads, OwnRq, Profile, Reads,
     ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
@@ -37,8 +37,8 @@ pub use drain::Drained;
 pub use modify::Transition;
 pub use query::QpAttr;
 
+use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;
-use crate::completion::inbox::AtEnd;
 use crate::completion::status::WcError;
 use crate::completion::wc::Completion;
 use crate::counters::books::{Books, Quiet};
@@ -149,7 +149,7 @@ impl<P: Profile> Core<P> {
 
     /// The C object.
     pub fn qp(&self) -> *mut ibv_qp {
-        self.send.qp
+        self.send.object
     }
 
     /// The numbers of posted sends and receives whose entry is the wr_id, so that the books count

@@ -12,7 +12,7 @@ use super::query::QpAttr;
 use super::{Core, QueuePair};
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
 use crate::device::ah::AddressVector;
-use crate::ledger::Ledger;
+use crate::ledger::{Commit, Ledger};
 use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};

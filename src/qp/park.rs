@@ -11,7 +11,7 @@ use crate::completion::parked::{Over, Parked, Rest};
 use crate::counters::books::{Books, SEND};
 use crate::ledger::Ledger;
 use crate::ledger::withheld::Withheld;
-use crate::post::queue::SendQueue;
+use crate::post::queue::{Queue, SendQueue};
 use crate::profile::Profile;
 use crate::srq::SrqCore;
 use crate::sys::handle;
@@ -44,7 +44,7 @@ impl<P: Profile> Core<P> {
         let books = self.books.clone();
         // SAFETY: `self` and the parked queue pair both own the books.
         let ledger = unsafe { Ledger::open(Arc::as_ptr(&books), SEND, 0, Withheld::default()) };
-        let empty = SendQueue { qp: self.send.qp, ledger, ah: Default::default() };
+        let empty = Queue::new(self.send.object, ledger);
         let rest = Dropped::<P> {
             handle: self.handle.take(),
             send: std::mem::replace(&mut self.send, empty),

@@ -4,9 +4,9 @@
 
 use crate::ledger::SendMode;
 use crate::memory::entry::{Owned, Raw};
-use crate::post::begun::Begun;
-use crate::post::chain::{Post, RecvPost, SendPost, Unsettled};
-use crate::post::list::{List, RecvList, RecvSlots, SendList, SendSlots};
+use crate::post::chain::{Begun, Post, RecvPost, SendPost, Unsettled};
+use crate::post::list::{RecvList, RecvSlots, SendList, SendSlots};
+use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;

@@ -158,7 +158,7 @@ fn a_receive_of_unknown_outcome_stays_with_the_device() {
     unsafe { (*bench.ops()).post_recv = Some(recv_silent) };
     let queue = &mut bench.qp.core.recv;
     let buf = bench.pool.take().unwrap();
-    let mut slot = crate::work::slot::RecvSlot::new();
+    let mut slot = crate::work::request::RecvSlot::new();
     let at = &raw mut slot;
     let mut post = RecvPost::<Rc, DefaultProfile>::new(queue);
     // SAFETY: the slot is a local that lives until the post.

@@ -30,7 +30,8 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::completion::inbox::{AtEnd, Inbox};
+use crate::completion::attached::AtEnd;
+use crate::completion::inbox::Inbox;
 use crate::completion::parked::{Over, Parked};
 use crate::counters::books::{Books, Quiet};
 use crate::sync::{Mutex, MutexGuard};

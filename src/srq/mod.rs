@@ -27,7 +27,7 @@ use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::slots::Slots;
 use crate::memory::stranded::{count_posted, reclaim_everything};
-use crate::post::queue::SharedQueue;
+use crate::post::queue::{Queue, SharedQueue};
 use crate::rules::SharesReceives;
 use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr, zeroed};
@@ -275,7 +275,7 @@ impl ProtectionDomain {
                 let books = Arc::as_ptr(&core.books);
                 // SAFETY: the core owns the books, and lives as long as the queue.
                 let ledger = unsafe { Ledger::open(books, RECEIVE, buffers, Withheld::default()) };
-                let queue = SharedQueue { srq: core.as_ptr(), ledger, home, most: PhantomData };
+                let queue = Queue { home, ..Queue::new(core.as_ptr(), ledger) };
                 Ok(SharedReceiveQueue {
                     queue,
                     core: Arc::new(core),

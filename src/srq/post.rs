@@ -3,8 +3,7 @@
 #![allow(unsafe_code)] // the bounds are what posting asks for
 
 use crate::memory::entry::Owned;
-use crate::post::begun::Begun;
-use crate::post::chain::{Post, SrqPost};
+use crate::post::chain::{Begun, Post, SrqPost};
 use crate::post::refusal::PostError;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;

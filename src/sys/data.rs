@@ -1,4 +1,4 @@
-//! The data path: the inlines of verbs.h, to the instruction.
+//! The data path: the parts of C's work requests, and the inlines of verbs.h, to the instruction.
 //!
 //! rdma-sys unwraps each function pointer, which costs a test and a panic path that C does not
 //! have. libibverbs fills every entry of `ops` (with functions that return `EOPNOTSUPP` if need
@@ -8,30 +8,112 @@ use std::ffi::c_int;
 
 use super::types::*;
 
-macro_rules! op {
-    ($name:ident, $object:ty, $wr:ty) => {
-        /// # Safety
-        /// `object` is live, `wr` is a valid list (or null), `bad` is writable.
-        #[inline(always)]
-        pub(crate) unsafe fn $name(
-            object: *mut $object,
-            wr: *mut $wr,
-            bad: *mut *mut $wr,
-        ) -> c_int {
-            // SAFETY: a live object points to its live context, whose `ops` was filled when the
-            // device was opened, never changes and has no null entry (see the top of this file).
-            // The rest of this function's contract is the verb's.
-            unsafe {
-                let op = (*(*object).context).ops.$name.unwrap_unchecked();
-                op(object, wr, bad)
+/// What both kinds of work requests begin with (`sys::layout` holds them to it).
+#[repr(C)]
+pub(crate) struct Head<W> {
+    pub wr_id: u64,
+    pub next: *mut W,
+}
+
+/// `ibv_send_wr` or `ibv_recv_wr`: begins with a `Head` of itself.
+#[doc(hidden)]
+pub trait Link: Sized {}
+
+impl Link for ibv_send_wr {}
+impl Link for ibv_recv_wr {}
+
+/// The part that all work requests have.
+#[inline(always)]
+pub(crate) fn head<W: Link>(wr: *mut W) -> *mut Head<W> {
+    wr.cast()
+}
+
+/// The arm `A` of the union behind `wr`: all arms begin where the union does.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub(crate) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
+    // SAFETY: `wr` points to a work request, and no reference to it is made.
+    unsafe { &raw mut (*wr).wr }.cast()
+}
+
+/// Writes the word that a work request carries besides its data: an immediate, or the key to
+/// invalidate (R1.4).
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub(crate) unsafe fn emit_word(wr: *mut ibv_send_wr, word: u32) {
+    // SAFETY: `wr` is writable, and the union is one u32; no reference to the rest is made.
+    unsafe { (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(word) };
+}
+
+/// An rkey, and a number in the padding that C has behind it: as they are in memory behind
+/// `remote_addr`.
+#[inline(always)]
+pub(crate) fn rkey_and(rkey: u32, behind: u32) -> u64 {
+    let ([a, b, c, d], [e, f, g, h]) = (rkey.to_ne_bytes(), behind.to_ne_bytes());
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The rkey in the arm of a WRITE or a READ.
+pub(crate) fn rkey_of(arm: [u64; 2]) -> u32 {
+    let [a, b, c, d, ..] = arm[1].to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// The number behind it.
+#[inline(always)]
+pub(crate) fn behind_rkey(arm: [u64; 2]) -> u32 {
+    let [.., a, b, c, d] = arm[1].to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// A verb that posts work requests.
+#[doc(hidden)]
+pub trait Verb {
+    /// What it posts to.
+    type Object;
+    type Wr: Link;
+    const NAME: &'static str;
+
+    /// # Safety
+    /// `object` is live, `first` is a list that it may have (or null), `bad` is writable.
+    unsafe fn post(
+        object: *mut Self::Object,
+        first: *mut Self::Wr,
+        bad: *mut *mut Self::Wr,
+    ) -> c_int;
+}
+
+macro_rules! verb {
+    ($name:ident, $op:ident, $c:literal, $object:ty, $wr:ty) => {
+        #[doc(hidden)]
+        pub enum $name {}
+
+        impl Verb for $name {
+            type Object = $object;
+            type Wr = $wr;
+            const NAME: &'static str = $c;
+
+            #[inline(always)]
+            unsafe fn post(object: *mut $object, first: *mut $wr, bad: *mut *mut $wr) -> c_int {
+                // SAFETY: a live object points to its live context, whose `ops` was filled when the
+                // device was opened, never changes and has no null entry (see the top of this
+                // file). The rest of this function's contract is the verb's.
+                unsafe {
+                    let op = (*(*object).context).ops.$op.unwrap_unchecked();
+                    op(object, first, bad)
+                }
             }
         }
     };
 }
 
-op!(post_send, ibv_qp, ibv_send_wr);
-op!(post_recv, ibv_qp, ibv_recv_wr);
-op!(post_srq_recv, ibv_srq, ibv_recv_wr);
+verb!(PostSend, post_send, "ibv_post_send", ibv_qp, ibv_send_wr);
+verb!(PostRecv, post_recv, "ibv_post_recv", ibv_qp, ibv_recv_wr);
+verb!(PostSrqRecv, post_srq_recv, "ibv_post_srq_recv", ibv_srq, ibv_recv_wr);
 
 /// # Safety
 /// `cq` is live and `wc` has room for `entries` completions.

@@ -3,10 +3,12 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use crate::device::ah_table::AhIndex;
+use crate::sys::data::arm;
 use crate::sys::types::{ibv_send_wr, ud_t};
 use crate::terms::bounded::{Qkey, Qpn};
-use crate::work::check::{Check, fault};
-use crate::work::opcode;
+use crate::work::flags::SendFlags;
+use crate::work::refusal::fault;
+use crate::work::request::{Check, WorkRequest};
 
 /// The [`Address`] of a work request whose destination is that of the connection (R1.2).
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,14 @@ pub struct Destination {
     pub qkey: Qkey,
 }
 
+impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
+    /// Names the destination (UD only, where every send needs one; R5.1), as [`Destination`] shows.
+    #[inline(always)]
+    pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
+        self.with(|_| Datagram(destination), SendFlags::empty())
+    }
+}
+
 /// The address of a work request: [`Connected`] or [`Datagram`] (R5.1).
 ///
 /// ```
@@ -58,30 +68,39 @@ pub struct Destination {
 /// let _ = (wake::<wr::Connected, wr::Fenced, wr::Plain>, wake::<wr::Datagram, wr::Unfenced, wr::Plain>);
 /// ```
 pub trait Address: Copy + sealed::Sealed {
+    /// Whether the work request says it.
+    #[doc(hidden)]
+    const IS_WRITTEN: bool;
+
     /// # Safety
-    /// `wr` is writable; a `Datagram` needs a check that knows the address handles, or is of the
-    /// queue pair and still there (`trusted`).
+    /// `wr` is writable. A `Datagram` needs a check that knows the address handles, whose table is
+    /// there and was not borrowed mutably since; or it is of the queue pair and still there
+    /// (`trusted`).
     #[doc(hidden)]
     unsafe fn emit(self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool);
 }
 
 impl Address for Connected {
+    const IS_WRITTEN: bool = false;
+
     #[inline(always)]
     unsafe fn emit(self, _: *mut ibv_send_wr, _: &mut Check, _: bool) {}
 }
 
 impl Address for Datagram {
+    const IS_WRITTEN: bool = true;
+
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
         let Destination { address_handle, qpn, qkey } = self.0;
         // SAFETY: the check knows a table where the address is not trusted.
-        if !trusted && !unsafe { check.ah_table() }.has(address_handle) {
+        if !trusted && !unsafe { &*check.ah }.has(address_handle) {
             check.note(fault::AH);
         }
         let ah = address_handle.as_ptr();
         let ud = ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() };
         // SAFETY: the work request is writable, and the arm inside it.
-        unsafe { opcode::arm::<ud_t>(wr).write(ud) };
+        unsafe { arm::<ud_t>(wr).write(ud) };
     }
 }
 

@@ -2,27 +2,8 @@
 
 #![allow(unsafe_code)] // follows C's links
 
-use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
-
-/// What both kinds of work requests begin with (`sys::layout` holds them to it).
-#[repr(C)]
-pub(crate) struct Head<W> {
-    pub wr_id: u64,
-    pub next: *mut W,
-}
-
-/// `ibv_send_wr` or `ibv_recv_wr`: begins with a `Head` of itself.
-#[doc(hidden)]
-pub trait Link: Sized {}
-
-impl Link for ibv_send_wr {}
-impl Link for ibv_recv_wr {}
-
-/// The part that all work requests have.
-#[inline(always)]
-pub(crate) fn head<W: Link>(wr: *mut W) -> *mut Head<W> {
-    wr.cast()
-}
+use crate::sys::data::{Link, head};
+use crate::sys::types::ibv_send_wr;
 
 /// Each work request of a list, in order.
 ///

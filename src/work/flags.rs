@@ -3,6 +3,7 @@
 use bitflags::bitflags;
 
 use crate::sys::types::ibv_send_flags;
+use crate::work::request::WorkRequest;
 
 bitflags! {
     /// `send_flags` of ibv_post_send(3).
@@ -25,3 +26,32 @@ pub enum Signaled {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.signaled()` (R2.4;
 /// [`Address`](crate::wr::Address) names it).
 pub enum Plain {}
+
+impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
+    /// Waits for earlier RDMA READs and atomics of this queue pair (RC only; R2.1, R2.2).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteAll>(256)?;
+    /// let remote = region.remote();
+    /// let (old, new) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
+    /// post_send!(a, [
+    ///     wr::RdmaRead::new(old, remote.read()),
+    ///     wr::RdmaWrite::new(new, remote.write()).fence(), // not before the READ has its bytes
+    /// ])?;
+    /// # proverbs::loopback::poll(&mut cq, 2)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn fence(self) -> WorkRequest<O, D, A, Fenced, G> {
+        self.with(|address| address, SendFlags::FENCE)
+    }
+
+    /// Asks for a completion (`IBV_SEND_SIGNALED`; queue pairs with selective signaling only; the
+    /// last work request of a list has one anyway).
+    #[inline(always)]
+    pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled> {
+        self.with(|address| address, SendFlags::SIGNALED)
+    }
+}

@@ -2,14 +2,14 @@
 
 pub(crate) mod address;
 pub(crate) mod chain;
-pub(crate) mod check;
 pub(crate) mod data;
 pub(crate) mod flags;
+pub(crate) mod inline;
 pub(crate) mod limits;
 pub(crate) mod opcode;
 pub(crate) mod recv;
 pub(crate) mod refusal;
 pub(crate) mod request;
+pub(crate) mod several;
 pub(crate) mod sge;
-pub(crate) mod slot;
 pub(crate) mod wc_opcode;

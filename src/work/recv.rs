@@ -2,12 +2,13 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
+use std::marker::PhantomData;
+
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
-use crate::work::check::Check;
-use crate::work::data::{Data, Empty, RecvSink, Use};
-use crate::work::request::{Pending, Work};
-use crate::work::slot::{RecvSlot, Slot};
+use crate::work::data::{Data, RecvSink};
+use crate::work::inline::Empty;
+use crate::work::request::{Check, Pending, RecvSlot, Slot, Use, Work};
 
 /// A receive work request (`struct ibv_recv_wr` of ibv_post_recv(3)): where an incoming message may
 /// be put.
@@ -52,11 +53,11 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
     unsafe fn emit(self, slot: *mut RecvSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
         // SAFETY: the slot is writable, has room for `D::Sges`, and stays until the post.
         unsafe {
-            let (wr, sges) = (Slot::wr(slot), Slot::sges(slot));
+            let (wr, sges) = Slot::parts(slot);
             let emitted = self.data.emit(sges, Use::Fill, 0, check);
             (*wr).sg_list = sges;
             (*wr).num_sge = emitted.count;
-            Pending::new(emitted)
+            Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
         }
     }
 }

@@ -3,6 +3,23 @@
 use std::fmt;
 
 use crate::terms::error::Errno;
+use crate::work::request::Found;
+use crate::work::several::MAX_LIST;
+
+/// What can be wrong with a work request, a bit each.
+pub(crate) mod fault {
+    /// A buffer is of another protection domain.
+    pub const PD: u32 = 1;
+    pub const INLINE: u32 = 2;
+    pub const SGE: u32 = 4;
+    pub const AH: u32 = 8;
+    /// A buffer is of another pool than the shared receive queue's.
+    pub const POOL: u32 = 16;
+    pub const NO_BUFFER: u32 = 32;
+    /// A WRITE without buffers goes beyond its remote slice, or a READ without buffers brings
+    /// something. By how much, cold code reads from C's form.
+    pub const BEYOND: u32 = 64;
+}
 
 /// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3), R9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,5 +144,47 @@ impl fmt::Display for PostErrorKind {
             }
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),
         }
+    }
+}
+
+impl Found {
+    /// Buffers have to be looked at, and nothing else is known to be wrong.
+    pub(crate) const STRANGE: Found = Found { faults: 0, strange: 1 };
+
+    /// Whether buffers have to be looked at.
+    pub(crate) fn is_strange(self) -> bool {
+        self.strange != 0
+    }
+
+    /// Whether cold code finds out more than what was noted.
+    pub(crate) fn is_open(self) -> bool {
+        self.is_strange() || self.faults & fault::BEYOND != 0
+    }
+}
+
+/// What is wrong with a list, once cold code has looked.
+#[derive(Clone, Copy)]
+pub(crate) struct Faults {
+    pub bits: u32,
+    /// The first message that is too long.
+    pub too_long: Option<PostErrorKind>,
+}
+
+impl Faults {
+    /// The first of it, `None` if all is well; the limits are those of the queue.
+    pub fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
+        Some(match self.bits {
+            f if f & fault::PD != 0 => PostErrorKind::PdMismatch,
+            f if f & fault::INLINE != 0 => PostErrorKind::InlineTooLong { max: max_inline },
+            f if f & fault::SGE != 0 => {
+                PostErrorKind::TooManySge { max: max_sge.min(MAX_LIST as u32) }
+            }
+            f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
+            f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,
+            f if f & fault::AH != 0 && self.too_long.is_none() => {
+                PostErrorKind::UnknownAddressHandle
+            }
+            _ => return self.too_long,
+        })
     }
 }

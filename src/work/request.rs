@@ -1,4 +1,5 @@
-//! Work requests: small movable descriptors, and how they become C's.
+//! A work request, and how it becomes C's: the descriptor, the slot that it is written to, the
+//! element of its buffer, and what is noted of it meanwhile.
 //!
 //! Emitting one writes only the fields that its opcode reads. Which descriptor may be posted where
 //! is decided in [`rules`](crate::rules).
@@ -6,16 +7,24 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
-use crate::memory::entry::Entry;
-use crate::sys::types::ibv_send_wr;
-use crate::work::address::{Address, Connected, Datagram, Destination};
-use crate::work::check::Check;
-use crate::work::data::{Data, Emitted, Inline, InlineSlice, Use};
-use crate::work::flags::{Fenced, Plain, SendFlags, Signaled, Unfenced};
+use crate::counters::books::Counter;
+use crate::counters::mark;
+use crate::device::ah_table::AhTable;
+use crate::memory::buf::Buf;
+use crate::memory::entry::{AnyBuf, Entry};
+use crate::memory::header::{Handle, Header};
+use crate::memory::list::BufList;
+use crate::memory::open_buf::OpenBuf;
+use crate::memory::shared::SharedBuf;
+use crate::memory::span::READS_NOTHING;
+use crate::sys::types::{ibv_recv_wr, ibv_send_wr, ibv_sge};
+use crate::work::address::{Address, Connected};
+use crate::work::data::Data;
+use crate::work::flags::{Plain, SendFlags, Unfenced};
 use crate::work::opcode::Opcode;
-use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
-use crate::work::slot::{SendSlot, Slot};
+use crate::work::opcode::bounds::SolicitedOp;
 
 /// A send work request (`struct ibv_send_wr` of ibv_post_send(3)): an opcode `O` with its operands,
 /// data `D`, an address `A`, and whether it was told to be fenced (`F`) and signaled (`G`).
@@ -52,32 +61,7 @@ pub(super) fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
     WorkRequest { op, data, address: Connected, flags: 0, use_, _marks: PhantomData }
 }
 
-#[inline(always)]
-pub(super) fn inline<O: InlineOp, const N: usize>(
-    op: O,
-    bytes: &[u8; N],
-    use_: Use,
-) -> WorkRequest<O, Inline<'_, N>> {
-    request(op, Inline(bytes), use_)
-}
-
-#[inline(always)]
-pub(super) fn inline_slice<O: InlineOp>(
-    op: O,
-    bytes: &[u8],
-    use_: Use,
-) -> WorkRequest<O, InlineSlice<'_>> {
-    request(op, InlineSlice(bytes), use_)
-}
-
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    #[inline(always)]
-    fn with<A2, F2, G2>(self, address: A2, flags: SendFlags) -> WorkRequest<O, D, A2, F2, G2> {
-        let WorkRequest { op, data, use_, .. } = self;
-        let flags = self.flags | flags.bits();
-        WorkRequest { op, data, address, flags, use_, _marks: PhantomData }
-    }
-
     /// With `flags` besides its own.
     #[inline(always)]
     pub(crate) fn flagged(mut self, flags: u32) -> Self {
@@ -85,56 +69,25 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self
     }
 
-    /// Names the destination (UD only, where every send needs one; R5.1), as [`Destination`] shows.
-    #[inline(always)]
-    pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
-        self.with(Datagram(destination), SendFlags::empty())
-    }
-
-    /// Waits for earlier RDMA READs and atomics of this queue pair (RC only; R2.1, R2.2).
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
-    /// let region = pd.register::<RemoteAll>(256)?;
-    /// let remote = region.remote();
-    /// let (old, new) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
-    /// post_send!(a, [
-    ///     wr::RdmaRead::new(old, remote.read()),
-    ///     wr::RdmaWrite::new(new, remote.write()).fence(), // not before the READ has its bytes
-    /// ])?;
-    /// # proverbs::loopback::poll(&mut cq, 2)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(always)]
-    pub fn fence(self) -> WorkRequest<O, D, A, Fenced, G>
-    where
-        A: Copy,
-    {
-        let address = self.address;
-        self.with(address, SendFlags::FENCE)
-    }
-
-    /// Asks for a completion (`IBV_SEND_SIGNALED`; queue pairs with selective signaling only; the
-    /// last work request of a list has one anyway).
-    #[inline(always)]
-    pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
-    where
-        A: Copy,
-    {
-        let address = self.address;
-        self.with(address, SendFlags::SIGNALED)
-    }
-
     /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`; R2.3,
     /// [`Notify::Solicited`](crate::completion::Notify)).
     #[inline(always)]
-    pub fn solicited(mut self) -> Self
+    pub fn solicited(self) -> Self
     where
         O: SolicitedOp,
     {
-        self.flags |= SendFlags::SOLICITED.bits();
-        self
+        self.flagged(SendFlags::SOLICITED.bits())
+    }
+
+    #[inline(always)]
+    pub(super) fn with<A2, F2, G2>(
+        self,
+        address: impl FnOnce(A) -> A2,
+        flags: SendFlags,
+    ) -> WorkRequest<O, D, A2, F2, G2> {
+        let WorkRequest { op, data, use_, .. } = self;
+        let (address, flags) = (address(self.address), self.flags | flags.bits());
+        WorkRequest { op, data, address, flags, use_, _marks: PhantomData }
     }
 }
 
@@ -165,14 +118,7 @@ pub trait Work<E: Entry> {
 pub struct Pending<E, D> {
     pub entry: Option<E>,
     pub wr_id: u64,
-    _data: PhantomData<D>,
-}
-
-impl<E, D> Pending<E, D> {
-    #[inline(always)]
-    pub(crate) fn new(emitted: Emitted<E>) -> Self {
-        Pending { entry: emitted.entry, wr_id: emitted.wr_id, _data: PhantomData }
-    }
+    pub(super) data: PhantomData<D>,
 }
 
 impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<O, D, A, F, G> {
@@ -185,7 +131,7 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
         // fields of the head follow one another (`sys::layout`); the check knows the address
         // handles.
         unsafe {
-            let (wr, sges) = (Slot::wr(slot), Slot::sges(slot));
+            let (wr, sges) = Slot::parts(slot);
             let emitted = self.data.emit(sges, self.use_, self.op.limit(), check);
             (*wr).sg_list = sges;
             // Number of elements, opcode, flags and the immediate, which is overwritten where the
@@ -193,8 +139,256 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
             let head = [emitted.count as u32, O::CODE, self.flags | emitted.flags, 0];
             (&raw mut (*wr).num_sge).cast::<[u32; 4]>().write(head);
             self.op.emit(wr);
-            self.address.emit(wr, check, !E::OWNED);
-            Pending::new(emitted)
+            if A::IS_WRITTEN {
+                self.address.emit(wr, check, !E::OWNED);
+            }
+            Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
         }
+    }
+}
+
+/// Stack room for one work request `W` and its elements `G`, an array of `ibv_sge`, which are
+/// written in place.
+///
+/// Its pointers (`next`, `sg_list`) are taken from one raw pointer and stay valid because the slot
+/// does not move between emission and post.
+#[repr(C)]
+#[doc(hidden)]
+pub struct Slot<W, G> {
+    wr: MaybeUninit<W>,
+    sges: MaybeUninit<G>,
+}
+
+#[doc(hidden)]
+pub type SendSlot<G> = Slot<ibv_send_wr, G>;
+#[doc(hidden)]
+pub type RecvSlot<G> = Slot<ibv_recv_wr, G>;
+
+impl<W, G> Slot<W, G> {
+    #[inline(always)]
+    #[allow(clippy::new_without_default)] // it is not public
+    pub fn new() -> Self {
+        Slot { wr: MaybeUninit::uninit(), sges: MaybeUninit::uninit() }
+    }
+
+    /// The work request, and the first element.
+    ///
+    /// # Safety
+    /// `slot` is writable.
+    #[inline(always)]
+    pub(super) unsafe fn parts(slot: *mut Self) -> (*mut W, *mut ibv_sge) {
+        // SAFETY: the field is inside the slot; no reference is made.
+        (slot.cast(), unsafe { &raw mut (*slot).sges }.cast())
+    }
+}
+
+/// How a buffer is used: it is sent (its length counts; up to the limit, if that is a WRITE),
+/// filled by what a READ brings, or by a receive (its capacity counts), or is an atomic's result.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Send,
+    Write,
+    Read,
+    Fill,
+    Atomic,
+}
+
+/// How many elements were written, the entry, and flags of its own.
+#[doc(hidden)]
+pub struct Emitted<E> {
+    pub count: i32,
+    pub entry: Option<E>,
+    pub flags: u32,
+    /// The wr_id of the `unsafe` path.
+    pub wr_id: u64,
+}
+
+/// Writes the element of a buffer. One of no bytes must be left out, because some devices read
+/// length 0 as 2^31 (R3.3): its mark says so, and it is looked at before the post.
+///
+/// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes, which are its
+/// length then, if it has one that changes. What does not fit is marked to be looked at as well, so
+/// this costs no more than the comparison.
+///
+/// # Safety
+/// `sge` is writable, and the header belongs to a handle that the caller owns.
+#[inline(always)]
+pub(super) unsafe fn emit_one(
+    header: &Header,
+    sge: *mut ibv_sge,
+    (use_, limit): (Use, u32),
+    has_len: bool,
+    check: &mut Check,
+) {
+    if use_ == Use::Write && header.len() > limit {
+        header.look_seldom();
+    }
+    if use_ == Use::Atomic {
+        // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at, and does
+        // not get far.
+        header.set_len(8);
+    }
+    let element = if use_ == Use::Fill { header.to_fill() } else { header.to_send() };
+    // SAFETY: the slot's element is writable; the header's has the layout of an `ibv_sge`.
+    unsafe { sge.cast::<[u64; 2]>().copy_from_nonoverlapping(element, 1) };
+    // A buffer that was used for such a READ before has the length already.
+    let limit = if use_ == Use::Read { narrow(limit) } else { limit };
+    if use_ == Use::Read && header.len() != limit {
+        let mut here = limit;
+        // One comparison for what does not fit, and for a READ of nothing, which is left out.
+        if limit > header.capacity() {
+            header.look_seldom();
+            here = if limit == READS_NOTHING { 0 } else { header.capacity() };
+        }
+        // SAFETY: the slot's element is writable.
+        unsafe { (*sge).length = here };
+        if has_len {
+            header.set_some_len(here);
+        }
+    }
+    check.see(header);
+}
+
+/// The same number. Hides from LLVM that it is half of a word, so that this half alone is loaded (1
+/// instruction a READ).
+#[inline(always)]
+#[allow(unused_mut, asm_sub_register)] // nothing is done to it; the register is not named
+fn narrow(mut number: u32) -> u32 {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    // SAFETY: no instruction.
+    unsafe {
+        std::arch::asm!(
+            "/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    number
+}
+
+macro_rules! single {
+    ($t:ty as $e:ty, [$($generics:tt)*], $has_len:expr, $wrap:expr) => {
+        impl<$($generics)*> Data<$e> for $t {
+            type Sges = [ibv_sge; 1];
+            const IS_ONE: bool = true;
+
+            #[inline(always)]
+            unsafe fn emit(
+                self,
+                sges: *mut ibv_sge,
+                use_: Use,
+                limit: u32,
+                check: &mut Check,
+            ) -> Emitted<$e> {
+                // SAFETY: the caller's contract; the handle is ours.
+                unsafe { emit_one(self.header(), sges, (use_, limit), $has_len, check) };
+                let wrap: fn($t) -> $e = $wrap;
+                Emitted { count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
+            }
+        }
+    };
+}
+
+single!(Buf<C> as Buf<C>, [C: 'static], true, |buf| buf);
+single!(Buf<C> as BufList<C>, [C: 'static], true, |buf| [buf].into());
+single!(Buf<C> as AnyBuf<C>, [C: 'static], true, AnyBuf::Buf);
+single!(SharedBuf as SharedBuf, [], false, |buf| buf);
+single!(SharedBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Shared);
+single!(OpenBuf as OpenBuf, [], false, |buf| buf);
+single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
+
+/// What one post checks its work requests against, and what it found. It lives in registers, so it
+/// only notes; cold code looks.
+#[doc(hidden)]
+pub struct Check {
+    /// What the header of a buffer shows that the queue has.
+    counter: *const Counter,
+    /// The address handles of the queue, until the queue is borrowed anew.
+    pub(crate) ah: *const AhTable,
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+    /// What is wrong besides the buffers, of `fault`.
+    pub(crate) faults: u32,
+    /// The marks of the buffers, or-ed together.
+    pub(crate) seen: u64,
+}
+
+impl Check {
+    /// `counter` is what headers show of buffers that the queue has.
+    #[inline(always)]
+    pub(crate) fn new(counter: *const Counter, max_sge: u32, max_inline: u32) -> Self {
+        let ah = std::ptr::null();
+        Check { counter, ah, max_sge, max_inline, faults: 0, seen: 0 }
+    }
+
+    /// Sees a buffer of a work request.
+    #[inline(always)]
+    fn see(&mut self, header: &Header) {
+        self.seen |= header.mark();
+    }
+
+    /// A send with several buffers is to be looked at: it goes beyond its remote slice, or its
+    /// buffers.
+    #[inline(always)]
+    pub(super) fn look(&mut self) {
+        self.seen |= mark::LOOK;
+    }
+
+    /// Something else is wrong: one of `fault`.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, fault: u32) {
+        self.faults |= fault;
+    }
+
+    /// Shows in the header of an entry that the queue has it, before it is posted: so a list looks
+    /// at no header twice. If it is not posted after all, whoever gets it makes it forget the
+    /// queue.
+    #[inline(always)]
+    pub(crate) fn give<E: Entry>(&self, entry: &Option<E>) {
+        if let Some(entry) = entry {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.first() }.give(self.counter);
+        }
+    }
+
+    /// What was found, for a queue to which this is `strange`. To be asked once, so that one
+    /// instruction tests and keeps the result.
+    #[inline(always)]
+    pub(crate) fn found(&self, strange: u64) -> Found {
+        Found { faults: self.faults, strange: self.seen & strange }
+    }
+
+    /// As `found`, of one work request whose data `is_one` buffer, or may be several: the mark of
+    /// one is read here, where it is the operand of the test.
+    #[inline(always)]
+    pub(crate) fn found_in<E: Entry>(
+        &self,
+        entry: &Option<E>,
+        is_one: bool,
+        strange: u64,
+    ) -> Found {
+        match entry {
+            Some(entry) if is_one => {
+                // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+                let header = unsafe { entry.first() };
+                Found { faults: self.faults, strange: header.mark() & strange }
+            }
+            _ => self.found(strange),
+        }
+    }
+}
+
+/// What emission found: for cold code, in two registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub faults: u32,
+    /// Not 0 if a buffer needs a look.
+    pub strange: u64,
+}
+
+impl Found {
+    /// Whether nothing is wrong, and no buffer needs a look.
+    #[inline(always)]
+    pub fn is_clear(self) -> bool {
+        self.faults == 0 && self.strange == 0
     }
 }

@@ -1,12 +1,17 @@
 //! The data of the `unsafe` path: pieces of regions, and a wr_id of the caller's choice.
 
+#![allow(unsafe_code)] // writes C scatter/gather elements
+
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::memory::entry::Raw;
 use crate::memory::region::{Access, MemoryRegion};
 use crate::memory::remote::OutOfBounds;
 use crate::sys::types::ibv_sge;
+use crate::work::data::Data;
 use crate::work::flags::SendFlags;
+use crate::work::request::{Check, Emitted, Use};
 
 /// A piece of a registered region: an element of an [`Sge`] (`struct ibv_sge` of ibv_post_send(3)).
 #[derive(Clone, Copy)]
@@ -86,5 +91,18 @@ impl<'mr, const N: usize> Sge<'mr, N> {
     pub fn inline(mut self) -> Self {
         self.flags = SendFlags::INLINE.bits();
         self
+    }
+}
+
+impl<const N: usize> Data<Raw> for Sge<'_, N> {
+    type Sges = [ibv_sge; N];
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: u32, _: &mut Check) -> Emitted<Raw> {
+        for (i, piece) in self.pieces.iter().enumerate() {
+            // SAFETY: there are as many elements as pieces, all writable.
+            unsafe { sges.add(i).write(piece.sge) };
+        }
+        Emitted { count: N as i32, entry: None, flags: self.flags, wr_id: self.wr_id }
     }
 }

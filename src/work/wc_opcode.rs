@@ -26,28 +26,6 @@ pub enum WcOpcode {
 }
 
 impl WcOpcode {
-    /// That of a send that succeeded. A provider may name one that this crate does not know.
-    #[inline(always)]
-    pub(crate) fn of_send(opcode: u32) -> Self {
-        match opcode {
-            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
-            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
-            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
-            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
-            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
-            _ => WcOpcode::Send,
-        }
-    }
-
-    /// Like `of_send`, of a receive.
-    #[inline(always)]
-    pub(crate) fn of_receive(opcode: u32) -> Self {
-        match opcode {
-            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
-            _ => WcOpcode::Recv,
-        }
-    }
-
     pub(crate) fn from_c(opcode: u32) -> Option<Self> {
         Some(match opcode {
             ibv_wc_opcode::IBV_WC_SEND => WcOpcode::Send,

@@ -3,8 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::counters::books::Counter;
-use crate::counters::word;
-use crate::memory::header::Header;
+use crate::memory::header::{Header, Word, word};
 use crate::memory::registered::Registered;
 use crate::memory::slots::{self, Slot, Slots};
 use crate::sync::Arc;
@@ -81,10 +80,20 @@ unsafe impl Send for Posted {}
 #[allow(dead_code)] // it is only dropped
 pub struct BufList<C: 'static>(Buf<C>);
 
-impl<C> BufList<C> {
-    /// # Safety
-    /// `word` is that of a handle that the caller gives up.
-    pub unsafe fn from_word(word: usize) -> Self {
+impl<C> Word for BufList<C> {
+    fn word(&self) -> usize {
+        unreachable!("it is only made and dropped")
+    }
+
+    unsafe fn from_word(word: usize) -> Self {
         BufList(Buf(NonNull::new(word::address(word)).unwrap()))
+    }
+
+    unsafe fn first(&self) -> &Header {
+        unreachable!("it is only made and dropped")
+    }
+
+    fn received(&self, _: u32) {
+        unreachable!("it is only made and dropped")
     }
 }

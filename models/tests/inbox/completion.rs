@@ -1,6 +1,9 @@
 //! `src/completion`, what of it is shared.
 
 #[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/completion/attached.rs"]
+pub mod attached;
+#[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/completion/inbox.rs"]
 pub mod inbox;
 #[allow(dead_code)] // all that the crate uses

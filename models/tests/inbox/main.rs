@@ -14,7 +14,8 @@ mod terms;
 
 use std::sync::{Arc, Weak};
 
-use completion::inbox::{AtEnd, Inbox, Share};
+use completion::attached::{AtEnd, Share};
+use completion::inbox::Inbox;
 use completion::poll;
 use counters::books;
 use counters::books::{Books, Quiet};

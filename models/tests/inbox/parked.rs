@@ -6,7 +6,8 @@ use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
 use super::{CAPACITY, LEFT, inbox};
-use crate::completion::inbox::{Inbox, Share};
+use crate::completion::attached::Share;
+use crate::completion::inbox::Inbox;
 use crate::completion::parked::{Over, Parked, Rest};
 use crate::completion::poll;
 use crate::counters::books;

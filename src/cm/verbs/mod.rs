@@ -73,7 +73,7 @@ use super::ep::{Ep, EpState, Side};
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
-use crate::completion::wc::Outcome;
+use crate::completion::outcome::Outcome;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;

@@ -10,7 +10,7 @@ use super::super::faults::Stop;
 use super::super::qp::Phase;
 use super::super::strict::{Call, broken};
 use super::{errno_of, locate, read_wr, write_wc};
-use crate::completion::wc::Direction;
+use crate::completion::outcome::Direction;
 use crate::sys::types::*;
 
 /// Every entry is a function. Those that the device does not support return an error.

@@ -2,11 +2,13 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use super::{Opcode, WcOpcode, arm, sealed};
-use crate::memory::remote::{AtomicAddr, RemoteCell};
+use super::{Opcode, WcOpcode, sealed};
+use crate::memory::remote::RemoteCell;
+use crate::memory::remote::sealed::Sealed;
+use crate::sys::data::arm;
 use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode};
-use crate::work::data::{AtomicSink, Use};
-use crate::work::request::{WorkRequest, request};
+use crate::work::data::AtomicSink;
+use crate::work::request::{Use, WorkRequest, request};
 
 /// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in
 /// the buffer.
@@ -113,6 +115,33 @@ impl Opcode for FetchAndAdd {
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
         // SAFETY: the work request is writable.
         unsafe { emit_atomic(wr, self.remote, self.add) };
+    }
+}
+
+/// A target of an atomic: a [`RemoteCell`] (R4.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::wr::AtomicAddr;
+/// fn ticket<D: wr::AtomicSink>(result: D, counter: impl AtomicAddr) -> wr::WorkRequest<wr::FetchAndAdd, D> {
+///     wr::FetchAndAdd::new(result, counter, 1)
+/// }
+/// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "an atomic cannot be made on a `{Self}`",
+    label = "not a cell of 8 aligned bytes",
+    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted (R4.2, R4.3)"
+)]
+pub trait AtomicAddr: Sealed {
+    #[doc(hidden)]
+    fn addr(self) -> RemoteCell;
+}
+
+impl AtomicAddr for RemoteCell {
+    #[inline(always)]
+    fn addr(self) -> RemoteCell {
+        self
     }
 }
 

@@ -2,10 +2,11 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use super::{Opcode, WcOpcode, emit_word, sealed};
+use super::{Opcode, WcOpcode, sealed};
+use crate::sys::data::emit_word;
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
-use crate::work::data::{Empty, Use};
-use crate::work::request::{WorkRequest, request};
+use crate::work::inline::Empty;
+use crate::work::request::{Use, WorkRequest, request};
 
 /// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): ends the key of a memory window of this end's.
 ///

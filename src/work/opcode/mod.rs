@@ -18,7 +18,8 @@ pub use read::*;
 pub use send::*;
 pub use write::*;
 
-use crate::memory::span::{READS_NOTHING, RemoteSpan, ToRead};
+use crate::memory::span::READS_NOTHING;
+use crate::sys::data::{arm, behind_rkey};
 use crate::sys::types::ibv_send_wr;
 use crate::work::refusal::PostErrorKind;
 use crate::work::wc_opcode::WcOpcode;
@@ -74,9 +75,8 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
     if !is_read && opcode != RdmaWrite::CODE && opcode != RdmaWriteWithImm::CODE {
         return None;
     }
-    // SAFETY: the work request is emitted, and these opcodes write this arm (`emit_remote`).
-    let remote = unsafe { arm::<[u64; 2]>(wr).read() };
-    let limit = RemoteSpan::<ToRead>::limit_in(remote);
+    // SAFETY: the work request is emitted, and these opcodes write all of this arm.
+    let limit = behind_rkey(unsafe { arm::<[u64; 2]>(wr).read() });
     let slice = if is_read && limit == READS_NOTHING { 0 } else { limit.into() };
     // What a READ brings fills its buffers, as far as they go.
     match (is_read, slice < len, len < slice) {
@@ -84,36 +84,6 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
         (true, _, true) => Some(PostErrorKind::ExceedsBuffers { asked: slice, max: len }),
         _ => None,
     }
-}
-
-/// The arm `A` of the union behind `wr`: all arms begin where the union does.
-///
-/// # Safety
-/// `wr` is writable.
-#[inline(always)]
-pub(crate) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
-    // SAFETY: `wr` points to a work request, and no reference to it is made.
-    unsafe { &raw mut (*wr).wr }.cast()
-}
-
-/// Writes the word that a work request carries besides its data: an immediate, or the key to
-/// invalidate (R1.4).
-///
-/// # Safety
-/// `wr` is writable.
-#[inline(always)]
-unsafe fn emit_word(wr: *mut ibv_send_wr, word: u32) {
-    // SAFETY: `wr` is writable, and the union is one u32; no reference to the rest is made.
-    unsafe { (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(word) };
-}
-
-/// # Safety
-/// `wr` is writable.
-#[inline(always)]
-pub(super) unsafe fn emit_remote<U>(wr: *mut ibv_send_wr, remote: RemoteSpan<U>) {
-    // An `rdma_t`, with the limit in its padding (`layout`).
-    // SAFETY: `wr` is writable, and this arm of its union is two words (`layout`).
-    unsafe { arm::<[u64; 2]>(wr).write(remote.to_c()) };
 }
 
 mod sealed {

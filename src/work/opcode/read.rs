@@ -2,11 +2,13 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use super::{Opcode, WcOpcode, emit_remote, sealed};
-use crate::memory::span::{ReadAddr, RemoteSpan, ToRead};
+use super::{Opcode, WcOpcode, sealed};
+use crate::memory::remote::sealed::Sealed;
+use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
+use crate::sys::data::{arm, behind_rkey};
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
-use crate::work::data::{Sink, Use};
-use crate::work::request::{WorkRequest, request};
+use crate::work::data::Sink;
+use crate::work::request::{Use, WorkRequest, request};
 
 /// RDMA_READ (`IBV_WR_RDMA_READ`): the peer's memory lands in the buffer.
 ///
@@ -47,13 +49,48 @@ impl Opcode for RdmaRead {
 
     #[inline(always)]
     fn limit(&self) -> u32 {
-        self.remote.limit()
+        behind_rkey(self.remote.c)
     }
 
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_remote(wr, self.remote) };
+        // SAFETY: `wr` is writable by this function's contract, whose arm is two words (`layout`).
+        unsafe { arm::<[u64; 2]>(wr).write(self.remote.c) };
+    }
+}
+
+/// A source of an RDMA READ: a [`RemoteSpan<ToRead>`](RemoteSpan), or a
+/// [`RemoteAddr<ToRead>`](RemoteAddr) without an end (R6.7).
+#[diagnostic::on_unimplemented(
+    message = "an RDMA READ cannot start at a `{Self}`",
+    label = "not an address that the peer opened for reading",
+    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted (R6.7)"
+)]
+pub trait ReadAddr: Sealed {
+    /// See [`WriteAddr`].
+    #[doc(hidden)]
+    const HAS_END: bool;
+
+    #[doc(hidden)]
+    fn span(self) -> RemoteSpan<ToRead>;
+}
+
+// Written out instead of made by a macro, because errors show the impls.
+impl ReadAddr for RemoteSpan<ToRead> {
+    const HAS_END: bool = true;
+
+    #[inline(always)]
+    fn span(self) -> RemoteSpan<ToRead> {
+        self
+    }
+}
+
+impl ReadAddr for RemoteAddr<ToRead> {
+    const HAS_END: bool = false;
+
+    #[inline(always)]
+    fn span(self) -> RemoteSpan<ToRead> {
+        self.0
     }
 }
 

@@ -2,12 +2,14 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, emit_word, sealed};
+use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
+use crate::sys::data::emit_word;
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
-use crate::work::data::{Inline, InlineSlice, Source, Use};
-use crate::work::request::{WorkRequest, inline, inline_slice, request};
+use crate::work::data::Source;
+use crate::work::inline::{Inline, InlineSlice, inline, inline_slice};
+use crate::work::request::{Use, WorkRequest, request};
 
 /// SEND (`IBV_WR_SEND`): the data lands in a receive of the peer's.
 ///

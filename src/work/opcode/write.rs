@@ -2,11 +2,14 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, emit_remote, emit_word, sealed};
-use crate::memory::span::{RemoteSpan, WriteAddr};
+use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
+use crate::memory::remote::sealed::Sealed;
+use crate::memory::span::{RemoteAddr, RemoteSpan};
+use crate::sys::data::{arm, behind_rkey, emit_word};
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
-use crate::work::data::{Inline, InlineSlice, Source, Use};
-use crate::work::request::{WorkRequest, inline, inline_slice, request};
+use crate::work::data::Source;
+use crate::work::inline::{Inline, InlineSlice, inline, inline_slice};
+use crate::work::request::{Use, WorkRequest, request};
 
 /// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): the data lands in the peer's memory, which gets no notice.
 ///
@@ -82,13 +85,13 @@ impl Opcode for RdmaWrite {
 
     #[inline(always)]
     fn limit(&self) -> u32 {
-        self.remote.limit()
+        behind_rkey(self.remote.c)
     }
 
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_remote(wr, self.remote) };
+        // SAFETY: `wr` is writable by this function's contract, whose arm is two words (`layout`).
+        unsafe { arm::<[u64; 2]>(wr).write(self.remote.c) };
     }
 }
 
@@ -171,14 +174,14 @@ impl Opcode for RdmaWriteWithImm {
 
     #[inline(always)]
     fn limit(&self) -> u32 {
-        self.remote.limit()
+        behind_rkey(self.remote.c)
     }
 
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: the work request is writable.
+        // SAFETY: `wr` is writable by this function's contract, whose arm is two words (`layout`).
         unsafe {
-            emit_remote(wr, self.remote);
+            arm::<[u64; 2]>(wr).write(self.remote.c);
             emit_word(wr, self.imm_data.to_be());
         }
     }
@@ -186,6 +189,40 @@ impl Opcode for RdmaWriteWithImm {
 
 impl InlineOp for RdmaWriteWithImm {}
 impl SolicitedOp for RdmaWriteWithImm {}
+
+/// A target of an RDMA WRITE: a [`RemoteSpan`], or a [`RemoteAddr`] without an end (R6.7).
+#[diagnostic::on_unimplemented(
+    message = "an RDMA WRITE cannot start at a `{Self}`",
+    label = "not an address that the peer opened for writing",
+    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted (R6.7)"
+)]
+pub trait WriteAddr: Sealed {
+    /// Whether the span has an end, at its length.
+    #[doc(hidden)]
+    const HAS_END: bool;
+
+    #[doc(hidden)]
+    fn span(self) -> RemoteSpan;
+}
+
+// Written out instead of made by a macro, because errors show the impls.
+impl WriteAddr for RemoteSpan {
+    const HAS_END: bool = true;
+
+    #[inline(always)]
+    fn span(self) -> RemoteSpan {
+        self
+    }
+}
+
+impl WriteAddr for RemoteAddr {
+    const HAS_END: bool = false;
+
+    #[inline(always)]
+    fn span(self) -> RemoteSpan {
+        self.0
+    }
+}
 
 /// How a WRITE to this uses its data.
 #[inline(always)]

@@ -1,0 +1,225 @@
+//! What a completion says: its outcome, sorted by kind, and its fields.
+
+#![allow(unsafe_code)] // looks at the header of an entry; reads C structs
+
+use std::fmt;
+
+use crate::completion::datagram::UdReceived;
+use crate::completion::status::WcError;
+use crate::completion::wc::{Completion, Promised, Success};
+use crate::counters::books::{Books, Counter};
+use crate::memory::buf::Buf;
+use crate::memory::entry::{Entry, Raw};
+use crate::memory::header::{Header, word};
+use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode};
+use crate::work::wc_opcode::WcOpcode;
+
+/// The queue that a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C
+/// (R10.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The send queue.
+    Send,
+    /// A receive queue.
+    Receive,
+}
+
+/// A completion by kind: the result of [`Completion::outcome`] (ibv_poll_cq(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::{Failed, Sent, WcOpcode};
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+/// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(wr::Send::inline(b"hello"))?;
+/// b.to_error()?; // before anything arrived, perhaps
+/// let (mut sent, mut received, mut failed) = (0, 0, 0);
+/// while sent + failed == 0 || received + failed == 0 {
+///     for completion in cq.poll()? {
+///         match completion.outcome() {
+///             Outcome::Sent(Sent { opcode, .. }) => sent += (opcode == WcOpcode::Send) as u32,
+///             Outcome::Received(message) => received += message.entry.is_some() as u32,
+///             Outcome::Failed(Failed { entry, direction, error }) => {
+///                 println!("{direction:?}: {error}, buffer back: {}", entry.is_some());
+///                 failed += 1;
+///             }
+///             Outcome::Datagram(_) | Outcome::Selective(_) => unreachable!("RC, and every send signaled"),
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub enum Outcome<'cq, E: Entry> {
+    /// A send work request of a queue whose every work request completes is done.
+    ///
+    /// On RC the peer's device has acknowledged it; on UC and UD it has been handed to the wire
+    /// (R10.10).
+    Sent(Sent<E>),
+    /// A message (or the notice of an RDMA WRITE) has arrived on RC or UC.
+    Received(Received<E>),
+    /// A message has arrived on UD.
+    Datagram(UdReceived<E>),
+    /// A work request failed or was flushed. Its buffer is back, with unspecified content (R11.7).
+    Failed(Failed<E>),
+    /// A completion of a selectively signaled send queue: give it to its queue pair's
+    /// [`complete`](crate::QueuePair::complete).
+    Selective(Completion<'cq, E>),
+}
+
+/// A send that is done: [`Outcome::Sent`] (ibv_poll_cq(3)).
+#[derive(Debug)]
+pub struct Sent<E> {
+    /// The entry; `None` if the work request had no buffer.
+    pub entry: Option<E>,
+    /// The operation.
+    pub opcode: WcOpcode,
+    /// The queue pair that did it.
+    pub qp_num: u32,
+}
+
+/// A work request that failed: [`Outcome::Failed`] (ibv_poll_cq(3)).
+#[derive(Debug)]
+pub struct Failed<E> {
+    /// The entry; `None` if the work request had no buffer.
+    pub entry: Option<E>,
+    /// The queue it was on, known from the crate's own books: an error completion does not say
+    /// (R10.2).
+    pub direction: Direction,
+    /// The reason.
+    pub error: WcError,
+}
+
+/// An arrival on RC or UC: [`Outcome::Received`] (ibv_poll_cq(3)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::Received;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(wr::Send::inline(b"hello"))?;
+/// let message: Received<Buf> = loop {
+///     if let Some(Outcome::Received(message)) = cq.poll_one()?.map(Completion::outcome) {
+///         break message;
+///     }
+/// };
+/// assert_eq!((message.data(), message.byte_len), (&b"hello"[..], 5));
+/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // of a `BufList`, one a buffer
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Received<E> {
+    /// The entry, its length set to what arrived; `None` if the receive had no buffer.
+    pub entry: Option<E>,
+    /// The number of bytes that arrived. With [`WcOpcode::RecvRdmaWithImm`] they are in the region
+    /// that the peer wrote to, not in the entry (R1.5).
+    pub byte_len: u32,
+    /// The immediate, in host order.
+    pub imm_data: Option<u32>,
+    /// [`WcOpcode::Recv`] or [`WcOpcode::RecvRdmaWithImm`].
+    pub opcode: WcOpcode,
+    /// The queue pair that received it.
+    pub qp_num: u32,
+}
+
+impl<E: Entry> Completion<'_, E> {
+    /// The operation that was done; `None` if it failed.
+    #[inline]
+    pub fn opcode(&self) -> Option<WcOpcode> {
+        self.wc.success().and_then(|success| WcOpcode::from_c(success.opcode()))
+    }
+
+    /// The immediate in host order, if this is a receive that brought one (R10.3).
+    #[inline]
+    pub fn imm_data(&self) -> Option<u32> {
+        self.arrival()?.imm_data()
+    }
+
+    /// The key that a received message ended, if it ended one
+    /// ([`SendWithInv`](crate::wr::SendWithInv), R10.3). Soft-RoCE sets another flag for it, so
+    /// there it is `None`.
+    #[inline]
+    pub fn invalidated_rkey(&self) -> Option<u32> {
+        self.arrival()?.word(ibv_wc_flags::IBV_WC_WITH_INV)
+    }
+
+    /// Whether the work request was posted to the queue with these books and its wr_id is its own
+    /// handle.
+    pub(crate) fn belongs_to(&self, books: *const Books) -> bool {
+        let word = self.word;
+        if !E::OWNED || self.is_ring() {
+            return false;
+        }
+        let direction = (word & word::RECEIVE != 0) as usize;
+        // SAFETY: callers pass the books of a queue that they hold.
+        let counter = unsafe { Books::counter(books, direction) };
+        if word::is_none(word) {
+            word::address::<Counter>(word).cast_const() == counter
+        } else {
+            // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
+            let header = unsafe { &*word::address::<Header>(word) };
+            header.counter() == counter
+        }
+    }
+}
+
+impl Completion<'_, Raw> {
+    /// The wr_id that the work request was posted with;
+    /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) has an example.
+    pub fn raw_wr_id(&self) -> u64 {
+        self.word as u64
+    }
+
+    /// The number of bytes received or read, for a successful receive, READ or atomic; for others
+    /// the device need not say (R10.5).
+    pub fn byte_len(&self) -> Option<u32> {
+        match self.arrival() {
+            Some(arrival) => Some(arrival.byte_len()),
+            None => self.wc.success()?.bytes_brought(),
+        }
+    }
+}
+
+impl Promised<'_, Success> {
+    /// The number of bytes that a READ or an atomic brought.
+    fn bytes_brought(self) -> Option<u32> {
+        const BRING: [ibv_wc_opcode::Type; 3] = [
+            ibv_wc_opcode::IBV_WC_RDMA_READ,
+            ibv_wc_opcode::IBV_WC_COMP_SWAP,
+            ibv_wc_opcode::IBV_WC_FETCH_ADD,
+        ];
+        // SAFETY: promised of these opcodes when they succeed.
+        BRING.contains(&self.opcode()).then(|| unsafe { (*self.at).byte_len })
+    }
+}
+
+impl<E: Entry> fmt::Debug for Completion<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Completion(QP {:#x}, {:?})", self.qp_num(), self.status())
+    }
+}
+
+impl<C> Received<Buf<C>> {
+    /// The message: empty if the receive had no buffer, or if the data went elsewhere.
+    pub fn data(&self) -> &[u8] {
+        self.entry.as_deref().unwrap_or(&[])
+    }
+}
+
+impl<E: Entry> Received<E> {
+    /// The message, buffer by buffer.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        segments(&self.entry, 0)
+    }
+}
+
+pub(super) fn segments<E: Entry>(
+    entry: &Option<E>,
+    mut skip: usize,
+) -> impl Iterator<Item = &[u8]> {
+    let all = (0..).map_while(move |i| entry.as_ref()?.segment(i));
+    all.filter_map(move |segment| {
+        let here = skip.min(segment.len());
+        skip -= here;
+        (here < segment.len()).then(|| &segment[here..])
+    })
+}

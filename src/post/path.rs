@@ -1,0 +1,321 @@
+//! The path of a post, whatever the queue: a work request is emitted and entered in the ledger, the
+//! list is committed, and the device is told. What is not straightforward is left to `slow`.
+
+#![allow(unsafe_code)] // emits and posts
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit, transmute};
+use std::ptr;
+
+use crate::cold::{out_of_line, seldom};
+use crate::counters::books::Counter;
+use crate::ledger::credits::Credits;
+use crate::ledger::ring::{Name, Ring};
+use crate::ledger::uncounted::Uncounted;
+use crate::ledger::{Account, Commit, Ledger};
+use crate::memory::entry::Entry;
+use crate::memory::header::{Word, word};
+use crate::post::chain::Post;
+use crate::post::queue::{Kind, Queue};
+use crate::post::refusal::PostError;
+use crate::post::slow::{refused_by_device, slow};
+use crate::sys::data::{Verb, head};
+use crate::terms::transport::Transport;
+use crate::work::data::Data;
+use crate::work::refusal::fault;
+use crate::work::request::{Check, Found, Pending, Slot, Work};
+
+/// Where a list begins in the ledger of a queue.
+pub(super) type Cursor<Q> = <<Q as Kind>::Ledger as Commit>::Cursor;
+
+/// What a post gives.
+pub(super) type Posted<Q> = Result<(), PostError<<Q as Kind>::Entry>>;
+
+impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
+    #[inline(always)]
+    pub(crate) fn new(queue: &'q mut Queue<Q>) -> Self {
+        let counter = queue.ledger.account().counter;
+        Post::at(queue, counter, None)
+    }
+
+    /// What must not be in the mark of a buffer that needs no look.
+    #[inline(always)]
+    pub(super) fn strange(&self) -> u64 {
+        self.queue.ledger.account().strange
+    }
+
+    /// A list of the queue with this counter that begins at `cursor`, or where the ledger says.
+    #[inline(always)]
+    pub(super) fn at(
+        queue: &'q mut Queue<Q>,
+        counter: *const Counter,
+        cursor: Option<Cursor<Q>>,
+    ) -> Self {
+        let check = Check::new(counter, Q::MAX_SGE, Q::MAX_INLINE);
+        Post { queue, check, cursor, _transport: PhantomData }
+    }
+
+    /// The tag bits of wr_ids.
+    const TAGS: u64 = match (Q::RECEIVES, T::DATAGRAM) {
+        (false, _) => 0,
+        (true, false) => word::RECEIVE as u64,
+        (true, true) => (word::RECEIVE | word::DATAGRAM) as u64,
+    };
+
+    /// Emits the `i`th work request of the list into `slot`, links `prev` to it, and enters it in
+    /// the ledger.
+    ///
+    /// # Safety
+    /// - The queue may have it by the rules.
+    /// - `slot` is writable, has room for its elements and stays where it is until the post.
+    /// - `prev` is null, or the work request emitted before.
+    /// - Lists have at most `MOST` work requests, or as many as there is room for.
+    #[inline(always)]
+    pub(crate) unsafe fn put<W: Work<Q::Entry, Wr = Q::Wr>, S>(
+        &mut self,
+        i: u32,
+        wr: W,
+        slot: *mut Slot<Q::Wr, S>,
+        prev: *mut Q::Wr,
+    ) -> Pending<Q::Entry, W::Data> {
+        // Anew each time: a pointer into the queue would not survive a mutable borrow of it.
+        self.check.ah = &raw const self.queue.ah;
+        let at = slot.cast::<Q::Wr>();
+        // SAFETY: the slot is writable and has room; the check knows the queue's address handles.
+        let pending = unsafe { wr.emit(slot.cast(), &mut self.check) };
+        let wr_id = if Q::Entry::OWNED {
+            let word = pending.entry.as_ref().map_or(0, Word::word);
+            if Q::NEEDS_BUFFERS && word == 0 {
+                self.check.note(fault::NO_BUFFER);
+            }
+            let cursor = *self.cursor.get_or_insert_with(|| self.queue.ledger.cursor());
+            // SAFETY: nothing is spent before the post; lists are no longer than the ledger's.
+            let wr_id = unsafe { self.queue.ledger.enter(&cursor, i, word) };
+            debug_assert_eq!(wr_id & Self::TAGS, 0);
+            // Added, not or-ed: that is one instruction, an address.
+            wr_id.wrapping_add(Self::TAGS)
+        } else {
+            pending.wr_id
+        };
+        // SAFETY: the slot is writable, and so is the one before, which was emitted in the same
+        // way.
+        unsafe {
+            (*head(at)).wr_id = wr_id;
+            if !prev.is_null() {
+                (*head(prev)).next = at;
+            }
+        }
+        pending
+    }
+
+    /// Posts one work request.
+    ///
+    /// # Safety
+    /// The queue may have it by the rules.
+    #[inline(always)]
+    pub(crate) unsafe fn one<W: Work<Q::Entry, Wr = Q::Wr>>(mut self, wr: W) -> Posted<Q> {
+        let mut slot = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
+        let wr_at = (&raw mut slot).cast::<Q::Wr>();
+        // SAFETY: the slot is a local for the elements of this work request, and stays until the
+        // post.
+        let pending = unsafe { self.put(0, wr, &raw mut slot, ptr::null_mut()) };
+        // SAFETY: `put` emitted it.
+        unsafe { (*head(wr_at)).next = ptr::null_mut() };
+        let entry = ManuallyDrop::new(pending.entry);
+        let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
+        let found = self.check.found_in(&entry, is_one, self.strange());
+        if !found.is_clear() || !self.queue.ledger.spend(1) {
+            // SAFETY: a list of one that is not spent, its entry given up.
+            return unsafe { self.go_slow(found, 1, wr_at) };
+        }
+        if let (true, Some(entry)) = (Q::Ledger::MARKED, &*entry) {
+            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            unsafe { entry.first() }.give(self.queue.ledger.account().counter);
+        }
+        // SAFETY: the entry is committed and the list is linked.
+        unsafe { doorbell(self.queue, 1, wr_at) }
+    }
+
+    /// Posts a list that is put together and ended, its entries given up and shown to be the
+    /// queue's.
+    ///
+    /// # Safety
+    /// The `n` work requests from `first` on were emitted by `put`, in order.
+    #[inline(always)]
+    pub(super) unsafe fn list(self, n: u32, first: *mut Q::Wr) -> Posted<Q> {
+        note_list(self.queue, false);
+        // In this order: once posted, another thread may poll the completion.
+        let found = self.check.found(self.strange());
+        if !found.is_clear() || !self.queue.ledger.spend(n) {
+            // SAFETY: the list is not spent, its entries given up.
+            return unsafe { self.go_slow(found, n, first) };
+        }
+        // SAFETY: the entries are committed and the list is linked.
+        unsafe { doorbell(self.queue, n, first) }
+    }
+
+    /// # Safety
+    /// As for `slow`.
+    #[inline(always)]
+    unsafe fn go_slow(self, found: Found, n: u32, first: *mut Q::Wr) -> Posted<Q> {
+        let mut error = MaybeUninit::uninit();
+        // SAFETY: the caller has the list, and `slow` writes the error when it says no.
+        unsafe {
+            match slow(self.queue, found, n, first, error.as_mut_ptr()) {
+                true => Ok(()),
+                false => Err(error.assume_init()),
+            }
+        }
+    }
+}
+
+/// Notes, for an assertion of debug builds, that the buffers of a list that is put together name
+/// the books.
+#[inline(always)]
+pub(super) fn note_list<Q: Kind>(_queue: &Queue<Q>, _has_list: bool) {
+    #[cfg(debug_assertions)]
+    // SAFETY: the books outlive the ledger.
+    unsafe {
+        (*_queue.ledger.account().books).note_list(_has_list);
+    }
+}
+
+/// Tells the device.
+///
+/// # Safety
+/// `first` is a list of `n` emitted work requests whose entries are committed.
+#[inline(always)]
+pub(super) unsafe fn doorbell<Q: Kind>(
+    queue: &mut Queue<Q>,
+    n: u32,
+    first: *mut Q::Wr,
+) -> Posted<Q> {
+    // After the verb, only a refusal needs the queue. As a plain variable it would stay in a
+    // register that the hot path has to save and restore. Stored next to `bad_wr`, where the
+    // provider might write for all that LLVM knows, it is loaded again where it is needed. (With
+    // `Plain` of errors, this saves 4 instructions a post.)
+    #[repr(C)]
+    struct BadWr<W, Q> {
+        bad: *mut W,
+        queue: *mut Q,
+    }
+    let mut out = BadWr { bad: ptr::null_mut(), queue: ptr::from_mut(queue) };
+    // SAFETY: the queue is the caller's.
+    let object = unsafe { (*out.queue).object };
+    // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now.
+    match unsafe { Q::Verb::post(object, first, ptr::from_mut(&mut out).cast()) } {
+        0 => Ok(()),
+        errno => {
+            // SAFETY: a provider writes at most `bad`; the queue is the caller's.
+            let queue = unsafe { &mut *out.queue };
+            // SAFETY: the device said from where on it did not take the list, which is still there.
+            Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, out.bad, errno, to) }))
+        }
+    }
+}
+
+/// Takes room for `n` work requests, if as many fit by what is known; else nothing changes.
+#[inline(always)]
+fn spend(account: &mut Account, n: u32) -> bool {
+    account.room -= n as i32;
+    // The sign is a flag of the subtraction; to compare first would take an instruction of its own.
+    if account.room >= 0 {
+        return true;
+    }
+    seldom();
+    account.room += n as i32;
+    false
+}
+
+macro_rules! account {
+    ($($account:tt)*) => {
+        #[inline(always)]
+        fn account(&self) -> &Account {
+            &self.$($account)*
+        }
+
+        #[inline(always)]
+        fn account_mut(&mut self) -> &mut Account {
+            &mut self.$($account)*
+        }
+    };
+}
+
+impl<E: Entry> Commit for Credits<E> {
+    type Cursor = ();
+    account!(account);
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
+        (if word == 0 { self.no_buffer } else { word }) as u64
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        spend(&mut self.account, n)
+    }
+}
+
+impl<E: Entry> Commit for Uncounted<E> {
+    type Cursor = ();
+    account!(0);
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
+        // What has no buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
+        (if word == 0 { word::NONE } else { word }) as u64
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, _: u32) -> bool {
+        true
+    }
+}
+
+impl<E: Entry> Commit for Ring<E> {
+    /// The slot, and its wr_id.
+    type Cursor = (*const Cell<usize>, u64);
+    account!(account);
+
+    #[inline(always)]
+    fn cursor(&self) -> Self::Cursor {
+        // SAFETY: both halves of a `u64`, in its order and without padding.
+        (self.at, unsafe { transmute::<Name, u64>(self.next) })
+    }
+
+    #[inline(always)]
+    fn advance((slot, wr_id): &mut Self::Cursor) {
+        (*slot, *wr_id) = (slot.wrapping_add(1), wr_id.wrapping_add(1 << 32));
+    }
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (slot, wr_id): &Self::Cursor, i: u32, word: usize) -> u64 {
+        // SAFETY: the ring has as many slots from any one on as a list has work requests (the
+        // caller's word for it), and nobody else has them.
+        unsafe { (*slot.add(i as usize)).set(word) };
+        wr_id.wrapping_add((i as u64) << 32)
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        let fits = spend(&mut self.account, n);
+        if fits {
+            self.next.sequence = self.next.sequence.wrapping_add(n);
+            self.at = self.at.wrapping_add(n as usize);
+        }
+        fits
+    }
+}

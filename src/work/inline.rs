@@ -1,0 +1,105 @@
+//! Bytes that are copied into the work request while it is posted, and no bytes.
+
+#![allow(unsafe_code)] // writes C scatter/gather elements
+
+use crate::memory::entry::Owned;
+use crate::memory::span::READS_NOTHING;
+use crate::sys::types::ibv_sge;
+use crate::work::data::Data;
+use crate::work::flags::SendFlags;
+use crate::work::opcode::bounds::InlineOp;
+use crate::work::refusal::fault;
+use crate::work::request::{Check, Emitted, Use, WorkRequest, request};
+
+/// No data: a message of zero length (R3.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Empty;
+
+/// `N` bytes copied into the work request while it is posted (R2.9).
+pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
+
+/// Bytes copied into the work request while it is posted, their number checked against the inline
+/// capacity at that time (R2.7).
+pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
+
+#[inline(always)]
+pub(super) fn inline<O: InlineOp, const N: usize>(
+    op: O,
+    bytes: &[u8; N],
+    use_: Use,
+) -> WorkRequest<O, Inline<'_, N>> {
+    request(op, Inline(bytes), use_)
+}
+
+#[inline(always)]
+pub(super) fn inline_slice<O: InlineOp>(
+    op: O,
+    bytes: &[u8],
+    use_: Use,
+) -> WorkRequest<O, InlineSlice<'_>> {
+    request(op, InlineSlice(bytes), use_)
+}
+
+/// # Safety
+/// `sge` is writable.
+#[inline(always)]
+unsafe fn emit_inline<E>(bytes: &[u8], sge: *mut ibv_sge) -> Emitted<E> {
+    let addr = bytes.as_ptr().expose_provenance() as u64;
+    // SAFETY: the slot's element is writable.
+    unsafe { sge.write(ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }) };
+    let flags = SendFlags::INLINE.bits();
+    Emitted { count: !bytes.is_empty() as i32, entry: None, flags, wr_id: 0 }
+}
+
+impl<E: Owned, const N: usize> Data<E> for Inline<'_, N> {
+    type Sges = [ibv_sge; 1];
+
+    #[inline(always)]
+    unsafe fn emit(
+        self,
+        sges: *mut ibv_sge,
+        use_: Use,
+        limit: u32,
+        check: &mut Check,
+    ) -> Emitted<E> {
+        if use_ == Use::Write && N as u64 > limit.into() {
+            check.note(fault::BEYOND);
+        }
+        // SAFETY: there is room for one element.
+        unsafe { emit_inline(self.0, sges) }
+    }
+}
+
+impl<E: Owned> Data<E> for InlineSlice<'_> {
+    type Sges = [ibv_sge; 1];
+
+    #[inline(always)]
+    unsafe fn emit(
+        self,
+        sges: *mut ibv_sge,
+        use_: Use,
+        limit: u32,
+        check: &mut Check,
+    ) -> Emitted<E> {
+        if self.0.len() > check.max_inline as usize {
+            check.note(fault::INLINE);
+        }
+        if use_ == Use::Write && self.0.len() as u64 > limit.into() {
+            check.note(fault::BEYOND);
+        }
+        // SAFETY: there is room for one element.
+        unsafe { emit_inline(self.0, sges) }
+    }
+}
+
+impl<E: Owned> Data<E> for Empty {
+    type Sges = [ibv_sge; 0];
+
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_sge, use_: Use, limit: u32, check: &mut Check) -> Emitted<E> {
+        if use_ == Use::Read && limit != READS_NOTHING {
+            check.note(fault::BEYOND);
+        }
+        Emitted { count: 0, entry: None, flags: 0, wr_id: 0 }
+    }
+}
