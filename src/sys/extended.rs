@@ -188,3 +188,53 @@ pub(super) unsafe fn query_device_ex(
         raw::ibv_query_device(context, &raw mut (*attr).orig_attr)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    type Operation = extern "C" fn() -> c_int;
+
+    extern "C" fn operation() -> c_int {
+        17
+    }
+
+    /// The end of a `verbs_context`: pointers, of which the last is `sz`, and the context.
+    #[repr(C)]
+    struct Fake {
+        head: [*const c_void; 64],
+        context: ibv_context,
+    }
+
+    /// What an operation comes to, in a context with this `abi_compat` and `sz`.
+    fn found(abi_compat: usize, sz: usize, operation: *const c_void) -> Option<c_int> {
+        const WORD: usize = size_of::<*const c_void>();
+        let mut fake = Fake { head: [ptr::null(); 64], context: zeroed() };
+        fake.context.abi_compat = ptr::without_provenance_mut(abi_compat);
+        fake.head[64 - SZ / WORD] = ptr::without_provenance(sz);
+        fake.head[64 - QUERY_PORT / WORD] = operation;
+        let fake = &raw mut fake;
+        // SAFETY: the context lies behind pointers, as in a `verbs_context`, within one struct. The
+        // operation has the type that is named.
+        let op = unsafe { op::<Operation>(&raw mut (*fake).context, QUERY_PORT) };
+        op.map(|op| op())
+    }
+
+    #[test]
+    fn an_operation_is_there_if_context_library_and_provider_have_it() {
+        let there = operation as *const c_void;
+        for (abi_compat, sz, operation, expected) in [
+            (usize::MAX, BARE + QUERY_PORT, there, Some(17)),
+            (usize::MAX, BARE + QUERY_PORT + 64, there, Some(17)),
+            (usize::MAX, BARE + QUERY_PORT - 1, there, None),
+            (usize::MAX, 0, there, None),
+            (usize::MAX, BARE + QUERY_PORT, ptr::null(), None),
+            // A context of before there were extended verbs.
+            (0, BARE + QUERY_PORT, there, None),
+        ] {
+            assert_eq!(found(abi_compat, sz, operation), expected, "{abi_compat:#x}, {sz}");
+        }
+    }
+}
