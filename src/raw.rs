@@ -64,8 +64,10 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::ah::AddressHandle;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
+use crate::memory::device::Dm;
 use crate::memory::entry::Entry;
 use crate::memory::own::{Allows, Memory};
+use crate::memory::pool::Pool;
 use crate::memory::region::{Access, MemoryRegion};
 use crate::memory::registered::Registered;
 use crate::profile::Profile;
@@ -80,6 +82,7 @@ use crate::work::limits::Limit;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 
+pub use crate::sys::memory::ibv_dm;
 pub use crate::sys::types::raw::{
     ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq,
 };
@@ -102,8 +105,8 @@ pub use crate::sys::types::raw::{
 /// this crate has no part.
 ///
 /// On the [loopback](crate::loopback) device only the inlines of verbs.h work (`ibv_post_send`,
-/// `ibv_post_recv`, `ibv_post_srq_recv`, `ibv_poll_cq`, `ibv_req_notify_cq`), and no function of
-/// libibverbs.
+/// `ibv_post_recv`, `ibv_post_srq_recv`, `ibv_poll_cq`, `ibv_req_notify_cq`, `ibv_memcpy_to_dm`,
+/// `ibv_memcpy_from_dm`), and no function of libibverbs.
 ///
 /// ```
 /// use proverbs::raw::{AsRaw, ibv_qp};
@@ -189,6 +192,23 @@ impl<A: Access, M> AsRaw for MemoryRegion<A, M> {
 
     fn as_raw(&self) -> *mut ibv_mr {
         self.registered().mr()
+    }
+}
+
+/// All of the pool's memory: its keys and its address.
+impl<C, M> AsRaw for Pool<C, M> {
+    type Raw = ibv_mr;
+
+    fn as_raw(&self) -> *mut ibv_mr {
+        self.region().mr()
+    }
+}
+
+impl AsRaw for Dm {
+    type Raw = ibv_dm;
+
+    fn as_raw(&self) -> *mut ibv_dm {
+        self.as_ptr()
     }
 }
 

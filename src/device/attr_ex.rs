@@ -70,7 +70,7 @@ pub struct OdpCaps {
 /// let odp: OdpCaps = attr.odp;
 /// assert!(!odp.is_supported && !odp.rc.contains(OdpOps::SEND)); // the loopback device has none
 /// assert_eq!(attr.device.max_qp, context.query_device()?.max_qp);
-/// assert_eq!(attr.max_dm_size, 0); // nor memory of its own
+/// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -245,7 +245,8 @@ abilities! {
     MemoryWindows2B: "MEM_WINDOW_TYPE_2B";
     /// Regions on demand (`odp_caps`): an [`Ability`].
     OnDemand: "on-demand paging";
-    /// Memory of the device's own (`max_dm_size`): an [`Ability`].
+    /// Memory of the device's own (`max_dm_size`): an [`Ability`], which
+    /// [`alloc_dm`](crate::Context::alloc_dm) takes.
     DeviceMemory: "device memory";
     /// FLUSH to where all see it: an [`Ability`].
     FlushGlobal: "FLUSH_GLOBAL";
@@ -262,13 +263,15 @@ abilities! {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::device::{Can, FlushGlobal, ResizeSrq};
+/// use proverbs::device::{Can, DeviceMemory, FlushGlobal};
 /// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
 /// let abilities = context.abilities()?;
-/// let resize: Can<ResizeSrq> = abilities.can().ok_or("shared receive queues keep their size")?;
+/// let can: Can<DeviceMemory> = abilities.can().ok_or("no memory of its own")?;
 /// let flush: Option<Can<FlushGlobal>> = abilities.can();
 /// assert!(flush.is_none()); // the loopback device has no FLUSH
-/// assert!(resize.is_of(&context));
+/// assert!(can.is_of(&context));
+/// let memory = context.alloc_dm(&can, 4096, 0)?;
+/// # drop(memory);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Can<A: Ability> {

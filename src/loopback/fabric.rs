@@ -11,6 +11,7 @@ use super::address::{Ah, Gids};
 use super::asynchronous::AsyncEvents;
 use super::channel::Channel;
 use super::cq::Cq;
+use super::device_memory::Dm;
 use super::faults::Faults;
 use super::memory::{Mr, Pd, Window};
 use super::personality::Habits;
@@ -294,6 +295,7 @@ pub(super) struct State {
     pub(super) devices: BTreeMap<u32, Gids>,
     pub(super) pds: BTreeMap<u32, Pd>,
     pub(super) mrs: BTreeMap<u32, Mr>,
+    pub(super) dms: BTreeMap<u32, Dm>,
     pub(super) windows: BTreeMap<u32, Window>,
     pub(super) ahs: BTreeMap<u32, Ah>,
     pub(super) channels: BTreeMap<u32, Channel>,
@@ -338,6 +340,7 @@ impl State {
     pub(super) fn close_device(&mut self, device: u32) -> Verb {
         self.destroy_fault(None)?;
         let used = self.pds.values().any(|pd| pd.device == device)
+            || self.dms.values().any(|dm| dm.device == device)
             || self.cqs.values().any(|cq| cq.device == device)
             || self.channels.values().any(|channel| channel.device == device);
         if used {

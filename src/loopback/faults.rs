@@ -143,6 +143,14 @@ impl State {
         }
     }
 
+    /// A region is about to be re-registered: C's code of the failure.
+    pub(super) fn rereg_fault(&mut self) -> Option<c_int> {
+        match self.decide(Occasion::Rereg) {
+            Some(Fault::Rereg { code }) => Some(code),
+            _ => None,
+        }
+    }
+
     /// Whether an event is raised without a completion.
     pub(super) fn is_spurious(&mut self) -> bool {
         self.decide(Occasion::Arm).is_some()

@@ -11,13 +11,14 @@ use super::Verb;
 use super::fabric::State;
 use super::wr::Sge;
 use crate::memory::open::Open;
+use crate::memory::own::map::Map;
 use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
 
 pub(super) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
 pub(super) const REMOTE_WRITE: u32 = right::IBV_ACCESS_REMOTE_WRITE.0;
 pub(super) const REMOTE_READ: u32 = right::IBV_ACCESS_REMOTE_READ.0;
 pub(super) const REMOTE_ATOMIC: u32 = right::IBV_ACCESS_REMOTE_ATOMIC.0;
-const REMOTE: u32 = REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
+pub(super) const REMOTE: u32 = REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
 const KNOWN: u32 = LOCAL_WRITE
     | REMOTE
     | right::IBV_ACCESS_MW_BIND.0
@@ -29,18 +30,39 @@ pub(super) struct Pd {
 }
 
 pub(super) struct Mr {
-    pd: u32,
-    base: Base,
-    length: usize,
-    access: u32,
+    pub(super) pd: u32,
+    pub(super) base: Base,
+    pub(super) length: usize,
+    /// The address of the first byte in work requests.
+    pub(super) iova: u64,
+    pub(super) access: u32,
+    pub(super) backing: Backing,
+}
+
+/// Whose memory a region is in.
+pub(super) enum Backing {
+    Program,
+    /// A file's, mapped while it is registered.
+    Map(#[allow(dead_code)] Map), // held, not read
+    /// A device's, by the number of its `Dm`.
+    Device(u32),
+}
+
+impl Mr {
+    /// A region of the program's memory, whose addresses are the program's.
+    pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32) -> Mr {
+        let iova = base.0.addr().get() as u64;
+        Mr { pd, base, length, iova, access, backing: Backing::Program }
+    }
 }
 
 /// The pointer that was registered, with its provenance.
 #[derive(Clone, Copy)]
-struct Base(NonNull<u8>);
+pub(super) struct Base(pub(super) NonNull<u8>);
 
 // SAFETY: a plain pointer. It is used only under the contract of `reg_mr`: the memory stays valid
-// for the device, on whatever thread the device runs, until `dereg_mr`.
+// for the device, on whatever thread the device runs, until `dereg_mr`. (What is not the program's
+// is kept by the region, or by the device.)
 unsafe impl Send for Base {}
 
 /// lkeys and rkeys differ, so that using one as the other is detected.
@@ -50,7 +72,7 @@ pub(super) enum Key {
     Remote(u32),
 }
 
-const LOCAL_TAG: u32 = 0x11;
+pub(super) const LOCAL_TAG: u32 = 0x11;
 const REMOTE_TAG: u32 = 0x22;
 const WINDOW_TAG: u32 = 0x33;
 
@@ -67,6 +89,10 @@ pub(super) struct Window {
 }
 
 impl Window {
+    pub(super) fn is_of(&self, mr: u32) -> bool {
+        self.mr == mr
+    }
+
     /// The region, if the range is inside the window.
     fn region_at(&self, addr: u64, length: usize) -> Option<u32> {
         let offset = addr.checked_sub(self.addr)?;
@@ -115,26 +141,40 @@ impl State {
         length: usize,
         access: u32,
     ) -> Verb<(u32, u32, u32)> {
+        self.check_region(pd, length, access)?;
+        base.addr().checked_add(length).ok_or(libc::EINVAL)?;
+        let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
+        self.add_region(Mr::of_program(pd, base, length, access))
+    }
+
+    /// What every registration is looked at for.
+    pub(super) fn check_region(&self, pd: u32, length: usize, access: u32) -> Verb {
         self.check_alive_pd(pd)?;
         let writes = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         if !self.pds.contains_key(&pd)
             || length == 0
             || access & !KNOWN != 0
             || writes && access & LOCAL_WRITE == 0
-            || base.addr().checked_add(length).is_none()
         {
             return Err(libc::EINVAL);
         }
-        let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
+        Ok(())
+    }
+
+    pub(super) fn add_region(&mut self, mr: Mr) -> Verb<(u32, u32, u32)> {
         let number = self.number()?;
-        self.mrs.insert(number, Mr { pd, base, length, access });
-        let rkey = if access & REMOTE != 0 { number << 8 | REMOTE_TAG } else { 0 };
-        Ok((number, number << 8 | LOCAL_TAG, rkey))
+        Ok(self.insert_region(number, mr))
+    }
+
+    pub(super) fn insert_region(&mut self, number: u32, mr: Mr) -> (u32, u32, u32) {
+        let rkey = if mr.access & REMOTE != 0 { number << 8 | REMOTE_TAG } else { 0 };
+        self.mrs.insert(number, mr);
+        (number, number << 8 | LOCAL_TAG, rkey)
     }
 
     pub(super) fn dereg_mr(&mut self, mr: u32) -> Verb {
         self.destroy_fault(None)?;
-        self.check_unused_memory(mr << 8 | LOCAL_TAG);
+        self.check_unused_memory(mr);
         // A region with a bound window stays registered (R6.11).
         if self.windows.values().any(|window| window.mr == mr) {
             return Err(libc::EINVAL);
@@ -163,7 +203,7 @@ impl State {
         if mr.pd != pd || mr.access & rights != rights {
             return None;
         }
-        let offset = usize::try_from(addr).ok()?.checked_sub(mr.base.0.addr().get())?;
+        let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
         if offset.checked_add(length)? > mr.length {
             return None;
         }

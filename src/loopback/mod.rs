@@ -29,6 +29,9 @@
 //! | an element of length 0 | has no bytes | has no bytes | has no bytes | that, or 2^31 bytes (R3.3) |
 //! | attributes that ibv_query_qp(3) was not asked for | right | right | right | right, or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
+//! | device memory, dma-buf, `ibv_rereg_mr` | yes | no | yes | yes |
+//! | copies to and from device memory | of bytes | | of 4 aligned bytes | either |
+//! | keys of a region that is re-registered | new | | the old ones | either |
 //!
 //! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and no GRH
 //! unless asked for), IPv6 behind a GRH, devices that grant more than asked for, or less.
@@ -37,7 +40,7 @@
 //! | file | what |
 //! |---|---|
 //! | `fabric` | the one lock, and the state behind it |
-//! | `memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
+//! | `memory`, `device_memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
@@ -54,6 +57,7 @@ mod channel;
 pub(crate) mod control;
 mod cq;
 mod datagram;
+mod device_memory;
 mod engine;
 mod entry;
 mod fabric;
@@ -79,6 +83,8 @@ pub(crate) use control::LOOPBACK;
 pub use fabric::Fabric;
 #[doc(hidden)]
 pub use fabric::is_at_work;
+#[cfg(test)]
+pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll};
 pub use personality::{Personality, UnknownPersonality};
 pub use script::{Fault, Injected, Rule, Script};
@@ -93,6 +99,8 @@ mod limits {
     pub(super) const SRQ_WR: u32 = 16384;
     pub(super) const RD_ATOMIC: u8 = 16;
     pub(super) const COMP_VECTORS: i32 = 2;
+    /// Memory of a device's own, bytes.
+    pub(super) const DEVICE_MEMORY: u64 = 1 << 17;
     pub(super) const GIDS: usize = 16;
     /// The port's largest MTU, `IBV_MTU_4096`.
     pub(super) const MTU_CODE: u32 = 5;

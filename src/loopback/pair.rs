@@ -80,7 +80,11 @@ pub fn pair() -> Result<Pair, Error> {
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed, and
 /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile asks for more than the device has.
 pub fn pair_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P>, Error> {
-    let (fabric, context, pd, cq, pool) = device()?;
+    pair_on(Fabric::new())
+}
+
+pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue>>(fabric: Fabric) -> Result<Pair<P>, Error> {
+    let (fabric, context, pd, cq, pool) = device(fabric)?;
     let a = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
     let b = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
     let gid = context.query_gid(1, 1)?;
@@ -134,7 +138,7 @@ pub struct DatagramPair {
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
 /// out of memory or of descriptors.
 pub fn datagram_pair() -> Result<DatagramPair, Error> {
-    let (fabric, context, pd, cq, pool) = device()?;
+    let (fabric, context, pd, cq, pool) = device(Fabric::new())?;
     let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
     let ready = || -> Result<_, Error> {
         let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, DEPTH)?;
@@ -152,8 +156,7 @@ pub fn datagram_pair() -> Result<DatagramPair, Error> {
 type Device<E> = (Fabric, Context, ProtectionDomain, CompletionQueue<E>, Pool);
 
 /// What stands around the queue pairs of a [`Pair`] or [`DatagramPair`].
-fn device<E: Entry>() -> Result<Device<E>, Error> {
-    let fabric = Fabric::new();
+fn device<E: Entry>(fabric: Fabric) -> Result<Device<E>, Error> {
     let context = fabric.open_device();
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(64)?;

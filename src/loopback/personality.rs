@@ -173,6 +173,22 @@ impl Habits {
         self.as_mlx5()
     }
 
+    /// Whether it lacks what Soft-RoCE of Linux 6.1 lacks: no device memory, no dma-buf,
+    /// no change of a region.
+    pub(super) fn is_rxe(&self) -> bool {
+        self.personality == Personality::Rxe
+    }
+
+    /// Whether a copy to or from device memory is of whole words of 4 bytes.
+    pub(super) fn copies_words(&mut self) -> bool {
+        self.as_mlx5()
+    }
+
+    /// Whether a region that is re-registered keeps its keys.
+    pub(super) fn keeps_keys(&mut self) -> bool {
+        self.as_mlx5()
+    }
+
     fn is_worst(&self) -> bool {
         matches!(self.personality, Personality::Worst { .. })
     }

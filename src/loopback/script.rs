@@ -85,6 +85,12 @@ pub enum Fault {
     FailPoll,
     /// Destroying an object fails with EBUSY, and the object stays.
     Busy,
+    /// Re-registering a region fails with this code of `enum ibv_rereg_mr_err_code` (R6.15).
+    Rereg {
+        /// -1 or -2: nothing changed. -3: the region has changed. -4 or -5: it may not be used any
+        /// more.
+        code: c_int,
+    },
 }
 
 /// An occasion on which a fault may happen.
@@ -109,6 +115,8 @@ pub(super) enum Occasion {
     },
     Arm,
     Poll,
+    /// A region is about to be re-registered.
+    Rereg,
     /// A queue pair or another object is about to be destroyed.
     Destroy {
         qp: Option<u32>,
@@ -120,8 +128,8 @@ impl Fault {
     /// This fault on the `n`th occasion, counted from 0, and on no other.
     ///
     /// # Panics
-    /// If the fault's `errno` is not positive, or its status is that of success: the fault would be
-    /// none. `one_in` and `always` panic likewise.
+    /// If the fault's `errno` is not positive, its `code` is not of -5 to -1, or its status is that
+    /// of success: the fault would be none. `one_in` and `always` panic likewise.
     pub fn nth(self, n: u64) -> Rule {
         Rule::new(self, When::Nth(n))
     }
@@ -160,6 +168,7 @@ impl Fault {
             (Fault::SpuriousEvent, Occasion::Arm) => true,
             (Fault::BreakCq | Fault::FailPoll, Occasion::Poll) => true,
             (Fault::Busy, Occasion::Destroy { .. }) => true,
+            (Fault::Rereg { .. }, Occasion::Rereg) => true,
             _ => false,
         }
     }
@@ -174,8 +183,8 @@ enum When {
 /// A [`Fault`], with its occasions and objects: part of a [`Script`] for the loopback device.
 ///
 /// The occasions of a rule are those of its fault that pass its filters: work requests that the
-/// device starts, queue pairs that enter ERR, work requests that are posted, armings, polls, and
-/// objects that are destroyed.
+/// device starts, queue pairs that enter ERR, work requests that are posted, armings, polls,
+/// objects that are destroyed, and regions that are re-registered.
 ///
 /// [`Fault`] and [`Fabric`](super::Fabric) have examples.
 #[derive(Clone, Debug)]
@@ -199,6 +208,9 @@ impl Rule {
             }
             Fault::Fail(status) => {
                 assert!(status.to_c() != 0, "{fault:?}: this is the status of success");
+            }
+            Fault::Rereg { code } => {
+                assert!((-5..0).contains(&code), "{fault:?}: no code of ibv_rereg_mr(3)");
             }
             _ => {}
         }
@@ -243,7 +255,7 @@ impl Rule {
                     is(qp, transport) && self.direction.is_none_or(|only| only == direction)
                 }
                 Occasion::Destroy { qp, transport } => is(qp, transport),
-                Occasion::Arm | Occasion::Poll => true,
+                Occasion::Arm | Occasion::Poll | Occasion::Rereg => true,
             }
     }
 
@@ -364,6 +376,8 @@ pub struct Injected {
     pub fail_poll: u64,
     /// [`Fault::Busy`].
     pub busy: u64,
+    /// [`Fault::Rereg`].
+    pub rereg: u64,
 }
 
 impl Injected {
@@ -384,12 +398,13 @@ impl Injected {
             Fault::BreakCq => &mut self.break_cq,
             Fault::FailPoll => &mut self.fail_poll,
             Fault::Busy => &mut self.busy,
+            Fault::Rereg { .. } => &mut self.rereg,
         };
         *counter += 1;
     }
 
     /// The name and number of each kind.
-    pub fn by_kind(&self) -> [(&'static str, u64); 15] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 16] {
         [
             ("Lose", self.lose),
             ("Duplicate", self.duplicate),
@@ -406,6 +421,7 @@ impl Injected {
             ("BreakCq", self.break_cq),
             ("FailPoll", self.fail_poll),
             ("Busy", self.busy),
+            ("Rereg", self.rereg),
         ]
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::fabric::{Shared, State};
+use super::memory::LOCAL_TAG;
 use super::wr::{Op, Payload, Recv, Send, Sge};
 
 /// Reports that the caller of a verb broke its contract.
@@ -78,12 +79,13 @@ impl Send {
 
 impl State {
     /// Memory that a work request names must stay registered (R6.10).
-    pub(super) fn check_unused_memory(&self, lkey: u32) {
+    pub(super) fn check_unused_memory(&self, mr: u32) {
+        let lkey = mr << 8 | LOCAL_TAG;
         let by_qps = self.qps.values().any(|qp| {
             qp.sends.iter().any(|wr| wr.names_memory(lkey)) || receives(qp.recvs.iter(), lkey)
         });
         if by_qps || self.srqs.values().any(|srq| receives(srq.posted(), lkey)) {
-            broken("a region is deregistered that an outstanding work request names");
+            broken("a region is deregistered or changed that an outstanding work request names");
         }
     }
 

@@ -4,6 +4,7 @@
 pub(crate) mod arena;
 pub(crate) mod buf;
 pub(crate) mod cuts;
+pub(crate) mod device;
 pub(crate) mod entry;
 pub(crate) mod header;
 pub(crate) mod lent;
@@ -17,6 +18,7 @@ pub(crate) mod ranges;
 pub(crate) mod region;
 pub(crate) mod registered;
 pub(crate) mod remote;
+pub(crate) mod rereg;
 pub(crate) mod shared;
 pub(crate) mod slots;
 pub(crate) mod span;
@@ -24,12 +26,13 @@ pub(crate) mod stranded;
 
 pub use arena::Arena;
 pub use buf::{Buf, TooLong};
+pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use list::BufList;
 pub use open_buf::OpenBuf;
 pub use own::{
-    Allows, CanBeSlices, CanBeWritten, Foreign, HugePage, MapOptions, Mapping, Memory, Number,
-    Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing, Writable,
+    Allows, CanBeSlices, CanBeWritten, Foreign, HasPieces, HugePage, MapOptions, Mapping, Memory,
+    Number, Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing, Writable,
 };
 pub use parts::{JoinError, SplitError};
 pub use pool::Pool;
@@ -38,5 +41,6 @@ pub use region::{
     RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 pub use remote::{OutOfBounds, RemoteCell, RemoteSlice};
+pub use rereg::{ReregError, UnusableRegion};
 pub use shared::SharedBuf;
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};

@@ -11,7 +11,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::lend;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, Memory};
+use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
 use crate::terms::error::{Error, Refused};
@@ -197,7 +197,8 @@ rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `M` is the [`Memory`] that it is in.
+/// `M` is the [`Memory`] that it is in, or a [`DmaBuf`](crate::memory::DmaBuf) or
+/// [`Dm`](crate::memory::Dm), of which the processor has no bytes.
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
     /// The rights, and the type of the region's memory.
@@ -279,6 +280,12 @@ impl<A: Access, M> MemoryRegion<A, M> {
         &self.region
     }
 
+    /// The registration, if no piece of the region exists.
+    pub(crate) fn into_registered(self) -> Result<Registered, Self> {
+        let of = |region| MemoryRegion { region, _is: PhantomData };
+        Arc::try_unwrap(self.region).map_err(of)
+    }
+
     pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
         self.region.check(offset, len)?;
         // An empty piece at the end is legal; it gets the address of the last byte.
@@ -294,7 +301,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
         A: Remote,
-        M: Memory<Protection: CanBeWritten>,
+        M: HasPieces,
     {
         let too_long = || OutOfBounds {
             offset: offset as u64,
@@ -362,7 +369,10 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
     /// nothing is read then.
-    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
+    where
+        M: Memory,
+    {
         self.region.read_at(offset, out)
     }
 
@@ -414,7 +424,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// if pieces of it exist. If the device refuses, the memory stays registered (R6.9).
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
-        M: Memory,
+        M: 'static,
     {
         const VERB: &str = "ibv_dereg_mr";
         let error = match Arc::get_mut(&mut self.region) {

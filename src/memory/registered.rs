@@ -3,16 +3,22 @@
 #![allow(unsafe_code)] // owns registered memory
 
 use std::any::Any;
-use std::ptr::NonNull;
+use std::ffi::c_int;
+use std::ptr::{self, NonNull};
 
 use bitflags::bitflags;
 
+use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
+use crate::sys::control::Created;
 use crate::sys::handle;
+use crate::sys::memory::{
+    CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
+};
 use crate::sys::types::{ibv_access_flags, ibv_mr};
 use crate::terms::error::{Error, Refused};
 
@@ -29,6 +35,11 @@ bitflags! {
     }
 }
 
+/// Every right of a type includes LOCAL_WRITE, which read-only memory cannot have (R6.3).
+fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
+    if is_writable { access } else { access - AccessFlags::LOCAL_WRITE }
+}
+
 /// Memory that is registered, and the value that owns it.
 ///
 /// # Invariants
@@ -36,9 +47,12 @@ bitflags! {
 /// said after it was moved here for the last time, so what its implementation promises holds for
 /// them. `memory` is neither touched, nor moved out of its box, nor dropped before `ibv_dereg_mr`
 /// returned 0 (R6.9). It is `None` only once it was given back.
+///
+/// Where `memory` is no [`Memory`] (a `DmaBuf`, a `Dm`), there are no bytes: `base` is an address of
+/// the device's, which points at nothing, and the value may be looked at.
 pub(crate) struct Registered {
     mr: handle::Mr,
-    base: NonNull<u8>,
+    base: *mut u8,
     len: usize,
     memory: Option<Box<dyn Any + Send>>,
     is_writable: bool,
@@ -72,9 +86,8 @@ impl Registered {
         }
         // SAFETY: `choose` returned a part of the range.
         let base = unsafe { bytes.cast::<u8>().add(offset) };
-        // Every right of a type includes LOCAL_WRITE, which read-only memory cannot have (R6.3).
         let is_writable = M::Protection::IS_WRITABLE;
-        let access = if is_writable { access } else { access - AccessFlags::LOCAL_WRITE };
+        let access = granted(access, is_writable);
         let handle = pd.handle();
         let control = handle.control();
         // SAFETY: the protection domain is live. `memory` keeps the range valid for what `access`
@@ -84,13 +97,49 @@ impl Registered {
             Ok(mr) => {
                 // SAFETY: the object was just created, and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
-                Ok(Registered { mr, base, len, memory: Some(memory), is_writable, pd: pd.id() })
+                let (base, memory) = (base.as_ptr(), Some(memory as Box<_>));
+                Ok(Registered { mr, base, len, memory, is_writable, pd: pd.id() })
             }
             Err(errno) => {
-                let error = why_not(pd, len, access, errno);
+                let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
                 Err(Refused::new(*memory, error))
             }
         }
+    }
+
+    /// Memory of which this process has no bytes: `len` of them, whose addresses in work requests
+    /// begin at `base`. A refusal gives it back, with the errno.
+    ///
+    /// # Safety
+    /// If `register` returns a region, it is of the domain, and nothing else deregisters it.
+    pub(crate) unsafe fn without_bytes<M: Sync + Send + 'static>(
+        pd: &ProtectionDomain,
+        memory: M,
+        base: usize,
+        len: usize,
+        register: impl FnOnce(&M, &handle::Pd) -> Created<ibv_mr>,
+    ) -> Result<Self, (M, c_int)> {
+        let handle = pd.handle();
+        match register(&memory, handle) {
+            Ok(mr) => {
+                // SAFETY: the object was just created, and has no other owner (this function's
+                // contract).
+                let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
+                let (base, memory) =
+                    (ptr::without_provenance_mut(base), Some(Box::new(memory) as _));
+                Ok(Registered { mr, base, len, memory, is_writable: true, pd: pd.id() })
+            }
+            Err(errno) => Err((memory, errno)),
+        }
+    }
+
+    /// The value that owns memory without bytes.
+    ///
+    /// # Panics
+    /// If `M` is another type.
+    pub(crate) fn owner<M: Sync + Send + 'static>(&self) -> &M {
+        let memory = self.memory.as_deref().and_then(|memory| memory.downcast_ref());
+        memory.expect("the type that was given")
     }
 
     /// A region that was registered elsewhere, over all of `memory`. It is not deregistered here:
@@ -109,7 +158,7 @@ impl Registered {
         // dropped after the handle.
         let mr = unsafe { handle::Mr::kept(mr, handle.control(), handle.clone(), Box::new(())) };
         let is_writable = M::Protection::IS_WRITABLE;
-        let (base, len) = (bytes.cast(), bytes.len());
+        let (base, len) = (bytes.as_ptr().cast(), bytes.len());
         Registered { mr, base, len, memory: Some(memory), is_writable, pd: pd.id() }
     }
 
@@ -117,7 +166,7 @@ impl Registered {
     ///
     /// # Panics
     /// If [`close`](Self::close) did not succeed before, or `M` is another type.
-    pub(crate) fn give_back<M: Memory>(&mut self) -> M {
+    pub(crate) fn give_back<M: 'static>(&mut self) -> M {
         assert!(self.mr.is_closed(), "the memory is still registered");
         let memory = self.memory.take().and_then(|memory| memory.downcast().ok());
         *memory.expect("the type that was given")
@@ -130,29 +179,30 @@ impl Registered {
     /// The address of the byte at `offset`, which is within the region.
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.len());
-        // SAFETY: the offset is within the allocation, as asked of the callers.
-        unsafe { self.base.as_ptr().add(offset) }
+        self.base.wrapping_add(offset)
     }
 
     /// The region as memory that others may touch meanwhile. Pools do not use it, since they own
-    /// their bytes; nor do regions of read-only memory.
+    /// their bytes; nor do regions of read-only memory, or without bytes.
     pub(crate) fn open(&self) -> Open {
         debug_assert!(self.is_writable);
-        // SAFETY: the bytes are valid while `self` lives, for writes too, and the callers use the value no longer.
-        // Rust code touches the bytes of a region that is open to the fabric through such values
+        // SAFETY: the callers' region is in a `Memory` (asked by their bounds), so the base is not null.
+        // The bytes are valid while `self` lives, for writes too, and the callers use the value no
+        // longer. Rust code touches the bytes of a region that is open to the fabric through such values
         // only; the device, which Rust does not see, is no part of its memory model.
-        unsafe { Open::new(self.base, self.len()) }
+        unsafe { Open::new(NonNull::new_unchecked(self.base), self.len()) }
     }
 
-    /// Copies bytes out that others may be writing.
+    /// Copies bytes out that others may be writing. The region is in a [`Memory`].
     pub(crate) fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.check(offset, out.len())?;
         if self.is_writable {
             self.open().copy(offset, out);
         } else {
-            // SAFETY: within the region, which is valid for reads while `self` lives. It is
-            // read-only memory, so nothing in this process writes it (`Memory`).
-            unsafe { read_volatile(self.base, offset, out) };
+            // SAFETY: within the region, whose base is not null, and which is valid for reads while
+            // `self` lives. It is read-only memory, so nothing in this process writes it
+            // (`Memory`).
+            unsafe { read_volatile(NonNull::new_unchecked(self.base), offset, out) };
         }
         Ok(())
     }
@@ -179,6 +229,69 @@ impl Registered {
         OutOfBounds::check(offset, len, self.len())
     }
 
+    /// Whether it was registered elsewhere, and is not ours to change.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.mr.is_kept()
+    }
+
+    /// The device's context.
+    pub(crate) fn context(&self) -> Context {
+        Context { handle: self.mr.parents().parents().clone() }
+    }
+
+    /// Re-registers: with the rights `access`, in the domain `pd`, over all of `memory`, each if
+    /// there is one. It gives back the memory that the region was in, if it is in another one now.
+    ///
+    /// On success and with `ERR_DO_FORK_OLD` the region has changed. With `ERR_INPUT` and
+    /// `ERR_DONT_FORK_NEW` it has not. With other codes nobody knows: the caller hands out nothing
+    /// of it, and keeps both memories and both domains until it is deregistered.
+    ///
+    /// # Safety
+    /// The region is in a [`Memory`]. The domain is of the same context. What `memory` promises
+    /// allows `access` (`is_writable` says that it can be written).
+    pub(crate) unsafe fn rereg<N: Memory>(
+        &mut self,
+        access: Option<(AccessFlags, bool)>,
+        pd: Option<&ProtectionDomain>,
+        memory: &mut Option<Box<N>>,
+    ) -> Result<Option<Box<dyn Any + Send>>, ReregFailed> {
+        let mut to =
+            Rereg { flags: 0, pd: ptr::null_mut(), addr: ptr::null_mut(), length: 0, access: 0 };
+        if let Some((access, is_writable)) = access {
+            to.flags |= CHANGE_ACCESS;
+            to.access = granted(access, is_writable).bits();
+        }
+        if let Some(pd) = pd {
+            to.flags |= CHANGE_PD;
+            to.pd = pd.handle().as_ptr();
+        }
+        if let Some(memory) = memory {
+            let bytes = memory.bytes();
+            to.flags |= CHANGE_TRANSLATION;
+            (to.addr, to.length) = (bytes.as_ptr().cast(), bytes.len());
+        }
+        let rereg = self.mr.control().rereg_mr;
+        // SAFETY: the region is live, and so is the domain, of the same context. The new memory
+        // keeps its range valid for what the region allows (this function's contract), and becomes
+        // the region's, or the caller keeps it as long.
+        match unsafe { rereg(self.mr.as_ptr(), to) } {
+            Err(failed) if failed.code != ERR_DO_FORK_OLD => return Err(failed),
+            _ => {}
+        }
+        // INVARIANT: what was asked for is what the region has from here on.
+        if let Some(pd) = pd {
+            self.mr.set_parents(pd.handle().clone());
+            self.pd = pd.id();
+        }
+        if let Some((_, is_writable)) = access {
+            self.is_writable = is_writable;
+        }
+        Ok(memory.take().and_then(|new| {
+            (self.base, self.len) = (to.addr, to.length);
+            self.memory.replace(new)
+        }))
+    }
+
     /// Deregisters now. If the device refuses, the memory stays registered and leaks.
     pub(crate) fn close(&mut self) -> Result<(), i32> {
         self.mr.close()
@@ -197,18 +310,23 @@ impl Drop for Registered {
 
 /// Why `len` bytes were not registered.
 #[cold]
-fn why_not(pd: &ProtectionDomain, len: usize, access: AccessFlags, errno: i32) -> Error {
+pub(super) fn why_not(
+    verb: &'static str,
+    pd: &ProtectionDomain,
+    len: usize,
+    asked: String,
+    errno: i32,
+) -> Error {
     let most = pd.context().query_device().map_or(u64::MAX, |device| device.max_mr_size);
     if len as u64 > most {
-        return Error::limit(VERB, "length", len as u64, most);
+        return Error::limit(verb, "length", len as u64, most);
     }
-    let asked = format!("{len} bytes, {access:?}");
     match errno {
-        libc::ENOMEM => locked_memory(VERB, "VmPin", asked, len),
+        libc::ENOMEM => locked_memory(verb, "VmPin", asked, len),
         libc::EFAULT => {
             let why = "a page is beyond the end of its file, or this kernel pins no read-only file";
-            Error::os(VERB, errno, format!("{asked}; {why}"))
+            Error::os(verb, errno, format!("{asked}; {why}"))
         }
-        _ => Error::os(VERB, errno, asked),
+        _ => Error::os(verb, errno, asked),
     }
 }

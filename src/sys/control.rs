@@ -14,6 +14,7 @@ use super::events::{
 };
 use super::extended::{PortAttr, ibv_device_attr_ex};
 use super::gid::ibv_gid_entry;
+use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
 use super::types::*;
 
 /// The filled entries of a device's GID tables, or the errno.
@@ -42,7 +43,13 @@ pub(crate) struct Control {
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
     pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
     pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32) -> Created<ibv_mr>,
+    /// ENOSYS if the library lacks it.
+    pub reg_dmabuf_mr: unsafe fn(*mut ibv_pd, DmabufPart, u32) -> Created<ibv_mr>,
+    pub rereg_mr: unsafe fn(*mut ibv_mr, Rereg) -> Result<(), ReregFailed>,
     pub dereg_mr: unsafe fn(*mut ibv_mr) -> c_int,
+    pub alloc_dm: unsafe fn(*mut ibv_context, ibv_alloc_dm_attr) -> Created<ibv_dm>,
+    pub free_dm: unsafe fn(*mut ibv_dm) -> c_int,
+    pub reg_dm_mr: unsafe fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> Created<ibv_mr>,
     pub create_ah: unsafe fn(*mut ibv_pd, *mut ibv_ah_attr) -> Created<ibv_ah>,
     pub destroy_ah: unsafe fn(*mut ibv_ah) -> c_int,
 
@@ -157,6 +164,37 @@ unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> 
     }
 }
 
+unsafe fn reg_dmabuf_mr(pd: *mut ibv_pd, part: DmabufPart, access: u32) -> Created<ibv_mr> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::reg_dmabuf_mr(pd, part, access) }
+}
+
+unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::rereg_mr(mr, to) }
+}
+
+unsafe fn alloc_dm(context: *mut ibv_context, attr: ibv_alloc_dm_attr) -> Created<ibv_dm> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::alloc_dm(context, attr) }
+}
+
+unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::memory::free_dm(dm) })
+}
+
+unsafe fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+    access: u32,
+) -> Created<ibv_mr> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::reg_dm_mr(pd, dm, offset, length, access) }
+}
+
 unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -181,7 +219,12 @@ pub(crate) static LIBIBVERBS: Control = Control {
     alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
     dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),
     reg_mr,
+    reg_dmabuf_mr,
+    rereg_mr,
     dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
+    alloc_dm,
+    free_dm,
+    reg_dm_mr,
     create_ah: forward!(ibv_ah = raw::ibv_create_ah, p: *mut ibv_pd, a: *mut ibv_ah_attr),
     destroy_ah: forward!(status raw::ibv_destroy_ah, a: *mut ibv_ah),
     create_comp_channel,

@@ -24,8 +24,8 @@ pub(crate) const BARE: usize = 328;
 ///
 /// # Safety
 /// `context` is live and of libibverbs. `F` is the type of the optional operation at `distance`,
-/// which is one of those above.
-unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> Option<F> {
+/// which is one of those above, or of `memory`.
+pub(super) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> Option<F> {
     // SAFETY: a context whose `abi_compat` is all ones is the end of a `verbs_context`, whose `sz`
     // lies before it, and says how far it reaches. What it reaches has the type that the caller
     // names, and a null function is a `None`.

@@ -3,12 +3,13 @@
 //! libibverbs has both since rdma-core 32, as functions that C's inlines call. They are looked up
 //! when used; without them, the kernel's files in `/sys` say the same.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::fs;
 use std::mem::size_of;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::memory::find;
 use super::types::*;
 
 /// C's struct, which the functions are told the size of.
@@ -43,10 +44,6 @@ type QueryTable =
 /// The functions, if the library has them.
 fn symbols() -> (Option<QueryEx>, Option<QueryTable>) {
     static FOUND: OnceLock<(Option<QueryEx>, Option<QueryTable>)> = OnceLock::new();
-    fn find(name: &CStr) -> *mut libc::c_void {
-        // SAFETY: the name is a C string; the lookup has no other condition.
-        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-    }
     *FOUND.get_or_init(|| {
         let (one, all) = (find(c"_ibv_query_gid_ex"), find(c"_ibv_query_gid_table"));
         // SAFETY: the functions have had these types since rdma-core 32 (IBVERBS_1.11), and a null

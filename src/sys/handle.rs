@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::control::Control;
+use super::memory::ibv_dm;
 use super::types::*;
 
 /// A C object that a control verb destroys.
@@ -99,6 +100,17 @@ impl<O: Object> Handle<O> {
         &self.parents
     }
 
+    /// Exchanges what must outlive the object, after a verb did so.
+    pub(crate) fn set_parents(&mut self, parents: O::Parents) -> O::Parents {
+        debug_assert!(!self.is_closed());
+        std::mem::replace(&mut *self.parents, parents)
+    }
+
+    /// Whether the object was made elsewhere, and is not ours to destroy or change.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.destroyed || self.taken
     }
@@ -160,6 +172,7 @@ macro_rules! object {
 pub(crate) type Context = Handle<ibv_context>;
 pub(crate) type Pd = Handle<ibv_pd>;
 pub(crate) type Mr = Handle<ibv_mr>;
+pub(crate) type Dm = Handle<ibv_dm>;
 pub(crate) type Ah = Handle<ibv_ah>;
 pub(crate) type Channel = Handle<ibv_comp_channel>;
 pub(crate) type Cq = Handle<ibv_cq>;
@@ -200,6 +213,7 @@ pub(crate) struct CqParents {
 object!(ibv_context, close_device, Unchanging);
 object!(ibv_pd, dealloc_pd, Arc<Context>);
 object!(ibv_mr, dereg_mr, Arc<Pd>);
+object!(ibv_dm, free_dm, Arc<Context>);
 object!(ibv_ah, destroy_ah, Arc<Pd>);
 object!(ibv_comp_channel, destroy_comp_channel, Arc<Context>);
 object!(ibv_cq, destroy_cq, CqParents);

@@ -16,4 +16,5 @@ pub(crate) mod extended;
 pub(crate) mod gid;
 pub(crate) mod handle;
 mod layout;
+pub(crate) mod memory;
 pub(crate) mod types;

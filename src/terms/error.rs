@@ -132,6 +132,15 @@ pub enum ErrorKind {
         /// The NUMA node that they were to be on.
         node: Option<u32>,
     },
+    /// The device, its driver or the library lacks the verb (EOPNOTSUPP).
+    Unsupported {
+        /// The request, in verbs terms.
+        asked: String,
+        /// Who lacks what.
+        lacks: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
     /// Any other refusal: the errno, and the request.
     Os {
         /// The errno.
@@ -169,6 +178,7 @@ impl Error {
         match self.0.kind {
             ErrorKind::Os { errno, .. } => Some(errno),
             ErrorKind::LockedMemory { .. } | ErrorKind::HugePages { .. } => Some(libc::ENOMEM),
+            ErrorKind::Unsupported { .. } => Some(libc::EOPNOTSUPP),
             _ => None,
         }
     }
@@ -267,6 +277,9 @@ impl fmt::Display for Error {
                      or `hugepagesz=1G hugepages=N` of the kernel's command line)",
                     Errno(libc::ENOMEM)
                 )
+            }
+            ErrorKind::Unsupported { asked, lacks, instead } => {
+                write!(f, "{} ({asked}; {lacks}: {instead})", Errno(libc::EOPNOTSUPP))
             }
             ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
             ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),

@@ -13,6 +13,7 @@ mod support;
 
 mod contexts;
 mod descriptors;
+mod device_memory;
 mod exit;
 mod foreign;
 mod forget;

@@ -17,6 +17,7 @@ mod bounds;
 mod comes_home;
 mod connected;
 mod device_events;
+mod device_memory;
 mod drain;
 mod endpoint;
 mod errors;

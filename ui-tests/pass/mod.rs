@@ -102,6 +102,8 @@ mod memory {
     mod an_atomic_returns_into_one_buffer;
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
+    mod no_bytes_of_a_dma_buf;
+    mod no_device_memory_without_proof;
     mod no_key_with_rights_that_the_region_lacks;
     mod no_pool_in_shared_memory;
     mod no_rdma_read_from_a_write_address;
@@ -114,6 +116,7 @@ mod memory {
     mod no_slice_of_an_open_region;
     mod no_slice_of_shared_memory;
     mod no_unregistered_memory_with_any_opcode;
+    mod no_use_of_a_region_that_failed_to_change;
     mod no_writable_region_of_read_only_memory;
     mod not_every_type_is_memory;
     mod read_only_memory_is_not_written;

@@ -110,6 +110,8 @@ pub(in super::super) unsafe fn query_device_ex(
 ) -> c_int {
     let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
     value.device_cap_flags_ex = device_caps().into();
+    // SAFETY: `context` is live (the verb's contract).
+    value.max_dm_size = unsafe { verb(context, |state, _| state.max_dm_size()) };
     // SAFETY: `context` is live (the verb's contract), and the attributes are a local's.
     match unsafe { query_device(context, &mut value.orig_attr) } {
         0 => {

@@ -16,6 +16,7 @@ mod asynchronous;
 mod attr;
 mod completion;
 mod context;
+mod device_memory;
 mod memory;
 mod ops;
 mod pair;
@@ -25,6 +26,7 @@ mod write_wc;
 pub(super) use asynchronous::*;
 pub(super) use completion::*;
 pub(super) use context::*;
+pub(super) use device_memory::*;
 pub(super) use memory::*;
 pub(super) use pair::*;
 
@@ -35,6 +37,7 @@ use std::sync::Arc;
 
 use super::Verb;
 use super::fabric::{Shared, State};
+use crate::sys::memory::ibv_dm;
 use crate::sys::types::*;
 
 /// An open device. The context comes first, so a pointer to it is one to this.
@@ -83,6 +86,7 @@ macro_rules! objects {
 objects! {
     ibv_pd as ibv_pd: context, handle;
     ibv_mr as ibv_mr: context, handle;
+    ibv_dm as ibv_dm: context, handle;
     ibv_ah as ibv_ah: context, handle;
     ibv_cq as ibv_cq: context, handle;
     ibv_srq as ibv_srq: context, handle;

@@ -4,7 +4,7 @@
 
 pub(crate) mod heap;
 pub(crate) mod locked;
-mod map;
+pub(crate) mod map;
 mod mapping;
 mod shared_mapping;
 #[cfg(all(test, feature = "loopback"))]
@@ -29,6 +29,9 @@ use crate::memory::region::{Access, RemoteRead};
 /// | `Arc<[T]>`, `&'static [T]` of the same | [`Private`] | [`ReadOnly`] |
 /// | [`Pages`]: what `create_pool` and `register` allocate | [`Private`] | [`Writable`] |
 /// | [`Foreign`]: a pointer, a length and a keeper | as its maker says | as its maker says |
+///
+/// Memory of which the processor has no bytes is none of these: see
+/// [`DmaBuf`](crate::memory::DmaBuf) and [`Dm`](crate::memory::Dm).
 ///
 /// What is private is cut into a pool ([`create_pool_in`](crate::ProtectionDomain::create_pool_in)), whose buffers are slices; or it is one
 /// region ([`register_in`](crate::ProtectionDomain::register_in)), which has copies and cells. What other processes can write makes
@@ -141,8 +144,9 @@ use crate::memory::region::{Access, RemoteRead};
 ///   Where `Sharing` is [`Private`], no other process writes it either.
 /// - Dropping the value is the only way to end this.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not memory that can be registered",
+    message = "`{Self}` is not `Memory`: bytes of this process, which stay where they are",
     label = "not a `Memory`",
+    note = "a `DmaBuf` and a `Dm` have no bytes for the processor: `register_dmabuf` and `register_dm` make regions of them, whose pieces are posted and which peers reach (R18.13)",
     note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `Foreign::new` takes a pointer, a length and a keeper (R18.3)"
 )]
 pub unsafe trait Memory: Send + 'static {
@@ -209,6 +213,18 @@ impl CanBeSlices for Private {}
 )]
 pub trait CanBeWritten: Protection {}
 impl CanBeWritten for Writable {}
+
+/// What has a region of which pieces can be posted: [`Memory`] that can be written, and what has no
+/// bytes for the processor, a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm).
+#[diagnostic::on_unimplemented(
+    message = "no piece of this region can be posted, since its memory cannot be written",
+    label = "a region in `{Self}`",
+    note = "map it writable; a region of read-only memory has `read_at` and `remote` (R6.3)"
+)]
+pub trait HasPieces: 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 
 /// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A` (R6.3).
 #[diagnostic::on_unimplemented(

@@ -421,16 +421,28 @@ fn own_layouts() -> Vec<Layout> {
     }
 }
 
-fn gid_layouts() -> Vec<Layout> {
-    use crate::sys::gid as own;
-    layouts! { own ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } }
+fn more_layouts() -> Vec<Layout> {
+    use crate::sys::{gid, memory};
+    let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
+    all.extend(layouts! { memory
+        ibv_alloc_dm_attr { length log_align_req comp_mask }
+        ibv_dm { context memcpy_to_dm memcpy_from_dm comp_mask handle }
+    });
+    all
 }
 
 /// How far before the context an extended operation lies.
 fn distances() -> String {
-    use crate::sys::extended::*;
+    use crate::sys::{extended::*, memory::*};
     let mut text = String::new();
-    for (op, distance) in [("query_port", QUERY_PORT), ("query_device_ex", QUERY_DEVICE_EX)] {
+    let operations = [
+        ("query_port", QUERY_PORT),
+        ("query_device_ex", QUERY_DEVICE_EX),
+        ("reg_dm_mr", REG_DM_MR),
+        ("alloc_dm", ALLOC_DM),
+        ("free_dm", FREE_DM),
+    ];
+    for (op, distance) in operations {
         let context = "offsetof(struct verbs_context, context)";
         let op = format!("offsetof(struct verbs_context, {op})");
         text += &format!("_Static_assert({context} - {op} == {distance}, \"\");\n");
@@ -442,6 +454,42 @@ fn distances() -> String {
     text
 }
 
+/// The types of functions and operations that `sys::memory` calls by pointers.
+fn prototypes() -> String {
+    let of_context = "__typeof__(((struct verbs_context *)0)->";
+    let text = [
+        (
+            "__typeof__(&ibv_reg_dmabuf_mr)".into(),
+            "struct ibv_mr *(*)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int)",
+        ),
+        (
+            "__typeof__(&ibv_rereg_mr)".into(),
+            "int (*)(struct ibv_mr *, int, struct ibv_pd *, void *, size_t, int)",
+        ),
+        (
+            format!("{of_context}alloc_dm)"),
+            "struct ibv_dm *(*)(struct ibv_context *, struct ibv_alloc_dm_attr *)",
+        ),
+        (format!("{of_context}free_dm)"), "int (*)(struct ibv_dm *)"),
+        (
+            format!("{of_context}reg_dm_mr)"),
+            "struct ibv_mr *(*)(struct ibv_pd *, struct ibv_dm *, uint64_t, size_t, unsigned int)",
+        ),
+        (
+            "__typeof__(((struct ibv_dm *)0)->memcpy_to_dm)".into(),
+            "int (*)(struct ibv_dm *, uint64_t, const void *, size_t)",
+        ),
+        (
+            "__typeof__(((struct ibv_dm *)0)->memcpy_from_dm)".into(),
+            "int (*)(void *, struct ibv_dm *, uint64_t, size_t)",
+        ),
+    ]
+    .map(|(theirs, ours)| {
+        format!("_Static_assert(__builtin_types_compatible_p({theirs}, {ours}), \"\");\n")
+    });
+    text.concat()
+}
+
 #[test]
 #[ignore = "needs the C headers: cargo xtask test bindings"]
 fn the_headers_agree() {
@@ -450,10 +498,24 @@ fn the_headers_agree() {
         ("IBV_GID_TYPE_ROCE_V1", crate::sys::gid::ROCE_V1.into()),
         ("IBV_GID_TYPE_ROCE_V2", crate::sys::gid::ROCE_V2.into()),
     ];
-    let constants = [all_constants!(ours), own_constants().to_vec(), kinds.to_vec()].concat();
+    use crate::sys::memory::*;
+    let of_memory = [
+        ("IBV_ACCESS_ZERO_BASED", ZERO_BASED.into()),
+        ("IBV_REREG_MR_CHANGE_TRANSLATION", CHANGE_TRANSLATION.into()),
+        ("IBV_REREG_MR_CHANGE_PD", CHANGE_PD.into()),
+        ("IBV_REREG_MR_CHANGE_ACCESS", CHANGE_ACCESS.into()),
+        ("IBV_REREG_MR_ERR_INPUT", ERR_INPUT.into()),
+        ("IBV_REREG_MR_ERR_DONT_FORK_NEW", ERR_DONT_FORK_NEW.into()),
+        ("IBV_REREG_MR_ERR_DO_FORK_OLD", ERR_DO_FORK_OLD.into()),
+        ("IBV_REREG_MR_ERR_CMD", ERR_CMD.into()),
+        ("IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW", ERR_CMD_AND_DO_FORK_NEW.into()),
+    ];
+    let constants =
+        [all_constants!(ours), own_constants().to_vec(), kinds.to_vec(), of_memory.to_vec()]
+            .concat();
     let layouts: Vec<_> =
-        all_layouts!(ours).into_iter().chain(own_layouts()).chain(gid_layouts()).collect();
-    let said = compile(&(program(&layouts, &constants) + &distances()));
+        all_layouts!(ours).into_iter().chain(own_layouts()).chain(more_layouts()).collect();
+    let said = compile(&(program(&layouts, &constants) + &distances() + &prototypes()));
     assert!(!said.contains("error"), "{said}");
 }
 

@@ -1,0 +1,230 @@
+//! Memory of the device's own.
+
+#![allow(unsafe_code)] // a few verbs
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::device::attr_ex::{Can, DeviceMemory};
+use crate::device::context::Context;
+use crate::device::pd::ProtectionDomain;
+use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::registered::{AccessFlags, Registered};
+use crate::sys::handle;
+use crate::sys::memory::{ZERO_BASED, ibv_alloc_dm_attr, ibv_dm};
+use crate::terms::error::{Error, ErrorKind, Refused};
+
+const VERB: &str = "ibv_alloc_dm";
+
+/// Memory of a device's own (`ibv_alloc_dm`): what is there crosses no bus when the device reads or
+/// writes it.
+///
+/// The processor has no bytes of it: it copies to and from it.
+/// [`register_dm`](ProtectionDomain::register_dm) makes a region of it, whose
+/// [pieces](MemoryRegion::piece) are posted and whose [slices](MemoryRegion::remote) peers use;
+/// there is no pool in it. `destroy` of the region gives it back.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::DeviceMemory;
+/// use proverbs::memory::Dm;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } = proverbs::loopback::pair()?;
+/// // Few devices have any, so it takes a proof.
+/// let can = context.abilities()?.can::<DeviceMemory>().ok_or("no memory of its own")?;
+/// let counters: Dm = context.alloc_dm(&can, 64, 3)?; // aligned to 8 bytes, for atomics
+/// counters.memcpy_to_dm(0, &[0; 64])?;               // what it holds at first, nobody says
+/// let region: MemoryRegion<RemoteAtomic, Dm> = pd.register_dm(counters)?;
+///
+/// let ticket = region.remote().atomic(8)?;
+/// a.post_send(wr::FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 5))?;
+/// proverbs::loopback::poll(&mut cq, 1)?;
+/// let mut now = [0; 8];
+/// region.memcpy_from_dm(8, &mut now)?;
+/// assert_eq!(u64::from_ne_bytes(now), 5);
+/// let counters: Dm = region.destroy()?;
+/// counters.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Dm {
+    handle: handle::Dm,
+    len: usize,
+}
+
+impl Context {
+    /// Allocates `len` bytes of the device's own memory, aligned to 2 to the power of
+    /// `log_align_req` bytes (`ibv_alloc_dm`): 3 for atomics, 0 if it does not matter. [`Dm`] has an
+    /// example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ContextMismatch`] if the proof is another context's.
+    /// [`ErrorKind::Limit`] if `len` exceeds `max_dm_size`, otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `len` is 0, ENOMEM if too
+    /// little of it is left.
+    pub fn alloc_dm(
+        &self,
+        can: &Can<DeviceMemory>,
+        len: usize,
+        log_align_req: u32,
+    ) -> Result<Dm, Error> {
+        if !can.is_of(self) {
+            let what = "the proof of device memory and the context";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+        let asked = || format!("{len} bytes, log_align_req {log_align_req}");
+        if len == 0 {
+            return Err(Error::os(VERB, libc::EINVAL, asked()));
+        }
+        let attr = ibv_alloc_dm_attr { length: len, log_align_req, comp_mask: 0 };
+        let control = self.handle.control();
+        // SAFETY: the context is live.
+        match unsafe { (control.alloc_dm)(self.handle.as_ptr(), attr) } {
+            Ok(dm) => {
+                // SAFETY: the object was just created, and has no other owner.
+                let handle = unsafe { handle::Dm::new(dm, control, self.handle.clone()) };
+                Ok(Dm { handle, len })
+            }
+            Err(errno) => {
+                let most = self.query_device_ex().map_or(u64::MAX, |device| device.max_dm_size);
+                if len as u64 > most {
+                    return Err(Error::limit(VERB, "length", len as u64, most));
+                }
+                Err(Error::os(VERB, errno, format!("{}, of {most} that there are", asked())))
+            }
+        }
+    }
+}
+
+impl Dm {
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Always false: to allocate no bytes is refused.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ibv_dm {
+        self.handle.as_ptr()
+    }
+
+    /// Copies bytes in, from `dm_offset` on (`ibv_memcpy_to_dm`). What a device or another thread
+    /// does there meanwhile may be mixed with it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if the bytes are not all inside, otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL on devices that copy whole
+    /// words of 4 bytes, if offset or length is no multiple of 4.
+    pub fn memcpy_to_dm(&self, dm_offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        const VERB: &str = "ibv_memcpy_to_dm";
+        self.check(VERB, dm_offset, bytes.len())?;
+        let dm = self.as_ptr();
+        // SAFETY: the memory is live, and the bytes are readable.
+        let errno = unsafe {
+            ((*dm).memcpy_to_dm)(dm, dm_offset as u64, bytes.as_ptr().cast(), bytes.len())
+        };
+        copied(VERB, dm_offset, bytes.len(), errno)
+    }
+
+    /// Copies bytes out, from `dm_offset` on (`ibv_memcpy_from_dm`). A device or another thread may
+    /// be writing them meanwhile.
+    ///
+    /// # Errors
+    /// As for [`memcpy_to_dm`](Self::memcpy_to_dm).
+    pub fn memcpy_from_dm(&self, dm_offset: usize, out: &mut [u8]) -> Result<(), Error> {
+        const VERB: &str = "ibv_memcpy_from_dm";
+        self.check(VERB, dm_offset, out.len())?;
+        let dm = self.as_ptr();
+        // SAFETY: the memory is live, and the bytes are writable.
+        let errno = unsafe {
+            ((*dm).memcpy_from_dm)(out.as_mut_ptr().cast(), dm, dm_offset as u64, out.len())
+        };
+        copied(VERB, dm_offset, out.len(), errno)
+    }
+
+    fn check(&self, verb: &'static str, offset: usize, len: usize) -> Result<(), Error> {
+        let end = (offset as u64).saturating_add(len as u64);
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(Error::limit(verb, "end of the range", end, self.len as u64));
+        }
+        Ok(())
+    }
+
+    /// Frees it (`ibv_free_dm`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the memory is given back.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        match self.handle.close() {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(Refused::new(self, Error::os("ibv_free_dm", errno, ""))),
+        }
+    }
+}
+
+fn copied(verb: &'static str, offset: usize, len: usize, errno: i32) -> Result<(), Error> {
+    if errno == 0 {
+        return Ok(());
+    }
+    let words = match (offset | len) % 4 {
+        0 => "",
+        _ => "; some devices copy whole words of 4 bytes",
+    };
+    Err(Error::os(verb, errno.abs(), format!("{len} bytes at offset {offset}{words}")))
+}
+
+impl fmt::Debug for Dm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dm({} bytes)", self.len)
+    }
+}
+
+impl ProtectionDomain {
+    /// Registers all of a device's memory with the rights `A` (`ibv_reg_dm_mr`). Its addresses at
+    /// peers are offsets (R6.14). [`Dm`] has an example.
+    ///
+    /// # Errors
+    /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if it is of another
+    /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    pub fn register_dm<A: Access>(&self, dm: Dm) -> Result<MemoryRegion<A, Dm>, Refused<Dm>> {
+        const VERB: &str = "ibv_reg_dm_mr";
+        if !Arc::ptr_eq(dm.handle.parents(), self.handle().parents()) {
+            let what = "the device memory and the protection domain";
+            return Err(Refused::new(dm, Error::new(VERB, ErrorKind::ContextMismatch { what })));
+        }
+        let access = AccessFlags::from_bits_retain(A::FLAGS);
+        let len = dm.len;
+        // SAFETY: domain and memory are live, and the memory stays until the region is deregistered.
+        // The region is the domain's, and new.
+        let region = unsafe {
+            Registered::without_bytes(self, dm, 0, len, |dm, pd| {
+                let register = pd.control().reg_dm_mr;
+                register(pd.as_ptr(), dm.as_ptr(), 0, dm.len, access.bits() | ZERO_BASED)
+            })
+        };
+        let refused = |(dm, errno)| {
+            let asked = format!("{len} bytes of device memory, {access:?}");
+            Refused::new(dm, Error::os(VERB, errno, asked))
+        };
+        region.map(MemoryRegion::of).map_err(refused)
+    }
+}
+
+impl<A: Access> MemoryRegion<A, Dm> {
+    /// As [`Dm::memcpy_to_dm`], while it is registered.
+    ///
+    /// # Errors
+    /// As for [`Dm::memcpy_to_dm`].
+    pub fn memcpy_to_dm(&self, dm_offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.registered().owner::<Dm>().memcpy_to_dm(dm_offset, bytes)
+    }
+
+    /// As [`Dm::memcpy_from_dm`], while it is registered.
+    ///
+    /// # Errors
+    /// As for [`Dm::memcpy_to_dm`].
+    pub fn memcpy_from_dm(&self, dm_offset: usize, out: &mut [u8]) -> Result<(), Error> {
+        self.registered().owner::<Dm>().memcpy_from_dm(dm_offset, out)
+    }
+}

@@ -1,0 +1,14 @@
+//! Memory of which the processor has no bytes: a device's own, and dma-buf.
+
+mod dm;
+mod dmabuf;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+
+pub use dm::Dm;
+pub use dmabuf::DmaBuf;
+
+use crate::memory::own::HasPieces;
+
+impl HasPieces for DmaBuf {}
+impl HasPieces for Dm {}

@@ -1,0 +1,355 @@
+//! Regions that change while they exist (`ibv_rereg_mr`).
+
+#![allow(unsafe_code)] // one verb
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::device::pd::ProtectionDomain;
+use crate::memory::own::heap::Pages;
+use crate::memory::own::{Allows, Memory, Protection};
+use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::registered::{AccessFlags, Registered};
+use crate::sys::handle;
+use crate::sys::memory::{ERR_DONT_FORK_NEW, ERR_INPUT, ReregFailed};
+use crate::terms::error::{Error, ErrorKind, Refused};
+
+const VERB: &str = "ibv_rereg_mr";
+
+/// Why a region was not re-registered, and what became of it (`enum ibv_rereg_mr_err_code`).
+///
+/// `U` is what is as before, `M` the memory, and `N` the new memory if there is one.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{loopback::{Fault, Script}, memory::{Pages, ReregError}};
+/// # let proverbs::loopback::Pair { pd, fabric, .. } = proverbs::loopback::pair()?;
+/// let region: MemoryRegion<RemoteWrite> = pd.register(64)?;
+/// fabric.inject(Script::default().with(Fault::Rereg { code: -4 }.nth(0)));
+/// let memory: Pages = match region.rereg_access::<RemoteRead>() {
+///     Ok(region) => region.destroy()?,
+///     Err(ReregError::Unchanged(refused)) => refused.object.destroy()?,
+///     Err(ReregError::Unusable { region, error }) => {
+///         println!("{error}");
+///         region.destroy()?.0 // all that can be done with it (R6.15)
+///     }
+/// };
+/// let region = pd.register_in::<RemoteRead, _>(memory)?; // anew
+/// # drop(region);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub enum ReregError<U, M, N = ()> {
+    /// Nothing changed.
+    Unchanged(Refused<U>),
+    /// The region has neither the old properties for sure nor the new ones: it is only to be
+    /// deregistered (R6.15).
+    Unusable {
+        /// What is left of it.
+        region: UnusableRegion<M, N>,
+        /// The reason.
+        error: Error,
+    },
+}
+
+impl<U, M, N> ReregError<U, M, N> {
+    /// The reason.
+    pub fn error(&self) -> &Error {
+        match self {
+            ReregError::Unchanged(refused) => &refused.error,
+            ReregError::Unusable { error, .. } => error,
+        }
+    }
+}
+
+impl<U, M, N> fmt::Debug for ReregError<U, M, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error().fmt(f)
+    }
+}
+
+impl<U, M, N> fmt::Display for ReregError<U, M, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error().fmt(f)
+    }
+}
+
+impl<U, M, N> std::error::Error for ReregError<U, M, N> {}
+
+impl<U, M, N> From<ReregError<U, M, N>> for Error {
+    fn from(error: ReregError<U, M, N>) -> Error {
+        match error {
+            ReregError::Unchanged(refused) => refused.error,
+            ReregError::Unusable { error, .. } => error,
+        }
+    }
+}
+
+/// A region that failed to re-register: it may be neither posted nor reached, and must still be
+/// deregistered (R6.15). [`ReregError`] has an example.
+///
+/// Dropped, it is deregistered and its memory goes; if the device refuses, both leak.
+pub struct UnusableRegion<M, N = ()> {
+    region: Registered,
+    /// What the device may have got of the new properties.
+    memory: Option<Box<dyn Any + Send>>,
+    pd: Option<Arc<handle::Pd>>,
+    _memories: PhantomData<fn() -> (M, N)>,
+}
+
+impl<M: Memory, N: 'static> UnusableRegion<M, N> {
+    /// Deregisters it (`ibv_dereg_mr`), and gives back its memory and that which it was to be in.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back.
+    pub fn destroy(mut self) -> Result<(M, N), Refused<Self>> {
+        if let Err(errno) = self.region.close() {
+            return Err(Refused::new(self, Error::os("ibv_dereg_mr", errno, "")));
+        }
+        let new = self.memory.take().and_then(|memory| memory.downcast().ok());
+        Ok((self.region.give_back(), *new.expect("the type that was given")))
+    }
+}
+
+impl<M, N> Drop for UnusableRegion<M, N> {
+    fn drop(&mut self) {
+        if self.region.close().is_err() {
+            // The device may have them.
+            std::mem::forget((self.memory.take(), self.pd.take()));
+        }
+    }
+}
+
+impl<M, N> fmt::Debug for UnusableRegion<M, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnusableRegion({} bytes)", self.region.len())
+    }
+}
+
+/// What is asked for.
+struct Change<'a> {
+    access: Option<(AccessFlags, bool)>,
+    pd: Option<&'a ProtectionDomain>,
+    asked: String,
+}
+
+/// What became of a region.
+enum Outcome<N> {
+    /// Changed, and the memory that it was in if that changed.
+    Done(Registered, Option<Box<dyn Any + Send>>),
+    Unchanged(Registered, Option<Box<N>>, Error),
+    Unusable(Registered, Option<Box<N>>, Error),
+}
+
+/// Re-registers.
+///
+/// # Safety
+/// As for [`Registered::rereg`].
+unsafe fn rereg<N: Memory>(
+    mut region: Registered,
+    change: &Change<'_>,
+    mut memory: Option<Box<N>>,
+) -> Outcome<N> {
+    if region.is_elsewhere() {
+        let asked = format!("{}; the region was registered elsewhere", change.asked);
+        return Outcome::Unchanged(region, memory, Error::os(VERB, libc::EINVAL, asked));
+    }
+    // SAFETY: asked of the caller, in the same words.
+    match unsafe { region.rereg(change.access, change.pd, &mut memory) } {
+        Ok(old) => Outcome::Done(region, old),
+        Err(ReregFailed { code, errno }) => {
+            let unchanged = matches!(code, ERR_INPUT | ERR_DONT_FORK_NEW);
+            let error = why_not(&region, &change.asked, unchanged, errno);
+            match unchanged {
+                true => Outcome::Unchanged(region, memory, error),
+                false => Outcome::Unusable(region, memory, error),
+            }
+        }
+    }
+}
+
+#[cold]
+fn why_not(region: &Registered, asked: &str, unchanged: bool, errno: i32) -> Error {
+    let state = if unchanged { "as before" } else { "only to be deregistered" };
+    let asked = format!("{asked}; the region is {state}");
+    let lacks = match errno {
+        libc::ENOSYS => "this libibverbs has no such function".into(),
+        libc::EOPNOTSUPP => format!("{} changes no regions", region.context().name()),
+        _ => return Error::os(VERB, errno, asked),
+    };
+    let instead = "deregister it, and register its memory anew";
+    Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
+}
+
+fn in_use<U>(object: U) -> Refused<U> {
+    Refused::new(object, Error::os(VERB, libc::EBUSY, "pieces of the region exist"))
+}
+
+impl<A: Access, M: Memory> MemoryRegion<A, M> {
+    /// Gives the region the rights `B` instead (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_ACCESS`).
+    /// Pieces of it must be gone.
+    ///
+    /// This is how rights are taken back from peers: a slice that was told before is refused what
+    /// `B` does not grant (R6.7). For the rest it may go on or be refused, since the keys may be
+    /// others now: tell the new one.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// let region: MemoryRegion<RemoteReadWrite> = pd.register(64)?;
+    /// let told = region.remote();
+    /// let region: MemoryRegion<RemoteRead> = region.rereg_access()?; // `told` writes no more
+    /// let key = region.remote();
+    /// # a.post_send(wr::RdmaRead::new(pool.take().ok_or("no buffer")?, key.read()))?;
+    /// # proverbs::loopback::poll(&mut cq, 1)?;
+    /// # a.post_send(wr::RdmaWrite::inline(b"too late", told.write()))?;
+    /// # assert!(proverbs::loopback::poll(&mut cq, 1).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReregError`], with [`ErrorKind::Unsupported`] if the device has no such verb, EBUSY if
+    /// pieces exist, or the device's errno.
+    pub fn rereg_access<B: Access>(
+        self,
+    ) -> Result<MemoryRegion<B, M>, ReregError<MemoryRegion<A, M>, M>>
+    where
+        M::Protection: Allows<B>,
+    {
+        let region = match self.into_registered() {
+            Ok(region) => region,
+            Err(region) => return Err(ReregError::Unchanged(in_use(region))),
+        };
+        let access = AccessFlags::from_bits_retain(B::FLAGS);
+        let asked = format!("CHANGE_ACCESS from {} to {}", A::NAME, B::NAME);
+        let access = Some((access, M::Protection::IS_WRITABLE));
+        let change = Change { access, pd: None, asked };
+        // SAFETY: the region is in `M`, which allows `B`.
+        match unsafe { rereg::<Pages>(region, &change, None) } {
+            Outcome::Done(region, _) => Ok(MemoryRegion::of(region)),
+            Outcome::Unchanged(region, _, error) => {
+                Err(ReregError::Unchanged(Refused::new(MemoryRegion::of(region), error)))
+            }
+            Outcome::Unusable(region, _, error) => Err(unusable(region, Box::new(()), None, error)),
+        }
+    }
+
+    /// Moves the region to another domain of its context (`ibv_rereg_mr` with
+    /// `IBV_REREG_MR_CHANGE_PD`). Pieces of it must be gone. Peers reach it through queue pairs of
+    /// that domain only (R6.8).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let region: MemoryRegion<RemoteRead> = pd.register(64)?;
+    /// let other = context.alloc_pd()?;
+    /// let region = region.rereg_pd(&other)?;
+    /// assert!(other.destroy().is_err()); // the region is of it
+    /// # drop(region);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`rereg_access`](Self::rereg_access), and [`ErrorKind::ContextMismatch`] if the domain
+    /// is of another context (R12.1).
+    pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
+        if !Arc::ptr_eq(&self.registered().context().handle, pd.handle().parents()) {
+            let what = "the region and the protection domain";
+            let error = Error::new(VERB, ErrorKind::ContextMismatch { what });
+            return Err(ReregError::Unchanged(Refused::new(self, error)));
+        }
+        let region = match self.into_registered() {
+            Ok(region) => region,
+            Err(region) => return Err(ReregError::Unchanged(in_use(region))),
+        };
+        let change = Change { access: None, pd: Some(pd), asked: "CHANGE_PD".into() };
+        // SAFETY: the region is in `M`, and the domain of the same context.
+        match unsafe { rereg::<Pages>(region, &change, None) } {
+            Outcome::Done(region, _) => Ok(MemoryRegion::of(region)),
+            Outcome::Unchanged(region, _, error) => {
+                Err(ReregError::Unchanged(Refused::new(MemoryRegion::of(region), error)))
+            }
+            Outcome::Unusable(region, _, error) => {
+                Err(unusable(region, Box::new(()), Some(pd.handle().clone()), error))
+            }
+        }
+    }
+
+    /// Puts the region over other memory (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_TRANSLATION`),
+    /// all of it, and gives back what it was over. Pieces of it must be gone. Its address, its
+    /// length and perhaps its keys are others: tell peers the new slice.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register_in::<RemoteRead, _>(vec![1u8; 64])?;
+    /// let larger: Box<[u64]> = vec![2; 64].into();
+    /// let (region, old): (MemoryRegion<RemoteRead, Box<[u64]>>, Vec<u8>) = region.rereg_memory(larger)?;
+    /// assert_eq!((region.len(), old), (512, vec![1; 64]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`rereg_access`](Self::rereg_access); and nothing changes if the new memory has no
+    /// bytes (EINVAL, R6.4), or more than the device's `max_mr_size`
+    /// ([`ErrorKind::Limit`]).
+    pub fn rereg_memory<N: Memory>(
+        self,
+        memory: N,
+    ) -> Result<(MemoryRegion<A, N>, M), ReregError<(Self, N), M, N>>
+    where
+        N::Protection: Allows<A>,
+    {
+        let refused = |region, memory, error| {
+            Err(ReregError::Unchanged(Refused::new((region, memory), error)))
+        };
+        let mut memory = Box::new(memory);
+        let len = memory.bytes().len();
+        let asked = format!("CHANGE_TRANSLATION to {len} bytes");
+        if len == 0 {
+            return refused(self, *memory, Error::os(VERB, libc::EINVAL, asked));
+        }
+        let context = self.registered().context();
+        let most = context.limits().map_or(u64::MAX, |limits| limits.max_mr_size);
+        if len as u64 > most {
+            return refused(self, *memory, Error::limit(VERB, "length", len as u64, most));
+        }
+        let region = match self.into_registered() {
+            Ok(region) => region,
+            Err(region) => {
+                let Refused { object, error } = in_use(region);
+                return refused(object, *memory, error);
+            }
+        };
+        let access = AccessFlags::from_bits_retain(A::FLAGS);
+        let access = Some((access, N::Protection::IS_WRITABLE));
+        let change = Change { access, pd: None, asked };
+        // SAFETY: the region is in `M`; `N` allows `A`.
+        match unsafe { rereg(region, &change, Some(memory)) } {
+            Outcome::Done(region, old) => {
+                let old = old.and_then(|old| old.downcast().ok());
+                Ok((MemoryRegion::of(region), *old.expect("the type that was given")))
+            }
+            Outcome::Unchanged(region, memory, error) => {
+                refused(MemoryRegion::of(region), *memory.expect("it is as before"), error)
+            }
+            Outcome::Unusable(region, memory, error) => {
+                Err(unusable(region, memory.expect("it is as before"), None, error))
+            }
+        }
+    }
+}
+
+fn unusable<U, M, N: Send + 'static>(
+    region: Registered,
+    memory: Box<N>,
+    pd: Option<Arc<handle::Pd>>,
+    error: Error,
+) -> ReregError<U, M, N> {
+    let region = UnusableRegion { region, memory: Some(memory), pd, _memories: PhantomData };
+    ReregError::Unusable { region, error }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests;

@@ -1,0 +1,220 @@
+//! Regions that change, or fail to.
+
+use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script};
+use crate::memory::{Pages, ReregError};
+use crate::prelude::*;
+
+/// The personalities that have the verb.
+fn able() -> impl Iterator<Item = Personality> {
+    [Personality::Plain, Personality::Mlx5].into_iter().chain((0..4).map(Personality::worst))
+}
+
+fn fails(fabric: &Fabric, code: i32) {
+    fabric.inject(Script::default().with(Fault::Rereg { code }.nth(0)));
+}
+
+#[test]
+fn each_code_leaves_the_region_as_it_says() {
+    for code in -5..0 {
+        let Pair { pd, fabric, context, .. } = loopback::pair().unwrap();
+        let register = || pd.register_in::<RemoteReadWrite, _>(vec![1u8; 64]).unwrap();
+        fails(&fabric, code);
+        let changed = register().rereg_access::<RemoteRead>();
+        match (code, changed) {
+            (-1 | -2, Err(ReregError::Unchanged(refused))) => {
+                let text = refused.to_string();
+                assert!(
+                    text.contains("from RemoteReadWrite to RemoteRead; the region is as before")
+                );
+                let region: MemoryRegion<RemoteReadWrite, Vec<u8>> = refused.object;
+                region.write_at(0, b"it").unwrap();
+                assert_eq!(region.destroy().unwrap()[..3], *b"it\x01");
+            }
+            (-3, Ok(region)) => assert_eq!(region.destroy().unwrap(), [1; 64]),
+            (-4 | -5, Err(ReregError::Unusable { region, error })) => {
+                assert!(error.to_string().contains("; the region is only to be deregistered"));
+                assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
+            }
+            (_, other) => panic!("{code}: {other:?}"),
+        }
+        fails(&fabric, code);
+        let other = context.alloc_pd().unwrap();
+        match (code, register().rereg_pd(&other)) {
+            (-1 | -2, Err(ReregError::Unchanged(refused))) => {
+                other.destroy().unwrap();
+                refused.object.destroy().unwrap();
+            }
+            (-3, Ok(region)) => {
+                let other = other.destroy().unwrap_err().object;
+                region.destroy().unwrap();
+                other.destroy().unwrap();
+            }
+            (-4 | -5, Err(ReregError::Unusable { region, .. })) => {
+                // The device may have it there already.
+                let other = other.destroy().unwrap_err().object;
+                assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
+                other.destroy().unwrap();
+            }
+            (_, other) => panic!("{code}: {other:?}"),
+        }
+        fails(&fabric, code);
+        match (code, register().rereg_memory::<Box<[u64]>>(vec![2; 4].into())) {
+            (-1 | -2, Err(ReregError::Unchanged(refused))) => {
+                let (region, new) = refused.object;
+                assert_eq!((region.destroy().unwrap(), new), (vec![1; 64], vec![2; 4].into()));
+            }
+            (-3, Ok((region, old))) => {
+                assert_eq!((region.destroy().unwrap(), old), (vec![2; 4].into(), vec![1; 64]));
+            }
+            (-4 | -5, Err(ReregError::Unusable { region, .. })) => {
+                assert_eq!(region.destroy().unwrap(), (vec![1; 64], vec![2; 4].into()));
+            }
+            (_, other) => panic!("{code}: {other:?}"),
+        }
+    }
+}
+
+/// A region that nothing is known of stays with the device if that does not let go, with all that it
+/// may be in.
+#[test]
+fn an_unusable_region_leaks_if_it_is_not_deregistered() {
+    #[derive(Debug)]
+    #[allow(dead_code)] // held, not read
+    struct Told(std::sync::Arc<()>, Box<[u8]>);
+    #[allow(unsafe_code)] // a memory that tells when it is dropped
+    // SAFETY: the bytes are the box's.
+    unsafe impl crate::memory::Memory for Told {
+        type Sharing = crate::memory::Private;
+        type Protection = crate::memory::Writable;
+        fn bytes(&mut self) -> std::ptr::NonNull<[u8]> {
+            self.1.bytes()
+        }
+    }
+    let Pair { pd, fabric, .. } = loopback::pair().unwrap();
+    let kept = std::sync::Arc::new(());
+    let told = || Told(kept.clone(), vec![0; 8].into());
+    let unusable = || {
+        fails(&fabric, -4);
+        match pd.register_in::<RemoteRead, _>(told()).unwrap().rereg_memory(told()) {
+            Err(ReregError::Unusable { region, .. }) => region,
+            other => panic!("{other:?}"),
+        }
+    };
+    let region = unusable();
+    assert_eq!(std::sync::Arc::strong_count(&kept), 3);
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    let region = region.destroy().unwrap_err().object;
+    assert_eq!(std::sync::Arc::strong_count(&kept), 3);
+    drop(region);
+    assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+    let region = unusable();
+    fabric.inject(Script::default().with(Fault::Busy.always()));
+    drop(region);
+    assert_eq!(std::sync::Arc::strong_count(&kept), 3);
+}
+
+#[test]
+fn rights_are_taken_back_from_peers() {
+    for personality in able() {
+        let Pair { pd, mut a, b: _b, mut cq, pool, .. } =
+            loopback::pair_on::<DefaultProfile>(Fabric::with(personality)).unwrap();
+        let region = pd.register::<RemoteReadWrite>(64).unwrap();
+        let told = region.remote();
+        a.post_send(wr::RdmaWrite::inline(b"before", told.write())).unwrap();
+        loopback::poll(&mut cq, 1).unwrap();
+        let region: MemoryRegion<RemoteRead> = region.rereg_access().unwrap();
+        // What the new one grants, it grants.
+        a.post_send(wr::RdmaRead::new(
+            pool.take().unwrap(),
+            region.remote().slice(0, 6).unwrap().read(),
+        ))
+        .unwrap();
+        let read = loopback::poll(&mut cq, 1).unwrap().remove(0).unwrap();
+        assert_eq!(&read[..], b"before");
+        a.post_send(wr::RdmaWrite::inline(b"after!", told.write())).unwrap();
+        assert!(loopback::poll(&mut cq, 1).is_err(), "{personality:?}");
+        let memory: Pages = region.destroy().unwrap();
+        assert_eq!(&memory[..6], b"before");
+    }
+}
+
+#[test]
+fn a_region_moves_to_other_memory_and_back() {
+    for personality in able() {
+        let Pair { pd, mut a, b: _b, mut cq, .. } =
+            loopback::pair_on::<DefaultProfile>(Fabric::with(personality)).unwrap();
+        let region = pd.register_in::<RemoteWrite, _>(vec![0u8; 16]).unwrap();
+        let (region, old) = region.rereg_memory::<Box<[u64]>>(vec![0; 4].into()).unwrap();
+        assert_eq!((region.len(), &old), (32, &vec![0; 16]));
+        let at = region.remote().slice(16, 8).unwrap();
+        a.post_send(wr::RdmaWrite::inline(b"8 bytes!", at.write())).unwrap();
+        loopback::poll(&mut cq, 1).unwrap();
+        let (region, words) = region.rereg_memory(old).unwrap();
+        assert_eq!(words[2].to_ne_bytes(), *b"8 bytes!");
+        drop(words); // nobody reaches it any more
+        let piece = region.piece(0, 8).unwrap();
+        let Err(ReregError::Unchanged(refused)) = region.rereg_memory(vec![0u8; 1]) else {
+            panic!("a piece exists")
+        };
+        assert_eq!(refused.error.errno(), Some(libc::EBUSY));
+        drop(piece);
+        let (region, new) = refused.object;
+        assert_eq!(new, [0]);
+        let Err(ReregError::Unchanged(refused)) = region.rereg_memory(Vec::<u8>::new()) else {
+            panic!("no bytes")
+        };
+        assert_eq!(refused.error.errno(), Some(libc::EINVAL));
+        refused.object.0.destroy().unwrap();
+    }
+}
+
+/// Memory that is only read and memory that is written take each other's place for readers.
+#[test]
+fn read_only_memory_takes_the_place_of_other() {
+    let Pair { pd, .. } = loopback::pair().unwrap();
+    let region = pd.register_in::<RemoteRead, _>(vec![0u8; 16]).unwrap();
+    let (region, _) = region.rereg_memory(&b"in the text"[..]).unwrap();
+    let mut read = [0; 4];
+    region.read_at(7, &mut read).unwrap();
+    assert_eq!(&read, b"text");
+    let (region, text) = region.rereg_memory(vec![0u8; 4]).unwrap();
+    region.write_at(1, b"abc").unwrap();
+    let piece = region.piece(0, 4).unwrap();
+    drop(piece);
+    assert_eq!((region.destroy().unwrap(), text), (b"\0abc".to_vec(), &b"in the text"[..]));
+}
+
+#[test]
+fn a_region_goes_to_another_domain() {
+    for personality in able() {
+        let Pair { pd, mut a, b: _b, mut cq, pool, context, .. } =
+            loopback::pair_on::<DefaultProfile>(Fabric::with(personality)).unwrap();
+        let elsewhere = context.alloc_pd().unwrap();
+        let region = elsewhere.register::<RemoteRead>(8).unwrap();
+        // Only now the queue pair, and its peer's, reach it.
+        let region = region.rereg_pd(&pd).unwrap();
+        elsewhere.destroy().unwrap();
+        a.post_send(wr::RdmaRead::new(pool.take().unwrap(), region.remote().read())).unwrap();
+        loopback::poll(&mut cq, 1).unwrap();
+        let other = Fabric::new().open_device().alloc_pd().unwrap();
+        let Err(ReregError::Unchanged(refused)) = region.rereg_pd(&other) else {
+            panic!("another context")
+        };
+        assert!(matches!(refused.error.kind(), ErrorKind::ContextMismatch { .. }));
+        refused.object.destroy().unwrap();
+    }
+}
+
+#[test]
+fn a_device_without_the_verb_says_so() {
+    let fabric = Fabric::with(Personality::Rxe);
+    let pd = fabric.open_device().alloc_pd().unwrap();
+    let region = pd.register::<RemoteWrite>(8).unwrap();
+    let Err(ReregError::Unusable { region, error }) = region.rereg_access::<LocalWrite>() else {
+        panic!("Soft-RoCE of Linux 6.1 has no such verb")
+    };
+    assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }));
+    let text = error.to_string();
+    assert!(text.contains("; loop0 changes no regions: deregister it, and register"), "{text}");
+    assert_eq!(region.destroy().unwrap().0.len(), 8);
+}

@@ -1,0 +1,191 @@
+//! Memory that is not the processor's: descriptors that are closed, duplicated, of other things or of nothing; ranges
+//! beyond what there is; device memory in other hands; regions that change under those who have a key.
+
+#[cfg(not(miri))]
+use std::fs::File;
+#[cfg(not(miri))]
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use proverbs::device::DeviceMemory;
+use proverbs::loopback::{self, Fabric, Fault, Personality, Script};
+use proverbs::memory::{Dm, ReregError};
+#[cfg(not(miri))]
+use proverbs::memory::{DmaBuf, MapOptions};
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+profile! { Any { entry: AnyBuf } }
+
+fn device_memory(context: &Context, len: usize) -> Option<Dm> {
+    let can = context.abilities().unwrap().can::<DeviceMemory>()?;
+    Some(context.alloc_dm(&can, len, 0).unwrap())
+}
+
+/// What is registered stays, whatever becomes of the descriptor and of its number.
+#[test]
+#[cfg(not(miri))]
+fn a_descriptor_whose_number_is_another_files() {
+    let loopback::Pair { pd, mut a, b: _b, mut cq, .. } = loopback::pair().unwrap();
+    let (gpu, fd) = MapOptions::new().memfd("one", 4096).unwrap();
+    let number = fd.as_raw_fd();
+    let kept = fd.try_clone().unwrap();
+    let region =
+        pd.register_dmabuf::<RemoteWrite>(DmaBuf { fd, offset: 0, len: 4096, iova: 0 }).unwrap();
+    let at = region.remote();
+    let DmaBuf { fd, .. } = region.destroy().unwrap();
+    drop(fd);
+    let (other, again) = MapOptions::new().memfd("two", 4096).unwrap();
+    println!("{number} was the first, {} is the second", again.as_raw_fd());
+    let second = DmaBuf { fd: again, offset: 0, len: 4096, iova: 0 };
+    let second = pd.register_dmabuf::<RemoteWrite>(second).unwrap();
+    a.post_send(wr::RdmaWrite::inline(b"to the second", second.remote().write())).unwrap();
+    loopback::poll(&mut cq, 1).unwrap();
+    // The first one's key opens nothing, the second one's nothing of the first.
+    a.post_send(wr::RdmaWrite::inline(b"to the first", at.write())).unwrap();
+    assert!(loopback::poll(&mut cq, 1).is_err());
+    let (mut one, mut two) = ([0; 13], [0; 13]);
+    gpu.read_at(0, &mut one).unwrap();
+    other.read_at(0, &mut two).unwrap();
+    assert_eq!((&one, &two), (&[0; 13], b"to the second"));
+    drop(kept);
+}
+
+/// A file that shrinks under the device is none that it takes; one that it took cannot shrink.
+#[test]
+#[cfg(not(miri))]
+fn a_file_that_shrinks_behind_a_descriptor() {
+    let dev = Device::loopback(&Device::fabric());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let path = std::env::temp_dir().join(format!("proverbs-dmabuf-{}", std::process::id()));
+    std::fs::write(&path, [0; 8192]).unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let fd: OwnedFd = file.into();
+    let part = DmaBuf { fd, offset: 0, len: 8192, iova: 0 };
+    pd.register_dmabuf::<RemoteWrite>(part).unwrap_err();
+    let (_memory, fd) = MapOptions::new().memfd("sealed", 8192).unwrap();
+    let file = File::from(fd.try_clone().unwrap());
+    let region = pd.register_dmabuf::<RemoteWrite>(DmaBuf { fd, offset: 0, len: 8192, iova: 0 });
+    file.set_len(0).unwrap_err();
+    drop(region);
+    file.set_len(0).unwrap_err();
+}
+
+/// A descriptor that was opened for reading gives nobody a right to write.
+#[test]
+#[cfg(not(miri))]
+fn a_descriptor_for_reading() {
+    let dev = Device::loopback(&Device::fabric());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (_memory, fd) = MapOptions::new().memfd("read", 4096).unwrap();
+    let read_only = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
+    let part = DmaBuf { fd: read_only.into(), offset: 0, len: 4096, iova: 0 };
+    let refused = pd.register_dmabuf::<RemoteWrite>(part).unwrap_err();
+    assert!(refused.error.errno().is_some(), "{refused}");
+}
+
+/// Every corner of the numbers: what the device takes is inside, and nothing else touches memory.
+#[test]
+#[cfg(not(miri))]
+fn numbers_beyond_what_there_is() {
+    let loopback::Pair { pd, .. } = loopback::pair().unwrap();
+    let (_memory, fd) = MapOptions::new().memfd("numbers", 8192).unwrap();
+    let big = [0, 1, 8, 4095, 4096, 8191, 8192, 1 << 32, 1 << 52, u64::MAX - 4096, u64::MAX];
+    let (mut taken, mut refused) = (0, 0);
+    for offset in big {
+        for len in big.map(|len| len as usize) {
+            for iova in big {
+                let fd = fd.try_clone().unwrap();
+                match pd.register_dmabuf::<RemoteRead>(DmaBuf { fd, offset, len, iova }) {
+                    Ok(region) => {
+                        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= 8192);
+                        assert!(fits && len > 0 && offset % 4096 == iova % 4096);
+                        assert_eq!((region.len(), region.remote().addr()), (len, iova));
+                        assert!(region.piece(len, 1).is_err() && region.piece(0, len).is_ok());
+                        taken += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.object.iova, iova);
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(taken > 20 && refused > 1000, "{taken} and {refused}");
+}
+
+/// Device memory is one context's, its proof too, and its bytes are bounded on every way.
+#[test]
+fn device_memory_in_other_hands() {
+    let fabric = Device::fabric();
+    let (dev, other) = (Device::loopback(&fabric), Device::loopback(&fabric));
+    let Some(memory) = device_memory(&dev.ctx, 16) else { return };
+    let refused = other.ctx.alloc_pd().unwrap().register_dm::<RemoteAll>(memory).unwrap_err();
+    let text =
+        "ibv_reg_dm_mr: the device memory and the protection domain belong to different contexts";
+    assert_eq!(refused.to_string(), text);
+    let can = other.ctx.abilities().unwrap().can::<DeviceMemory>().unwrap();
+    dev.ctx.alloc_dm(&can, 16, 0).unwrap_err();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let region = pd.register_dm::<RemoteAll>(refused.object).unwrap();
+    for (offset, len) in [(16, 4), (12, 8), (usize::MAX, 4), (usize::MAX - 3, 8), (0, 20)] {
+        region.memcpy_to_dm(offset, &vec![0; len]).unwrap_err();
+        region.memcpy_from_dm(offset, &mut vec![0; len]).unwrap_err();
+        assert!(region.piece(offset, len).is_err());
+    }
+    // Two threads copy at once: each byte is one of theirs.
+    std::thread::scope(|scope| {
+        for byte in [1, 2] {
+            let region = &region;
+            scope.spawn(move || (0..50).for_each(|_| region.memcpy_to_dm(0, &[byte; 16]).unwrap()));
+        }
+    });
+    let mut there = [0; 16];
+    region.memcpy_from_dm(0, &mut there).unwrap();
+    assert!(there.iter().all(|byte| [1, 2].contains(byte)), "{there:?}");
+}
+
+/// What has a key to a region that changed reaches the new one within its rights, or nothing; never what the region
+/// was over.
+#[test]
+fn a_key_to_memory_that_was_given_back() {
+    let able =
+        [Personality::Plain, Personality::Mlx5, Personality::worst(1), Personality::worst(2)];
+    for personality in able {
+        let dev = Device::loopback(&Fabric::with(personality));
+        let mut p = Pair::<Rc, Any>::on(dev, &Wish::new());
+        let region = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 64]).unwrap();
+        let told = region.remote();
+        let Ok((region, old)) = region.rereg_memory::<Vec<u8>>(vec![8; 32]) else {
+            panic!("{personality} changes regions")
+        };
+        p.a.post_send(wr::RdmaWrite::inline(b"late", told.write())).unwrap();
+        let late = poll(&p.dev, &mut p.ca, 1).remove(0);
+        assert!(matches!(late, Done::Failed(_)), "{personality}");
+        assert_eq!((old, region.destroy().unwrap()), (vec![7; 64], vec![8; 32]));
+    }
+}
+
+/// A device that fails in the middle keeps what it may have, and safe code drops and forgets what is left.
+#[test]
+fn what_is_left_of_a_region() {
+    for code in [-4, -5] {
+        let fabric = Fabric::new();
+        let pd = Device::loopback(&fabric).ctx.alloc_pd().unwrap();
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            fabric.inject(Script::default().with(Fault::Rereg { code }.nth(0)));
+            let region = pd.register_in::<RemoteAll, _>(vec![0u8; 64]).unwrap();
+            match region.rereg_memory(vec![1u8; 64].into_boxed_slice()) {
+                Err(ReregError::Unusable { region, .. }) => left.push(region),
+                other => panic!("{other:?}"),
+            }
+        }
+        let (old, new) = left.pop().unwrap().destroy().unwrap();
+        assert_eq!((old[0], new[0]), (0, 1));
+        drop(left);
+        pd.destroy().unwrap();
+    }
+}

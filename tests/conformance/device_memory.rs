@@ -1,0 +1,145 @@
+//! Regions in memory of which the processor has no bytes, and regions that change.
+
+use proverbs::completion::{Direction, WcStatus};
+use proverbs::device::DeviceMemory;
+use proverbs::loopback::Personality;
+use proverbs::memory::{Dm, ReregError, SharedMapping};
+#[cfg(not(miri))]
+use proverbs::memory::{DmaBuf, MapOptions};
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+profile! { Any { entry: AnyBuf } }
+
+/// Whether this device has what Soft-RoCE of Linux 6.1 lacks: device memory, dma-buf, a change of
+/// regions.
+fn is_able(dev: &Device) -> bool {
+    match dev.kind {
+        Kind::Rxe => false,
+        Kind::Loopback => Device::personality() != Personality::Rxe,
+        Kind::Hardware => true,
+    }
+}
+
+/// A WRITE by a peer, and a SEND of what it wrote.
+fn written_and_sent<M>(p: &mut Pair<Rc, Any>, region: &MemoryRegion<RemoteAll, M>)
+where
+    M: proverbs::memory::HasPieces,
+{
+    let at = region.remote().slice(8, 8).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, b"8 bytes!"), at.write())).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(region.piece(8, 8).unwrap())).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+    holds(got.into_buf().unwrap(), b"8 bytes!");
+}
+
+#[test]
+fn memory_of_the_devices_own() {
+    let mut p = Pair::<Rc, Any>::new();
+    let can = p.dev.ctx.abilities().unwrap().can::<DeviceMemory>();
+    let Some(can) = can else {
+        assert!(!is_able(&p.dev) || p.dev.kind == Kind::Hardware);
+        return println!("R18.14: this device has no memory of its own");
+    };
+    let memory = p.dev.ctx.alloc_dm(&can, 64, 3).unwrap();
+    memory.memcpy_to_dm(0, &[1; 64]).unwrap();
+    let region: MemoryRegion<RemoteAll, Dm> = p.pd.register_dm(memory).unwrap();
+    written_and_sent(&mut p, &region);
+    let ticket = region.remote().atomic(0).unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), ticket, 1)).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let mut there = [0; 20];
+    region.memcpy_from_dm(0, &mut there).unwrap();
+    assert_eq!((&there[8..16], &there[16..]), (&b"8 bytes!"[..], &[1; 4][..]));
+    assert_eq!(there[..8].iter().map(|byte| u32::from(*byte)).sum::<u32>(), 9);
+    let memory = region.destroy().unwrap();
+    assert_eq!(memory.len(), 64);
+    memory.destroy().unwrap();
+}
+
+/// A memfd is no dma-buf but on the loopback device.
+#[test]
+#[cfg(not(miri))]
+fn memory_behind_a_descriptor() {
+    let mut p = Pair::<Rc, Any>::new();
+    let (gpu, fd) = MapOptions::new().memfd("in a dma-buf's place", 8192).unwrap();
+    let dmabuf = DmaBuf { fd, offset: 4104, len: 64, iova: 0x10_0008 };
+    match p.pd.register_dmabuf::<RemoteAll>(dmabuf) {
+        Ok(region) => {
+            assert!(is_able(&p.dev) && p.dev.kind == Kind::Loopback);
+            assert_eq!(region.remote().addr(), 0x10_0008);
+            written_and_sent(&mut p, &region);
+            let mut there = [0; 24];
+            gpu.read_at(4096, &mut there).unwrap();
+            assert_eq!((&there[..16], &there[16..]), (&[0; 16][..], &b"8 bytes!"[..]));
+            assert_eq!(region.destroy().unwrap().offset, 4104);
+        }
+        Err(refused) if is_able(&p.dev) => {
+            assert_eq!((p.dev.kind, refused.error.errno()), (Kind::Hardware, Some(22)));
+        }
+        Err(refused) => {
+            let text = refused.to_string();
+            assert!(matches!(refused.error.kind(), ErrorKind::Unsupported { .. }), "{text}");
+            assert!(text.starts_with("ibv_reg_dmabuf_mr: EOPNOTSUPP: "), "{text}");
+            assert!(text.contains(" registers no dma-buf: copy through"), "{text}");
+            assert_eq!((refused.object.len, refused.object.iova), (64, 0x10_0008));
+        }
+    }
+}
+
+/// Rights are taken back, or the region is only to be deregistered; its memory comes back anyway.
+#[test]
+fn a_region_that_changes() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register_in::<RemoteReadWrite, _>(vec![1u8; 64]).unwrap();
+    let told = region.remote();
+    match region.rereg_access::<RemoteRead>() {
+        Ok(region) => {
+            assert!(is_able(&p.dev));
+            let at = region.remote().slice(0, 8).unwrap();
+            p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
+            let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+            holds(read.into_buf().unwrap(), &[1; 8]);
+            let larger: Box<[u64]> = vec![2; 64].into();
+            let (region, old) = region.rereg_memory(larger).unwrap();
+            assert_eq!(old, [1; 64]);
+            let other = p.dev.ctx.alloc_pd().unwrap();
+            let region = region.rereg_pd(&other).unwrap().rereg_pd(&p.pd).unwrap();
+            other.destroy().unwrap();
+            let at = region.remote().slice(504, 8).unwrap();
+            p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
+            let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+            holds(read.into_buf().unwrap(), &2u64.to_ne_bytes());
+            p.a.post_send(wr::RdmaWrite::inline(b"too late", told.slice(0, 8).unwrap().write()))
+                .unwrap();
+            let refused = poll(&p.dev, &mut p.ca, 1).remove(0);
+            refused.failed(Direction::Send, WcStatus::RemAccess);
+            assert_eq!(*region.destroy().unwrap(), [2; 64]);
+        }
+        Err(ReregError::Unusable { region, error }) => {
+            assert!(!is_able(&p.dev), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+            assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What another process maps is registered in place of what this one has.
+#[test]
+#[cfg(not(miri))]
+fn a_region_moves_into_shared_memory() {
+    let p = Pair::<Rc, Any>::new();
+    if !is_able(&p.dev) {
+        return println!("R6.15: this device changes no regions");
+    }
+    let region = p.pd.register::<RemoteRead>(64).unwrap();
+    let (memory, _fd) = MapOptions::new().memfd("shared", 4096).unwrap();
+    let (region, pages) = region.rereg_memory(memory).unwrap();
+    let region: MemoryRegion<RemoteRead, SharedMapping> = region;
+    assert_eq!((region.len(), pages.len()), (4096, 64));
+}

@@ -1,0 +1,21 @@
+// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): what is not the processor's has no bytes for it: no copies, no cells,
+// no buffers. Enforced by `Memory`.
+use proverbs::memory::{Dm, DmaBuf};
+use proverbs::prelude::*;
+
+fn bytes(gpu: &MemoryRegion<RemoteAll, DmaBuf>, out: &mut [u8]) {
+    let _ = gpu.read_at(0, out);
+    let _ = gpu.write_at(0, b"new");
+    let _ = gpu.cell(0);
+}
+
+fn slice(gpu: &MemoryRegion<RemoteAll, DmaBuf>) {
+    let _ = &gpu[..4];
+}
+
+fn pools(pd: &ProtectionDomain, gpu: DmaBuf, own: Dm) {
+    let _ = pd.create_pool_in(gpu, 4096);
+    let _ = pd.create_pool_in(own, 4096);
+}
+
+fn main() {}

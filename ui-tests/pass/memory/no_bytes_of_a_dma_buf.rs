@@ -1,0 +1,18 @@
+// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): the legal twin of ui-tests/memory/no_bytes_of_a_dma_buf.rs.
+use proverbs::memory::{Dm, DmaBuf, Mapping};
+use proverbs::prelude::*;
+
+fn bytes(own: &MemoryRegion<RemoteAll, Dm>, out: &mut [u8]) {
+    let _ = own.memcpy_from_dm(0, out);
+    let _ = own.memcpy_to_dm(0, b"new!");
+}
+
+fn slice(gpu: &MemoryRegion<RemoteAll, DmaBuf>) {
+    let _ = (gpu.piece(0, 4), gpu.remote().slice(0, 4), gpu.remote().atomic(0));
+}
+
+fn pools(pd: &ProtectionDomain, gpu: DmaBuf, own: Dm, memory: Mapping) {
+    let _ = pd.register_dmabuf::<RemoteWrite>(gpu);
+    let _ = pd.register_dm::<RemoteWrite>(own);
+    let _ = pd.create_pool_in(memory, 4096);
+}
