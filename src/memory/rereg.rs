@@ -107,8 +107,8 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
         if let Err(errno) = self.region.close() {
             return Err(Refused::new(self, Error::os("ibv_dereg_mr", errno, "")));
         }
-        let new = self.memory.take().and_then(|memory| memory.downcast().ok());
-        Ok((self.region.give_back(), *new.expect("the type that was given")))
+        let new = as_given(self.memory.take());
+        Ok((self.region.give_back(), new))
     }
 }
 
@@ -125,6 +125,16 @@ impl<M, N> fmt::Debug for UnusableRegion<M, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "UnusableRegion({} bytes)", self.region.len())
     }
+}
+
+/// The value in a box of this module.
+fn as_given<T: 'static>(memory: Option<Box<dyn Any + Send>>) -> T {
+    *memory.and_then(|memory| memory.downcast().ok()).expect("the type that was given")
+}
+
+/// What a change that was not made was given.
+fn kept<N>(memory: Option<Box<N>>) -> Box<N> {
+    memory.expect("as it was given")
 }
 
 /// What is asked for.
@@ -294,6 +304,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// As for [`rereg_access`](Self::rereg_access); and nothing changes if the new memory has no
     /// bytes (EINVAL, R6.4), or more than the device's `max_mr_size`
     /// ([`ErrorKind::Limit`]).
+    #[allow(clippy::type_complexity)] // each of them is a value of the caller's
     pub fn rereg_memory<N: Memory>(
         self,
         memory: N,
@@ -327,15 +338,12 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         let change = Change { access, pd: None, asked };
         // SAFETY: the region is in `M`; `N` allows `A`.
         match unsafe { rereg(region, &change, Some(memory)) } {
-            Outcome::Done(region, old) => {
-                let old = old.and_then(|old| old.downcast().ok());
-                Ok((MemoryRegion::of(region), *old.expect("the type that was given")))
-            }
+            Outcome::Done(region, old) => Ok((MemoryRegion::of(region), as_given(old))),
             Outcome::Unchanged(region, memory, error) => {
-                refused(MemoryRegion::of(region), *memory.expect("it is as before"), error)
+                refused(MemoryRegion::of(region), *kept(memory), error)
             }
             Outcome::Unusable(region, memory, error) => {
-                Err(unusable(region, memory.expect("it is as before"), None, error))
+                Err(unusable(region, kept(memory), None, error))
             }
         }
     }

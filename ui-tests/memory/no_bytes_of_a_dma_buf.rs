@@ -1,5 +1,5 @@
-// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): what is not the processor's has no bytes for it: no copies, no cells,
-// no buffers. Enforced by `Memory`.
+// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): what is not the processor's has no copies, cells or buffers.
+// Enforced by `Memory`.
 use proverbs::memory::{Dm, DmaBuf};
 use proverbs::prelude::*;
 

@@ -1,5 +1,5 @@
-// R6.15, ibv_rereg_mr(3): a region that failed to re-register can be deregistered, and nothing else; one that is
-// changed is another, and its memory must allow that. Enforced by `UnusableRegion`, by moves, and by `Allows`.
+// R6.15, ibv_rereg_mr(3): a region that failed to re-register is deregistered, and one that changed is another.
+// Enforced by `UnusableRegion`, moves and `Allows`.
 use proverbs::memory::{Pages, ReadOnly, SharedMapping, UnusableRegion};
 use proverbs::prelude::*;
 
