@@ -5,6 +5,7 @@ use proverbs::device::{
     AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, OnDemand,
     ResizeSrq, Timestamps, fork_status,
 };
+use proverbs::loopback::Personality;
 use proverbs::prelude::*;
 use proverbs::qp::RtrOptional;
 use proverbs::state::QpState;
@@ -44,7 +45,10 @@ fn the_device_tells_what_it_may_lack() {
     assert_eq!(format!("{resize:?}"), "Can(SRQ_RESIZE)");
     let windows = by_rule!(dev, "R18.26", loopback: false, rxe: true);
     assert_eq!(abilities.can::<MemoryWindows2B>().is_some(), windows);
-    assert!(abilities.can::<DeviceMemory>().is_none() && abilities.can::<Timestamps>().is_none());
+    let is_rxe = dev.kind == Kind::Rxe || Device::personality() == Personality::Rxe;
+    assert_eq!(abilities.can::<DeviceMemory>().is_none(), is_rxe);
+    assert_eq!(abilities.can::<DeviceMemory>().is_some(), attr.max_dm_size != 0);
+    assert!(abilities.can::<Timestamps>().is_none());
     assert_eq!(abilities.can::<OnDemand>().is_some(), attr.odp.is_supported);
     assert_eq!(abilities.can::<FlushGlobal>().is_some(), attr.device_cap_flags_ex & 1 << 38 != 0);
     // A proof keeps nothing open.
