@@ -1,7 +1,7 @@
 //! The bytes that programs send, receive and open: each is where it belongs.
 
 use proverbs::completion::{Completions, Received, UdReceived, WcOpcode};
-use proverbs::memory::{Access, Entry, Owned, Remote};
+use proverbs::memory::{Access, Entry, Memory, Owned, Remote};
 use proverbs::prelude::*;
 
 use crate::world::{World, lock};
@@ -16,7 +16,7 @@ impl World {
     }
 
     /// Nothing was written besides what was aimed at.
-    pub fn untouched<A: Access + Remote, M>(&self, region: &MemoryRegion<A, M>) {
+    pub fn untouched<A: Access + Remote, M: Memory>(&self, region: &MemoryRegion<A, M>) {
         let bytes = region.remote().to_bytes();
         let addr = bytes[..8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
         let mut content = vec![0; region.len()];
