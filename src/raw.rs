@@ -64,6 +64,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::ah::AddressHandle;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
+use crate::memory::arena::Arena;
 use crate::memory::device::Dm;
 use crate::memory::entry::Entry;
 use crate::memory::own::{Allows, Memory};
@@ -200,7 +201,16 @@ impl<C, M> AsRaw for Pool<C, M> {
     type Raw = ibv_mr;
 
     fn as_raw(&self) -> *mut ibv_mr {
-        self.region().mr()
+        self.registered().mr()
+    }
+}
+
+/// All of the arena's memory: its keys and its address.
+impl<C, M> AsRaw for Arena<C, M> {
+    type Raw = ibv_mr;
+
+    fn as_raw(&self) -> *mut ibv_mr {
+        self.registered().mr()
     }
 }
 

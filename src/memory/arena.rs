@@ -223,6 +223,10 @@ impl<C, M> Arena<C, M> {
         self.shared.region.len()
     }
 
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.shared.region
+    }
+
     /// Always false: empty regions are refused (R6.4).
     pub fn is_empty(&self) -> bool {
         false

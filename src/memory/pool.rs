@@ -253,6 +253,10 @@ impl<C, M> Pool<C, M> {
         &self.shared
     }
 
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.shared.region
+    }
+
     /// The address of the first header, which identifies the pool.
     pub(crate) fn slots(&self) -> usize {
         self.shared.first().addr()
