@@ -54,7 +54,7 @@ pub fn ah<S: State, P: Profile>(qp: &QueuePair<Ud, S, P>, index: AhIndex) -> *mu
 /// Address, length and lkey of a buffer.
 pub fn buf<C>(buf: &Buf<C>) -> (u64, u32, u32) {
     let header = buf.header();
-    (header.addr().expose_provenance() as u64, header.len(), header.lkey)
+    (header.addr().expose_provenance() as u64, header.len(), header.lkey())
 }
 
 /// Address and lkey of `len` bytes of a region.

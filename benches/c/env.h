@@ -76,6 +76,10 @@ struct env {
 	struct queue send, recv;
 	/* A second queue pair. */
 	struct ibv_qp *other;
+	/* A queue pair of depth 1. */
+	struct ibv_qp *shallow;
+	/* Whom datagrams go to. */
+	struct ibv_ah *peers[64];
 };
 
 /* What a program does with a refused post: not on the path that is measured. */

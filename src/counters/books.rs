@@ -62,6 +62,16 @@ impl Counter {
         let count = unsafe { &(*counter).0 };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
+
+    /// The completions that were counted, wrapping; what their thread did before is visible.
+    ///
+    /// # Safety
+    /// `counter` is live.
+    #[inline(always)]
+    pub unsafe fn get(counter: *const Self) -> u32 {
+        // SAFETY: live (this function's contract), and the reference is used for the load only.
+        unsafe { &(*counter).0 }.load(Ordering::Acquire)
+    }
 }
 
 /// The index of a direction.
@@ -259,6 +269,11 @@ impl Quiet {
     /// Whether the queue with this counter is one of them, with something stranded.
     pub fn has(&self, counter: *const Counter) -> bool {
         self.stranded.iter().any(|books| books.has(counter))
+    }
+
+    /// Whether one of them, with something stranded, is of this protection domain.
+    pub fn is_of(&self, pd: u32) -> bool {
+        self.stranded.iter().any(|books| books.pd == pd)
     }
 
     /// Whether safe code forgot a list of one of them.

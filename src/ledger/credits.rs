@@ -10,6 +10,11 @@ use crate::ledger::{Account, Ledger, entry_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
+/// The room of a poisoned ledger: what completes does not bring it to 0.
+const POISON: i32 = i32::MIN / 2;
+/// No queue is as deep (devices have a few thousand entries): so what completes fits beside.
+const DEEPEST: u32 = 1 << 29;
+
 /// # Invariants
 /// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
 /// - `no_buffer` is the word of this direction's counter in `books`.
@@ -18,7 +23,7 @@ pub struct Credits<E> {
     pub(crate) account: Account,
     depth: u32,
     /// Completions known at the last look, wrapping.
-    seen: u32,
+    pub(crate) seen: u32,
     direction: u32,
     /// The wr_id of a work request without a buffer: the counter in `books`, as a word.
     pub(crate) no_buffer: usize,
@@ -32,7 +37,7 @@ impl<E: Entry> Credits<E> {
         self.seen = count;
     }
 
-    /// Looks at what has completed. Gives the room.
+    /// Looks at what has completed, and at what is withheld. Gives the room.
     #[cold]
     #[inline(never)]
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
@@ -44,7 +49,7 @@ impl<E: Entry> Credits<E> {
             self.seen = completed;
             self.depth += back;
         }
-        self.account.room as u32
+        self.account.room.max(0) as u32
     }
 }
 
@@ -52,7 +57,7 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     const MARKED: bool = true;
 
     unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
-        let depth = depth.saturating_sub(withheld.total()).min(i32::MAX as u32);
+        let depth = depth.saturating_sub(withheld.total()).min(DEEPEST);
         // SAFETY: the caller says that the books live on.
         let account = unsafe { Account::new(books, direction, depth as i32, withheld) };
         let counter = account.counter;
@@ -89,8 +94,8 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     fn poison(&mut self) {
         self.account.is_poisoned = true;
         // The room is gone for good: only a reset, with a new ledger, brings it back.
-        self.depth -= self.account.room as u32;
-        self.account.room = 0;
+        self.depth = self.depth.wrapping_add_signed(POISON - self.account.room);
+        self.account.room = POISON;
     }
 
     fn posted(&self) -> u32 {

@@ -45,8 +45,8 @@ pub(crate) const MOST: u32 = 128;
 ///
 /// # Invariants
 /// - `books` outlives the value.
-/// - `room` is how many work requests fit by what is known: at least 0, and 0 if the ledger is
-///   poisoned (an uncounted one has the poison in what is strange to it).
+/// - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
+///   ledger is poisoned (an uncounted one has the poison in what is strange to it).
 #[doc(hidden)]
 pub struct Account {
     pub(crate) room: i32,

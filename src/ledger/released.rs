@@ -25,6 +25,53 @@ impl<'q, E: Entry> Released<'q, E> {
         Released { ring, at, left }
     }
 
+    /// All of them, if they are `N` work requests with a buffer each: a chain whose length is known
+    /// comes back in one step.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Chosen { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Chosen>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let [head, body] = [pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?];
+    /// post_send!(a, [wr::RdmaWrite::new(head, at), wr::RdmaWrite::new(body, at)])?; // the last is signaled
+    /// let completion = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion;
+    ///     }
+    /// };
+    /// let done = a.complete(completion).map_err(|_| "of another queue pair")?;
+    /// done.status?;
+    /// let [head, body] = done.released.array().map_err(|released| format!("{}", released.count()))?;
+    /// # drop((head, body));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// They are others: fewer, more, or some without a buffer. All are given back.
+    #[inline(always)]
+    pub fn array<const N: usize>(mut self) -> Result<[E; N], Self> {
+        if self.left as usize != N {
+            return Err(self);
+        }
+        let first = self.at & self.ring.mask;
+        if N > (self.ring.mask - first) as usize + 1 {
+            self.ring.unfold(first, N);
+        }
+        // SAFETY: as many slots are left, and lie side by side now.
+        let words: [usize; N] = std::array::from_fn(|i| unsafe {
+            self.ring.slots.get_unchecked(first as usize + i).get()
+        });
+        if words.contains(&0) {
+            return Err(self);
+        }
+        self.left = 0;
+        // SAFETY: the slots hold words of `E`, which were just taken out.
+        Ok(words.map(|word| unsafe { E::from_kept(word) }))
+    }
+
     /// The entry of the next slot, if there is one in it.
     ///
     /// # Safety

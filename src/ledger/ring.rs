@@ -141,6 +141,18 @@ impl<E: Entry> Ring<E> {
         (begin.max(len)..begin + n).map(move |index| (slot(index - len), slot(index)))
     }
 
+    /// Copies the words of `n` entries from slot `first` on that are beyond the end of the ring
+    /// behind it, side by side with the others. (Nothing is being posted, so nothing is there.)
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unfold(&self, first: u32, n: usize) {
+        let len = self.mask as usize + 1;
+        let beyond = first as usize + n - len;
+        for index in 0..beyond {
+            self.slots[len + index].set(self.slots[index].get());
+        }
+    }
+
     /// As if as many work requests had been posted and completed.
     #[cfg(test)]
     pub(super) fn begin_at(&mut self, sequence: u32) {

@@ -182,6 +182,80 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
     assert_eq!(pool.available(), 8);
 }
 
+/// All that was released at once, wherever in the ring it is; and all of it given back, if it is
+/// not as many buffers.
+#[test]
+fn what_is_released_as_an_array() {
+    let pool = pool();
+    let books = Books::new(1).unwrap();
+    let mut ring: Ring<Buf> = open(&books);
+    let slots = (DEPTH + 1 + MOST).next_power_of_two();
+    for (before_the_end, empty) in [(0, 9), (1, 9), (2, 9), (3, 9), (7, 9), (1, 0), (1, 2), (5, 1)]
+    {
+        ring.begin_at(slots - before_the_end);
+        for i in 0..3 {
+            let word = if i == empty {
+                0
+            } else {
+                let mut buf = pool.take().unwrap();
+                buf.copy_from(&[i]).unwrap();
+                word_of(buf)
+            };
+            let cursor = ring.cursor();
+            // SAFETY: there is room for it.
+            unsafe { ring.enter(&cursor, 0, word) };
+            assert!(spend(&mut ring, 1));
+        }
+        let last = ring.posted().wrapping_sub(1);
+        let done =
+            ring.done_with((last as u64) << 32 | word::of_ring(books.ring_tag()) as u64).unwrap();
+        let released = ring.release_first(done);
+        let released = released.array::<2>().err().unwrap().array::<4>().err().unwrap();
+        match released.array() {
+            Ok([a, b, c]) => assert_eq!((empty, [a[0], b[0], c[0]]), (9, [0, 1, 2])),
+            Err(released) => {
+                let left: Vec<u8> = (0..3).filter(|&i| i != empty).collect();
+                assert_eq!(released.map(|buf| buf[0]).collect::<Vec<_>>(), left);
+            }
+        }
+        assert_eq!(pool.available(), 8);
+    }
+}
+
+/// A poisoned ledger has no room, whatever completes; and what is outstanding stays counted.
+#[test]
+fn poisoned_credits_stay_without_room() {
+    let books = Books::new(1).unwrap();
+    let mut credits: Credits<Buf> = open(&books);
+    assert!(credits.spend(3));
+    credits.poison();
+    for left in (0..3).rev() {
+        // SAFETY: the counter is in the books, which are live.
+        unsafe { Counter::count(Books::counter(Arc::as_ptr(&books), SEND)) };
+        assert_eq!(
+            (credits.spend(1), credits.look_and_spend(1), credits.has_room(1)),
+            (false, false, false)
+        );
+        assert_eq!((credits.room(), credits.outstanding(), credits.posted()), (0, left, 3));
+    }
+}
+
+/// A queue that is kept as full as it is deep finds what completed by itself.
+#[test]
+fn credits_return_while_the_queue_is_full() {
+    let books = Books::new(1).unwrap();
+    let mut credits: Credits<Buf> = open(&books);
+    assert!(credits.spend(DEPTH));
+    for posted in DEPTH + 1..DEPTH + 20 {
+        assert!(!credits.spend(1));
+        // SAFETY: the counter is in the books, which are live.
+        unsafe { Counter::count(Books::counter(Arc::as_ptr(&books), SEND)) };
+        assert!(!credits.spend(2));
+        assert!(credits.spend(1));
+        assert_eq!((credits.posted(), credits.outstanding()), (posted, DEPTH));
+    }
+}
+
 /// What queues rely on: a mark has something strange to every queue but those of its domain, and to
 /// every shared receive queue but those of its pool; and so have several or-ed together, if one of
 /// them has.

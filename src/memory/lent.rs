@@ -128,7 +128,7 @@ impl Clone for Lent {
     /// Another header for the same memory.
     fn clone(&self) -> Self {
         let h = self.header();
-        lend(self.home().clone(), h.addr(), h.capacity(), h.lkey, h.pd())
+        lend(self.home().clone(), h.addr(), h.capacity(), h.lkey(), h.pd())
     }
 }
 

@@ -41,7 +41,7 @@ pub struct SharedBuf(pub(crate) Lent);
 impl SharedBuf {
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
         let header = buf.header();
-        let (addr, len, lkey, pd) = (header.addr(), header.len(), header.lkey, header.pd());
+        let (addr, len, lkey, pd) = (header.addr(), header.len(), header.lkey(), header.pd());
         SharedBuf(lend(Arc::new(buf), addr, len, lkey, pd))
     }
 }

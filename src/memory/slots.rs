@@ -32,7 +32,7 @@ use crate::memory::header::Header;
 use crate::memory::ranges::Ranges;
 use crate::memory::registered::Registered;
 use crate::memory::stranded;
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// A header with the user's context behind it.
 #[repr(C)]
@@ -62,6 +62,8 @@ pub(crate) struct Slots<C> {
     size: u32,
     /// In an arena, who has which bytes.
     cuts: Option<Cuts>,
+    /// All slots from here on have never been taken. It only grows.
+    untaken: AtomicU32,
     pub region: Registered,
 }
 
@@ -102,7 +104,9 @@ impl<C: 'static> Slots<C> {
         let free = Mutex::new(free);
         let (pd, number) = (region.pd(), PoolNumber::new());
         let mark = mark::of(pd, number.get(), size);
-        let shared = Arc::new(Slots { pd, number, slots, count, free, size, cuts, region });
+        let untaken = AtomicU32::new(0);
+        let shared =
+            Arc::new(Slots { pd, number, slots, count, free, size, cuts, untaken, region });
         let home = Arc::as_ptr(&shared).cast::<()>();
         for (i, context) in contexts.into_iter().enumerate() {
             let region = &shared.region;
@@ -115,8 +119,9 @@ impl<C: 'static> Slots<C> {
                 slot.write(Slot { header, context: UnsafeCell::new(context) });
             }
         }
-        // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them.
-        unsafe { stranded::note_pool(slots.as_ptr(), count) };
+        // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them,
+        // and `untaken` with them.
+        unsafe { stranded::note_pool(slots.as_ptr(), &raw const shared.untaken, pd) };
         shared
     }
 }
@@ -124,7 +129,13 @@ impl<C: 'static> Slots<C> {
 impl<C> Slots<C> {
     /// Takes a slot that is at home and makes its only handle, which `put_back` ends.
     pub fn take(this: &Arc<Self>) -> Option<NonNull<Slot<C>>> {
-        let index = this.free().pop()?;
+        let mut free = this.free();
+        let index = free.pop()?;
+        // (As `note_taken`, under the lock of all who take from a pool.)
+        if index >= this.untaken.load(Ordering::Relaxed) {
+            this.untaken.store(index + 1, Ordering::Relaxed);
+        }
+        drop(free);
         // The strong reference that the handle holds; `put_back` gives it up.
         std::mem::forget(this.clone());
         NonNull::new(this.slot(index as usize))
@@ -163,10 +174,18 @@ impl<C> Slots<C> {
     fn hand_out(this: &Arc<Self>, index: u32) -> NonNull<Slot<C>> {
         // The strong reference that the handle holds; `put_back` gives it up.
         std::mem::forget(this.clone());
+        this.note_taken(index);
         // SAFETY: not null, as a part of the allocation.
         let slot = unsafe { NonNull::new_unchecked(this.slot(index as usize)) };
         this.widen(slot);
         slot
+    }
+
+    /// Notes that a slot is handed out. Who has the handle later, and whoever takes it back from a
+    /// queue, sees this, too: a handle goes from thread to thread only by what makes writes
+    /// visible.
+    fn note_taken(&self, index: u32) {
+        self.untaken.fetch_max(index + 1, Ordering::Relaxed);
     }
 
     /// Gives a buffer all of its bytes, for the holder of its only handle, whose slot it is.

@@ -14,6 +14,10 @@
 //! them in an order: a handle is taken by clearing the name in its header, so the next thread does
 //! not find it.
 //!
+//! No more is looked at than could be with the queue: buffers of its protection domain that were
+//! taken from their pool at some time. A pool hands out the buffer that came home last, so those
+//! that it never needed are not looked at, however many there are.
+//!
 //! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
 //! and removes them under the lock before it frees them.
 
@@ -26,19 +30,20 @@ use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::{Lent, lent_with};
 use crate::memory::list::BufList;
 use crate::memory::slots::Slot;
-#[cfg(debug_assertions)]
-use crate::sync::{AtomicU32, Ordering};
-use crate::sync::{Mutex, MutexGuard, global};
+use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering, global};
 
 /// The headers of a pool, and the function that returns one of them to it.
 ///
 /// # Invariants
-/// `first` is the exposed address of the first of `count` initialised headers, `stride` bytes
-/// apart. They live as long as the value is in the list.
+/// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
+///   which those from `untaken` on were never handed out. They live as long as the value is in the
+///   list, and so does `untaken`, whose address this is, exposed.
+/// - `pd` is the number of their protection domain.
 struct Headers {
     first: usize,
     stride: usize,
-    count: usize,
+    untaken: usize,
+    pd: u32,
     send_home: unsafe fn(usize),
 }
 
@@ -70,11 +75,16 @@ impl Drop for Stranded {
     }
 }
 
-/// Enters the slots of a new pool. The entry, not the pointer, says how long they live.
+/// Enters the slots of a new pool of a protection domain. Those from `untaken` on were never taken.
+/// The entry, not the pointer, says how long they live.
 ///
 /// # Safety
-/// The slots are initialised, and [`forget_pool`] is called before they are freed.
-pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, count: usize) {
+/// The slots are initialised, and [`forget_pool`] is called before they are freed, or `untaken` is.
+pub(crate) unsafe fn note_pool<C: 'static>(
+    slots: *mut Slot<C>,
+    untaken: *const AtomicU32,
+    pd: u32,
+) {
     /// # Safety
     /// `word` is that of a handle of a pool of `C`, which the caller gives up.
     unsafe fn send_home<C: 'static>(word: usize) {
@@ -83,7 +93,8 @@ pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, count: usize) {
         drop(unsafe { BufList::<C>::from_word(word) });
     }
     let first = slots.expose_provenance();
-    let headers = Headers { first, stride: size_of::<Slot<C>>(), count, send_home: send_home::<C> };
+    let (stride, untaken) = (size_of::<Slot<C>>(), untaken.expose_provenance());
+    let headers = Headers { first, stride, untaken, pd, send_home: send_home::<C> };
     pools().insert(first, headers);
 }
 
@@ -93,8 +104,12 @@ pub(crate) fn forget_pool<C>(slots: *mut Slot<C>) {
 }
 
 impl Headers {
+    /// The headers of buffers that were taken at some time: all that can be with a queue.
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
-        (0..self.count).map(|i| {
+        let untaken = std::ptr::with_exposed_provenance::<AtomicU32>(self.untaken);
+        // SAFETY: alive (invariant of `Headers`).
+        let untaken = unsafe { &*untaken }.load(Ordering::Relaxed) as usize;
+        (0..untaken).map(|i| {
             let address = self.first + i * self.stride;
             let header = std::ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
@@ -105,6 +120,9 @@ impl Headers {
 
     /// Takes the handles that are with one of the queues in `quiet`.
     fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
+        if !quiet.is_of(self.pd) {
+            return;
+        }
         for (address, header) in self.all() {
             if quiet.has(header.posted_to()) {
                 header.forget_queue();
@@ -213,5 +231,21 @@ mod tests {
         }
         drop(found);
         assert_eq!(pool.available(), 2);
+    }
+
+    /// A death looks at no more buffers than were ever taken, however large their pool is.
+    #[test]
+    fn buffers_that_nobody_took_are_not_looked_at() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pool = pd.create_pool(1000, 8).unwrap();
+        let looked_at = || pools()[&pool.slots()].all().count();
+        assert_eq!(looked_at(), 0);
+        for _ in 0..2 {
+            drop((pool.take(), pool.take(), pool.take()));
+            assert_eq!(looked_at(), 3);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!((all.len(), looked_at()), (1000, 1000));
     }
 }

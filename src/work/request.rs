@@ -224,14 +224,16 @@ pub(super) unsafe fn emit_one(
     if use_ == Use::Write && header.len() > limit {
         header.look_seldom();
     }
-    if use_ == Use::Atomic {
-        // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at, and does
-        // not get far.
-        header.set_len(8);
-    }
     let element = if use_ == Use::Fill { header.to_fill() } else { header.to_send() };
     // SAFETY: the slot's element is writable; the header's has the layout of an `ibv_sge`.
     unsafe { sge.cast::<[u64; 2]>().copy_from_nonoverlapping(element, 1) };
+    if use_ == Use::Atomic {
+        // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at, and
+        // does not get far. (Were the length set before, the copy would wait for it.)
+        // SAFETY: the slot's element is writable.
+        unsafe { (*sge).length = 8 };
+        header.set_some_len(8);
+    }
     // A buffer that was used for such a READ before has the length already.
     let limit = if use_ == Use::Read { narrow(limit) } else { limit };
     if use_ == Use::Read && header.len() != limit {

@@ -20,7 +20,24 @@ pub struct Counted {
     pub said: String,
     /// Instructions a call, of each label for which it printed `count LABEL CALLS`.
     pub each: Vec<(String, f64)>,
+    /// Accesses of each, in the same order.
+    pub accesses: Vec<Accesses>,
 }
+
+/// Accesses to memory a call.
+#[derive(Clone, Copy, Default)]
+pub struct Accesses {
+    pub loads: f64,
+    pub stores: f64,
+    /// Loads and stores that missed the data cache: [`CACHE`].
+    pub misses: f64,
+}
+
+/// The first data cache that callgrind simulates: 32 KiB, 8 ways, lines of 64 bytes.
+const CACHE: &str = "--D1=32768,8,64";
+/// What callgrind counts then, in the order of its columns.
+const EVENTS: &str = "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw";
+type Cost = [u64; 9];
 
 /// Runs a program with counting off until the stub switches it on. Objects whose path begins with `stub` are left out.
 pub fn run(
@@ -39,26 +56,36 @@ pub fn run(
         "--combine-dumps=yes",
         "--compress-strings=no",
         "--compress-pos=no",
+        "--cache-sim=yes",
+        CACHE,
     ];
     let to = format!("--callgrind-out-file={}", out.display());
     let said = cmd!(sh::here(), "valgrind {options...} {to} {program} {args...}");
     let said = said.envs(env.iter().map(|(name, value)| (name, value))).text()?;
     let text = fs::read_to_string(&out).with_context(|| format!("{}", out.display()))?;
     let costs = costs(&text, &stub.display().to_string());
-    let mut each = Vec::new();
+    ensure!(text.lines().any(|line| line == EVENTS), "callgrind counts something else");
+    let (mut each, mut accesses) = (Vec::new(), Vec::new());
     for line in said.lines().filter_map(|line| line.strip_prefix("count ")) {
         let (label, calls) = line.rsplit_once(' ').context("a count has a label and a number")?;
         let calls: f64 = calls.parse().with_context(|| format!("`{line}`"))?;
         let cost = costs.get(label).with_context(|| format!("callgrind has no `{label}`"))?;
-        each.push((label.to_owned(), *cost as f64 / calls));
+        let a_call = |count: u64| count as f64 / calls;
+        let &[instructions, loads, stores, _, read_misses, write_misses, ..] = cost;
+        each.push((label.to_owned(), a_call(instructions)));
+        accesses.push(Accesses {
+            loads: a_call(loads),
+            stores: a_call(stores),
+            misses: a_call(read_misses + write_misses),
+        });
     }
     ensure!(!each.is_empty(), "{what}: nothing was counted");
     step.done(&format!("Counted: {what}"));
-    Ok(Counted { said, each })
+    Ok(Counted { said, each, accesses })
 }
 
 /// The self cost of each dump by its label, without that of objects whose path begins with `stub`.
-fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
+fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, Cost> {
     const LABEL: &str = "desc: Trigger: Client Request: ";
     let mut costs = HashMap::new();
     let mut label = None;
@@ -68,7 +95,7 @@ fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
             label = None;
         } else if let Some(name) = line.strip_prefix(LABEL) {
             label = Some(name);
-            costs.insert(name, 0);
+            costs.insert(name, Cost::default());
         } else if let Some(object) = line.strip_prefix("ob=") {
             in_stub = object.starts_with(stub);
         } else if line.starts_with("calls=") {
@@ -77,8 +104,11 @@ fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
             // The line after `calls=` is the cost of the callee, which has lines of its own.
             let is_self = !std::mem::take(&mut is_call);
             if let (true, false, Some(label)) = (is_self, in_stub, label) {
-                let cost = line.split_whitespace().nth(1).and_then(|cost| cost.parse().ok());
-                *costs.entry(label).or_insert(0) += cost.unwrap_or(0u64);
+                // Zeroes at the end of a line are left out.
+                let counts =
+                    line.split_whitespace().skip(1).map(|count| count.parse().unwrap_or(0));
+                let sums: &mut Cost = costs.entry(label).or_default();
+                sums.iter_mut().zip(counts).for_each(|(sum, count): (_, u64)| *sum += count);
             }
         }
     }
@@ -91,9 +121,9 @@ mod tests {
 
     #[test]
     fn the_stub_and_the_callees_of_a_call_are_left_out() {
-        let text = "part: 1\ndesc: Trigger: Client Request: a/b/c\nob=/x/twins.so\nfn=f\n0 40\n\
-                    cob=/x/stub.so\ncfn=g\ncalls=8 0\n0 100\n0 16\n\nob=/x/stub.so\nfn=g\n7 100\n";
-        assert_eq!(costs(text, "/x/stub.so")["a/b/c"], 56);
-        assert_eq!(costs(text, "/x")["a/b/c"], 0);
+        let text = "part: 1\ndesc: Trigger: Client Request: a/b/c\nob=/x/twins.so\nfn=f\n0 40 9 8 0 3\n\
+                    cob=/x/stub.so\ncfn=g\ncalls=8 0\n0 100 7\n0 16 1\n\nob=/x/stub.so\nfn=g\n7 100\n";
+        assert_eq!(costs(text, "/x/stub.so")["a/b/c"], [56, 10, 8, 0, 3, 0, 0, 0, 0]);
+        assert_eq!(costs(text, "/x")["a/b/c"], [0; 9]);
     }
 }

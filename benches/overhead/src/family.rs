@@ -26,8 +26,14 @@ pub struct Row {
     pub raw: Option<Form>,
     /// What must be posted first: the name of another row.
     pub after: Option<&'static str>,
+    /// What must be posted first and is no row: the name of C's function, and Rust's.
+    pub prime: Option<(&'static str, Form)>,
     /// Calls that are counted together.
     pub calls: u32,
+    /// Passes through the form's loop: what is shown is the count of one.
+    pub items: u32,
+    /// C's function, if it has another name.
+    pub twin: &'static str,
 }
 
 /// Rows on the same objects.
@@ -47,7 +53,7 @@ pub struct Family {
 const CALLS: u32 = 8;
 
 fn row(name: &'static str, rust: Form) -> Row {
-    Row { name, rust, raw: None, after: None, calls: CALLS }
+    Row { name, rust, raw: None, after: None, prime: None, calls: CALLS, items: 1, twin: name }
 }
 
 /// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
@@ -75,6 +81,8 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         selective_datagram(stub),
         selective_gather(stub),
         lives(stub),
+        life_of_datagrams(stub),
+        life_of_rings(stub),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }
@@ -250,45 +258,168 @@ fn shared(stub: &Stub) -> Family {
 /// The forms of `life`, as the stub calls them.
 mod forms {
     use super::form::form;
-    use super::life::{self, Life};
+    use super::life::{self, Datagrams, Life, Ring, code};
 
-    form! { readme(life: Life) life::readme(life) }
-    form! { echo(life: Life) life::echo::<1>(life, false) }
-    form! { echo_narrow(life: Life) life::echo::<1>(life, true) }
-    form! { echo8(life: Life) life::echo::<8>(life, false) }
-    form! { echo8_narrow(life: Life) life::echo::<8>(life, true) }
-    form! { shared1(life: Life) life::shared::<1>(life, false, false) }
-    form! { shared1_narrow(life: Life) life::shared::<1>(life, true, false) }
-    form! { shared16(life: Life) life::shared::<16>(life, false, false) }
-    form! { shared16_narrow(life: Life) life::shared::<16>(life, true, false) }
-    form! { shared_answer(life: Life) life::shared::<1>(life, true, true) }
-    form! { two_queue_pairs(life: Life) life::two_queue_pairs(life) }
+    form! { readme(life: Life) code(life::readme(life)) }
+    form! { write(life: Life) code(life::write(life)) }
+    form! { full(life: Life) code(life::full(life)) }
+    form! { set_len(life: Life) code(life::set_len(life)) }
+    form! { pool_row(life: Life) code(life::pool(life)) }
+    form! { faa(life: Life) code(life::faa(life)) }
+    form! { two_queue_pairs(life: Life) code(life::two_queue_pairs(life)) }
+    form! { prime1(life: Life) code(life::prime::<1, false>(life)) }
+    form! { prime8(life: Life) code(life::prime::<8, false>(life)) }
+    form! { prime_shared1(life: Life) code(life::prime::<1, true>(life)) }
+    form! { prime_shared8(life: Life) code(life::prime::<8, true>(life)) }
+    form! { prime_shared16(life: Life) code(life::prime::<16, true>(life)) }
+    form! { echo(life: Life) code(life::echo::<false>(life)) }
+    form! { echo_outcome(life: Life) code(life::echo_outcome(life)) }
+    form! { shared(life: Life) code(life::shared(life)) }
+    form! { shared_outcome(life: Life) code(life::shared_outcome(life)) }
+    form! { shared_answer(life: Life) code(life::echo::<true>(life)) }
+    form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
+    form! { datagrams(life: Datagrams) code(life::datagrams(life)) }
+    form! { datagrams_outcome(life: Datagrams) code(life::datagrams_outcome(life)) }
+    form! { chain4(life: Ring) code(life::chain4(life)) }
+}
+
+/// A row of `life` with so many items in flight.
+fn living(name: &'static str, rust: Form) -> Row {
+    Row { items: life::ROUNDS, ..row(name, rust) }
+}
+
+fn slots(bufs: &mut [mem::ManuallyDrop<Buf>]) -> [Option<Buf>; 16] {
+    // SAFETY: each slot is left behind, so its handle is taken once.
+    let mut slots = bufs.iter_mut().map(|buf| unsafe { mem::ManuallyDrop::take(buf) });
+    std::array::from_fn(|_| slots.next())
 }
 
 fn lives(stub: &Stub) -> Family {
+    use forms::*;
+
     let ground = Ground::new();
     let cq = ground.cq();
     let srq = ground.pd.create_srq::<Rc, Buf, Max<1>, ()>(&ground.pool).expect("a shared queue");
     let fed = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
     mem::forget(bring_up(&ground, fed.expect("a queue pair")));
     let other = connected::<DefaultProfile>(&ground, &cq, 64);
+    let shallow = connected::<DefaultProfile>(&ground, &cq, 1);
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
+    let pool = ground.pool.clone();
     let (world, twin) = ground.world(stub, qp, cq);
     twin.other = bench::qp(&other).cast();
+    twin.shallow = bench::qp(&shallow).cast();
     twin.srq = bench::srq(&srq).cast();
-    let World { qp, cq, at, mut bufs, .. } = world;
-    // SAFETY: each slot is left behind, so its handle is taken once.
-    let mut slots = bufs.iter_mut().map(|buf| unsafe { mem::ManuallyDrop::take(buf) });
-    let slots = std::array::from_fn(|_| slots.next());
+    let World { qp, cq, at, cell, mut bufs, .. } = world;
+    let slots = slots(&mut bufs);
+    // The next that the pool gives is the one that C's stack of free buffers gives.
+    // SAFETY: it is in no slot, and taken once.
+    drop(unsafe { mem::ManuallyDrop::take(&mut bufs[crate::twin::MOST - 1]) });
+    let primed = |name, twin, rust, prime, in_flight| Row {
+        twin,
+        prime: Some(prime),
+        items: in_flight * life::ROUNDS,
+        ..row(name, rust)
+    };
+    let rows = vec![
+        Row { twin: "loop_write", ..living("write", write) },
+        living("readme", readme),
+        living("set_len", set_len),
+        living("full", full),
+        living("pool", pool_row),
+        Row { twin: "loop_faa", ..living("faa", faa) },
+        living("two_queue_pairs", two_queue_pairs),
+        primed("echo1", "echo", echo, ("prime1", prime1), 1),
+        primed("echo1_outcome", "echo", echo_outcome, ("prime1", prime1), 1),
+        primed("echo8", "echo", echo, ("prime8", prime8), 8),
+        primed("echo8_outcome", "echo", echo_outcome, ("prime8", prime8), 8),
+        primed("shared1", "shared", shared, ("prime_shared1", prime_shared1), 1),
+        primed("shared1_outcome", "shared", shared_outcome, ("prime_shared1", prime_shared1), 1),
+        primed("shared16", "shared", shared, ("prime_shared16", prime_shared16), 16),
+        primed(
+            "shared16_outcome",
+            "shared",
+            shared_outcome,
+            ("prime_shared16", prime_shared16),
+            16,
+        ),
+        primed(
+            "shared_answer",
+            "shared_answer",
+            shared_answer,
+            ("prime_shared8", prime_shared8),
+            8,
+        ),
+    ];
     Family {
         name: "life",
         twins: &["c0", "c2"],
         signal_all: true,
-        world: leak(Life { qp, other, srq, cq, at, slots }),
+        world: leak(Life { qp, shallow, other, srq, cq, pool, at, cell, slots }),
+        restore: Some(|life| {
+            // SAFETY: the world of this family.
+            let Life { cq, slots, .. } = unsafe { &mut *life.cast::<Life>() };
+            life::drain(cq, slots);
+        }),
+        twin,
+        rows,
+    }
+}
+
+fn life_of_datagrams(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let (mut qp, first, ah) = datagram::<DefaultProfile>(&ground, &cq);
+    let more = std::array::from_fn::<_, 64, _>(|i| match i {
+        0 => (first, ah),
+        _ => {
+            let ah = ground.pd.create_ah(ground.vector()).expect("an address handle");
+            let address_handle = qp.add_address_handle(ah).expect("a name for it");
+            (wr::Destination { address_handle, ..first }, bench::ah(&qp, address_handle))
+        }
+    });
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.peers = more.map(|(_, ah)| ah.cast());
+    let World { qp, cq, mut bufs, .. } = world;
+    let slots = slots(&mut bufs);
+    let row = |name, rust| Row {
+        twin: "datagrams",
+        prime: Some(("prime_datagrams", forms::prime_datagrams)),
+        ..living(name, rust)
+    };
+    Family {
+        name: "life",
+        twins: &["c0", "c2"],
+        signal_all: true,
+        world: leak(life::Datagrams { qp, cq, to: more.map(|(to, _)| to), slots }),
+        restore: Some(|life| {
+            // SAFETY: the world of this family.
+            let life = unsafe { &mut *life.cast::<life::Datagrams>() };
+            life::drain(&mut life.cq, &mut life.slots);
+        }),
+        twin,
+        rows: vec![
+            row("datagrams", forms::datagrams),
+            row("datagrams_outcome", forms::datagrams_outcome),
+        ],
+    }
+}
+
+fn life_of_rings(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<Chosen>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let World { qp, cq, at, mut bufs, .. } = world;
+    let slots = slots(&mut bufs);
+    Family {
+        name: "life",
+        twins: &["c0", "c2"],
+        signal_all: false,
+        world: leak(life::Ring { qp, cq, at, slots }),
         restore: None,
         twin,
-        rows: rows![forms: readme echo echo_narrow echo8 echo8_narrow shared1 shared1_narrow
-            shared16 shared16_narrow shared_answer two_queue_pairs],
+        rows: vec![Row { twin: "loop_chain4", ..living("chain4", forms::chain4) }],
     }
 }
 

@@ -12,17 +12,17 @@ use iced_x86::{
 };
 
 use crate::family::all as families;
-use crate::run::{check, contenders, forget, prepare};
+use crate::run::{check, contenders, forget, is_of, prepare};
 use crate::stub::{Library, Step, Stub};
 
 /// Calls before the one that is looked at, so that buffers are known to the queue.
 const WARM: u32 = 3;
 
 /// Prints `floor FAMILY/ROW COUNT` for each row.
-pub fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
+pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
     let mut decoded = Decoded::default();
     for family in families(stub) {
-        for row in &family.rows {
+        for row in family.rows.iter().filter(|row| is_of(&family, row, only)) {
             let mut least = None;
             for contender in contenders(&family, row, libraries)? {
                 if !is_bare(&contender.name) {
@@ -45,6 +45,7 @@ pub fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
                 }
             }
             let least = least.ok_or("a row has forms")?;
+            let least = least as f64 / row.items as f64;
             println!("floor {}/{} {least}", family.name, row.name);
         }
     }

@@ -1,23 +1,47 @@
 //! Programs as they are written: README's loop, receive and answer, one buffer on several queues.
 //!
-//! Safe code, the public interface alone, the loop included. Each form leaves nothing outstanding,
-//! and what it needs is in the slots again.
+//! Safe code, the public interface alone, the loop included. Each form goes through its loop
+//! [`ROUNDS`] times in the steady state; what it needs was posted before (`prime`), and what it
+//! leaves outstanding is taken back afterwards (`drain`), neither of which is counted.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_int;
 use std::hint::black_box;
 
-use proverbs::completion::{Direction, Received, Sent};
-use proverbs::memory::ToWrite;
+use proverbs::completion::GRH_LEN;
+use proverbs::memory::{Owned, ToWrite};
 use proverbs::prelude::*;
 
-type Posted = Result<(), PostError<Buf>>;
+use crate::world::Chosen;
 
-/// What the program has.
+/// Passes of a form through its loop.
+pub const ROUNDS: u32 = 32;
+
+/// What the programs have.
 pub struct Life {
     pub qp: QueuePair<Rc, Rts>,
+    /// Its depth is 1.
+    pub shallow: QueuePair<Rc, Rts>,
     pub other: QueuePair<Rc, Rts>,
     pub srq: SharedReceiveQueue<Rc>,
+    pub cq: CompletionQueue,
+    pub pool: Pool,
+    pub at: RemoteSpan<ToWrite>,
+    pub cell: RemoteCell,
+    pub slots: [Option<Buf>; 16],
+}
+
+/// What a program of datagrams has.
+pub struct Datagrams {
+    pub qp: QueuePair<Ud, Rts>,
+    pub cq: CompletionQueue,
+    pub to: [wr::Destination; 64],
+    pub slots: [Option<Buf>; 16],
+}
+
+/// What a program that signals selectively has.
+pub struct Ring {
+    pub qp: QueuePair<Rc, Rts, Chosen>,
     pub cq: CompletionQueue,
     pub at: RemoteSpan<ToWrite>,
     pub slots: [Option<Buf>; 16],
@@ -43,123 +67,42 @@ fn missing() -> c_int {
     black_box(-3)
 }
 
+type Done = Result<(), c_int>;
+
 #[inline(always)]
-fn posted(posted: Posted) -> Result<(), c_int> {
+fn posted(posted: Result<(), PostError<Buf>>) -> Done {
     posted.map_err(refused)
 }
 
 #[inline(always)]
-fn code(result: Result<(), c_int>) -> c_int {
+pub fn code(result: Done) -> c_int {
     match result {
         Ok(()) => 0,
         Err(code) => code,
     }
 }
 
-/// README's loop: post, poll, sort by outcome, use the buffer again.
 #[inline(always)]
-pub fn readme(life: &mut Life) -> c_int {
-    let Some(buf) = life.slots[0].take() else { return missing() };
-    if let Err(error) = life.qp.post_send(wr::RdmaWrite::new(buf, life.at)) {
-        return refused(error);
-    }
-    let completions = match life.cq.poll() {
-        Ok(completions) => completions,
-        Err(error) => return dead(error),
-    };
-    for completion in completions {
-        match completion.outcome() {
-            Outcome::Sent(Sent { entry, .. }) => life.slots[0] = entry,
-            _ => return missing(),
-        }
-    }
-    0
+fn first(slots: &mut [Option<Buf>]) -> Result<Buf, c_int> {
+    slots[0].take().ok_or_else(missing)
 }
 
-/// Receives are answered from the same buffer, if `answers`; what else is done goes to the slots.
-#[inline(always)]
-fn by_outcome(life: &mut Life, answers: bool) -> Result<(), c_int> {
-    let mut slots = life.slots.iter_mut();
-    for completion in life.cq.poll().map_err(dead)? {
-        match completion.outcome() {
-            Outcome::Received(Received { entry: Some(buf), .. }) if answers => {
-                posted(life.qp.post_send(wr::Send::new(buf)))?;
-            }
-            Outcome::Received(Received { entry, .. }) | Outcome::Sent(Sent { entry, .. }) => {
-                *slots.next().ok_or_else(missing)? = entry;
-            }
-            _ => return Err(missing()),
-        }
-    }
-    Ok(())
+/// The entry of a completion that the program does not expect, or that failed.
+#[cold]
+#[inline(never)]
+fn unexpected(entry: Option<Buf>) -> c_int {
+    drop(entry);
+    black_box(-4)
 }
 
-/// As `by_outcome`, asking for what is needed alone.
-#[inline(always)]
-fn narrowly(life: &mut Life, answers: bool) -> Result<(), c_int> {
-    let mut slots = life.slots.iter_mut();
-    for completion in life.cq.poll().map_err(dead)? {
-        if completion.status().is_err() {
-            return Err(missing());
-        }
-        let is_receive = completion.direction() == Direction::Receive;
-        let len = completion.byte_len();
-        let Some(mut buf) = completion.into_entry() else { return Err(missing()) };
-        if is_receive {
-            buf.set_len(len.unwrap_or(0) as usize);
-            if answers {
-                posted(life.qp.post_send(wr::Send::new(buf)))?;
-                continue;
-            }
-        }
-        *slots.next().ok_or_else(missing)? = Some(buf);
-    }
-    Ok(())
+#[cold]
+#[inline(never)]
+fn selective(completion: Completion<'_, Buf>) -> c_int {
+    drop(completion);
+    black_box(-5)
 }
 
-/// `N` receives that come at once, answered from their buffers.
-#[inline(always)]
-pub fn echo<const N: usize>(life: &mut Life, narrow: bool) -> c_int {
-    code(
-        life.slots[..N]
-            .iter_mut()
-            .try_for_each(|slot| {
-                let buf = slot.take().ok_or_else(missing)?;
-                posted(life.qp.post_recv(wr::Recv::new(buf)))
-            })
-            .and_then(|()| if narrow { narrowly(life, true) } else { by_outcome(life, true) })
-            .and_then(|()| if narrow { narrowly(life, false) } else { by_outcome(life, false) }),
-    )
-}
-
-/// `N` receives of a shared receive queue, which come back, or are answered on a queue pair.
-#[inline(always)]
-pub fn shared<const N: usize>(life: &mut Life, narrow: bool, answers: bool) -> c_int {
-    let result = life.slots[..N].iter_mut().try_for_each(|slot| {
-        let buf = slot.take().ok_or_else(missing)?;
-        posted(life.srq.post_srq_recv(wr::Recv::new(buf)))
-    });
-    let mut done =
-        |answers| if narrow { narrowly(life, answers) } else { by_outcome(life, answers) };
-    let result = result.and_then(|()| done(answers));
-    code(if answers { result.and_then(|()| done(false)) } else { result })
-}
-
-/// One buffer on two queue pairs by turns.
-#[inline(always)]
-pub fn two_queue_pairs(life: &mut Life) -> c_int {
-    let Some(buf) = life.slots[0].take() else { return missing() };
-    let turns = posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))
-        .and_then(|()| back(&mut life.cq))
-        .and_then(|buf| posted(life.other.post_send(wr::RdmaWrite::new(buf, life.at))))
-        .and_then(|()| back(&mut life.cq));
-    match turns {
-        Ok(buf) => life.slots[0] = Some(buf),
-        Err(code) => return code,
-    }
-    0
-}
-
+/// The buffer of one completion.
 #[inline(always)]
 fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
     let completion = cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
@@ -167,4 +110,284 @@ fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
         return Err(missing());
     }
     completion.into_entry().ok_or_else(missing)
+}
+
+/// Takes back what is outstanding.
+pub fn drain<E: Owned>(cq: &mut CompletionQueue<E>, slots: &mut [Option<E>]) {
+    let mut free = slots.iter_mut().filter(|slot| slot.is_none());
+    while let Ok(Some(completion)) = cq.poll_one() {
+        if let Some(entry) = completion.into_entry() {
+            *free.next().expect("each buffer came from a slot") = Some(entry);
+        }
+    }
+}
+
+/// README's loop: post, poll, sort by outcome, use the buffer again.
+#[inline(always)]
+pub fn readme(life: &mut Life) -> Done {
+    let mut spare = life.slots[0].take();
+    for _ in 0..ROUNDS {
+        let buf = spare.take().ok_or_else(missing)?;
+        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        for completion in life.cq.poll().map_err(dead)? {
+            match completion.outcome() {
+                Outcome::Sent(sent) => spare = sent.entry,
+                Outcome::Failed(failed) => return Err(unexpected(failed.entry)),
+                Outcome::Received(message) => return Err(unexpected(message.entry)),
+                Outcome::Datagram(message) => return Err(unexpected(message.entry)),
+                Outcome::Selective(completion) => return Err(selective(completion)),
+            }
+        }
+    }
+    life.slots[0] = spare;
+    Ok(())
+}
+
+/// One WRITE after the other.
+#[inline(always)]
+pub fn write(life: &mut Life) -> Done {
+    let mut buf = first(&mut life.slots)?;
+    for _ in 0..ROUNDS {
+        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    Ok(())
+}
+
+/// The same on a queue that is kept as full as it is deep.
+#[inline(always)]
+pub fn full(life: &mut Life) -> Done {
+    let mut buf = first(&mut life.slots)?;
+    for _ in 0..ROUNDS {
+        posted(life.shallow.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    Ok(())
+}
+
+/// The same with a length set before each.
+#[inline(always)]
+pub fn set_len(life: &mut Life) -> Done {
+    let mut buf = first(&mut life.slots)?;
+    for round in 0..ROUNDS as usize {
+        buf.set_len(8 + round);
+        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    Ok(())
+}
+
+/// The same with a buffer of the pool for each.
+#[inline(always)]
+pub fn pool(life: &mut Life) -> Done {
+    for _ in 0..ROUNDS {
+        let buf = life.pool.take().ok_or_else(missing)?;
+        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        drop(back(&mut life.cq)?);
+    }
+    Ok(())
+}
+
+/// One fetch-and-add after the other.
+#[inline(always)]
+pub fn faa(life: &mut Life) -> Done {
+    let mut buf = first(&mut life.slots)?;
+    for _ in 0..ROUNDS {
+        posted(life.qp.post_send(wr::FetchAndAdd::new(buf, life.cell, 1)))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    Ok(())
+}
+
+/// One buffer on two queue pairs by turns.
+#[inline(always)]
+pub fn two_queue_pairs(life: &mut Life) -> Done {
+    let mut buf = first(&mut life.slots)?;
+    for _ in 0..ROUNDS / 2 {
+        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        buf = back(&mut life.cq)?;
+        posted(life.other.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    Ok(())
+}
+
+/// `N` receives, of the shared receive queue or of the queue pair.
+pub fn prime<const N: usize, const SHARED: bool>(life: &mut Life) -> Done {
+    let Life { qp, srq, slots, .. } = life;
+    slots[..N].iter_mut().try_for_each(|slot| {
+        let receive = wr::Recv::new(slot.take().ok_or_else(missing)?);
+        posted(if SHARED { srq.post_srq_recv(receive) } else { qp.post_recv(receive) })
+    })
+}
+
+/// What arrives is answered from the buffer that it came in, and what is sent is a receive again:
+/// of the shared receive queue, or of the queue pair. An item is a completion with its post.
+#[inline(always)]
+pub fn echo<const SHARED: bool>(life: &mut Life) -> Done {
+    for _ in 0..ROUNDS {
+        for completion in life.cq.poll().map_err(dead)? {
+            if completion.status().is_err() {
+                return Err(missing());
+            }
+            let arrived = completion.byte_len();
+            let mut buf = completion.into_entry().ok_or_else(missing)?;
+            if let Some(len) = arrived {
+                buf.set_len(len as usize);
+                posted(life.qp.post_send(wr::Send::new(buf)))?;
+            } else if SHARED {
+                posted(life.srq.post_srq_recv(wr::Recv::new(buf)))?;
+            } else {
+                posted(life.qp.post_recv(wr::Recv::new(buf)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As `echo`, by `outcome`.
+#[inline(always)]
+pub fn echo_outcome(life: &mut Life) -> Done {
+    for _ in 0..ROUNDS {
+        for completion in life.cq.poll().map_err(dead)? {
+            match completion.outcome() {
+                Outcome::Received(message) => {
+                    let buf = message.entry.ok_or_else(missing)?;
+                    posted(life.qp.post_send(wr::Send::new(buf)))?;
+                }
+                Outcome::Sent(sent) => {
+                    let buf = sent.entry.ok_or_else(missing)?;
+                    posted(life.qp.post_recv(wr::Recv::new(buf)))?;
+                }
+                Outcome::Failed(failed) => return Err(unexpected(failed.entry)),
+                Outcome::Datagram(message) => return Err(unexpected(message.entry)),
+                Outcome::Selective(completion) => return Err(selective(completion)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What arrives on the shared receive queue is looked at, and its buffer receives again.
+#[inline(always)]
+pub fn shared(life: &mut Life) -> Done {
+    let mut bytes = 0;
+    for _ in 0..ROUNDS {
+        for completion in life.cq.poll().map_err(dead)? {
+            if completion.status().is_err() {
+                return Err(missing());
+            }
+            bytes += completion.byte_len().unwrap_or(0);
+            let buf = completion.into_entry().ok_or_else(missing)?;
+            posted(life.srq.post_srq_recv(wr::Recv::new(buf)))?;
+        }
+    }
+    black_box(bytes);
+    Ok(())
+}
+
+/// As `shared`, by `outcome`.
+#[inline(always)]
+pub fn shared_outcome(life: &mut Life) -> Done {
+    let mut bytes = 0;
+    for _ in 0..ROUNDS {
+        for completion in life.cq.poll().map_err(dead)? {
+            match completion.outcome() {
+                Outcome::Received(message) => {
+                    bytes += message.byte_len;
+                    let buf = message.entry.ok_or_else(missing)?;
+                    posted(life.srq.post_srq_recv(wr::Recv::new(buf)))?;
+                }
+                Outcome::Failed(failed) => return Err(unexpected(failed.entry)),
+                Outcome::Sent(sent) => return Err(unexpected(sent.entry)),
+                Outcome::Datagram(message) => return Err(unexpected(message.entry)),
+                Outcome::Selective(completion) => return Err(selective(completion)),
+            }
+        }
+    }
+    black_box(bytes);
+    Ok(())
+}
+
+/// A receive, and a datagram to the first of the peers.
+pub fn prime_datagrams(life: &mut Datagrams) -> Done {
+    let [receive, send] = [0, 1].map(|i| life.slots[i].take().ok_or_else(missing));
+    posted(life.qp.post_recv(wr::Recv::new(receive?)))?;
+    posted(life.qp.post_send(wr::Send::new(send?).to(life.to[0])))
+}
+
+/// A datagram to one of 64 peers, and what arrives looked at behind its GRH. An item is one of each.
+#[inline(always)]
+pub fn datagrams(life: &mut Datagrams) -> Done {
+    let mut sum = 0;
+    for round in 0..ROUNDS as usize {
+        for completion in life.cq.poll().map_err(dead)? {
+            if completion.status().is_err() {
+                return Err(missing());
+            }
+            let arrived = completion.byte_len();
+            let mut buf = completion.into_entry().ok_or_else(missing)?;
+            if let Some(len) = arrived {
+                buf.set_len(len as usize);
+                sum += buf.get(GRH_LEN).map_or(0, |&byte| byte as u32);
+                posted(life.qp.post_recv(wr::Recv::new(buf)))?;
+            } else {
+                let to = life.to[round % 64];
+                posted(life.qp.post_send(wr::Send::new(buf).to(to)))?;
+            }
+        }
+    }
+    black_box(sum);
+    Ok(())
+}
+
+/// As `datagrams`, by `outcome`.
+#[inline(always)]
+pub fn datagrams_outcome(life: &mut Datagrams) -> Done {
+    let mut sum = 0;
+    for round in 0..ROUNDS as usize {
+        for completion in life.cq.poll().map_err(dead)? {
+            match completion.outcome() {
+                Outcome::Datagram(message) => {
+                    let buf = message.entry.ok_or_else(missing)?;
+                    sum += buf.get(GRH_LEN).map_or(0, |&byte| byte as u32);
+                    posted(life.qp.post_recv(wr::Recv::new(buf)))?;
+                }
+                Outcome::Sent(sent) => {
+                    let buf = sent.entry.ok_or_else(missing)?;
+                    let to = life.to[round % 64];
+                    posted(life.qp.post_send(wr::Send::new(buf).to(to)))?;
+                }
+                Outcome::Failed(failed) => return Err(unexpected(failed.entry)),
+                Outcome::Received(message) => return Err(unexpected(message.entry)),
+                Outcome::Selective(completion) => return Err(selective(completion)),
+            }
+        }
+    }
+    black_box(sum);
+    Ok(())
+}
+
+/// A chain of four WRITEs, of which the last completes; its completion brings all four back.
+#[inline(always)]
+pub fn chain4(life: &mut Ring) -> Done {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i| life.slots[i].take().ok_or_else(missing));
+    let mut bufs = [a?, b?, c?, d?];
+    for _ in 0..ROUNDS {
+        let [a, b, c, d] = bufs.map(|buf| wr::RdmaWrite::new(buf, life.at));
+        posted(post_send!(life.qp, [a, b, c, d]))?;
+        let completion = life.cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
+        let done = life.qp.complete(completion).map_err(|_| missing())?;
+        if done.status.is_err() {
+            return Err(missing());
+        }
+        bufs = done.released.array().map_err(|_| missing())?;
+    }
+    life.slots.iter_mut().zip(bufs).for_each(|(slot, buf)| *slot = Some(buf));
+    Ok(())
 }

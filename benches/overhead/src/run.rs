@@ -28,10 +28,10 @@ enum Restore {
 const WARM: u32 = 3;
 
 /// Runs everything. Each line on stdout is `count FAMILY/ROW/FORM CALLS`; a different image is an error.
-pub fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
+pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
     let mut errors = Vec::new();
     for family in families(stub) {
-        for row in &family.rows {
+        for row in family.rows.iter().filter(|row| is_of(&family, row, only)) {
             let mut expected: Option<(String, Vec<u8>)> = None;
             for contender in contenders(&family, row, libraries)? {
                 let label = format!("{}/{}/{}", family.name, row.name, contender.name);
@@ -47,6 +47,11 @@ pub fn all(stub: &Stub, libraries: &[Library]) -> Result<(), String> {
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+}
+
+/// Whether the row's name begins so.
+pub(crate) fn is_of(family: &Family, row: &Row, only: &str) -> bool {
+    format!("{}/{}", family.name, row.name).starts_with(only)
 }
 
 pub(crate) fn contenders(
@@ -67,10 +72,11 @@ pub(crate) fn contenders(
         for books in family.twins {
             all.push(Contender {
                 name: format!("{books}@{}", library.name),
-                form: find(&format!("{books}_{}", row.name))?,
-                before: match after {
-                    Some(before) => Some(find(&format!("{books}_{}", before.name))?),
-                    None => None,
+                form: find(&format!("{books}_{}", row.twin))?,
+                before: match (after, row.prime) {
+                    (Some(before), _) => Some(find(&format!("{books}_{}", before.name))?),
+                    (None, Some((prime, _))) => Some(find(&format!("{books}_{prime}"))?),
+                    (None, None) => None,
                 },
                 env: family.twin.cast(),
                 restore: match family.restore {
@@ -84,7 +90,7 @@ pub(crate) fn contenders(
     all.push(Contender {
         name: rust.into(),
         form: row.rust,
-        before: after.map(|row| row.rust),
+        before: after.map(|row| row.rust).or(row.prime.map(|prime| prime.1)),
         env: family.world,
         restore: family.restore.map_or(Restore::Nothing, Restore::World),
     });
@@ -143,7 +149,7 @@ fn compare_and_count(
     if stub.is_counting() {
         stub.dump(label);
     }
-    println!("count {label} {}", row.calls);
+    println!("count {label} {}", row.calls * row.items);
     Ok(image)
 }
 

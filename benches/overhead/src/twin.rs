@@ -92,6 +92,10 @@ pub struct Twin {
     pub recv: TwinQueue,
     /// A second queue pair.
     pub other: *mut ibv_qp,
+    /// A queue pair of depth 1.
+    pub shallow: *mut ibv_qp,
+    /// Whom datagrams go to.
+    pub peers: [*mut ibv_ah; 64],
 }
 
 impl TwinQueue {
@@ -139,8 +143,8 @@ impl Twin {
             srq: ptr::null_mut(),
             // Of a few address handles, the last.
             to_ah: TwinAh { ah: ptr::null_mut(), index: 3, key: 4 },
-            ah_keys: vec![1, 2, 3, 4].leak().as_ptr(),
-            ah_mask: 3,
+            ah_keys: (1..=64).collect::<Vec<u32>>().leak().as_ptr(),
+            ah_mask: 63,
             to: TwinRemote::default(),
             from: TwinRemote::default(),
             cell: TwinRemote::default(),
@@ -159,6 +163,8 @@ impl Twin {
             send: TwinQueue::new(1, depth),
             recv: TwinQueue::new(2, depth),
             other: ptr::null_mut(),
+            shallow: ptr::null_mut(),
+            peers: [ptr::null_mut(); 64],
         }))
     }
 }

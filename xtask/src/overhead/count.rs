@@ -7,18 +7,21 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::build::Twins;
-use crate::callgrind;
+use crate::callgrind::{self, Counted};
 use crate::sh::{self, Run, cmd};
 
-/// Counts all forms, by `family/row/form`. A form that posts something else than its twins is an error.
-pub fn run(twins: &Twins, forms: &Path, what: &str) -> Result<Vec<(String, f64)>> {
-    Ok(callgrind::run(what, forms, &arguments(twins), &[], &twins.stub)?.each)
+/// Counts all forms, by `family/row/form`, of the rows that begin with `only`. A form that posts something else than
+/// its twins is an error.
+pub fn run(twins: &Twins, forms: &Path, what: &str, only: &str) -> Result<Counted> {
+    let only = OsString::from(format!("--only={only}"));
+    let args: Vec<_> = [only].into_iter().chain(arguments(twins)).collect();
+    callgrind::run(what, forms, &args, &[], &twins.stub)
 }
 
 /// The floor of each row, by `family/row`: the same forms, run instruction by instruction.
-pub fn floors(twins: &Twins, forms: &Path) -> Result<HashMap<String, f64>> {
+pub fn floors(twins: &Twins, forms: &Path, only: &str) -> Result<HashMap<String, f64>> {
     let args = arguments(twins);
-    let text = cmd!(sh::here(), "{forms} --floor {args...}").text()?;
+    let text = cmd!(sh::here(), "{forms} --floor --only={only} {args...}").text()?;
     let lines = text.lines().filter_map(|line| line.strip_prefix("floor "));
     let floor = |line: &str| {
         let (id, count) = line.rsplit_once(' ').context("a floor has a row and a number")?;

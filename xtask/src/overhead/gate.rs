@@ -76,7 +76,8 @@ mod tests {
         let most = most(recorded["caller/write/typed"]);
         let row = |name: &str, count| {
             let forms = vec![("typed".to_owned(), String::new(), count)];
-            Row { family: "caller".into(), name: name.into(), forms, floor: None }
+            let (family, name) = ("caller".into(), name.into());
+            Row { family, name, forms, accesses: Vec::new(), floor: None }
         };
         let failures = |row| failures(&[row]).expect("counts are recorded").len();
         assert_eq!(failures(row("write", most)), 0);

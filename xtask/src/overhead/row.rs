@@ -1,19 +1,23 @@
 //! The counts, row by row.
 
+use crate::callgrind::{Accesses, Counted};
+
 /// One thing to do, in all its forms.
 pub struct Row {
     pub family: String,
     pub name: String,
     /// Form (`fast`, `c0`, `typed`), compiler (empty for Rust) and instructions.
     pub forms: Vec<(String, String, f64)>,
+    /// Accesses to memory of each form.
+    pub accesses: Vec<Accesses>,
     /// The least of any form, once it is known: the stores that the provider reads, its calls, the return.
     pub floor: Option<f64>,
 }
 
 /// Groups counts by row, in the order in which they were made, families together.
-pub fn from_counts(counts: Vec<(String, f64)>) -> Vec<Row> {
+pub fn from_counts(counted: Counted) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for (label, instructions) in counts {
+    for ((label, instructions), accesses) in counted.each.into_iter().zip(counted.accesses) {
         let mut parts = label.splitn(3, '/');
         let mut next = || parts.next().unwrap_or_default().to_owned();
         let (family, name, form) = (next(), next(), next());
@@ -25,10 +29,12 @@ pub fn from_counts(counts: Vec<(String, f64)>) -> Vec<Row> {
         let at = at.unwrap_or_else(|| {
             let after = rows.iter().rposition(|row| row.family == family);
             let at = after.map_or(rows.len(), |last| last + 1);
-            rows.insert(at, Row { family, name, forms: Vec::new(), floor: None });
+            let (forms, accesses) = (Vec::new(), Vec::new());
+            rows.insert(at, Row { family, name, forms, accesses, floor: None });
             at
         });
         rows[at].forms.push((form, compiler, instructions));
+        rows[at].accesses.push(accesses);
     }
     rows
 }
@@ -55,6 +61,21 @@ impl Row {
             !f.1.is_empty() && f.0.trim_end_matches('s') == form && f.1.starts_with(compiler)
         };
         self.forms.iter().filter(of_form).map(|f| f.2).min_by(f64::total_cmp)
+    }
+
+    /// Accesses of typed or safe Rust.
+    pub fn our_accesses(&self) -> Option<Accesses> {
+        let is_ours = |form: &(String, String, f64)| form.1.is_empty() && form.0 != "raw";
+        self.accesses.get(self.forms.iter().position(is_ours)?).copied()
+    }
+
+    /// Those of the C that has the fewest instructions of a form.
+    pub fn accesses_of_best(&self, form: &str) -> Option<Accesses> {
+        let best = self.best(form, "")?;
+        let is_best = |f: &(String, String, f64)| {
+            !f.1.is_empty() && f.0.trim_end_matches('s') == form && f.2 == best
+        };
+        self.accesses.get(self.forms.iter().position(is_best)?).copied()
     }
 
     /// The best C: the fastest, or C with all our checks. (Where idiomatic C turns out

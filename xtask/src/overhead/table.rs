@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use super::row::Row;
+use crate::callgrind::Accesses;
 use crate::paths;
 
 const HEAD: &str = "\
@@ -34,6 +35,16 @@ check that the crate makes.
 
 | row | floor | C0 gcc / clang | C1 gcc / clang | C2 gcc / clang | safe | to C0 | to C1 | to C2 |
 |---|---|---|---|---|---|---|---|---|
+";
+
+const ACCESSES: &str = "
+## Accesses to memory
+
+Loads, stores, and those that miss a data cache of 32 KiB (8 ways, lines of 64 bytes), outside the provider, as callgrind
+simulates it: of Rust / of C0 / of C2, each by the compiler with the fewest instructions.
+
+| row | loads | stores | misses |
+|---|--:|--:|--:|
 ";
 
 const ABOVE: &str = "
@@ -69,6 +80,8 @@ pub fn render(rows: &[Row], failures: &[String], versions: &[String]) -> Result<
         }
         text.push_str(&line(row));
     }
+    text.push_str(ACCESSES);
+    rows.iter().filter(|row| row.keeps_books()).for_each(|row| text.push_str(&accesses(row)));
     text.push_str(ABOVE);
     for row in rows {
         if let (Some((_, ours)), Some(c)) = (row.ours(), row.limit())
@@ -105,6 +118,16 @@ fn line(row: &Row) -> String {
     }
 }
 
+fn accesses(row: &Row) -> String {
+    let all = [row.our_accesses(), row.accesses_of_best("c0"), row.accesses_of_best("c2")];
+    let cell = |of: fn(&Accesses) -> f64| {
+        let each = all.iter().map(|one| show(one.as_ref().map(of)));
+        each.collect::<Vec<_>>().join(" / ")
+    };
+    let cells = [cell(|one| one.loads), cell(|one| one.stores), cell(|one| one.misses)];
+    format!("| {} | {} |\n", row.id(), cells.join(" | "))
+}
+
 fn show(count: Option<f64>) -> String {
     match count {
         None => "-".into(),
@@ -131,7 +154,31 @@ const IN_README: [(&str, &str); 7] = [
     ("cycle", "post, poll, complete"),
 ];
 
-/// The README's table: the best of each form by any compiler.
+/// Rows of programs as they are written, and what they are called in the README.
+const LIVES: [(&str, &str); 11] = [
+    ("readme", "the loop at the top of this page"),
+    ("set_len", "a WRITE of another length each time"),
+    ("full", "a queue kept as full as it is deep"),
+    ("echo1", "receive, answer from the same buffer"),
+    ("echo8", "the same, 8 in flight"),
+    ("shared16", "shared receive queue, 16 a poll"),
+    ("two_queue_pairs", "one buffer, two queue pairs by turns"),
+    ("datagrams", "UD to 64 peers, arrivals behind a GRH"),
+    ("faa", "fetch-and-add"),
+    ("chain4", "chain of 4, one completion"),
+    ("pool", "a buffer of the pool for each"),
+];
+
+/// Where Rust and C with the same checks are as good as equal: 5 of 100.
+fn verdict(ours: f64, c: f64) -> String {
+    match ours / c {
+        ratio if ratio > 1.05 => format!("C by {:.0} %", (ratio - 1.0) * 100.0),
+        ratio if ratio < 0.95 => format!("Rust by {:.0} %", (1.0 / ratio - 1.0) * 100.0),
+        _ => "parity".into(),
+    }
+}
+
+/// The README's tables: the best of each form by any compiler.
 pub fn readme(rows: &[Row]) -> String {
     let mut text = "\
 | instructions | idiomatic C | fastest C | typed Rust | C that keeps no books | C with the same checks | safe Rust |
@@ -147,6 +194,22 @@ pub fn readme(rows: &[Row]) -> String {
             let _ = write!(text, " {} | {} | **{ours}** |", best(c[0]), best(c[1]));
         }
         text.push('\n');
+    }
+    text.push_str(
+        "
+| programs as they are written, each pass of the loop | C that keeps no books | C with the same checks | safe Rust | fewer |
+|---|--:|--:|--:|---|
+",
+    );
+    for (name, label) in LIVES {
+        let row = rows.iter().find(|row| row.family == "life" && row.name == name);
+        let Some(row) = row else { continue };
+        let [c0, c2] = ["c0", "c2"].map(|form| row.best(form, ""));
+        let ours = row.ours().map(|(_, count)| count);
+        let whole = |count: Option<f64>| count.map_or("-".into(), |count| format!("{count:.0}"));
+        let fewer = ours.zip(c2).map_or("-".into(), |(ours, c)| verdict(ours, c));
+        let cells = [whole(c0), whole(c2), format!("**{}**", whole(ours)), fewer];
+        let _ = writeln!(text, "| {label} | {} |", cells.join(" | "));
     }
     text
 }
