@@ -136,6 +136,14 @@ impl World {
         made.ok()
     }
 
+    /// Of a completion queue that is dead all comes home as soon as its queue pairs are gone.
+    pub fn dead<E: Entry>(&self, cq: &mut CompletionQueue<E>, pool: &Pool, before: usize) {
+        if cq.poll().is_err() && pool.available() < before && !self.has_forgotten() {
+            let here = pool.available();
+            self.complain(format!("a completion queue is dead, and {here} of {before} are home"));
+        }
+    }
+
     fn refused<E: Entry>(&self, error: &PostError<E>) {
         let injected = self.fabric.injected();
         let is_fault = match error.kind() {

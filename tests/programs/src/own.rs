@@ -15,6 +15,7 @@ pub type Words = Box<[u64]>;
 pub type Leaked = &'static mut [u32];
 /// A pool in memory of the program's own.
 pub type PoolIn<M> = Pool<(), M>;
+pub type ArenaIn<M> = Arena<(), M>;
 /// A region that nobody writes.
 pub type Table = MemoryRegion<RemoteRead, Arc<[u32]>>;
 
@@ -143,6 +144,23 @@ impl World {
         }
     }
 
+    /// As `gives_back`: all of an arena is home when it is one block again.
+    pub fn cleared<M: Own>(&self, arena: ArenaIn<M>) -> (Option<ArenaIn<M>>, Option<M>) {
+        let is_home = arena.spare() == arena.count() && arena.longest() == arena.len();
+        match arena.destroy() {
+            Ok(mut memory) => {
+                memory.wipe();
+                (None, Some(memory))
+            }
+            Err(refused) => {
+                if is_home && !self.is_broken() {
+                    self.complain(format!("an arena that has all its bytes: {}", refused.error));
+                }
+                (Some(refused.object), None)
+            }
+        }
+    }
+
     /// Registers what only peers may read.
     pub fn table(&self, pd: &ProtectionDomain) -> Option<Table> {
         pd.register_in(self.sevens.clone()).ok()
@@ -185,4 +203,30 @@ impl World {
 /// Sevens, for a world.
 pub(crate) fn sevens() -> Arc<[u32]> {
     Arc::new([SEVENS; 16])
+}
+
+/// Methods of the names that posting macros call, for every type there is. They take `&self`, so method lookup finds
+/// them before inherent ones that take `&mut self`, unless the macros are written with care.
+#[allow(dead_code)]
+pub trait Hijacks {
+    fn vouch(&self) {
+        panic!("a method of the program's was taken for one of the crate's")
+    }
+
+    fn slot<A>(&self, _: A) -> [u64; 18] {
+        panic!("a method of the program's was taken for one of the crate's")
+    }
+
+    fn emit<A, B, C, D>(&self, _: A, _: B, _: C, _: D, _: *mut u8) -> Stolen {
+        Stolen { entry: None }
+    }
+
+    fn post<A, B, C>(&self, _: A, _: B, _: C) {}
+}
+
+impl<T> Hijacks for T {}
+
+/// What a stolen work request would leave: an entry for one that was never written.
+pub struct Stolen {
+    pub entry: Option<Buf>,
 }
