@@ -32,7 +32,7 @@ use crate::terms::error::{Error, Refused};
 /// let both = pd.register::<RemoteReadWrite>(64)?;
 /// let _: MemoryRegion<RemoteAll> = pd.register(64)?;   // and atomics
 /// let _: RemoteSlice<RemoteRead> = both.export();      // a key for those who only read
-/// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for the `unsafe` path
+/// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for pieces
 /// assert_eq!((both.len(), mine.len()), (64, 64));
 ///
 /// /// Whatever rights let it be read.
@@ -293,14 +293,28 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Ok((self.region.at(offset), self.region.lkey()))
     }
 
-    /// A handle to `len` bytes from `offset` on, to be posted (R6.12).
+    /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is open
+    /// to no peer. (A piece may be filled by a READ, so read-only memory has none.)
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # profile! { Copier { entry: OpenBuf } }
+    /// # use proverbs::memory::OpenBuf;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Copier>()?;
+    /// # let region = pd.register::<RemoteWrite>(64)?;
+    /// # let theirs = region.remote();
+    /// let log = pd.register::<LocalWrite>(4096)?; // one region, of which any part is sent
+    /// log.write_at(100, b"an entry")?;
+    /// a.post_send(wr::RdmaWrite::new(log.piece(100, 8)?, theirs.write()))?;
+    /// # proverbs::loopback::poll(&mut cq, 1)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
     /// if there are more of them than 32 bits can say (R3.8).
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
-        A: Remote,
         M: HasPieces,
     {
         let too_long = || OutOfBounds {

@@ -103,6 +103,7 @@ mod memory {
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
     mod no_bytes_of_a_dma_buf;
+    mod no_cell_of_a_local_region;
     mod no_device_memory_without_proof;
     mod no_key_with_rights_that_the_region_lacks;
     mod no_pool_in_shared_memory;
@@ -111,8 +112,8 @@ mod memory {
     mod no_rdma_write_to_a_read_address;
     mod no_rdma_write_without_remote_write;
     mod no_rkey_for_a_local_region;
+    mod no_send_of_a_borrowed_range;
     mod no_send_of_unregistered_memory;
-    mod no_shared_piece_or_cell_of_a_local_region;
     mod no_slice_of_an_open_region;
     mod no_slice_of_shared_memory;
     mod no_unregistered_memory_with_any_opcode;
@@ -140,6 +141,7 @@ mod ownership {
     mod a_completion_queue_is_polled_by_one_thread;
     mod a_completion_stays_on_its_thread;
     mod a_failed_completion_has_no_opcode;
+    mod a_joined_buffer_is_gone;
     mod a_posted_buffer_is_gone;
     mod a_queue_pair_is_destroyed_once;
     mod a_queue_pair_is_not_cloned;

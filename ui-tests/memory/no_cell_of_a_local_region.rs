@@ -1,9 +1,8 @@
-// R6.7, ibv_reg_mr(3): pieces and cells are of regions that are open to the fabric (`Remote`).
+// R6.7, ibv_reg_mr(3): cells are of regions that are open to the fabric (`Remote`).
 // Enforced by `Remote`.
 use proverbs::prelude::*;
 
 fn local(region: &MemoryRegion<LocalWrite>) {
-    let _ = region.piece(0, 8);
     let _ = region.cell(0);
 }
 

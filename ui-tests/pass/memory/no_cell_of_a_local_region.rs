@@ -1,0 +1,10 @@
+// R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_cell_of_a_local_region.rs.
+use proverbs::prelude::*;
+
+fn open(region: &MemoryRegion<RemoteRead>) {
+    let _ = region.cell(0);
+}
+
+fn local(region: &MemoryRegion<LocalWrite>) {
+    let _ = region.piece(0, 8);
+}

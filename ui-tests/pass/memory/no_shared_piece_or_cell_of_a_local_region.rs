@@ -1,7 +1,0 @@
-// R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_shared_piece_or_cell_of_a_local_region.rs.
-use proverbs::prelude::*;
-
-fn open(region: &MemoryRegion<RemoteRead>) {
-    let _ = region.piece(0, 8);
-    let _ = region.cell(0);
-}
