@@ -147,7 +147,7 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
     let memory = region.destroy().unwrap();
     assert_eq!(ended.load(Ordering::Relaxed), 0);
     // What is not all of the memory, or not of the domain, comes back, too.
-    // SAFETY: as above.
+    // SAFETY: the region lives until the memory is dropped, and so does the one of `register`.
     let (other, mut memory) = unsafe {
         let other = context.alloc_pd().unwrap();
         let refused = other.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap_err();
@@ -155,7 +155,8 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
         (register(), refused.object)
     };
     let _ = memory.bytes();
-    // SAFETY: as above; the memory is not the region's, which is found out.
+    // SAFETY: the region lives until `other` is dropped, below. The memory is not the region's,
+    // which is found out.
     let refused = unsafe { pd.region_from_raw::<RemoteWrite, _>(other.0, memory) }.unwrap_err();
     let text = refused.error.to_string();
     assert!(text.starts_with("ibv_reg_mr: the region is of 64 bytes at 0x"), "{text}");

@@ -479,7 +479,7 @@ unsafe fn release_all<P: Profile<Signaling = Selective>, T: Transport, X>(world:
 where
     P::Entry: Owned,
 {
-    // SAFETY: the caller's contract.
+    // SAFETY: `leak` made it of a box of this type, and no form runs meanwhile that would use it.
     let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
     while let Ok(Some(completion)) = world.cq.poll_one() {
         // The slots still have the handles.
@@ -505,7 +505,7 @@ where
     P: Profile,
     P::Entry: Owned,
 {
-    // SAFETY: the caller's contract.
+    // SAFETY: `leak` made it of a box of this type, and no form runs meanwhile that would use it.
     let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
     take_back(&mut world.cq);
     whole(&mut world.bufs);

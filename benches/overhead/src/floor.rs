@@ -32,10 +32,10 @@ pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String>
                 for i in 0..=WARM {
                     prepare(stub, &family, &contender, &label)?;
                     if i < WARM {
-                        // SAFETY: the form's own environment.
+                        // SAFETY: `env` is the world that this family made for its forms.
                         check(&label, unsafe { (contender.form)(contender.env) })?;
                     } else {
-                        // SAFETY: as above.
+                        // SAFETY: the form takes this `env`, stepped or not.
                         let (code, steps) = unsafe { stub.step(contender.form, contender.env) };
                         check(&label, code)?;
                         let count = floor(stub, steps, &mut decoded);

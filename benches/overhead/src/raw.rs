@@ -21,12 +21,9 @@ macro_rules! verb {
         /// As for its manual page.
         #[inline(always)]
         unsafe fn $name(object: *mut $object, $($arg: $type),*) -> c_int {
-            // SAFETY: a live object points to its live context.
-            let context = unsafe { (*object).context };
-            // SAFETY: the table of a live context.
-            let op = unsafe { (*context).ops.$op };
-            // SAFETY: the caller's arguments are those that the verb wants.
-            unsafe { op.unwrap()(object, $($arg),*) }
+            // SAFETY: the object is live, so its context is, and with it the table of functions. The
+            // function has the verb's contract, which this one hands on.
+            unsafe { (*(*object).context).ops.$op.unwrap()(object, $($arg),*) }
         }
     };
 }
@@ -66,17 +63,16 @@ unsafe fn head(
     next: *mut ibv_send_wr,
     (opcode, flags): (u32, u32),
 ) {
-    macro_rules! set {
-        ($($field:ident = $value:expr;)*) => {
-            $(
-                // SAFETY: the caller's contract.
-                unsafe { (*wr).$field = $value };
-            )*
-        };
+    // SAFETY: both are writable. The fields are plain numbers and pointers, so nothing is dropped.
+    unsafe {
+        sge.write(piece);
+        (*wr).wr_id = wr_id;
+        (*wr).next = next;
+        (*wr).sg_list = sge;
+        (*wr).num_sge = 1;
+        (*wr).opcode = opcode;
+        (*wr).send_flags = flags;
     }
-    // SAFETY: the caller's contract.
-    unsafe { sge.write(piece) };
-    set! { wr_id = wr_id; next = next; sg_list = sge; num_sge = 1; opcode = opcode; send_flags = flags; }
 }
 
 /// `one! { name, OPCODE, flags; field = argument; ... }`
@@ -87,14 +83,13 @@ macro_rules! one {
             let mut sge = MaybeUninit::<ibv_sge>::uninit();
             let (at, sge) = (wr.as_mut_ptr(), sge.as_mut_ptr());
             let operation = (ibv_wr_opcode::$opcode, $flags);
-            // SAFETY: both are locals.
-            unsafe { head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation) };
-            $(
-                // SAFETY: a field of a local.
-                unsafe { (*at).wr.$($field).* = twin.$($from).* };
-            )*
-            // SAFETY: all fields that the opcode reads are set.
-            unsafe { post(twin, at) }
+            // SAFETY: both are locals, and when they are posted all fields are set that the opcode
+            // reads.
+            unsafe {
+                head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation);
+                $((*at).wr.$($field).* = twin.$($from).*;)*
+                post(twin, at)
+            }
         }}
     };
 }
@@ -121,10 +116,11 @@ one! { ud_send, IBV_WR_SEND, 0; ud.ah = to_ah.ah; ud.remote_qpn = remote_qpn; ud
 /// `wr` is writable.
 #[inline(always)]
 unsafe fn set_imm(wr: *mut ibv_send_wr, imm_data: u32) {
-    // SAFETY: the caller's contract; no reference is made.
-    let imm = unsafe { &raw mut (*wr).imm_data_invalidated_rkey_union }.cast::<u32>();
-    // SAFETY: the field is inside the work request.
-    unsafe { imm.write(imm_data.to_be()) };
+    // SAFETY: the field is inside the work request, whose bytes need not be there yet: no reference
+    // is made.
+    unsafe {
+        (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(imm_data.to_be());
+    }
 }
 
 /// Where a WRITE or READ goes.
@@ -133,12 +129,11 @@ unsafe fn set_imm(wr: *mut ibv_send_wr, imm_data: u32) {
 /// `wr` is writable.
 #[inline(always)]
 unsafe fn set_remote(wr: *mut ibv_send_wr, at: &TwinRemote) {
-    // SAFETY: the caller's contract.
-    let rdma = unsafe { &raw mut (*wr).wr.rdma };
-    // SAFETY: as above.
-    unsafe { (*rdma).remote_addr = at.addr };
-    // SAFETY: as above.
-    unsafe { (*rdma).rkey = at.rkey };
+    // SAFETY: the fields are inside the work request, which is writable, and plain numbers.
+    unsafe {
+        (*wr).wr.rdma.remote_addr = at.addr;
+        (*wr).wr.rdma.rkey = at.rkey;
+    }
 }
 
 form! { send_imm(twin: Twin) {
@@ -146,12 +141,12 @@ form! { send_imm(twin: Twin) {
     let mut sge = MaybeUninit::<ibv_sge>::uninit();
     let (at, sge) = (wr.as_mut_ptr(), sge.as_mut_ptr());
     let (data, operation) = ((twin.ids[0], twin.pieces[0]), (ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, 0));
-    // SAFETY: both are locals.
-    unsafe { head(at, sge, data, ptr::null_mut(), operation) };
-    // SAFETY: as above.
-    unsafe { set_imm(at, twin.imm_data) };
-    // SAFETY: all fields that the opcode reads are set.
-    unsafe { post(twin, at) }
+    // SAFETY: both are locals, and when they are posted all fields are set that the opcode reads.
+    unsafe {
+        head(at, sge, data, ptr::null_mut(), operation);
+        set_imm(at, twin.imm_data);
+        post(twin, at)
+    }
 }}
 
 form! { write_imm(twin: Twin) {
@@ -159,14 +154,13 @@ form! { write_imm(twin: Twin) {
     let mut sge = MaybeUninit::<ibv_sge>::uninit();
     let (at, sge) = (wr.as_mut_ptr(), sge.as_mut_ptr());
     let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, 0);
-    // SAFETY: both are locals.
-    unsafe { head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation) };
-    // SAFETY: as above.
-    unsafe { set_imm(at, twin.imm_data) };
-    // SAFETY: as above.
-    unsafe { set_remote(at, &twin.to) };
-    // SAFETY: all fields that the opcode reads are set.
-    unsafe { post(twin, at) }
+    // SAFETY: both are locals, and when they are posted all fields are set that the opcode reads.
+    unsafe {
+        head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation);
+        set_imm(at, twin.imm_data);
+        set_remote(at, &twin.to);
+        post(twin, at)
+    }
 }}
 
 /// A WRITE of `N` elements.
@@ -176,18 +170,17 @@ fn gathered<const N: usize>(twin: &Twin) -> c_int {
     let mut sges = [const { MaybeUninit::<ibv_sge>::uninit() }; N];
     let (at, sge) = (wr.as_mut_ptr(), sges.as_mut_ptr().cast::<ibv_sge>());
     let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0);
-    // SAFETY: both are locals.
-    unsafe { head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation) };
-    for (i, piece) in twin.pieces[..N].iter().enumerate().skip(1) {
-        // SAFETY: an element of a local array.
-        unsafe { sge.wrapping_add(i).write(*piece) };
+    // SAFETY: a local, and an array of `N` elements of which the first `N` are written; when they
+    // are posted all fields are set that the opcode reads.
+    unsafe {
+        head(at, sge, (twin.ids[0], twin.pieces[0]), ptr::null_mut(), operation);
+        for (i, piece) in twin.pieces[..N].iter().enumerate().skip(1) {
+            sge.wrapping_add(i).write(*piece);
+        }
+        (*at).num_sge = N as c_int;
+        set_remote(at, &twin.to);
+        post(twin, at)
     }
-    // SAFETY: a field of a local.
-    unsafe { (*at).num_sge = N as c_int };
-    // SAFETY: as above.
-    unsafe { set_remote(at, &twin.to) };
-    // SAFETY: all fields that the opcode reads are set.
-    unsafe { post(twin, at) }
 }
 
 form! { sge2(twin: Twin) gathered::<2>(twin) }
@@ -208,23 +201,20 @@ form! { mixed4(twin: Twin) {
         let at = first.wrapping_add(i);
         let next = if i < 3 { at.wrapping_add(1) } else { ptr::null_mut() };
         let data = (twin.ids[i], twin.pieces[i]);
-        // SAFETY: elements of local arrays.
+        // SAFETY: elements of local arrays of four, and `i` is below.
         unsafe { head(at, sge.wrapping_add(i), data, next, operation) };
     }
-    // SAFETY: as above.
-    unsafe { set_remote(first, &twin.to) };
-    // SAFETY: as above.
-    unsafe { set_remote(first.wrapping_add(2), &twin.from) };
-    // SAFETY: as above; no reference is made.
-    let atomic = unsafe { &raw mut (*first.wrapping_add(3)).wr.atomic };
-    // SAFETY: as above.
-    unsafe { (*atomic).remote_addr = twin.cell.addr };
-    // SAFETY: as above.
-    unsafe { (*atomic).rkey = twin.cell.rkey };
-    // SAFETY: as above.
-    unsafe { (*atomic).compare_add = twin.add };
-    // SAFETY: all fields that the opcodes read are set.
-    unsafe { post(twin, first) }
+    // SAFETY: the first, third and fourth of four local work requests; with these fields each has
+    // all that its opcode reads, and is posted.
+    unsafe {
+        set_remote(first, &twin.to);
+        set_remote(first.wrapping_add(2), &twin.from);
+        let atomic = &raw mut (*first.wrapping_add(3)).wr.atomic;
+        (*atomic).remote_addr = twin.cell.addr;
+        (*atomic).rkey = twin.cell.rkey;
+        (*atomic).compare_add = twin.add;
+        post(twin, first)
+    }
 }}
 
 /// WRITEs, as many as is known at run time.
@@ -242,15 +232,17 @@ fn listed(twin: &Twin, count: u32) -> c_int {
         let at = first.wrapping_add(i);
         let (data, operation) =
             ((twin.ids[i], twin.pieces[i]), (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0));
-        // SAFETY: elements of local arrays.
-        unsafe { head(at, sge.wrapping_add(i), data, at.wrapping_add(1), operation) };
-        // SAFETY: as above.
-        unsafe { set_remote(at, &twin.to) };
+        // SAFETY: elements of local arrays of sixteen, and `i` is below.
+        unsafe {
+            head(at, sge.wrapping_add(i), data, at.wrapping_add(1), operation);
+            set_remote(at, &twin.to);
+        }
     }
-    // SAFETY: the last that was written.
-    unsafe { (*first.wrapping_add(count - 1)).next = ptr::null_mut() };
-    // SAFETY: all fields that the opcode reads are set.
-    unsafe { post(twin, first) }
+    // SAFETY: the last that was written ends the list, and each has all that its opcode reads.
+    unsafe {
+        (*first.wrapping_add(count - 1)).next = ptr::null_mut();
+        post(twin, first)
+    }
 }
 
 form! { list1of16(twin: Twin) listed(twin, twin.counts[0]) }
@@ -269,12 +261,13 @@ fn chain<const N: usize>(twin: &Twin) -> c_int {
         let next = if i + 1 < N { at.wrapping_add(1) } else { ptr::null_mut() };
         let what = (twin.ids[i], twin.pieces[i]);
         let operation = (ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0);
-        // SAFETY: elements of local arrays.
-        unsafe { head(at, sge.wrapping_add(i), what, next, operation) };
-        // SAFETY: as above.
-        unsafe { set_remote(at, &twin.to) };
+        // SAFETY: elements of local arrays of `N`, and `i` is below.
+        unsafe {
+            head(at, sge.wrapping_add(i), what, next, operation);
+            set_remote(at, &twin.to);
+        }
     }
-    // SAFETY: all fields that the opcode reads are set.
+    // SAFETY: each has all fields that its opcode reads, and the last names no next.
     unsafe { post(twin, first) }
 }
 
@@ -319,10 +312,8 @@ fn poll<const N: usize>(twin: &mut Twin) -> c_int {
         return if count == 0 { 0 } else { failed(ptr::null(), count) };
     }
     for i in 0..count as usize {
-        // SAFETY: the provider wrote `count` completions.
-        let wc = unsafe { first.add(i) };
-        // SAFETY: as above.
-        let wc = unsafe { &*wc };
+        // SAFETY: the provider wrote `count` completions, and `i` is below.
+        let wc = unsafe { &*first.add(i) };
         if wc.status != ibv_wc_status::IBV_WC_SUCCESS {
             return failed(ptr::null(), 1);
         }

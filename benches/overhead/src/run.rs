@@ -133,10 +133,10 @@ fn compare_and_count(
         prepare(stub, family, contender, label)?;
         let counted = i >= WARM;
         let code = if counted {
-            // SAFETY: the form's own environment.
+            // SAFETY: `env` is the world that this family made for its forms.
             unsafe { stub.measure(contender.form, contender.env) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: the form takes this `env`, counted or not.
             unsafe { (contender.form)(contender.env) }
         };
         check(label, code)?;

@@ -31,7 +31,7 @@ impl Library {
         let name = CString::new(name).ok()?;
         // SAFETY: the handle is open.
         let symbol = unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) };
-        // SAFETY: not null, and an `F` by the caller's contract.
+        // SAFETY: not null, as large as an `F`, and the caller knows the function to be one.
         NonNull::new(symbol).map(|symbol| unsafe { transmute_copy(&symbol.as_ptr()) })
     }
 
@@ -103,10 +103,8 @@ impl Stub {
     /// # Safety
     /// `qp` is a live `ibv_qp`.
     pub unsafe fn install(&self, qp: *mut c_void) {
-        // SAFETY: the caller's contract.
-        let context = unsafe { (*qp.cast::<proverbs::bench::c::ibv_qp>()).context };
-        // SAFETY: a live queue pair has a live context.
-        unsafe { (self.install)(context) }
+        // SAFETY: a live queue pair names a live context, whose table of functions is writable.
+        unsafe { (self.install)((*qp.cast::<proverbs::bench::c::ibv_qp>()).context) }
     }
 
     pub fn reset(&self, signal_all: bool) {
@@ -134,7 +132,7 @@ impl Stub {
     /// # Safety
     /// The form may be called with this environment.
     pub unsafe fn measure(&self, form: Form, env: *mut c_void) -> c_int {
-        // SAFETY: the caller's contract.
+        // SAFETY: the stub calls the form once, with this `env`, which the caller says it takes.
         unsafe { (self.measure)(form, env) }
     }
 
@@ -143,7 +141,7 @@ impl Stub {
     /// # Safety
     /// The form may be called with this environment.
     pub unsafe fn step(&self, form: Form, env: *mut c_void) -> (c_int, &[Step]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the stub calls the form once, with this `env`, which the caller says it takes.
         let code = unsafe { (self.step)(form, env) };
         let mut at = std::ptr::null();
         // SAFETY: `at` is a local.

@@ -155,9 +155,10 @@ form! { poll16(w: Books) {
             code = completed_badly(error);
         }
         // SAFETY: a poll gives 16 completions at most, and there is room for 32.
-        unsafe { at.write(completion.raw_wr_id()) };
-        // SAFETY: as above.
-        at = unsafe { at.add(1) };
+        unsafe {
+            at.write(completion.raw_wr_id());
+            at = at.add(1);
+        }
     });
     code
 }}
