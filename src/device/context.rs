@@ -6,8 +6,9 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::device::attr::{DeviceAttr, PortAttr, TransportType};
+use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
+use crate::device::port::PortAttr;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};

@@ -5,8 +5,8 @@
 use std::ffi::CStr;
 
 use crate::device::ah::AddressVector;
-use crate::device::attr::LinkLayer;
 use crate::device::context::Context;
+use crate::device::port::LinkLayer;
 use crate::sys::gid;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind, apart};

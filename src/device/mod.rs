@@ -14,12 +14,11 @@ pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod pd;
+pub(crate) mod port;
 
 pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
-pub use attr::{
-    AtomicCap, DeviceAttr, DeviceCap, Guid, LinkLayer, PortAttr, PortState, TransportType,
-};
+pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, TransportType};
 pub use attr_ex::{
     Abilities, Ability, AtomicWrite, Can, DeviceAttrEx, DeviceMemory, FlushGlobal, FlushPersistent,
     MemoryWindows2B, OdpCaps, OdpOps, OnDemand, ResizeSrq, Timestamps,
@@ -34,5 +33,6 @@ pub use fork::{ForkStatus, fork_init, fork_status};
 pub use gid::{GidEntry, RoceV2Gid};
 pub use ids::{CqId, SrqId};
 pub use pd::ProtectionDomain;
+pub use port::{LinkLayer, PortAttr, PortState};
 
 pub use crate::terms::gid::{Gid, GidKind};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::exchange::{Exchange, ExchangeError, agree, refuse};
 use super::receiving::Receiving;
 use super::stream::{Timed, Until};
+use super::unconnected::{ConnectError, Stage, Unconnected};
 use super::{Endpoint, Service, WireError};
 use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
@@ -15,8 +16,8 @@ use crate::qp::attr::{RcRtr, RcRts};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
 };
-use crate::terms::error::{Error, Refused};
-use crate::terms::state::{Init, Rtr, Rts};
+use crate::terms::error::Refused;
+use crate::terms::state::{Init, Rts};
 use crate::terms::transport::Rc;
 
 /// An RC queue pair before it is connected.
@@ -69,44 +70,6 @@ pub struct RcConnector<P: Profile = DefaultProfile> {
     pub sl: ServiceLevel,
     /// The most routers on the way; 64 by default.
     pub hop_limit: u8,
-}
-
-/// A queue pair that could not be connected, in the state that it reached, and the reason.
-///
-/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair.
-pub struct Unconnected<P: Profile> {
-    /// The queue pair.
-    pub stage: Stage<P>,
-    /// The reason.
-    pub error: ConnectError,
-}
-
-/// The state that a queue pair reached.
-pub enum Stage<P: Profile> {
-    /// It is as it was.
-    Init(QueuePair<Rc, Init, P>),
-    /// It can receive from the peer.
-    Rtr(QueuePair<Rc, Rtr, P>),
-    /// It is connected, but the peer may not be.
-    Rts(QueuePair<Rc, Rts, P>),
-}
-
-/// Why two sides are not connected.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The peer's endpoint was not received.
-    Exchange(ExchangeError),
-    /// The peer has another transport.
-    NotRc(Service),
-    /// This side's profile has reads, and the peer serves none (R4.6, R4.8).
-    NoReads,
-    /// The device refused.
-    Verbs(Error),
-    /// The peer received this side's endpoint, and will not connect to it.
-    PeerRefused,
-    /// The peer sent something else than whether it is ready.
-    NoVerdict([u8; 4]),
 }
 
 impl<P: Profile> RcConnector<P> {
@@ -332,79 +295,6 @@ impl<P: Profile> RcConnector<P> {
 }
 
 type Depth<P> = <<P as Profile>::Initiator as Initiator>::Depth;
-
-impl From<ExchangeError> for ConnectError {
-    fn from(error: ExchangeError) -> Self {
-        ConnectError::Exchange(error)
-    }
-}
-
-impl From<Error> for ConnectError {
-    fn from(error: Error) -> Self {
-        ConnectError::Verbs(error)
-    }
-}
-
-impl<P: Profile> From<Unconnected<P>> for ConnectError {
-    fn from(unconnected: Unconnected<P>) -> Self {
-        unconnected.error
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConnectError::Exchange(error) => error.fmt(f),
-            ConnectError::NotRc(service) => {
-                write!(f, "an RC queue pair connects to another, the peer's is a {service:?}")
-            }
-            ConnectError::NoReads => f.write_str(
-                "the peer serves no reads or atomics (its responder depth is 0): \
-                 use a profile with `initiator: NoReads`",
-            ),
-            ConnectError::Verbs(error) => error.fmt(f),
-            ConnectError::PeerRefused => f.write_str("the peer refused to connect"),
-            ConnectError::NoVerdict(word) => {
-                let word = word.escape_ascii();
-                write!(f, "the peer said \"{word}\" instead of whether it is ready")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ConnectError::Exchange(error) => Some(error),
-            ConnectError::Verbs(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl<P: Profile> fmt::Debug for Stage<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stage::Init(qp) => qp.fmt(f),
-            Stage::Rtr(qp) => qp.fmt(f),
-            Stage::Rts(qp) => qp.fmt(f),
-        }
-    }
-}
-
-impl<P: Profile> fmt::Debug for Unconnected<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<P: Profile> fmt::Display for Unconnected<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<P: Profile> std::error::Error for Unconnected<P> {}
 
 impl<P: Profile> fmt::Debug for RcConnector<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

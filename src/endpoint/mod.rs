@@ -55,6 +55,7 @@
 //! # }
 //! ```
 
+mod address;
 mod connect;
 mod exchange;
 mod receiving;
@@ -62,26 +63,23 @@ mod region;
 #[cfg(feature = "serde")]
 mod serde;
 mod stream;
+mod unconnected;
 mod wire;
 
 use std::hash::{BuildHasher, RandomState};
 
-pub use connect::{ConnectError, RcConnector, Stage, Unconnected};
+pub use connect::RcConnector;
 pub use exchange::{CHUNK, ExchangeError, exchange};
 pub use receiving::Receiving;
 pub use region::{ExportedRegion, NoSuchRegion, RegionError};
 pub use stream::{Timed, Timeouts, Unbounded};
+pub use unconnected::{ConnectError, Stage, Unconnected};
 pub use wire::WireError;
 
-use crate::device::ah::{AddressVector, GlobalRoute};
-use crate::device::attr::{LinkLayer, PortAttr};
-use crate::device::context::Context;
-use crate::device::gid::{self, GidEntry};
 use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
 use crate::profile::Profile;
 use crate::qp::{Depth, QueuePair};
-use crate::sys::types::LINK_LAYER_ETHERNET;
 use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind};
@@ -182,9 +180,10 @@ impl Endpoint {
     /// is the index of this side's GID, which RoCE needs (R8.5).
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`, or EINVAL for
-    /// RoCE without a `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID there;
-    /// [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a reserved number.
+    /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`, or EINVAL
+    /// for RoCE without a `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID
+    /// there; [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a reserved
+    /// number.
     pub fn of_rc<P: Profile>(
         qp: &QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -258,7 +257,7 @@ impl Endpoint {
         const DEVICE: &str = "the device gave a queue pair a number that no peer may name";
         let context = qp.context();
         let port = context.query_port(qp.core.port)?;
-        let entry = source(&context, qp.core.port, &port, gid_index)?;
+        let entry = address::source(&context, qp.core.port, &port, gid_index)?;
         let qpn = Qpn::try_from(qp.qp_num())?;
         // A random number, so that packets of an earlier connection are not taken for this one's.
         let random = RandomState::new().hash_one(qp.qp_num()) as u32;
@@ -370,71 +369,5 @@ impl Endpoint {
         let count = self.regions.len();
         let region = self.regions.get(index).ok_or(NoSuchRegion::Index { index, count })?;
         region.slice().ok_or(NoSuchRegion::rights::<A>(index, region.rights()))
-    }
-
-    /// The address vector of this endpoint from `port` of `context`, whose GID has `gid_index`: by
-    /// GID if both sides have one, otherwise by LID.
-    ///
-    /// # Errors
-    /// [`Unreachable`](ErrorKind::Unreachable) if both kinds are known, and packets from one GID do
-    /// not reach the other (R18.22, R18.23). [`Os`](ErrorKind::Os): EINVAL, with the name of the
-    /// missing number (a GID of the peer's or a `gid_index` on RoCE, otherwise the peer's LID); or
-    /// the errno of `ibv_query_port` or `ibv_query_gid_ex`.
-    pub fn address(
-        &self,
-        context: &Context,
-        port: u8,
-        gid_index: Option<u8>,
-    ) -> Result<AddressVector, Error> {
-        let mine = match gid_index {
-            Some(index) if self.gid_kind.is_some() => {
-                Some(context.query_gid_entry(port, index)?).map(|entry| (entry.gid, entry.kind))
-            }
-            _ => None,
-        };
-        self.address_from(mine, context, port, gid_index)
-    }
-
-    /// `address`, with this side's GID and kind, if known.
-    fn address_from(
-        &self,
-        mine: Option<(Gid, GidKind)>,
-        context: &Context,
-        port: u8,
-        gid_index: Option<u8>,
-    ) -> Result<AddressVector, Error> {
-        if let (Some(mine), Some(kind)) = (mine, self.gid_kind) {
-            gid::check(mine, (self.gid, kind))?;
-        }
-        let lacks = |what: &str| Err(Error::os("ibv_modify_qp", libc::EINVAL, what));
-        let is_ethernet = context.port_limits(port)?.link_layer == LINK_LAYER_ETHERNET;
-        match gid_index {
-            // A GID without an interface id is not an address.
-            Some(index) if self.gid.0[8..] != [0; 8] => {
-                let global = Some(GlobalRoute::new(self.gid, index));
-                Ok(AddressVector { global, ..AddressVector::infiniband(port, self.lid) })
-            }
-            Some(_) if is_ethernet => lacks("the peer sent no GID, which RoCE needs"),
-            None if is_ethernet => lacks("RoCE needs a GID index"),
-            _ if self.lid == 0 => lacks("the peer sent neither a GID nor a LID"),
-            _ => Ok(AddressVector::infiniband(port, self.lid)),
-        }
-    }
-}
-
-/// The source of packets.
-fn source(
-    context: &Context,
-    port: u8,
-    attr: &PortAttr,
-    index: Option<u8>,
-) -> Result<Option<GidEntry>, Error> {
-    match index {
-        Some(index) => context.query_gid_entry(port, index).map(Some),
-        None if attr.link_layer == LinkLayer::Ethernet => {
-            let asked = format!("port {port} is Ethernet (RoCE), which needs a GID index");
-            Err(Error::os("ibv_query_gid_ex", libc::EINVAL, asked))
-        }
-        None => Ok(None),
     }
 }

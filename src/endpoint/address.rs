@@ -1,0 +1,78 @@
+//! Where packets to a peer go, and where they come from.
+
+use super::Endpoint;
+use crate::device::ah::{AddressVector, GlobalRoute};
+use crate::device::context::Context;
+use crate::device::gid::{self, GidEntry};
+use crate::device::port::{LinkLayer, PortAttr};
+use crate::sys::types::LINK_LAYER_ETHERNET;
+use crate::terms::error::Error;
+use crate::terms::gid::{Gid, GidKind};
+
+impl Endpoint {
+    /// The address vector of this endpoint from `port` of `context`, whose GID has `gid_index`: by
+    /// GID if both sides have one, otherwise by LID.
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable) if both kinds are known, and packets from one GID do
+    /// not reach the other (R18.22, R18.23). [`Os`](ErrorKind::Os): EINVAL, with the name of the
+    /// missing number (a GID of the peer's or a `gid_index` on RoCE, otherwise the peer's LID); or
+    /// the errno of `ibv_query_port` or `ibv_query_gid_ex`.
+    pub fn address(
+        &self,
+        context: &Context,
+        port: u8,
+        gid_index: Option<u8>,
+    ) -> Result<AddressVector, Error> {
+        let mine = match gid_index {
+            Some(index) if self.gid_kind.is_some() => {
+                Some(context.query_gid_entry(port, index)?).map(|entry| (entry.gid, entry.kind))
+            }
+            _ => None,
+        };
+        self.address_from(mine, context, port, gid_index)
+    }
+
+    /// `address`, with this side's GID and kind, if known.
+    pub(super) fn address_from(
+        &self,
+        mine: Option<(Gid, GidKind)>,
+        context: &Context,
+        port: u8,
+        gid_index: Option<u8>,
+    ) -> Result<AddressVector, Error> {
+        if let (Some(mine), Some(kind)) = (mine, self.gid_kind) {
+            gid::check(mine, (self.gid, kind))?;
+        }
+        let lacks = |what: &str| Err(Error::os("ibv_modify_qp", libc::EINVAL, what));
+        let is_ethernet = context.port_limits(port)?.link_layer == LINK_LAYER_ETHERNET;
+        match gid_index {
+            // A GID without an interface id is not an address.
+            Some(index) if self.gid.0[8..] != [0; 8] => {
+                let global = Some(GlobalRoute::new(self.gid, index));
+                Ok(AddressVector { global, ..AddressVector::infiniband(port, self.lid) })
+            }
+            Some(_) if is_ethernet => lacks("the peer sent no GID, which RoCE needs"),
+            None if is_ethernet => lacks("RoCE needs a GID index"),
+            _ if self.lid == 0 => lacks("the peer sent neither a GID nor a LID"),
+            _ => Ok(AddressVector::infiniband(port, self.lid)),
+        }
+    }
+}
+
+/// The source of packets.
+pub(super) fn source(
+    context: &Context,
+    port: u8,
+    attr: &PortAttr,
+    index: Option<u8>,
+) -> Result<Option<GidEntry>, Error> {
+    match index {
+        Some(index) => context.query_gid_entry(port, index).map(Some),
+        None if attr.link_layer == LinkLayer::Ethernet => {
+            let asked = format!("port {port} is Ethernet (RoCE), which needs a GID index");
+            Err(Error::os("ibv_query_gid_ex", libc::EINVAL, asked))
+        }
+        None => Ok(None),
+    }
+}
