@@ -139,99 +139,75 @@ macro_rules! rows {
     )*};
 }
 
+/// Tells each of these attributes.
+macro_rules! required {
+    ($attr:ident, $from:expr; $($name:ident)*) => { $($attr.$name(Some($from.$name));)* };
+}
+
+/// Tells those of these attributes that are there.
+macro_rules! optional {
+    ($attr:ident, $from:expr; $($name:ident)*) => { $($attr.$name($from.$name);)* };
+}
+
 rows! {
     ConnectedInit []: Rc Reset -> Init, Uc Reset -> Init; |a, s| {
-        a.pkey_index(Some(s.pkey_index));
-        a.port(Some(s.port));
-        a.access(Some(s.access));
+        required!(a, s; pkey_index port access);
     }
     ConnectedReinit []: Rc Init -> Init, Uc Init -> Init; |a, s| {
-        a.pkey_index(s.pkey_index);
-        a.port(s.port);
-        a.access(s.access);
+        optional!(a, s; pkey_index port access);
     }
     RcRtr []: Rc Init -> Rtr; |a, s| {
-        a.address(Some(s.address));
-        a.path_mtu(Some(s.path_mtu));
-        a.dest_qpn(Some(s.dest_qpn));
-        a.rq_psn(Some(s.rq_psn));
-        a.max_dest_rd_atomic(Some(s.max_dest_rd_atomic));
-        a.min_rnr_timer(Some(s.min_rnr_timer));
-        a.access(s.optional.access);
-        a.pkey_index(s.optional.pkey_index);
+        required!(a, s; address path_mtu dest_qpn rq_psn max_dest_rd_atomic min_rnr_timer);
+        optional!(a, s.optional; access pkey_index);
     }
     UcRtr []: Uc Init -> Rtr; |a, s| {
-        a.address(Some(s.address));
-        a.path_mtu(Some(s.path_mtu));
-        a.dest_qpn(Some(s.dest_qpn));
-        a.rq_psn(Some(s.rq_psn));
-        a.access(s.optional.access);
-        a.pkey_index(s.optional.pkey_index);
+        required!(a, s; address path_mtu dest_qpn rq_psn);
+        optional!(a, s.optional; access pkey_index);
     }
     RcRts<P> [P]: Rc Rtr -> Rts; |a, s| {
-        a.timeout(Some(s.timeout));
-        a.retry_cnt(Some(s.retry_cnt));
-        a.rnr_retry(Some(s.rnr_retry));
-        a.sq_psn(Some(s.sq_psn));
+        required!(a, s; timeout retry_cnt rnr_retry sq_psn);
         a.max_rd_atomic(Some(s.max_rd_atomic.to_c()));
-        a.access(s.optional.access);
-        a.min_rnr_timer(s.optional.min_rnr_timer);
+        optional!(a, s.optional; access min_rnr_timer);
     }
     UcRts []: Uc Rtr -> Rts; |a, s| {
-        a.sq_psn(Some(s.sq_psn));
-        a.access(s.optional.access);
+        required!(a, s; sq_psn);
+        optional!(a, s.optional; access);
     }
     UdInit []: Ud Reset -> Init; |a, s| {
-        a.pkey_index(Some(s.pkey_index));
-        a.port(Some(s.port));
-        a.qkey(Some(s.qkey));
+        required!(a, s; pkey_index port qkey);
     }
     UdReinit []: Ud Init -> Init; |a, s| {
-        a.pkey_index(s.pkey_index);
-        a.port(s.port);
-        a.qkey(s.qkey);
+        optional!(a, s; pkey_index port qkey);
     }
     UdRtr []: Ud Init -> Rtr; |a, s| {
-        a.pkey_index(s.pkey_index);
-        a.qkey(s.qkey);
+        optional!(a, s; pkey_index qkey);
     }
     UdRts []: Ud Rtr -> Rts; |a, s| {
-        a.sq_psn(Some(s.sq_psn));
-        a.qkey(s.qkey);
+        required!(a, s; sq_psn);
+        optional!(a, s; qkey);
     }
     RcReturn []: Rc Rts -> Rts, Rc Sqd -> Rts; |a, s| {
-        a.access(s.0.access);
-        a.min_rnr_timer(s.0.min_rnr_timer);
+        optional!(a, s.0; access min_rnr_timer);
     }
     UcReturn []: Uc Rts -> Rts, Uc Sqd -> Rts, Uc Sqe -> Rts; |a, s| {
-        a.access(s.0.access);
+        optional!(a, s.0; access);
     }
     UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts; |a, s| {
-        a.qkey(s.qkey);
+        optional!(a, s; qkey);
     }
     Drain []: Rc Rts -> Sqd, Uc Rts -> Sqd, Ud Rts -> Sqd; |a, s| {
         a.notify(s.notify.then_some(true));
     }
     RcSqd<P> [P]: Rc Sqd -> Sqd; |a, s| {
-        a.port(s.port);
-        a.address(s.address);
-        a.timeout(s.timeout);
-        a.retry_cnt(s.retry_cnt);
-        a.rnr_retry(s.rnr_retry);
+        optional!(a, s; port address timeout retry_cnt rnr_retry);
         a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
-        a.max_dest_rd_atomic(s.max_dest_rd_atomic);
-        a.access(s.access);
-        a.pkey_index(s.pkey_index);
-        a.min_rnr_timer(s.min_rnr_timer);
+        optional!(a, s; max_dest_rd_atomic access pkey_index min_rnr_timer);
     }
     UcSqd []: Uc Sqd -> Sqd; |a, s| {
-        a.address(s.address);
-        a.access(s.access);
-        a.pkey_index(s.pkey_index);
+        optional!(a, s; address access pkey_index);
     }
     UdSqd []: Ud Sqd -> Sqd; |a, s| {
-        a.pkey_index(s.pkey_index);
-        a.qkey(s.qkey);
+        optional!(a, s; pkey_index qkey);
     }
 }
 
@@ -291,56 +267,49 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
     /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
     /// capacity exceeds a message (R3.5, R3.6).
-    pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
+    pub fn modify<A>(self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
     {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
         let port = filled.port_or(self.core.port);
-        let way = (S::STATE, <A::To as State>::STATE);
-        let limit = match self.core.message_limit::<T>(way, port) {
-            Ok(limit) => limit,
-            Err(error) => return Err(Refused::new(self, error)),
-        };
-        match self.core.modify(&mut filled) {
-            Ok(()) => {
-                self.core.port = port;
-                self.core.limit_messages::<T>(limit);
-                Ok(QueuePair::from_core(self.core))
-            }
-            Err(errno) => {
-                let asked = filled.asked();
-                let error = transition(S::STATE, <A::To as State>::STATE, &asked, errno);
-                Err(Refused::new(self, error))
-            }
-        }
+        let asked = filled.asked();
+        self.modify_to(&mut filled.c, filled.mask, port, &asked)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
     #[cfg(feature = "cm")]
     pub(crate) fn modify_by_cm<To: State>(
-        mut self,
+        self,
         attr: &mut ibv_qp_attr,
         mask: u32,
     ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
         attr.qp_state = To::STATE.to_c();
         let is_set = mask & Mask::IBV_QP_PORT.0 != 0;
         let port = if is_set { attr.port_num } else { self.core.port };
+        self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, port, " by rdma_cm's attributes")
+    }
+
+    /// Moves the queue pair to `To`, which `attr` names, and where it has this port.
+    fn modify_to<To: State>(
+        mut self,
+        attr: &mut ibv_qp_attr,
+        mask: u32,
+        port: u8,
+        asked: &str,
+    ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
         let limit = match self.core.message_limit::<T>((S::STATE, To::STATE), port) {
             Ok(limit) => limit,
             Err(error) => return Err(Refused::new(self, error)),
         };
-        match self.core.modify_c(attr, mask | Mask::IBV_QP_STATE.0) {
+        match self.core.modify_c(attr, mask) {
             Ok(()) => {
                 self.core.port = port;
                 self.core.limit_messages::<T>(limit);
                 Ok(QueuePair::from_core(self.core))
             }
-            Err(errno) => {
-                let error = transition(S::STATE, To::STATE, " by rdma_cm's attributes", errno);
-                Err(Refused::new(self, error))
-            }
+            Err(errno) => Err(Refused::new(self, transition(S::STATE, To::STATE, asked, errno))),
         }
     }
 
