@@ -13,7 +13,7 @@ use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
 use super::extended::{PortAttr, ibv_device_attr_ex};
-use super::gid::ibv_gid_entry;
+use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
 use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
 use super::types::*;
 
@@ -124,21 +124,6 @@ unsafe fn query_device_ex(context: *mut ibv_context, attr: *mut ibv_device_attr_
 unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     status(unsafe { super::extended::query_port(context, port, attr) })
-}
-
-unsafe fn query_gid_ex(
-    context: *mut ibv_context,
-    port: u8,
-    index: u32,
-    entry: *mut ibv_gid_entry,
-) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::gid::query_gid_ex(context, port, index, entry) }
-}
-
-unsafe fn query_gid_table(context: *mut ibv_context, ports: &[(u8, u32)]) -> GidTable {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::gid::query_gid_table(context, ports) }
 }
 
 unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {

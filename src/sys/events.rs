@@ -94,7 +94,7 @@ pub(super) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<As
 
 /// The kind of object that an event type is about.
 #[derive(Clone, Copy)]
-enum Affiliation {
+pub(crate) enum Affiliation {
     Qp,
     Cq,
     Srq,
@@ -120,7 +120,7 @@ impl Affiliation {
         context.addr() as u64
     }
 
-    fn of(event_type: u32) -> Affiliation {
+    pub(crate) fn of(event_type: u32) -> Affiliation {
         use raw::ibv_event_type::*;
         let is = |events: &[raw::ibv_event_type]| events.iter().any(|&e| e as u32 == event_type);
         if is(&[IBV_EVENT_CQ_ERR]) {

@@ -34,8 +34,8 @@ pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 ///   object and `parents` belong to another owner.
 /// - `parents` is dropped only after the object was destroyed: an object whose destruction the
 ///   provider refuses leaks together with all that it needs.
-/// - An object with a `keeper` is not ours to destroy: it is live until the keeper is dropped, which
-///   happens in the place of its destruction.
+/// - An object with a `keeper` is not ours to destroy: it is live until the keeper is dropped,
+///   which happens in the place of its destruction.
 pub(crate) struct Handle<O: Object> {
     ptr: NonNull<O>,
     control: &'static Control,

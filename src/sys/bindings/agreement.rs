@@ -98,7 +98,7 @@ macro_rules! all_layouts {
         ibv_ah { context pd handle }
         ibv_ah_attr { grh dlid sl src_path_bits static_rate is_global port_num }
         ibv_async_event { element event_type }
-        ibv_async_event_element_t { cq qp srq wq port_num }
+        ibv_async_event_element_t { cq qp srq port_num }
         ibv_comp_channel { context fd refcnt }
         ibv_context { device ops cmd_fd async_fd num_comp_vectors mutex abi_compat }
         ibv_context_ops {
@@ -124,7 +124,6 @@ macro_rules! all_layouts {
             max_map_per_fmr max_srq max_srq_wr max_srq_sge max_pkeys local_ca_ack_delay
             phys_port_cnt
         }
-        ibv_ece { vendor_id options comp_mask }
         ibv_gid { raw global }
         ibv_gid_global_t { subnet_prefix interface_id }
         ibv_global_route { dgid flow_label sgid_index hop_limit traffic_class }
@@ -150,13 +149,7 @@ macro_rules! all_layouts {
         }
         ibv_qp_cap { max_send_wr max_recv_wr max_send_sge max_recv_sge max_inline_data }
         ibv_qp_init_attr { qp_context send_cq recv_cq srq cap qp_type sq_sig_all }
-        ibv_qp_init_attr_ex {
-            qp_context send_cq recv_cq srq cap qp_type sq_sig_all comp_mask pd xrcd create_flags
-            max_tso_header rwq_ind_tbl rx_hash_conf source_qpn send_ops_flags
-        }
         ibv_recv_wr { wr_id next sg_list num_sge }
-        ibv_rwq_ind_table { context ind_tbl_handle ind_tbl_num comp_mask }
-        ibv_rx_hash_conf { rx_hash_function rx_hash_key_len rx_hash_key rx_hash_fields_mask }
         ibv_sa_path_rec {
             dgid sgid dlid slid raw_traffic flow_label hop_limit traffic_class reversible
             numb_path pkey sl mtu_selector mtu rate_selector rate packet_life_time_selector
@@ -170,17 +163,10 @@ macro_rules! all_layouts {
         ibv_srq { context srq_context pd handle mutex cond events_completed }
         ibv_srq_attr { max_wr max_sge srq_limit }
         ibv_srq_init_attr { srq_context attr }
-        ibv_srq_init_attr_ex { srq_context attr comp_mask srq_type pd xrcd cq tm_cap }
-        ibv_tm_cap { max_num_tags max_ops }
         ibv_wc {
             wr_id status opcode vendor_err byte_len imm_data_invalidated_rkey_union qp_num src_qp
             wc_flags pkey_index slid sl dlid_path_bits
         }
-        ibv_wq {
-            context wq_context pd cq wq_num handle state wq_type post_recv mutex cond
-            events_completed comp_mask
-        }
-        ibv_xrcd { context }
         imm_data_invalidated_rkey_union_t { imm_data invalidated_rkey }
         param_t { conn ud }
         qp_type_t { xrc }
@@ -195,7 +181,6 @@ macro_rules! all_layouts {
             verbs channel context qp route ps port_num event send_cq_channel send_cq
             recv_cq_channel recv_cq srq pd qp_type
         }
-        rdma_cm_join_mc_attr_ex { comp_mask join_flags addr }
         rdma_conn_param {
             private_data private_data_len responder_resources initiator_depth flow_control
             retry_count rnr_retry_count srq qp_num
@@ -237,7 +222,6 @@ macro_rules! all_constants {
             IBV_QPT_RC IBV_QPT_UC IBV_QPT_UD IBV_QPT_RAW_PACKET IBV_QPT_XRC_SEND IBV_QPT_XRC_RECV
             IBV_QPT_DRIVER
         }
-        ibv_srq_type { IBV_SRQT_BASIC IBV_SRQT_XRC IBV_SRQT_TM }
         ibv_transport_type {
             IBV_TRANSPORT_UNKNOWN IBV_TRANSPORT_IB IBV_TRANSPORT_IWARP IBV_TRANSPORT_USNIC
             IBV_TRANSPORT_USNIC_UDP IBV_TRANSPORT_UNSPECIFIED
@@ -257,8 +241,6 @@ macro_rules! all_constants {
             IBV_WC_INV_EEC_STATE_ERR IBV_WC_FATAL_ERR IBV_WC_RESP_TIMEOUT_ERR IBV_WC_GENERAL_ERR
             IBV_WC_TM_ERR IBV_WC_TM_RNDV_INCOMPLETE
         }
-        ibv_wq_state { IBV_WQS_RESET IBV_WQS_RDY IBV_WQS_ERR IBV_WQS_UNKNOWN }
-        ibv_wq_type { IBV_WQT_RQ }
         ibv_wr_opcode {
             IBV_WR_RDMA_WRITE IBV_WR_RDMA_WRITE_WITH_IMM IBV_WR_SEND IBV_WR_SEND_WITH_IMM
             IBV_WR_RDMA_READ IBV_WR_ATOMIC_CMP_AND_SWP IBV_WR_ATOMIC_FETCH_AND_ADD

@@ -142,27 +142,6 @@ pub struct ibv_qp_init_attr {
 
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct ibv_qp_init_attr_ex {
-    pub qp_context: *mut c_void,
-    pub send_cq: *mut ibv_cq,
-    pub recv_cq: *mut ibv_cq,
-    pub srq: *mut ibv_srq,
-    pub cap: ibv_qp_cap,
-    pub qp_type: ibv_qp_type::Type,
-    pub sq_sig_all: c_int,
-    pub comp_mask: u32,
-    pub pd: *mut ibv_pd,
-    pub xrcd: *mut ibv_xrcd,
-    pub create_flags: u32,
-    pub max_tso_header: u16,
-    pub rwq_ind_tbl: *mut ibv_rwq_ind_table,
-    pub rx_hash_conf: ibv_rx_hash_conf,
-    pub source_qpn: u32,
-    pub send_ops_flags: u64,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
 pub struct ibv_srq_attr {
     pub max_wr: u32,
     pub max_sge: u32,
@@ -174,17 +153,4 @@ pub struct ibv_srq_attr {
 pub struct ibv_srq_init_attr {
     pub srq_context: *mut c_void,
     pub attr: ibv_srq_attr,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_srq_init_attr_ex {
-    pub srq_context: *mut c_void,
-    pub attr: ibv_srq_attr,
-    pub comp_mask: u32,
-    pub srq_type: ibv_srq_type::Type,
-    pub pd: *mut ibv_pd,
-    pub xrcd: *mut ibv_xrcd,
-    pub cq: *mut ibv_cq,
-    pub tm_cap: ibv_tm_cap,
 }

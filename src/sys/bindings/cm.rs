@@ -105,14 +105,6 @@ pub struct rdma_cm_id {
 
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct rdma_cm_join_mc_attr_ex {
-    pub comp_mask: u32,
-    pub join_flags: u32,
-    pub addr: *mut sockaddr,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
 pub struct rdma_conn_param {
     pub private_data: *const c_void,
     pub private_data_len: u8,

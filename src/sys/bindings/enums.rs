@@ -98,11 +98,6 @@ constants! {
         IBV_QPT_XRC_RECV = 10,
         IBV_QPT_DRIVER = 255,
     }
-    ibv_srq_type: c_uint {
-        IBV_SRQT_BASIC = 0,
-        IBV_SRQT_XRC = 1,
-        IBV_SRQT_TM = 2,
-    }
     ibv_transport_type: c_int {
         IBV_TRANSPORT_UNKNOWN = -1,
         IBV_TRANSPORT_IB = 0,
@@ -157,15 +152,6 @@ constants! {
         IBV_WC_GENERAL_ERR = 21,
         IBV_WC_TM_ERR = 22,
         IBV_WC_TM_RNDV_INCOMPLETE = 23,
-    }
-    ibv_wq_state: c_uint {
-        IBV_WQS_RESET = 0,
-        IBV_WQS_RDY = 1,
-        IBV_WQS_ERR = 2,
-        IBV_WQS_UNKNOWN = 3,
-    }
-    ibv_wq_type: c_uint {
-        IBV_WQT_RQ = 0,
     }
     ibv_wr_opcode: c_uint {
         IBV_WR_RDMA_WRITE = 0,

@@ -38,7 +38,6 @@ unsafe extern "C" {
     pub fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int;
     pub fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int;
     pub fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
-    pub fn ibv_event_type_str(event: ibv_event_type) -> *const c_char;
     pub fn ibv_fork_init() -> c_int;
     pub fn ibv_free_device_list(list: *mut *mut ibv_device);
     pub fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int;
@@ -56,9 +55,7 @@ unsafe extern "C" {
         srq_attr: *mut ibv_srq_attr,
         srq_attr_mask: c_int,
     ) -> c_int;
-    pub fn ibv_node_type_str(node_type: ibv_node_type::Type) -> *const c_char;
     pub fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
-    pub fn ibv_port_state_str(port_state: ibv_port_state::Type) -> *const c_char;
     pub fn ibv_query_device(context: *mut ibv_context, device_attr: *mut ibv_device_attr) -> c_int;
     pub fn ibv_query_gid(
         context: *mut ibv_context,
@@ -98,7 +95,6 @@ unsafe extern "C" {
         access: c_uint,
     ) -> *mut ibv_mr;
     pub fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
-    pub fn ibv_wc_status_str(status: ibv_wc_status::Type) -> *const c_char;
 }
 
 #[cfg(feature = "cm")]
@@ -108,12 +104,6 @@ unsafe extern "C" {
     pub fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int;
     pub fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut sockaddr) -> c_int;
     pub fn rdma_connect(id: *mut rdma_cm_id, conn_param: *mut rdma_conn_param) -> c_int;
-    pub fn rdma_create_ep(
-        id: *mut *mut rdma_cm_id,
-        res: *mut rdma_addrinfo,
-        pd: *mut ibv_pd,
-        qp_init_attr: *mut ibv_qp_init_attr,
-    ) -> c_int;
     pub fn rdma_create_event_channel() -> *mut rdma_event_channel;
     pub fn rdma_create_id(
         channel: *mut rdma_event_channel,
@@ -121,37 +111,15 @@ unsafe extern "C" {
         context: *mut c_void,
         ps: rdma_port_space::Type,
     ) -> c_int;
-    pub fn rdma_create_qp(
-        id: *mut rdma_cm_id,
-        pd: *mut ibv_pd,
-        qp_init_attr: *mut ibv_qp_init_attr,
-    ) -> c_int;
-    pub fn rdma_create_qp_ex(id: *mut rdma_cm_id, qp_init_attr: *mut ibv_qp_init_attr_ex) -> c_int;
-    pub fn rdma_create_srq(
-        id: *mut rdma_cm_id,
-        pd: *mut ibv_pd,
-        attr: *mut ibv_srq_init_attr,
-    ) -> c_int;
-    pub fn rdma_create_srq_ex(id: *mut rdma_cm_id, attr: *mut ibv_srq_init_attr_ex) -> c_int;
-    pub fn rdma_destroy_ep(id: *mut rdma_cm_id);
     pub fn rdma_destroy_event_channel(channel: *mut rdma_event_channel);
     pub fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int;
-    pub fn rdma_destroy_qp(id: *mut rdma_cm_id);
-    pub fn rdma_destroy_srq(id: *mut rdma_cm_id);
     pub fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
     pub fn rdma_establish(id: *mut rdma_cm_id) -> c_int;
-    pub fn rdma_event_str(event: rdma_cm_event_type::Type) -> *const c_char;
-    pub fn rdma_free_devices(list: *mut *mut ibv_context);
     pub fn rdma_freeaddrinfo(res: *mut rdma_addrinfo);
     pub fn rdma_get_cm_event(
         channel: *mut rdma_event_channel,
         event: *mut *mut rdma_cm_event,
     ) -> c_int;
-    pub fn rdma_get_devices(num_devices: *mut c_int) -> *mut *mut ibv_context;
-    pub fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16;
-    pub fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int;
-    pub fn rdma_get_request(listen: *mut rdma_cm_id, id: *mut *mut rdma_cm_id) -> c_int;
-    pub fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16;
     pub fn rdma_getaddrinfo(
         node: *const c_char,
         service: *const c_char,
@@ -168,21 +136,11 @@ unsafe extern "C" {
         addr: *mut sockaddr,
         context: *mut c_void,
     ) -> c_int;
-    pub fn rdma_join_multicast_ex(
-        id: *mut rdma_cm_id,
-        mc_join_attr: *mut rdma_cm_join_mc_attr_ex,
-        context: *mut c_void,
-    ) -> c_int;
     pub fn rdma_leave_multicast(id: *mut rdma_cm_id, addr: *mut sockaddr) -> c_int;
     pub fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int;
     pub fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int;
     pub fn rdma_notify(id: *mut rdma_cm_id, event: ibv_event_type) -> c_int;
     pub fn rdma_reject(
-        id: *mut rdma_cm_id,
-        private_data: *const c_void,
-        private_data_len: u8,
-    ) -> c_int;
-    pub fn rdma_reject_ece(
         id: *mut rdma_cm_id,
         private_data: *const c_void,
         private_data_len: u8,
@@ -194,7 +152,6 @@ unsafe extern "C" {
         timeout_ms: c_int,
     ) -> c_int;
     pub fn rdma_resolve_route(id: *mut rdma_cm_id, timeout_ms: c_int) -> c_int;
-    pub fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int;
     pub fn rdma_set_option(
         id: *mut rdma_cm_id,
         level: c_int,

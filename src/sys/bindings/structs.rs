@@ -25,7 +25,6 @@ pub union ibv_async_event_element_t {
     pub cq: *mut ibv_cq,
     pub qp: *mut ibv_qp,
     pub srq: *mut ibv_srq,
-    pub wq: *mut ibv_wq,
     pub port_num: c_int,
 }
 
@@ -73,14 +72,6 @@ pub struct ibv_device {
     pub dev_name: [c_char; 64usize],
     pub dev_path: [c_char; 256usize],
     pub ibdev_path: [c_char; 256usize],
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_ece {
-    pub vendor_id: u32,
-    pub options: u32,
-    pub comp_mask: u32,
 }
 
 #[repr(C)]
@@ -156,24 +147,6 @@ pub struct ibv_qp {
 
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct ibv_rwq_ind_table {
-    pub context: *mut ibv_context,
-    pub ind_tbl_handle: c_int,
-    pub ind_tbl_num: c_int,
-    pub comp_mask: u32,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_rx_hash_conf {
-    pub rx_hash_function: u8,
-    pub rx_hash_key_len: u8,
-    pub rx_hash_key: *mut u8,
-    pub rx_hash_fields_mask: u64,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
 pub struct ibv_srq {
     pub context: *mut ibv_context,
     pub srq_context: *mut c_void,
@@ -182,41 +155,4 @@ pub struct ibv_srq {
     pub mutex: pthread_mutex_t,
     pub cond: pthread_cond_t,
     pub events_completed: u32,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_tm_cap {
-    pub max_num_tags: u32,
-    pub max_ops: u32,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_wq {
-    pub context: *mut ibv_context,
-    pub wq_context: *mut c_void,
-    pub pd: *mut ibv_pd,
-    pub cq: *mut ibv_cq,
-    pub wq_num: u32,
-    pub handle: u32,
-    pub state: ibv_wq_state::Type,
-    pub wq_type: ibv_wq_type::Type,
-    pub post_recv: Option<
-        unsafe extern "C" fn(
-            current: *mut ibv_wq,
-            recv_wr: *mut ibv_recv_wr,
-            bad_recv_wr: *mut *mut ibv_recv_wr,
-        ) -> c_int,
-    >,
-    pub mutex: pthread_mutex_t,
-    pub cond: pthread_cond_t,
-    pub events_completed: u32,
-    pub comp_mask: u32,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_xrcd {
-    pub context: *mut ibv_context,
 }
