@@ -14,8 +14,9 @@ const EMPTY: Gid = [0; 16];
 /// LIDs from here on are of multicast groups.
 const UNICAST_LIDS: u16 = 0xc000;
 
-/// A port's GID table: entry 0 is link-local, entry 1 is 10.x.x.x or fd00::x (not on InfiniBand). On
-/// Ethernet these are RoCE v2, and entries 2 and 3 are the same two as RoCE v1. The rest is empty.
+/// A port's GID table: entry 0 is link-local, entry 1 is 10.x.x.x or fd00::x (not on InfiniBand).
+/// On Ethernet these are RoCE v2, and entries 2 and 3 are the same two as RoCE v1. The rest is
+/// empty.
 pub(super) struct Gids([Gid; 4]);
 
 /// The index of the first entry that is RoCE v1.

@@ -7,6 +7,7 @@ use super::Verb;
 use super::fabric::State;
 use super::qp::{Phase, Transport};
 use super::signal::Signal;
+use crate::sys::events::Affiliation;
 use crate::sys::types::ibv_wc_status as status;
 use crate::sys::types::raw::ibv_event_type;
 
@@ -66,35 +67,16 @@ impl State {
 
     /// Raises an event of the device or the port. Returns false if `number` is not such an event.
     pub(super) fn raise_device(&mut self, device: u32, number: u32) -> bool {
-        use ibv_event_type::*;
-        let is = |events: &[ibv_event_type]| events.iter().any(|&event| event as u32 == number);
-        let of_objects = [
-            IBV_EVENT_CQ_ERR,
-            IBV_EVENT_QP_FATAL,
-            IBV_EVENT_QP_REQ_ERR,
-            IBV_EVENT_QP_ACCESS_ERR,
-            IBV_EVENT_COMM_EST,
-            IBV_EVENT_SQ_DRAINED,
-            IBV_EVENT_PATH_MIG,
-            IBV_EVENT_PATH_MIG_ERR,
-            IBV_EVENT_QP_LAST_WQE_REACHED,
-            IBV_EVENT_SRQ_ERR,
-            IBV_EVENT_SRQ_LIMIT_REACHED,
-            IBV_EVENT_WQ_FATAL,
-        ];
-        let of_ports = [
-            IBV_EVENT_PORT_ACTIVE,
-            IBV_EVENT_PORT_ERR,
-            IBV_EVENT_LID_CHANGE,
-            IBV_EVENT_PKEY_CHANGE,
-            IBV_EVENT_SM_CHANGE,
-            IBV_EVENT_CLIENT_REREGISTER,
-            IBV_EVENT_GID_CHANGE,
-        ];
-        if is(&of_objects) || !self.devices.contains_key(&device) {
+        let of = match Affiliation::of(number) {
+            Affiliation::Port => Affiliate::Port,
+            Affiliation::Device if number != ibv_event_type::IBV_EVENT_WQ_FATAL as u32 => {
+                Affiliate::Device
+            }
+            _ => return false,
+        };
+        if !self.devices.contains_key(&device) {
             return false;
         }
-        let of = if is(&of_ports) { Affiliate::Port } else { Affiliate::Device };
         self.raise_number(device, number, of);
         true
     }

@@ -13,10 +13,11 @@ use super::channel::Channel;
 use super::cq::Cq;
 use super::device_memory::Dm;
 use super::faults::Faults;
+use super::injected::Injected;
 use super::memory::{Mr, Pd, Window};
 use super::personality::Habits;
 use super::qp::{Phase, Qp};
-use super::script::{Injected, Script};
+use super::script::Script;
 use super::srq::Srq;
 use super::strict::Calls;
 use super::world::World;
@@ -264,23 +265,12 @@ impl Shared {
     }
 
     /// Any other verb: the devices first work until nothing more can happen, then the verb runs.
+    /// Others are woken only while timers run, so that pollers do not wake each other.
     pub(super) fn verb<R>(&self, verb: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
         state.run();
         let result = verb(&mut state);
-        if state.timers_run() {
-            state.ring();
-        }
-        result
-    }
-
-    /// Like `verb`, but does not wake others, so that pollers do not wake each other.
-    pub(super) fn poll<R>(&self, poll: impl FnOnce(&mut State) -> R) -> R {
-        let _at_work = AtWork::begin();
-        let mut state = self.lock();
-        state.run();
-        let result = poll(&mut state);
         if state.timers_run() {
             state.ring();
         }

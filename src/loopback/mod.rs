@@ -62,6 +62,7 @@ mod engine;
 mod entry;
 mod fabric;
 mod faults;
+mod injected;
 mod memory;
 mod modify;
 mod pair;
@@ -83,11 +84,12 @@ pub(crate) use control::LOOPBACK;
 pub use fabric::Fabric;
 #[doc(hidden)]
 pub use fabric::is_at_work;
+pub use injected::Injected;
 #[cfg(test)]
 pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll};
 pub use personality::{Personality, UnknownPersonality};
-pub use script::{Fault, Injected, Rule, Script};
+pub use script::{Fault, Rule, Script};
 pub use world::{Capacity, Grants, World};
 
 /// What the device offers, as `query_device` and `query_port` report it.

@@ -1,7 +1,7 @@
 //! The data path: the functions of `ibv_context.ops`.
 #![allow(unsafe_code)] // C functions on C objects.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
 
 use super::super::cq::Arm;
@@ -13,41 +13,18 @@ use super::{errno_of, locate, read_wr, write_wc};
 use crate::completion::outcome::Direction;
 use crate::sys::types::*;
 
-/// Every entry is a function. Those that the device does not support return an error.
+/// Every function that an inline verb of verbs.h calls: those that the device does not support return
+/// an error. The rest is for programs of a time before libibverbs called providers by other tables.
 pub(super) fn table() -> ibv_context_ops {
     ibv_context_ops {
-        _compat_query_device: Some(no_query_device),
-        _compat_query_port: Some(no_query_port),
-        _compat_alloc_pd: Some(unsupported),
-        _compat_dealloc_pd: Some(unsupported),
-        _compat_reg_mr: Some(unsupported),
-        _compat_rereg_mr: Some(unsupported),
-        _compat_dereg_mr: Some(unsupported),
         alloc_mw: Some(alloc_mw),
         bind_mw: Some(bind_mw),
         dealloc_mw: Some(dealloc_mw),
-        _compat_create_cq: Some(unsupported),
         poll_cq: Some(poll_cq),
         req_notify_cq: Some(req_notify_cq),
-        _compat_cq_event: Some(unsupported),
-        _compat_resize_cq: Some(unsupported),
-        _compat_destroy_cq: Some(unsupported),
-        _compat_create_srq: Some(unsupported),
-        _compat_modify_srq: Some(unsupported),
-        _compat_query_srq: Some(unsupported),
-        _compat_destroy_srq: Some(unsupported),
         post_srq_recv: Some(post_srq_recv),
-        _compat_create_qp: Some(unsupported),
-        _compat_query_qp: Some(unsupported),
-        _compat_modify_qp: Some(unsupported),
-        _compat_destroy_qp: Some(unsupported),
         post_send: Some(post_send),
         post_recv: Some(post_recv),
-        _compat_create_ah: Some(unsupported),
-        _compat_destroy_ah: Some(unsupported),
-        _compat_attach_mcast: Some(unsupported),
-        _compat_detach_mcast: Some(unsupported),
-        _compat_async_event: Some(unsupported),
         ..zeroed()
     }
 }
@@ -213,7 +190,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
     // SAFETY: `cq` is live (the verb's contract).
     let (shared, number) = unsafe { locate(cq) };
     let _begun = shared.begin(Call::Poll, number);
-    shared.poll(|state| {
+    shared.verb(|state| {
         let mut polled = 0;
         while polled < num_entries {
             match state.poll(number) {
@@ -241,7 +218,7 @@ unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_
     let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
     // SAFETY: `cq` is live (the verb's contract).
     let (shared, number) = unsafe { locate(cq) };
-    errno_of(shared.poll(|state: &mut State| state.arm(number, arm)))
+    errno_of(shared.verb(|state: &mut State| state.arm(number, arm)))
 }
 
 /// Sets `errno`, for the verbs that return a pointer.
@@ -249,23 +226,6 @@ fn not_supported() -> c_int {
     // SAFETY: the location is this thread's own errno, always writable.
     unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
     libc::EOPNOTSUPP
-}
-
-unsafe extern "C" fn unsupported() -> *mut c_void {
-    not_supported();
-    ptr::null_mut()
-}
-
-unsafe extern "C" fn no_query_device(_: *mut ibv_context, _: *mut ibv_device_attr) -> c_int {
-    not_supported()
-}
-
-unsafe extern "C" fn no_query_port(
-    _: *mut ibv_context,
-    _: u8,
-    _: *mut raw::_compat_ibv_port_attr,
-) -> c_int {
-    not_supported()
 }
 
 unsafe extern "C" fn alloc_mw(_: *mut ibv_pd, _: raw::ibv_mw_type::Type) -> *mut raw::ibv_mw {
