@@ -1,8 +1,9 @@
-//! A program that tests itself: reliable messages over UD, on a device that loses, doubles and delays.
+//! A program that tests itself: reliable messages over UD, on a device that loses, doubles and
+//! delays.
 //!
-//! The sender numbers its messages, waits for each to be acknowledged, and sends it again when that takes too
-//! long; the receiver acknowledges everything and takes each number once. Whether that is right is
-//! seen on a loopback device whose faults come from a seed:
+//! The sender numbers its messages, waits for each to be acknowledged, and sends it again when that
+//! takes too long; the receiver acknowledges everything and takes each number once. Whether that is
+//! right is seen on a loopback device whose faults come from a seed:
 //!
 //! ```text
 //! cargo run --example faults            # seed 1

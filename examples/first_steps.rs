@@ -1,6 +1,7 @@
 //! First steps: connect two queue pairs, write with a chain, read back, fetch and add.
 //!
-//! Both ends are in this process: on the first RDMA device, or on the loopback device if there is none.
+//! Both ends are in this process: on the first RDMA device, or on the loopback device if there is
+//! none.
 
 #![forbid(unsafe_code)]
 
@@ -71,8 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Connects `qp` to `peer`, a queue pair of the same port. Over the network, the two would tell each other
-/// number, PSN, LID and GID first, as `rc_pingpong` does over TCP.
+/// Connects `qp` to `peer`, a queue pair of the same port. Over the network, the two would tell
+/// each other number, PSN, LID and GID first, as `rc_pingpong` does over TCP.
 fn connect(
     context: &Context,
     qp: QueuePair<Rc, Reset>,

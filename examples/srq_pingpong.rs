@@ -1,4 +1,5 @@
-//! `ibv_srq_pingpong` without a line of `unsafe`: many reliable connections, one shared receive queue.
+//! `ibv_srq_pingpong` without a line of `unsafe`: many reliable connections, one shared receive
+//! queue.
 //!
 //! ```text
 //! srq_pingpong -g 1 -c -q 16           on the server

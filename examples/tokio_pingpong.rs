@@ -1,4 +1,5 @@
-//! `ibv_rc_pingpong -e` on tokio, without a line of `unsafe`: completions and asynchronous events are awaited.
+//! `ibv_rc_pingpong -e` on tokio, without a line of `unsafe`: completions and asynchronous events
+//! are awaited.
 //!
 //! ```text
 //! tokio_pingpong -g 1 -c             on the server
@@ -51,7 +52,8 @@ async fn end(station: &mut Station, mtu: Mtu) -> Result<()> {
 
     let mut game = Game::begin(station, &mut connection, spare, rc::size(station), rc::FIRST)?;
     while !game.is_over() {
-        // Whichever futures are dropped here own no buffer, and leave what is there to the next wait.
+        // Whichever futures are dropped here own no buffer, and leave what is there to the next
+        // wait.
         let completions = tokio::select! {
             event = events.next() => {
                 station.say(&format!("asynchronous event: {}", event?));

@@ -6,7 +6,8 @@
 //! uc_pingpong                     where there is no RDMA device: both ends, on the loopback device
 //! ```
 //!
-//! Either end may be the C program. UC does not retransmit: where C hangs after a lost packet, this gives up.
+//! Either end may be the C program. UC does not retransmit: where C hangs after a lost packet, this
+//! gives up.
 
 #![forbid(unsafe_code)]
 

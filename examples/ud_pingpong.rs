@@ -6,7 +6,8 @@
 //! ud_pingpong                     where there is no RDMA device: both ends, on the loopback device
 //! ```
 //!
-//! Either end may be the C program. UD does not retransmit: where C hangs after a lost packet, this gives up.
+//! Either end may be the C program. UD does not retransmit: where C hangs after a lost packet, this
+//! gives up.
 
 #![forbid(unsafe_code)]
 

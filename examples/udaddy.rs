@@ -1,4 +1,5 @@
-//! Datagrams to a queue pair that rdma_cm found, and answers to where they came from, as rdma-core's `udaddy`.
+//! Datagrams to a queue pair that rdma_cm found, and answers to where they came from, as
+//! rdma-core's `udaddy`.
 //!
 //! ```text
 //! udaddy [-b ADDRESS]
@@ -174,7 +175,8 @@ fn check(datagram: &UdReceived<Buf>, size: usize) -> Result<()> {
     Err(format!("{bytes} bytes of queue pair {qpn}, which calls itself {imm:?}").into())
 }
 
-/// The port's RoCE v2 GID of an IPv4 address: the one that rdma_cm sends from, and so that answers must leave from.
+/// The port's RoCE v2 GID of an IPv4 address: the one that rdma_cm sends from, and so that answers
+/// must leave from.
 fn gid_index(context: &Context, port: u8) -> Result<u8> {
     let is_ipv4 = |gid: Gid| gid.0[..10] == [0; 10] && gid.0[10..12] == [0xff; 2];
     let found = (0..=255).rev().find(|&index| context.query_gid(port, index).is_ok_and(is_ipv4));

@@ -12,8 +12,8 @@ pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error
     waited.map(drop).map_err(|errno| Error::os("poll", errno, ""))
 }
 
-/// The argument of poll(2), negative for ever; rounded up, since a sleep that ends too early would be
-/// followed by others.
+/// The argument of poll(2), negative for ever; rounded up, since a sleep that ends too early would
+/// be followed by others.
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)
 }

@@ -1,13 +1,13 @@
 //! What is in the messages, and what must have arrived.
 //!
-//! The C programs have one buffer for all they send and receive, so each message is what they received
-//! last; the first is a constant. With -c the client sets the first byte of each page to 0, and the server
-//! looks at these at the end. Without -c the Rust programs do the same.
+//! The C programs have one buffer for all they send and receive, so each message is what they
+//! received last; the first is a constant. With -c the client sets the first byte of each page to
+//! 0, and the server looks at these at the end. Without -c the Rust programs do the same.
 //!
-//! With -c they send a pattern that differs from message to message, 0 at the start of each page, and
-//! check every byte: against the peer's own pattern if it is one of ours, and against what C must
-//! send back otherwise. The first message tells which it is. Receives are poisoned before they are
-//! posted, so nothing that was there before can pass for a message.
+//! With -c they send a pattern that differs from message to message, 0 at the start of each page,
+//! and check every byte: against the peer's own pattern if it is one of ours, and against what C
+//! must send back otherwise. The first message tells which it is. Receives are poisoned before they
+//! are posted, so nothing that was there before can pass for a message.
 
 use proverbs::Buf;
 
@@ -91,8 +91,8 @@ impl Content {
         if self.check { poison(buf) } else { buf }
     }
 
-    /// Writes the `n`th message on `stream`; without -c only the client's first, as all later ones are
-    /// what has arrived.
+    /// Writes the `n`th message on `stream`; without -c only the client's first, as all later ones
+    /// are what has arrived.
     pub fn write(&self, stream: usize, n: u32, bytes: &mut [u8]) {
         let message = match (self.check, self.role, n) {
             (true, ..) => self.outgoing(stream, n),

@@ -1,7 +1,7 @@
 //! The exchange of records: who writes when, as the C programs have it.
 //!
-//! The client writes its records; the server reads them, **connects**, and writes its own; the client
-//! says `done` and connects. So the server can receive before the client can send.
+//! The client writes its records; the server reads them, **connects**, and writes its own; the
+//! client says `done` and connects. So the server can receive before the client can send.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The last word of the client, its NUL included.
 const DONE: &[u8] = b"done\0";
 
-/// Exchanges records and connects in between; `wire` is how many records go each way, the ones beyond
-/// `mine` unused.
+/// Exchanges records and connects in between; `wire` is how many records go each way, the ones
+/// beyond `mine` unused.
 pub fn exchange<Q>(
     link: &Link,
     role: Role,

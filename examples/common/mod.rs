@@ -1,7 +1,8 @@
 //! What the ping-pongs share: everything but their verbs.
 //!
-//! They speak the wire format of rdma-core's `ibv_{rc,uc,ud,srq}_pingpong` and can be run against them,
-//! in both roles. Without an RDMA device both ends run in this process, on the loopback device.
+//! They speak the wire format of rdma-core's `ibv_{rc,uc,ud,srq}_pingpong` and can be run against
+//! them, in both roles. Without an RDMA device both ends run in this process, on the loopback
+//! device.
 
 mod completions;
 mod content;

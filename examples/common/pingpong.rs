@@ -19,7 +19,8 @@ pub trait Queues {
     /// Posts a receive.
     fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>>;
 
-    /// Sends a message. Gives the buffer back if its bytes went inline, so that the device has no part in it.
+    /// Sends a message. Gives the buffer back if its bytes went inline, so that the device has no
+    /// part in it.
     fn post_send(
         &mut self,
         stream: usize,
@@ -79,8 +80,8 @@ pub fn play(
 }
 
 impl<'a, Q: Queues> Game<'a, Q> {
-    /// `spare` are as many buffers as there are streams; `first` is the byte that the C namesake's first
-    /// message is made of. The client sends it.
+    /// `spare` are as many buffers as there are streams; `first` is the byte that the C namesake's
+    /// first message is made of. The client sends it.
     pub fn begin(
         station: &'a Station,
         queues: &'a mut Q,

@@ -18,7 +18,8 @@ fn depth(station: &Station) -> Depth {
     Depth { send: 1, recv: station.options.rx_depth }
 }
 
-/// Room in the completion queue: the queue pair books its depths there, and one send more for a drain.
+/// Room in the completion queue: the queue pair books its depths there, and one send more for a
+/// drain.
 pub fn completions(station: &Station) -> u32 {
     let depth = depth(station);
     depth.send + 1 + depth.recv

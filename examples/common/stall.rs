@@ -1,7 +1,7 @@
 //! Giving up when nothing moves any more.
 //!
-//! The C programs hang then: UC and UD do not retransmit, so one lost packet ends the game, and Soft-RoCE
-//! retries an RC peer that is gone for ever.
+//! The C programs hang then: UC and UD do not retransmit, so one lost packet ends the game, and
+//! Soft-RoCE retries an RC peer that is gone for ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -17,7 +17,8 @@ macro_rules! inline_profiles {
     ($($name:ident = $bytes:literal),* $(,)?) => {
         $(profile! { $name { max_inline: $bytes } })*
 
-        /// The most of these that a `T` queue pair is granted; an error if there is no such queue pair at all.
+        /// The most of these that a `T` queue pair is granted; an error if there is no such queue
+        /// pair at all.
         fn most_inline<T: Transport>(context: &Context, pd: &ProtectionDomain) -> Result<u32> {
             let mut most = 0;
             create::<T, Inline0>(context, pd)?;

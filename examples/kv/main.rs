@@ -1,8 +1,9 @@
 //! A small key-value store over one-sided reads.
 //!
-//! The server keeps its table in memory that peers may read. A client finds a value with one RDMA READ of one
-//! bucket: the server's processor has no part in it. Changes go through the server, by SEND, so the table has one
-//! writer and needs no locks; a checksum in each slot tells a reader that it read while the writer wrote.
+//! The server keeps its table in memory that peers may read. A client finds a value with one RDMA
+//! READ of one bucket: the server's processor has no part in it. Changes go through the server, by
+//! SEND, so the table has one writer and needs no locks; a checksum in each slot tells a reader
+//! that it read while the writer wrote.
 //!
 //! ```text
 //! kv               both ends in this process, on the first RDMA device or the loopback device

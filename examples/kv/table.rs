@@ -51,8 +51,8 @@ impl Slot {
         Ok(bytes)
     }
 
-    /// What the bytes say; `None` if they do not belong together, because they were read while the server
-    /// wrote them.
+    /// What the bytes say; `None` if they do not belong together, because they were read while the
+    /// server wrote them.
     pub fn from_bytes(bytes: &[u8; SLOT]) -> Option<Slot> {
         let mut number = [0; 8];
         number.copy_from_slice(&bytes[..8]);

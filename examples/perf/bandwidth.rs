@@ -1,4 +1,5 @@
-//! Bandwidth and message rate: as many sends as may be outstanding, from the first post to the last completion.
+//! Bandwidth and message rate: as many sends as may be outstanding, from the first post to the last
+//! completion.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use crate::end::End;
 use crate::options::Options;
 use crate::work::{MAX_LIST, Payload, Work};
 
-/// The client: posts `-n` work requests of `size` bytes, `-l` a post, at most `-t` outstanding, every `-Q`th
-/// signaled. Gives the time until all were completed.
+/// The client: posts `-n` work requests of `size` bytes, `-l` a post, at most `-t` outstanding,
+/// every `-Q`th signaled. Gives the time until all were completed.
 pub fn client<T: Transport, W: Work<T>>(
     end: &mut End<T>,
     work: &W,
@@ -78,7 +79,8 @@ impl Signals {
         Signals { left: options.iters, cq_mod: options.cq_mod(), most, since: 0 }
     }
 
-    /// Every `-Q`th, the very last, and the last of a post after which the next one would wait for ever.
+    /// Every `-Q`th, the very last, and the last of a post after which the next one would wait for
+    /// ever.
     fn next(&mut self, ends_post: bool) -> bool {
         self.left -= 1;
         self.since += 1;
@@ -91,8 +93,8 @@ impl Signals {
     }
 }
 
-/// The server of SENDs: receives until the client has sent all, or, where messages may be lost, until it
-/// says that it has. Gives how many arrived.
+/// The server of SENDs: receives until the client has sent all, or, where messages may be lost,
+/// until it says that it has. Gives how many arrived.
 pub fn receive<T: Transport>(
     end: &mut End<T>,
     expected: u64,

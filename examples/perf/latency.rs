@@ -1,6 +1,7 @@
 //! Latency: one exchange at a time.
 //!
-//! SEND and WRITE go to and fro, and half of that is the latency; READ and atomics are their own way back.
+//! SEND and WRITE go to and fro, and half of that is the latency; READ and atomics are their own
+//! way back.
 
 use std::time::{Duration, Instant};
 
@@ -87,8 +88,8 @@ fn mark(number: u32) -> u8 {
     (number % 255) as u8 + 1
 }
 
-/// Waits until the peer's WRITE of `size` bytes is there: until its last byte is. That the last byte lands last is
-/// what devices do and no rule says; perftest relies on it too.
+/// Waits until the peer's WRITE of `size` bytes is there: until its last byte is. That the last
+/// byte lands last is what devices do and no rule says; perftest relies on it too.
 fn written<T: Transport>(end: &mut End<T>, size: usize, mark: u8) -> Result<()> {
     let mut last = [0];
     let mut looks = 0u32;
@@ -98,7 +99,8 @@ fn written<T: Transport>(end: &mut End<T>, size: usize, mark: u8) -> Result<()> 
             return Ok(());
         }
         looks = looks.wrapping_add(1);
-        // A failed WRITE shows in the completion queue only. The loopback device works inside verbs only.
+        // A failed WRITE shows in the completion queue only. The loopback device works inside verbs
+        // only.
         if end.local || looks % 1024 == 0 {
             end.poll()?;
         }

@@ -1,4 +1,5 @@
-//! How the two ends talk beside the queue pairs: JSON, a line a message, over TCP or a pair of sockets.
+//! How the two ends talk beside the queue pairs: JSON, a line a message, over TCP or a pair of
+//! sockets.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -80,7 +81,8 @@ impl Link {
     /// The peer's next message, for who has other things to do meanwhile.
     pub fn watch(&self) -> Result<mpsc::Receiver<std::result::Result<Value, String>>> {
         let stream = self.writer.try_clone()?;
-        // It speaks when its work is done, which may take long. Nothing of it is in our buffer, which holds a byte.
+        // It speaks when its work is done, which may take long. Nothing of it is in our buffer,
+        // which holds a byte.
         stream.set_read_timeout(None)?;
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {

@@ -7,9 +7,10 @@
 //! perf -V send --lat -s 64 -I 64 --svg latency.svg SERVER             latency, and its histogram
 //! ```
 //!
-//! The flags are perftest's. What differs: each work request in flight has a buffer of its own, where perftest
-//! sends the same bytes again and again, so large sizes leave the processor's caches here; latency is what one
-//! exchange took and not the time between two posts; and UC and UD report what did not arrive.
+//! The flags are perftest's. What differs: each work request in flight has a buffer of its own,
+//! where perftest sends the same bytes again and again, so large sizes leave the processor's caches
+//! here; latency is what one exchange took and not the time between two posts; and UC and UD report
+//! what did not arrive.
 
 #![forbid(unsafe_code)]
 

@@ -50,7 +50,8 @@ impl Latencies {
         self.0.iter().map(|&sample| micros(sample))
     }
 
-    /// How many samples are in each of `bins` equal parts of `start..end` µs; what is outside is not counted.
+    /// How many samples are in each of `bins` equal parts of `start..end` µs; what is outside is
+    /// not counted.
     pub fn histogram(&self, bins: usize, start: f64, end: f64) -> Vec<u32> {
         let mut counts = vec![0; bins];
         for micros in self.micros().filter(|&micros| micros >= start) {

@@ -1,11 +1,13 @@
-//! RDMA ping: the client exposes a buffer, the server reads it and writes it back, as rdma-core's `rping`.
+//! RDMA ping: the client exposes a buffer, the server reads it and writes it back, as rdma-core's
+//! `rping`.
 //!
 //! ```text
 //! rping -s                    # the server, for one client; -P for as many as come
 //! rping -c -a ADDRESS -C 10   # the client: ten pings
 //! ```
 //!
-//! The address is that of an RDMA network device; 127.0.0.1 is none. rping of rdma-core may be the other end.
+//! The address is that of an RDMA network device; 127.0.0.1 is none. rping of rdma-core may be the
+//! other end.
 
 #![forbid(unsafe_code)]
 

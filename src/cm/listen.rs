@@ -56,9 +56,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// is synchronous too. Several threads may take requests from one id.
     ///
     /// # Errors
-    /// [`Cm`](ErrorKind::Cm), in each thread and from then on, if the device is going away; [`Os`](ErrorKind::Os) with
-    /// the errno of `rdma_get_cm_event` or poll(2); for the request's id as for
-    /// [`into_synchronous`](Self::into_synchronous).
+    /// [`Cm`](ErrorKind::Cm), in each thread and from then on, if the device is going away;
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2); for the request's id
+    /// as for [`into_synchronous`](Self::into_synchronous).
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
         S: TakesRequests,

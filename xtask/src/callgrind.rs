@@ -1,8 +1,8 @@
 //! A program under callgrind: what each call of its forms costs, the stub's part left out.
 //!
-//! The stub switches counting on around each call and dumps after a form's last. What is summed is the
-//! cost of every function outside the stub's shared object, so nothing depends on names, on inlining
-//! or on functions that were merged.
+//! The stub switches counting on around each call and dumps after a form's last. What is summed is
+//! the cost of every function outside the stub's shared object, so nothing depends on names, on
+//! inlining or on functions that were merged.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -39,7 +39,8 @@ const CACHE: &str = "--D1=32768,8,64";
 const EVENTS: &str = "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw";
 type Cost = [u64; 9];
 
-/// Runs a program with counting off until the stub switches it on. Objects whose path begins with `stub` are left out.
+/// Runs a program with counting off until the stub switches it on. Objects whose path begins with
+/// `stub` are left out.
 pub fn run(
     what: &str,
     program: &Path,

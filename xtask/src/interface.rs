@@ -1,4 +1,5 @@
-//! The calls that a user can reach, each once, by the shortest path, as the nightly's rustdoc lists them.
+//! The calls that a user can reach, each once, by the shortest path, as the nightly's rustdoc lists
+//! them.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs;

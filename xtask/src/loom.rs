@@ -1,7 +1,7 @@
 //! `cargo xtask loom`: the models of the protocols between threads, in every order that there is.
 //!
-//! A model takes in the file of its protocol. That none is forgotten, `models/protocols.toml` says: it names every file that has an
-//! atomic or a lock, with its models or the reason why it has none.
+//! A model takes in the file of its protocol. That none is forgotten, `models/protocols.toml` says:
+//! it names every file that has an atomic or a lock, with its models or the reason why it has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,7 +44,8 @@ impl Protocols {
         toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// What is wrong with it, if these files have an atomic or a lock, and `takes_in` says whether a model takes in a file.
+    /// What is wrong with it, if these files have an atomic or a lock, and `takes_in` says whether
+    /// a model takes in a file.
     fn faults(
         &self,
         files: &BTreeSet<String>,

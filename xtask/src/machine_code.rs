@@ -1,7 +1,7 @@
 //! `cargo xtask machine-code`: what the post paths are compiled to.
 //!
-//! Each function of `benches/machine_code.rs` may make one indirect call, the provider's, and calls to the
-//! crate's cold paths; no panic, no allocation, no atomic read-modify-write and no fence.
+//! Each function of `benches/machine_code.rs` may make one indirect call, the provider's, and calls
+//! to the crate's cold paths; no panic, no allocation, no atomic read-modify-write and no fence.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,8 @@ const FUNCTIONS: [&str; 7] = [
     "post_shared_receive",
 ];
 
-/// Cold paths, by the end of their mangled paths: all that is not straightforward, and a refusal of the device's.
+/// Cold paths, by the end of their mangled paths: all that is not straightforward, and a refusal of
+/// the device's.
 const COLD: [(&str, &str); 2] =
     [("4post4slow4slow", "slow"), ("4post4slow17refused_by_device", "refused_by_device")];
 

@@ -1,7 +1,7 @@
 //! The commands a person types: `cargo xtask <command>`.
 //!
-//! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is one line in each
-//! `Command` here, and its arguments and what it does in a module.
+//! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is one
+//! line in each `Command` here, and its arguments and what it does in a module.
 
 mod aarch64;
 mod callgrind;
@@ -29,6 +29,7 @@ mod suites;
 mod test;
 mod two_hosts;
 mod what_c_does;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -71,7 +72,8 @@ enum Command {
     WhatCDoes(what_c_does::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
     TwoHosts(two_hosts::Args),
-    /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is recorded.
+    /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is
+    /// recorded.
     Overhead(overhead::Args),
     /// Compile the crate with the oldest Rust that it names, and run the suites on aarch64.
     Anywhere,
@@ -79,7 +81,8 @@ enum Command {
     Package(release::Package),
     /// Run random programs on the loopback device and its faults, against a model.
     Simulate(suites::Simulate),
-    /// Write safe programs from a table of the public calls, and run what compiles, natively or under Miri.
+    /// Write safe programs from a table of the public calls, and run what compiles, natively or
+    /// under Miri.
     Programs(programs::Args),
     /// Run the same random programs on the loopback device and on Soft-RoCE.
     Differential(suites::Differential),

@@ -1,4 +1,5 @@
-//! `cargo xtask miri`: the conformance and attack suites under Miri, in both borrow models, on the worst device.
+//! `cargo xtask miri`: the conformance and attack suites under Miri, in both borrow models, on the
+//! worst device.
 
 use std::env;
 
@@ -34,10 +35,11 @@ pub enum Model {
 }
 
 impl Model {
-    /// SGE addresses are integers, as the hardware takes them: hence the permissive provenance. Memory
-    /// that is open to the fabric is touched by words and by bytes, always atomically, which Miri's store
-    /// buffers cannot follow: hence no weak memory. Tests forget things on purpose, and what is stranded
-    /// with a queue that was not drained stays in flight: hence leaks are let pass, but where nothing is forgotten.
+    /// SGE addresses are integers, as the hardware takes them: hence the permissive provenance.
+    /// Memory that is open to the fabric is touched by words and by bytes, always atomically, which
+    /// Miri's store buffers cannot follow: hence no weak memory. Tests forget things on purpose,
+    /// and what is stranded with a queue that was not drained stays in flight: hence leaks are let
+    /// pass, but where nothing is forgotten.
     pub fn flags(self, leaks: bool) -> String {
         let leaks = if leaks { "" } else { " -Zmiri-ignore-leaks" };
         let model = if self == Model::TreeBorrows { " -Zmiri-tree-borrows" } else { "" };
@@ -56,9 +58,10 @@ impl std::fmt::Display for Model {
 pub const MANY: u32 = 64;
 const FEW: u32 = 4;
 
-/// Tests with threads, by what they are in and how their names begin. Two more with threads touch open memory from both,
-/// where words and bytes meet, which Miri's store buffers cannot follow: `open_memory::bytes_cells_and_a_peer_at_the_same_places`
-/// and `loopback::tests::connected::open_memory_may_be_watched_from_another_thread`.
+/// Tests with threads, by what they are in and how their names begin. Two more with threads touch
+/// open memory from both, where words and bytes meet, which Miri's store buffers cannot follow:
+/// `open_memory::bytes_cells_and_a_peer_at_the_same_places` and
+/// `loopback::tests::connected::open_memory_may_be_watched_from_another_thread`.
 type Threaded = (&'static [&'static str], &'static [&'static str]);
 const THREADED: [Threaded; 3] = [
     (
@@ -98,8 +101,8 @@ pub fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What `cargo xtask test` runs: all suites in the stricter model, but for what takes minutes; in the other one those
-/// that try to break in; and with weak memory those that have threads.
+/// What `cargo xtask test` runs: all suites in the stricter model, but for what takes minutes; in
+/// the other one those that try to break in; and with weak memory those that have threads.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
     miri(&stacked, &[&SUITES[..], &LONG].concat())?;
@@ -115,13 +118,14 @@ fn weak(targets: &[Threaded], seeds: u32, filter: &[&str]) -> Result<()> {
     })
 }
 
-/// Every load may see what another thread has overwritten already, as far as the orders allow it; each seed chooses anew.
+/// Every load may see what another thread has overwritten already, as far as the orders allow it;
+/// each seed chooses anew.
 pub fn weak_flags(seeds: u32) -> String {
     format!("-Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-many-seeds=0..{seeds}")
 }
 
-/// What the suites run on, if the variable does not say otherwise: the device that writes least, and all that it need not
-/// write as badly as it may.
+/// What the suites run on, if the variable does not say otherwise: the device that writes least,
+/// and all that it need not write as badly as it may.
 const WORST: &str = "worst:1";
 const PERSONALITY: &str = "PROVERBS_PERSONALITY";
 

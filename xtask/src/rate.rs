@@ -1,4 +1,5 @@
-//! `cargo xtask rate`: C and Rust in turn on Soft-RoCE in the guest: latency, and message rate with chains.
+//! `cargo xtask rate`: C and Rust in turn on Soft-RoCE in the guest: latency, and message rate with
+//! chains.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::setup::Group;
 use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Accel, Guest};
+use crate::wrap::wrap;
 use crate::{cargo, paths, setup};
 
 #[derive(clap::Args)]
@@ -51,7 +53,8 @@ pub fn main(args: &Args) -> Result<()> {
     let text = render(&runs, &device)?;
     println!("{text}");
     if args.record {
-        fs::write(dir.join("RESULTS.md"), &text).context("cannot write benches/rate/RESULTS.md")?;
+        fs::write(dir.join("RESULTS.md"), wrap(&text))
+            .context("cannot write benches/rate/RESULTS.md")?;
     }
     Ok(())
 }
@@ -84,7 +87,8 @@ fn run(dir: &Path, args: &Args) -> Result<String> {
         let guest = Guest { timeout: Duration::from_secs(1800), accel, ..Guest::default() };
         said(soft_roce::run(&guest, &["sh", "-c", &compare(part)])?)
     };
-    // Who polls for the other end occupies a processor, of which a guest whose clock counts instructions has one.
+    // Who polls for the other end occupies a processor, of which a guest whose clock counts
+    // instructions has one.
     Ok(in_guest(None, "polled-latency")? + &in_guest(Some(Accel::Counted), "others")?)
 }
 

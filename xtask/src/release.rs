@@ -15,7 +15,8 @@ pub struct Package {
     /// Build what was packed, too: minutes.
     #[arg(long)]
     verify: bool,
-    /// Hold the dependencies against deny.toml: licences, bans, sources, advisories. Installs cargo-deny.
+    /// Hold the dependencies against deny.toml: licences, bans, sources, advisories. Installs
+    /// cargo-deny.
     #[arg(long)]
     policy: bool,
     /// Say what of the interface changed since REV, and which version that takes: minutes. Installs

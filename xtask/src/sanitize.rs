@@ -1,4 +1,5 @@
-//! `cargo xtask sanitize`: the suites under AddressSanitizer, ThreadSanitizer or memcheck, and the examples under memcheck.
+//! `cargo xtask sanitize`: the suites under AddressSanitizer, ThreadSanitizer or memcheck, and the
+//! examples under memcheck.
 
 use std::path::Path;
 
@@ -19,7 +20,8 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Tool {
-    /// AddressSanitizer: memory that is used when it should not be; and LeakSanitizer on what forgets nothing.
+    /// AddressSanitizer: memory that is used when it should not be; and LeakSanitizer on what
+    /// forgets nothing.
     Address,
     /// ThreadSanitizer: races.
     Thread,
@@ -46,7 +48,8 @@ pub fn main(args: &Args) -> Result<()> {
     }
 }
 
-/// The standard library is built anew with the sanitizer, so that nothing in it is taken for a race.
+/// The standard library is built anew with the sanitizer, so that nothing in it is taken for a
+/// race.
 fn sanitize(sanitizer: &str, tests: &[&str], options: &str) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     setup::nightly()?;
@@ -60,7 +63,8 @@ fn sanitize(sanitizer: &str, tests: &[&str], options: &str) -> Result<()> {
     Ok(cmd.env("ASAN_OPTIONS", &options).env("TSAN_OPTIONS", &options).run()?)
 }
 
-/// The suites, no leak in what forgets nothing, and the examples on the loopback device; a few rounds each, as valgrind is slow.
+/// The suites, no leak in what forgets nothing, and the examples on the loopback device; a few
+/// rounds each, as valgrind is slow.
 fn memcheck(skip: &[&str]) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
     // As for `cargo xtask test`, whose builds these are.

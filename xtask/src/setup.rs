@@ -69,7 +69,8 @@ fn install(packages: &[&str]) -> Result<()> {
     let words = missing.join(" ");
     let args = [&["install", "--no-install-recommends"], &missing[..]].concat();
     let install = || apt_get(&args, "Installing packages");
-    // There may be no package lists yet, or old ones that name versions which the archive no longer has.
+    // There may be no package lists yet, or old ones that name versions which the archive no longer
+    // has.
     install().or_else(|_| refresh_package_lists().and_then(|()| install())).next(format!(
         "sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends {words}'"
     ))
@@ -116,7 +117,8 @@ pub fn toolchain(version: &str) -> Result<()> {
     cmd!(sh, "rustup toolchain install {version} --profile minimal").step("Installing a toolchain")
 }
 
-/// Installs `cargo NAME`, which the package cargo-NAME has, if it is not there. From source: minutes.
+/// Installs `cargo NAME`, which the package cargo-NAME has, if it is not there. From source:
+/// minutes.
 pub fn cargo_tool(name: &str) -> Result<()> {
     let sh = sh::here();
     if cmd!(sh, "cargo {name} --version").succeeds() {
@@ -139,9 +141,10 @@ pub fn main() -> Result<()> {
 /// For distributions that have newer ones only: the library alone, from the Python package index.
 const WHEEL: &str = "libclang==15.0.6.1";
 
-/// The environment for a `cargo` that builds rdma-sys, or another crate that has bindgen generate bindings; ours need
-/// none. That bindgen reads verbs.h wrongly with libclang 16 and later, so an older one is taken even where a newer one is
-/// installed: the one that `LIBCLANG_PATH` names, or one of the system's, or the wheel's, which is fetched.
+/// The environment for a `cargo` that builds rdma-sys, or another crate that has bindgen generate
+/// bindings; ours need none. That bindgen reads verbs.h wrongly with libclang 16 and later, so an
+/// older one is taken even where a newer one is installed: the one that `LIBCLANG_PATH` names, or
+/// one of the system's, or the wheel's, which is fetched.
 pub fn libclang() -> Result<Vec<(&'static str, String)>> {
     if env::var_os("LIBCLANG_PATH").is_some() {
         return Ok(Vec::new());

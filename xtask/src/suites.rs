@@ -1,4 +1,5 @@
-//! Suites that can be run by hand for longer, from another seed, or in the guest, and whose figures are recorded.
+//! Suites that can be run by hand for longer, from another seed, or in the guest, and whose figures
+//! are recorded.
 
 use std::time::Duration;
 use std::{env, fs};
@@ -154,7 +155,8 @@ fn options(all: &[(&str, u64)]) -> Vec<String> {
     all.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// Runs a test of this name. With debug assertions, which cost less than another build than that of `cargo xtask test`.
+/// Runs a test of this name. With debug assertions, which cost less than another build than that of
+/// `cargo xtask test`.
 fn on_loopback(test: &str, options: &[String], section: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let line = cargo::cargo(&["test", "--quiet", "--features", FEATURES, "--test", test, "--"])?;

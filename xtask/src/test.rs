@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must pass.
 //!
-//! Without names, the parts that take one processor for long run beside the others, in a process of their own.
+//! Without names, the parts that take one processor for long run beside the others, in a process of
+//! their own.
 
 mod beside;
 mod full;
@@ -19,7 +20,8 @@ use crate::{
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run these parts only, in this order; without, all that must pass before a change lands (half an hour).
+    /// Run these parts only, in this order; without, all that must pass before a change lands (half
+    /// an hour).
     parts: Vec<Part>,
     /// Run the part `guest` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]
@@ -38,13 +40,16 @@ enum Part {
     Clippy,
     /// Unit tests of the crate, the macros, the examples and xtask.
     Unit,
-    /// The suites on the loopback device, in each of its personalities and worlds, its faults, and the allocation test.
+    /// The suites on the loopback device, in each of its personalities and worlds, its faults, and
+    /// the allocation test.
     Loopback,
-    /// Our bindings against those of rdma-sys and the C headers, and the suite on the types of rdma-sys.
+    /// Our bindings against those of rdma-sys and the C headers, and the suite on the types of
+    /// rdma-sys.
     Bindings,
     /// A million random steps on the loopback device and its faults, against a model; and a load.
     Simulation,
-    /// Generated programs of safe code, natively and under Miri, and their table against the public interface.
+    /// Generated programs of safe code, natively and under Miri, and their table against the public
+    /// interface.
     Programs,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
@@ -58,7 +63,8 @@ enum Part {
     Rules,
     /// Whether a test notices when run-time logic is changed: a sample of 100 mutants.
     Mutants,
-    /// A tenth of the book of holes, chosen by the commit: each is brought back, and something notices.
+    /// A tenth of the book of holes, chosen by the commit: each is brought back, and something
+    /// notices.
     Holes,
     /// By name only: the whole book of holes.
     AllHoles,
@@ -68,11 +74,14 @@ enum Part {
     MachineCode,
     /// Instructions of a post and a poll against their records, and beside those of C.
     Overhead,
-    /// The suites under Miri, on the worst device: all in the stricter borrow model, the attacks in both; with weak memory what has threads.
+    /// The suites under Miri, on the worst device: all in the stricter borrow model, the attacks in
+    /// both; with weak memory what has threads.
     Miri,
-    /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake, what C does.
+    /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
+    /// what C does.
     Guest,
-    /// By name only: everything, without a bound on its time: the long forms of these parts, and all other searches.
+    /// By name only: everything, without a bound on its time: the long forms of these parts, and
+    /// all other searches.
     Full,
 }
 
@@ -194,7 +203,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
     }
 }
 
-/// What the suites run on, after the plain device in a world of IPv4: `PROVERBS_PERSONALITY` and `PROVERBS_WORLD`.
+/// What the suites run on, after the plain device in a world of IPv4: `PROVERBS_PERSONALITY` and
+/// `PROVERBS_WORLD`.
 const DEVICES: [(&str, &str); 6] = [
     ("rxe", "ipv4"),
     ("mlx5", "ipv4"),
@@ -269,7 +279,8 @@ fn example(name: &str, args: &[&str]) -> Result<()> {
     cargo::run(&[&run, args].concat())
 }
 
-/// `cargo xtask demo`: the short example, and a ping-pong, both ends in one process on the loopback device.
+/// `cargo xtask demo`: the short example, and a ping-pong, both ends in one process on the loopback
+/// device.
 pub fn demo() -> Result<()> {
     setup::ensure(&[Group::Build])?;
     println!("Two queue pairs, a chain of writes, a read and an atomic:");

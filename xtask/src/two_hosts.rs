@@ -1,4 +1,5 @@
-//! `cargo xtask two-hosts`: two Soft-RoCE hosts, and what a fabric and a dying peer do to the crate.
+//! `cargo xtask two-hosts`: two Soft-RoCE hosts, and what a fabric and a dying peer do to the
+//! crate.
 
 use std::ffi::OsString;
 use std::fs;

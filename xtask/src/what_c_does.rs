@@ -1,8 +1,8 @@
 //! `cargo xtask what-c-does`: what happens in C when a dangerous rule is broken.
 //!
-//! Each program of `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and is run
-//! on Soft-RoCE under a time limit. How it ends and its last line must be those of `expected.toml`, which
-//! names the Rust form beside it.
+//! Each program of `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and
+//! is run on Soft-RoCE under a time limit. How it ends and its last line must be those of
+//! `expected.toml`, which names the Rust form beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

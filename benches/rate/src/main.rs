@@ -1,7 +1,8 @@
 //! Messages a second: RDMA WRITEs from one queue pair to another of the same device, in chains.
 //!
-//! `proverbs-rate DEVICE GID-INDEX MESSAGES CHAIN polled|events` prints the seconds that it took. `rate.c` does the
-//! same, call for call: a window of 64 work requests, only the last of a chain signaled, polls of 16.
+//! `proverbs-rate DEVICE GID-INDEX MESSAGES CHAIN polled|events` prints the seconds that it took.
+//! `rate.c` does the same, call for call: a window of 64 work requests, only the last of a chain
+//! signaled, polls of 16.
 
 #![forbid(unsafe_code)]
 

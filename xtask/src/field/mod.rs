@@ -17,6 +17,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use crate::setup::Group;
+use crate::wrap::wrap;
 use crate::{figures, setup};
 
 #[derive(clap::Args)]
@@ -52,7 +53,8 @@ pub fn main(args: &Args) -> Result<()> {
     let text = table::render(&forms, &build::versions()?);
     println!("{text}");
     if args.record {
-        fs::write(build::directory().join("RESULTS.md"), &text).context("the field's results")?;
+        fs::write(build::directory().join("RESULTS.md"), wrap(&text))
+            .context("the field's results")?;
         figures::put("README.md", "field", &table::readme(&forms))?;
     }
     for form in forms.iter().filter(|form| form.krate == "proverbs") {

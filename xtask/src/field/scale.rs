@@ -1,4 +1,5 @@
-//! `cargo xtask scale`: bytes on top of C's, and what ten thousand queue pairs on one completion queue cost a post.
+//! `cargo xtask scale`: bytes on top of C's, and what ten thousand queue pairs on one completion
+//! queue cost a post.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::build;
 use crate::setup::{self, Group};
+use crate::wrap::wrap;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -43,7 +45,8 @@ pub fn main(args: &Args) -> Result<()> {
     let text = table(&scale)?;
     println!("{text}");
     if args.record {
-        fs::write(build::directory().join("SCALE.md"), &text).context("cannot write SCALE.md")?;
+        fs::write(build::directory().join("SCALE.md"), wrap(&text))
+            .context("cannot write SCALE.md")?;
     }
     check(&scale)
 }

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Result, bail, ensure};
 
 use crate::setup::{self, Group};
+use crate::wrap::wrap;
 use crate::{Outcome, paths};
 use find::{Candidate, candidates};
 use harmless::{Entries, Entry};
@@ -114,7 +115,7 @@ pub fn main(args: Args) -> Outcome {
     if args.record {
         let name = if args.guest { "GUEST.md" } else { "RESULTS.md" };
         let page = report.page(&args.command())?;
-        fs::write(paths::workspace().join("tests/mutants").join(name), page)?;
+        fs::write(paths::workspace().join("tests/mutants").join(name), wrap(&page))?;
     }
     if args.gate && !report.reaches(NOTICED_AT_LEAST) {
         bail!("less than {NOTICED_AT_LEAST} of 100 mutants were noticed");

@@ -1,4 +1,5 @@
-//! What is measured: the stub provider, the C twins with each compiler, the Rust forms in each profile.
+//! What is measured: the stub provider, the C twins with each compiler, the Rust forms in each
+//! profile.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,8 @@ const FLAGS: [&str; 10] = [
     "-fno-plt",
 ];
 
-/// For gcc: identical functions stay apart, and clearing is stores, not a `rep stosq` that callgrind counts by iteration.
+/// For gcc: identical functions stay apart, and clearing is stores, not a `rep stosq` that
+/// callgrind counts by iteration.
 const GCC: [&str; 2] = ["-fno-ipa-icf", "-mstringop-strategy=unrolled_loop"];
 
 /// For the stub: its instructions are left out by its file, so it must not use the C library's.

@@ -10,8 +10,8 @@ use super::build::Twins;
 use crate::callgrind::{self, Counted};
 use crate::sh::{self, Run, cmd};
 
-/// Counts all forms, by `family/row/form`, of the rows that begin with `only`. A form that posts something else than
-/// its twins is an error.
+/// Counts all forms, by `family/row/form`, of the rows that begin with `only`. A form that posts
+/// something else than its twins is an error.
 pub fn run(twins: &Twins, forms: &Path, what: &str, only: &str) -> Result<Counted> {
     let only = OsString::from(format!("--only={only}"));
     let args: Vec<_> = [only].into_iter().chain(arguments(twins)).collect();

@@ -20,7 +20,8 @@ const HEAD: &str = "\
 /// Instructions of each form, by `family/row/form`.
 type Counts = BTreeMap<String, f64>;
 
-/// How much more than recorded a count may be: the optimiser's whims move rows by an instruction or two.
+/// How much more than recorded a count may be: the optimiser's whims move rows by an instruction or
+/// two.
 fn most(recorded: f64) -> f64 {
     recorded + f64::max(2.0, recorded * 0.03)
 }

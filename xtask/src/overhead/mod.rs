@@ -1,4 +1,5 @@
-//! `cargo xtask overhead`: instructions of C and of Rust, through the same stub provider, and the gate.
+//! `cargo xtask overhead`: instructions of C and of Rust, through the same stub provider, and the
+//! gate.
 //!
 //! | file | what |
 //! |---|---|
@@ -21,16 +22,17 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use crate::setup::Group;
+use crate::wrap::wrap;
 use crate::{figures, paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record what was measured: the table in benches/RESULTS.md, the counts in benches/recorded.toml, and the
-    /// README's table.
+    /// Record what was measured: the table in benches/RESULTS.md, the counts in
+    /// benches/recorded.toml, and the README's table.
     #[arg(long)]
     record: bool,
-    /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort. With --record they go to
-    /// benches/PROFILES.md.
+    /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort. With
+    /// --record they go to benches/PROFILES.md.
     #[arg(long)]
     profiles: bool,
     /// Count only, and let no failure of the gate fail the command.
@@ -65,13 +67,13 @@ pub fn main(args: &Args) -> Result<()> {
         let text = other_profiles(&twins, &rows, &versions)?;
         println!("{text}");
         if args.record {
-            write_to_benches("PROFILES.md", &text)?;
+            write_to_benches("PROFILES.md", &wrap(&text))?;
         }
     }
     let file = paths::target()?.join("overhead.md");
     fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     if args.record {
-        write_to_benches("RESULTS.md", &text)?;
+        write_to_benches("RESULTS.md", &wrap(&text))?;
         gate::record(&rows)?;
         figures::put("README.md", "overhead", &table::readme(&rows))?;
     }

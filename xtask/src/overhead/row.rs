@@ -10,7 +10,8 @@ pub struct Row {
     pub forms: Vec<(String, String, f64)>,
     /// Accesses to memory of each form.
     pub accesses: Vec<Accesses>,
-    /// The least of any form, once it is known: the stores that the provider reads, its calls, the return.
+    /// The least of any form, once it is known: the stores that the provider reads, its calls, the
+    /// return.
     pub floor: Option<f64>,
 }
 

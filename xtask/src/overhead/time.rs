@@ -1,6 +1,7 @@
 //! `cargo xtask time`: the bench forms under criterion, for information.
 //!
-//! Instructions are what is gated, as they repeat; time shows whether they mean anything on a machine.
+//! Instructions are what is gated, as they repeat; time shows whether they mean anything on a
+//! machine.
 
 use anyhow::Result;
 
@@ -9,7 +10,8 @@ use crate::setup::Group;
 use crate::sh::{self, Run, cmd};
 use crate::{cargo, paths, setup};
 
-/// Times the forms of Rust, and those of C at -O2; criterion's report is in target/overhead/criterion.
+/// Times the forms of Rust, and those of C at -O2; criterion's report is in
+/// target/overhead/criterion.
 pub fn run() -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
     let mut twins = build::twins()?;

@@ -1,4 +1,5 @@
-//! Mutants of the posting macros (`rules/expansions.toml`): a check of theirs taken away, or something else emitted.
+//! Mutants of the posting macros (`rules/expansions.toml`): a check of theirs taken away, or
+//! something else emitted.
 
 use std::path::Path;
 

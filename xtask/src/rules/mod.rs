@@ -1,8 +1,8 @@
 //! `cargo xtask rules`: the book of rules against its proofs.
 //!
-//! `rules/catalogue.txt` lists the rules, `rules/NN-*.toml` says how each is held and what proves it,
-//! `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for people and
-//! `tests/truth_table.rs` for the compiler; without it, they must be up to date.
+//! `rules/catalogue.txt` lists the rules, `rules/NN-*.toml` says how each is held and what proves
+//! it, `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for
+//! people and `tests/truth_table.rs` for the compiler; without it, they must be up to date.
 
 pub mod book;
 mod cost;

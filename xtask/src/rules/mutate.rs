@@ -1,7 +1,8 @@
 //! `cargo xtask rules --mutate`: does something notice when a rule is broken?
 //!
-//! Each mutant is a change of one file in a copy of the crate. It is noticed if the crate itself no longer
-//! compiles, or the truth table, or if a ui-test has other errors than before, or has them elsewhere; a change of the macros also by the conformance suite.
+//! Each mutant is a change of one file in a copy of the crate. It is noticed if the crate itself no
+//! longer compiles, or the truth table, or if a ui-test has other errors than before, or has them
+//! elsewhere; a change of the macros also by the conformance suite.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -116,7 +117,8 @@ impl Copy {
         Ok(By::Nobody)
     }
 
-    /// The crate, or the truth table, if it no longer compiles. In one call, which is half the time.
+    /// The crate, or the truth table, if it no longer compiles. In one call, which is half the
+    /// time.
     fn first_that_fails(&self) -> Result<Option<By>> {
         let script = "cargo check --quiet --test truth_table 2>&1 || echo failed";
         let text = cmd!(sh::at(&self.dir), "sh -c {script}");

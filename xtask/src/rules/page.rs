@@ -9,6 +9,7 @@ use super::book::{Book, Entry, Held, Id};
 use super::pairs::Case;
 use super::proof::Proof;
 use super::table::{STATES, TRANSPORTS, Table, Tables};
+use crate::wrap::wrap;
 
 pub fn page(book: &Book, tables: &Tables, pairs: &BTreeMap<Id, Case>) -> Result<String> {
     let mut out = String::from(include_str!("page.in"));
@@ -38,7 +39,7 @@ pub fn page(book: &Book, tables: &Tables, pairs: &BTreeMap<Id, Case>) -> Result<
     }
     truth_tables(&mut out, tables)?;
     c_and_rust(&mut out, book, pairs)?;
-    Ok(out)
+    Ok(wrap(&out))
 }
 
 /// A heading's anchor, as Markdown renderers make it.

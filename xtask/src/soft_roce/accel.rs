@@ -22,7 +22,8 @@ pub enum Accel {
     Kvm,
     /// By QEMU: works everywhere, slowly.
     Tcg,
-    /// By QEMU, whose clock counts instructions: slower, but what takes how long repeats, whatever the host does.
+    /// By QEMU, whose clock counts instructions: slower, but what takes how long repeats, whatever
+    /// the host does.
     Counted,
 }
 

@@ -1,4 +1,5 @@
-//! The guest's console: kept in a file, and read along for how far the guest is and what went wrong.
+//! The guest's console: kept in a file, and read along for how far the guest is and what went
+//! wrong.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -1,9 +1,10 @@
 //! A real RDMA device on a machine that has none: Soft-RoCE (rdma_rxe) in a guest.
 //!
-//! The guest's root is the host's, read only, with a tmpfs over it: it runs what was just built here,
-//! against the host's own libibverbs, and whatever it writes is gone afterwards, except below
-//! $PROVERBS_GUEST_OUT, which is one directory in both. (virtme-ng does much of this, and takes longer to the first command
-//! under emulation; two hosts on one cable and a clock of instructions it has not.)
+//! The guest's root is the host's, read only, with a tmpfs over it: it runs what was just built
+//! here, against the host's own libibverbs, and whatever it writes is gone afterwards, except below
+//! $PROVERBS_GUEST_OUT, which is one directory in both. (virtme-ng does much of this, and takes
+//! longer to the first command under emulation; two hosts on one cable and a clock of instructions
+//! it has not.)
 
 mod accel;
 mod console;
@@ -53,7 +54,8 @@ pub struct Args {
     /// The guest's memory.
     #[arg(long, value_name = "MB", default_value_t = Guest::default().memory_mb)]
     memory: u32,
-    /// Two NUMA nodes, with 16 huge pages of 2 MiB and one of 1 GiB on each; at least 6 GB of memory.
+    /// Two NUMA nodes, with 16 huge pages of 2 MiB and one of 1 GiB on each; at least 6 GB of
+    /// memory.
     #[arg(long)]
     numa: bool,
     /// When to give the guest up; 900 for a command, never for a shell.
@@ -86,8 +88,8 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// With two NUMA nodes, and huge pages of both sizes on each. (What the guest does not touch of its memory
-    /// the host does not have to have.)
+    /// With two NUMA nodes, and huge pages of both sizes on each. (What the guest does not touch of
+    /// its memory the host does not have to have.)
     pub fn with_nodes(self) -> Self {
         Self { numa: true, memory_mb: self.memory_mb.max(6144), ..self }
     }
@@ -116,11 +118,11 @@ pub fn main(args: Args) -> Outcome {
 /// Boots a guest, runs the command there in the caller's directory with its output on ours, powers
 /// off, and returns the command's exit code. An error means that the guest failed, not the command.
 ///
-/// Without a command, a shell on our terminal. Several commands in one boot: `["sh", "-c", script]`.
-/// Call it from the main thread: QEMU dies with the thread that started it.
+/// Without a command, a shell on our terminal. Several commands in one boot:
+/// `["sh", "-c", script]`. Call it from the main thread: QEMU dies with the thread that started it.
 ///
-/// A guest that fails before it runs the command is booted once more: on a busy host the emulated timers
-/// sometimes come too late for the kernel.
+/// A guest that fails before it runs the command is booted once more: on a busy host the emulated
+/// timers sometimes come too late for the kernel.
 pub fn run<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
     twice(|| run_once(guest, command, None))
 }

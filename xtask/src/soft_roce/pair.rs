@@ -9,8 +9,8 @@ use anyhow::{Result, anyhow};
 use super::{Guest, Place, kernel, run_once, twice};
 use crate::setup::{self, Group};
 
-/// Boots two guests whose devices `rxe0` are joined by `eth0`, 10.77.0.1 and 10.77.0.2, runs one command in
-/// each, and returns their exit codes when both have powered off.
+/// Boots two guests whose devices `rxe0` are joined by `eth0`, 10.77.0.1 and 10.77.0.2, runs one
+/// command in each, and returns their exit codes when both have powered off.
 pub fn run<S: AsRef<OsStr> + Sync>(guest: &Guest, commands: [&[S]; 2]) -> Result<[i32; 2]> {
     // Before there are two who would do it.
     setup::ensure(&[Group::Guest])?;

@@ -51,7 +51,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Halves the memory between two NUMA nodes, each with a processor (if there are two) and with huge pages.
+    /// Halves the memory between two NUMA nodes, each with a processor (if there are two) and with
+    /// huge pages.
     pub fn nodes(&mut self, accel: Accel, memory_mb: u32) {
         let processors = if accel == Accel::Counted { ["0", ""] } else { ["0", "1"] };
         for (node, processor) in processors.into_iter().enumerate() {

@@ -10,7 +10,8 @@ use crate::paths;
 
 const PREFIX: &str = "run.";
 
-/// `target/soft-roce/run.PID`, with `.HOST` behind it if there are several, removed at the end of the run.
+/// `target/soft-roce/run.PID`, with `.HOST` behind it if there are several, removed at the end of
+/// the run.
 pub struct RunDir {
     path: PathBuf,
     /// What the guest sees as /run/soft-roce.

@@ -15,7 +15,8 @@ use super::run_dir::RunDir;
 use crate::progress::Step;
 use crate::sh::tail;
 
-/// For this long a guest that boots may say nothing. Emulated on a busy machine, whole seconds pass.
+/// For this long a guest that boots may say nothing. Emulated on a busy machine, whole seconds
+/// pass.
 const SILENCE: Duration = Duration::from_secs(120);
 const RUNNING: &str = "running";
 

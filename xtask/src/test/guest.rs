@@ -1,5 +1,5 @@
-//! On Soft-RoCE or a real device: the suites, windows, random programs and a load, every example against its C
-//! namesake, and what C does.
+//! On Soft-RoCE or a real device: the suites, windows, random programs and a load, every example
+//! against its C namesake, and what C does.
 
 use std::path::PathBuf;
 use std::time::Duration;

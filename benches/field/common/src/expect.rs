@@ -10,7 +10,8 @@ const POST_RECV: Word = Some(2);
 const RDMA_WRITE: Word = Some(0);
 const SEND: Word = Some(2);
 const ANY: Word = None;
-/// One element of the right length, at an address and with an lkey that each program has its own of.
+/// One element of the right length, at an address and with an lkey that each program has its own
+/// of.
 const ELEMENT: [Word; 4] = [Some(1), Some(LEN as u64), ANY, ANY];
 
 /// Compares what was posted, and what is left to be polled.
@@ -33,7 +34,8 @@ pub fn check<A: Api>(work: Work, image: &[u64], pending: u32) -> Result<(), Stri
     Ok(())
 }
 
-/// One post of `n` work requests. The flags differ: queue pairs complete all sends, or those marked.
+/// One post of `n` work requests. The flags differ: queue pairs complete all sends, or those
+/// marked.
 fn post(sends: bool, n: usize) -> Vec<Word> {
     let head = match sends {
         true => vec![SEND, ANY],

@@ -1,8 +1,8 @@
 //! What may go wrong with a work request, and who sees to it that it does not.
 
-/// One word each: `type` (it does not compile), `run` (a check, or an error value), `unsafe` (the caller, by a
-/// written contract), `device` (whatever the provider makes of it), `nobody` (a safe call, and nothing looks).
-/// The words are from reading the crates' sources.
+/// One word each: `type` (it does not compile), `run` (a check, or an error value), `unsafe` (the
+/// caller, by a written contract), `device` (whatever the provider makes of it), `nobody` (a safe
+/// call, and nothing looks). The words are from reading the crates' sources.
 pub struct Held {
     /// The buffer lives, and is not touched, until its completion.
     pub lifetime: &'static str,

@@ -1,8 +1,8 @@
 //! What the programs of the field have in common.
 //!
-//! Each program does the same work through the public API of one crate, in one or more forms, on a stub
-//! libibverbs that notes what it is given. Under callgrind the stub dumps the cost of each row;
-//! `cargo xtask field` builds the programs, runs them, and makes the table.
+//! Each program does the same work through the public API of one crate, in one or more forms, on a
+//! stub libibverbs that notes what it is given. Under callgrind the stub dumps the cost of each
+//! row; `cargo xtask field` builds the programs, runs them, and makes the table.
 
 mod expect;
 mod held;

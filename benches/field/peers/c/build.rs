@@ -1,4 +1,5 @@
-//! The C of this comparison, as the benches build theirs: -O2, and nothing that hardens or instruments.
+//! The C of this comparison, as the benches build theirs: -O2, and nothing that hardens or
+//! instruments.
 
 fn main() {
     let mut build = cc::Build::new();

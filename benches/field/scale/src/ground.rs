@@ -19,7 +19,8 @@ impl Ground {
         Ground { context, pd }
     }
 
-    /// A completion queue that `n` queue pairs of this depth can book, and one more of each queue for a drain.
+    /// A completion queue that `n` queue pairs of this depth can book, and one more of each queue
+    /// for a drain.
     pub fn cq(&self, n: u32, depth: Depth) -> CompletionQueue {
         let entries = n * (depth.send + depth.recv + 2);
         self.context.create_cq(entries).expect("a completion queue")

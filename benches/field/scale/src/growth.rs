@@ -1,4 +1,5 @@
-//! Instructions of a post, and of a poll with its completion, by how many queue pairs share the queue.
+//! Instructions of a post, and of a poll with its completion, by how many queue pairs share the
+//! queue.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,8 +16,8 @@ const CALLS: usize = 64;
 /// Rounds on each queue pair before those that are counted.
 const WARM: usize = 2;
 
-/// What is counted: its name, the form, and whether buffers stay with their queue pair. One that comes from another
-/// has its protection domain compared, out of line.
+/// What is counted: its name, the form, and whether buffers stay with their queue pair. One that
+/// comes from another has its protection domain compared, out of line.
 const WORKS: [(&str, &str, bool); 3] =
     [("post", "post", true), ("poll", "poll", true), ("post-moved", "post", false)];
 

@@ -1,7 +1,8 @@
-//! What a queue pair costs in memory, and what ten thousand of them on one completion queue cost a post.
+//! What a queue pair costs in memory, and what ten thousand of them on one completion queue cost a
+//! post.
 //!
-//! Runs on the stub libibverbs: what the C library keeps for a queue pair is the stub's, so that all that this
-//! program's allocator sees is on top of C's.
+//! Runs on the stub libibverbs: what the C library keeps for a queue pair is the stub's, so that
+//! all that this program's allocator sees is on top of C's.
 
 mod ground;
 mod growth;

@@ -1,4 +1,5 @@
-//! `Channel`: sound, as each call waits for its completion; so there is a cycle and nothing else to measure.
+//! `Channel`: sound, as each call waits for its completion; so there is a cycle and nothing else to
+//! measure.
 
 use field::{Api, DEPTH, Held, Work};
 use ibverbs_rs::channel::Channel;

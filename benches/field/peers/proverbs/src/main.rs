@@ -1,4 +1,5 @@
-//! This crate: buffers owned by the device, every work request completing or selectively, and the `unsafe` path.
+//! This crate: buffers owned by the device, every work request completing or selectively, and the
+//! `unsafe` path.
 
 mod owned;
 mod selective;

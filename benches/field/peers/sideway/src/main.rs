@@ -1,4 +1,5 @@
-//! The crate `sideway`: batches through guards, over `ibv_post_send` (basic) or `ibv_wr_*` (extended).
+//! The crate `sideway`: batches through guards, over `ibv_post_send` (basic) or `ibv_wr_*`
+//! (extended).
 
 use std::hint::black_box;
 use std::sync::Arc;
