@@ -77,7 +77,7 @@ impl State {
     ) {
         let device = self.device_at(address);
         let is_there = |qp: &&Qp| {
-            Some(qp.device) == device && qp.shape.transport == Transport::Ud && qp.phase.receives()
+            Some(qp.device) == device && qp.shape.transport == Transport::Ud && qp.receives()
         };
         let Some(qp) = self.qps.get(&to).filter(is_there) else { return };
         if qp.attributes.qkey != qkey {

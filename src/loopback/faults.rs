@@ -206,6 +206,6 @@ impl State {
 
     /// Whether a connected queue pair still accepts messages of `from`, which may be gone.
     fn listens(&self, to: u32, from: u32) -> bool {
-        self.qps.get(&to).is_some_and(|qp| qp.phase.receives() && qp.attributes.dest_qpn == from)
+        self.qps.get(&to).is_some_and(|qp| qp.receives() && qp.attributes.dest_qpn == from)
     }
 }

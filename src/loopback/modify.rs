@@ -3,7 +3,7 @@
 use super::Verb;
 use super::attributes::Changes;
 use super::fabric::State;
-use super::qp::{Phase, Transport};
+use super::qp::{Phase, Transport, phase};
 use crate::sys::types::ibv_qp_attr_mask as attribute;
 
 pub(super) const STATE: u32 = attribute::IBV_QP_STATE.0;
@@ -79,10 +79,10 @@ impl State {
         self.check_alive(qp.device)?;
         let has = |bit| changes.mask & bit != 0;
         let from = qp.phase;
-        if has(CUR_STATE) && Phase::from_c(changes.cur_state)? != from {
+        if has(CUR_STATE) && phase(changes.cur_state)? != from {
             return Err(libc::EINVAL);
         }
-        let to = if has(STATE) { Phase::from_c(changes.state)? } else { from };
+        let to = if has(STATE) { phase(changes.state)? } else { from };
         let (required, optional) = rule(qp.shape.transport, from, to).ok_or(libc::EINVAL)?;
         let given = changes.mask & !STATE;
         if given & required != required || given & !(required | optional) != 0 {

@@ -11,6 +11,7 @@ use super::wr::{Recv, Send};
 use super::{Verb, limits};
 use crate::sys::types::raw::ibv_event_type;
 use crate::sys::types::{ibv_qp_state, ibv_qp_type};
+pub(super) use crate::terms::state::QpState as Phase;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
@@ -38,33 +39,9 @@ impl Transport {
     }
 }
 
-/// The state of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
-    Reset = ibv_qp_state::IBV_QPS_RESET as isize,
-    Init = ibv_qp_state::IBV_QPS_INIT as isize,
-    Rtr = ibv_qp_state::IBV_QPS_RTR as isize,
-    Rts = ibv_qp_state::IBV_QPS_RTS as isize,
-    Sqd = ibv_qp_state::IBV_QPS_SQD as isize,
-    Sqe = ibv_qp_state::IBV_QPS_SQE as isize,
-    Err = ibv_qp_state::IBV_QPS_ERR as isize,
-}
-
-impl Phase {
-    pub(super) fn from_c(state: ibv_qp_state::Type) -> Verb<Phase> {
-        use Phase::*;
-        let all = [Reset, Init, Rtr, Rts, Sqd, Sqe, Err];
-        all.get(state as usize).copied().ok_or(libc::EINVAL)
-    }
-
-    pub(super) fn to_c(self) -> ibv_qp_state::Type {
-        self as ibv_qp_state::Type
-    }
-
-    /// Whether messages from the fabric are accepted.
-    pub(super) fn receives(self) -> bool {
-        matches!(self, Phase::Rtr | Phase::Rts | Phase::Sqd | Phase::Sqe)
-    }
+/// The state that a transition names.
+pub(super) fn phase(state: ibv_qp_state::Type) -> Verb<Phase> {
+    Phase::from_c(state).ok_or(libc::EINVAL)
 }
 
 /// The limits and options of a queue pair, as asked for or as granted.
@@ -109,6 +86,11 @@ pub(super) struct Qp {
 }
 
 impl Qp {
+    /// Whether messages from the fabric are accepted.
+    pub(super) fn receives(&self) -> bool {
+        matches!(self.phase, Phase::Rtr | Phase::Rts | Phase::Sqd | Phase::Sqe)
+    }
+
     pub(super) fn free_sends(&mut self, generation: u32, slots: u32) {
         if self.generation == generation {
             self.send_slots = self.send_slots.saturating_sub(slots);

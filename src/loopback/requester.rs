@@ -119,7 +119,7 @@ impl State {
         let back = peer.attributes.path.as_ref()?;
         let reached = self.device_at(path) == Some(peer.device)
             && peer.shape.transport == qp.shape.transport
-            && peer.phase.receives()
+            && peer.receives()
             // Packets from strangers are dropped, and so are acknowledgements to others.
             && self.is_sender(qp.device, path, back)
             && peer.attributes.dest_qpn == from

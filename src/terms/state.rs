@@ -100,44 +100,40 @@ pub enum QpState {
     Err,
 }
 
-impl QpState {
-    pub(crate) fn to_c(self) -> u32 {
-        match self {
-            QpState::Reset => ibv_qp_state::IBV_QPS_RESET,
-            QpState::Init => ibv_qp_state::IBV_QPS_INIT,
-            QpState::Rtr => ibv_qp_state::IBV_QPS_RTR,
-            QpState::Rts => ibv_qp_state::IBV_QPS_RTS,
-            QpState::Sqd => ibv_qp_state::IBV_QPS_SQD,
-            QpState::Sqe => ibv_qp_state::IBV_QPS_SQE,
-            QpState::Err => ibv_qp_state::IBV_QPS_ERR,
-        }
-    }
+macro_rules! names {
+    ($($state:ident = $c:ident, $name:literal;)*) => {
+        impl QpState {
+            pub(crate) fn to_c(self) -> u32 {
+                match self {
+                    $(QpState::$state => ibv_qp_state::$c,)*
+                }
+            }
 
-    pub(crate) fn from_c(state: u32) -> Option<QpState> {
-        Some(match state {
-            ibv_qp_state::IBV_QPS_RESET => QpState::Reset,
-            ibv_qp_state::IBV_QPS_INIT => QpState::Init,
-            ibv_qp_state::IBV_QPS_RTR => QpState::Rtr,
-            ibv_qp_state::IBV_QPS_RTS => QpState::Rts,
-            ibv_qp_state::IBV_QPS_SQD => QpState::Sqd,
-            ibv_qp_state::IBV_QPS_SQE => QpState::Sqe,
-            ibv_qp_state::IBV_QPS_ERR => QpState::Err,
-            _ => return None,
-        })
-    }
+            pub(crate) fn from_c(state: u32) -> Option<QpState> {
+                match state {
+                    $(ibv_qp_state::$c => Some(QpState::$state),)*
+                    _ => None,
+                }
+            }
 
-    /// The name in the manual pages.
-    pub fn name(self) -> &'static str {
-        match self {
-            QpState::Reset => "RESET",
-            QpState::Init => "INIT",
-            QpState::Rtr => "RTR",
-            QpState::Rts => "RTS",
-            QpState::Sqd => "SQD",
-            QpState::Sqe => "SQE",
-            QpState::Err => "ERR",
+            /// The name in the manual pages.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(QpState::$state => $name,)*
+                }
+            }
         }
-    }
+    };
+}
+
+names! {
+    Reset = IBV_QPS_RESET, "RESET";
+    Init = IBV_QPS_INIT, "INIT";
+    Rtr = IBV_QPS_RTR, "RTR";
+    Rts = IBV_QPS_RTS, "RTS";
+    Sqd = IBV_QPS_SQD, "SQD";
+    Sqe = IBV_QPS_SQE, "SQE";
+    Err = IBV_QPS_ERR, "ERR";
 }
 
 impl std::fmt::Display for QpState {
