@@ -42,17 +42,25 @@ impl fmt::Display for WcError {
 
 impl std::error::Error for WcError {}
 
-/// Why a work request failed: in two registers, because what is passed by reference must be in
-/// memory.
+impl WcError {
+    /// That of a completion that is no success.
+    #[inline(always)]
+    pub(super) fn of(wc: Promised<'_>) -> Self {
+        WcError {
+            status: WcStatus::from_c(wc.status()),
+            vendor_err: wc.vendor_err(),
+            qp_num: wc.qp_num(),
+        }
+    }
+}
+
+/// As `WcError::of`, out of line and in two registers, because what is passed by reference must be
+/// in memory.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
 pub(super) extern "C" fn error_of(wc: Promised<'_>) -> WcError {
-    WcError {
-        status: WcStatus::from_c(wc.status()),
-        vendor_err: wc.vendor_err(),
-        qp_num: wc.qp_num(),
-    }
+    WcError::of(wc)
 }
 
 macro_rules! statuses {

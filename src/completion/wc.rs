@@ -78,7 +78,8 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     pub fn status(&self) -> Result<(), WcError> {
         match self.wc.success() {
             Some(_) => Ok(()),
-            None => Err(error_of(self.wc)),
+            // In line, and not by `error_of`: who does not look at the error pays nothing for it.
+            None => Err(WcError::of(self.wc)),
         }
     }
 
