@@ -200,11 +200,18 @@ impl World {
     }
 
     /// Polls until nothing comes, as a program does that looks at nothing.
-    pub fn dry<E: Entry>(&self, cq: &mut CompletionQueue<E>) {
+    pub fn dry<E: Owned>(&self, cq: &mut CompletionQueue<E>) {
         self.each(cq, EMPTY, |completion| drop(completion));
     }
 
-    fn each<E: Entry>(
+    /// What is said of a send is what devices promise of one.
+    fn says<E: Owned>(&self, completion: &Completion<'_, E>) {
+        if completion.direction() == Direction::Send && completion.imm_data().is_some() {
+            self.complain("a send has brought an immediate");
+        }
+    }
+
+    fn each<E: Owned>(
         &self,
         cq: &mut CompletionQueue<E>,
         most: u32,
@@ -216,7 +223,10 @@ impl World {
                 Some(completions) if completions.is_empty() => empty += 1,
                 Some(completions) => {
                     empty = 0;
-                    completions.for_each(&mut see);
+                    completions.for_each(|completion| {
+                        self.says(&completion);
+                        see(completion);
+                    });
                 }
                 None => return,
             }
@@ -231,7 +241,7 @@ impl World {
 /// Queue pairs.
 impl World {
     /// The queue pair is in the error state, and its completion queue was polled to its end: nothing is outstanding.
-    pub fn flushed<T: Transport, P: Profile>(
+    pub fn flushed<T: Transport, P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<T, state::Err, P>,
         cq: &mut CompletionQueue<P::Entry>,
@@ -247,7 +257,7 @@ impl World {
     }
 
     /// The last send that was posted is signaled, and nothing keeps it: when all completions were taken, none is outstanding.
-    pub fn rested<T: Transport, S: State, P: Profile>(
+    pub fn rested<T: Transport, S: State, P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<T, S, P>,
         cq: &mut CompletionQueue<P::Entry>,
@@ -299,7 +309,7 @@ impl World {
     }
 
     /// Whether the completion of a send comes without a poll: on UC it waits for no peer.
-    pub fn comes<P: Profile>(
+    pub fn comes<P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<Uc, Rts, P>,
         cq: &mut CompletionQueue<P::Entry>,
