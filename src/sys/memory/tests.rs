@@ -133,7 +133,7 @@ const WORDS: usize = REG_DM_MR / 8;
 /// A `verbs_context` as far as the operations reach, with what is made from it.
 #[repr(C)]
 struct Fake {
-    operations: [usize; WORDS],
+    operations: [*const (); WORDS],
     context: ibv_context,
     device: ibv_device,
     pd: ibv_pd,
@@ -142,8 +142,12 @@ struct Fake {
 impl Fake {
     /// `size` says how far `verbs_context` reaches.
     fn new(size: usize) -> *mut Fake {
-        let fake =
-            Fake { operations: [0; WORDS], context: zeroed(), device: zeroed(), pd: zeroed() };
+        let fake = Fake {
+            operations: [ptr::null(); WORDS],
+            context: zeroed(),
+            device: zeroed(),
+            pd: zeroed(),
+        };
         let fake = Box::leak(Box::new(fake)) as *mut Fake;
         unsafe {
             (*fake).context.abi_compat = ptr::without_provenance_mut(usize::MAX);
@@ -151,9 +155,9 @@ impl Fake {
             (*fake).device.name[0] = b'f' as _;
             (*fake).pd.context = &raw mut (*fake).context;
             (*fake).pd.handle = 3;
-            (*fake).operations[WORDS - 1] = size;
+            (*fake).operations[WORDS - 1] = ptr::without_provenance(size);
             let set = |distance: usize, function: *const ()| {
-                (*fake).operations[WORDS - distance / 8] = function.expose_provenance();
+                (*fake).operations[WORDS - distance / 8] = function;
             };
             set(QUERY_DEVICE_EX, query as *const ());
             set(ALLOC_DM, alloc as *const ());
