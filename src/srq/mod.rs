@@ -124,7 +124,7 @@ impl Drop for SrqCore {
 /// # use proverbs::prelude::*;
 /// use proverbs::srq::FeedsSrq;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-/// fn serve(pd: &ProtectionDomain, from: &impl FeedsSrq<()>) -> Result<SharedReceiveQueue<Rc>, Error> {
+/// fn serve(pd: &ProtectionDomain, from: &impl FeedsSrq<()>) -> Result<SharedReceiveQueue<Rc>, proverbs::Error> {
 ///     pd.create_srq(from)
 /// }
 /// serve(&pd, &pd.create_pool(16, 256)?)?;
