@@ -343,6 +343,18 @@ impl World {
         if one.sends_outstanding() == 0 { room.min(receives) as u32 } else { 0 }
     }
 
+    /// So many messages were sent to it, and it went: what had arrived is told. (The last may not have.)
+    pub fn crashed<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
+        let mut seen = 0;
+        self.each(cq, EMPTY, |completion| {
+            let is_receive = completion.direction() == Direction::Receive;
+            seen += (completion.qp_num() == qp_num && is_receive) as u32;
+        });
+        if sent > 2 && seen == 0 {
+            self.complain(format!("none of {sent} messages is told of a queue pair that is gone"));
+        }
+    }
+
     /// So many messages were sent to it, each with its number as its immediate; they have arrived, in order.
     pub fn arrived<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
         let mut seen = 0;
