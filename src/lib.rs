@@ -108,6 +108,7 @@
 //! | `loopback` (default) | [`loopback`], a software device in this process |
 //! | `tokio` | `AsyncCompletionChannel` and `AsyncDeviceEvents`: completions and events to await |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
+//! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
 //! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
 //! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.

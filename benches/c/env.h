@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define COLD __attribute__((cold, noinline))
 
-enum { MOST = 32, PAYLOAD = 16, BATCH = 16, SEND = 0, RECEIVE = 1 };
+enum { MOST = 32, PAYLOAD = 16, LONG = 4096, BATCH = 16, SEND = 0, RECEIVE = 1 };
 
 struct queue;
 
@@ -80,6 +80,13 @@ struct env {
 	struct ibv_qp *shallow;
 	/* Whom datagrams go to. */
 	struct ibv_ah *peers[64];
+	/* Two more queue pairs, and one whose completions come elsewhere. */
+	struct ibv_qp *more[2];
+	struct ibv_qp *answers;
+	struct ibv_cq *answered;
+	/* How much is copied, and to or from where. */
+	uint64_t lengths[2];
+	uint8_t bytes[LONG];
 };
 
 /* What a program does with a refused post: not on the path that is measured. */

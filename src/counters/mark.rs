@@ -37,6 +37,7 @@ pub const POOLS: u32 = 1 << 17;
 pub const NO_POOL: u32 = u32::MAX;
 
 impl<const BITS: u32, const AT: u32> Codes<BITS, AT> {
+    const FIRST: u32 = AT;
     /// The number of zeros has 5 bits.
     const ALL: u64 = (1 << (BITS + 5)) - 1;
 
@@ -61,19 +62,49 @@ impl<const BITS: u32, const AT: u32> Codes<BITS, AT> {
 
 /// The mark of a buffer of this domain, pool and size.
 pub fn of(pd: u32, pool: u32, capacity: u32) -> u64 {
-    Pd::of(pd) | Pool::of(pool) | sizes(capacity) | if capacity == 0 { LOOK } else { 0 }
+    Pd::of(pd) | Pool::of(pool) | of_size(capacity)
 }
 
 /// The mark of the same buffer with another size.
 pub fn resized(mark: u64, capacity: u32) -> u64 {
     let look = if capacity < ATOMIC { LOOK } else { 0 };
-    mark & !(((1 << SIZES.len()) - 1) << 1) | sizes(capacity) | look
+    mark & !(OF_SIZE & !LOOK) | of_size(capacity) | look
 }
 
-/// The bits of a size.
-fn sizes(capacity: u32) -> u64 {
-    let larger = SIZES.iter().filter(|&&size| capacity > size).count();
-    ((1 << larger) - 1) << 1
+/// The mark of a buffer of no pool, of the same domain as the one that has this mark.
+#[inline]
+pub fn lent(mark: u64, capacity: u32) -> u64 {
+    mark & !OF_SIZE | Pool::ALL << Pool::FIRST | of_size(capacity)
+}
+
+/// The bits that `of_size` gives, and that nothing else does.
+const OF_SIZE: u64 = (1 << Pool::FIRST) - 1;
+
+/// What the size says. (Pieces of regions are made where they are sent, so it is looked up: the
+/// sizes are powers of two.)
+#[inline]
+fn of_size(capacity: u32) -> u64 {
+    /// For capacities up to each power of two.
+    const UP_TO: [u16; 33] = {
+        let mut all = [0; 33];
+        let mut power = 0;
+        while power < all.len() {
+            let mut i = 0;
+            while i < SIZES.len() {
+                assert!(SIZES[i].is_power_of_two());
+                if power as u32 > SIZES[i].ilog2() {
+                    all[power] |= 2 << i;
+                }
+                i += 1;
+            }
+            power += 1;
+        }
+        all
+    };
+    match capacity.checked_sub(1) {
+        Some(last) => UP_TO[(u32::BITS - last.leading_zeros()) as usize].into(),
+        None => LOOK,
+    }
 }
 
 /// What is strange to receives of a queue of this domain.
@@ -92,5 +123,22 @@ pub fn strange_to_sends(pd: u32, small: u32) -> u64 {
     match SIZES.iter().rposition(|&size| size <= small) {
         Some(i) => Pd::but(pd) | LOOK | 2 << i,
         None => ANY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mark has a bit for each size that the buffer exceeds.
+    #[test]
+    fn sizes() {
+        let around = SIZES.iter().flat_map(|&size| [size - 1, size, size + 1]);
+        for capacity in around.chain([1, 2, 3, 7, 100, 1 << 31, u32::MAX]) {
+            let larger = SIZES.iter().filter(|&&size| capacity > size).count();
+            assert_eq!(of_size(capacity), ((1 << larger) - 1) << 1, "{capacity}");
+            assert_eq!(lent(of(3, 5, 9000), capacity), of(3, NO_POOL, capacity), "{capacity}");
+        }
+        assert_eq!((of_size(0), lent(of(3, 5, 8), 0)), (LOOK, of(3, NO_POOL, 0)));
     }
 }

@@ -281,9 +281,10 @@ impl Span {
 
     /// Appends the bytes to `out`.
     pub(super) fn load(self, out: &mut Vec<u8>) {
-        out.reserve(self.length);
+        let before = out.len();
         if self.shared {
-            self.open().read(self.offset, self.length, |part| out.extend_from_slice(part));
+            out.resize(before + self.length, 0);
+            self.open().copy(self.offset, &mut out[before..]);
             return;
         }
         // Memory registered without LOCAL_WRITE is only read, and may be behind a shared reference,

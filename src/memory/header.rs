@@ -47,7 +47,7 @@ use crate::sync::{AtomicPtr, Ordering};
 /// - A header has one handle. Its holder may touch the `Cell`s and, if the handle is exclusive, the
 ///   bytes; nothing else touches them.
 /// - `home` begins with a `u32` and lives as long as the header.
-/// - `next` is 0 except in a handle that is part of a list.
+/// - `next` is 0 except in a handle that is part of a list, or behind shared ones.
 /// - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
 ///   request, of a work request that is being built for a queue that exists, or of a completion
 ///   that still holds it.
@@ -69,7 +69,8 @@ pub struct Header {
     /// The counter of the queue that has the buffer; null if none has. In an entry of a refused
     /// list: the next entry.
     at_queue: AtomicPtr<Counter>,
-    /// The next buffer of the same work request, as a word.
+    /// The next buffer of the same work request, as a word. Of a frozen buffer, which is in no work
+    /// request: how many handles share it.
     pub(crate) next: Cell<usize>,
     /// What keeps header and memory alive; its type follows from the kind of handle. It begins with
     /// the number of the region's protection domain, as `Pd` numbers them.
@@ -149,6 +150,44 @@ impl Header {
         self.capacity.set(capacity);
         self.mark.set(mark::resized(self.mark.get(), capacity));
         self.set_len(len);
+    }
+
+    /// Makes a spare header that of another buffer, and of a new handle.
+    ///
+    /// # Safety
+    /// It is an initialised header that does not move, without a handle and with no queue. (So
+    /// others may look which queue has it, by [`name_of`](Self::name_of).)
+    #[inline]
+    pub(crate) unsafe fn renew(
+        this: *mut Self,
+        addr: *mut u8,
+        capacity: u32,
+        lkey: u32,
+        mark: u64,
+    ) {
+        addr.expose_provenance();
+        // SAFETY: without a handle it is the caller's, but for the name of the queue, and no
+        // reference to all of it exists.
+        unsafe {
+            (*this).addr.set(addr);
+            (*this).len.set(capacity);
+            (*this).lkey.set(lkey);
+            (*this).fill.set(addr);
+            (*this).capacity.set(capacity);
+            (&raw mut (*this).fill_lkey).write(lkey);
+            (*this).next.set(0);
+            (*this).mark.set(mark);
+        }
+    }
+
+    /// The counter of the queue that has the handle, for any thread, also of a header that is being
+    /// renewed.
+    ///
+    /// # Safety
+    /// It is an initialised header.
+    pub(crate) unsafe fn name_of(this: *const Self) -> *const Counter {
+        // SAFETY: the name is atomic, and `renew` leaves it alone.
+        unsafe { (*this).at_queue.load(Ordering::Acquire) }
     }
 
     /// The number of bytes that a send sends.

@@ -1,147 +1,266 @@
-//! Handles that share memory: each has a header in a box of its own, and keeps the memory's home
-//! alive.
+//! Handles that share memory: each has a header of its own, and keeps the memory's home alive.
 //!
 //! # Why each is freed once, and found while it exists
 //!
-//! A pool knows its headers; these are in one register. A handle has one owner, wherever it travels
-//! as a word, until it is dropped. Its Drop removes the header from the register under the lock and
-//! then frees it. The search for stranded handles looks at headers under the lock, so no header in
-//! the register is freed meanwhile. A handle that it finds with a queue whose completions can no
-//! longer come has no other owner (`stranded`), so the search may drop it, after it released the
-//! lock.
+//! Headers are used again and never freed (`spares`), so each may be looked at at any time. A
+//! handle has one owner, wherever it travels as a word, until it is dropped. Its Drop clears the
+//! queue's name in the header and makes the header spare. The search for stranded handles touches
+//! that name alone, which is atomic: who renews a spare header writes all of it but the name. A
+//! handle that the search finds with a queue whose completions can no longer come has no other
+//! owner (`stranded`), so the search may drop it. Searches are under a lock, and clear the name, so
+//! no other finds it.
 
-#![allow(unsafe_code)] // owns boxed headers that travel as words
+#![allow(unsafe_code)] // owns headers that travel as words
 
-use std::any::Any;
-use std::collections::BTreeSet;
+use std::any::TypeId;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
-use crate::counters::books::Quiet;
-use crate::counters::mark;
+use crate::counters::books::{Counter, Quiet};
 use crate::memory::header::Header;
-use crate::sync::{Mutex, MutexGuard, global};
+use crate::memory::spares;
 
-/// A header in a box of its own, with what keeps the memory alive.
+/// A header that is not a pool's, with what keeps the memory alive.
 #[repr(C)]
-struct LentHeader {
+pub(crate) struct LentHeader {
     header: Header,
     /// The protection domain's number: the header's `home` points to this field.
     pd: u32,
-    home: Arc<dyn Any + Send + Sync>,
+    /// The user's word.
+    id: Cell<u64>,
+    home: MaybeUninit<Home>,
+    /// In a spare header: the next of a list.
+    pub(super) next: Cell<*mut LentHeader>,
 }
 
-/// A handle with a boxed header, which says where the memory is, keeps it alive and keeps it
+impl LentHeader {
+    /// A spare header, to be settled where it stays.
+    pub(super) fn spare() -> Self {
+        LentHeader {
+            header: Header::new(ptr::null_mut(), 0, 0, ptr::null(), 0),
+            pd: 0,
+            id: Cell::new(0),
+            home: MaybeUninit::uninit(),
+            next: Cell::new(ptr::null_mut()),
+        }
+    }
+
+    /// A spare header has come to where it stays, for good.
+    ///
+    /// # Safety
+    /// It is a spare header, and nobody else knows it.
+    pub(super) unsafe fn settle(at: NonNull<Self>) {
+        at.as_ptr().expose_provenance();
+        // SAFETY: the header is the caller's alone.
+        unsafe { (*at.as_ptr()).header.home = (&raw const (*at.as_ptr()).pd).cast() };
+    }
+}
+
+/// What keeps the memory of handles alive: a counted reference.
+///
+/// # Invariants
+/// The value is one of the references to `at`, whose kind is `kind`. What it refers to may be used
+/// and let go by any thread.
+pub(crate) struct Home {
+    at: *const (),
+    kind: &'static Kind,
+}
+
+/// How references of a kind are counted.
+pub(crate) struct Kind {
+    /// Counts one more.
+    pub share: unsafe fn(*const ()),
+    /// Counts one less; the last one's memory goes home.
+    pub release: unsafe fn(*const ()),
+    /// The type of the buffer's context, if it is a buffer.
+    pub context: Option<fn() -> TypeId>,
+}
+
+impl Home {
+    /// # Safety
+    /// The caller gives up a reference to `at`, which is of this kind, and may be used by any
+    /// thread.
+    pub unsafe fn new(at: *const (), kind: &'static Kind) -> Self {
+        // INVARIANT: asked of the caller.
+        Home { at, kind }
+    }
+
+    pub fn at(&self) -> *const () {
+        self.at
+    }
+
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+}
+
+impl Clone for Home {
+    fn clone(&self) -> Self {
+        // SAFETY: one of the references to it exists (invariant).
+        unsafe { (self.kind.share)(self.at) };
+        // INVARIANT: the reference just counted.
+        Home { at: self.at, kind: self.kind }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // SAFETY: the reference is this value's (invariant), which goes.
+        unsafe { (self.kind.release)(self.at) };
+    }
+}
+
+/// What a handle is made of, but for its home.
+pub(crate) struct Loan {
+    /// `len` bytes, registered with `lkey`.
+    pub addr: *mut u8,
+    pub len: u32,
+    pub lkey: u32,
+    /// The protection domain's number.
+    pub pd: u32,
+    /// The mark of a buffer of this domain and length that is of no pool.
+    pub mark: u64,
+}
+
+/// A handle with a header of its own, which says where the memory is, keeps it alive and keeps it
 /// registered.
 ///
 /// # Invariants
-/// `at` is a box made by `lend`, and this is the only handle to it.
+/// `at` is a header made by `lend`, with a home, and this is the only handle to it.
 #[repr(transparent)]
 pub(crate) struct Lent {
     at: NonNull<LentHeader>,
 }
 
-// SAFETY: the handle owns the header, and the home is Send + Sync.
+// SAFETY: the handle owns the header, and the home may be used by any thread.
 unsafe impl Send for Lent {}
-// SAFETY: through a shared `Lent` only immutable fields of the header are read.
+// SAFETY: through a shared `Lent` only fields of the header are read that change through an
+// exclusive one alone.
 unsafe impl Sync for Lent {}
 
-/// A handle to `len` bytes at `addr`, which `home` keeps alive and registered with `lkey`.
-pub(crate) fn lend(
-    home: Arc<dyn Any + Send + Sync>,
-    addr: *mut u8,
-    len: u32,
-    lkey: u32,
-    pd: u32,
-) -> Lent {
-    let mark = mark::of(pd, mark::NO_POOL, len);
-    let header = Header::new(addr, len, lkey, ptr::null(), mark);
-    let at = Box::into_raw(Box::new(LentHeader { header, pd, home }));
-    // SAFETY: `at` is a fresh box, so not null and alive. No reference to it exists.
-    let at = unsafe {
-        (*at).header.home = (&raw const (*at).pd).cast();
-        NonNull::new_unchecked(at)
-    };
-    register().insert(at.as_ptr().expose_provenance());
-    // INVARIANT: a fresh box with no other handle.
+/// A handle to memory that `home` keeps alive and registered. (The home is made where nothing can
+/// unwind any more.)
+#[inline]
+pub(crate) fn lend(home: impl FnOnce() -> Home, loan: &Loan) -> Lent {
+    let at = spares::take();
+    let Loan { addr, len, lkey, pd, mark } = *loan;
+    // SAFETY: a spare header has no handle, so it is ours but for the name of the queue, which
+    // `renew` leaves alone.
+    unsafe {
+        let at = at.as_ptr();
+        Header::renew(&raw mut (*at).header, addr, len, lkey, mark);
+        (&raw mut (*at).pd).write(pd);
+        (*at).id.set(0);
+        (&raw mut (*at).home).write(MaybeUninit::new(home()));
+    }
+    // INVARIANT: the header has its home, and was spare.
     Lent { at }
 }
 
-/// The addresses of all boxed headers: pools know their headers, but these are in no other list.
-fn register() -> MutexGuard<'static, BTreeSet<usize>> {
-    global! {
-        static ALL: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-    }
-    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// The queue that a header names.
+fn posted_to(header: NonNull<LentHeader>) -> *const Counter {
+    // SAFETY: headers are never freed, and others touch the name atomically.
+    unsafe { Header::name_of(&raw const (*header.as_ptr()).header) }
 }
 
-/// Takes the boxed handles that are with one of the queues in `quiet`.
+/// Takes the handles with headers of their own that are with one of the queues in `quiet`.
 pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     let mut stranded = Vec::new();
-    // The lock keeps other threads from reclaiming, and keeps each listed header alive.
-    for &address in register().iter() {
-        let header = std::ptr::with_exposed_provenance_mut::<Header>(address);
-        // SAFETY: a listed header is alive, and only atomic fields are touched here.
-        let seen = unsafe { &*header };
-        if quiet.has(seen.posted_to()) {
-            seen.forget_queue();
+    // One search at a time.
+    spares::each(|header| {
+        if quiet.has(posted_to(header)) {
             // SAFETY: the queue that had the handle is gone, and no completion can bring the handle
-            // back any more (`Quiet`), so it is ours. That its header says so was taken back under
+            // back any more (`Quiet`), so it is ours. That its header says so is taken back under
             // the lock, so no other thread finds it.
-            stranded.push(unsafe { Lent::from_header(header) });
+            let handle = unsafe { Lent::from_header(header.as_ptr().cast()) };
+            handle.header().forget_queue();
+            stranded.push(handle);
         }
-    }
-    // They are dropped outside the lock, because their Drop takes it.
+    });
+    // They are dropped outside the lock, because their Drop may take it.
     stranded
 }
 
-/// Whether the queue of these books has a boxed handle.
+/// Whether the queue of these books has a handle with a header of its own.
 #[cfg(debug_assertions)]
 pub(super) fn is_lent_to(books: &crate::counters::books::Books) -> bool {
-    register().iter().any(|&address| {
-        let header = std::ptr::with_exposed_provenance::<Header>(address);
-        // SAFETY: a listed header is alive, and only atomic fields are touched here.
-        books.has(unsafe { &*header }.posted_to())
-    })
+    let mut is_there = false;
+    spares::each(|header| is_there |= books.has(posted_to(header)));
+    is_there
 }
 
 impl Lent {
+    #[inline(always)]
     pub fn header(&self) -> &Header {
-        // SAFETY: the box lives as long as its handle.
+        // SAFETY: headers are never freed.
         unsafe { self.at.cast().as_ref() }
     }
 
-    fn home(&self) -> &Arc<dyn Any + Send + Sync> {
-        // SAFETY: the box lives as long as its handle.
-        unsafe { &(*self.at.as_ptr()).home }
+    /// The user's word.
+    pub fn id(&self) -> u64 {
+        // SAFETY: this is the only handle (invariant), so nobody else touches the word.
+        unsafe { (*self.at.as_ptr()).id.get() }
+    }
+
+    pub fn set_id(&mut self, id: u64) {
+        // SAFETY: this is the only handle (invariant), so nobody else touches the word.
+        unsafe { (*self.at.as_ptr()).id.set(id) };
+    }
+
+    pub fn home(&self) -> &Home {
+        // SAFETY: the header has its home (invariant), as long as its handle.
+        unsafe { (*self.at.as_ptr()).home.assume_init_ref() }
+    }
+
+    /// Ends the handle. Its home is the caller's.
+    #[inline(always)]
+    pub fn into_home(self) -> Home {
+        let at = self.at;
+        std::mem::forget(self);
+        // SAFETY: the handle, the only one (invariant), was given up, so the home is read once, and
+        // the header is spare.
+        unsafe {
+            let home = (*at.as_ptr()).home.assume_init_read();
+            // It names a queue if it was part of a list that was dropped before it was posted.
+            (*at.cast::<Header>().as_ptr()).forget_queue();
+            spares::put(at);
+            home
+        }
     }
 
     /// # Safety
     /// `header` is that of a handle that `lend` made, and the caller has the only one to it.
-    unsafe fn from_header(header: *mut Header) -> Self {
-        // SAFETY: the address of a box is not null.
+    pub unsafe fn from_header(header: *mut Header) -> Self {
+        // SAFETY: the address of a header is not null.
         Lent { at: unsafe { NonNull::new_unchecked(header.cast()) } }
     }
 }
 
 impl Clone for Lent {
-    /// Another header for the same memory.
+    /// Another header for the same memory, with the same word.
+    #[inline]
     fn clone(&self) -> Self {
         let h = self.header();
-        lend(self.home().clone(), h.addr(), h.capacity(), h.lkey(), h.pd())
+        let (addr, len, lkey, pd) = (h.addr(), h.capacity(), h.lkey(), h.pd());
+        let mark = h.mark();
+        let mut clone = lend(|| self.home().clone(), &Loan { addr, len, lkey, pd, mark });
+        clone.set_id(self.id());
+        clone
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        register().remove(&self.at.as_ptr().addr());
-        // SAFETY: `lend` made the box, and this is the only handle to it (invariant).
-        drop(unsafe { Box::from_raw(self.at.as_ptr()) });
+        // SAFETY: this is the only handle (invariant), and it goes: another is made of it, once.
+        drop(Lent { at: self.at }.into_home());
     }
 }
 
 #[cfg(all(test, feature = "loopback"))]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::counters::books::{Books, SEND};
     use crate::memory::header::Handle;

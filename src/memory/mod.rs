@@ -3,6 +3,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod buf;
+mod bulk;
 pub(crate) mod cuts;
 pub(crate) mod device;
 pub(crate) mod entry;
@@ -17,12 +18,16 @@ pub(crate) mod pool;
 pub(crate) mod ranges;
 pub(crate) mod region;
 pub(crate) mod registered;
+mod relaxed;
 pub(crate) mod remote;
 pub(crate) mod rereg;
 pub(crate) mod shared;
 pub(crate) mod slots;
 pub(crate) mod span;
+mod spares;
 pub(crate) mod stranded;
+#[cfg(feature = "zerocopy")]
+mod typed;
 
 pub use arena::Arena;
 pub use buf::{Buf, TooLong};
@@ -40,7 +45,10 @@ pub use region::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, MemoryRegion, Remote,
     RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
+pub use relaxed::{Bulk, Ordered, Relaxed};
 pub use remote::{OutOfBounds, RemoteCell, RemoteSlice};
 pub use rereg::{ReregError, UnusableRegion};
 pub use shared::SharedBuf;
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
+#[cfg(feature = "zerocopy")]
+pub use typed::Mismatch;

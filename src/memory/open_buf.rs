@@ -6,7 +6,9 @@ use crate::memory::header::Handle;
 use crate::memory::lent::Lent;
 
 /// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of
-/// a READ. It keeps the region registered. Cloning allocates a small header.
+/// a READ. It keeps the region registered. Neither making nor cloning nor dropping it
+/// allocates or locks once as many handles were in use before; and one that came back may be posted
+/// again.
 ///
 /// [`MemoryRegion::piece`](crate::MemoryRegion::piece) makes it, and the completion gives it back.
 ///
@@ -42,6 +44,27 @@ impl OpenBuf {
     /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,
+    /// and a clone begins with the same.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteRead>(64)?;
+    /// let mut piece = region.piece(0, 8)?;
+    /// piece.set_id(42);
+    /// assert_eq!((piece.clone().id(), region.piece(8, 8)?.id()), (42, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// Sets the program's own word: see [`id`](Self::id).
+    pub fn set_id(&mut self, id: u64) {
+        self.0.set_id(id);
     }
 }
 

@@ -47,6 +47,9 @@ impl ProtectionDomain {
     /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the
     /// result of an atomic (R4.1).
     ///
+    /// A buffer begins at a multiple of 8. If `size` is a multiple of 16, 64 or another power of
+    /// two up to the page size, all buffers begin at a multiple of that.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;

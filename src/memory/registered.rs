@@ -8,6 +8,7 @@ use std::ptr::{self, NonNull};
 
 use bitflags::bitflags;
 
+use crate::counters::mark;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::open::{Open, read_volatile};
@@ -32,6 +33,7 @@ bitflags! {
         const REMOTE_WRITE = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
         const REMOTE_READ = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
         const REMOTE_ATOMIC = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
+        const RELAXED_ORDERING = ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0;
     }
 }
 
@@ -57,6 +59,8 @@ pub(crate) struct Registered {
     memory: Option<Box<dyn Any + Send>>,
     is_writable: bool,
     pd: u32,
+    /// The mark of its pieces, but for their lengths.
+    mark: u64,
 }
 
 // SAFETY: the memory is owned, and `Send`. The handles to it decide which code may touch its bytes.
@@ -98,7 +102,8 @@ impl Registered {
                 // SAFETY: the object was just created, and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
                 let (base, memory) = (base.as_ptr(), Some(memory as Box<_>));
-                Ok(Registered { mr, base, len, memory, is_writable, pd: pd.id() })
+                let (pd, mark) = (pd.id(), mark_of(pd));
+                Ok(Registered { mr, base, len, memory, is_writable, pd, mark })
             }
             Err(errno) => {
                 let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
@@ -127,7 +132,8 @@ impl Registered {
                 let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
                 let (base, memory) =
                     (ptr::without_provenance_mut(base), Some(Box::new(memory) as _));
-                Ok(Registered { mr, base, len, memory, is_writable: true, pd: pd.id() })
+                let (pd, mark) = (pd.id(), mark_of(pd));
+                Ok(Registered { mr, base, len, memory, is_writable: true, pd, mark })
             }
             Err(errno) => Err((memory, errno)),
         }
@@ -159,7 +165,8 @@ impl Registered {
         let mr = unsafe { handle::Mr::kept(mr, handle.control(), handle.clone(), Box::new(())) };
         let is_writable = M::Protection::IS_WRITABLE;
         let (base, len) = (bytes.as_ptr().cast(), bytes.len());
-        Registered { mr, base, len, memory: Some(memory), is_writable, pd: pd.id() }
+        let (pd, mark) = (pd.id(), mark_of(pd));
+        Registered { mr, base, len, memory: Some(memory), is_writable, pd, mark }
     }
 
     /// The value that owns the memory.
@@ -194,6 +201,7 @@ impl Registered {
     }
 
     /// Copies bytes out that others may be writing. The region is in a [`Memory`].
+    #[inline]
     pub(crate) fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.check(offset, out.len())?;
         if self.is_writable {
@@ -223,6 +231,12 @@ impl Registered {
 
     pub(crate) fn pd(&self) -> u32 {
         self.pd
+    }
+
+    /// The mark of a piece of this length.
+    #[inline]
+    pub(crate) fn mark(&self, len: u32) -> u64 {
+        mark::lent(self.mark, len)
     }
 
     pub(crate) fn check(&self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
@@ -281,7 +295,7 @@ impl Registered {
         // INVARIANT: what was asked for is what the region has from here on.
         if let Some(pd) = pd {
             self.mr.set_parents(pd.handle().clone());
-            self.pd = pd.id();
+            (self.pd, self.mark) = (pd.id(), mark_of(pd));
         }
         if let Some((_, is_writable)) = access {
             self.is_writable = is_writable;
@@ -296,6 +310,11 @@ impl Registered {
     pub(crate) fn close(&mut self) -> Result<(), i32> {
         self.mr.close()
     }
+}
+
+/// The mark of pieces of a region in this domain, but for their lengths.
+fn mark_of(pd: &ProtectionDomain) -> u64 {
+    mark::of(pd.id(), mark::NO_POOL, 0)
 }
 
 impl Drop for Registered {

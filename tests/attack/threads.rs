@@ -211,3 +211,52 @@ fn a_completion_queue_that_goes_elsewhere() {
         assert_eq!(watch.available(), 40);
     }
 }
+
+/// Handles to one buffer and to one region are made and dropped on several threads, and the last one thaws.
+#[test]
+fn shared_handles_on_several_threads() {
+    let p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteRead>(64).unwrap();
+    let rounds = if cfg!(miri) { 8 } else { 2000 };
+    let before = p.pool.available();
+    for _ in 0..if cfg!(miri) { 2 } else { 20 } {
+        let mut shared = p.pool.take().unwrap();
+        shared.copy_from(b"shared").unwrap();
+        let mut shared = shared.freeze();
+        // While another thread reads it, it is not thawed; if it is, that thread is through.
+        let other = shared.clone();
+        let sum = |bytes: &[u8]| bytes.iter().map(|&byte| byte as u32).sum::<u32>();
+        let reader = thread::spawn(move || sum(&other));
+        shared = match shared.thaw::<()>() {
+            Ok(mut buf) => {
+                buf.fill(0);
+                buf.copy_from(b"shared").unwrap();
+                buf.freeze()
+            }
+            Err(again) => again,
+        };
+        assert_eq!(reader.join().unwrap(), sum(b"shared"));
+        let (send, receive) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            for id in 0..2u64 {
+                let (mut mine, region, send) = (shared.clone(), &region, send.clone());
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        mine.set_id(id);
+                        let (clone, piece) = (mine.clone(), region.piece(round % 64, 1).unwrap());
+                        assert_eq!((&clone[..], clone.id(), piece.len()), (&b"shared"[..], id, 1));
+                        // Made here, dropped there.
+                        send.send((clone, piece)).unwrap();
+                    }
+                });
+            }
+            drop(send);
+            scope.spawn(move || receive.into_iter().for_each(drop));
+        });
+        // The others are gone, and what they read was read before this writes.
+        let mut buf: Buf = shared.thaw().unwrap();
+        buf.fill(b'-');
+        drop(buf);
+        assert_eq!(p.pool.available(), before);
+    }
+}

@@ -43,6 +43,8 @@ mod srq;
 mod states;
 mod teardown;
 mod turning;
+#[cfg(feature = "zerocopy")]
+mod typed;
 mod ud;
 mod ud_addresses;
 mod waits;

@@ -1,5 +1,6 @@
 //! Entries other than exclusive buffers: shared ones, pieces of open regions, and mixtures.
 
+use proverbs::completion::{Direction, WcStatus};
 use proverbs::memory::OpenBuf;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
@@ -197,4 +198,107 @@ fn a_list_among_other_entries() {
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
     assert_eq!(got.segments().collect::<Vec<_>>(), [b"x"]);
     assert!(got.entry.unwrap().into_list().is_none());
+}
+
+/// Each handle brings the word that the program gave it, also where the buffer has several, and where the work requests fail.
+#[test]
+fn handles_bring_the_programs_words() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    let remote = region.remote();
+    let one = filled(&p.pool, b"entry").freeze();
+    let named = |id| {
+        let mut handle = one.clone();
+        handle.set_id(id);
+        handle
+    };
+    let mut piece = region.piece(8, 8).unwrap();
+    piece.set_id(u64::MAX);
+    let posts = post_send!(
+        p.a,
+        [
+            wr::RdmaWrite::new(named(7), remote.write()),
+            wr::RdmaWrite::new(named(8), remote.write()),
+            wr::RdmaWrite::new(piece, remote.write()),
+            wr::RdmaWrite::new(named(9).clone(), remote.write()),
+        ]
+    );
+    posts.unwrap();
+    let id = |entry: AnyBuf| match entry {
+        AnyBuf::Shared(shared) => shared.id(),
+        AnyBuf::Open(piece) => piece.id(),
+        other => panic!("{other:?}"),
+    };
+    let ids = poll(&p.dev, &mut p.ca, 4).into_iter().map(|sent| id(sent.sent().entry.unwrap()));
+    assert_eq!(ids.collect::<Vec<_>>(), [7, 8, u64::MAX, 9]);
+    assert_eq!((one.id(), one.handles()), (0, 1));
+    // Refused, and flushed.
+    let foreign = p.dev.ctx.alloc_pd().unwrap().register::<RemoteRead>(8).unwrap();
+    let mut piece = foreign.piece(0, 8).unwrap();
+    piece.set_id(5);
+    let error = p.a.post_send(wr::Send::new(piece)).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::PdMismatch);
+    assert_eq!(error.into_rejected().map(id).collect::<Vec<_>>(), [5]);
+    let mut dead = p.a.to_error().unwrap();
+    dead.post_send(wr::Send::new(named(6))).unwrap();
+    let entry =
+        poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::WrFlush).entry;
+    assert_eq!(id(entry.unwrap()), 6);
+}
+
+/// A frozen buffer is exclusive again when its other handles are gone, wherever they were.
+#[test]
+fn a_frozen_buffer_is_thawed() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<RemoteReadWrite>(16).unwrap();
+    let kept = filled(&p.pool, b"frozen").freeze();
+    p.a.post_send(wr::RdmaWrite::new(kept.clone(), region.remote().write())).unwrap();
+    let kept = kept.thaw::<()>().unwrap_err();
+    assert_eq!(kept.handles(), 2);
+    let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
+    let kept = kept.thaw::<()>().unwrap_err();
+    drop(back);
+    // Of another context it is not.
+    let kept = kept.thaw::<u32>().unwrap_err();
+    assert_eq!((&kept[..], kept.handles(), p.pool.available()), (&b"frozen"[..], 1, 39));
+    let mut buf: Buf = kept.thaw().unwrap();
+    assert_eq!(&buf[..], b"frozen");
+    buf.copy_from(b"written again").unwrap();
+    // It is a buffer like any other: alone, in a list, frozen once more.
+    for _ in 0..3 {
+        p.a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
+        let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+        let list: BufList = [back.into_buf().unwrap()].into();
+        buf = list.into_iter().next().unwrap().freeze().thaw().unwrap();
+    }
+    let mut bytes = [0; 13];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"written again");
+    drop(buf);
+    assert_eq!(p.pool.available(), 40);
+}
+
+/// Bulk data in relaxed memory, and what tells of it elsewhere (R18.41).
+#[test]
+fn relaxed_memory_and_a_flag_beside_it() {
+    use proverbs::memory::Relaxed;
+    let mut p = Pair::<Rc, Any>::new();
+    let bulk = p.pd.register::<Relaxed<RemoteReadWrite>>(64).unwrap();
+    let flag = p.pd.register::<RemoteWrite>(8).unwrap();
+    let at: RemoteSlice<Relaxed<RemoteWrite>> = bulk.export();
+    let told = RemoteSlice::<Relaxed<RemoteWrite>>::from_bytes(&at.to_bytes()).unwrap();
+    assert!(RemoteSlice::<RemoteWrite>::from_bytes(&at.to_bytes()).is_none());
+    p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, b"bulk"), told.write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(&1u64.to_ne_bytes(), flag.remote().write())).unwrap();
+    poll(&p.dev, &mut p.ca, 2);
+    assert_eq!(flag.cell(0).unwrap().load(std::sync::atomic::Ordering::Acquire), 1);
+    let mut bytes = [0; 4];
+    bulk.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"bulk");
+    let all = "MemoryRegion(Relaxed<RemoteReadWrite> 64 bytes)";
+    assert_eq!(format!("{bulk:?}"), all);
+    p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), bulk.remote().slice(0, 4).unwrap().read()))
+        .unwrap();
+    let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    holds(read.into_buf().unwrap(), b"bulk");
 }

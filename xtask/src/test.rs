@@ -86,7 +86,7 @@ enum Part {
 }
 
 /// What users may turn on.
-pub const FEATURES: &str = "tokio,serde";
+pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
 const BY_NAME: [Part; 2] = [Part::AllHoles, Part::Full];
@@ -265,7 +265,7 @@ fn doc() -> Result<()> {
         &["doc", "--no-deps", "--quiet", "--features", FEATURES],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    for name in ["first_steps", "faults"] {
+    for name in ["first_steps", "faults", "structs"] {
         example(name, &[])?;
     }
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {

@@ -11,6 +11,7 @@ use proverbs::qp::Max;
 use proverbs::transport::Transport;
 
 use crate::life::{self, Life};
+use crate::own::{self, Own};
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
@@ -83,6 +84,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         lives(stub),
         life_of_datagrams(stub),
         life_of_rings(stub),
+        owned(stub),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }
@@ -292,6 +294,58 @@ fn slots(bufs: &mut [mem::ManuallyDrop<Buf>]) -> [Option<Buf>; 16] {
     // SAFETY: each slot is left behind, so its handle is taken once.
     let mut slots = bufs.iter_mut().map(|buf| unsafe { mem::ManuallyDrop::take(buf) });
     std::array::from_fn(|_| slots.next())
+}
+
+/// The forms of `own`.
+mod own_forms {
+    use super::form::form;
+    use super::own::{self, Own};
+
+    form! { read64(own: Own) own::read(own, own.short) }
+    form! { write64(own: Own) own::write(own, own.short) }
+    form! { read4096(own: Own) own::read(own, own.long) }
+    form! { write4096(own: Own) own::write(own, own.long) }
+    form! { fanout(own: Own) own::result(own::fanout(own)) }
+    form! { piece(own: Own) own::result(own::piece(own)) }
+    form! { kept(own: Own) own::result(own::kept(own)) }
+}
+
+fn owned(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let follower = || connected::<own::Fanout>(&ground, &cq, 64);
+    let more = [follower(), follower()];
+    let qp = connected::<own::Fanout>(&ground, &cq, 64);
+    let answered = ground.cq();
+    let answers = connected::<own::Answers>(&ground, &answered, 64);
+    let region: MemoryRegion<RemoteAll> = ground.pd.register(own::LONG).expect("a region");
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.more = [0, 1].map(|i: usize| bench::qp(&more[i]).cast());
+    twin.answers = bench::qp(&answers).cast();
+    twin.answered = bench::cq(&answered).cast();
+    twin.pieces[0].lkey = bench::piece(&region, 0, 8).expect("a piece").1;
+    let World { qp, cq, mut bufs, .. } = world;
+    // SAFETY: the slot is left behind, so its handle is taken once.
+    let record = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
+    let [one, two] = more;
+    let followers = [qp, one, two];
+    let kept = Some(region.piece(0, 64).expect("a piece"));
+    let at = region.remote().write();
+    let remote = region.remote();
+    (twin.to.addr, twin.to.rkey, twin.to.len) = (remote.addr(), remote.rkey(), remote.len() as u32);
+    let bytes = [0; own::LONG];
+    let (short, long) = (64, own::LONG);
+    let own =
+        Own { followers, cq, record, at, answers, answered, kept, region, short, long, bytes };
+    Family {
+        name: "own",
+        twins: &["c0"],
+        signal_all: true,
+        world: leak(own),
+        restore: None,
+        twin,
+        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece kept],
+    }
 }
 
 fn lives(stub: &Stub) -> Family {

@@ -10,6 +10,7 @@ mod floor;
 mod form;
 mod least;
 mod life;
+mod own;
 mod posts;
 mod raw;
 mod run;

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use crate::own::LONG;
 use proverbs::bench::c::{ibv_ah, ibv_cq, ibv_qp, ibv_sge, ibv_srq};
 
 pub const MOST: usize = 32;
@@ -96,6 +97,13 @@ pub struct Twin {
     pub shallow: *mut ibv_qp,
     /// Whom datagrams go to.
     pub peers: [*mut ibv_ah; 64],
+    /// Two more queue pairs, and one whose completions come elsewhere.
+    pub more: [*mut ibv_qp; 2],
+    pub answers: *mut ibv_qp,
+    pub answered: *mut ibv_cq,
+    /// How much is copied, and to or from where.
+    lengths: [u64; 2],
+    bytes: [u8; LONG],
 }
 
 impl TwinQueue {
@@ -165,6 +173,11 @@ impl Twin {
             other: ptr::null_mut(),
             shallow: ptr::null_mut(),
             peers: [ptr::null_mut(); 64],
+            more: [ptr::null_mut(); 2],
+            answers: ptr::null_mut(),
+            answered: ptr::null_mut(),
+            lengths: [64, LONG as u64],
+            bytes: [0; LONG],
         }))
     }
 }

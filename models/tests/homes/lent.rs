@@ -1,6 +1,5 @@
-//! A boxed handle is freed once, and nobody looks at it then.
+//! A handle with a header of its own lets its home go once, and nobody takes it then.
 
-use std::any::Any;
 use std::ptr;
 use std::sync::Arc;
 
@@ -9,28 +8,42 @@ use loom::thread;
 
 use crate::counters::books::{Books, SEND};
 use crate::memory::buf::Posted;
-use crate::memory::lent::{Lent, lend};
+use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::stranded::reclaim_everything;
 use crate::stranded::quiet;
 
 /// What handles keep alive; it tells when it goes.
-struct Home(Arc<AtomicU32>);
+struct Memory(Arc<AtomicU32>);
 
-impl Drop for Home {
+impl Drop for Memory {
     fn drop(&mut self) {
         self.0.fetch_add(1, Relaxed);
     }
 }
 
+static MEMORY: Kind = Kind {
+    // SAFETY: a reference of it exists.
+    share: |at| unsafe { Arc::increment_strong_count(at.cast::<Memory>()) },
+    // SAFETY: the reference is given up.
+    release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Memory>()) },
+    context: None,
+};
+
 /// Two handles to one home.
 fn handles() -> ([Lent; 2], Arc<AtomicU32>) {
     let gone = Arc::new(AtomicU32::new(0));
-    let home: Arc<dyn Any + Send + Sync> = Arc::new(Home(gone.clone()));
-    let one = lend(home, ptr::null_mut(), 8, 1, 1);
+    let one = handle(gone.clone());
     let mut both = [one.clone(), one];
     // They are looked at by their addresses, which loom wants in the same order each time.
     both.sort_by_key(|handle| ptr::from_ref(handle.header()).addr());
     (both, gone)
+}
+
+fn handle(gone: Arc<AtomicU32>) -> Lent {
+    let at = Arc::into_raw(Arc::new(Memory(gone)));
+    // SAFETY: the reference is given up.
+    let home = || unsafe { Home::new(at.cast(), &MEMORY) };
+    lend(home, &Loan { addr: ptr::null_mut(), len: 8, lkey: 1, pd: 1, mark: 0 })
 }
 
 /// Posts it: as a word.
@@ -54,6 +67,28 @@ fn a_handle_that_goes_is_not_looked_at() {
         assert_eq!(reclaim_everything(&quiet(books)).lent, 1);
         other.join().unwrap();
         assert_eq!(gone.load(Relaxed), 1);
+    });
+}
+
+/// One is dropped, and its header becomes another handle's and is posted, while another thread looks for the first one's queue:
+/// which it finds nothing of.
+#[test]
+fn a_header_that_is_used_again_is_not_taken() {
+    loom::model(|| {
+        let (gone, there) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (books, other) = (Books::new(1).unwrap(), Books::new(1).unwrap());
+        let posted = give(handle(gone.clone()), &books);
+        // A completion brings it.
+        // SAFETY: it is alive, and this is the only handle.
+        let back = unsafe { Lent::from_header(posted.0.as_ptr()) };
+        back.header().forget_queue();
+        let search = thread::spawn(move || reclaim_everything(&quiet(books)).lent);
+        drop(back);
+        let again = give(handle(there.clone()), &other);
+        assert_eq!(again.0, posted.0, "it is the same header");
+        assert_eq!(search.join().unwrap(), 0);
+        assert_eq!(reclaim_everything(&quiet(other)).lent, 1);
+        assert_eq!((gone.load(Relaxed), there.load(Relaxed)), (1, 1));
     });
 }
 

@@ -19,6 +19,8 @@ pub mod registered;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/slots.rs"]
 pub mod slots;
+#[path = "spares.rs"]
+pub mod spares;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/stranded.rs"]
 pub mod stranded;

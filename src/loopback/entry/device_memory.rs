@@ -56,14 +56,10 @@ unsafe extern "C" fn memcpy_from_dm(
 ) -> c_int {
     let copy = |state: &mut State, dm| {
         let (memory, offset) = state.dm_at(dm, offset, length)?;
-        let mut to = to.cast::<u8>();
-        memory.read(offset, length, |part| {
-            // SAFETY: `length` bytes are writable (the verb's contract), which the parts add up to.
-            unsafe {
-                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-                to = to.add(part.len());
-            }
-        });
+        let mut bytes = vec![0; length];
+        memory.copy(offset, &mut bytes);
+        // SAFETY: `length` bytes are writable (the verb's contract).
+        unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), length) };
         Ok(())
     };
     // SAFETY: `dm` is live (the verb's contract).

@@ -115,8 +115,18 @@ pub fn twins() -> Result<Twins> {
 }
 
 fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()> {
-    let names =
-        ["idiom", "fast", "c0", "c1", "c2", "c0_selective", "c1_selective", "c2_selective", "life"];
+    let names = [
+        "idiom",
+        "fast",
+        "c0",
+        "c1",
+        "c2",
+        "c0_selective",
+        "c1_selective",
+        "c2_selective",
+        "life",
+        "own",
+    ];
     let files =
         names.iter().chain(["failed"].iter()).map(|name| sources.join(name).with_extension("c"));
     let more: &[&str] = if compiler == "gcc" { &GCC } else { &[] };

@@ -1,0 +1,80 @@
+/* Memory that is open to peers: C copies it with memcpy(3), if it is within the region, and sends it without a handle. One
+ * buffer to three queue pairs: C counts in it how many have it. */
+#include <string.h>
+
+#include "env.h"
+#include "fields.h"
+
+INLINE int c0_read(struct env *e, size_t len)
+{
+	if (UNLIKELY(len > e->to.len))
+		return -1;
+	memcpy(e->bytes, (void *)(uintptr_t)e->to.addr, len);
+	return 0;
+}
+
+INLINE int c0_write(struct env *e, size_t len)
+{
+	if (UNLIKELY(len > e->to.len))
+		return -1;
+	memcpy((void *)(uintptr_t)e->to.addr, e->bytes, len);
+	return 0;
+}
+
+int c0_read64(struct env *e) { return c0_read(e, e->lengths[0]); }
+int c0_write64(struct env *e) { return c0_write(e, e->lengths[0]); }
+int c0_read4096(struct env *e) { return c0_read(e, e->lengths[1]); }
+int c0_write4096(struct env *e) { return c0_write(e, e->lengths[1]); }
+
+/* One buffer to three queue pairs, until none has it. */
+int c0_fanout(struct env *e)
+{
+	struct ibv_qp *qps[3] = {e->qp, e->more[0], e->more[1]};
+	struct ibv_wc wc[BATCH];
+	struct buf *b = e->bufs[0];
+	int i, ret;
+	b->state = 0;
+	for (i = 0; i < 3; i++) {
+		struct ibv_send_wr wr, *bad;
+		struct ibv_sge sge = b->sge;
+		emit_write(&wr, &sge, e);
+		wr.wr_id = (uintptr_t)b;
+		wr.next = NULL;
+		ret = ibv_post_send(qps[i], &wr, &bad);
+		if (UNLIKELY(ret))
+			return failed(&wr, bad, ret);
+		b->state++;
+	}
+	ret = ibv_poll_cq(e->cq, BATCH, wc);
+	for (i = 0; i < ret; i++) {
+		if (UNLIKELY(wc[i].status))
+			return failed(wc, NULL, wc[i].status);
+		((struct buf *)(uintptr_t)wc[i].wr_id)->state--;
+	}
+	return UNLIKELY(b->state) ? -1 : 0;
+}
+
+/* A piece of the region as an answer. */
+int c0_piece(struct env *e)
+{
+	struct ibv_send_wr wr, *bad;
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+	int ret;
+	if (UNLIKELY(e->lengths[0] > e->to.len))
+		return -1;
+	sge.addr = e->to.addr;
+	sge.length = e->lengths[0];
+	sge.lkey = e->pieces[0].lkey;
+	emit_send(&wr, &sge, e);
+	wr.wr_id = 0;
+	wr.next = NULL;
+	ret = ibv_post_send(e->answers, &wr, &bad);
+	if (UNLIKELY(ret))
+		return failed(&wr, bad, ret);
+	ret = ibv_poll_cq(e->answered, 1, &wc);
+	return UNLIKELY(ret != 1 || wc.status) ? failed(&wc, NULL, ret) : 0;
+}
+
+/* The same of a handle that is kept. */
+int c0_kept(struct env *e) { return c0_piece(e); }

@@ -1,0 +1,129 @@
+//! Memory that is open to peers, as programs use it.
+//!
+//! Safe code, the public interface alone.
+#![forbid(unsafe_code)]
+
+use std::ffi::c_int;
+use std::hint::black_box;
+
+use proverbs::memory::{Entry, OpenBuf, OutOfBounds, ToWrite};
+use proverbs::prelude::*;
+
+/// The longest copy.
+pub const LONG: usize = 4096;
+
+profile! { pub Fanout { entry: SharedBuf } }
+profile! { pub Answers { entry: OpenBuf } }
+
+/// What the program has.
+pub struct Own {
+    pub followers: [QueuePair<Rc, Rts, Fanout>; 3],
+    pub cq: CompletionQueue<SharedBuf>,
+    pub record: Option<Buf>,
+    pub at: RemoteSpan<ToWrite>,
+    pub answers: QueuePair<Rc, Rts, Answers>,
+    pub answered: CompletionQueue<OpenBuf>,
+    pub kept: Option<OpenBuf>,
+    pub region: MemoryRegion<RemoteAll>,
+    /// Numbers that are known at run time only.
+    pub short: usize,
+    pub long: usize,
+    pub bytes: [u8; LONG],
+}
+
+#[cold]
+#[inline(never)]
+fn beyond(error: OutOfBounds) -> c_int {
+    black_box(error);
+    black_box(-1)
+}
+
+#[inline(always)]
+fn code(result: Result<(), OutOfBounds>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => beyond(error),
+    }
+}
+
+#[inline(always)]
+pub fn read(own: &mut Own, len: usize) -> c_int {
+    let Some(out) = own.bytes.get_mut(..len) else { return -2 };
+    code(own.region.read_at(0, out))
+}
+
+#[inline(always)]
+pub fn write(own: &mut Own, len: usize) -> c_int {
+    let Some(bytes) = own.bytes.get(..len) else { return -2 };
+    code(own.region.write_at(0, bytes))
+}
+
+#[cold]
+#[inline(never)]
+fn refused<E: Entry>(error: PostError<E>) -> c_int {
+    drop(error);
+    black_box(-3)
+}
+
+#[cold]
+#[inline(never)]
+fn dead(error: proverbs::Error) -> c_int {
+    drop(error);
+    black_box(-4)
+}
+
+#[cold]
+#[inline(never)]
+fn missing() -> c_int {
+    black_box(-5)
+}
+
+/// One buffer to three queue pairs, and then exclusive again.
+#[inline(always)]
+pub fn fanout(own: &mut Own) -> Result<(), c_int> {
+    let record = own.record.take().ok_or_else(missing)?.freeze();
+    for follower in &mut own.followers {
+        follower.post_send(wr::RdmaWrite::new(record.clone(), own.at)).map_err(refused)?;
+    }
+    for completion in own.cq.poll().map_err(dead)? {
+        if completion.status().is_err() {
+            return Err(missing());
+        }
+        drop(completion.into_entry());
+    }
+    own.record = Some(record.thaw().map_err(|_| missing())?);
+    Ok(())
+}
+
+/// A piece of the region as an answer.
+#[inline(always)]
+pub fn piece(own: &mut Own) -> Result<(), c_int> {
+    let piece = own.region.piece(0, own.short).map_err(beyond)?;
+    answer(own, piece).map(drop)
+}
+
+/// The same of a handle that is kept.
+#[inline(always)]
+pub fn kept(own: &mut Own) -> Result<(), c_int> {
+    let piece = own.kept.take().ok_or_else(missing)?;
+    own.kept = Some(answer(own, piece)?);
+    Ok(())
+}
+
+#[inline(always)]
+fn answer(own: &mut Own, piece: OpenBuf) -> Result<OpenBuf, c_int> {
+    own.answers.post_send(wr::Send::new(piece)).map_err(refused)?;
+    let completion = own.answered.poll_one().map_err(dead)?.ok_or_else(missing)?;
+    if completion.status().is_err() {
+        return Err(missing());
+    }
+    completion.into_entry().ok_or_else(missing)
+}
+
+#[inline(always)]
+pub fn result(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(code) => code,
+    }
+}

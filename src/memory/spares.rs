@@ -1,0 +1,212 @@
+//! The headers of handles that share memory, those in use and those to be used again.
+//!
+//! They are made some at a time and never freed, so there are as many as once were in use together.
+//! A thread has a list of spare ones to itself, from which it takes and to which it returns, without
+//! a lock; only when that is empty or long, and when the thread ends, a batch moves between it and
+//! the list of all threads.
+//!
+//! # Why a header has one owner
+//!
+//! A spare header is in one list: that of a thread, which no other touches, or that of all, under
+//! the lock. Who takes it out has it alone, but for the search of `lent`, which touches its atomic
+//! alone. What a thread left in it is seen by the next one, as the lock orders them.
+
+#![allow(unsafe_code)] // hands out headers by their addresses
+
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+use crate::memory::lent::LentHeader;
+use crate::sync::{Mutex, MutexGuard, global};
+
+/// Headers that are made at once, and that move between lists at once.
+const BATCH: usize = 64;
+/// Most spare headers of a thread.
+const MOST: usize = 2 * BATCH;
+
+/// # Invariants
+/// Its headers are spare, and in no other list.
+struct List {
+    first: Cell<*mut LentHeader>,
+    count: Cell<usize>,
+}
+
+/// All headers.
+struct All {
+    /// The first header of each batch that was made.
+    made: Vec<NonNull<LentHeader>>,
+    spare: List,
+}
+
+// SAFETY: the lists own their headers, and headers hold nothing while they are spare.
+unsafe impl Send for All {}
+
+impl List {
+    const fn new() -> Self {
+        List { first: Cell::new(ptr::null_mut()), count: Cell::new(0) }
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<NonNull<LentHeader>> {
+        let at = NonNull::new(self.first.get())?;
+        // SAFETY: a header of the list is spare, and headers are never freed.
+        self.first.set(unsafe { (*at.as_ptr()).next.get() });
+        self.count.set(self.count.get() - 1);
+        Some(at)
+    }
+
+    /// Returns how many there are now.
+    ///
+    /// # Safety
+    /// The header is spare, and in no list.
+    #[inline(always)]
+    unsafe fn push(&self, at: NonNull<LentHeader>) -> usize {
+        // SAFETY: nobody else has the header (this function's contract).
+        unsafe { (*at.as_ptr()).next.set(self.first.get()) };
+        self.first.set(at.as_ptr());
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        count
+    }
+
+    /// Moves at most `n` headers to the other list.
+    fn give(&self, n: usize, to: &List) {
+        for at in std::iter::from_fn(|| self.pop()).take(n) {
+            // SAFETY: just popped.
+            unsafe { to.push(at) };
+        }
+    }
+}
+
+/// The list of a thread. What is in it goes to all when the thread ends.
+struct Own(List);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.0.give(usize::MAX, &all().spare);
+    }
+}
+
+thread_local! {
+    static OWN: Own = const { Own(List::new()) };
+}
+
+fn all() -> MutexGuard<'static, All> {
+    global! {
+        static ALL: Mutex<All> = Mutex::new(All { made: Vec::new(), spare: List::new() });
+    }
+    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A spare header, which is the caller's.
+#[inline]
+pub(super) fn take() -> NonNull<LentHeader> {
+    OWN.try_with(|own| own.0.pop()).ok().flatten().unwrap_or_else(|| more())
+}
+
+/// Takes a header back.
+///
+/// # Safety
+/// The caller has the header alone, and gives it up. It names no queue.
+#[inline]
+pub(super) unsafe fn put(at: NonNull<LentHeader>) {
+    // SAFETY: the caller gives it up.
+    match OWN.try_with(|own| unsafe { own.0.push(at) }) {
+        Ok(count) if count <= MOST => {}
+        Ok(_) => fewer(),
+        // The thread is at its end, and its list was given away.
+        Err(_) => last(at),
+    }
+}
+
+/// Brings the thread a batch of headers. Returns one more.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+extern "C" fn more() -> NonNull<LentHeader> {
+    let mut all = all();
+    if all.spare.count.get() == 0 {
+        all.make();
+    }
+    let one = all.spare.pop().expect("there are some, or they were just made");
+    // (At its end the thread has no list.)
+    let _ = OWN.try_with(|own| all.spare.give(BATCH - 1, &own.0));
+    one
+}
+
+/// Gives a batch of the thread's headers to all.
+#[cold]
+#[inline(never)]
+extern "C" fn fewer() {
+    let _ = OWN.try_with(|own| own.0.give(BATCH, &all().spare));
+}
+
+/// Gives all a header that the caller of `put` gave up.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+extern "C" fn last(at: NonNull<LentHeader>) {
+    // SAFETY: the caller of `put` had the header alone, and gave it up.
+    unsafe { all().spare.push(at) };
+}
+
+impl All {
+    /// Makes some headers. Without memory for them it ends the process, as `Vec` does.
+    fn make(&mut self) {
+        let batch: Vec<_> = (0..BATCH).map(|_| LentHeader::spare()).collect();
+        let first = NonNull::from(batch.leak()).cast::<LentHeader>();
+        self.made.push(first);
+        for i in 0..BATCH {
+            // SAFETY: a header of the batch, which is spare, known to nobody and in no list.
+            unsafe {
+                LentHeader::settle(first.add(i));
+                self.spare.push(first.add(i));
+            }
+        }
+    }
+}
+
+/// Shows every header, spare or not. Only what is atomic in them may be touched.
+pub(super) fn each(mut see: impl FnMut(NonNull<LentHeader>)) {
+    for first in &all().made {
+        for i in 0..BATCH {
+            // SAFETY: a header of the batch.
+            see(unsafe { first.add(i) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// No header is handed out twice, whichever threads take and return them.
+    #[test]
+    fn a_header_has_one_owner() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let taken: Vec<_> = (0..3 * MOST).map(|_| take()).collect();
+                    taken.iter().map(|at| at.as_ptr() as usize).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let mut taken: Vec<usize> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+        let count = taken.len();
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken.len(), count);
+        // All are returned by one thread.
+        let returned: BTreeSet<usize> = taken.iter().copied().collect();
+        for at in taken {
+            let at = std::ptr::with_exposed_provenance_mut::<LentHeader>(at);
+            // SAFETY: taken above, and returned once.
+            unsafe { put(NonNull::new(at).unwrap()) };
+        }
+        OWN.with(|own| assert!(own.0.count.get() <= MOST));
+        let mut known = 0;
+        each(|at| known += returned.contains(&(at.as_ptr() as usize)) as usize);
+        assert_eq!(known, count);
+    }
+}
