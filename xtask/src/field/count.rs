@@ -80,11 +80,12 @@ mod tests {
         let said = "noise\nform a/b\nheld state type\nnote so so\nallocations a/b/post 32\n\
                     count a/b/post 32\n";
         let each = vec![("a/b/post".to_owned(), 20.0)];
-        let read = forms(&Counted { said: said.into(), each }, None).expect("well formed");
+        let read = forms(&Counted { said: said.into(), each, accesses: Vec::new() }, None)
+            .expect("well formed");
         assert_eq!(read[0].held, [("state".to_owned(), "type".to_owned())]);
         let cell = &read[0].cells["post"];
         assert_eq!((cell.instructions, cell.allocations), (20.0, 1.0));
-        let nothing = Counted { said: "form a/b\n".into(), each: Vec::new() };
+        let nothing = Counted { said: "form a/b\n".into(), each: Vec::new(), accesses: Vec::new() };
         assert!(forms(&nothing, None).is_err());
     }
 }
