@@ -33,6 +33,7 @@ pub(crate) const ERR_DONT_FORK_NEW: c_int = -2;
 /// The new region is valid.
 pub(crate) const ERR_DO_FORK_OLD: c_int = -3;
 /// Neither is; the region is to be deregistered.
+#[cfg(any(test, feature = "loopback"))]
 pub(crate) const ERR_CMD: c_int = -4;
 #[cfg(test)]
 pub(crate) const ERR_CMD_AND_DO_FORK_NEW: c_int = -5;
