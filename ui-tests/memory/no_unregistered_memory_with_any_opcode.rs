@@ -2,8 +2,9 @@
 // Enforced by `Source`.
 use proverbs::prelude::*;
 
-fn constructors(bytes: &[u8], at: RemoteSpan) {
+fn constructors(bytes: &[u8], at: RemoteSpan, window: RemoteSlice<RemoteWrite>) {
     let _ = wr::SendWithImm::new(bytes, 1);
+    let _ = wr::SendWithInv::new(bytes, window);
     let _ = wr::RdmaWrite::new(bytes, at);
     let _ = wr::RdmaWriteWithImm::new(bytes, at, 1);
 }

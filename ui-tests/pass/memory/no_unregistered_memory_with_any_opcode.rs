@@ -1,8 +1,9 @@
 // R2.10, ibv_post_send(3): the legal twin of ui-tests/memory/no_unregistered_memory_with_any_opcode.rs.
 use proverbs::prelude::*;
 
-fn constructors(bytes: &[u8], at: RemoteSpan) {
+fn constructors(bytes: &[u8], at: RemoteSpan, window: RemoteSlice<RemoteWrite>) {
     let _ = wr::SendWithImm::inline_slice(bytes, 1);
+    let _ = wr::SendWithInv::inline_slice(bytes, window);
     let _ = wr::RdmaWrite::inline_slice(bytes, at);
     let _ = wr::RdmaWriteWithImm::inline_slice(bytes, at, 1);
 }
