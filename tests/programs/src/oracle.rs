@@ -17,8 +17,8 @@ use crate::world::{BUFFERS, DEPTH, World, lock};
 const BOOKED: u32 = DEPTH.send + 1 + DEPTH.recv;
 /// Polls that find nothing, before nothing is expected: what was delayed comes in some.
 const EMPTY: u32 = 8;
-/// As many, while a device waits for a peer that is gone.
-const RETRIES: u32 = if cfg!(miri) { 60 } else { 300 };
+/// As many, while a device waits for a peer that is gone: its retry timer takes 100.
+const RETRIES: u32 = if cfg!(miri) { 120 } else { 300 };
 /// What a call may take longer than it was told to, on a machine with other work.
 const SLACK: Duration = Duration::from_secs(4);
 /// How long a drain takes at most that has something to wait for.
