@@ -209,4 +209,17 @@ mod tests {
         each(|at| known += returned.contains(&(at.as_ptr() as usize)) as usize);
         assert_eq!(known, count);
     }
+
+    /// Threads that come and go use the headers of those before, and none is made for them.
+    #[test]
+    fn headers_are_used_again() {
+        let made = || all().made.len();
+        let before = made();
+        for _ in 0..100 {
+            // SAFETY: taken here, and returned once.
+            std::thread::spawn(|| unsafe { put(take()) }).join().unwrap();
+        }
+        // (Other tests make some meanwhile.)
+        assert!(made() - before < 80, "{} batches", made() - before);
+    }
 }

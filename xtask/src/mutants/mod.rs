@@ -304,7 +304,7 @@ fn sources(root: &Path) -> Result<Sources> {
 fn has_logic(file: &str) -> bool {
     let tests = file.ends_with("tests.rs")
         || file.ends_with("/stub.rs")
-        || file.contains("/tests/")
+        || file.contains("tests/")
         || !file.ends_with(".rs");
     !tests && !NOT_LOGIC.iter().any(|path| file.starts_with(path))
 }
