@@ -62,8 +62,10 @@ pub(crate) struct Slots<C> {
     size: u32,
     /// In an arena, who has which bytes.
     cuts: Option<Cuts>,
-    /// All slots from here on have never been taken. It only grows.
-    untaken: AtomicU32,
+    /// All slots from here on have never been taken. It only grows. (Whoever looks for stranded
+    /// buffers reads it at any time, also while the last reference to this goes: so it is not a
+    /// part of it.)
+    untaken: Arc<AtomicU32>,
     pub region: Registered,
 }
 
@@ -104,7 +106,8 @@ impl<C: 'static> Slots<C> {
         let free = Mutex::new(free);
         let (pd, number) = (region.pd(), PoolNumber::new());
         let mark = mark::of(pd, number.get(), size);
-        let untaken = AtomicU32::new(0);
+        let untaken = Arc::new(AtomicU32::new(0));
+        let noted = untaken.clone();
         let shared =
             Arc::new(Slots { pd, number, slots, count, free, size, cuts, untaken, region });
         let home = Arc::as_ptr(&shared).cast::<()>();
@@ -119,9 +122,8 @@ impl<C: 'static> Slots<C> {
                 slot.write(Slot { header, context: UnsafeCell::new(context) });
             }
         }
-        // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them,
-        // and `untaken` with them.
-        unsafe { stranded::note_pool(slots.as_ptr(), &raw const shared.untaken, pd) };
+        // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them.
+        unsafe { stranded::note_pool(slots.as_ptr(), noted, pd) };
         shared
     }
 }

@@ -30,19 +30,19 @@ use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::{Lent, lent_with};
 use crate::memory::list::BufList;
 use crate::memory::slots::Slot;
-use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering, global};
+use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global};
 
 /// The headers of a pool, and the function that returns one of them to it.
 ///
 /// # Invariants
 /// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
 ///   which those from `untaken` on were never handed out. They live as long as the value is in the
-///   list, and so does `untaken`, whose address this is, exposed.
+///   list.
 /// - `pd` is the number of their protection domain.
 struct Headers {
     first: usize,
     stride: usize,
-    untaken: usize,
+    untaken: Arc<AtomicU32>,
     pd: u32,
     send_home: unsafe fn(usize),
 }
@@ -79,12 +79,8 @@ impl Drop for Stranded {
 /// The entry, not the pointer, says how long they live.
 ///
 /// # Safety
-/// The slots are initialised, and [`forget_pool`] is called before they are freed, or `untaken` is.
-pub(crate) unsafe fn note_pool<C: 'static>(
-    slots: *mut Slot<C>,
-    untaken: *const AtomicU32,
-    pd: u32,
-) {
+/// The slots are initialised, and [`forget_pool`] is called before they are freed.
+pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, untaken: Arc<AtomicU32>, pd: u32) {
     /// # Safety
     /// `word` is that of a handle of a pool of `C`, which the caller gives up.
     unsafe fn send_home<C: 'static>(word: usize) {
@@ -93,7 +89,7 @@ pub(crate) unsafe fn note_pool<C: 'static>(
         drop(unsafe { BufList::<C>::from_word(word) });
     }
     let first = slots.expose_provenance();
-    let (stride, untaken) = (size_of::<Slot<C>>(), untaken.expose_provenance());
+    let stride = size_of::<Slot<C>>();
     let headers = Headers { first, stride, untaken, pd, send_home: send_home::<C> };
     pools().insert(first, headers);
 }
@@ -106,10 +102,7 @@ pub(crate) fn forget_pool<C>(slots: *mut Slot<C>) {
 impl Headers {
     /// The headers of buffers that were taken at some time: all that can be with a queue.
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
-        let untaken = std::ptr::with_exposed_provenance::<AtomicU32>(self.untaken);
-        // SAFETY: alive (invariant of `Headers`).
-        let untaken = unsafe { &*untaken }.load(Ordering::Relaxed) as usize;
-        (0..untaken).map(|i| {
+        (0..self.untaken.load(Ordering::Relaxed) as usize).map(|i| {
             let address = self.first + i * self.stride;
             let header = std::ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
