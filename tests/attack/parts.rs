@@ -1,6 +1,7 @@
 //! Arenas and parts of buffers: what is joined that is none, who goes first, threads, and what is refused.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -76,7 +77,7 @@ fn narrowed_parts_overlap_nothing() {
     two.set_len(50);
     two.narrow(1..2).unwrap();
     two[0] = 77;
-    one.narrow(39..).unwrap();
+    one.narrow((Bound::Excluded(38), Bound::Unbounded)).unwrap();
     one[0] = 76;
     one.join(two).unwrap();
     assert_eq!((&one[..2], one.len(), one.capacity()), (&[76, one[1]][..], 3, 3));
