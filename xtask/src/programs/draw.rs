@@ -222,9 +222,13 @@ fn finish(body: &mut Body, dice: &mut Dice) {
         drop_all(body, dice, stays);
         let cqs: Vec<u32> =
             body.vars.iter().filter(|var| var.ty.name == "Cq").map(|var| var.id).collect();
-        let dry =
-            cqs.iter().map(|cq| format!("if let Some(cq) = v{cq}.as_mut() {{ w.dry(cq); }} "));
-        let mut settled: String = dry.collect();
+        let dry: String = cqs
+            .iter()
+            .map(|cq| format!("if let Some(cq) = v{cq}.as_mut() {{ w.dry(cq); }} "))
+            .collect();
+        // Twice: a queue pair that ends with a buffer, which one of them brings, is destroyed by the
+        // poller of another, which may have been polled already.
+        let mut settled = dry.repeat(2);
         settled.push_str("w.home_meanwhile(); ");
         // In one line: what is home is asked when all completions were taken.
         cqs.iter().for_each(|cq| settled.push_str(&habits::room(body, *cq)));
