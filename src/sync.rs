@@ -19,3 +19,9 @@ macro_rules! global {
 }
 
 pub(crate) use global;
+
+/// Locks, also after a panic of another thread: what these locks guard is whole between any two
+/// statements that can panic.
+pub(crate) fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -4,13 +4,14 @@
 //! threads still run. So this crate's queue pairs are on contexts of its own. The kernel makes no
 //! difference.
 
-use std::sync::{Mutex, Weak};
+use std::sync::Weak;
 
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
+use crate::sync::{Mutex, lock};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle;
 use crate::terms::error::Error;
@@ -48,7 +49,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut open = lock(&OPEN);
         Ok(context(&mut open, self.device().unwrap_or_default())?.0)
     }
 
@@ -60,7 +61,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut open = lock(&OPEN);
         let (context, i) = context(&mut open, self.device().unwrap_or_default())?;
         if let Some(pd) = open[i].pd.as_ref().and_then(ProtectionDomain::upgrade) {
             return Ok(pd);

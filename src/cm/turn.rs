@@ -14,7 +14,7 @@
 
 use std::time::Instant;
 
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 
 pub(super) struct Turn {
     is_taken: Mutex<bool>,
@@ -30,7 +30,7 @@ impl Turn {
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.is_taken)
     }
 
     /// Takes the turn; `None` if others had it until the deadline.

@@ -7,7 +7,7 @@ use crate::completion::parked::{Over, Parked};
 use crate::completion::switch::Reason;
 use crate::counters::books::{Books, Quiet};
 use crate::memory::header::word;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, lock};
 use crate::terms::error::{Error, ErrorKind};
 
 #[derive(Default)]
@@ -102,7 +102,7 @@ impl AtEnd {
 
 impl Inbox {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     pub fn capacity(&self) -> u32 {

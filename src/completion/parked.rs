@@ -15,7 +15,7 @@
 
 use crate::counters::books::Quiet;
 use crate::memory::stranded::reclaim_everything;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 
 /// The remainder of a queue pair that was dropped.
 pub(crate) trait Rest {
@@ -47,7 +47,7 @@ impl Parked {
     /// Destroys the queue pair. If another thread is destroying it, waits for that. The caller
     /// holds no lock.
     pub fn end(&self, over: &mut Over) {
-        let mut rest = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut rest = lock(&self.0);
         if let Some(rest) = rest.take() {
             rest.destroy(over);
         }

@@ -22,7 +22,7 @@
 use std::collections::BTreeSet;
 
 use crate::counters::mark;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, global};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, global, lock};
 
 /// A number that `next` never gave before. (There are enough: 2^64 last for 500,000 years at a
 /// million a second.)
@@ -62,10 +62,6 @@ impl Numbers {
     }
 }
 
-fn locked(numbers: &Mutex<Numbers>) -> MutexGuard<'_, Numbers> {
-    numbers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// One more than the largest tag of a ring.
 const TAGS: u32 = 1 << 30;
 
@@ -73,14 +69,14 @@ fn tags() -> MutexGuard<'static, Numbers> {
     global! {
         static ALL: Mutex<Numbers> = Mutex::new(Numbers::below(TAGS));
     }
-    locked(&ALL)
+    lock(&ALL)
 }
 
 fn pool_numbers() -> MutexGuard<'static, Numbers> {
     global! {
         static ALL: Mutex<Numbers> = Mutex::new(Numbers::below(mark::POOLS));
     }
-    locked(&ALL)
+    lock(&ALL)
 }
 
 /// A tag that no other value has. Dropped, it may be reused.

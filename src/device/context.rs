@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
+use crate::sync::lock;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};
@@ -168,7 +169,7 @@ impl Context {
     /// What never changes of a port, as it told the first time.
     pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
         let known = &self.handle.parents().ports;
-        let known = || known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = || lock(known);
         if let Some((_, limits)) = known().iter().find(|(known, _)| *known == port) {
             return Ok(*limits);
         }

@@ -4,7 +4,7 @@
 //! The next that is taken looks there first, and gives the bytes back to `Ranges`.
 
 use crate::memory::ranges::Ranges;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// # Invariants
 /// - The blocks of slots that have a handle, or whose handle was dropped and not yet seen, are
@@ -124,8 +124,4 @@ impl Book {
     pub fn spare(&self) -> usize {
         self.spare.len()
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

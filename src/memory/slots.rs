@@ -32,7 +32,7 @@ use crate::memory::header::Header;
 use crate::memory::ranges::Ranges;
 use crate::memory::registered::Registered;
 use crate::memory::stranded;
-use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, lock};
 
 /// A header with the user's context behind it.
 #[repr(C)]
@@ -244,7 +244,7 @@ impl<C> Slots<C> {
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.free)
     }
 
     fn slot(&self, index: usize) -> *mut Slot<C> {

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 use crate::memory::lent::LentHeader;
-use crate::sync::{Mutex, MutexGuard, global};
+use crate::sync::{Mutex, MutexGuard, global, lock};
 
 /// Headers that are made at once, and that move between lists at once.
 const BATCH: usize = 64;
@@ -95,7 +95,7 @@ fn all() -> MutexGuard<'static, All> {
     global! {
         static ALL: Mutex<All> = Mutex::new(All { made: Vec::new(), spare: List::new() });
     }
-    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    lock(&ALL)
 }
 
 /// A spare header, which is the caller's.

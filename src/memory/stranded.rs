@@ -30,7 +30,7 @@ use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::{Lent, lent_with};
 use crate::memory::list::BufList;
 use crate::memory::slots::Slot;
-use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global};
+use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 
 /// The headers of a pool, and the function that returns one of them to it.
 ///
@@ -52,7 +52,7 @@ fn pools() -> MutexGuard<'static, BTreeMap<usize, Headers>> {
     global! {
         static ALL: Mutex<BTreeMap<usize, Headers>> = Mutex::new(BTreeMap::new());
     }
-    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    lock(&ALL)
 }
 
 /// A handle that a queue left stranded. Dropped, it goes home. That holds for every handle of a

@@ -34,7 +34,7 @@ use crate::completion::attached::AtEnd;
 use crate::completion::inbox::Inbox;
 use crate::completion::parked::{Over, Parked};
 use crate::counters::books::{Books, Quiet};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The objects that have to learn of a shared receive queue's end, or it of theirs.
 #[derive(Default)]
@@ -55,7 +55,7 @@ struct ParkedHere {
 impl Ends {
     /// Notes that its receives may complete into this completion queue.
     pub fn completes_into(&self, inbox: &Arc<Inbox>) {
-        let mut inboxes = self.inboxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut inboxes = lock(&self.inboxes);
         inboxes.retain(|known| known.strong_count() != 0);
         let inbox = Arc::downgrade(inbox);
         if !inboxes.iter().any(|known| known.ptr_eq(&inbox)) {
@@ -70,7 +70,7 @@ impl Ends {
     }
 
     fn parked(&self) -> MutexGuard<'_, ParkedHere> {
-        self.parked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.parked)
     }
 
     /// Whether the shared receive queue is being destroyed.

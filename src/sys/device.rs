@@ -2,11 +2,11 @@
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard};
 
 use super::control::LIBIBVERBS;
 use super::handle::Context;
 use super::types::*;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Whether a device was opened: from then on memory may be registered.
 ///
@@ -16,7 +16,7 @@ use super::types::*;
 static OPENED: Mutex<bool> = Mutex::new(false);
 
 fn opened() -> MutexGuard<'static, bool> {
-    OPENED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    lock(&OPENED)
 }
 
 /// librdmacm opens devices by itself.

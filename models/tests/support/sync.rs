@@ -17,6 +17,10 @@ macro_rules! global {
 
 pub(crate) use global;
 
+pub fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap()
+}
+
 /// loom's, with the pointer by which who has it alone reads it as plain memory.
 pub struct AtomicU64 {
     atomic: loom::sync::atomic::AtomicU64,

@@ -17,7 +17,7 @@
 //! lock and waits, waits for one at a higher address, and threads that wait like this form no
 //! circle. No other call that waits is made with a lock held.
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 pub(super) struct Lock(Mutex<()>);
 
@@ -28,7 +28,7 @@ impl Lock {
 
     pub fn lock(&self) -> MutexGuard<'_, ()> {
         // It guards no Rust data that a panic could have left half changed.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 
     /// This lock and another one.
