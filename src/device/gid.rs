@@ -8,6 +8,7 @@ use crate::device::ah::AddressVector;
 use crate::device::context::Context;
 use crate::device::port::LinkLayer;
 use crate::sys::gid;
+use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind, apart};
 
@@ -111,6 +112,13 @@ pub(crate) fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Erro
 pub struct RoceV2Gid(GidEntry);
 
 impl RoceV2Gid {
+    /// The one of a table to use where routers may be on the way.
+    fn best(table: &[GidEntry]) -> Option<RoceV2Gid> {
+        let all = table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
+        let rank = |entry: &&GidEntry| (entry.gid.is_link_local(), !entry.gid.is_ipv4());
+        all.min_by_key(rank).copied().map(RoceV2Gid)
+    }
+
     /// The GID.
     pub fn gid(&self) -> Gid {
         self.0.gid
@@ -162,7 +170,7 @@ impl Context {
     /// the table is shorter.
     pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
         const VERB: &str = "ibv_query_gid_ex";
-        let mut entry = gid::ibv_gid_entry::default();
+        let mut entry = zeroed();
         let query = self.handle.control().query_gid_ex;
         // SAFETY: the context is live, and `entry` is a local.
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut entry) } {
@@ -214,9 +222,8 @@ impl Context {
     /// [`gid_table`](Self::gid_table).
     pub fn roce_v2_gid(&self, port: u8) -> Result<RoceV2Gid, Error> {
         let table = self.gid_table(port)?;
-        let all = table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
-        match all.min_by_key(|entry| (entry.gid.is_link_local(), !entry.gid.is_ipv4())) {
-            Some(entry) => Ok(RoceV2Gid(*entry)),
+        match RoceV2Gid::best(&table) {
+            Some(best) => Ok(best),
             None => {
                 let is_ethernet = self.query_port(port)?.link_layer == LinkLayer::Ethernet;
                 let layer = if is_ethernet { "Ethernet" } else { "not Ethernet" };
@@ -235,6 +242,33 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As every host with both families has them: the link-local one first, IPv6 before IPv4 or
+    /// behind it, and each as RoCE v1 too.
+    #[test]
+    fn routable_before_link_local_and_ipv4_before_ipv6() {
+        let ipv6 = |text: &str| Gid(text.parse::<std::net::Ipv6Addr>().unwrap().octets());
+        let (local, global, v4) = (ipv6("fe80::1"), ipv6("fd00::1"), ipv6("::ffff:10.0.0.1"));
+        let best = |gids: &[(Gid, GidKind)]| {
+            let entry = |(index, &(gid, kind)): (usize, &(Gid, GidKind))| GidEntry {
+                port: 1,
+                index: index as u8,
+                gid,
+                kind,
+                ifindex: None,
+            };
+            let table: Vec<_> = gids.iter().enumerate().map(entry).collect();
+            RoceV2Gid::best(&table).map(|best| best.index())
+        };
+        use GidKind::{RoceV1, RoceV2};
+        let here = [(local, RoceV1), (local, RoceV2), (v4, RoceV1), (global, RoceV2)];
+        assert_eq!(best(&[&here[..], &[(v4, RoceV2)]].concat()), Some(4));
+        assert_eq!(best(&[&[(v4, RoceV2)], &here[..]].concat()), Some(0));
+        assert_eq!(best(&here), Some(3));
+        assert_eq!(best(&[&here[..], &here].concat()), Some(3), "the first of its kind");
+        assert_eq!(best(&here[..3]), Some(1));
+        assert_eq!((best(&here[..1]), best(&[])), (None, None));
+    }
 
     /// The first network device of every Linux is the loopback's.
     #[test]

@@ -210,6 +210,39 @@ mod tests {
         assert_eq!(known, count);
     }
 
+    /// What a thread keeps to its very end goes to all, even if its list of spare headers is gone by
+    /// then.
+    #[test]
+    fn headers_come_back_from_the_end_of_a_thread() {
+        struct Kept(std::cell::RefCell<Vec<NonNull<LentHeader>>>);
+        impl Drop for Kept {
+            fn drop(&mut self) {
+                for at in self.0.take() {
+                    // SAFETY: taken below, and returned once.
+                    unsafe { put(at) };
+                }
+            }
+        }
+        thread_local! {
+            static FIRST: Kept = const { Kept(std::cell::RefCell::new(Vec::new())) };
+            static LAST: Kept = const { Kept(std::cell::RefCell::new(Vec::new())) };
+        }
+        let made = || all().made.len();
+        let before = made();
+        for _ in 0..if cfg!(miri) { 3 } else { 200 } {
+            let thread = std::thread::spawn(|| {
+                // One of them is dropped before the list of spare headers, and one behind it.
+                FIRST.with(|kept| kept.0.borrow_mut().reserve(BATCH));
+                let taken: Vec<_> = (0..2 * BATCH).map(|_| take()).collect();
+                FIRST.with(|kept| kept.0.borrow_mut().extend(&taken[..BATCH]));
+                LAST.with(|kept| kept.0.borrow_mut().extend(&taken[BATCH..]));
+            });
+            thread.join().unwrap();
+        }
+        // (Other tests make some meanwhile.)
+        assert!(made() - before < 80, "{} batches", made() - before);
+    }
+
     /// Threads that come and go use the headers of those before, and none is made for them.
     #[test]
     fn headers_are_used_again() {

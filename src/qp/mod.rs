@@ -166,9 +166,7 @@ impl<P: Profile> Core<P> {
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
-        if self.park() {
-            return;
-        }
+        self.park();
         match self.close() {
             Ok(entries) => drop(entries),
             Err(_) => {

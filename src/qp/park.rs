@@ -29,16 +29,16 @@ struct Dropped<P: Profile> {
 }
 
 impl<P: Profile> Core<P> {
-    /// Parks the queue pair if destroying it might lose receives. Returns whether it did.
-    pub(super) fn park(&mut self) -> bool {
-        let Some(srq) = self.srq.clone() else { return false };
+    /// Parks the queue pair if destroying it might lose receives: then it is closed here.
+    pub(super) fn park(&mut self) {
+        let Some(srq) = self.srq.clone() else { return };
         if self.handle.is_closed() || self.is_drained || !srq.may_lose_receives() {
-            return false;
+            return;
         }
         // SAFETY: the queue pair is live; libibverbs keeps the state there.
         let is_reset = unsafe { (*self.qp()).state } == ibv_qp_state::IBV_QPS_RESET;
         if is_reset || self.modify(&mut Attr::new(QpState::Err)).is_err() {
-            return false;
+            return;
         }
         self.detach_all();
         let books = self.books.clone();
@@ -57,7 +57,6 @@ impl<P: Profile> Core<P> {
         let mut over = Over::default();
         srq.ends.park(&parked, &self.books, &self.send_cq, &self.recv_cq, &mut over);
         over.send_home();
-        true
     }
 }
 

@@ -315,7 +315,17 @@ fn what_is_not_what_the_types_say_stays_cs() {
         text,
         "ibv_query_qp: the queue pair and the protection domain belong to different protection domains"
     );
-    assert_eq!(cq.unbooked(), cq.capacity());
+    let text = refused!(pd, Rc, Reset, DefaultProfile, Depth { send: 8, recv: 9 });
+    assert_eq!(text, "ibv_query_qp: max_recv_wr 9 exceeds 8");
+    let other = Fabric::new().open_device().create_cq::<Buf>(64).unwrap();
+    for (send_cq, recv_cq) in [(&other, &cq), (&cq, &other)] {
+        // SAFETY: live, with nothing outstanding.
+        let result =
+            unsafe { pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, send_cq, recv_cq, DEPTH) };
+        let error = result.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
+    }
+    assert_eq!((cq.unbooked(), other.unbooked()), (cq.capacity(), other.capacity()));
     // SAFETY: it is this test's still.
     assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.as_ptr()) }, 0);
 }

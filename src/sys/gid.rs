@@ -3,7 +3,7 @@
 //! libibverbs has both since rdma-core 32, as functions that C's inlines call. They are looked up
 //! when used; without them, the kernel's files in `/sys` say the same.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::fs;
 use std::mem::size_of;
 use std::path::PathBuf;
@@ -28,13 +28,6 @@ pub(crate) struct ibv_gid_entry {
 pub(crate) const IB: u32 = 0;
 pub(crate) const ROCE_V1: u32 = 1;
 pub(crate) const ROCE_V2: u32 = 2;
-
-impl Default for ibv_gid_entry {
-    fn default() -> Self {
-        let gid = ibv_gid { raw: [0; 16] };
-        ibv_gid_entry { gid, gid_index: 0, port_num: 0, gid_type: 0, ndev_ifindex: 0 }
-    }
-}
 
 type QueryEx =
     unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int;
@@ -95,7 +88,7 @@ pub(super) unsafe fn query_gid_table(
     ports: &[(u8, u32)],
 ) -> Result<Vec<ibv_gid_entry>, c_int> {
     let most: usize = ports.iter().map(|(_, len)| *len as usize).sum();
-    let mut entries = vec![ibv_gid_entry::default(); most];
+    let mut entries = vec![zeroed(); most];
     if let Some(query) = symbols().1 {
         // SAFETY: the context is the verb's, and there is room for `most` entries of this size.
         let found =
@@ -117,10 +110,9 @@ impl Files {
     /// # Safety
     /// `context` is live and of libibverbs.
     unsafe fn of(context: *mut ibv_context) -> Files {
-        // SAFETY: a context is live as long as its device, and the path is an array inside it.
-        let path = unsafe { (*(*context).device).ibdev_path };
-        let bytes: Vec<u8> = path.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
-        Files(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
+        // SAFETY: a device is live as long as its context, and the path is a C string inside it.
+        let path = unsafe { CStr::from_ptr((&raw const (*(*context).device).ibdev_path).cast()) };
+        Files(PathBuf::from(path.to_string_lossy().into_owned()))
     }
 
     /// The filled entries of these ports, of each as many as there are.
@@ -197,6 +189,10 @@ mod tests {
         };
         assert_eq!((table(&[(1, 3)]), table(&[(1, 1)])), (Ok(vec![0, 1]), Ok(vec![0])));
         assert_eq!((table(&[]), table(&[(1, 4)])), (Ok(vec![]), Err(libc::EINVAL)));
+        // (A folder is no file that can be read.)
+        fs::create_dir(root.join("ports/1/gids/4")).unwrap();
+        write("gids/5", "no GID\n");
+        assert_eq!((told(4), told(5)), (Err(libc::EISDIR), Err(libc::EIO)));
         write("link_layer", "InfiniBand\n");
         assert_eq!(told(0).unwrap().3, IB);
         fs::remove_dir_all(root).unwrap();

@@ -51,8 +51,8 @@ macro_rules! zeroes {
 }
 
 zeroes! {
-    ibv_ah_attr, ibv_context, ibv_cq, ibv_device_attr, ibv_global_route, ibv_port_attr, ibv_qp_attr, ibv_qp_cap,
-    ibv_qp_init_attr, ibv_send_wr, ibv_srq_attr, ibv_srq_init_attr,
+    super::gid::ibv_gid_entry, ibv_ah_attr, ibv_context, ibv_cq, ibv_device_attr, ibv_global_route, ibv_port_attr,
+    ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_send_wr, ibv_srq_attr, ibv_srq_init_attr,
 }
 
 #[cfg(feature = "loopback")]

@@ -41,7 +41,8 @@ fn a_roce_v2_gid_is_chosen() {
     let dev = Device::open();
     if !is_ethernet(&dev) {
         let error = dev.ctx.roce_v2_gid(1).unwrap_err().to_string();
-        assert!(error.contains("has no RoCE v2 GID") && error.contains("(InfiniBand)"), "{error}");
+        let text = "port 1 (not Ethernet) has no RoCE v2 GID; its GIDs: [fe80::";
+        assert!(error.contains(text) && error.contains("(InfiniBand)"), "{error}");
         return;
     }
     let source = dev.ctx.roce_v2_gid(1).unwrap();

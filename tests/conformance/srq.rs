@@ -159,6 +159,11 @@ fn what_is_not_of_its_pool_is_refused() {
     assert_eq!(error.kind(), PostErrorKind::ForeignPool);
     drop(error);
     assert_eq!((foreign.available(), elsewhere.available(), base.pool.available()), (2, 1, 6));
+    // Whichever of the two pools was first.
+    let mut other: SharedReceiveQueue<Rc> = base.pd.create_srq(&foreign).unwrap();
+    other.post_srq_recv(wr::Recv::new(filled(&foreign, b"ours"))).unwrap();
+    let error = other.post_srq_recv(wr::Recv::new(filled(&base.pool, b"foreign"))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::ForeignPool);
 }
 
 #[test]

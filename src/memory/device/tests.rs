@@ -92,7 +92,8 @@ fn memory_of_a_device_is_bounded_and_its_copies_are_checked() {
     assert_eq!(context.alloc_dm(&can, 0, 0).unwrap_err().errno(), Some(libc::EINVAL));
     for (offset, len) in [(most, 1), (most - 1, 2), (usize::MAX, 1), (1, most)] {
         let error = all.memcpy_to_dm(offset, &vec![0; len]).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+        let (what, asked) = ("end of the range", offset.saturating_add(len) as u64);
+        assert_eq!(*error.kind(), ErrorKind::Limit { what, asked, max: most as u64 });
         all.memcpy_from_dm(offset, &mut vec![0; len]).unwrap_err();
     }
     all.memcpy_to_dm(most, &[]).unwrap();

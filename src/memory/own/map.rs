@@ -7,6 +7,7 @@
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
+use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use crate::memory::own::locked::locked_memory;
@@ -40,9 +41,14 @@ impl HugePage {
     fn free(self, node: Option<u32>) -> u64 {
         let dir =
             node.map_or("/sys/kernel/mm".into(), |n| format!("/sys/devices/system/node/node{n}"));
+        self.free_by(dir.as_ref())
+    }
+
+    /// The same by the kernel's files in `dir`.
+    fn free_by(self, dir: &Path) -> u64 {
+        let dir = dir.join(format!("hugepages/hugepages-{}kB", self.size() / 1024));
         let number = |name| {
-            let path = format!("{dir}/hugepages/hugepages-{}kB/{name}", self.size() / 1024);
-            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
             text.trim().parse::<u64>().unwrap_or(0)
         };
         // What is reserved is still counted as free, on the machine as a whole.
@@ -58,6 +64,17 @@ impl HugePage {
 /// The errno of the last call.
 pub(crate) fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// The NUMA nodes that there may be.
+const NODES: usize = 1024;
+const WORD: usize = libc::c_ulong::BITS as usize;
+
+/// The set of one NUMA node, as mbind(2) takes it.
+fn only(node: u32) -> Option<[libc::c_ulong; NODES / WORD]> {
+    let mut nodes = [0; NODES / WORD];
+    *nodes.get_mut(node as usize / WORD)? = 1 << (node as usize % WORD);
+    Some(nodes)
 }
 
 /// A mapping.
@@ -88,11 +105,9 @@ impl Map {
         let mapped = len.checked_next_multiple_of(page).ok_or(libc::ENOMEM)?;
         let (fd, offset) = file.unwrap_or((-1, 0));
         let offset = libc::off_t::try_from(offset).map_err(|_| libc::EOVERFLOW)?;
-        if len == 0 || isize::try_from(mapped).is_err() {
-            return Err(if len == 0 { libc::EINVAL } else { libc::ENOMEM });
-        }
         // SAFETY: a new mapping, at an address that the kernel chooses (no MAP_FIXED), touches no
-        // memory that exists.
+        // memory that exists. The kernel makes none of 0 bytes (EINVAL), or of more than half of the
+        // addresses (ENOMEM).
         let base = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(errno());
@@ -124,26 +139,16 @@ impl Map {
     pub(crate) fn bind(&self, node: u32) -> Result<(), Error> {
         const VERB: &str = "mbind";
         const MPOL_BIND: c_int = 2;
-        const WORD: usize = libc::c_ulong::BITS as usize;
-        let mut nodes: [libc::c_ulong; 1024 / WORD] = [0; 1024 / WORD];
-        let Some(word) = nodes.get_mut(node as usize / WORD) else {
-            return Err(Error::limit(VERB, "node", node.into(), 1023));
+        /// One more than the kernel is to look at, as it counts.
+        const BITS: usize = NODES + 1;
+        let Some(nodes) = only(node) else {
+            return Err(Error::limit(VERB, "node", node.into(), NODES as u64 - 1));
         };
-        *word |= 1 << (node as usize % WORD);
-        // SAFETY: the mapping is ours, and `nodes` is a local with a bit for each of 1024 nodes. The
-        // policy changes where pages come from, and no contents.
-        let code = unsafe {
-            let nodes = nodes.as_ptr();
-            libc::syscall(
-                libc::SYS_mbind,
-                self.base.as_ptr(),
-                self.mapped,
-                MPOL_BIND,
-                nodes,
-                1025,
-                0,
-            )
-        };
+        let (base, nodes) = (self.base.as_ptr(), nodes.as_ptr());
+        // SAFETY: the mapping is ours, and `nodes` is a local with a bit for each node. The policy
+        // changes where pages come from, and no contents.
+        let code =
+            unsafe { libc::syscall(libc::SYS_mbind, base, self.mapped, MPOL_BIND, nodes, BITS, 0) };
         if code == 0 {
             return Ok(());
         }
@@ -268,6 +273,58 @@ mod tests {
         let error = refused(huge());
         assert!(matches!(error.kind(), ErrorKind::HugePages { asked: 1, .. }), "{error}");
         assert!(matches!(refused(new()).kind(), ErrorKind::Os { errno: libc::ENOMEM, .. }));
+    }
+
+    #[test]
+    fn a_set_of_one_node_has_its_bit() {
+        for node in [0, 1, 63, 64, 100, 1023] {
+            let nodes = only(node).unwrap();
+            let bits = (0..1024).filter(|bit| nodes[bit / WORD] >> (bit % WORD) & 1 != 0);
+            assert_eq!(bits.collect::<Vec<_>>(), [node as usize]);
+        }
+        assert_eq!((only(1024), only(u32::MAX)), (None, None));
+        let error = of_pages(1, libc::PROT_READ).bind(1024).unwrap_err();
+        assert!(error.to_string().contains("1023"), "{error}");
+    }
+
+    /// The kernel counts pages as free that it has promised to somebody.
+    #[test]
+    fn pages_that_are_reserved_are_not_free() {
+        let dir = std::env::temp_dir().join(format!("proverbs-pages-{}", std::process::id()));
+        let write = |name: &str, text| {
+            let path = dir.join("hugepages").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("hugepages-2048kB/free_hugepages", "7\n");
+        write("hugepages-2048kB/resv_hugepages", "3\n");
+        write("hugepages-1048576kB/free_hugepages", "2\n"); // a node has no number of the others
+        assert_eq!((HugePage::MiB2.free_by(&dir), HugePage::GiB1.free_by(&dir)), (4, 2));
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(HugePage::MiB2.free_by(&dir), 0);
+    }
+
+    /// As in the manual: the size's logarithm, above the other flags.
+    #[test]
+    fn huge_pages_are_asked_for_by_their_size() {
+        use crate::memory::MapOptions;
+        let flags = |huge| MapOptions::new().huge(huge).huge_flags(libc::MAP_HUGETLB);
+        assert_eq!(flags(HugePage::MiB2), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB);
+        assert_eq!(flags(HugePage::GiB1), libc::MAP_HUGETLB | libc::MAP_HUGE_1GB);
+        assert_eq!(MapOptions::new().huge_flags(libc::MAP_HUGETLB), 0);
+    }
+
+    #[test]
+    fn lengths_that_no_mapping_has_are_refused() {
+        let new = |len| {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            Map::new(len, PAGE, libc::PROT_READ, flags, None).map(drop)
+        };
+        assert_eq!(new(0), Err(libc::EINVAL));
+        for len in [isize::MAX as usize - PAGE, isize::MAX as usize, usize::MAX / 2 + 1, usize::MAX]
+        {
+            assert_eq!(new(len), Err(libc::ENOMEM), "{len}");
+        }
     }
 
     #[test]
