@@ -28,14 +28,15 @@ const VERB: &str = "rdma_accept";
 /// use proverbs::{cm::*, prelude::*};
 ///
 /// fn accept(request: Request<Tcp>, qp: QueuePair<Rc, Init>) -> Option<Connection> {
-///     match request.accept(qp, &AcceptParam::default(), std::time::Duration::from_secs(1)) {
+///     let accepted = request.accept(qp, &AcceptParam::default(), std::time::Duration::from_secs(1));
+///     match accepted.map_err(Refused::into_parts) {
 ///         Ok(connection) => return Some(connection),
-///         Err(Refused { object: NotAccepted::Unanswered { request, qp }, error }) => {
+///         Err((NotAccepted::Unanswered { request, qp }, error)) => {
 ///             eprintln!("{error}: the peer is told");
 ///             let _ = request.reject(&RejectData::none());
 ///             drop(qp); // as it was: good for another request
 ///         }
-///         Err(Refused { object: NotAccepted::Failed { qp, .. }, error }) => {
+///         Err((NotAccepted::Failed { qp, .. }, error)) => {
 ///             eprintln!("{error}: {qp:?} is to be drained");
 ///         }
 ///     }
@@ -102,8 +103,8 @@ impl<M: Mode> Request<Tcp, M> {
         // Before the answer, since the peer may send as soon as it receives that.
         let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
             Ok(qp) => qp,
-            Err(Refused { object, error }) => {
-                return Err(Refused::new(NotAccepted::Failed { id: id.to(), qp: object }, error));
+            Err(refused) => {
+                return Err(refused.map(|qp| NotAccepted::Failed { id: id.to(), qp }));
             }
         };
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());

@@ -42,12 +42,11 @@ const VERB: &str = "rdma_connect";
 ///     loop {
 ///         let id = CmId::<Tcp, _>::new()?.resolve_addr(at, second)?.resolve_route(second)?;
 ///         let ready = id.init_qp(pd, qp)?; // and receives
-///         let (mut failed, error) = match id.connect(ready, &ConnParam::default(), second) {
+///         let connected = id.connect(ready, &ConnParam::default(), second);
+///         let (mut failed, error) = match connected.map_err(Refused::into_parts) {
 ///             Ok(connection) => return Ok(connection),
-///             Err(Refused { object: NotConnected::Unsent { qp, .. }, error }) => {
-///                 (qp.to_error()?, error)
-///             }
-///             Err(Refused { object: NotConnected::Failed { qp, .. }, error }) => (qp, error),
+///             Err((NotConnected::Unsent { qp, .. }, error)) => (qp.to_error()?, error),
+///             Err((NotConnected::Failed { qp, .. }, error)) => (qp, error),
 ///         };
 ///         left -= 1;
 ///         if left == 0 {
@@ -205,7 +204,10 @@ impl<P: Profile, M: Mode> Pending<P, M> {
         }
         let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
             Ok(qp) => qp,
-            Err(refused) => return failed(id, refused.object, refused.error),
+            Err(refused) => {
+                let (qp, error) = refused.into_parts();
+                return failed(id, qp, error);
+            }
         };
         if let Err(errno) = id.core.id.establish() {
             return failed(id, qp.give_up(), Error::os("rdma_establish", errno, ""));

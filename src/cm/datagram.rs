@@ -113,10 +113,11 @@ pub struct Found<M: Mode = Synchronous> {
 /// use proverbs::{cm::*, prelude::*};
 ///
 /// fn look_up(id: CmId<Udp, RouteResolved>) -> Option<Found> {
-///     match id.connect(&LookupData::none(), std::time::Duration::from_secs(1)) {
+///     let found = id.connect(&LookupData::none(), std::time::Duration::from_secs(1));
+///     match found.map_err(Refused::into_parts) {
 ///         Ok(found) => return Some(found),
-///         Err(Refused { object: NotFound::Unsent(_id), error }) => eprintln!("not sent: {error}"),
-///         Err(Refused { object: NotFound::Failed(_id), error }) => eprintln!("no answer: {error}"),
+///         Err((NotFound::Unsent(_id), error)) => eprintln!("not sent: {error}"),
+///         Err((NotFound::Failed(_id), error)) => eprintln!("no answer: {error}"),
 ///     }
 ///     None
 /// }

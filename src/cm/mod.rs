@@ -23,17 +23,18 @@
 //!     let id: CmId<Tcp, Bound> = id.bind_addr("10.77.0.2:0".parse()?)?; // if it matters
 //!     let id: CmId<Tcp, AddrResolved> = id.resolve_addr("10.77.0.1:7471".parse()?, second)?;
 //!     let id: CmId<Tcp, RouteResolved> = id.resolve_route(second)?;
-//!     match id.connect(qp, &ConnParam::default(), second) {
+//!     let connected = id.connect(qp, &ConnParam::default(), second);
+//!     match connected.map_err(Refused::into_parts) {
 //!         Ok(connection) => {
 //!             let ended: Ended = connection.disconnect()?;
 //!             let id: CmId<Tcp, Disconnected> = ended.id;
 //!             id.destroy()?;
 //!         }
-//!         Err(Refused { object: NotConnected::Failed { id, .. }, error }) => {
+//!         Err((NotConnected::Failed { id, .. }, error)) => {
 //!             let id: CmId<Tcp, Spent> = id;
 //!             println!("{id:?}: {error}");
 //!         }
-//!         Err(Refused { error, .. }) => println!("nothing was sent: {error}"),
+//!         Err((_, error)) => println!("nothing was sent: {error}"),
 //!     }
 //!     Ok(())
 //! }

@@ -149,18 +149,18 @@ impl Brings for Udp {
             Err(error) => return Err(Refused::new(qp, error)),
         };
         let qp = qp.modify_by_cm::<Init>(&mut attr, mask)?;
-        let back = |error, qp: QueuePair<Ud, Err, P>| match qp.reset() {
-            Ok((qp, _)) => Refused::new(qp, error),
+        let back = |qp: QueuePair<Ud, Err, P>| match qp.reset() {
+            Ok((qp, _)) => qp,
             // Nothing was posted, and nothing can be: as good as reset.
-            Err(refused) => Refused::new(QueuePair::from_core(refused.object.core), error),
+            Err(refused) => QueuePair::from_core(refused.into_object().core),
         };
         let qp = qp
             .modify_by_cm::<Rtr>(&mut attr, 0)
-            .map_err(|refused| back(refused.error, refused.object.give_up()))?;
+            .map_err(|refused| refused.map(|qp| back(qp.give_up())))?;
         let mask = Mask::IBV_QP_SQ_PSN.0;
         attr.sq_psn = 0;
         qp.modify_by_cm::<Rts>(&mut attr, mask)
-            .map_err(|refused| back(refused.error, refused.object.give_up()))
+            .map_err(|refused| refused.map(|qp| back(qp.give_up())))
     }
 }
 
@@ -176,7 +176,7 @@ pub(super) fn bring_up<P: Profile>(
     fn give_up<S: State, P: Profile>(
         refused: Refused<QueuePair<Rc, S, P>>,
     ) -> Refused<QueuePair<Rc, Err, P>> {
-        Refused::new(refused.object.give_up(), refused.error)
+        refused.map(QueuePair::give_up)
     }
     macro_rules! attributes_or_give_up {
         ($state:ty, $qp:expr) => {

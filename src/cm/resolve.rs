@@ -185,7 +185,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     {
         match self.begin_route(timeout) {
             Ok(resolving) => resolving.finish(Some(patience(timeout))),
-            Err(Refused { object, error }) => Err(Refused::new(object.to(), error)),
+            Err(refused) => Err(refused.map(CmId::to)),
         }
     }
 }
@@ -267,6 +267,6 @@ mod tests {
         let Step::Waiting(id) = id.step(&event(8)) else { panic!("not its event") };
         let Step::Failed(refused) = id.step(&event(7)) else { panic!("it has no device") };
         assert_eq!(refused.error.errno(), Some(libc::ENODEV));
-        forget(refused.object);
+        forget(refused.into_object());
     }
 }

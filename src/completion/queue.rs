@@ -39,7 +39,7 @@ pub(crate) trait UsedByOneThreadAtATime {}
 /// let cq: CompletionQueue = context.create_cq(64)?;
 /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// assert_eq!(cq.capacity() - cq.unbooked(), 8 + 1 + 8); // the sends, a drain, the receives
-/// let cq = cq.destroy().unwrap_err().object; // `qp` completes into it: refused, and back
+/// let cq = cq.destroy().unwrap_err().into_object(); // `qp` completes into it: refused, and back
 /// drop(qp);
 /// cq.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

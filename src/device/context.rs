@@ -50,7 +50,7 @@ pub fn devices() -> Result<Vec<String>, Error> {
 /// let channel = context.create_comp_channel()?;
 /// let cq: CompletionQueue = context.create_cq_on(64, &channel)?; // events of `cq` come by `channel`
 ///
-/// let context = context.destroy().unwrap_err().object; // objects of it exist: refused, and back
+/// let context = context.destroy().unwrap_err().into_object(); // objects of it exist: refused, and back
 /// drop((cq, channel));
 /// context.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

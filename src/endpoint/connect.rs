@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::exchange::{Exchange, ExchangeError, agree, refuse};
 use super::receiving::Receiving;
 use super::stream::{Timed, Until};
-use super::unconnected::{ConnectError, Stage, Unconnected};
+use super::unconnected::{ConnectError, Stage};
 use super::{Endpoint, Service, WireError};
 use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
@@ -173,12 +173,12 @@ impl<P: Profile> RcConnector<P> {
         self,
         stream: &mut S,
         timeout: Duration,
-    ) -> Result<(QueuePair<Rc, Rts, P>, Endpoint), Unconnected<P>> {
+    ) -> Result<(QueuePair<Rc, Rts, P>, Endpoint), Refused<Stage<P>, ConnectError>> {
         let mut stream = match Until::new(stream, timeout) {
             Ok(stream) => stream,
             Err(error) => {
                 let error = ExchangeError::Io { error, received: Vec::new() };
-                return Err(Unconnected { stage: Stage::Init(self.qp), error: error.into() });
+                return Err(Refused::new(Stage::Init(self.qp), error.into()));
             }
         };
         let mut exchange = Exchange::new(&self.mine, timeout);
@@ -188,13 +188,13 @@ impl<P: Profile> RcConnector<P> {
                 if exchange.is_sent() {
                     refuse(&mut stream);
                 }
-                return Err(Unconnected { stage: Stage::Init(self.qp), error: error.into() });
+                return Err(Refused::new(Stage::Init(self.qp), error.into()));
             }
         };
         let qp = self.connect_to(&peer).inspect_err(|_| refuse(&mut stream))?;
         match agree(&mut stream, timeout) {
             Ok(()) => Ok((qp, peer)),
-            Err(error) => Err(Unconnected { stage: Stage::Rts(qp), error }),
+            Err(error) => Err(Refused::new(Stage::Rts(qp), error)),
         }
     }
 
@@ -237,7 +237,7 @@ impl<P: Profile> RcConnector<P> {
     /// let c = connector()?;
     /// let number = Qpn::try_from(17)?;
     /// let uc = Endpoint::new(Service::UnreliableConnection, number, Psn::try_from(0)?, Mtu::Bytes1024)?;
-    /// let Unconnected { stage, error } = c.connect_to(&uc).unwrap_err();
+    /// let (stage, error) = c.connect_to(&uc).unwrap_err().into_parts();
     /// assert!(matches!(error, ConnectError::NotRc(_)));
     /// let Stage::Init(c) = stage else { panic!("nothing was done to it") };
     /// let c: QueuePair<Rc, Init> = RcConnector::new(c, Some(1))?.into_qp();
@@ -245,19 +245,17 @@ impl<P: Profile> RcConnector<P> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn connect_to(self, peer: &Endpoint) -> Result<QueuePair<Rc, Rts, P>, Unconnected<P>> {
+    pub fn connect_to(
+        self,
+        peer: &Endpoint,
+    ) -> Result<QueuePair<Rc, Rts, P>, Refused<Stage<P>, ConnectError>> {
         let (rtr, rts) = match self.plan(peer) {
             Ok(plan) => plan,
-            Err(error) => return Err(Unconnected { stage: Stage::Init(self.qp), error }),
+            Err(error) => return Err(Refused::new(Stage::Init(self.qp), error)),
         };
-        let qp = self.qp.modify(rtr).map_err(|Refused { object, error }| Unconnected {
-            stage: Stage::Init(object),
-            error: error.into(),
-        })?;
-        qp.modify(rts).map_err(|Refused { object, error }| Unconnected {
-            stage: Stage::Rtr(object),
-            error: error.into(),
-        })
+        let verbs = |(stage, error)| Refused::new(stage, ConnectError::Verbs(error));
+        let qp = self.qp.modify(rtr).map_err(|e| verbs(e.map(Stage::Init).into_parts()))?;
+        qp.modify(rts).map_err(|e| verbs(e.map(Stage::Rtr).into_parts()))
     }
 
     /// The attributes of both transitions, made before anything is changed.

@@ -73,7 +73,7 @@ pub use exchange::{CHUNK, ExchangeError, exchange};
 pub use receiving::Receiving;
 pub use region::{ExportedRegion, NoSuchRegion, RegionError};
 pub use stream::{Timed, Timeouts, Unbounded};
-pub use unconnected::{ConnectError, Stage, Unconnected};
+pub use unconnected::{ConnectError, Stage};
 pub use wire::WireError;
 
 use crate::memory::region::Access;

@@ -6,21 +6,13 @@ use super::Service;
 use super::exchange::ExchangeError;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::terms::error::Error;
+use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Init, Rtr, Rts};
 use crate::terms::transport::Rc;
 
-/// A queue pair that could not be connected, in the state that it reached, and the reason.
+/// A queue pair that could not be connected, in the state that it reached.
 ///
 /// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair.
-pub struct Unconnected<P: Profile> {
-    /// The queue pair.
-    pub stage: Stage<P>,
-    /// The reason.
-    pub error: ConnectError,
-}
-
-/// The state that a queue pair reached.
 pub enum Stage<P: Profile> {
     /// It is as it was.
     Init(QueuePair<Rc, Init, P>),
@@ -60,9 +52,9 @@ impl From<Error> for ConnectError {
     }
 }
 
-impl<P: Profile> From<Unconnected<P>> for ConnectError {
-    fn from(unconnected: Unconnected<P>) -> Self {
-        unconnected.error
+impl<P: Profile> From<Refused<Stage<P>, ConnectError>> for ConnectError {
+    fn from(refused: Refused<Stage<P>, ConnectError>) -> Self {
+        refused.error
     }
 }
 
@@ -106,17 +98,3 @@ impl<P: Profile> fmt::Debug for Stage<P> {
         }
     }
 }
-
-impl<P: Profile> fmt::Debug for Unconnected<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<P: Profile> fmt::Display for Unconnected<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<P: Profile> std::error::Error for Unconnected<P> {}

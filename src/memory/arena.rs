@@ -38,7 +38,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 /// let body = arena.take(70_000).ok_or("no room")?;
 /// assert_eq!((header.len(), header.capacity()), (40, 64)); // whole cache lines
 /// assert_eq!(arena.available(), (1 << 20) - header.capacity() - body.capacity());
-/// let arena = arena.destroy().unwrap_err().object; // buffers are in use: refused, and back
+/// let arena = arena.destroy().unwrap_err().into_object(); // buffers are in use: refused, and back
 /// drop((header, body));
 /// arena.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

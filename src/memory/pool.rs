@@ -29,7 +29,7 @@ use crate::terms::error::{Error, Refused};
 /// let pool = pd.create_pool(4, 100)?;
 /// let buf = pool.take().ok_or("no buffer")?;
 /// assert_eq!((buf.capacity(), pool.count(), pool.available()), (104, 4, 3)); // sizes are multiples of 8
-/// let pool = pool.destroy().unwrap_err().object; // `buf` is in use: refused, and back
+/// let pool = pool.destroy().unwrap_err().into_object(); // `buf` is in use: refused, and back
 /// drop(buf);
 /// pool.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -191,7 +191,7 @@ rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
 /// let key: RemoteSlice<RemoteAll> = region.remote(); // for the peer, over any connection
 ///
 /// let piece: OpenBuf = region.piece(128, 32)?;       // to be posted from here
-/// let region = region.destroy().unwrap_err().object; // `piece` may be with the device: refused, and back
+/// let region = region.destroy().unwrap_err().into_object(); // `piece` may be with the device: refused, and back
 /// drop(piece);
 /// region.destroy()?;
 /// # let _ = key;

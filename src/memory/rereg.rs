@@ -30,10 +30,10 @@ const VERB: &str = "ibv_rereg_mr";
 /// fabric.inject(Script::default().with(Fault::Rereg { code: -4 }.nth(0)));
 /// let memory: Pages = match region.rereg_access::<RemoteRead>() {
 ///     Ok(region) => region.destroy()?,
-///     Err(ReregError::Unchanged(refused)) => refused.object.destroy()?,
-///     Err(ReregError::Unusable { region, error }) => {
-///         println!("{error}");
-///         region.destroy()?.0 // all that can be done with it (R6.15)
+///     Err(ReregError::Unchanged(refused)) => refused.into_object().destroy()?,
+///     Err(ReregError::Unusable(refused)) => {
+///         println!("{refused}");
+///         refused.into_object().destroy()?.0 // all that can be done with it (R6.15)
 ///     }
 /// };
 /// let region = pd.register_in::<RemoteRead, _>(memory)?; // anew
@@ -45,12 +45,7 @@ pub enum ReregError<U, M, N = ()> {
     Unchanged(Refused<U>),
     /// The region has neither the old properties for sure nor the new ones: it is only to be
     /// deregistered (R6.15).
-    Unusable {
-        /// What is left of it.
-        region: UnusableRegion<M, N>,
-        /// The reason.
-        error: Error,
-    },
+    Unusable(Refused<UnusableRegion<M, N>>),
 }
 
 impl<U, M, N> ReregError<U, M, N> {
@@ -58,7 +53,7 @@ impl<U, M, N> ReregError<U, M, N> {
     pub fn error(&self) -> &Error {
         match self {
             ReregError::Unchanged(refused) => &refused.error,
-            ReregError::Unusable { error, .. } => error,
+            ReregError::Unusable(refused) => &refused.error,
         }
     }
 }
@@ -81,7 +76,7 @@ impl<U, M, N> From<ReregError<U, M, N>> for Error {
     fn from(error: ReregError<U, M, N>) -> Error {
         match error {
             ReregError::Unchanged(refused) => refused.error,
-            ReregError::Unusable { error, .. } => error,
+            ReregError::Unusable(refused) => refused.error,
         }
     }
 }
@@ -329,7 +324,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         let region = match self.into_registered() {
             Ok(region) => region,
             Err(region) => {
-                let Refused { object, error } = in_use(region);
+                let (object, error) = in_use(region).into_parts();
                 return refused(object, *memory, error);
             }
         };
@@ -356,7 +351,7 @@ fn unusable<U, M, N: Send + 'static>(
     error: Error,
 ) -> ReregError<U, M, N> {
     let region = UnusableRegion { region, memory: Some(memory), pd, _memories: PhantomData };
-    ReregError::Unusable { region, error }
+    ReregError::Unusable(Refused::new(region, error))
 }
 
 #[cfg(all(test, feature = "loopback"))]

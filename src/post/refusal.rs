@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 use crate::cold::drop_each;
+use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::memory::header::Header;
 use crate::memory::header::word;
@@ -170,6 +171,31 @@ impl<E: Entry> PostError<E> {
     /// The entries of the work requests that the device did not take, in order.
     pub fn into_rejected(self) -> Rejected<E> {
         self.rejected
+    }
+
+    /// The same refusal without its entries, which are dropped, so that it goes into
+    /// `Box<dyn Error + Send + Sync>`, anyhow and eyre whatever the entries are.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use std::error::Error;
+    /// # let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair()?;
+    ///
+    /// // Of `E`, nobody knows whether threads may have each other's.
+    /// fn log<E: proverbs::memory::Entry>(error: PostError<E>) -> Box<dyn Error + Send + Sync> {
+    ///     error.without_entries().into()
+    /// }
+    ///
+    /// let mut posted = Ok(());
+    /// while posted.is_ok() {
+    ///     posted = a.post_send(wr::Send::new(pool.take().ok_or("no buffer")?));
+    /// }
+    /// let text = log(posted.unwrap_err()).to_string();
+    /// assert!(text.starts_with("ibv_post_send: work request 0: "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn without_entries(self) -> PostError<Buf> {
+        PostError::new(self.verb(), self.kind(), self.accepted, Rejected::new())
     }
 
     /// Whether the queue had no room, by our count or by the device's.

@@ -128,7 +128,7 @@ mod tests {
         let refused = qp.modify(moved).unwrap_err();
         let text = "ibv_modify_qp: the longest message of the port before 4096 exceeds 4095";
         assert_eq!(refused.error.to_string(), text);
-        let qp = refused.object;
+        let qp = refused.into_object();
         assert_eq!((qp.core.port, qp.core.books.longest_message()), (1, (4096, false)));
         let moved = RcSqd { port: Some(3), ..RcSqd::default() };
         let qp = qp.modify(moved).unwrap();

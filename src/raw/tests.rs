@@ -152,7 +152,7 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
         let other = context.alloc_pd().unwrap();
         let refused = other.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap_err();
         assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }), "{}", refused.error);
-        (register(), refused.object)
+        (register(), refused.into_object())
     };
     let _ = memory.bytes();
     // SAFETY: the region lives until `other` is dropped, below. The memory is not the region's,

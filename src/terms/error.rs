@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use crate::terms::bounded::OutOfRange;
 use crate::terms::gid::{Gid, GidKind};
@@ -304,43 +305,71 @@ impl From<OutOfRange> for Error {
 
 /// A refused transition or destruction: the object as it was, and the reason.
 ///
-/// `?` in a function that returns [`Error`] keeps the reason and drops the object.
+/// `?` in a function that returns [`Error`] keeps the reason and drops the object. So does `?` into
+/// `Box<dyn Error + Send + Sync>`, anyhow and eyre, of any object that is `Send`; for the others
+/// there is [`into_error`](Refused::into_error). The object is had by value alone, so that threads
+/// may share this error whatever it holds.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { context, pd: _pd, .. } = proverbs::loopback::pair()?;
 /// let refused: Refused<Context> = context.destroy().unwrap_err(); // `_pd` and more exist
 /// assert!(refused.error.to_string().starts_with("ibv_close_device: EBUSY"));
-/// let context = refused.object; // as it was
+/// let context = refused.into_object(); // as it was
 /// assert!(context.query_port(1).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Refused<T> {
-    /// The object, in its old state.
-    pub object: T,
+pub struct Refused<T, E = Error> {
+    object: Mutex<T>,
     /// The reason.
-    pub error: Error,
+    pub error: E,
 }
 
-impl<T> Refused<T> {
-    pub(crate) fn new(object: T, error: Error) -> Self {
-        Refused { object, error }
+impl<T, E> Refused<T, E> {
+    pub(crate) fn new(object: T, error: E) -> Self {
+        Refused { object: Mutex::new(object), error }
+    }
+
+    /// The object, in its old state.
+    pub fn into_object(self) -> T {
+        self.into_parts().0
+    }
+
+    /// The reason. The object is dropped.
+    pub fn into_error(self) -> E {
+        self.error
+    }
+
+    /// The same reason, for what `f` makes of the object.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U, E> {
+        let (object, error) = self.into_parts();
+        Refused::new(f(object), error)
+    }
+
+    /// The object, in its old state, and the reason.
+    pub fn into_parts(self) -> (T, E) {
+        (self.object.into_inner().unwrap_or_else(PoisonError::into_inner), self.error)
     }
 }
 
-impl<T> fmt::Debug for Refused<T> {
+/// Like `Display`, because `main` and `unwrap` print this.
+impl<T, E: fmt::Display> fmt::Debug for Refused<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl<T> fmt::Display for Refused<T> {
+impl<T, E: fmt::Display> fmt::Display for Refused<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl<T> std::error::Error for Refused<T> {}
+impl<T, E: std::error::Error> std::error::Error for Refused<T, E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
 
 impl<T> From<Refused<T>> for Error {
     fn from(refused: Refused<T>) -> Error {

@@ -65,7 +65,7 @@ pub enum Err {}
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait State: sealed::Sealed + 'static {
+pub trait State: sealed::Sealed + Send + Sync + 'static {
     /// The name of the type, for messages. [`QpState::name`] is the manual pages' name.
     const NAME: &'static str;
     #[doc(hidden)]

@@ -27,7 +27,7 @@ pub enum Ud {}
 /// assert_eq!(name(&pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?), "UD");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Transport: sealed::Sealed + 'static {
+pub trait Transport: sealed::Sealed + Send + Sync + 'static {
     /// The name in the manual pages.
     const NAME: &'static str;
     #[doc(hidden)]

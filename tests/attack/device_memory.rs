@@ -106,7 +106,7 @@ fn numbers_beyond_what_there_is() {
                         taken += 1;
                     }
                     Err(error) => {
-                        assert_eq!(error.object.iova, iova);
+                        assert_eq!(error.into_object().iova, iova);
                         refused += 1;
                     }
                 }
@@ -129,7 +129,7 @@ fn device_memory_in_other_hands() {
     let can = other.ctx.abilities().unwrap().can::<DeviceMemory>().unwrap();
     dev.ctx.alloc_dm(&can, 16, 0).unwrap_err();
     let pd = dev.ctx.alloc_pd().unwrap();
-    let region = pd.register_dm::<RemoteAll>(refused.object).unwrap();
+    let region = pd.register_dm::<RemoteAll>(refused.into_object()).unwrap();
     for (offset, len) in [(16, 4), (12, 8), (usize::MAX, 4), (usize::MAX - 3, 8), (0, 20)] {
         region.memcpy_to_dm(offset, &vec![0; len]).unwrap_err();
         region.memcpy_from_dm(offset, &mut vec![0; len]).unwrap_err();
@@ -179,7 +179,7 @@ fn what_is_left_of_a_region() {
             fabric.inject(Script::default().with(Fault::Rereg { code }.nth(0)));
             let region = pd.register_in::<RemoteAll, _>(vec![0u8; 64]).unwrap();
             match region.rereg_memory(vec![1u8; 64].into_boxed_slice()) {
-                Err(ReregError::Unusable { region, .. }) => left.push(region),
+                Err(ReregError::Unusable(refused)) => left.push(refused.into_object()),
                 other => panic!("{other:?}"),
             }
         }

@@ -60,7 +60,7 @@ fn queues_and_channels() {
     let channel = p.dev.ctx.create_comp_channel().unwrap();
     let on = p.dev.ctx.create_cq_on::<Buf>(20, &channel).unwrap();
     forget(on);
-    let channel = channel.destroy().unwrap_err().object;
+    let channel = channel.destroy().unwrap_err().into_object();
     forget(channel);
     let pool = p.pd.create_pool(4, 64).unwrap();
     let mut srq = p.pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();

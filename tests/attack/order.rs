@@ -88,7 +88,7 @@ fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(wr::Send::inline(b"kept")).unwrap();
     poll(&p.dev, &mut p.ca, 1);
-    let mut cb = p.cb.destroy().unwrap_err().object;
+    let mut cb = p.cb.destroy().unwrap_err().into_object();
     assert_eq!(poll(&p.dev, &mut cb, 1).remove(0).received().data(), b"kept");
 }
 

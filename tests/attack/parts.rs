@@ -261,7 +261,7 @@ fn what_another_part_has_is_not_given_again() {
     drop(one);
     assert_eq!((arena.available(), arena.longest()), (64, 64));
     assert!(arena.take(65).is_none());
-    let arena = arena.destroy().unwrap_err().object;
+    let arena = arena.destroy().unwrap_err().into_object();
     drop(out_of_reach);
     arena.destroy().unwrap();
 }

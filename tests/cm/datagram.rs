@@ -110,8 +110,9 @@ fn a_service_that_says_no() {
         request.reject(&ReplyData::of(b"closed")).unwrap();
     });
     let refused = routed::<Udp>(at).connect(&LookupData::none(), LONG).unwrap_err();
-    assert!(matches!(refused.object, NotFound::Failed(_)));
-    match refused.error.kind() {
+    let (object, error) = refused.into_parts();
+    assert!(matches!(object, NotFound::Failed(_)));
+    match error.kind() {
         ErrorKind::Cm { .. } | ErrorKind::Rejected { .. } => {}
         other => panic!("{other:?}"),
     }

@@ -24,7 +24,7 @@ fn a_client_dies_before_the_answer() {
     active.drain(qp);
 
     let refused = request.accept(passive_qp, &AcceptParam::default(), LONG);
-    match refused.unwrap_err().object {
+    match refused.unwrap_err().into_object() {
         NotAccepted::Failed { id, qp } => {
             passive.drain(qp);
             id.destroy().unwrap();
@@ -43,7 +43,7 @@ fn a_server_dies_before_its_answer() {
     let (qp, mut active) = end(&id, 2);
     let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
-    let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+    let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
     server.join().unwrap();
 }
@@ -60,7 +60,7 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     drop(listening);
     let refused = attempt.join().unwrap().unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
-    let NotConnected::Failed { qp, .. } = refused.object else { panic!("it was sent") };
+    let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
 }
 

@@ -13,7 +13,7 @@ use crate::support::{End, LONG, address, end, listener, routed};
 /// Everything that went into the attempt is accounted for; gives the error.
 fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
     let kind = refused.error.kind().clone();
-    match refused.object {
+    match refused.into_object() {
         NotConnected::Failed { id, qp } => {
             end.drain(qp);
             id.destroy().unwrap();
@@ -55,8 +55,9 @@ fn nobody_answers_within_the_time_asked_for() {
             accounted(id.connect(qp, &ConnParam::default(), second).unwrap_err(), end)
         }
         Err(refused) => {
-            assert!(refused.object.device().is_none());
-            refused.error.kind().clone()
+            let (id, error) = refused.into_parts();
+            assert!(id.device().is_none());
+            error.kind().clone()
         }
     };
     assert!(
@@ -115,7 +116,9 @@ fn a_queue_pair_tries_again_with_another_id() {
     let id = routed::<Tcp>(at);
     let (qp, mut end) = end(&id, 2);
     let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
-    let NotConnected::Failed { mut qp, .. } = refused.object else { panic!("{refused}") };
+    let (NotConnected::Failed { mut qp, .. }, _) = refused.into_parts() else {
+        panic!("it was sent")
+    };
     qp.drain(&mut end.cq, |_| {}).unwrap();
     let (qp, stranded): (proverbs::QueuePair<Rc, Reset>, Vec<Buf>) = qp.reset().unwrap();
     assert!(stranded.is_empty());
@@ -155,7 +158,7 @@ fn what_is_refused_at_once_may_be_tried_again() {
     let foreign = "192.0.2.1:0".parse().unwrap();
     let refused = CmId::<Tcp, _>::new().unwrap().bind_addr(foreign).unwrap_err();
     assert_eq!(refused.error.verb(), "rdma_bind_addr");
-    let id = refused.object.bind_addr(address(0)).unwrap();
+    let id = refused.into_object().bind_addr(address(0)).unwrap();
     assert!(id.device().is_some());
     let id = id.resolve_addr(at, LONG).unwrap().resolve_route(LONG).unwrap();
     let (qp, mut end) = end(&id, 1);

@@ -327,12 +327,13 @@ fn arenas_in_memory_of_the_programs_own() {
     let refused = arena.destroy().unwrap_err();
     assert!(refused.error.to_string().contains("buffers of the arena are in use"));
     drop(buf);
-    let words = refused.object.destroy().unwrap();
+    let words = refused.into_object().destroy().unwrap();
     assert_eq!((words.as_ptr().addr(), words.len()), (at, 1000));
     assert_eq!(words[lead / 8].to_ne_bytes()[0], 9);
 
     let refused = p.pd.create_arena_in(vec![0u8; 63], 4).unwrap_err();
-    assert_eq!((refused.error.errno(), refused.object.len()), (Some(22), 63));
+    assert_eq!(refused.error.errno(), Some(22));
+    assert_eq!(refused.into_object().len(), 63);
     assert_eq!(p.pd.create_arena(0, 4).unwrap_err().errno(), Some(22));
     assert_eq!(p.pd.create_arena(64, 0).unwrap_err().errno(), Some(22));
     let error = p.pd.create_arena(64, 1 << 31).unwrap_err();

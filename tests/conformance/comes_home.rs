@@ -661,7 +661,7 @@ fn questions_to_a_server_that_is_not_drained() {
 #[test]
 fn questions_that_nobody_took() {
     let Asked { feed, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
-    let receives = receives.destroy().unwrap_err().object;
+    let receives = receives.destroy().unwrap_err().into_object();
     drop(server);
     receives.destroy().unwrap();
     assert_eq!((feed.available(), srq.recvs_outstanding()), (3, 2));

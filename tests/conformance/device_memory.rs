@@ -86,7 +86,8 @@ fn memory_behind_a_descriptor() {
             assert!(matches!(refused.error.kind(), ErrorKind::Unsupported { .. }), "{text}");
             assert!(text.starts_with("ibv_reg_dmabuf_mr: EOPNOTSUPP: "), "{text}");
             assert!(text.contains(" registers no dma-buf: copy through"), "{text}");
-            assert_eq!((refused.object.len, refused.object.iova), (64, 0x10_0008));
+            let file = refused.into_object();
+            assert_eq!((file.len, file.iova), (64, 0x10_0008));
         }
     }
 }
@@ -120,7 +121,8 @@ fn a_region_that_changes() {
             refused.failed(Direction::Send, WcStatus::RemAccess);
             assert_eq!(*region.destroy().unwrap(), [2; 64]);
         }
-        Err(ReregError::Unusable { region, error }) => {
+        Err(ReregError::Unusable(refused)) => {
+            let (region, error) = refused.into_parts();
             assert!(!is_able(&p.dev), "{error}");
             assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
             assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));

@@ -128,7 +128,7 @@ fn a_peer_that_serves_no_reads_is_for_profiles_without() {
         let mut stream = b.stream;
         let refused = b.connector.connect(&mut stream, LONG).map(|(_, peer)| peer).unwrap_err();
         assert_eq!(refused.to_string(), "the peer refused to connect");
-        assert!(matches!(refused.stage, Stage::Rts(_)));
+        assert!(matches!(refused.into_object(), Stage::Rts(_)));
     });
     let mut stream = a.stream;
     let refused = a.connector.connect(&mut stream, LONG).map(|(_, peer)| peer).unwrap_err();
@@ -137,7 +137,7 @@ fn a_peer_that_serves_no_reads_is_for_profiles_without() {
     assert_eq!(refused.to_string(), text);
     other.join().unwrap();
     // Nothing is lost: the queue pair is as it was, and connects to another.
-    let Stage::Init(qp) = refused.stage else { panic!("{:?}", refused.stage) };
+    let Stage::Init(qp) = refused.into_object() else { panic!("nothing was done to it") };
     assert_eq!(qp.query().unwrap().state, Some(QpState::Init));
 }
 
@@ -151,7 +151,7 @@ fn bad_bytes_give_the_queue_pair_back() {
     let refused = a.connector.connect(&mut a.stream, LONG).map(|(_, peer)| peer).unwrap_err();
     let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", these bytes with \"xxxx\"";
     assert_eq!(refused.to_string(), text);
-    let (Stage::Init(qp), ConnectError::Exchange(error)) = (refused.stage, refused.error) else {
+    let (Stage::Init(qp), ConnectError::Exchange(error)) = refused.into_parts() else {
         panic!("it stays in INIT");
     };
     assert_eq!(error.received(), [b'x'; 56]);
@@ -193,7 +193,7 @@ fn another_transport_is_refused_and_other_transports_tell_of_themselves() {
 
 const SHORT: Duration = Duration::from_millis(if cfg!(miri) { 500 } else { 50 }); // Miri's clock counts steps
 
-type Connected = Result<QueuePair<Rc, Rts>, Unconnected<DefaultProfile>>;
+type Connected = Result<QueuePair<Rc, Rts>, Refused<Stage<DefaultProfile>, ConnectError>>;
 
 /// Connects to a peer that says this, within `time`; the failure, what the peer heard, and the streams' time-outs,
 /// which are as they were.
@@ -218,7 +218,7 @@ fn connect_to(
 
 /// The queue pair of a failure, which still has its receive, as far as it came, and the words.
 fn failed(result: Connected) -> (&'static str, String) {
-    let Unconnected { stage, error } = result.expect_err("the peer is a bad one");
+    let (stage, error) = result.expect_err("the peer is a bad one").into_parts();
     let (stage, left) = match &stage {
         Stage::Init(qp) => ("INIT", qp.recvs_outstanding()),
         Stage::Rtr(qp) => ("RTR", qp.recvs_outstanding()),
@@ -312,7 +312,7 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
                 says
             };
             let (result, _) = connect_to(says, None, LONG);
-            let Err(Unconnected { error: ConnectError::Exchange(error), .. }) = &result else {
+            let Err(Refused { error: ConnectError::Exchange(error), .. }) = &result else {
                 panic!("the stream failed")
             };
             assert_eq!(error.received().len(), came);

@@ -3,7 +3,7 @@
 use proverbs::bounded::Timeout;
 use proverbs::completion::Direction;
 use proverbs::device::{Gid, GidEntry, GidKind, LinkLayer, RoceV2Gid};
-use proverbs::endpoint::{ConnectError, RcConnector, Stage, Unconnected};
+use proverbs::endpoint::{ConnectError, RcConnector, Stage};
 use proverbs::prelude::*;
 
 use crate::support::*;
@@ -80,7 +80,7 @@ fn what_cannot_talk_is_refused_before_rtr() {
     let far = if mine.gid.is_link_local() { elsewhere } else { link_local };
     for (gid, kind) in [(mine.gid, other), (far, mine.kind)] {
         let to = peer.endpoint().clone().with_gid(gid).with_gid_kind(kind);
-        let Unconnected { stage, error } = connector().connect_to(&to).unwrap_err();
+        let (stage, error) = connector().connect_to(&to).unwrap_err().into_parts();
         let text = error.to_string();
         let start = format!("ibv_modify_qp: {gid} ({kind}) cannot be reached from {here}: ");
         assert!(text.starts_with(&start), "{text}");

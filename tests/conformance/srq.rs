@@ -191,7 +191,7 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     let text = "ibv_destroy_srq: EBUSY: Device or resource busy (queue pairs are \
                 attached to it)";
     assert_eq!(said(&refused), text);
-    let srq = refused.object;
+    let srq = refused.into_object();
     let mut to = to.to_error().unwrap();
     to.drain(&mut base.receives, |_| panic!("nothing is outstanding")).unwrap();
     drop((from, to));

@@ -62,7 +62,7 @@ fn busy<T, M>(refused: Result<M, Refused<T>>, verb: &str, why: &str) -> T {
     let Err(refused) = refused else { panic!("others need it") };
     let text = format!("{verb}: EBUSY: Device or resource busy ({why})");
     assert_eq!(said(&refused), text);
-    refused.object
+    refused.into_object()
 }
 
 #[test]

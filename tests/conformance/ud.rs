@@ -179,5 +179,5 @@ fn a_send_queue_that_goes_on_is_not_in_sqe() {
     let Pair { a, .. } = Pair::<Ud>::new();
     let refused = a.into_sqe().unwrap_err();
     assert_eq!(said(&refused), "ibv_query_qp: EINVAL: Invalid argument (it is in RTS)");
-    assert_eq!(refused.object.query().unwrap().state, Some(QpState::Rts));
+    assert_eq!(refused.into_object().query().unwrap().state, Some(QpState::Rts));
 }

@@ -108,7 +108,7 @@ fn one_of_another_domain_is_refused() {
     let refused = p.a.add_address_handle(pd.create_ah(p.dev.vector()).unwrap()).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }));
     assert!(refused.to_string().contains("the address handle and the queue pair"), "{refused}");
-    refused.object.destroy().unwrap();
+    refused.into_object().destroy().unwrap();
     pd.destroy().unwrap();
 }
 

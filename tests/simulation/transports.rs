@@ -213,7 +213,7 @@ macro_rules! connected {
         match $qp {
             Any::Sqd(qp) => match qp.modify(RcReturn::default()) {
                 Ok(qp) => Any::Rts(qp),
-                Err(refused) => Any::Sqd(refused.object),
+                Err(refused) => Any::Sqd(refused.into_object()),
             },
             other => other,
         }
@@ -222,15 +222,15 @@ macro_rules! connected {
         match $qp {
             Any::Sqe(qp) => match qp.modify(UcReturn::default()) {
  Ok(qp) => Any::Rts(qp),
- Err(refused) => Any::Sqe(refused.object),
+ Err(refused) => Any::Sqe(refused.into_object()),
  },
 Any::Sqd(qp) => match qp.modify(UcReturn::default()) {
                 Ok(qp) => Any::Rts(qp),
-                Err(refused) => Any::Sqd(refused.object),
+                Err(refused) => Any::Sqd(refused.into_object()),
             },
             Any::Rts(qp) => match qp.into_sqe() {
                 Ok(qp) => Any::Sqe(qp),
-                Err(refused) => Any::Rts(refused.object),
+                Err(refused) => Any::Rts(refused.into_object()),
             },
             other => other,
         }
@@ -244,7 +244,7 @@ where
 {
     match qp.modify(Drain { notify: false }) {
         Ok(qp) => Any::Sqd(qp),
-        Err(refused) => Any::Rts(refused.object),
+        Err(refused) => Any::Rts(refused.into_object()),
     }
 }
 
@@ -323,15 +323,15 @@ macro_rules! datagram {
                 match qp {
                     Any::Sqe(qp) => match qp.modify(UdReturn::default()) {
  Ok(qp) => Any::Rts(qp),
- Err(refused) => Any::Sqe(refused.object),
+ Err(refused) => Any::Sqe(refused.into_object()),
  },
 Any::Sqd(qp) => match qp.modify(UdReturn::default()) {
                 Ok(qp) => Any::Rts(qp),
-                Err(refused) => Any::Sqd(refused.object),
+                Err(refused) => Any::Sqd(refused.into_object()),
             },
                     Any::Rts(qp) => match qp.into_sqe() {
                         Ok(qp) => Any::Sqe(qp),
-                        Err(refused) => Any::Rts(refused.object),
+                        Err(refused) => Any::Rts(refused.into_object()),
                     },
                     other => other,
                 }

@@ -34,13 +34,13 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
                 (rest.peer, rest.private_data) = (Some(peer), private_data);
                 Ok(Self::turn(rest, qp, id))
             }
-            Err(Refused { object, error }) => {
+            Err(refused) => Err(refused.map(|object| {
                 let (qp, id) = match object {
                     NotConnected::Unsent { id, qp } => (qp.give_up(), id.to()),
                     NotConnected::Failed { id, qp } => (qp, id),
                 };
-                Err(Refused::new(Self::turn(rest, qp, id), error))
-            }
+                Self::turn(rest, qp, id)
+            })),
         }
     }
 }
@@ -65,13 +65,13 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
                 rest.private_data = private_data;
                 Ok(Self::turn(rest, qp, id))
             }
-            Err(Refused { object, error }) => {
+            Err(refused) => Err(refused.map(|object| {
                 let (qp, id) = match object {
                     NotAccepted::Unanswered { request, qp } => (qp.give_up(), request.id.to()),
                     NotAccepted::Failed { id, qp } => (qp, id),
                 };
-                Err(Refused::new(Self::turn(rest, qp, id), error))
-            }
+                Self::turn(rest, qp, id)
+            })),
         }
     }
 }
@@ -88,9 +88,7 @@ impl<P: Profile> Ep<Tcp, Established, P> {
         let peer = rest.peer.unwrap_or_default();
         match (Connection { qp, id, peer, private_data: Vec::new() }).disconnect() {
             Ok(Ended { qp, id }) => Ok(Self::turn(rest, qp, id)),
-            Err(Refused { object, error }) => {
-                Err(Refused::new(Self::turn(rest, object.qp, object.id), error))
-            }
+            Err(refused) => Err(refused.map(|Connection { qp, id, .. }| Self::turn(rest, qp, id))),
         }
     }
 }

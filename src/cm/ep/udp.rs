@@ -29,13 +29,13 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
                 rest.private_data = found.private_data;
                 Ok((Self::turn(rest, qp, found.id), found.peer))
             }
-            Err(Refused { object, error }) => {
+            Err(refused) => Err(refused.map(|object| {
                 let id = match object {
                     NotFound::Unsent(id) => id.to(),
                     NotFound::Failed(id) => id,
                 };
-                Err(Refused::new(Self::turn(rest, qp, id), error))
-            }
+                Self::turn(rest, qp, id)
+            })),
         }
     }
 }
@@ -70,10 +70,10 @@ impl<P: Profile> Ep<Udp, Requested, P> {
         let request = Request { id, peer: None, private_data: came };
         match request.accept(&qp, private_data) {
             Ok(id) => Ok(Self::turn(rest, qp, id)),
-            Err(Refused { object, error }) => {
-                rest.private_data = object.private_data;
-                Err(Refused::new(Self::turn(rest, qp, object.id), error))
-            }
+            Err(refused) => Err(refused.map(|request| {
+                rest.private_data = request.private_data;
+                Self::turn(rest, qp, request.id)
+            })),
         }
     }
 }

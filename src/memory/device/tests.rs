@@ -68,7 +68,7 @@ fn memory_of_the_devices_own() {
         all_that_a_peer_does(&mut pair, region.remote());
         // With the device, it is given up by nobody.
         let piece = region.piece(0, 4).unwrap();
-        let region = region.destroy().unwrap_err().object;
+        let region = region.destroy().unwrap_err().into_object();
         drop(piece);
         let memory: Dm = region.destroy().unwrap();
         let mut bytes = [0; 32];
@@ -141,12 +141,12 @@ fn device_memory_stays_while_it_is_registered() {
     let region = pd.register_dm::<RemoteRead>(dm(&context, 8)).unwrap();
     let piece = region.piece(0, 8).unwrap();
     drop((region, pd));
-    let context = context.destroy().unwrap_err().object;
+    let context = context.destroy().unwrap_err().into_object();
     drop(piece);
     let memory = dm(&context, 8);
-    let context = context.destroy().unwrap_err().object;
+    let context = context.destroy().unwrap_err().into_object();
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
-    let memory = memory.destroy().unwrap_err().object;
+    let memory = memory.destroy().unwrap_err().into_object();
     memory.destroy().unwrap();
     context.destroy().unwrap();
 }

@@ -26,12 +26,13 @@ fn each_code_leaves_the_region_as_it_says() {
                 assert!(
                     text.contains("from RemoteReadWrite to RemoteRead; the region is as before")
                 );
-                let region: MemoryRegion<RemoteReadWrite, Vec<u8>> = refused.object;
+                let region: MemoryRegion<RemoteReadWrite, Vec<u8>> = refused.into_object();
                 region.write_at(0, b"it").unwrap();
                 assert_eq!(region.destroy().unwrap()[..3], *b"it\x01");
             }
             (-3, Ok(region)) => assert_eq!(region.destroy().unwrap(), [1; 64]),
-            (-4 | -5, Err(ReregError::Unusable { region, error })) => {
+            (-4 | -5, Err(ReregError::Unusable(refused))) => {
+                let (region, error) = refused.into_parts();
                 assert!(error.to_string().contains("; the region is only to be deregistered"));
                 assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
             }
@@ -42,17 +43,17 @@ fn each_code_leaves_the_region_as_it_says() {
         match (code, register().rereg_pd(&other)) {
             (-1 | -2, Err(ReregError::Unchanged(refused))) => {
                 other.destroy().unwrap();
-                refused.object.destroy().unwrap();
+                refused.into_object().destroy().unwrap();
             }
             (-3, Ok(region)) => {
-                let other = other.destroy().unwrap_err().object;
+                let other = other.destroy().unwrap_err().into_object();
                 region.destroy().unwrap();
                 other.destroy().unwrap();
             }
-            (-4 | -5, Err(ReregError::Unusable { region, .. })) => {
+            (-4 | -5, Err(ReregError::Unusable(refused))) => {
                 // The device may have it there already.
-                let other = other.destroy().unwrap_err().object;
-                assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
+                let other = other.destroy().unwrap_err().into_object();
+                assert_eq!(refused.into_object().destroy().unwrap(), (vec![1; 64], ()));
                 other.destroy().unwrap();
             }
             (_, other) => panic!("{code}: {other:?}"),
@@ -60,14 +61,17 @@ fn each_code_leaves_the_region_as_it_says() {
         fails(&fabric, code);
         match (code, register().rereg_memory::<Box<[u64]>>(vec![2; 4].into())) {
             (-1 | -2, Err(ReregError::Unchanged(refused))) => {
-                let (region, new) = refused.object;
+                let (region, new) = refused.into_object();
                 assert_eq!((region.destroy().unwrap(), new), (vec![1; 64], vec![2; 4].into()));
             }
             (-3, Ok((region, old))) => {
                 assert_eq!((region.destroy().unwrap(), old), (vec![2; 4].into(), vec![1; 64]));
             }
-            (-4 | -5, Err(ReregError::Unusable { region, .. })) => {
-                assert_eq!(region.destroy().unwrap(), (vec![1; 64], vec![2; 4].into()));
+            (-4 | -5, Err(ReregError::Unusable(refused))) => {
+                assert_eq!(
+                    refused.into_object().destroy().unwrap(),
+                    (vec![1; 64], vec![2; 4].into())
+                );
             }
             (_, other) => panic!("{code}: {other:?}"),
         }
@@ -96,14 +100,14 @@ fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     let unusable = || {
         fails(&fabric, -4);
         match pd.register_in::<RemoteRead, _>(told()).unwrap().rereg_memory(told()) {
-            Err(ReregError::Unusable { region, .. }) => region,
+            Err(ReregError::Unusable(refused)) => refused.into_object(),
             other => panic!("{other:?}"),
         }
     };
     let region = unusable();
     assert_eq!(std::sync::Arc::strong_count(&kept), 3);
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
-    let region = region.destroy().unwrap_err().object;
+    let region = region.destroy().unwrap_err().into_object();
     assert_eq!(std::sync::Arc::strong_count(&kept), 3);
     drop(region);
     assert_eq!(std::sync::Arc::strong_count(&kept), 1);
@@ -158,13 +162,13 @@ fn a_region_moves_to_other_memory_and_back() {
         };
         assert_eq!(refused.error.errno(), Some(libc::EBUSY));
         drop(piece);
-        let (region, new) = refused.object;
+        let (region, new) = refused.into_object();
         assert_eq!(new, [0]);
         let Err(ReregError::Unchanged(refused)) = region.rereg_memory(Vec::<u8>::new()) else {
             panic!("no bytes")
         };
         assert_eq!(refused.error.errno(), Some(libc::EINVAL));
-        refused.object.0.destroy().unwrap();
+        refused.into_object().0.destroy().unwrap();
     }
 }
 
@@ -201,7 +205,7 @@ fn a_region_goes_to_another_domain() {
             panic!("another context")
         };
         assert!(matches!(refused.error.kind(), ErrorKind::ContextMismatch { .. }));
-        refused.object.destroy().unwrap();
+        refused.into_object().destroy().unwrap();
     }
 }
 
@@ -210,9 +214,10 @@ fn a_device_without_the_verb_says_so() {
     let fabric = Fabric::with(Personality::Rxe);
     let pd = fabric.open_device().alloc_pd().unwrap();
     let region = pd.register::<RemoteWrite>(8).unwrap();
-    let Err(ReregError::Unusable { region, error }) = region.rereg_access::<LocalWrite>() else {
+    let Err(ReregError::Unusable(refused)) = region.rereg_access::<LocalWrite>() else {
         panic!("Soft-RoCE of Linux 6.1 has no such verb")
     };
+    let (region, error) = refused.into_parts();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }));
     let text = error.to_string();
     assert!(text.contains("; loop0 changes no regions: deregister it, and register"), "{text}");

@@ -219,8 +219,9 @@ fn a_dma_buf_reaches_c_as_it_is() {
     // Refusals come back with the part, and say who lacks what.
     ANSWER.set(libc::EOPNOTSUPP);
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
-    assert_eq!((refused.object.offset, refused.error.errno()), (0x5010, Some(libc::EOPNOTSUPP)));
+    assert_eq!(refused.error.errno(), Some(libc::EOPNOTSUPP));
     let text = refused.to_string();
+    assert_eq!(refused.into_object().offset, 0x5010);
     assert!(text.contains("; f registers no dma-buf: copy through"), "{text}");
     ANSWER.set(libc::EINVAL);
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
@@ -267,7 +268,7 @@ fn device_memory_reaches_c_as_it_is() {
     );
     let refused = pd.register_dm::<RemoteRead>(dm).unwrap_err();
     assert_eq!(refused.error.errno(), Some(libc::EINVAL));
-    let dm = refused.object.destroy().unwrap_err().object;
+    let dm = refused.into_object().destroy().unwrap_err().into_object();
     let text = context.alloc_dm(&can, 4000, 0).unwrap_err().to_string();
     assert!(text.ends_with("(4000 bytes, log_align_req 0, of 4096 that there are)"), "{text}");
     let error = context.alloc_dm(&can, 4097, 0).unwrap_err();

@@ -97,7 +97,7 @@ impl World {
     /// Destroys it; if that is refused, the queue is as it was.
     pub fn destroy_cq<E: Entry>(&self, mut cq: CompletionQueue<E>) -> Option<CompletionQueue<E>> {
         let before = (self.waiting(&mut cq), cq.capacity());
-        let mut cq = cq.destroy().err()?.object;
+        let mut cq = cq.destroy().err()?.into_object();
         let after = (self.waiting(&mut cq), cq.capacity());
         // More may have come meanwhile.
         if (after.0 < before.0 || after.1 != before.1) && !self.is_broken() {

@@ -139,7 +139,7 @@ impl World {
                 if is_home && !self.has_clones() && !self.is_broken() {
                     self.complain(format!("a pool that has all its buffers: {}", refused.error));
                 }
-                (Some(refused.object), None)
+                (Some(refused.into_object()), None)
             }
         }
     }
@@ -156,7 +156,7 @@ impl World {
                 if is_home && !self.is_broken() {
                     self.complain(format!("an arena that has all its bytes: {}", refused.error));
                 }
-                (Some(refused.object), None)
+                (Some(refused.into_object()), None)
             }
         }
     }

@@ -5,6 +5,6 @@ use std::time::Duration;
 fn again(id: CmId<Tcp, Created>, peer: std::net::SocketAddr, timeout: Duration) {
     // A failed step gives the id back.
     if let Err(refused) = id.resolve_addr(peer, timeout) {
-        let _ = refused.object.resolve_addr(peer, timeout);
+        let _ = refused.into_object().resolve_addr(peer, timeout);
     }
 }
