@@ -231,7 +231,8 @@ fn loopback() -> Result<()> {
         let names = names.iter().flat_map(|name| ["--test", *name]);
         ["test", "--features", FEATURES].into_iter().chain(names).collect::<Vec<_>>()
     };
-    let plain = ["conformance", "attack", "faults", "allocation", "raw", "endpoint", "worlds"];
+    let plain =
+        ["conformance", "attack", "faults", "allocation", "raw", "endpoint", "worlds", "errors"];
     cargo::run(&suites(&plain))?;
     for (personality, world) in DEVICES {
         eprintln!("\n--- {personality}, {world}");
