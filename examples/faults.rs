@@ -88,7 +88,7 @@ impl End {
         let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?;
         let qkey = Qkey::try_from(QKEY)?.into();
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?.modify(UdRtr::default())?;
-        let mut qp = qp.modify(UdRts { sq_psn: Psn::try_from(0)?, qkey: None })?;
+        let mut qp = qp.modify(UdRts::new(Psn::try_from(0)?))?;
         let pool = pd.create_pool(16, BUFFER)?;
         for _ in 0..16 {
             qp.post_recv(wr::Recv::new(pool.take().ok_or("16 buffers")?))?;

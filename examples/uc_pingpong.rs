@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::{Options, Queues, Record, Result, Station};
 use proverbs::prelude::*;
-use proverbs::qp::{Limit, RtrOptional, UcRtsOptional};
+use proverbs::qp::{Limit, RtrOptional};
 
 /// SEND ping-pong over UC, on the wire as ibv_uc_pingpong.
 #[derive(Parser)]
@@ -80,7 +80,7 @@ fn connect(
         rq_psn: peer.psn,
         optional: RtrOptional::default(),
     })?;
-    Ok(qp.modify(UcRts { sq_psn: mine.psn, optional: UcRtsOptional::default() })?)
+    Ok(qp.modify(UcRts::new(mine.psn))?)
 }
 
 struct Connection(QueuePair<Uc, Rts>);

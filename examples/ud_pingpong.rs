@@ -70,7 +70,7 @@ fn end(station: &mut Station) -> Result<()> {
     let mine = station.record(qp.qp_num())?;
     let mut queues = station.exchange(&[mine], 1, |peers| {
         let qp = qp.modify(UdRtr::default())?;
-        let mut qp = qp.modify(UdRts { sq_psn: mine.psn, qkey: None })?;
+        let mut qp = qp.modify(UdRts::new(mine.psn))?;
         let peer: Record = peers[0];
         let address_handle = qp.add_address_handle(pd.create_ah(station.path_to(&peer)?)?)?;
         Ok(Datagrams { qp, peer: wr::Destination { address_handle, qpn: peer.qpn, qkey } })

@@ -3,7 +3,6 @@
 use proverbs::bounded::{ResponderDepth, Timeout};
 use proverbs::device::{Gid, GlobalRoute};
 use proverbs::prelude::*;
-use proverbs::qp::UcRtsOptional;
 use proverbs::transport::Transport;
 use serde_json::{Value, json};
 
@@ -132,7 +131,7 @@ impl Connect for Uc {
         peer: &Endpoint,
     ) -> Result<(QueuePair<Uc, Rts, Perf>, Option<wr::Destination>)> {
         let rtr = UcRtr { path_mtu: way.mtu, ..UcRtr::new(way.address(peer), peer.qpn, peer.psn) };
-        let rts = UcRts { sq_psn: mine.psn, optional: UcRtsOptional::default() };
+        let rts = UcRts::new(mine.psn);
         Ok((qp.modify(rtr)?.modify(rts)?, None))
     }
 }
@@ -153,7 +152,7 @@ impl Connect for Ud {
         peer: &Endpoint,
     ) -> Result<(QueuePair<Ud, Rts, Perf>, Option<wr::Destination>)> {
         let qp = qp.modify(UdRtr::default())?;
-        let mut qp = qp.modify(UdRts { sq_psn: mine.psn, qkey: None })?;
+        let mut qp = qp.modify(UdRts::new(mine.psn))?;
         let address_handle = qp.add_address_handle(way.pd.create_ah(way.address(peer))?)?;
         let qkey = Qkey::try_from(QKEY)?;
         Ok((qp, Some(wr::Destination { address_handle, qpn: peer.qpn, qkey })))

@@ -49,7 +49,7 @@ impl<const MAX: usize> PrivateData<MAX> {
     pub fn new(bytes: &[u8]) -> Result<Self, OutOfRange> {
         let (asked, max) = (bytes.len() as u64, MAX as u64);
         let bytes = ArrayVec::try_from(bytes);
-        bytes.map(PrivateData).map_err(|_| OutOfRange { what: "private data", asked, max })
+        bytes.map(PrivateData).map_err(|_| OutOfRange { what: "private data", asked, min: 0, max })
     }
 
     /// The private data `bytes`, whose length is checked by the compiler.

@@ -49,6 +49,7 @@ pub enum Direction {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub enum Outcome<'cq, E: Entry> {
     /// A send work request of a queue whose every work request completes is done.
     ///

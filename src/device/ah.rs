@@ -26,7 +26,7 @@ use crate::terms::gid::Gid;
 /// assert!(pd.create_ah(to_myself).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GlobalRoute {
     /// The destination.
     pub dgid: Gid,
@@ -59,7 +59,7 @@ impl GlobalRoute {
 /// let infiniband = AddressVector::infiniband(1, 4); // port 1, to LID 4
 /// assert_eq!((infiniband.dlid, infiniband.global), (4, None));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressVector {
     /// The port to send from. In a transition of an RC or UC queue pair, the queue pair's own port
     /// is used instead (R8.4).

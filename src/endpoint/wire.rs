@@ -264,7 +264,7 @@ fn none(what: &'static str, value: u32) -> Result<(), WireError> {
 }
 
 pub(super) fn too_deep(depth: u8) -> OutOfRange {
-    OutOfRange { what: "max_rd_atomic", asked: depth.into(), max: 128 }
+    OutOfRange { what: "max_rd_atomic", asked: depth.into(), min: 0, max: 128 }
 }
 
 /// Reads bytes field by field.

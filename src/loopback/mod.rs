@@ -87,7 +87,7 @@ pub use fabric::is_at_work;
 pub use injected::Injected;
 #[cfg(test)]
 pub(crate) use pair::pair_on;
-pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll};
+pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};
 pub use personality::{Personality, UnknownPersonality};
 pub use script::{Fault, Rule, Script};
 pub use world::{Capacity, Grants, World};

@@ -7,17 +7,17 @@ use crate::loopback::Fabric;
 use crate::memory::{Buf, Entry, Owned, Pool};
 use crate::qp::{
     ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess, QueuePair,
-    RcRtr, RcRts, UdInit, UdRtr, UdRts,
+    RcRtr, RcRts, Transition, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
 use crate::rules::UsesOwnQueue;
-use crate::state::{Reset, Rts};
+use crate::state::{Init, Reset, Rts};
 use crate::terms::error::Error;
-use crate::transport::{Rc, Ud};
+use crate::transport::{Rc, Transport, Uc, Ud};
 use crate::wr::Destination;
 
-/// Two connected RC queue pairs on a fabric of their own, with all that a test needs around them:
-/// see [`pair`].
-pub struct Pair<P: Profile = DefaultProfile> {
+/// Two connected queue pairs on a fabric of their own, with all that a test needs around them: see
+/// [`pair`] and [`uc_pair`].
+pub struct Pair<P: Profile = DefaultProfile, T: Transport = Rc> {
     /// The fabric, to [inject](Fabric::inject) faults or open more devices.
     pub fabric: Fabric,
     /// The one device of both.
@@ -29,9 +29,9 @@ pub struct Pair<P: Profile = DefaultProfile> {
     /// 16 buffers of 256 bytes.
     pub pool: Pool,
     /// One end, with room for 8 sends and 8 receives.
-    pub a: QueuePair<Rc, Rts, P>,
+    pub a: QueuePair<T, Rts, P>,
     /// The other end, like `a`.
-    pub b: QueuePair<Rc, Rts, P>,
+    pub b: QueuePair<T, Rts, P>,
 }
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
@@ -84,20 +84,56 @@ pub fn pair_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P>, Error> {
 }
 
 pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue>>(fabric: Fabric) -> Result<Pair<P>, Error> {
-    let (fabric, context, pd, cq, pool) = device(fabric)?;
-    let a = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
-    let b = pd.create_qp::<Rc, P>(&cq, &cq, DEPTH)?;
-    let gid = context.query_gid(1, 1)?;
-    let connect = |qp: QueuePair<Rc, Reset, P>, peer: u32| -> Result<_, Error> {
+    join(fabric, |qp, address, peer| {
         let psn = Psn::try_from(0)?;
-        let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-        let address = AddressVector::roce(1, gid, 1);
-        let qp = qp.modify(RcRtr::new(address, Qpn::try_from(peer)?, psn))?;
+        let qp = qp.modify(RcRtr::new(address, peer, psn))?;
         let depth = <<P::Initiator as Initiator>::Depth as InitiatorDepth>::LEAST;
         Ok(qp.modify(RcRts::new(psn, depth))?)
+    })
+}
+
+/// Connects two UC queue pairs of the profile `P`, as [`pair`] does.
+///
+/// ```
+/// use proverbs::{loopback::{self, Pair}, prelude::*};
+///
+/// let Pair { mut a, mut b, mut cq, pool, .. } = loopback::uc_pair::<DefaultProfile>()?;
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// a.post_send(wr::Send::inline(b"hello"))?;
+/// assert_eq!(loopback::poll(&mut cq, 2)?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`pair_of`].
+pub fn uc_pair<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P, Uc>, Error> {
+    join(Fabric::new(), |qp, address, peer| {
+        let psn = Psn::try_from(0)?;
+        Ok(qp.modify(UcRtr::new(address, peer, psn))?.modify(UcRts::new(psn))?)
+    })
+}
+
+/// Two queue pairs, each of which `connect` moves from INIT to RTS, with the way to the other one
+/// and its number.
+fn join<T, P>(
+    fabric: Fabric,
+    connect: impl Fn(QueuePair<T, Init, P>, AddressVector, Qpn) -> Result<QueuePair<T, Rts, P>, Error>,
+) -> Result<Pair<P, T>, Error>
+where
+    T: Transport,
+    P: Profile<Receive: UsesOwnQueue>,
+    ConnectedInit: Transition<T, Reset, P, To = Init>,
+{
+    let (fabric, context, pd, cq, pool) = device(fabric)?;
+    let a = pd.create_qp::<T, P>(&cq, &cq, DEPTH)?;
+    let b = pd.create_qp::<T, P>(&cq, &cq, DEPTH)?;
+    let address = AddressVector::roce(1, context.query_gid(1, 1)?, 1);
+    let ready = |qp: QueuePair<T, Reset, P>, peer: u32| {
+        let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+        connect(qp, address, Qpn::try_from(peer)?)
     };
     let (a_num, b_num) = (a.qp_num(), b.qp_num());
-    let (a, b) = (connect(a, b_num)?, connect(b, a_num)?);
+    let (a, b) = (ready(a, b_num)?, ready(b, a_num)?);
     Ok(Pair { fabric, context, pd, cq, pool, a, b })
 }
 
@@ -144,7 +180,7 @@ pub fn datagram_pair() -> Result<DatagramPair, Error> {
         let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, DEPTH)?;
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
         let qp = qp.modify(UdRtr::default())?;
-        Ok(qp.modify(UdRts { sq_psn, qkey: None })?)
+        Ok(qp.modify(UdRts::new(sq_psn))?)
     };
     let (mut a, b) = (ready()?, ready()?);
     let ah = pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1))?;

@@ -109,7 +109,7 @@ pub struct RcRtr {
 /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
 /// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
 /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
-/// let qp = qp.modify(UcRts { sq_psn: psn, optional: UcRtsOptional::default() })?;
+/// let qp = qp.modify(UcRts::new(psn))?;
 /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access) }))?; // and back, in RTS
 /// let qp = qp.modify(Drain::default())?.modify(UcSqd::default())?.modify(UcReturn::default())?;
 /// assert_eq!(qp.query()?.state, Some(QpState::Rts));
@@ -216,7 +216,7 @@ pub struct UdReinit {
 /// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?;
 /// let qp = qp.modify(UdReinit { pkey_index: Some(0), ..Default::default() })?;
 /// let qp = qp.modify(UdRtr::default())?;
-/// let qp = qp.modify(UdRts { sq_psn: Psn::try_from(0)?, qkey: None })?;
+/// let qp = qp.modify(UdRts::new(Psn::try_from(0)?))?;
 /// let qp = qp.modify(Drain::default())?.modify(UdSqd::default())?;
 /// let qp = qp.modify(UdReturn { qkey: Some(Qkey::try_from(0x2222)?.into()) })?;
 /// assert_eq!(qp.query()?.qkey, 0x2222);
@@ -342,6 +342,20 @@ impl UcRtr {
     pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
         let optional = RtrOptional::default();
         UcRtr { address, path_mtu: Mtu::Bytes1024, dest_qpn, rq_psn, optional }
+    }
+}
+
+impl UcRts {
+    /// Without optional attributes.
+    pub fn new(sq_psn: Psn) -> Self {
+        UcRts { sq_psn, optional: UcRtsOptional::default() }
+    }
+}
+
+impl UdRts {
+    /// Without optional attributes.
+    pub fn new(sq_psn: Psn) -> Self {
+        UdRts { sq_psn, qkey: None }
     }
 }
 

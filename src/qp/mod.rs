@@ -206,6 +206,11 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.core.granted
     }
 
+    /// The most bytes that an inline send may have: `max_inline` of the profile.
+    pub fn max_inline(&self) -> u32 {
+        P::MaxInline::VALUE
+    }
+
     /// Checks that it was created on `pd`.
     #[cfg(feature = "cm")]
     pub(crate) fn check_pd(&self, pd: &ProtectionDomain) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::sys::types::ibv_mtu;
 
 macro_rules! bounded {
-    ($(#[$doc:meta])* $name:ident($int:ty) <= $max:literal, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident($int:ty) in $min:literal..=$max:literal, $what:literal) => {
         $(#[$doc])*
         ///
         /// ```
@@ -17,7 +17,7 @@ macro_rules! bounded {
         #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, ").map(", stringify!($name), "::get), Some(", $max, "));")]
         #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, " + 1), None);")]
         #[doc = concat!("let error = ", stringify!($name), "::try_from(", $max, " + 1).unwrap_err();")]
-        #[doc = concat!("assert_eq!((error.what, error.max), (\"", $what, "\", ", $max, "));")]
+        #[doc = concat!("assert_eq!((error.what, error.min, error.max), (\"", $what, "\", ", $min, ", ", $max, "));")]
         /// ```
         ///
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,9 +27,9 @@ macro_rules! bounded {
             /// The largest value.
             pub const MAX: $name = $name($max);
 
-            /// `None` if `value` has too many bits.
+            #[doc = concat!("`None` unless `value` is ", $min, " to ", $max, ".")]
             pub const fn new(value: $int) -> Option<Self> {
-                if value <= $max { Some($name(value)) } else { None }
+                if matches!(value, $min..=$max) { Some($name(value)) } else { None }
             }
 
             /// The value as an integer.
@@ -41,7 +41,8 @@ macro_rules! bounded {
         impl TryFrom<$int> for $name {
             type Error = OutOfRange;
             fn try_from(value: $int) -> Result<Self, OutOfRange> {
-                Self::new(value).ok_or(OutOfRange { what: $what, asked: value as u64, max: $max as u64 })
+                let (asked, min, max) = (value as u64, $min, $max as u64);
+                Self::new(value).ok_or(OutOfRange { what: $what, asked, min, max })
             }
         }
 
@@ -67,13 +68,19 @@ pub struct OutOfRange {
     pub what: &'static str,
     /// The value asked for.
     pub asked: u64,
+    /// The smallest possible value.
+    pub min: u64,
     /// The largest possible value.
     pub max: u64,
 }
 
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} exceeds {}", self.what, self.asked, self.max)
+        let OutOfRange { what, asked, min, max } = self;
+        if asked < min {
+            return write!(f, "{what} {asked} is less than {min}");
+        }
+        write!(f, "{what} {asked} exceeds {max}")
     }
 }
 
@@ -81,33 +88,38 @@ impl std::error::Error for OutOfRange {}
 
 bounded! {
     /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3); R8.7).
-    Psn(u32) <= 0xff_ffff, "PSN"
+    Psn(u32) in 0..=0xff_ffff, "PSN"
 }
 bounded! {
     /// A queue pair number, 24 bits (`dest_qp_num` of ibv_modify_qp(3)).
-    Qpn(u32) <= 0xff_ffff, "queue pair number"
+    Qpn(u32) in 0..=0xff_ffff, "queue pair number"
 }
 bounded! {
     /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "for ever" (R8.10).
-    RetryCount(u8) <= 7, "retry_cnt"
+    RetryCount(u8) in 0..=7, "retry_cnt"
 }
 bounded! {
     /// A service level, 4 bits (`sl` of ibv_create_ah(3)).
     #[derive(Default)]
-    ServiceLevel(u8) <= 15, "service level"
+    ServiceLevel(u8) in 0..=15, "service level"
 }
 bounded! {
     /// The RNR NAK timer code, 5 bits (`min_rnr_timer` of ibv_modify_qp(3)): 1 is 0.01 ms, 12 is
     /// 0.64 ms, 31 is 491 ms, 0 is 655 ms.
-    MinRnrTimer(u8) <= 31, "min_rnr_timer"
+    MinRnrTimer(u8) in 0..=31, "min_rnr_timer"
 }
 bounded! {
     /// Reads and atomics that the peer may have outstanding here; 0 refuses them (R4.7, R4.8).
-    ResponderDepth(u8) <= 128, "max_dest_rd_atomic"
+    ResponderDepth(u8) in 0..=128, "max_dest_rd_atomic"
+}
+bounded! {
+    /// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)),
+    /// at least 1 (R4.6): a queue pair without reads has `NoReads` in its profile.
+    ReadDepth(u8) in 1..=128, "max_rd_atomic"
 }
 bounded! {
     /// A Q_Key that any process may use: bit 31 clear (R5.6).
-    Qkey(u32) <= 0x7fff_ffff, "Q_Key"
+    Qkey(u32) in 0..=0x7fff_ffff, "Q_Key"
 }
 
 impl RetryCount {
@@ -125,30 +137,9 @@ impl ResponderDepth {
     pub const ONE: ResponderDepth = ResponderDepth(1);
 }
 
-/// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)): at
-/// least 1 (R4.6).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// assert_eq!(ReadDepth::new(16).map(ReadDepth::get), Some(16));
-/// assert_eq!(ReadDepth::new(0), None); // a queue pair without reads has `NoReads` in its profile
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadDepth(u8);
-
 impl ReadDepth {
     /// One read or atomic at a time.
     pub const ONE: ReadDepth = ReadDepth(1);
-
-    /// `None` unless `depth` is 1 to 128.
-    pub const fn new(depth: u8) -> Option<Self> {
-        if depth >= 1 && depth <= 128 { Some(ReadDepth(depth)) } else { None }
-    }
-
-    /// The value as an integer.
-    pub const fn get(self) -> u8 {
-        self.0
-    }
 }
 
 /// RNR retries before `RNR_RETRY_EXC_ERR` (`rnr_retry` of ibv_modify_qp(3)).
@@ -161,7 +152,7 @@ impl ReadDepth {
 /// assert_ne!(attr.rnr_retry, RnrRetry::Infinite); // which is what `new` takes
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RnrRetry {
     /// Give up after this many retries, 0 to 6.
     Times(RnrRetries),
@@ -171,7 +162,7 @@ pub enum RnrRetry {
 
 bounded! {
     /// A finite number of RNR retries, 0 to 6 (`rnr_retry` of ibv_modify_qp(3); R8.11).
-    RnrRetries(u8) <= 6, "rnr_retry"
+    RnrRetries(u8) in 0..=6, "rnr_retry"
 }
 
 impl RnrRetry {
@@ -204,7 +195,7 @@ impl RnrRetry {
 /// let _: TimeoutExponent = exponent;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timeout {
     /// 4.096 µs * 2^exponent, exponent 1 to 31.
     Exponent(TimeoutExponent),
@@ -214,7 +205,7 @@ pub enum Timeout {
 
 /// The exponent of a finite timeout, 1 to 31 (`timeout` of ibv_modify_qp(3)). It comes from
 /// [`Timeout`]'s `exponent`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeoutExponent(u8);
 
 impl Timeout {
@@ -250,7 +241,7 @@ impl Timeout {
 /// assert_eq!(Mtu::Bytes1024.bytes(), 1024);
 /// assert_eq!(Mtu::from_bytes(1500), None); // Ethernet's, not a path's
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mtu {
     /// 256 bytes of payload in a packet.
     Bytes256,
@@ -301,7 +292,7 @@ impl Mtu {
 /// assert_eq!(PrivilegedQkey::new(0x1111_1111), None); // that is an ordinary `Qkey`
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrivilegedQkey(u32);
 
 impl PrivilegedQkey {
@@ -330,6 +321,8 @@ mod tests {
         assert_eq!(Timeout::exponent(32), None);
         assert_eq!(Timeout::exponent(0), None);
         assert_eq!(Qkey::new(0x8000_0000), None);
+        let none = ReadDepth::try_from(0).unwrap_err();
+        assert_eq!(none.to_string(), "max_rd_atomic 0 is less than 1");
         assert_eq!(
             Psn::try_from(0x100_0000).unwrap_err().to_string(),
             "PSN 16777216 exceeds 16777215"

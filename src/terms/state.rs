@@ -58,7 +58,7 @@ pub enum Err {}
 ///
 /// // On the way to RTS, and what a send error leaves on UC and UD (R8.16):
 /// fn ready(qp: QueuePair<Uc, Rtr>) -> Result<QueuePair<Uc, Rts>, proverbs::Error> {
-///     Ok(qp.modify(UcRts { sq_psn: Psn::try_from(0)?, optional: UcRtsOptional::default() })?)
+///     Ok(qp.modify(UcRts::new(Psn::try_from(0)?))?)
 /// }
 /// fn recovered(qp: QueuePair<Uc, Sqe>) -> Result<QueuePair<Uc, Rts>, proverbs::Error> {
 ///     Ok(qp.modify(UcReturn::default())?)

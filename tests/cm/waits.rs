@@ -194,9 +194,9 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
         let short = Duration::from_millis(20);
         for _ in 0..2 {
             let began = Instant::now();
-            let error = ep.get_send_comp_timeout(short).err().expect("nothing is sent");
+            let error = ep.get_send_comp_timeout(short).expect_err("nothing is sent");
             assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
-            let error = ep.get_recv_comp_timeout(short).err().expect("the peer says nothing");
+            let error = ep.get_recv_comp_timeout(short).expect_err("the peer says nothing");
             assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
             assert!(began.elapsed() >= 2 * short);
         }

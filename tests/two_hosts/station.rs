@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use proverbs::endpoint::{Endpoint, RcConnector, exchange};
 use proverbs::prelude::*;
-use proverbs::qp::UcRtsOptional;
 
 use crate::Result;
 use crate::talk::{PATIENCE, Talk};
@@ -74,7 +73,7 @@ impl Station {
         let address = peer.address(&self.context, 1, Some(self.gid_index))?;
         let path_mtu = mine.mtu().min(peer.mtu());
         let qp = qp.modify(UcRtr { path_mtu, ..UcRtr::new(address, peer.qpn(), peer.psn()) })?;
-        let qp = qp.modify(UcRts { sq_psn: mine.psn(), optional: UcRtsOptional::default() })?;
+        let qp = qp.modify(UcRts::new(mine.psn()))?;
         // Nobody sends before both can receive.
         talk.say(0)?;
         talk.hear()?;
@@ -98,7 +97,7 @@ impl Station {
         let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
         let address = peer.address(&self.context, 1, Some(self.gid_index))?;
         let qp = qp.modify(UdRtr::default())?;
-        let mut qp = qp.modify(UdRts { sq_psn: mine.psn(), qkey: None })?;
+        let mut qp = qp.modify(UdRts::new(mine.psn()))?;
         let address_handle = qp.add_address_handle(self.pd.create_ah(address)?)?;
         talk.say(0)?;
         talk.hear()?;

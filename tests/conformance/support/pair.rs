@@ -2,7 +2,7 @@
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;
-use proverbs::qp::{Initiator, NoDepth, RcRtsOptional, RtrOptional, UcRtsOptional};
+use proverbs::qp::{Initiator, NoDepth, RcRtsOptional, RtrOptional};
 use proverbs::transport::Transport;
 
 use super::device::Device;
@@ -140,7 +140,7 @@ impl<P: Profile> Bring<P> for Uc {
 
     fn rts(qp: QueuePair<Self, Rtr, P>, wish: &Wish) -> QueuePair<Self, Rts, P> {
         let sq_psn = Psn::new(wish.psn).unwrap();
-        qp.modify(UcRts { sq_psn, optional: UcRtsOptional::default() }).unwrap()
+        qp.modify(UcRts::new(sq_psn)).unwrap()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proverbs::bounded::{RetryCount, RnrRetries, RnrRetry, Timeout};
 use proverbs::prelude::*;
-use proverbs::qp::{Initiator, InitiatorDepth, UcRtsOptional};
+use proverbs::qp::{Initiator, InitiatorDepth};
 use proverbs::transport::Transport;
 
 const QKEY: u32 = 0x1111_2222;
@@ -62,7 +62,7 @@ impl Connects for Uc {
         peer: u32,
     ) -> Option<QueuePair<Self, Rts, P>> {
         let qp = Self::init(qp)?.modify(UcRtr::new(to, qpn(peer), psn())).ok()?;
-        qp.modify(UcRts { sq_psn: psn(), optional: UcRtsOptional::default() }).ok()
+        qp.modify(UcRts::new(psn())).ok()
     }
 }
 
@@ -77,7 +77,7 @@ impl Connects for Ud {
         _: u32,
     ) -> Option<QueuePair<Self, Rts, P>> {
         let qp = Self::init(qp)?;
-        qp.modify(UdRtr::default()).ok()?.modify(UdRts { sq_psn: psn(), qkey: None }).ok()
+        qp.modify(UdRtr::default()).ok()?.modify(UdRts::new(psn())).ok()
     }
 }
 
