@@ -17,6 +17,7 @@ pub struct Cuts {
 
 /// The bytes of a buffer. They change while one thread has the buffer, and whoever has it later
 /// got it from that thread; so they need no order of their own.
+#[derive(Default)]
 struct Whole {
     start: AtomicU64,
     len: AtomicU32,
@@ -43,14 +44,14 @@ pub struct Bytes {
 impl Cuts {
     /// For `len` bytes, not 0, and `count` slots.
     pub fn new(len: usize, count: usize) -> Self {
-        let whole = |_| Whole { start: AtomicU64::new(0), len: AtomicU32::new(0) };
         let book = Book {
             ranges: Ranges::new(len, count as u32),
             blocks: vec![0; count].into(),
             spare: (0..count as u32).rev().collect(),
             dropped: Vec::with_capacity(count),
         };
-        Cuts { wholes: (0..count).map(whole).collect(), book: Mutex::new(book) }
+        let wholes = book.blocks.iter().map(|_| Whole::default()).collect();
+        Cuts { wholes, book: Mutex::new(book) }
     }
 
     /// The bytes of a slot's buffer, for its holder.

@@ -329,6 +329,11 @@ mod tests {
                         };
                         let has_room = ranges.check().iter().any(fits);
                         assert_eq!(lines * ALIGN <= ranges.longest(), has_room);
+                        assert_eq!(
+                            ranges.longest() % ALIGN,
+                            0,
+                            "a block begins and ends with a line"
+                        );
                         let block = ranges.take(asked);
                         assert_eq!(block.is_some(), has_room, "{asked}");
                         if let Some(block) = block {

@@ -256,7 +256,7 @@ fn a_file_for_writing_and_for_reading() {
     let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     file.set_len(3 * PAGE).unwrap();
     let memory = MapOptions::new().file(&file, PAGE..2 * PAGE + 100).unwrap();
-    assert_eq!((memory.len(), memory.is_sealed()), (4196, false));
+    assert_eq!((memory.len(), memory.is_empty(), memory.is_sealed()), (4196, false, false));
     drop(as_region(memory));
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(&bytes[4096 + 64..][..9], b"by a peer");
@@ -305,9 +305,18 @@ fn a_range_that_a_file_does_not_have() {
     assert_eq!(map(PAGE..u64::MAX), format!("mmap: end of the range {} exceeds 8192", u64::MAX));
     assert_eq!(map(PAGE..PAGE), "mmap: EINVAL: Invalid argument (bytes 4096..4096 of a file)");
     assert_eq!(map(1..100), "mmap: EINVAL: Invalid argument (bytes 1..100 of a file)");
+    #[allow(clippy::reversed_empty_ranges)] // that is what is refused
+    let reversed = 2 * PAGE..PAGE;
+    assert_eq!(map(reversed), "mmap: EINVAL: Invalid argument (bytes 8192..4096 of a file)");
     let device = std::fs::File::open("/dev/null").unwrap();
     let error = MapOptions::new().file(&device, 0..PAGE).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { max: 0, .. }), "{error}");
     let error = MapOptions::new().memfd("a\0b", 8192).unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("memfd_create", Some(22)));
+    for len in [0, usize::MAX / 2 + 1] {
+        MapOptions::new().memfd("proverbs", len).unwrap_err();
+    }
+    // A name is part of a path.
+    let error = MapOptions::new().memfd(&"long".repeat(100), 8192).unwrap_err();
+    assert_eq!(error.errno(), Some(22));
 }

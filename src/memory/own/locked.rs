@@ -6,10 +6,10 @@ use crate::terms::error::{Error, ErrorKind};
 
 /// `RLIMIT_MEMLOCK` of this process in bytes; `None` if there is no limit.
 fn limit() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` is a local that the call fills.
-    let code = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    (code == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    Some(limit.rlim_cur).filter(|&limit| limit != libc::RLIM_INFINITY)
 }
 
 /// The number of bytes that /proc/self/status counts under `field`: `VmPin` is what devices have
@@ -86,6 +86,14 @@ mod tests {
         assert_eq!(error(1 << 20, 1 << 30, false, None).kind(), &other);
         let exempt = error(1 << 20, 1, true, Some(1 << 20)).to_string();
         assert!(exempt.contains("RLIMIT_MEMLOCK is 1048576, of which CAP_IPC_LOCK"), "{exempt}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the system")]
+    fn the_limit_is_that_of_the_process() {
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory")).unwrap();
+        assert_eq!(limit(), line.split_whitespace().next().unwrap().parse().ok());
     }
 
     #[test]

@@ -216,6 +216,8 @@ mod tests {
     use super::*;
 
     const PAGE: usize = 4096;
+    const PROT_NONE: c_int = libc::PROT_NONE;
+    const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
     fn of_pages(count: usize, protection: c_int) -> Map {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -312,6 +314,59 @@ mod tests {
         assert_eq!(flags(HugePage::MiB2), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB);
         assert_eq!(flags(HugePage::GiB1), libc::MAP_HUGETLB | libc::MAP_HUGE_1GB);
         assert_eq!(MapOptions::new().huge_flags(libc::MAP_HUGETLB), 0);
+    }
+
+    /// To a page of its own, which is dirty, if it can be written.
+    #[test]
+    fn pages_are_populated_for_what_they_are_for() {
+        use crate::memory::{MapOptions, Memory};
+        let dirty = |at: usize| {
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let start = format!("{at:x}-");
+            let mut of_it = maps.lines().skip_while(|line| !line.starts_with(&start));
+            let size = of_it.find_map(|line| line.strip_prefix("Private_Dirty:"));
+            size.unwrap().trim().to_owned()
+        };
+        let options = || MapOptions::new().populate();
+        // (Between others that are not, so that it is no part of one.)
+        let [_above, writable, _below] =
+            [PROT_NONE, READ_WRITE, PROT_NONE].map(|protection| of_pages(4, protection));
+        assert_eq!(dirty(writable.base().addr().get()), "0 kB");
+        let writable = options().settle(writable, true).unwrap();
+        assert_eq!(dirty(writable.base().addr().get()), "16 kB");
+        let (mut shared, fd) = options().memfd("dirty", 4 * PAGE).unwrap();
+        assert_eq!(dirty(shared.bytes().addr().get()), "16 kB");
+        drop(fd);
+    }
+
+    /// A mapping that something else made a hole into: whatever is asked for cannot be had.
+    #[test]
+    fn what_cannot_be_had_is_told() {
+        use crate::memory::MapOptions;
+        let new = MapOptions::new;
+        for options in [new().dontfork(), new().populate(), new().locked()] {
+            let map = of_pages(3, READ_WRITE);
+            // SAFETY: a page of the mapping, which nothing uses.
+            unsafe { libc::munmap(map.base().as_ptr().add(PAGE).cast(), PAGE) };
+            let error = options.settle(map, true).err().unwrap();
+            assert_eq!(error.errno(), Some(libc::ENOMEM), "{options:?}: {error}");
+        }
+        let error = new().node(1023).settle(of_pages(1, READ_WRITE), true).err().unwrap();
+        assert_eq!((error.verb(), error.errno()), ("mbind", Some(libc::EINVAL)));
+    }
+
+    #[test]
+    fn a_mapping_is_gone_when_it_is_dropped() {
+        let map = of_pages(2, PROT_NONE);
+        let mut page = 0;
+        // SAFETY: only says whether there is a mapping, and the byte is a local.
+        let mut is_there = |at: *mut u8| unsafe { libc::mincore(at.cast(), PAGE, &mut page) == 0 };
+        let at = map.base().as_ptr();
+        assert!(is_there(at));
+        drop(map);
+        // (Another test's mapping may have come there, but not as often.)
+        let again = || drop(of_pages(2, PROT_NONE));
+        assert!((0..1000).any(|_| (!is_there(at), again()).0));
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl MapOptions {
         // SAFETY: the name is a C string. The descriptor is new, and has no other owner.
         let fd = unsafe {
             let fd = libc::memfd_create(name.as_ptr(), flags);
-            if fd < 0 {
+            if fd == -1 {
                 return Err(self.refused(errno(), asked(), len));
             }
             OwnedFd::from_raw_fd(fd)
@@ -140,13 +140,12 @@ impl MapOptions {
             }
             u64::try_from(stat.assume_init().st_size).unwrap_or(0)
         };
-        if range.start % page() as u64 != 0 || range.is_empty() {
-            return Err(refused(libc::EINVAL));
-        }
         if range.end > size {
             return Err(Error::limit(VERB, "end of the range", range.end, size));
         }
-        let len = usize::try_from(range.end - range.start).map_err(|_| refused(libc::ENOMEM))?;
+        // (The kernel refuses a range that is empty, or does not begin with a page.)
+        let len = range.end.checked_sub(range.start).and_then(|len| len.try_into().ok());
+        let len = len.ok_or_else(|| refused(libc::EINVAL))?;
         let page = page_of(fd);
         let file = Some((fd.as_raw_fd(), range.start));
         let map = Map::new(len, page, protection, libc::MAP_SHARED, file);
