@@ -3,13 +3,14 @@
 //! Loader and libc are from the same packages as the libraries: the loader of the cross compiler
 //! with the archive's libc spins in the first thread.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs, process};
+use std::env;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use crate::apt::{self, Lists};
 use crate::setup::{self, Group};
-use crate::sh::{self, Next, Run, cmd};
+use crate::sh::{self, cmd};
 use crate::{cargo, paths, test};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -61,45 +62,11 @@ pub fn suites() -> Result<()> {
 
 /// The directory with the libraries, fetched if it is not there.
 fn libraries() -> Result<PathBuf> {
-    let place = paths::below_target("aarch64")?;
-    let root = place.join("root");
-    if root.exists() {
-        return Ok(root);
-    }
-    // Half a download must never look like the libraries: work aside, then rename.
-    let work = paths::directory(place.join(format!("tmp.{}", process::id())))?;
-    let result = fetch(&work).and_then(|()| Ok(fs::rename(work.join("root"), &root)?));
-    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
-    result.map(|()| root)
-}
-
-/// Downloads the packages by apt's lists of that architecture, which are kept aside from the
-/// system's, and unpacks them.
-fn fetch(work: &Path) -> Result<()> {
-    for needed in ["state/lists/partial", "cache/archives/partial", "root"] {
-        paths::directory(work.join(needed))?;
-    }
-    let sh = sh::at(work);
-    let here = work.display();
-    let options = [
-        "APT::Architecture=arm64".to_owned(),
-        "APT::Architectures::=arm64".to_owned(),
-        "APT::Sandbox::User=root".to_owned(),
-        format!("Dir::State={here}/state"),
-        format!("Dir::Cache={here}/cache"),
-        "Dir::State::status=/dev/null".to_owned(),
-    ];
-    let options: &Vec<&str> = &options.iter().flat_map(|option| ["-o", option.as_str()]).collect();
-    let hint = "this needs Debian's archive, which has arm64 beside amd64, among apt's sources";
-    cmd!(sh, "apt-get {options...} update").step("Fetching arm64's package lists").next(hint)?;
-    cmd!(sh, "apt-get {options...} download {LIBRARIES...}")
-        .step("Fetching arm64's libraries (4 MB, once)")
-        .next(hint)?;
-    for entry in fs::read_dir(work)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            cmd!(sh, "dpkg -x {path} root").step("Unpacking")?;
-        }
-    }
-    Ok(())
+    let place = paths::below_target("aarch64")?.join("root");
+    apt::once(&place, |work, root| {
+        let lists = Lists::foreign(work, "arm64")?;
+        lists.update()?;
+        lists.unpack(&LIBRARIES, work, root)
+    })?;
+    Ok(place)
 }

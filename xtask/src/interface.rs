@@ -1,11 +1,12 @@
-//! The calls that a user can reach, each once, by the shortest path, as the nightly's rustdoc lists
-//! them.
+//! What a user can reach, each once, by the shortest path, as the nightly's rustdoc lists it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use rustdoc_types::{Crate, FORMAT_VERSION, Function, Id, Item, ItemEnum, ItemKind};
+use rustdoc_types::{
+    Crate, FORMAT_VERSION, Function, Id, Item, ItemEnum, ItemKind, Struct, StructKind,
+};
 use serde_json::Value;
 
 use crate::{cargo, paths, setup};
@@ -20,16 +21,29 @@ pub struct Call {
 
 /// All calls of the crate.
 pub fn calls() -> Result<Vec<Call>> {
+    Ok(walk()?.0)
+}
+
+/// The paths of all public items of the crate: of types and their fields and variants, of traits,
+/// calls and constants.
+pub fn names() -> Result<BTreeSet<String>> {
+    Ok(walk()?.1)
+}
+
+fn walk() -> Result<(Vec<Call>, BTreeSet<String>)> {
     setup::nightly()?;
     let krate = rustdoc()?;
     let root = krate.index.get(&krate.root).context("the crate has a root")?;
-    let mut walk = Walk { krate: &krate, seen: HashSet::new(), calls: Vec::new() };
+    let (calls, names) = (Vec::new(), BTreeSet::new());
+    let mut walk = Walk { krate: &krate, seen: HashSet::new(), calls, names };
     // By levels, so that the shortest path is the one that is found first.
     let mut modules = VecDeque::from([(root, String::new())]);
     while let Some((module, path)) = modules.pop_front() {
         walk.module(module, &path, &mut modules);
     }
-    Ok(walk.calls)
+    let calls = walk.calls.iter().map(|call| call.path.clone());
+    walk.names.extend(calls);
+    Ok((walk.calls, walk.names))
 }
 
 /// What rustdoc says of the crate with all that users may turn on.
@@ -56,6 +70,8 @@ struct Walk<'a> {
     krate: &'a Crate,
     seen: HashSet<Id>,
     calls: Vec<Call>,
+    /// Of what is no call.
+    names: BTreeSet<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -98,6 +114,8 @@ impl<'a> Walk<'a> {
             return;
         }
         let path = join(module, name.unwrap_or_default());
+        self.names.insert(path.clone());
+        self.parts(item, &path);
         match &item.inner {
             // What it has stands elsewhere too.
             ItemEnum::Module(_) if path == "prelude" => {}
@@ -116,6 +134,18 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Fields and variants.
+    fn parts(&mut self, item: &Item, path: &str) {
+        let parts: &[Id] = match &item.inner {
+            ItemEnum::Struct(Struct { kind: StructKind::Plain { fields, .. }, .. }) => fields,
+            ItemEnum::Enum(it) => &it.variants,
+            _ => &[],
+        };
+        let names = parts.iter().filter_map(|id| self.get(id)?.name.as_deref());
+        let names: Vec<String> = names.map(|name| join(path, name)).collect();
+        self.names.extend(names);
+    }
+
     /// Inherent ones: those of a trait are the trait's.
     fn methods(&mut self, owner: &Item, impls: &[Id], path: &str) {
         let all = impls.iter().filter_map(|id| match &self.get(id)?.inner {
@@ -131,8 +161,13 @@ impl<'a> Walk<'a> {
         // What `bitflags!` writes has the place of the macro, and is no call of ours.
         let written = of("Flags").then(|| owner.span.clone());
         for id in blocks.iter().filter(|block| block.trait_.is_none()).flat_map(|it| &it.items) {
-            if self.get(id).is_some_and(|item| written.as_ref() != Some(&item.span)) {
-                self.function(id, path);
+            let Some(item) = self.get(id) else { continue };
+            match (&item.inner, &item.name) {
+                (ItemEnum::AssocConst { .. }, Some(name)) => {
+                    self.names.insert(join(path, name));
+                }
+                _ if written.as_ref() != Some(&item.span) => self.function(id, path),
+                _ => {}
             }
         }
     }

@@ -4,8 +4,10 @@
 //! line in each `Command` here, and its arguments and what it does in a module.
 
 mod aarch64;
+mod apt;
 mod callgrind;
 mod cargo;
+mod coverage;
 mod field;
 mod figures;
 mod holes;
@@ -77,6 +79,8 @@ enum Command {
     Overhead(overhead::Args),
     /// Compile the crate with the oldest Rust that it names, and run the suites on aarch64.
     Anywhere,
+    /// Hold the table of the C API against the headers and the public items.
+    Coverage(coverage::Args),
     /// See whether the crates could be published today.
     Package(release::Package),
     /// Run random programs on the loopback device and its faults, against a model.
@@ -125,6 +129,7 @@ fn run(command: Command) -> Outcome {
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
         Command::Anywhere => release::anywhere()?,
+        Command::Coverage(args) => coverage::main(&args)?,
         Command::Package(args) => args.run()?,
         Command::Simulate(args) => args.run()?,
         Command::Programs(args) => return programs::main(args),

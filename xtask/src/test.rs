@@ -15,7 +15,8 @@ use clap::ValueEnum;
 
 use crate::setup::{self, Group};
 use crate::{
-    cargo, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules, suites,
+    cargo, coverage, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules,
+    suites,
 };
 
 #[derive(clap::Args)]
@@ -51,6 +52,8 @@ enum Part {
     /// Generated programs of safe code, natively and under Miri, and their table against the public
     /// interface.
     Programs,
+    /// Each name of the C headers is in the table that says where it is here, or why not.
+    Coverage,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
     /// A reason for each dependency, and packing the crates that are published.
@@ -183,6 +186,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Bindings => bindings(),
         Part::Simulation => suites::quick(),
         Part::Programs => programs::quick(),
+        Part::Coverage => coverage::main(&coverage::Args { check: true }),
         Part::Doc => doc(),
         Part::Package => release::package(false),
         Part::Anywhere => release::anywhere(),

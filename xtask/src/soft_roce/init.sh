@@ -26,8 +26,14 @@ echo "soft-roce: modules loaded"
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 host /host ||
     fail "cannot mount the host's root"
 mount -t tmpfs -o mode=755 tmpfs /overlay
+lower=/host
+if grep -q soft_roce.over /proc/cmdline; then
+    mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 over /over ||
+        fail "cannot mount what lies over the host's root"
+    lower=/over:/host
+fi
 mkdir /overlay/upper /overlay/work
-mount -t overlay -o lowerdir=/host,upperdir=/overlay/upper,workdir=/overlay/work overlay /root ||
+mount -t overlay -o lowerdir=$lower,upperdir=/overlay/upper,workdir=/overlay/work overlay /root ||
     fail "cannot put a tmpfs over the host's root"
 
 cd /root

@@ -12,9 +12,7 @@ use crate::sh::{self, Next, Run, cmd};
 
 /// What the guest loads, each after what it needs. Anything else (veth, sch_netem, virtio_net ...)
 /// the guest's kernel loads on demand from the unpacked package.
-/// rxe asks the crypto layer for "crc32" by name, which no dependency tells: without crc32_generic,
-/// `rdma link add` fails with "No such file or directory".
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 11] = [
     "virtio_pci",
     "virtio_rng",
     "virtio_console",
@@ -22,12 +20,15 @@ const MODULES: [&str; 12] = [
     "9p",
     "overlay",
     "dummy",
-    "crc32_generic",
     "ib_uverbs",
     "ib_umad",
     "rdma_ucm",
     "rdma_rxe",
 ];
+
+/// Older rxe asks the crypto layer for "crc32" by name, which no dependency tells: without this,
+/// `rdma link add` fails with "No such file or directory". Newer kernels do not have it.
+const IF_THERE: &str = "crc32_generic";
 
 /// Parameters: dummy would make a device on its own in some kernels and none in others.
 const PARAMETERS: [(&str, &str); 1] = [("dummy", "numdummies=0")];
@@ -38,7 +39,7 @@ const INIT: &str = include_str!("init.sh");
 /// Writes the initramfs for a kernel.
 pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
     let mut archive = Vec::new();
-    for directory in ["bin", "modules", "proc", "host", "overlay", "root"] {
+    for directory in ["bin", "modules", "proc", "host", "over", "overlay", "root"] {
         entry(&mut archive, directory, 0o040_755, &[])?;
     }
     let busybox = fs::read(BUSYBOX)
@@ -48,7 +49,7 @@ pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
 
     let mut order = String::new();
     let mut seen = BTreeSet::new();
-    for module in MODULES {
+    for module in [IF_THERE].into_iter().filter(|it| is_there(kernel, it)).chain(MODULES) {
         for file in dependencies(kernel, module)? {
             let (name, content) = load(&file)?;
             if seen.insert(name.clone()) {
@@ -71,6 +72,11 @@ fn entry(archive: &mut Vec<u8>, path: &str, mode: u32, content: &[u8]) -> Result
     writer.write_all(content)?;
     writer.finish()?;
     Ok(())
+}
+
+fn is_there(kernel: &Kernel, module: &str) -> bool {
+    let Kernel { root, release, .. } = kernel;
+    cmd!(sh::here(), "modprobe -C /dev/null -d {root} -S {release} -D {module}").succeeds()
 }
 
 /// The files to load for a module, its own last. Empty when it is built in.

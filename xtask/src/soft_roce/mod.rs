@@ -12,6 +12,7 @@ mod device;
 mod guest;
 mod initramfs;
 mod kernel;
+mod library;
 mod pair;
 mod qemu;
 mod run_dir;
@@ -35,7 +36,8 @@ use qemu::Machine;
 use run_dir::RunDir;
 
 pub use guest::out_dir;
-pub use kernel::Kernel;
+pub use kernel::{Kernel, NAMED, debian};
+pub use library::Library;
 pub use pair::run as run_pair;
 
 /// Where a guest stands that is not alone.
@@ -61,6 +63,12 @@ pub struct Args {
     /// When to give the guest up; 900 for a command, never for a shell.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
+    /// The guest's kernel: the newest of this name.
+    #[arg(long, value_name = "NAME", default_value = NAMED[0])]
+    kernel: String,
+    /// The rdma-core that the guest's programs are linked with.
+    #[arg(long, default_value = "host")]
+    library: Library,
     /// How to run the guest, instead of finding out.
     #[arg(long)]
     accel: Option<Accel>,
@@ -79,11 +87,21 @@ pub struct Guest {
     pub timeout: Duration,
     /// None: whatever works here.
     pub accel: Option<Accel>,
+    /// One of [`NAMED`], or another.
+    pub kernel: String,
+    pub library: Library,
 }
 
 impl Default for Guest {
     fn default() -> Self {
-        Self { memory_mb: 2048, numa: false, timeout: Duration::from_secs(900), accel: None }
+        Self {
+            memory_mb: 2048,
+            numa: false,
+            timeout: Duration::from_secs(900),
+            accel: None,
+            kernel: NAMED[0].to_owned(),
+            library: Library::Host,
+        }
     }
 }
 
@@ -99,7 +117,13 @@ pub fn main(args: Args) -> Outcome {
     let code = match &args.device {
         Some(device) => device::run(device, &args.command)?,
         None => {
-            let mut guest = Guest { memory_mb: args.memory, accel: args.accel, ..Guest::default() };
+            let mut guest = Guest {
+                memory_mb: args.memory,
+                accel: args.accel,
+                kernel: args.kernel,
+                library: args.library,
+                ..Guest::default()
+            };
             if args.numa {
                 guest = guest.with_nodes();
             }
@@ -145,7 +169,7 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
         words => Job::Command(words.iter().map(AsRef::as_ref).collect()),
     };
     setup::ensure(&[Group::Guest])?;
-    let kernel = kernel::ensure()?;
+    let kernel = kernel::ensure(&guest.kernel)?;
     let out = guest::out_dir()?;
     let host = place.as_ref().map(|place| place.host);
     let parent = paths::below_target("soft-roce")?;
@@ -162,6 +186,9 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
         machine.nodes(accel, guest.memory_mb);
     }
     machine.share("host", "/".as_ref(), false);
+    if guest.library == Library::Newest {
+        machine.over(&library::newest()?);
+    }
     machine.share("share", &dir.share, true);
     machine.share("out", &out, true);
     if let Some(Place { host, end }) = place {
@@ -189,7 +216,7 @@ pub fn on_device<S: AsRef<OsStr>>(device: &str, command: &[S]) -> Result<i32> {
     device::run(device, command)
 }
 
-/// The kernel the guest runs, fetched if need be.
+/// The kernel that a guest runs if nobody says otherwise, fetched if need be.
 pub fn kernel() -> Result<Kernel> {
-    kernel::ensure()
+    kernel::ensure(NAMED[0])
 }

@@ -14,7 +14,7 @@ use crate::setup::{self, Group};
 pub fn run<S: AsRef<OsStr> + Sync>(guest: &Guest, commands: [&[S]; 2]) -> Result<[i32; 2]> {
     // Before there are two who would do it.
     setup::ensure(&[Group::Guest])?;
-    kernel::ensure()?;
+    kernel::ensure(&guest.kernel)?;
     twice(|| run_both(guest, commands))
 }
 

@@ -25,6 +25,9 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 no_timer_check loglevel=5 panic=-1
 /// One page of 1 GiB on each of two nodes, and 16 of 2 MiB.
 const HUGE_PAGES: &str = "hugepagesz=1G hugepages=0:1,1:1 hugepagesz=2M hugepages=0:16,1:16";
 
+/// There is a directory to lie over the host's root.
+const OVER: &str = "soft_roce.over";
+
 /// A machine while its command line is put together.
 pub struct Machine {
     command: Command,
@@ -32,7 +35,7 @@ pub struct Machine {
     inherited: Vec<OwnedFd>,
     console: UnixStream,
     /// More arguments of the kernel.
-    arguments: &'static str,
+    arguments: Vec<&'static str>,
 }
 
 impl Machine {
@@ -40,7 +43,7 @@ impl Machine {
     pub fn new(accel: Accel, memory_mb: u32, image: &Path, initramfs: &Path) -> Result<Self> {
         let (console, theirs) = UnixStream::pair()?;
         let command = Command::new(QEMU);
-        let mut machine = Self { command, inherited: Vec::new(), console, arguments: "" };
+        let mut machine = Self { command, inherited: Vec::new(), console, arguments: Vec::new() };
         machine.args("-nodefaults -no-user-config -display none -no-reboot -machine pc");
         machine.args(accel.arguments());
         machine.command.args(["-m", &memory_mb.to_string()]);
@@ -62,7 +65,13 @@ impl Machine {
             self.args(&format!("-object memory-backend-ram,id=ram{node},size={half}M"));
             self.args(&format!("-numa node,nodeid={node},memdev=ram{node}{cpus}"));
         }
-        self.arguments = HUGE_PAGES;
+        self.arguments.push(HUGE_PAGES);
+    }
+
+    /// Shares a directory that lies over the host's root.
+    pub fn over(&mut self, path: &Path) {
+        self.share("over", path, false);
+        self.arguments.push(OVER);
     }
 
     /// Shares a directory of the host over virtio-9p, as `tag`.
@@ -105,7 +114,7 @@ impl Machine {
     /// Starts it; what QEMU itself complains about goes to `log`. Call this from the main thread:
     /// QEMU dies with the thread that started it.
     pub fn start(mut self, more_arguments: &str, log: &Path) -> Result<Running> {
-        let arguments = format!("{KERNEL_ARGUMENTS} {} {more_arguments}", self.arguments);
+        let arguments = format!("{KERNEL_ARGUMENTS} {} {more_arguments}", self.arguments.join(" "));
         self.command.arg("-append").arg(arguments.trim_end());
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         self.command.stderr(log);

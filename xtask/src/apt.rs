@@ -1,0 +1,142 @@
+//! Packages of other suites and architectures than the system's, by package lists that are kept
+//! aside from the system's own.
+
+use std::path::Path;
+use std::{fs, process};
+
+use anyhow::{Context, Result};
+
+use crate::paths;
+use crate::sh::{self, Cmd, Next, Run, cmd};
+
+const NEEDS_DEBIAN: &str = "this needs Debian's archive among apt's sources";
+
+/// Package lists.
+pub struct Lists {
+    options: Vec<String>,
+}
+
+impl Lists {
+    /// Those of the system.
+    pub fn system() -> Self {
+        // As root, apt would fetch as its own user, who may not write here, and warn.
+        Self { options: vec!["APT::Sandbox::User=root".to_owned()] }
+    }
+
+    /// Those of the system's sources for another architecture, kept in `dir`.
+    pub fn foreign(dir: &Path, architecture: &str) -> Result<Self> {
+        let mut lists = Self::aside(dir)?;
+        lists.options.push(format!("APT::Architecture={architecture}"));
+        lists.options.push(format!("APT::Architectures::={architecture}"));
+        Ok(lists)
+    }
+
+    /// Those of these suites of Debian, from where the system has its own of Debian, kept in `dir`.
+    pub fn debian(dir: &Path, suites: &[&str]) -> Result<Self> {
+        let sources = dir.join("sources.list");
+        let mut lists = Self::aside(dir)?;
+        lists.options.push(format!("Dir::Etc::sourcelist={}", sources.display()));
+        lists.options.push("Dir::Etc::sourceparts=/dev/null".to_owned());
+        let uri = debian_uri()?;
+        let signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg";
+        let lines = suites.iter().map(|suite| format!("deb [{signed}] {uri} {suite} main\n"));
+        let text: String = lines.collect();
+        fs::write(&sources, text).with_context(|| format!("cannot write {}", sources.display()))?;
+        Ok(lists)
+    }
+
+    fn aside(dir: &Path) -> Result<Self> {
+        for needed in ["state/lists/partial", "cache/archives/partial"] {
+            paths::directory(dir.join(needed))?;
+        }
+        let (dir, mut lists) = (dir.display(), Self::system());
+        lists.options.extend([
+            format!("Dir::State={dir}/state"),
+            format!("Dir::Cache={dir}/cache"),
+            "Dir::State::status=/dev/null".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
+        ]);
+        Ok(lists)
+    }
+
+    fn apt(&self, program: &str, dir: &Path) -> Cmd<'static> {
+        let options = self.options.iter().flat_map(|option| ["-o", option]);
+        sh::at(dir).cmd(program).args(options)
+    }
+
+    /// Fetches the lists.
+    pub fn update(&self) -> Result<()> {
+        self.apt("apt-get", Path::new("."))
+            .arg("update")
+            .step("Fetching package lists")
+            .next(NEEDS_DEBIAN)
+    }
+
+    /// The names of packages that begin like this.
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let names = self.apt("apt-cache", Path::new(".")).args(["pkgnames", prefix]).text()?;
+        Ok(names.lines().map(str::to_owned).collect())
+    }
+
+    /// Downloads packages into `work`, and unpacks them in `root`.
+    pub fn unpack<S: AsRef<str>>(&self, packages: &[S], work: &Path, root: &Path) -> Result<()> {
+        let packages = packages.iter().map(AsRef::as_ref);
+        self.apt("apt-get", work)
+            .arg("download")
+            .args(packages)
+            .step("Fetching packages")
+            .next("the package lists may be old: apt-get update")?;
+        paths::directory(root.to_owned())?;
+        for entry in fs::read_dir(work)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "deb") {
+                cmd!(sh::here(), "dpkg -x {path} {root}").step("Unpacking")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the system has Debian's packages from.
+fn debian_uri() -> Result<String> {
+    let format = "$(LABEL) $(REPO_URI)";
+    let targets = cmd!(sh::here(), "apt-get indextargets --format {format}").text()?;
+    let mut uris = targets.lines().filter_map(|line| line.strip_prefix("Debian "));
+    Ok(uris.next().context(NEEDS_DEBIAN)?.to_owned())
+}
+
+/// Makes `place` by what `fetch` leaves in the second directory that it is given; the first is for
+/// what it needs meanwhile. Half a download must never look like the whole: so it works aside.
+pub fn once(place: &Path, fetch: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
+    if place.exists() {
+        return Ok(());
+    }
+    let parent = paths::directory(place.parent().context("a place has a parent")?.to_owned())?;
+    sweep(&parent)?;
+    let work = paths::directory(parent.join(format!("{ASIDE}{}", process::id())))?;
+    let root = paths::directory(work.join("root"))?;
+    let result = fetch(&work, &root).and_then(|()| match fs::rename(&root, place) {
+        // Another run was quicker; what it fetched is as good.
+        Err(_) if place.exists() => Ok(()),
+        result => result.with_context(|| format!("cannot make {}", place.display())),
+    });
+    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
+    result
+}
+
+/// How directories are called that `once` works in.
+const ASIDE: &str = "tmp.";
+
+/// Removes what runs that were killed left behind.
+fn sweep(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(ASIDE));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
