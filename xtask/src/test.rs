@@ -83,6 +83,9 @@ enum Part {
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
     /// what C does.
     Guest,
+    /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
+    /// tests, and the suites on the plain and on the worst loopback device.
+    Quick,
     /// By name only: everything, without a bound on its time: the long forms of these parts, and
     /// all other searches.
     Full,
@@ -92,7 +95,7 @@ enum Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 2] = [Part::AllHoles, Part::Full];
+const BY_NAME: [Part; 3] = [Part::AllHoles, Part::Quick, Part::Full];
 
 /// Those of the others that take one processor, and long.
 const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
@@ -126,9 +129,10 @@ fn run_all(
     mut beside: Option<&mut Beside>,
 ) -> Result<Vec<(Part, Duration)>> {
     let mut times = Vec::new();
-    for &part in parts {
+    for (i, &part) in parts.iter().enumerate() {
         let start = Instant::now();
-        eprintln!("\n=== {part:?}");
+        let next = parts.get(i + 1).map_or("nothing".to_owned(), |part| name(*part));
+        eprintln!("\n=== {} ({} of {}; then {next})", about(part), i + 1, parts.len());
         run(part, args).with_context(|| {
             let name = name(part);
             format!("part `{name}` failed; run it alone with `cargo xtask test {name}`")
@@ -136,7 +140,9 @@ fn run_all(
         if let Some(beside) = &mut beside {
             beside.look()?;
         }
-        times.push((part, start.elapsed()));
+        let time = start.elapsed();
+        eprintln!("=== {} passed in {:.0} s", name(part), time.as_secs_f64());
+        times.push((part, time));
     }
     Ok(times)
 }
@@ -153,6 +159,13 @@ fn name(part: Part) -> String {
     part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
+/// Its name, and what it does.
+fn about(part: Part) -> String {
+    let value = part.to_possible_value();
+    let help = value.as_ref().and_then(|value| value.get_help());
+    format!("{}: {}", name(part), help.map(ToString::to_string).unwrap_or_default())
+}
+
 fn run(part: Part, args: &Args) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     match part {
@@ -163,17 +176,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&field)
         }
         Part::Clippy => {
-            const ARGS: [&str; 8] = [
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--features",
-                FEATURES,
-                "--",
-                "-D",
-                "warnings",
-            ];
-            cargo::run(&ARGS)?;
+            clippy()?;
             // What is not used without a feature is a warning.
             for feature in ["", "cm", "loopback", "tokio", "serde"] {
                 let alone = ["clippy", "--no-default-features", "--features", feature];
@@ -203,8 +206,20 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Overhead => overhead::gate(),
         Part::Miri => miri::quick(),
         Part::Guest => guest::run(args.device.as_deref(), FEATURES),
+        Part::Quick => {
+            cargo::run(&["fmt", "--all", "--check"])?;
+            clippy()?;
+            let units = ["--workspace", "--lib", "--bins", "--examples"];
+            cargo::run(&[&suites(&PLAIN)[..], &units].concat())?;
+            cargo::run_with(&suites(&ANYWHERE), &[("PROVERBS_PERSONALITY", "worst:1")])
+        }
         Part::Full => full::run(args.record),
     }
+}
+
+fn clippy() -> Result<()> {
+    let args = ["clippy", "--workspace", "--all-targets", "--features", FEATURES];
+    cargo::run(&[&args[..], &["--", "-D", "warnings"]].concat())
 }
 
 /// What the suites run on, after the plain device in a world of IPv4: `PROVERBS_PERSONALITY` and
@@ -230,18 +245,24 @@ pub const OF_ROCE: [&str; 8] = [
     "ud_addresses::a_vector_that_leads_nowhere_is_refused_with_its_words",
 ];
 
+/// The suites that run on each of them.
+const ANYWHERE: [&str; 5] = ["conformance", "attack", "faults", "endpoint", "worlds"];
+
+/// Those that run on the plain device: these, and what does not depend on the device.
+const PLAIN: [&str; 8] =
+    ["conformance", "attack", "faults", "endpoint", "worlds", "allocation", "raw", "errors"];
+
+/// How cargo is asked for these suites.
+fn suites<const N: usize>(names: &[&'static str; N]) -> Vec<&'static str> {
+    let names = names.iter().flat_map(|name| ["--test", *name]);
+    ["test", "--quiet", "--features", FEATURES].into_iter().chain(names).collect()
+}
+
 fn loopback() -> Result<()> {
-    let suites = |names: &[&'static str]| {
-        let names = names.iter().flat_map(|name| ["--test", *name]);
-        ["test", "--features", FEATURES].into_iter().chain(names).collect::<Vec<_>>()
-    };
-    let plain =
-        ["conformance", "attack", "faults", "allocation", "raw", "endpoint", "worlds", "errors"];
-    cargo::run(&suites(&plain))?;
+    cargo::run(&suites(&PLAIN))?;
     for (personality, world) in DEVICES {
         eprintln!("\n--- {personality}, {world}");
-        let mut args = suites(&["conformance", "attack", "faults", "endpoint", "worlds"]);
-        args.insert(1, "--quiet");
+        let mut args = suites(&ANYWHERE);
         if world == "infiniband" {
             args.push("--");
             args.extend(OF_ROCE.iter().flat_map(|name| ["--skip", *name]));
@@ -259,8 +280,8 @@ fn bindings() -> Result<()> {
     let test = ["test", "--features", "rdma-sys"];
     let agreement = ["--lib", "agreement", "--", "--include-ignored"];
     cargo::run_with(&[&test[..], &agreement].concat(), &env)?;
-    let suites = ["--quiet", "--test", "conformance", "--test", "raw"];
-    cargo::run_with(&[&test[..], &suites].concat(), &env)?;
+    let types = ["--quiet", "--test", "conformance", "--test", "raw"];
+    cargo::run_with(&[&test[..], &types].concat(), &env)?;
     cargo::run_with(&[&test[..], &["--doc", "AsRaw"]].concat(), &env)
 }
 
