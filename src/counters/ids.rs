@@ -160,6 +160,14 @@ mod tests {
         assert_eq!([numbers.take(), numbers.take(), numbers.take()], [Some(1), Some(2), None]);
         numbers.used.remove(&1);
         assert_eq!([numbers.take(), numbers.take()], [Some(1), None]);
+        numbers.used.remove(&2);
+        assert_eq!([numbers.take(), numbers.take()], [Some(2), None]);
+        // The last one again, where the search begins behind it.
+        numbers.used.remove(&2);
+        assert_eq!([numbers.take(), numbers.take()], [Some(2), None]);
+        let next = AtomicU64::new(1);
+        let minted = [(); 4].map(|()| mint_below(&next, 3));
+        assert_eq!(minted, [Some(1), Some(2), None, None]);
     }
 
     #[test]

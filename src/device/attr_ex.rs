@@ -343,6 +343,18 @@ mod tests {
     use super::*;
     use crate::sys::types::zeroed;
 
+    /// `IB_UVERBS_DEVICE_FLUSH_GLOBAL` and those behind it, as in the kernel's ib_user_verbs.h.
+    #[test]
+    fn abilities_of_persistent_memory_are_bits() {
+        use Which::{AtomicWrite, FlushGlobal, FlushPersistent};
+        for bit in 0..64 {
+            let c = ibv_device_attr_ex { device_cap_flags_ex: 1 << bit, ..zeroed() };
+            let attr = DeviceAttrEx::from_c(&c);
+            let has = [FlushGlobal, FlushPersistent, AtomicWrite].map(|which| attr.has(which));
+            assert_eq!(has, [38, 39, 40].map(|its| its == bit), "{bit}");
+        }
+    }
+
     /// Each bit of what a device can is one answer, and no other.
     #[test]
     fn abilities_of_odp_are_bits() {

@@ -268,6 +268,10 @@ mod tests {
         assert_eq!(best(&[&here[..], &here].concat()), Some(3), "the first of its kind");
         assert_eq!(best(&here[..3]), Some(1));
         assert_eq!((best(&here[..1]), best(&[])), (None, None));
+        let entry = GidEntry { port: 1, index: 0, gid: v4, kind: RoceV1, ifindex: None };
+        assert!(RoceV2Gid::try_from(entry).is_err());
+        let entry = GidEntry { kind: RoceV2, ..entry };
+        assert_eq!(RoceV2Gid::try_from(entry).unwrap(), RoceV2Gid(entry));
     }
 
     /// The first network device of every Linux is the loopback's.

@@ -155,7 +155,7 @@ impl<E: Entry> Ring<E> {
 
     /// As if as many work requests had been posted and completed.
     #[cfg(test)]
-    pub(super) fn begin_at(&mut self, sequence: u32) {
+    pub(crate) fn begin_at(&mut self, sequence: u32) {
         (self.oldest.sequence, self.next.sequence) = (sequence, sequence);
         self.rewind();
     }

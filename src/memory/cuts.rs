@@ -17,7 +17,6 @@ pub struct Cuts {
 
 /// The bytes of a buffer. They change while one thread has the buffer, and whoever has it later
 /// got it from that thread; so they need no order of their own.
-#[derive(Default)]
 struct Whole {
     start: AtomicU64,
     len: AtomicU32,
@@ -50,8 +49,8 @@ impl Cuts {
             spare: (0..count as u32).rev().collect(),
             dropped: Vec::with_capacity(count),
         };
-        let wholes = book.blocks.iter().map(|_| Whole::default()).collect();
-        Cuts { wholes, book: Mutex::new(book) }
+        let whole = |_| Whole { start: AtomicU64::new(0), len: AtomicU32::new(0) };
+        Cuts { wholes: book.blocks.iter().map(whole).collect(), book: Mutex::new(book) }
     }
 
     /// The bytes of a slot's buffer, for its holder.

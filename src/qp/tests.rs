@@ -229,6 +229,13 @@ fn the_hook_for_depth_is_for_unused_queues() {
     // New books would take the completion of that send for one of their own.
     let error = bench.qp.believe_in_send_depth(8).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EBUSY));
+    // One of which nothing is outstanding any more, too.
+    let crate::loopback::Pair { a, .. } = crate::loopback::pair_of::<Chosen>().unwrap();
+    let mut core = a.core;
+    core.send.ledger.begin_at(1);
+    let error =
+        QueuePair::<Rc, Rts, Chosen>::from_core(core).believe_in_send_depth(30).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EBUSY));
 }
 
 type PollCq = unsafe extern "C" fn(

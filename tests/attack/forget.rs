@@ -195,3 +195,24 @@ fn a_region_that_is_dropped_under_its_window() {
     });
     assert_eq!(status, Some(true));
 }
+
+/// A future that waits amid a post, with buffers that the queue is about to have, and is never polled again.
+#[test]
+fn a_post_that_waits_for_ever() {
+    use std::future::{Future, pending};
+    use std::task::{Context, Waker};
+    let mut p = Pair::<Rc>::new();
+    let mut post = Box::pin(async {
+        let first = wr::Send::new(poisoned(&p.pool));
+        post_send!(p.a, [first, wr::Send::new(pending::<Buf>().await)]).map_err(drop)
+    });
+    assert!(post.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    forget(post);
+    assert_eq!((p.a.sends_outstanding(), p.pool.available()), (0, 39));
+    goes_on(&mut p);
+    drop(p.a);
+    for _ in 0..3 {
+        poll_empty(&mut p.ca);
+    }
+    assert_eq!(p.pool.available(), 39, "nobody has it");
+}

@@ -242,3 +242,25 @@ impl<P> fmt::Debug for SharedMapping<P> {
         write!(f, "SharedMapping({} bytes)", self.len())
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// One can be made without a single huge page; only its mapping takes some.
+    #[test]
+    fn a_file_of_huge_pages_is_mapped_in_those() {
+        let fd = |flags| {
+            // SAFETY: the name is a C string, and a descriptor that there is has no other owner.
+            unsafe {
+                let fd = libc::memfd_create(c"pages".as_ptr(), libc::MFD_CLOEXEC | flags);
+                (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+            }
+        };
+        assert_eq!(page_of(fd(0).unwrap().as_fd()), page());
+        match fd(libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
+            Some(huge) => assert_eq!(page_of(huge.as_fd()), 2 << 20),
+            None => println!("skipped: this kernel has no pages of 2 MiB"),
+        }
+    }
+}

@@ -189,6 +189,47 @@ fn memory_of_no_bytes_comes_back() {
     assert_eq!(fate.drops.load(SeqCst), 1);
 }
 
+/// Offsets and lengths of buffers have 32 bits, and their numbers have less. (The memory is not
+/// there; nothing touches it.)
+#[test]
+#[cfg_attr(miri, ignore = "has no memory of this size")]
+fn memory_of_more_than_a_buffer_can_be() {
+    let pd = loopback::pair().unwrap().pd;
+    let of_len = |len| {
+        // SAFETY: no byte of it is read or written.
+        unsafe { Foreign::<(), Private, Writable>::new(NonNull::<u64>::dangling().cast(), len, ()) }
+    };
+    let limit = |error: &crate::Error| matches!(error.kind(), ErrorKind::Limit { .. });
+    let refused = pd.create_pool_in(of_len(1 << 40), 64).unwrap_err();
+    assert!(limit(&refused.error), "{}", refused.error);
+    let refused = pd.create_arena_in(of_len(1 << 40), 1 << 31).unwrap_err();
+    assert!(limit(&refused.error), "{}", refused.error);
+    let arena = pd.create_arena_in(of_len(1 << 33), 2).unwrap();
+    let longest = arena.longest();
+    assert!(longest < 1 << 32 && arena.available() > longest);
+    assert!(arena.take(longest + 1).is_none());
+    let buf = arena.take(longest).unwrap();
+    assert_eq!((buf.capacity(), buf.len()), (longest, longest));
+    let region = pd.register_in::<RemoteRead, _>(of_len(1 << 33)).unwrap();
+    let error = wr::Piece::new(&region, 1..1 << 33).err().unwrap();
+    assert_eq!((error.len, error.misaligned), ((1 << 33) - 1, false));
+    assert!(wr::Piece::new(&region, 1..1 << 32).is_ok());
+}
+
+#[test]
+fn arenas_of_the_least() {
+    let pd = loopback::pair().unwrap().pd;
+    for (len, buffers) in [(0, 1), (63, 1), (64, 0), (1, 1)] {
+        let memory = vec![0u64; 16];
+        let lead = memory.as_ptr().addr().wrapping_neg() % 64;
+        let memory = memory.into_iter().take((lead + len) / 8).collect::<Vec<_>>();
+        let refused = pd.create_arena_in(memory, buffers).unwrap_err();
+        assert_eq!(refused.error.errno(), Some(22), "{len} {buffers}");
+    }
+    let arena = pd.create_arena_in(vec![0u64; 16], 1).unwrap();
+    assert_eq!((arena.count(), arena.take(1).map(|buf| buf.len())), (1, Some(1)));
+}
+
 /// The queue is destroyed last, so the device has a buffer when all else is gone.
 #[test]
 fn memory_stays_while_the_device_has_a_buffer() {

@@ -1,6 +1,8 @@
 //! Regions that change, or fail to.
 
+use crate::counters::mark;
 use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script};
+use crate::memory::header::Handle;
 use crate::memory::{Pages, ReregError};
 use crate::prelude::*;
 
@@ -200,6 +202,11 @@ fn a_region_goes_to_another_domain() {
         elsewhere.destroy().unwrap();
         a.post_send(wr::RdmaRead::new(pool.take().unwrap(), region.remote().read())).unwrap();
         loopback::poll(&mut cq, 1).unwrap();
+        // And so do its pieces: they are of that domain.
+        let piece = region.piece(0, 8).unwrap();
+        let of = (piece.header().pd(), piece.header().mark());
+        assert_eq!(of, (pd.id(), mark::of(pd.id(), mark::NO_POOL, 8)));
+        drop(piece);
         let other = Fabric::new().open_device().alloc_pd().unwrap();
         let Err(ReregError::Unchanged(refused)) = region.rereg_pd(&other) else {
             panic!("another context")

@@ -137,6 +137,21 @@ fn the_flags_of_what_is_not_signaled() {
 }
 
 #[test]
+fn the_flags_and_elements_of_lists() {
+    crate::profile! { Lists { entry: BufList, max_send_sge: 2 } }
+    let mut n = Noted::<Lists>::new();
+    let list = |count| (0..count).map(|_| n.pool.take().unwrap()).collect::<Vec<_>>();
+    for count in [1, 2] {
+        let bufs: BufList = list(count).into_iter().collect();
+        assert!(n.qp.post_send(wr::Send::new(bufs)).is_err());
+        assert_eq!(POSTED.take(), [(0, count)]);
+    }
+    let [one, two] = <[Buf; 2]>::try_from(list(2)).unwrap();
+    assert!(n.qp.post_send(wr::Send::new([one, two]).solicited()).is_err());
+    assert_eq!(POSTED.take(), [(SOLICITED, 2)]);
+}
+
+#[test]
 fn the_flags_and_elements_of_the_callers_books() {
     let mut n = Noted::<Loose>::new();
     let region = n.pd.register::<LocalWrite>(64).unwrap();

@@ -295,6 +295,16 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_stmt(&mut self, stmt: &'ast Stmt) {
+        let attrs = match stmt {
+            Stmt::Local(local) => &local.attrs,
+            Stmt::Expr(Expr::Call(call), _) => &call.attrs,
+            Stmt::Expr(Expr::MethodCall(call), _) => &call.attrs,
+            Stmt::Expr(Expr::Unsafe(block), _) => &block.attrs,
+            _ => &Vec::new(),
+        };
+        if !is_built(attrs) {
+            return;
+        }
         if let Stmt::Expr(expr, semi) = stmt {
             let range = stmt.span().byte_range();
             if is_action(expr) && (semi.is_some() || matches!(expr, Expr::ForLoop(_))) {
