@@ -169,7 +169,6 @@ where
             MaxInline = Max<64>,
             Initiator = Reads,
         >,
-    wr::Plain: rules::SignaledOn<P::Signaling>,
 {
     for errno in [12, 22] {
         let script =

@@ -24,6 +24,14 @@ fn milliseconds(timeout: Duration) -> i32 {
     timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
 
+/// The address as it was asked for, and which one is possible.
+fn asked(address: SocketAddr, errno: std::ffi::c_int) -> String {
+    if errno == libc::ENODEV && address.ip().is_loopback() {
+        return format!("{address}, which no RDMA device has: take that of its network interface");
+    }
+    address.to_string()
+}
+
 /// The kernel keeps the time-out and answers. This limit is for when it does not.
 fn patience(timeout: Duration) -> Duration {
     timeout.saturating_add(Duration::from_secs(1))
@@ -47,7 +55,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
                 Ok(self.to())
             }
             Err(errno) => {
-                let error = Error::os("rdma_bind_addr", errno, address.to_string());
+                let error = Error::os("rdma_bind_addr", errno, asked(address, errno));
                 Err(Refused::new(self, error))
             }
         }
@@ -62,7 +70,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ) -> Result<CmId<PS, ResolvingAddr, M>, Refused<CmId<PS, Bound, M>>> {
         match self.core.id.resolve_addr(peer, milliseconds(timeout)) {
             Ok(()) => Ok(self.to()),
-            Err(errno) => Err(Refused::new(self.to(), Error::os(ADDR, errno, peer.to_string()))),
+            Err(errno) => Err(Refused::new(self.to(), Error::os(ADDR, errno, asked(peer, errno)))),
         }
     }
 }

@@ -175,7 +175,7 @@ impl ProtectionDomain {
         M::Protection: CanBeWritten,
     {
         let choose = |bytes: NonNull<[u8]>| {
-            within("buffers", buffers)?;
+            within("number of buffers", buffers)?;
             let lead = bytes.addr().get().wrapping_neg() % ALIGN;
             let len = bytes.len().saturating_sub(lead) / ALIGN * ALIGN;
             if len == 0 || buffers == 0 {

@@ -88,7 +88,7 @@ impl ProtectionDomain {
         context: impl FnMut(usize) -> C,
     ) -> Result<Pool<C>, Error> {
         let size = buffer_size(size)?;
-        within("count", count)?;
+        within("number of buffers", count)?;
         let len = size * count;
         let memory = Pages::new(VERB, len)?;
         Ok(self.pool_of(memory, size, |_| Ok((0, len)), context)?)
@@ -156,7 +156,7 @@ impl ProtectionDomain {
         let choose = |bytes: NonNull<[u8]>| {
             let lead = bytes.addr().get().wrapping_neg() % ALIGN;
             let count = bytes.len().saturating_sub(lead) / size;
-            within("count", count)?;
+            within("number of buffers", count)?;
             if count == 0 {
                 let asked = format!("a buffer of {size} bytes in {} bytes", bytes.len());
                 return Err(Error::os(VERB, libc::EINVAL, asked));

@@ -106,7 +106,15 @@ impl std::fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let OutOfBounds { offset, len, available, misaligned } = self;
         if *misaligned {
-            write!(f, "remote cell at offset {offset} is not aligned to 8 bytes")
+            write!(
+                f,
+                "the 8 bytes at offset {offset} are no cell: their address is no multiple of 8"
+            )
+        } else if *available == u32::MAX as u64 && len > available {
+            write!(
+                f,
+                "{len} bytes at offset {offset} exceed the {available} that an element can have"
+            )
         } else {
             write!(f, "{len} bytes at offset {offset} exceed the region of {available} bytes")
         }

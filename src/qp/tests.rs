@@ -118,7 +118,6 @@ impl<P: Profile<Entry = Buf>> Bench<P> {
 fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq>>(
     op: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
 ) where
-    crate::work::flags::Plain: crate::rules::SignaledOn<P::Signaling>,
     P::MaxSendSge: crate::work::limits::Sges<1>,
 {
     let mut bench = Bench::<P>::new();

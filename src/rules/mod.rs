@@ -21,8 +21,6 @@
 //!     P: Profile<Entry = Buf>,
 //!     O: PostOn<T> + IssuedBy<P::Initiator>,  // the opcode (R1.1), reads and atomics (R4.6)
 //!     wr::Connected: Addressed<T>,                // no destination (R5.1)
-//!     wr::Unfenced: FenceOn<T>,                   // (R2.1)
-//!     wr::Plain: SignaledOn<P::Signaling>,        // (R2.4)
 //!     Buf: wr::Fits<P::MaxSendSge, P::MaxInline>, // one scatter/gather element (R3.1)
 //! {
 //!     qp.post_send(wr)
@@ -52,9 +50,7 @@
 
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 
-use crate::profile::{
-    Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
-};
+use crate::profile::{Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, Signaling};
 use crate::terms::state::{Err, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 use crate::work::address::{Connected, Datagram};
@@ -135,8 +131,7 @@ impl<T: Transport> FenceOn<T> for Unfenced {}
 pub trait SignaledOn<M: Signaling> {}
 
 impl SignaledOn<Selective> for Signaled {}
-impl SignaledOn<Selective> for Plain {}
-impl SignaledOn<SignalAll> for Plain {}
+impl<M: Signaling> SignaledOn<M> for Plain {}
 
 /// READs and atomics need an initiator depth of at least 1 (R4.6).
 #[diagnostic::on_unimplemented(

@@ -214,12 +214,15 @@ impl fmt::Display for Errno {
             libc::EHOSTUNREACH => "EHOSTUNREACH",
             libc::ENETUNREACH => "ENETUNREACH",
             libc::ENOTCONN => "ENOTCONN",
-            other => return write!(f, "errno {other}"),
+            _ => "",
         };
         // The system's text, without the number that std appends: the name replaces it.
         let text = std::io::Error::from_raw_os_error(self.0).to_string();
         let words = text.split(" (os error").next().unwrap_or(&text);
-        write!(f, "{name}: {words}")
+        match name {
+            "" => write!(f, "errno {}: {words}", self.0),
+            name => write!(f, "{name}: {words}"),
+        }
     }
 }
 

@@ -337,5 +337,5 @@ fn arenas_in_memory_of_the_programs_own() {
     assert_eq!(p.pd.create_arena(0, 4).unwrap_err().errno(), Some(22));
     assert_eq!(p.pd.create_arena(64, 0).unwrap_err().errno(), Some(22));
     let error = p.pd.create_arena(64, 1 << 31).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Limit { what: "buffers", .. }));
+    assert!(matches!(error.kind(), ErrorKind::Limit { what: "number of buffers", .. }));
 }

@@ -30,6 +30,12 @@ pub struct AtomicU64 {
 // SAFETY: an atomic; who reads it as plain memory has it alone, for which loom looks.
 unsafe impl Sync for AtomicU64 {}
 
+impl Default for AtomicU64 {
+    fn default() -> Self {
+        AtomicU64::new(0)
+    }
+}
+
 impl AtomicU64 {
     pub fn new(value: u64) -> Self {
         AtomicU64 {

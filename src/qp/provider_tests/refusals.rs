@@ -25,7 +25,6 @@ fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
 fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Initiator = Reads>>(
     mut finish: impl FnMut(&mut Alone<P>),
 ) where
-    crate::work::flags::Plain: crate::rules::SignaledOn<P::Signaling>,
     P::MaxSendSge: crate::work::limits::Sges<1>,
 {
     for accepted in 0..4 {
