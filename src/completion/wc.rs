@@ -403,3 +403,25 @@ impl Promised<'_, Arrival> {
         self.word(ibv_wc_flags::IBV_WC_WITH_IMM).map(u32::from_be)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_are_cs() {
+        use ibv_wc_opcode as c;
+        for (theirs, ours) in [
+            (c::IBV_WC_SEND, WcOpcode::Send),
+            (c::IBV_WC_RDMA_WRITE, WcOpcode::RdmaWrite),
+            (c::IBV_WC_RDMA_READ, WcOpcode::RdmaRead),
+            (c::IBV_WC_COMP_SWAP, WcOpcode::CompSwap),
+            (c::IBV_WC_FETCH_ADD, WcOpcode::FetchAdd),
+            (c::IBV_WC_LOCAL_INV, WcOpcode::LocalInv),
+        ] {
+            assert_eq!(WcOpcode::of_send(theirs), ours);
+        }
+        assert_eq!(WcOpcode::of_receive(c::IBV_WC_RECV), WcOpcode::Recv);
+        assert_eq!(WcOpcode::of_receive(c::IBV_WC_RECV_RDMA_WITH_IMM), WcOpcode::RecvRdmaWithImm);
+    }
+}

@@ -153,6 +153,7 @@ impl State {
         let writes = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         if !self.pds.contains_key(&pd)
             || length == 0
+            || length as u64 > self.world.region
             || access & !KNOWN != 0
             || writes && access & LOCAL_WRITE == 0
         {

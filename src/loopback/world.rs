@@ -40,6 +40,7 @@ pub struct World {
     pub(super) speed: u32,
     pub(super) mtu: Mtu,
     pub(super) longest: u32,
+    pub(super) region: u64,
 }
 
 /// The link layer and address family of ports.
@@ -128,7 +129,7 @@ impl World {
         let (personality, grants) = (Personality::Plain, Grants::Exactly);
         let (mtu, longest) = (Mtu::Bytes4096, limits::MESSAGE as u32);
         // 4 lanes, EDR.
-        World { link, personality, grants, width: 2, speed: 32, mtu, longest }
+        World { link, personality, grants, width: 2, speed: 32, mtu, longest, region: u64::MAX }
     }
 
     /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first
@@ -184,6 +185,21 @@ impl World {
     /// ```
     pub const fn messages(self, mtu: Mtu, longest: u32) -> World {
         World { mtu, longest, ..self }
+    }
+
+    /// Devices whose longest region has so many bytes (`max_mr_size`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::loopback::*;
+    /// let pd = Fabric::with(World::ipv4().regions(4096)).open_device().alloc_pd()?;
+    /// assert!(pd.register::<RemoteRead>(4096).is_ok());
+    /// let error = pd.register::<RemoteRead>(4097).unwrap_err();
+    /// assert!(error.to_string().ends_with("length 4097 exceeds 4096"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn regions(self, longest: u64) -> World {
+        World { region: longest, ..self }
     }
 
     /// What is granted of a limit that is not 0.

@@ -65,17 +65,19 @@ pub(in super::super) unsafe fn query_device(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr,
 ) -> c_int {
-    let ask = |state: &mut State, device| state.check_alive(device).map(|()| device);
+    let ask = |state: &mut State, device| {
+        state.check_alive(device).map(|()| (device, state.world.region))
+    };
     // SAFETY: `context` is live (the verb's contract).
-    let number = match unsafe { verb(context, ask) } {
-        Ok(number) => number,
+    let (number, max_mr_size) = match unsafe { verb(context, ask) } {
+        Ok(known) => known,
         Err(errno) => return errno,
     };
     let value = ibv_device_attr {
         fw_ver: text("loopback"),
         node_guid: guid(number),
         sys_image_guid: guid(number),
-        max_mr_size: u64::MAX,
+        max_mr_size,
         page_size_cap: 4096,
         max_qp: 65536,
         max_qp_wr: limits::QP_WR as c_int,

@@ -216,6 +216,33 @@ fn memory_of_more_than_a_buffer_can_be() {
     assert!(wr::Piece::new(&region, 1..1 << 32).is_ok());
 }
 
+/// Exactly what the device registers at most, and a byte more, whoever asks for it.
+#[test]
+fn memory_of_more_than_a_region_can_be() {
+    const MOST: usize = 1 << 12;
+    let pd = Fabric::with(World::ipv4().regions(MOST as u64)).open_device().alloc_pd().unwrap();
+    let limit = ErrorKind::Limit { what: "length", asked: MOST as u64 + 1, max: MOST as u64 };
+    let region = pd.register_in::<RemoteRead, _>(vec![1u8; MOST]).unwrap();
+    let refused = pd.register_in::<RemoteRead, _>(vec![1u8; MOST + 1]).unwrap_err();
+    let (memory, error) = refused.into_parts();
+    assert_eq!((error.kind(), memory.len()), (&limit, MOST + 1));
+    assert_eq!(pd.create_pool(65, 64).unwrap_err().verb(), "ibv_reg_mr");
+    let Err(crate::memory::ReregError::Unchanged(refused)) = region.rereg_memory(memory) else {
+        panic!("it is too long")
+    };
+    assert_eq!((refused.error.kind(), refused.error.verb()), (&limit, "ibv_rereg_mr"));
+    let (region, _) = refused.into_object().0.rereg_memory(vec![2u8; MOST]).unwrap();
+    drop(region);
+    // Of this length something else was wrong.
+    let why = |len| crate::memory::registered::why_not("a verb", &pd, len, String::new(), 22);
+    assert_eq!((why(MOST).errno(), why(MOST + 1).kind()), (Some(22), &limit));
+    let faults = [libc::EFAULT, libc::ENOMEM].map(|errno| {
+        crate::memory::registered::why_not("a verb", &pd, 1, "1 byte".into(), errno).to_string()
+    });
+    assert!(faults[0].contains("a page is beyond the end of its file"), "{}", faults[0]);
+    assert!(faults[1].contains("ENOMEM"), "{}", faults[1]);
+}
+
 #[test]
 fn arenas_of_the_least() {
     let pd = loopback::pair().unwrap().pd;

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 
@@ -51,6 +52,9 @@ pub struct Args {
     /// Of what only a kernel's device reaches (rdma_cm, the calls of libibverbs), judged in the guest; else of the rest.
     #[arg(long)]
     guest: bool,
+    /// Stop after so many minutes of judging, and tell what came of the first of the sample.
+    #[arg(long)]
+    minutes: Option<u64>,
     /// Leave out tests that take longer than half a second: what they alone notice is told as not noticed.
     #[arg(long)]
     quick: bool,
@@ -131,6 +135,7 @@ pub fn gate() -> Result<()> {
         folder: Vec::new(),
         entries: None,
         guest: false,
+        minutes: None,
         quick: false,
         gate: true,
         again: false,
@@ -148,6 +153,9 @@ impl Args {
         }
         if self.guest {
             text += " --guest";
+        }
+        if let Some(minutes) = self.minutes {
+            text += &format!(" --minutes {minutes}");
         }
         text + " --record"
     }
@@ -202,15 +210,18 @@ fn run(args: &Args) -> Result<Report> {
     let kept = |one: &&Candidate| !build.dropped.iter().any(|out| Entry::of(&out.at).is(one));
     let sample: Vec<&Candidate> = drawn.iter().filter(kept).take(wanted).collect();
     mutants.retain(|mutant| sample.iter().any(|one| Entry::of(one).is(&mutant.at)));
+    let verdicts = match place {
+        Place::Here => judge(&Suites::trace(place, &build.executables)?, &mutants, args)?,
+        Place::Guest => guest::judge(&build.executables, &mutants)?,
+    };
     for candidate in sample {
+        if mutants.get(verdicts.len()).is_some_and(|next| Entry::of(candidate).is(&next.at)) {
+            break; // the first that no time was left for
+        }
         if let Some(entry) = harmless.find(candidate) {
             report.add(candidate, &sources, Verdict::Harmless(entry.why.clone()));
         }
     }
-    let verdicts = match place {
-        Place::Here => judge(&Suites::trace(place, &build.executables)?, &mutants, args.quick)?,
-        Place::Guest => guest::judge(&build.executables, &mutants)?,
-    };
     for (mutant, verdict) in verdicts {
         report.add(&mutant.at, &sources, verdict);
     }
@@ -218,15 +229,19 @@ fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// What each mutant does to the tests that reach it.
+/// What each mutant does to the tests that reach it; of as many, from the first on, as there is time for.
 fn judge<'m>(
     suites: &Suites,
     mutants: &'m [Mutant],
-    quick: bool,
+    args: &Args,
 ) -> Result<Vec<(&'m Mutant, Verdict)>> {
     let (done, unnoticed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let end = args.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let verdicts = two_at_a_time(mutants, |_, mutant| {
-        let verdict = verdict(suites, mutant.id, quick)?;
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Ok(None);
+        }
+        let verdict = verdict(suites, mutant.id, args.quick)?;
         if verdict.is_unnoticed() {
             let Candidate { file, line, function, what, before, .. } = &mutant.at;
             eprintln!("not noticed: {file}:{line} {function}: {what}\n    {before}");
@@ -237,9 +252,9 @@ fn judge<'m>(
             let unnoticed = unnoticed.load(Ordering::Relaxed);
             eprintln!("{done} of {} run, {unnoticed} not noticed", mutants.len());
         }
-        Ok(verdict)
+        Ok(Some(verdict))
     })?;
-    Ok(mutants.iter().zip(verdicts).collect())
+    Ok(mutants.iter().zip(verdicts.into_iter().map_while(|verdict| verdict)).collect())
 }
 
 /// Does something with each, on two threads, and says which of the two it is. Gives the results in order.
