@@ -181,6 +181,7 @@ pub mod wr {
     pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
     pub use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
     pub use crate::work::inline::{Empty, Inline, InlineSlice};
+    pub use crate::work::numbered::{NoBuffer, WithId};
     pub use crate::work::opcode::*;
     pub use crate::work::recv::Recv;
     pub use crate::work::request::WorkRequest;

@@ -154,7 +154,7 @@ impl<E: Entry> Completion<'_, E> {
         // SAFETY: callers pass the books of a queue that they hold.
         let counter = unsafe { Books::counter(books, direction) };
         if word::is_none(word) {
-            word::address::<Counter>(word).cast_const() == counter
+            word::counter::<Counter>(word).cast_const() == counter
         } else {
             // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
             let header = unsafe { &*word::address::<Header>(word) };

@@ -161,6 +161,16 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         Some(self.arrival()?.byte_len())
     }
 
+    /// The number that a work request without a buffer was given
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)), whatever the status: C's `wr_id`, of which
+    /// 16 bits are the program's. 0 if it was given none, and with a selectively signaled send
+    /// queue, where [`Released`](crate::qp::Released::id) has it.
+    #[inline(always)]
+    pub fn id(&self) -> u16 {
+        let has_id = word::is_none(self.word) && !self.is_ring();
+        if has_id { word::id(self.word) } else { 0 }
+    }
+
     /// The entry, whatever the status; `None` if the work request had no buffer, or was on a
     /// selectively signaled send queue.
     #[inline(always)]
@@ -237,7 +247,7 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
         if wr_id & word::RING == 0 {
             // SAFETY: the address is that of the queue's counter. The completion queue keeps the
             // books of its queues while completions can come or are held, and `wc` is held.
-            unsafe { Counter::count(word::address(wr_id)) };
+            unsafe { Counter::count(word::counter(wr_id)) };
         } else {
             note_dropped(wc.at, wr_id as u64);
         }

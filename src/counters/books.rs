@@ -43,7 +43,7 @@ pub struct Books {
 }
 
 /// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
-/// alignment leaves the tag bits free; and each has a cache line of its own, because two threads
+/// alignment leaves the tag bits free (and the 16 upper bits are 0); and each has a cache line of its own, because two threads
 /// may poll.
 #[derive(Default)]
 #[repr(C, align(64))]
@@ -74,12 +74,16 @@ impl Counter {
     }
 }
 
+/// The bits of a counter's address: in a wr_id without a buffer, a number of the program's is above.
+pub(crate) const ADDRESS_BITS: u32 = 48;
+
 /// The index of a direction.
 pub(crate) const SEND: usize = 0;
 pub(crate) const RECEIVE: usize = 1;
 
 impl Books {
-    /// New books; `None` when all tags of rings are in use.
+    /// New books; `None` when all tags of rings are in use (or if memory has addresses of more than
+    /// 48 bits, which no system gives out unasked).
     pub fn new(pd: u32) -> Option<Arc<Self>> {
         Self::with(pd, None)
     }
@@ -91,7 +95,7 @@ impl Books {
 
     fn with(pd: u32, pool: Option<u32>) -> Option<Arc<Self>> {
         let ring = RingTag::new()?;
-        Some(Arc::new(Books {
+        let books = Arc::new(Books {
             completed: Default::default(),
             posted_at_end: Default::default(),
             pending: Pending::new(),
@@ -105,7 +109,8 @@ impl Books {
             small: AtomicU32::new(0),
             #[cfg(debug_assertions)]
             has_list: AtomicU32::new(0),
-        }))
+        });
+        (Arc::as_ptr(&books).addr() >> ADDRESS_BITS == 0).then_some(books)
     }
 
     /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of

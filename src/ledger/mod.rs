@@ -93,13 +93,14 @@ pub trait Commit {
     /// The cursor of the next work request.
     fn advance(cursor: &mut Self::Cursor);
 
-    /// Notes the entry (0 if none) of the `i`th work request from `cursor` on, and gives its wr_id.
-    /// The entry stays the caller's until it is spent.
+    /// Notes the entry of the `i`th work request from `cursor` on, or the number of one that has
+    /// none (in the bits of `word::ID`), and gives its wr_id. The entry stays the caller's until it
+    /// is spent.
     ///
     /// # Safety
     /// The cursor is good, and the list has no more work requests than `MOST`, or than there is
     /// room for.
-    unsafe fn enter(&mut self, cursor: &Self::Cursor, i: u32, word: usize) -> u64;
+    unsafe fn enter(&mut self, cursor: &Self::Cursor, i: u32, word: Option<usize>, id: u64) -> u64;
 
     /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
     /// known. Else nothing changes, and `look_and_spend` has the last word.
@@ -179,6 +180,10 @@ pub enum Until {
 
 /// The entry in a wr_id, as a word: 0 if it has no buffer.
 fn entry_in(wr_id: u64) -> usize {
-    let word = wr_id as usize;
+    buffer_in(wr_id as usize)
+}
+
+/// The same word: 0 if it has no buffer.
+fn buffer_in(word: usize) -> usize {
     if word::is_none(word) { 0 } else { word }
 }

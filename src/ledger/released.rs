@@ -4,6 +4,7 @@
 
 use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
+use crate::memory::header::word;
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order:
 /// the iterator of [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
@@ -64,12 +65,42 @@ impl<'q, E: Entry> Released<'q, E> {
         let words: [usize; N] = std::array::from_fn(|i| unsafe {
             self.ring.slots.get_unchecked(first as usize + i).get()
         });
-        if words.contains(&0) {
+        if words.iter().any(|&word| word::is_none(word)) {
             return Err(self);
         }
         self.left = 0;
         // SAFETY: the slots hold words of `E`, which were just taken out.
         Ok(words.map(|word| unsafe { E::from_kept(word) }))
+    }
+
+    /// The number that the work request of the completion, which is the last one of these, was given
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)): C's `wr_id`, of which 16 bits are the
+    /// program's. 0 if it was given none, or has a buffer; to be asked before the last entry is
+    /// taken.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Chosen { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Chosen>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let body = pool.take().ok_or("no buffer")?;
+    /// post_send!(a, [wr::RdmaWrite::new(body, at), wr::RdmaWrite::inline(b"done", at).with_id(7)])?;
+    /// let completion = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion;
+    ///     }
+    /// };
+    /// let done = a.complete(completion).map_err(|_| "of another queue pair")?;
+    /// assert_eq!(done.released.id(), 7);
+    /// assert_eq!(done.released.count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn id(&self) -> u16 {
+        let last = self.at.wrapping_add(self.left).wrapping_sub(1);
+        let word = self.ring.word_at(last & self.ring.mask);
+        if self.left != 0 && word::is_none(word) { word::id(word) } else { 0 }
     }
 
     /// The entry of the next slot, if there is one in it.
@@ -82,7 +113,7 @@ impl<'q, E: Entry> Released<'q, E> {
         self.at = self.at.wrapping_add(1);
         self.left -= 1;
         // SAFETY: the slots hold words of `E`; this one was just taken out.
-        (word != 0).then(|| unsafe { E::from_kept(word) })
+        (!word::is_none(word)).then(|| unsafe { E::from_kept(word) })
     }
 }
 
@@ -120,7 +151,7 @@ impl<E: Entry> Iterator for Released<'_, E> {
                 // SAFETY: there are `mask + 1` slots, and the ring is borrowed, so they stay.
                 let word = unsafe { (*slots.add(index as usize)).get() };
                 (self.at, self.left) = (index + 1, last.wrapping_sub(index) & mask);
-                if word != 0 {
+                if !word::is_none(word) {
                     // SAFETY: the slots hold words of `E`; this one was just taken out.
                     all = see(all, unsafe { E::from_kept(word) });
                 }

@@ -14,7 +14,7 @@ use std::ptr;
 use crate::counters::books::Books;
 use crate::ledger::released::Released;
 use crate::ledger::withheld::Withheld;
-use crate::ledger::{Account, Ledger, MOST, Until};
+use crate::ledger::{Account, Ledger, MOST, Until, buffer_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -41,7 +41,7 @@ impl Name {
 
 /// # Invariants
 /// - Both names have the tag of the books. Slots `oldest..next` (sequence numbers, wrapping,
-///   masked) hold the words of the entries that the device owns, 0 where there is no buffer.
+///   masked) hold the words of the entries that the device owns, or say that there is no buffer.
 /// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`, and as many behind
 ///   them. Those from `at` on may hold words of entries that are being posted: side by side, so a
 ///   list may go beyond the end of the ring, and `look_and_spend` moves what did to where it
@@ -191,7 +191,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
 
     unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
         let len = (depth + 1 + MOST).next_power_of_two();
-        let slots = vec![Cell::new(0); 2 * len as usize];
+        let slots = vec![Cell::new(word::NONE); 2 * len as usize];
         // SAFETY: the caller says that the books live on.
         let (first, account) = unsafe {
             let cap = depth.saturating_sub(withheld.total());
@@ -225,7 +225,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     }
 
     fn word(&self, i: u32, _: u64) -> usize {
-        self.slots[(self.index() + i) as usize].get()
+        buffer_in(self.slots[(self.index() + i) as usize].get())
     }
 
     fn take_back(&mut self, n: u32) {
@@ -270,7 +270,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
             return None;
         }
         let wr_id = self.next.wr_id();
-        self.slots[(self.next.sequence & self.mask) as usize].set(0);
+        self.slots[(self.next.sequence & self.mask) as usize].set(word::NONE);
         self.next.sequence = self.next.sequence.wrapping_add(1);
         self.rewind();
         Some(wr_id)

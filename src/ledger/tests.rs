@@ -50,7 +50,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
             buf.copy_from(&[sent]).unwrap();
             let (cursor, word) = (ring.cursor(), word_of(buf));
             // SAFETY: one work request, and there is room for it.
-            unsafe { ring.enter(&cursor, 0, word) };
+            unsafe { ring.enter(&cursor, 0, Some(word), 0) };
             assert!(spend(&mut ring, 1));
             sent += 1;
         }
@@ -169,7 +169,7 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
                 let mut buf = pool.take().unwrap();
                 buf.copy_from(&[(sent + i) as u8]).unwrap();
                 // SAFETY: there is room for all of them.
-                unsafe { ring.enter(&cursor, i, word_of(buf)) };
+                unsafe { ring.enter(&cursor, i, Some(word_of(buf)), 0) };
             }
             assert!(spend(&mut ring, n));
         }
@@ -194,16 +194,14 @@ fn what_is_released_as_an_array() {
     {
         ring.begin_at(slots - before_the_end);
         for i in 0..3 {
-            let word = if i == empty {
-                0
-            } else {
+            let word = (i != empty).then(|| {
                 let mut buf = pool.take().unwrap();
                 buf.copy_from(&[i]).unwrap();
                 word_of(buf)
-            };
+            });
             let cursor = ring.cursor();
             // SAFETY: there is room for it.
-            unsafe { ring.enter(&cursor, 0, word) };
+            unsafe { ring.enter(&cursor, 0, word, 0) };
             assert!(spend(&mut ring, 1));
         }
         let last = ring.posted().wrapping_sub(1);

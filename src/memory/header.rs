@@ -418,7 +418,8 @@ impl<H: Handle> Word for H {
 }
 
 /// A handle as a number: the address of a header, or of a counter where there is no buffer, with
-/// tags in the six bits that its alignment leaves free.
+/// tags in the six bits that its alignment leaves free. Above a counter's address, in the 16 upper
+/// bits, is a number of the program's.
 pub(crate) mod word {
     /// No buffer: the address is that of the queue's counter, or with `RING` none.
     pub const NONE: usize = 1;
@@ -443,6 +444,27 @@ pub(crate) mod word {
 
     /// All tags: headers and counters are aligned to one more than this.
     pub const TAGS: usize = 63;
+
+    /// Where the program's number begins in a word without a buffer. Counters are below.
+    pub const ID: u32 = crate::counters::books::ADDRESS_BITS;
+
+    /// The word of a work request without a buffer in a ring, with the bits of its number.
+    #[inline(always)]
+    pub fn none(id: u64) -> usize {
+        NONE | id as usize
+    }
+
+    /// The program's number in a word without a buffer.
+    #[inline(always)]
+    pub fn id(word: usize) -> u16 {
+        (word as u64 >> ID) as u16
+    }
+
+    /// The address of the counter in a word without a buffer.
+    #[inline(always)]
+    pub fn counter<T>(word: usize) -> *mut T {
+        address(word & ((1 << ID) - 1))
+    }
 
     /// The kind of handle.
     #[inline(always)]

@@ -85,13 +85,13 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         // SAFETY: the slot is writable and has room; the check knows the queue's address handles.
         let pending = unsafe { wr.emit(slot.cast(), &mut self.check) };
         let wr_id = if Q::Entry::OWNED {
-            let word = pending.entry.as_ref().map_or(0, Word::word);
-            if Q::NEEDS_BUFFERS && word == 0 {
+            let word = pending.entry.as_ref().map(Word::word);
+            if Q::NEEDS_BUFFERS && word.is_none() {
                 self.check.note(fault::NO_BUFFER);
             }
             let cursor = *self.cursor.get_or_insert_with(|| self.queue.ledger.cursor());
             // SAFETY: nothing is spent before the post; lists are no longer than the ledger's.
-            let wr_id = unsafe { self.queue.ledger.enter(&cursor, i, word) };
+            let wr_id = unsafe { self.queue.ledger.enter(&cursor, i, word, pending.wr_id) };
             debug_assert_eq!(wr_id & Self::TAGS, 0);
             // Added, not or-ed: that is one instruction, an address.
             wr_id.wrapping_add(Self::TAGS)
@@ -253,8 +253,9 @@ impl<E: Entry> Commit for Credits<E> {
     fn advance((): &mut ()) {}
 
     #[inline(always)]
-    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
-        (if word == 0 { self.no_buffer } else { word }) as u64
+    unsafe fn enter(&mut self, (): &(), _: u32, word: Option<usize>, id: u64) -> u64 {
+        // The upper bits of the counter's address are 0 (`Books`).
+        word.map_or(self.no_buffer as u64 + id, |word| word as u64)
     }
 
     #[inline(always)]
@@ -292,9 +293,9 @@ impl<E: Entry> Commit for Uncounted<E> {
     fn advance((): &mut ()) {}
 
     #[inline(always)]
-    unsafe fn enter(&mut self, (): &(), _: u32, word: usize) -> u64 {
+    unsafe fn enter(&mut self, (): &(), _: u32, word: Option<usize>, _: u64) -> u64 {
         // What has no buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
-        (if word == 0 { word::NONE } else { word }) as u64
+        word.unwrap_or(word::NONE) as u64
     }
 
     #[inline(always)]
@@ -320,7 +321,14 @@ impl<E: Entry> Commit for Ring<E> {
     }
 
     #[inline(always)]
-    unsafe fn enter(&mut self, (slot, wr_id): &Self::Cursor, i: u32, word: usize) -> u64 {
+    unsafe fn enter(
+        &mut self,
+        (slot, wr_id): &Self::Cursor,
+        i: u32,
+        word: Option<usize>,
+        id: u64,
+    ) -> u64 {
+        let word = word.unwrap_or(word::none(id));
         // SAFETY: the ring has as many slots from any one on as a list has work requests (the
         // caller's word for it), and nobody else has them.
         unsafe { (*slot.add(i as usize)).set(word) };

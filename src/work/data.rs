@@ -16,6 +16,7 @@ use crate::memory::shared::SharedBuf;
 use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
+use crate::work::numbered::WithId;
 use crate::work::request::{Check, Emitted, Use};
 use crate::work::sge::Sge;
 
@@ -171,9 +172,10 @@ impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
+impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
 
-mod sealed {
+pub(super) mod sealed {
     use super::*;
     pub trait Sealed {}
     impl<C: 'static> Sealed for Buf<C> {}
@@ -185,5 +187,6 @@ mod sealed {
     impl Sealed for Empty {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
+    impl<D> Sealed for WithId<D> {}
     impl<const N: usize> Sealed for Sge<'_, N> {}
 }

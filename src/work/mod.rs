@@ -6,6 +6,7 @@ pub(crate) mod data;
 pub(crate) mod flags;
 pub(crate) mod inline;
 pub(crate) mod limits;
+pub(crate) mod numbered;
 pub(crate) mod opcode;
 pub(crate) mod recv;
 pub(crate) mod refusal;

@@ -80,6 +80,12 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 
     #[inline(always)]
+    pub(super) fn with_data<D2>(self, change: impl FnOnce(D) -> D2) -> WorkRequest<O, D2, A, F, G> {
+        let WorkRequest { op, data, address, flags, use_, _marks } = self;
+        WorkRequest { op, data: change(data), address, flags, use_, _marks }
+    }
+
+    #[inline(always)]
     pub(super) fn with<A2, F2, G2>(
         self,
         address: impl FnOnce(A) -> A2,
@@ -112,7 +118,7 @@ pub trait Work<E: Entry> {
     ) -> Pending<E, Self::Data>;
 }
 
-/// What emission leaves for the post: the entry, the wr_id of the `unsafe` path, and the type of
+/// What emission leaves for the post: the entry, what the program says of the wr_id, and the type of
 /// the data, whose borrows must last until the post.
 #[doc(hidden)]
 pub struct Pending<E, D> {
@@ -200,7 +206,7 @@ pub struct Emitted<E> {
     pub count: i32,
     pub entry: Option<E>,
     pub flags: u32,
-    /// The wr_id of the `unsafe` path.
+    /// The wr_id of the `unsafe` path; else the bits of the number that the program gave.
     pub wr_id: u64,
 }
 

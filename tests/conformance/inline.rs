@@ -6,6 +6,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
+profile! { Ring { signaling: Selective } }
+
 #[test]
 fn constants_and_slices_up_to_the_limit() {
     let mut p = Pair::<Rc>::new();
@@ -103,4 +105,110 @@ fn a_queue_pair_whose_sends_have_no_buffers() {
     p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"");
     poll(&p.dev, &mut p.ca, 1);
+}
+
+/// The numbers of the next completions, and whether each succeeded.
+fn numbers(dev: &Device, cq: &mut CompletionQueue, n: usize) -> Vec<(u16, bool)> {
+    let mut seen = Vec::new();
+    until(dev, "the numbers", || {
+        cq.poll().unwrap().for_each(|done| {
+            seen.push((done.id(), done.status().is_ok()));
+            assert!(done.into_entry().is_none());
+        });
+        seen.len() == n
+    });
+    seen
+}
+
+#[test]
+fn a_number_comes_back_with_its_completion() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let at = region.remote().write();
+    for _ in 0..5 {
+        p.b.post_recv(wr::Recv::empty()).unwrap();
+    }
+    p.a.post_send(wr::Send::new(wr::Empty).with_id(1)).unwrap();
+    p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(b"bytes", at).with_id(u16::MAX).fence()).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline_slice(b"bytes", at).with_id(0x8000)).unwrap();
+    post_send!(
+        p.a,
+        [
+            wr::Send::inline(&[]).with_id(7).solicited(),
+            wr::SendWithImm::inline_slice(&[], 3).with_id(8)
+        ]
+    )
+    .unwrap();
+    let mut slots = SendSlots::<2>::new();
+    let mut list = p.a.send_list(&mut slots);
+    list.push(wr::Send::inline_slice(&[]).with_id(9)).unwrap();
+    list.push(wr::RdmaWrite::inline(&[1], at).with_id(10)).unwrap();
+    list.post().unwrap();
+    let good = |id| (id, true);
+    let ids = [1, 0, u16::MAX, 0x8000, 7, 8, 9, 10].map(good);
+    assert_eq!(numbers(&p.dev, &mut p.ca, 8), ids);
+    assert_eq!((p.a.sends_outstanding(), p.a.send_room()), (0, 8));
+    let got = poll(&p.dev, &mut p.cb, 4).into_iter().map(|got| got.received().imm_data);
+    assert_eq!(got.collect::<Vec<_>>(), [None, None, None, Some(3)]);
+
+    // So it does with one that fails, and with those that are flushed behind it.
+    let beyond = region.remote().write();
+    region.destroy().map_err(|_| "in use").unwrap();
+    for id in [11, 12, 13] {
+        p.a.post_send(wr::RdmaWrite::inline(b"late", beyond).with_id(id)).unwrap();
+    }
+    let ids = [11, 12, 13].map(|id| (id, false));
+    assert_eq!(numbers(&p.dev, &mut p.ca, 3), ids);
+    assert_eq!(p.a.sends_outstanding(), 0);
+
+    // A refused one has none to give back, and is not lost.
+    let error = p.a.post_send(wr::Send::inline_slice(&[0; 65]).with_id(14)).unwrap_err();
+    assert_eq!(error.into_rejected().count(), 0);
+}
+
+#[test]
+fn a_buffer_has_no_number_beside_its_context() {
+    let mut p = Pair::<Uc>::new();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"12"))).unwrap();
+    for cq in [&mut p.ca, &mut p.cb] {
+        until(&p.dev, "a completion", || {
+            let completion = cq.poll_one().unwrap();
+            completion.is_some_and(|done| done.id() == 0 && done.into_entry().is_some())
+        });
+    }
+}
+
+#[test]
+fn a_release_has_the_number_of_its_last() {
+    let mut p = Pair::<Rc, Ring>::new();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let at = region.remote().write();
+    for round in 0..5 {
+        let one = wr::RdmaWrite::inline(b"1", at).with_id(round);
+        let _ = p.a.post_send_unsignaled(one).unwrap();
+        post_send!(
+            p.a,
+            [
+                wr::RdmaWrite::new(filled(&p.pool, b"23"), at),
+                wr::RdmaWrite::inline(b"4", at).with_id(40 + round).signaled(),
+                wr::RdmaWrite::inline(b"5", at).with_id(50)
+            ]
+        )
+        .unwrap();
+        p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, b"67"), at)).unwrap();
+        let mut released = Vec::new();
+        until(&p.dev, "three completions", || {
+            for completion in p.ca.poll().unwrap() {
+                assert_eq!(completion.id(), 0);
+                let mut done = p.a.complete(completion).map_err(drop).unwrap().released;
+                let id = done.id();
+                released.push((id, done.by_ref().count()));
+                assert_eq!(done.id(), 0, "nothing is left");
+            }
+            released.len() == 3
+        });
+        assert_eq!(released, [(40 + round, 1), (50, 0), (0, 1)]);
+    }
 }

@@ -1,0 +1,81 @@
+//! The program's own number in a work request that has no buffer.
+
+#![allow(unsafe_code)] // says what its method asks for
+
+use crate::memory::entry::Owned;
+use crate::memory::header::word;
+use crate::sys::types::ibv_sge;
+use crate::work::data::{Data, sealed};
+use crate::work::inline::{Empty, Inline, InlineSlice};
+use crate::work::request::{Check, Emitted, Use, WorkRequest};
+
+/// Data without a buffer (inline or [`Empty`](crate::wr::Empty)), with a number of the program's:
+/// see [`with_id`](WorkRequest::with_id).
+#[derive(Clone, Copy, Debug)]
+pub struct WithId<D> {
+    data: D,
+    id: u16,
+}
+
+/// Data that brings no buffer back: inline bytes, and [`Empty`](crate::wr::Empty).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` takes no number",
+    label = "not inline, and not `wr::Empty`",
+    note = "a `Buf` comes back with a context of any type; shared buffers and pieces have `set_id`"
+)]
+pub trait NoBuffer: sealed::Sealed {}
+
+impl<const N: usize> NoBuffer for Inline<'_, N> {}
+impl NoBuffer for InlineSlice<'_> {}
+impl NoBuffer for Empty {}
+
+impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
+    /// With a number that the completion gives back ([`Completion::id`](crate::Completion::id)), where
+    /// there is no buffer to come back: C's `wr_id` (ibv_post_send(3)).
+    ///
+    /// It has 16 bits, enough to tell apart what is outstanding on a queue. The others name the
+    /// queue. Whoever needs more has 64 bits in shared buffers
+    /// ([`set_id`](crate::memory::SharedBuf::set_id)) and in pieces, and a value of any type in a
+    /// `Buf`.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let region = pd.register::<RemoteWrite>(64)?;
+    /// # let at = region.remote().write();
+    /// for (id, part) in [(1, b"one"), (2, b"two")] {
+    ///     a.post_send(wr::RdmaWrite::inline(part, at).with_id(id))?;
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 2 {
+    ///     done.extend(cq.poll()?.map(|completion| completion.id()));
+    /// }
+    /// assert_eq!(done, [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn with_id(self, id: u16) -> WorkRequest<O, WithId<D>, A, F, G>
+    where
+        D: NoBuffer,
+    {
+        self.with_data(|data| WithId { data, id })
+    }
+}
+
+impl<E: Owned, D: NoBuffer + Data<E>> Data<E> for WithId<D> {
+    type Sges = D::Sges;
+
+    #[inline(always)]
+    unsafe fn emit(
+        self,
+        sges: *mut ibv_sge,
+        use_: Use,
+        limit: u32,
+        check: &mut Check,
+    ) -> Emitted<E> {
+        // SAFETY: there is room for the same elements.
+        let emitted = unsafe { self.data.emit(sges, use_, limit, check) };
+        debug_assert!(emitted.entry.is_none());
+        Emitted { wr_id: (self.id as u64) << word::ID, ..emitted }
+    }
+}
