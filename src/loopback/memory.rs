@@ -285,8 +285,8 @@ impl Span {
         let before = out.len();
         if self.shared {
             out.resize(before + self.length, 0);
-            self.open().copy(self.offset, &mut out[before..]);
-            return;
+            let copied = self.open().copy(self.offset, &mut out[before..]);
+            return copied.expect("inside the region (`resolve`)");
         }
         // Memory registered without LOCAL_WRITE is only read, and may be behind a shared reference,
         // from which no atomic may be made. Other processes may be writing it (a file), so the reads
@@ -300,7 +300,8 @@ impl Span {
 
     /// Writes `bytes`, cut to the length of the span.
     pub(super) fn store(self, bytes: &[u8]) {
-        self.open().write(self.offset, &bytes[..bytes.len().min(self.length)]);
+        let written = self.open().write(self.offset, &bytes[..bytes.len().min(self.length)]);
+        written.expect("inside the region (`resolve`)");
     }
 
     /// Runs `change` on the word at the start, if it is whole and aligned.

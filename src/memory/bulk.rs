@@ -6,13 +6,15 @@
 //! inline assembly, which Rust does not see through: what it must do for Rust is what Rust code
 //! could have done. It does what relaxed accesses to each word would, in some order:
 //!
-//! - It touches the same bytes: whole words, each once.
+//! - It touches the same bytes: whole words. Each is stored once, so that what another stores there
+//!   next stays; some are loaded twice.
 //! - No word is torn. On aarch64 a vector of 128 bits at a multiple of 8 is two words, each of which
 //!   is accessed at once (Arm ARM, "single-copy atomicity"). On x86-64 processors with AVX access 16
 //!   aligned bytes at once (Intel SDM volume 3, AMD APM volume 2). Of others the manuals do not
 //!   speak; processors access what lies in one cache line at once, or in aligned halves of 16 bytes,
-//!   and no aligned word lies in two lines. Java's virtual machines copy arrays of references in
-//!   this way, which must not tear either.
+//!   and no aligned word lies in two lines. (`rep movsq` moves words, and says only that their order
+//!   is any.) Java's virtual machines copy arrays of references in this way, which must not tear
+//!   either.
 //! - It orders nothing else, as relaxed accesses do not.
 
 #![allow(unsafe_code)] // accesses raw memory
@@ -30,8 +32,11 @@ pub(super) const WORD: usize = size_of::<u64>();
 pub(super) unsafe fn load(at: NonNull<u64>, out: &mut [u8], word: impl Fn(NonNull<u64>) -> u64) {
     // SAFETY: `out` may be written, and what is loaded is the caller's part.
     unsafe {
-        let one = |from: NonNull<u64>, to: NonNull<u64>| to.write_unaligned(word(from));
-        copy(at, NonNull::from(&mut *out).cast(), out.len(), one);
+        let to = NonNull::from(&mut *out).cast::<u64>();
+        if out.len() >= vectors::LEAST {
+            return vectors::load(to, at, out.len());
+        }
+        each_word(out.len(), |i| to.add(i).write_unaligned(word(at.add(i))));
     }
 }
 
@@ -44,115 +49,24 @@ pub(super) unsafe fn load(at: NonNull<u64>, out: &mut [u8], word: impl Fn(NonNul
 pub(super) unsafe fn store(at: NonNull<u64>, bytes: &[u8], word: impl Fn(NonNull<u64>, u64)) {
     // SAFETY: `bytes` may be read, and what is stored is the caller's part.
     unsafe {
-        let one = |from: NonNull<u64>, to: NonNull<u64>| word(to, from.read_unaligned());
-        copy(NonNull::from(bytes).cast(), at, bytes.len(), one);
+        let from = NonNull::from(bytes).cast::<u64>();
+        if bytes.len() >= vectors::LEAST {
+            return vectors::store(at, from, bytes.len());
+        }
+        each_word(bytes.len(), |i| word(at.add(i), from.add(i).read_unaligned()));
     }
 }
 
-/// Copies `left` bytes, word by word with `one` or as `one` does.
-///
-/// # Safety
-/// `left` is the size of a number of words, as many as may be passed to `one` from `from` and `to`
-/// on. Those on the shared side are aligned.
+/// Calls `one` with the index of each word of `len` bytes.
 #[inline(always)]
-unsafe fn copy(
-    mut from: NonNull<u64>,
-    mut to: NonNull<u64>,
-    mut left: usize,
-    one: impl Fn(NonNull<u64>, NonNull<u64>),
-) {
-    debug_assert!(left % WORD == 0);
-    if left >= vectors::LEAST && vectors::are_there() {
-        // SAFETY: the caller's part; there are such instructions.
-        return unsafe { vectors::copy(from, to, left) };
-    }
-    while left != 0 {
-        one(from, to);
-        // SAFETY: at most the end of what there is: the steps are `left` bytes in all.
-        unsafe { (from, to) = (from.add(1), to.add(1)) };
-        left -= WORD;
-    }
+fn each_word(len: usize, one: impl Fn(usize)) {
+    debug_assert!(len % WORD == 0);
+    (0..len / WORD).for_each(one);
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-mod vectors {
-    use std::arch::asm;
-    use std::ptr::NonNull;
-
-    /// From so many bytes on they are faster than words.
-    pub const LEAST: usize = 32;
-
-    #[inline(always)]
-    pub fn are_there() -> bool {
-        std::arch::is_x86_feature_detected!("avx")
-    }
-
-    /// # Safety
-    /// The processor has AVX. The words of `len` bytes may be loaded at `from` and stored at `to`;
-    /// those on the shared side are aligned.
-    #[inline(never)]
-    pub unsafe fn copy(from: NonNull<u64>, to: NonNull<u64>, len: usize) {
-        // SAFETY: it accesses the words that it may, as the page says, and what it is declared to
-        // change.
-        unsafe {
-            asm!(
-                "cmp rdx, 128",
-                "jb 3f",
-                "2:",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu ymm1, [rsi + 32]",
-                "vmovdqu ymm2, [rsi + 64]",
-                "vmovdqu ymm3, [rsi + 96]",
-                "vmovdqu [rdi], ymm0",
-                "vmovdqu [rdi + 32], ymm1",
-                "vmovdqu [rdi + 64], ymm2",
-                "vmovdqu [rdi + 96], ymm3",
-                "add rsi, 128",
-                "add rdi, 128",
-                "sub rdx, 128",
-                "cmp rdx, 128",
-                "jae 2b",
-                "3:",
-                "test dl, 64",
-                "jz 4f",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu ymm1, [rsi + 32]",
-                "vmovdqu [rdi], ymm0",
-                "vmovdqu [rdi + 32], ymm1",
-                "add rsi, 64",
-                "add rdi, 64",
-                "4:",
-                "test dl, 56",
-                "jz 7f",
-                "test dl, 32",
-                "jz 5f",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu [rdi], ymm0",
-                "add rsi, 32",
-                "add rdi, 32",
-                "5:",
-                "test dl, 16",
-                "jz 6f",
-                "vmovdqu xmm0, [rsi]",
-                "vmovdqu [rdi], xmm0",
-                "add rsi, 16",
-                "add rdi, 16",
-                "6:",
-                "test dl, 8",
-                "jz 7f",
-                "mov rax, [rsi]",
-                "mov [rdi], rax",
-                "7:",
-                "vzeroupper",
-                inout("rdi") to.as_ptr() => _,
-                inout("rsi") from.as_ptr() => _,
-                inout("rdx") len => _,
-                clobber_abi("C"), // all vector registers: the upper halves become zero
-                options(nostack),
-            );
-        }
-    }
-}
+#[path = "bulk/x86_64.rs"]
+mod vectors;
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod vectors {
@@ -162,16 +76,14 @@ mod vectors {
     /// From so many bytes on they are faster than words.
     pub const LEAST: usize = 32;
 
-    #[inline(always)]
-    pub fn are_there() -> bool {
-        true
-    }
+    pub use copy as load;
+    pub use copy as store;
 
     /// # Safety
     /// The words of `len` bytes, at least 32, may be loaded at `from` and stored at `to`; those on
     /// the shared side are aligned.
     #[inline(never)]
-    pub unsafe fn copy(from: NonNull<u64>, to: NonNull<u64>, len: usize) {
+    pub unsafe fn copy(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
         // SAFETY: it accesses the words that it may, as the page says, and what it is declared to
         // change.
         unsafe {
@@ -208,10 +120,8 @@ mod vectors {
 
     pub const LEAST: usize = usize::MAX;
 
-    #[inline(always)]
-    pub fn are_there() -> bool {
-        false
-    }
+    pub use copy as load;
+    pub use copy as store;
 
     /// # Safety
     /// It is not called.

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::memory::bulk::{self, WORD};
+use crate::memory::remote::OutOfBounds;
 
 /// A region that others may touch at any time.
 ///
@@ -59,15 +60,10 @@ impl Open {
         if let Some(word) = offset.checked_sub(lead).and_then(|start| self.word(start)) {
             return Part::Word(word, lead, left.min(WORD - lead));
         }
-        // SAFETY: the byte is within the region (asked of the callers, which test with `has`), so
+        // SAFETY: the byte is within the region (asked of the callers, which check it), so
         // it is valid (invariant). It is in no aligned word of the region, so all access it as a
         // byte.
         Part::Byte(unsafe { AtomicU8::from_ptr(self.base.add(offset).as_ptr()) })
-    }
-
-    /// Whether the region has `len` bytes at `offset`.
-    fn has(&self, offset: usize, len: usize) -> bool {
-        offset.checked_add(len).is_some_and(|end| end <= self.len)
     }
 
     /// The number of the first of `len` bytes at `offset` that are not whole aligned words.
@@ -77,16 +73,37 @@ impl Open {
 
     /// Copies the bytes from `offset` on to `out`.
     #[inline(always)]
-    pub(crate) fn copy(&self, offset: usize, out: &mut [u8]) {
-        assert!(self.has(offset, out.len()), "an access beyond its region");
-        if !self.are_words(offset, out.len()) {
-            return self.copy_any(offset, out);
+    pub(crate) fn copy(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
+        OutOfBounds::check(offset, out.len(), self.len)?;
+        match self.are_words(offset, out.len()) {
+            // SAFETY: aligned words within the region (tested).
+            true => unsafe { self.load_words(offset, out) },
+            false => self.copy_any(offset, out),
         }
-        // SAFETY: aligned words within the region (tested), which are valid and touched by atomics
-        // of this size only (invariant).
+        Ok(())
+    }
+
+    /// # Safety
+    /// At `offset` are as many aligned words within the region as `out` has room for.
+    #[inline(always)]
+    unsafe fn load_words(&self, offset: usize, out: &mut [u8]) {
+        // SAFETY: aligned words within the region (this function's contract), which are valid and
+        // touched by atomics of this size only (invariant).
         unsafe {
             let word = |at: NonNull<u64>| AtomicU64::from_ptr(at.as_ptr()).load(Relaxed);
             bulk::load(self.base.add(offset).cast(), out, word);
+        }
+    }
+
+    /// # Safety
+    /// `bytes` are as long as aligned words that are within the region at `offset`.
+    #[inline(always)]
+    unsafe fn store_words(&self, offset: usize, bytes: &[u8]) {
+        // SAFETY: aligned words within the region (this function's contract), which are valid and
+        // touched by atomics of this size only (invariant).
+        unsafe {
+            let word = |at: NonNull<u64>, new| AtomicU64::from_ptr(at.as_ptr()).store(new, Relaxed);
+            bulk::store(self.base.add(offset).cast(), bytes, word);
         }
     }
 
@@ -99,7 +116,7 @@ impl Open {
 
     /// As `copy`, within the region.
     #[inline(never)]
-    fn copy_any(&self, offset: usize, out: &mut [u8]) {
+    fn copy_any(self, offset: usize, out: &mut [u8]) {
         let (lead, rest) = out.split_at_mut(self.lead(offset, out.len()));
         let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
         let at = offset + lead.len();
@@ -107,12 +124,8 @@ impl Open {
             self.copy_parts(offset, lead);
         }
         if !words.is_empty() {
-            // SAFETY: aligned words within the region (tested; `lead`), which are valid and touched
-            // by atomics of this size only (invariant).
-            unsafe {
-                let word = |at: NonNull<u64>| AtomicU64::from_ptr(at.as_ptr()).load(Relaxed);
-                bulk::load(self.base.add(at).cast(), words, word);
-            }
+            // SAFETY: aligned words (`lead`), within the region as the caller says.
+            unsafe { self.load_words(at, words) };
         }
         if !tail.is_empty() {
             self.copy_parts(at + words.len(), tail);
@@ -121,22 +134,19 @@ impl Open {
 
     /// Writes `bytes` from `offset` on. Bytes that share a word with them keep their current value.
     #[inline(always)]
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(self.has(offset, bytes.len()), "an access beyond its region");
-        if !self.are_words(offset, bytes.len()) {
-            return self.write_any(offset, bytes);
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        OutOfBounds::check(offset, bytes.len(), self.len)?;
+        match self.are_words(offset, bytes.len()) {
+            // SAFETY: aligned words within the region (tested).
+            true => unsafe { self.store_words(offset, bytes) },
+            false => self.write_any(offset, bytes),
         }
-        // SAFETY: aligned words within the region (tested), which are valid and touched by atomics
-        // of this size only (invariant).
-        unsafe {
-            let word = |at: NonNull<u64>, new| AtomicU64::from_ptr(at.as_ptr()).store(new, Relaxed);
-            bulk::store(self.base.add(offset).cast(), bytes, word);
-        }
+        Ok(())
     }
 
     /// As `write`, within the region.
     #[inline(never)]
-    fn write_any(&self, offset: usize, bytes: &[u8]) {
+    fn write_any(self, offset: usize, bytes: &[u8]) {
         let (lead, rest) = bytes.split_at(self.lead(offset, bytes.len()));
         let (words, tail) = rest.split_at(rest.len() / WORD * WORD);
         let at = offset + lead.len();
@@ -144,13 +154,8 @@ impl Open {
             self.write_parts(offset, lead);
         }
         if !words.is_empty() {
-            // SAFETY: aligned words within the region (tested; `lead`), which are valid and touched
-            // by atomics of this size only (invariant).
-            unsafe {
-                let word =
-                    |at: NonNull<u64>, new| AtomicU64::from_ptr(at.as_ptr()).store(new, Relaxed);
-                bulk::store(self.base.add(at).cast(), words, word);
-            }
+            // SAFETY: aligned words (`lead`), within the region as the caller says.
+            unsafe { self.store_words(at, words) };
         }
         if !tail.is_empty() {
             self.write_parts(at + words.len(), tail);
@@ -253,7 +258,7 @@ mod tests {
             let open = unsafe { Open::new(base.add(shift), 40 - 2 * shift) };
             let len = 40 - 2 * shift;
             let mut model: Vec<u8> = (0..len as u8).collect();
-            open.write(0, &model);
+            open.write(0, &model).unwrap();
             for offset in 0..len {
                 let is_word = open.word(offset).is_some();
                 assert_eq!(
@@ -264,10 +269,10 @@ mod tests {
                     let bytes: Vec<u8> =
                         (0..count).map(|i| (offset * 31 + count * 7 + i) as u8).collect();
                     model[offset..offset + count].copy_from_slice(&bytes);
-                    open.write(offset, &bytes);
+                    open.write(offset, &bytes).unwrap();
                     let (mut all, mut some) = (vec![0; len], vec![0; count]);
-                    open.copy(0, &mut all);
-                    open.copy(offset, &mut some);
+                    open.copy(0, &mut all).unwrap();
+                    open.copy(offset, &mut some).unwrap();
                     assert_eq!((all, some), (model.clone(), bytes), "{shift} {offset} {count}");
                 }
             }
@@ -288,17 +293,17 @@ mod tests {
                 if len > LEN {
                     continue;
                 }
-                open.write(0, &vec![0xee; memory.len() * WORD]);
+                open.write(0, &vec![0xee; memory.len() * WORD]).unwrap();
                 let written = &source[offset % 8..][..len];
-                open.write(offset, written);
+                open.write(offset, written).unwrap();
                 let mut all = vec![0; memory.len() * WORD];
-                open.copy(0, &mut all);
+                open.copy(0, &mut all).unwrap();
                 let (before, rest) = all.split_at(offset);
                 let (there, after) = rest.split_at(len);
                 assert_eq!(there, written, "{len} at {offset}");
                 assert!(before.iter().chain(after).all(|&byte| byte == 0xee), "{len} at {offset}");
                 let mut out = vec![0xdd; len + 2];
-                open.copy(offset, &mut out[1..=len]);
+                open.copy(offset, &mut out[1..=len]).unwrap();
                 assert_eq!((out[0], &out[1..=len], out[len + 1]), (0xdd, written, 0xdd));
                 out.fill(0xdd);
                 // SAFETY: bytes of the words, which nothing writes meanwhile.
@@ -320,12 +325,12 @@ mod tests {
             scope.spawn(|| {
                 for turn in 0..TURNS {
                     // All bytes of a word are the same.
-                    open().write(0, &[turn as u8; WORDS * WORD]);
+                    open().write(0, &[turn as u8; WORDS * WORD]).unwrap();
                 }
             });
             let mut seen = [0; WORDS * WORD];
             for turn in 0..TURNS {
-                open().copy(0, &mut seen);
+                open().copy(0, &mut seen).unwrap();
                 for (i, word) in seen.chunks_exact(WORD).enumerate() {
                     assert!(word.iter().all(|&byte| byte == word[0]), "{word:?} at {i} in {turn}");
                 }
@@ -365,15 +370,14 @@ mod tests {
         let memory = [const { AtomicU64::new(0) }; 2];
         // SAFETY: eight of sixteen bytes.
         let open = unsafe { Open::new(NonNull::from(&memory).cast(), 8) };
-        for (offset, len) in [(0, 9), (8, 1), (9, 0), (usize::MAX, 1), (1, usize::MAX)] {
-            assert!(!open.has(offset, len), "{len} at {offset}");
-        }
         for (offset, len) in [(0, 9), (8, 1), (9, 0), (usize::MAX, 1)] {
-            let read = || open.copy(offset, &mut vec![0; len]);
-            assert!(std::panic::catch_unwind(read).is_err(), "{len} at {offset}");
+            {
+                assert!(open.copy(offset, &mut vec![0; len]).is_err(), "{len} at {offset}");
+                assert!(open.write(offset, &vec![1; len]).is_err(), "{len} at {offset}");
+            }
         }
-        assert!(std::panic::catch_unwind(|| open.write(1, &[1; 8])).is_err());
+        assert!(open.write(1, &[1; 8]).is_err());
         assert_eq!(memory.map(AtomicU64::into_inner), [0, 0]);
-        open.copy(8, &mut []);
+        open.copy(8, &mut []).unwrap();
     }
 }

@@ -394,7 +394,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     where
         M: Memory,
     {
-        self.region.read_at(offset, out)
+        self.region.read_at::<M::Protection>(offset, out)
     }
 
     /// The 8 bytes at `offset` as an atomic in this machine's byte order. Their address must be a
@@ -433,9 +433,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     where
         M: Memory<Protection: CanBeWritten>,
     {
-        self.region.check(offset, bytes.len())?;
-        self.region.open().write(offset, bytes);
-        Ok(())
+        self.region.open().write(offset, bytes)
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Handles to pieces of the region

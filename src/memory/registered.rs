@@ -200,18 +200,22 @@ impl Registered {
         unsafe { Open::new(NonNull::new_unchecked(self.base), self.len()) }
     }
 
-    /// Copies bytes out that others may be writing. The region is in a [`Memory`].
-    #[inline]
-    pub(crate) fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
-        self.check(offset, out.len())?;
-        if self.is_writable {
-            self.open().copy(offset, out);
-        } else {
-            // SAFETY: within the region, whose base is not null, and which is valid for reads while
-            // `self` lives. It is read-only memory, so nothing in this process writes it
-            // (`Memory`).
-            unsafe { read_volatile(NonNull::new_unchecked(self.base), offset, out) };
+    /// Copies bytes out that others may be writing. The region is in a [`Memory`] with the
+    /// protection `P`.
+    #[inline(always)]
+    pub(crate) fn read_at<P: Protection>(
+        &self,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<(), OutOfBounds> {
+        debug_assert_eq!(self.is_writable, P::IS_WRITABLE);
+        if P::IS_WRITABLE {
+            return self.open().copy(offset, out);
         }
+        self.check(offset, out.len())?;
+        // SAFETY: within the region, whose base is not null, and which is valid for reads while
+        // `self` lives. It is read-only memory, so nothing in this process writes it (`Memory`).
+        unsafe { read_volatile(NonNull::new_unchecked(self.base), offset, out) };
         Ok(())
     }
 

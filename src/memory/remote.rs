@@ -125,16 +125,19 @@ impl std::error::Error for OutOfBounds {}
 
 impl OutOfBounds {
     /// Whether memory of `available` bytes has `len` bytes at `offset`.
+    #[inline(always)]
     pub(crate) fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
-        match offset.checked_add(len) {
-            Some(end) if end <= available => Ok(()),
-            _ => Err(OutOfBounds {
-                offset: offset as u64,
-                len: len as u64,
-                available: available as u64,
-                misaligned: false,
-            }),
+        match available.checked_sub(len) {
+            Some(last) if offset <= last => Ok(()),
+            _ => Err(OutOfBounds::beyond(offset, len, available)),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beyond(offset: usize, len: usize, available: usize) -> Self {
+        let (offset, len, available) = (offset as u64, len as u64, available as u64);
+        OutOfBounds { offset, len, available, misaligned: false }
     }
 }
 

@@ -39,7 +39,8 @@ unsafe extern "C" fn memcpy_to_dm(
         let (memory, offset) = state.dm_at(dm, offset, length)?;
         if length > 0 {
             // SAFETY: `length` bytes are readable (the verb's contract).
-            memory.write(offset, unsafe { std::slice::from_raw_parts(from.cast(), length) });
+            let bytes = unsafe { std::slice::from_raw_parts(from.cast(), length) };
+            memory.write(offset, bytes).expect("`dm_at` looked");
         }
         Ok(())
     };
@@ -57,7 +58,7 @@ unsafe extern "C" fn memcpy_from_dm(
     let copy = |state: &mut State, dm| {
         let (memory, offset) = state.dm_at(dm, offset, length)?;
         let mut bytes = vec![0; length];
-        memory.copy(offset, &mut bytes);
+        memory.copy(offset, &mut bytes).expect("`dm_at` looked");
         // SAFETY: `length` bytes are writable (the verb's contract).
         unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), length) };
         Ok(())

@@ -195,16 +195,15 @@ impl<P> SharedMapping<P> {
     where
         P: Protection,
     {
-        OutOfBounds::check(offset, out.len(), self.len())?;
         if P::IS_WRITABLE {
             // SAFETY: as `P` says, the mapping is writable. It lives as long as `self`, and this
             // process touches its bytes atomically only (invariant).
-            unsafe { Open::new(self.map.base(), self.len()) }.copy(offset, out);
-        } else {
-            // SAFETY: inside the mapping (checked), which is readable, and lives as long as `self`.
-            // As it is read-only, no Rust code writes it.
-            unsafe { read_volatile(self.map.base(), offset, out) };
+            return unsafe { Open::new(self.map.base(), self.len()) }.copy(offset, out);
         }
+        OutOfBounds::check(offset, out.len(), self.len())?;
+        // SAFETY: inside the mapping (checked), which is readable, and lives as long as `self`. As
+        // it is read-only, no Rust code writes it.
+        unsafe { read_volatile(self.map.base(), offset, out) };
         Ok(())
     }
 
@@ -216,11 +215,9 @@ impl<P> SharedMapping<P> {
     where
         P: CanBeWritten,
     {
-        OutOfBounds::check(offset, bytes.len(), self.len())?;
         // SAFETY: mapped writable (`P`), and alive as long as `self`. This process touches the bytes
         // atomically only (invariant).
-        unsafe { Open::new(self.map.base(), self.len()) }.write(offset, bytes);
-        Ok(())
+        unsafe { Open::new(self.map.base(), self.len()) }.write(offset, bytes)
     }
 }
 
