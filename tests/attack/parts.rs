@@ -265,3 +265,67 @@ fn what_another_part_has_is_not_given_again() {
     drop(out_of_reach);
     arena.destroy().unwrap();
 }
+
+/// A region of 1 GiB is shared out among many queue pairs and threads, in messages of any length; what arrives is
+/// checked, and dropped, by the next thread. (Pages that nobody touches cost nothing. A device that pins them gets
+/// fewer.)
+#[test]
+fn a_gibibyte_among_queue_pairs_and_threads() {
+    let dev = Device::open();
+    let is_small = cfg!(miri) || dev.kind != Kind::Loopback;
+    let (size, most, rounds) =
+        if is_small { (1 << 22, 1 << 10, 2) } else { (1 << 30, 1 << 15, 12) };
+    let (threads, pairs) = if cfg!(miri) { (2, 2) } else { (8, 8) };
+    let memory = proverbs::memory::MapOptions::new().anonymous(size).unwrap();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let arena = pd.create_arena_in(memory, 4096).unwrap();
+    assert_eq!((arena.len(), arena.longest()), (size, size));
+    let (give, get): (Vec<_>, VecDeque<_>) = (0..threads).map(|_| channel::<Stamped>()).unzip();
+    thread::scope(|scope| {
+        for (number, inbox) in get.into_iter().enumerate() {
+            let seed = 0x91b + number as u64;
+            println!("seed {seed}");
+            let (arena, pd, dev) = (arena.clone(), &pd, &dev);
+            let next = give[(number + 1) % threads].clone();
+            scope.spawn(move || {
+                let mut random = Pcg64Mcg::seed_from_u64(seed);
+                let mut below = move |bound: usize| random.next_u64() as usize % bound;
+                let wish = Wish::new();
+                let mut cq = dev.ctx.create_cq(40 * pairs as u32).unwrap();
+                let mut pairs: Vec<_> = (0..pairs)
+                    .map(|_| {
+                        let qp = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth);
+                        let (a, b) = (qp().unwrap(), qp().unwrap());
+                        let (na, nb) = (a.qp_num(), b.qp_num());
+                        (Rc::up(a, dev, nb, &wish), Rc::up(b, dev, na, &wish))
+                    })
+                    .collect();
+                for round in 0..rounds {
+                    // A part that is long, and of which little is touched.
+                    let mut long = arena.take(size / 64).unwrap();
+                    let (last, stamp) = (long.len() - 1, (16 * round + number) as u8);
+                    (long[0], long[last]) = (stamp, stamp);
+                    for (a, b) in &mut pairs {
+                        let len = 1 + below(most);
+                        let mut message = arena.take(len).unwrap();
+                        message[..].fill(stamp);
+                        b.post_recv(wr::Recv::new(arena.take(len).unwrap())).unwrap();
+                        a.post_send(wr::Send::new(message)).unwrap();
+                    }
+                    for done in poll(dev, &mut cq, 2 * pairs.len()) {
+                        if let Done::Received(message) = done {
+                            let _ = next.send(Stamped(message.entry.unwrap(), stamp));
+                        }
+                    }
+                    inbox.try_iter().for_each(|stamped| drop(stamped.check()));
+                    assert_eq!((long[0], long[last]), (stamp, stamp));
+                }
+                drop(next);
+                inbox.iter().for_each(|stamped| drop(stamped.check()));
+            });
+        }
+        drop(give);
+    });
+    assert_eq!((arena.available(), arena.longest(), arena.spare()), (size, size, 4096));
+    drop(arena.destroy().unwrap());
+}

@@ -31,6 +31,35 @@ impl<C> Pool<C> {
     }
 }
 
+/// As `Arena`.
+pub struct Arena<C: 'static>(Arc<Slots<C>>);
+
+impl<C> Clone for Arena<C> {
+    fn clone(&self) -> Self {
+        Arena(self.0.clone())
+    }
+}
+
+impl Arena<()> {
+    pub fn new(region: Registered, headers: usize) -> Self {
+        Arena(Slots::arena(region, vec![(); headers]))
+    }
+
+    pub fn take(&self, len: usize) -> Option<Buf<()>> {
+        Slots::take_bytes(&self.0, len).map(Buf)
+    }
+
+    /// The bytes that nobody has.
+    pub fn free(&self) -> usize {
+        self.0.look(|ranges, _| ranges.free()).unwrap()
+    }
+
+    /// The headers that nobody has.
+    pub fn spare(&self) -> usize {
+        self.0.look(|_, spare| spare).unwrap()
+    }
+}
+
 /// As `Buf`.
 pub struct Buf<C: 'static>(NonNull<Slot<C>>);
 
@@ -43,6 +72,33 @@ impl<C> Buf<C> {
         let slot = unsafe { self.0.as_ref() };
         // SAFETY: who has the handle has the context alone, for which loom looks.
         unsafe { &*slot.context.get() }
+    }
+
+    /// Where its bytes begin, and how many there are.
+    pub fn bytes(&self) -> (usize, usize) {
+        // SAFETY: the handle is ours.
+        let whole = unsafe { slots::slots_of(self.0) }.whole(self.0);
+        (whole.start, whole.len as usize)
+    }
+
+    /// As `split_off`.
+    pub fn split(&self, at: usize) -> Option<Buf<C>> {
+        // SAFETY: the handle is ours.
+        let slots = unsafe { slots::slots_of(self.0) };
+        Slots::split(&slots, self.0, at).map(Buf)
+    }
+
+    /// As `join`.
+    pub fn join(self, next: Buf<C>) -> Result<Buf<C>, [Buf<C>; 2]> {
+        // SAFETY: the handles are ours, and that of `next` is given up if they are joined.
+        let is_joined = unsafe { slots::slots_of(self.0).join(self.0, next.0) };
+        if !is_joined {
+            return Err([self, next]);
+        }
+        // SAFETY: the handle is given up; its reference is dropped here.
+        drop(std::mem::ManuallyDrop::into_inner(unsafe { slots::slots_of(next.0) }));
+        std::mem::forget(next);
+        Ok(self)
     }
 
     /// Posts it: as a word.

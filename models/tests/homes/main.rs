@@ -4,6 +4,7 @@
 #[path = "../support/sync.rs"]
 mod sync;
 
+mod arenas;
 mod books;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/cold.rs"]

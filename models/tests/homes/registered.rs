@@ -1,10 +1,22 @@
 //! The memory under a pool, which nobody looks into.
 
-pub struct Registered(Box<[u64; 64]>);
+pub struct Registered {
+    bytes: Box<[u64]>,
+    /// Somebody may count those that are there.
+    _noticed: Option<std::sync::Arc<()>>,
+}
 
 impl Registered {
     pub fn new() -> Self {
-        Registered(Box::new([0; 64]))
+        Self::of(512)
+    }
+
+    pub fn of(len: usize) -> Self {
+        Registered { bytes: vec![0; len / 8].into(), _noticed: None }
+    }
+
+    pub fn noticed(len: usize, by: std::sync::Arc<()>) -> Self {
+        Registered { _noticed: Some(by), ..Self::of(len) }
     }
 
     pub fn pd(&self) -> u32 {
@@ -12,7 +24,7 @@ impl Registered {
     }
 
     pub fn len(&self) -> usize {
-        size_of_val(&*self.0)
+        size_of_val(&*self.bytes)
     }
 
     pub fn lkey(&self) -> u32 {
@@ -20,6 +32,6 @@ impl Registered {
     }
 
     pub fn at(&self, offset: usize) -> *mut u8 {
-        (&raw const *self.0).cast_mut().cast::<u8>().wrapping_add(offset)
+        self.bytes.as_ptr().cast_mut().cast::<u8>().wrapping_add(offset)
     }
 }
