@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // owns the C object
 
+mod any;
 pub(crate) mod attr;
 mod create;
 mod drain;
@@ -27,6 +28,7 @@ pub use crate::profile::{
     ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
 };
 pub use crate::work::limits::{Limit, Max};
+pub use any::AnyQueuePair;
 pub use attr::{
     ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,
     RcSqd, RtrOptional, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit, UdReturn,

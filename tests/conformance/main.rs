@@ -7,6 +7,7 @@
 
 mod support;
 
+mod any_state;
 mod arena;
 mod atomics;
 #[cfg(all(feature = "tokio", not(miri)))]

@@ -1,0 +1,130 @@
+//! A queue pair in a field: its states in place.
+
+use proverbs::prelude::*;
+use proverbs::qp::{AnyQueuePair, Drained, QpQkey};
+use proverbs::state::QpState;
+
+use crate::support::*;
+
+/// A connection as programs have it: all of it in one struct, whatever the state.
+struct Link {
+    qp: AnyQueuePair<Rc>,
+    cq: CompletionQueue,
+}
+
+impl Link {
+    fn connect(&mut self, dev: &Device, peer: u32) {
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+        self.qp.modify(init).unwrap();
+        let (qpn, psn) = (Qpn::new(peer).unwrap(), Psn::new(5).unwrap());
+        self.qp.modify(RcRtr::new(dev.vector(), qpn, psn)).unwrap();
+        self.qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
+    }
+
+    fn post(&mut self, buf: Buf) {
+        let qp = self.qp.as_state::<Rts>().expect("it is connected");
+        qp.post_recv(wr::Recv::new(buf)).unwrap();
+    }
+
+    /// To RESET; the number of buffers that came home.
+    fn hang_up(&mut self) -> usize {
+        self.qp.to_error().unwrap();
+        self.qp.to_error().unwrap(); // it stays there
+        let AnyQueuePair::Err(qp) = &mut self.qp else { panic!("{:?}", self.qp) };
+        let mut home = 0;
+        qp.drain(&mut self.cq, |found| home += matches!(found, Drained::Entry(_)) as usize)
+            .unwrap();
+        assert!(self.qp.reset().unwrap().is_empty());
+        home
+    }
+}
+
+#[test]
+fn a_connection_in_a_struct_is_made_again_and_again() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 64).unwrap();
+    let link = || {
+        let cq = dev.ctx.create_cq(20).unwrap();
+        let qp = pd.create_qp::<Rc, _>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+        Link { qp: qp.into(), cq }
+    };
+    let (mut a, mut b) = (link(), link());
+    for round in 0..3 {
+        assert_eq!((a.qp.state(), b.qp.state()), (QpState::Reset, QpState::Reset));
+        let numbers = (a.qp.qp_num(), b.qp.qp_num());
+        a.connect(&dev, numbers.1);
+        b.connect(&dev, numbers.0);
+        assert_eq!(a.qp.query().unwrap().state, Some(QpState::Rts));
+        b.post(poisoned(&pool));
+        b.post(poisoned(&pool));
+        let qp = a.qp.as_state::<Rts>().unwrap();
+        qp.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();
+        assert_eq!((a.qp.sends_outstanding(), b.qp.recvs_outstanding()), (1, 2));
+        poll(&dev, &mut a.cq, 1);
+        poll(&dev, &mut b.cq, 1);
+        assert_eq!((a.hang_up(), b.hang_up()), (0, 1));
+    }
+    assert!(a.qp.destroy().unwrap().is_empty());
+    drop(b);
+    assert_eq!(pool.available(), 8);
+}
+
+/// A step from another state, and one that the device refuses, change nothing.
+#[test]
+fn what_is_refused_leaves_the_queue_pair_in_its_place() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq: CompletionQueue = dev.ctx.create_cq(20).unwrap();
+    let qp = pd.create_qp::<Rc, _>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let mut qp: AnyQueuePair<Rc> = AnyQueuePair::from(qp);
+    let number = qp.qp_num();
+    let text = |result: Result<(), proverbs::Error>| result.unwrap_err().to_string();
+
+    assert_eq!(
+        text(qp.to_error()),
+        "ibv_modify_qp: EINVAL: Invalid argument (RESET -> ERR, which is no transition: move it to INIT first)"
+    );
+    let rts = RcRts::new(Psn::new(0).unwrap(), ReadDepth::ONE);
+    assert_eq!(
+        text(qp.modify(rts)),
+        "ibv_modify_qp: EINVAL: Invalid argument (a step from RTR of a queue pair in RESET)"
+    );
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let refused = qp.modify(ConnectedInit { port: 9, ..init });
+    assert_eq!(text(refused), "ibv_modify_qp: EINVAL: Invalid argument (RESET -> INIT)");
+    assert!(matches!(qp, AnyQueuePair::Reset(_)));
+    qp.modify(init).unwrap();
+    assert_eq!((qp.state(), qp.qp_num()), (QpState::Init, number));
+
+    // By value too, and only in its own state.
+    assert!(qp.as_state::<Rts>().is_none());
+    let qp = qp.into_state::<Rts>().unwrap_err();
+    let typed: QueuePair<Rc, Init> = qp.into_state().unwrap();
+    assert_eq!(typed.qp_num(), number);
+
+    // What is in use comes back as well.
+    let any = AnyQueuePair::from(typed);
+    let cq = cq.destroy().unwrap_err().into_object();
+    assert!(any.destroy().unwrap().is_empty());
+    cq.destroy().unwrap();
+}
+
+/// UD by the same steps, and SQE only where the device says so.
+#[test]
+fn datagrams_in_place() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq: CompletionQueue = dev.ctx.create_cq(20).unwrap();
+    let qp = pd.create_qp::<Ud, _>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let mut qp: AnyQueuePair<Ud> = qp.into();
+    let qkey: QpQkey = Qkey::new(QKEY).unwrap().into();
+    qp.modify(UdInit { pkey_index: 0, port: 1, qkey }).unwrap();
+    assert!(qp.to_sqe().unwrap_err().to_string().contains("a step from RTS"));
+    qp.modify(UdRtr::default()).unwrap();
+    qp.modify(UdRts::new(Psn::new(1).unwrap())).unwrap();
+    assert!(qp.to_sqe().unwrap_err().to_string().contains("it is in RTS"));
+    assert_eq!((qp.state(), qp.query().unwrap().qkey), (QpState::Rts, QKEY));
+    qp.reset().unwrap();
+    assert!(format!("{qp:?}").contains("Reset"), "{qp:?}");
+}
