@@ -78,6 +78,30 @@ fn a_ring_whose_sequence_numbers_wrap() {
     assert_eq!(pool.available(), 8);
 }
 
+/// Room that a life before may still take is given out once that is over, and only once.
+#[test]
+fn withheld_room_is_spent_once() {
+    let old = Books::new(1).unwrap();
+    let books = Books::new(1).unwrap();
+    let withheld = || {
+        let mut withheld = Withheld::default();
+        old.attached();
+        withheld.add(&old, 2, DEPTH);
+        withheld
+    };
+    // SAFETY: the books are dropped after the ledger.
+    let mut credits: Credits<Buf> =
+        unsafe { Ledger::open(Arc::as_ptr(&books), SEND, DEPTH, withheld()) };
+    assert!(credits.spend(3));
+    assert!(!credits.spend(1) && !credits.look_and_spend(1));
+    assert_eq!((credits.room(), credits.outstanding()), (0, 3));
+    assert!(!old.end_one() && old.end_one(), "the old life is over");
+    assert!(!credits.spend(1) && credits.look_and_spend(1));
+    assert_eq!((credits.room(), credits.outstanding()), (1, 4));
+    assert!(credits.spend(1) && !credits.spend(1) && !credits.look_and_spend(1));
+    assert_eq!((credits.room(), credits.outstanding()), (0, 5));
+}
+
 /// Credits are neither lost nor invented where the count of completions wraps.
 #[test]
 fn credits_whose_counters_wrap() {

@@ -64,6 +64,9 @@ impl State {
         if self.habits.is_rxe() {
             return Err(libc::EOPNOTSUPP);
         }
+        if length == 0 {
+            super::strict::broken("device memory of no bytes");
+        }
         if length == 0 || log_align > 12 {
             return Err(libc::EINVAL);
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::Verb;
 use super::fabric::State;
+use super::strict::broken;
 use super::wr::Sge;
 use crate::memory::open::Open;
 use crate::memory::own::map::Map;
@@ -150,6 +151,9 @@ impl State {
     /// What every registration is looked at for.
     pub(super) fn check_region(&self, pd: u32, length: usize, access: u32) -> Verb {
         self.check_alive_pd(pd)?;
+        if length == 0 {
+            broken("a region of no bytes (R6.4)");
+        }
         let writes = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         if !self.pds.contains_key(&pd)
             || length == 0

@@ -105,10 +105,9 @@ impl ProtectionDomain {
         let undo_send = Undo(|| send_cq.shared().detach(&books));
         recv_cq.shared().attach(&books, depth.recv, Share::Receives)?;
         let undo_recv = Undo(|| recv_cq.shared().detach(&books));
-        let port = if S::STATE == QpState::Reset { 0 } else { attr.port_num };
         let limit = match S::STATE {
             QpState::Rts | QpState::Sqd | QpState::Sqe => {
-                Some(super::limit::longest_message::<T>(&self.context(), port)?)
+                Some(super::limit::longest_message::<T>(&self.context(), attr.port_num)?)
             }
             _ => None,
         };
@@ -120,7 +119,7 @@ impl ProtectionDomain {
         // function's contract).
         let handle = unsafe { handle::Qp::new(qp, control, parents) };
         let mut core = Core::open(books, depth, &init.cap, send_cq, recv_cq, None, handle);
-        core.port = port;
+        core.port = attr.port_num;
         core.limit_messages::<T>(limit);
         Ok(QueuePair::from_core(core))
     }

@@ -207,6 +207,36 @@ fn nothing_is_written_beside_a_part() {
 
 /// A range of no bytes has room for one: a receive of it is none of 2^31.
 #[test]
+fn a_part_begins_and_ends_as_its_range_says() {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(64, 1).unwrap();
+    let mut buf = of(&arena, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    for (range, expected) in [
+        ((Included(2), Included(4)), &[2u8, 3, 4][..]),
+        ((Excluded(2), Included(4)), &[3, 4]),
+        ((Excluded(2), Excluded(4)), &[3]),
+        ((Unbounded, Included(0)), &[0]),
+        ((Unbounded, Excluded(1)), &[0]),
+        ((Excluded(5), Unbounded), &[6, 7]),
+        ((Included(7), Included(7)), &[7]),
+    ] {
+        buf.widen();
+        buf.set_len(8);
+        buf.narrow(range).unwrap();
+        assert_eq!(&buf[..], expected, "{range:?}");
+    }
+    buf.widen();
+    buf.set_len(8);
+    for range in
+        [(Included(0), Included(8)), (Excluded(usize::MAX), Unbounded), (Included(5), Included(3))]
+    {
+        let error = buf.narrow(range).unwrap_err();
+        assert_eq!((error.available, error.misaligned, buf.len()), (8, false, 8), "{range:?}");
+    }
+}
+
+#[test]
 fn an_empty_part_receives_at_most_a_byte() {
     let mut p = Pair::<Rc>::new();
     for at in [0, 5, 256] {

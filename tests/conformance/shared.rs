@@ -134,6 +134,7 @@ fn every_kind_of_entry_on_one_queue_comes_back_as_what_it_was() {
 
 profile! { OnlyShared { entry: SharedBuf } }
 profile! { OnlyOpen { entry: OpenBuf } }
+profile! { SharedRing { entry: SharedBuf, signaling: Selective } }
 
 #[test]
 fn queues_of_shared_buffers_or_of_open_pieces_only() {
@@ -151,6 +152,21 @@ fn queues_of_shared_buffers_or_of_open_pieces_only() {
         region.read_at(0, &mut bytes).unwrap();
         assert_eq!(bytes, back[..]);
     }
+
+    let mut p = Pair::<Rc, SharedRing>::new();
+    let region = p.pd.register::<RemoteWrite>(16).unwrap();
+    let buf = filled(&p.pool, b"in a ring").freeze();
+    for count in [1, 2, 3] {
+        for _ in 1..count {
+            let wr = wr::RdmaWrite::new(buf.clone(), region.remote().write());
+            let _ = p.a.post_send_unsignaled(wr).unwrap();
+        }
+        p.a.post_send(wr::RdmaWrite::new(buf.clone(), region.remote().write())).unwrap();
+        let (status, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
+        assert_eq!((status, released.len(), buf.handles()), (Ok(()), count, 1 + count));
+        assert!(released.iter().all(|back| back[..] == *b"in a ring"));
+    }
+    assert_eq!(buf.handles(), 1);
 
     let mut p = Pair::<Rc, OnlyOpen>::new();
     let region = p.pd.register::<RemoteReadWrite>(16).unwrap();
