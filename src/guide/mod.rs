@@ -1,4 +1,4 @@
-//! The guide: from the first queue pair to a small key-value store, and pages for porting C code.
+//! The guide: from the first queue pair to a small key-value store, and pages for porting programs.
 //!
 //! Read it in order if verbs are new to you. Every example runs, on the [loopback](crate::loopback)
 //! device inside the test program; on hardware, [`Context::open`](crate::Context::open) takes its
@@ -14,6 +14,7 @@
 //! | [`completions`] | how buffers come back, successes and failures |
 //! | [`one_sided`] | READ, WRITE and atomics: a key-value store whose server sleeps |
 //! | [`porting`] | each C call beside its form here |
+//! | [`from_ibverbs`], [`from_sideway`] | the same for programs that use these crates |
 //! | [`compile_errors`] | how to read the compiler's messages |
 //! | [`performance`] | chains, signaling, inline data: when each pays, and how to measure it |
 
@@ -34,6 +35,12 @@ pub mod one_sided {}
 
 #[doc = include_str!("porting.md")]
 pub mod porting {}
+
+#[doc = include_str!("from_ibverbs.md")]
+pub mod from_ibverbs {}
+
+#[doc = include_str!("from_sideway.md")]
+pub mod from_sideway {}
 
 #[doc = include_str!("compile_errors.md")]
 pub mod compile_errors {}
