@@ -32,12 +32,12 @@ pub fn qp<T: Transport, S: State, P: Profile>(qp: &QueuePair<T, S, P>) -> *mut c
 }
 
 /// The `ibv_cq`.
-pub fn cq<E: Entry>(cq: &CompletionQueue<E>) -> *mut c_void {
+pub fn cq<E: Entry, L: crate::qp::Threads>(cq: &CompletionQueue<E, L>) -> *mut c_void {
     cq.shared().handle().as_ptr().cast()
 }
 
 /// The `ibv_srq`.
-pub fn srq<T, E, M>(srq: &SharedReceiveQueue<T, E, M>) -> *mut c_void
+pub fn srq<T, E, M, L: crate::qp::Threads>(srq: &SharedReceiveQueue<T, E, M, L>) -> *mut c_void
 where
     T: SharesReceives,
     E: Entry,

@@ -19,6 +19,7 @@ use crate::qp::QueuePair;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
 use crate::terms::state::State;
+use crate::terms::threads::Threads;
 use crate::terms::transport::{Rc, Transport};
 use crate::work::inline::Empty;
 use crate::work::limits::{Limit, Max};
@@ -177,7 +178,7 @@ impl PostsSharedReceives for Infallible {
     }
 }
 
-impl<E: Entry> CompletionQueue<E> {
+impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(hidden)]
     pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
     where
@@ -203,7 +204,7 @@ impl<E: Entry> CompletionQueue<E> {
     }
 }
 
-impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
+impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
     #[doc(hidden)]
     pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
     where

@@ -6,6 +6,7 @@ use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_send_flags;
 use crate::terms::bounded::ReadDepth;
+pub use crate::terms::threads::{AnyThread, InLane, Threads};
 use crate::work::limits::{Limit, Max};
 
 /// Everything about a queue pair that is fixed at creation besides its transport (`struct
@@ -17,7 +18,7 @@ use crate::work::limits::{Limit, Max};
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::qp::Limit;
-/// use proverbs::qp::{Initiator, Max, ReceiveSource, Signaling};
+/// use proverbs::qp::{AnyThread, Initiator, Max, ReceiveSource, Signaling};
 /// /// Streams WRITEs out of up to four buffers, and never reads.
 /// enum Stream {}
 ///
@@ -29,6 +30,7 @@ use crate::work::limits::{Limit, Max};
 ///     type MaxInline = Max<128>;
 ///     type Initiator = NoReads;
 ///     type Entry = BufList;
+///     type Threads = AnyThread;
 /// }
 ///
 /// /// A library that takes any profile says what it needs of it.
@@ -62,6 +64,8 @@ pub trait Profile: 'static {
     type Initiator: Initiator;
     /// What moves to the device with a work request and comes back with its completion.
     type Entry: Entry;
+    /// [`AnyThread`] or [`InLane`].
+    type Threads: Threads;
 }
 
 /// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
@@ -76,6 +80,7 @@ impl Profile for DefaultProfile {
     type MaxInline = Max<64>;
     type Initiator = Reads;
     type Entry = crate::Buf;
+    type Threads = AnyThread;
 }
 
 /// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in
@@ -119,6 +124,9 @@ macro_rules! __profile {
     (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] entry : $v:ty $(, $($rest:tt)*)?) => {
         $crate::__profile! { [$($h)*] [$($k)* (entry $v)] [$($s)* $key] $($($rest)*)? }
     };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] threads : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (threads $v)] [$($s)* $key] $($($rest)*)? }
+    };
     (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_send_sge : $v:tt $(, $($rest:tt)*)?) => {
         $crate::__profile! { [$($h)*] [$($k)* (max_send_sge $v)] [$($s)* $key] $($($rest)*)? }
     };
@@ -144,6 +152,7 @@ macro_rules! __profile {
             type MaxInline = $crate::__profile_value!(max_inline $($known)*);
             type Initiator = $crate::__profile_value!(initiator $($known)*);
             type Entry = $crate::__profile_value!(entry $($known)*);
+            type Threads = $crate::__profile_value!(threads $($known)*);
         }
         #[allow(clippy::needless_update)]
         const _: $crate::macros::ProfileKeys =
@@ -159,6 +168,7 @@ macro_rules! __profile_value {
     (signaling (signaling $v:ty) $($rest:tt)*) => { $v };
     (initiator (initiator $v:ty) $($rest:tt)*) => { $v };
     (entry (entry $v:ty) $($rest:tt)*) => { $v };
+    (threads (threads $v:ty) $($rest:tt)*) => { $v };
     (max_send_sge (max_send_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
     (max_recv_sge (max_recv_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
     (max_inline (max_inline $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
@@ -170,6 +180,7 @@ macro_rules! __profile_value {
     (max_inline) => { $crate::qp::Max<64> };
     (initiator) => { $crate::qp::Reads };
     (entry) => { $crate::Buf };
+    (threads) => { $crate::qp::AnyThread };
 }
 
 /// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is
@@ -184,6 +195,7 @@ pub struct ProfileKeys {
     pub max_inline: (),
     pub initiator: (),
     pub entry: (),
+    pub threads: (),
 }
 
 impl ProfileKeys {
@@ -195,6 +207,7 @@ impl ProfileKeys {
         max_inline: (),
         initiator: (),
         entry: (),
+        threads: (),
     };
 }
 

@@ -77,6 +77,7 @@ use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
+use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 use crate::work::limits::Limit;
 
@@ -100,6 +101,7 @@ pub use crate::sys::types::raw::{
 ///   [`post_send_unchecked`](QueuePair::post_send_unchecked);
 /// - completions are polled only from a `CompletionQueue<Raw>`, and not while another thread polls
 ///   or posts;
+/// - nothing is called on what is in a [`Lane`](crate::device::Lane) but by its thread;
 /// - events are neither taken nor acknowledged, and the C objects' fields are not written.
 ///
 /// All other verbs may be called: those that ask, and those that make or change objects of which
@@ -135,7 +137,7 @@ impl AsRaw for Context {
     }
 }
 
-impl AsRaw for ProtectionDomain {
+impl<L: Threads> AsRaw for ProtectionDomain<L> {
     type Raw = ibv_pd;
 
     fn as_raw(&self) -> *mut ibv_pd {
@@ -238,7 +240,7 @@ impl AsRaw for CompletionChannel {
     }
 }
 
-impl<E: Entry> AsRaw for CompletionQueue<E> {
+impl<E: Entry, L: Threads> AsRaw for CompletionQueue<E, L> {
     type Raw = ibv_cq;
 
     fn as_raw(&self) -> *mut ibv_cq {
@@ -246,7 +248,7 @@ impl<E: Entry> AsRaw for CompletionQueue<E> {
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit> AsRaw for SharedReceiveQueue<T, E, M> {
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> AsRaw for SharedReceiveQueue<T, E, M, L> {
     type Raw = ibv_srq;
 
     fn as_raw(&self) -> *mut ibv_srq {

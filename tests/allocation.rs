@@ -130,7 +130,7 @@ fn connect<P: Profile<Initiator = Reads>>(
     qp.modify(init).unwrap().modify(rtr).unwrap().modify(rts).unwrap()
 }
 
-struct Ends<P: Profile<Receive = OwnRq>> {
+struct Ends<P: Profile<Receive = OwnRq, Threads = AnyThread>> {
     a: QueuePair<Rc, Rts, P>,
     b: QueuePair<Rc, Rts, P>,
     ca: CompletionQueue<P::Entry>,
@@ -139,7 +139,9 @@ struct Ends<P: Profile<Receive = OwnRq>> {
     pd: ProtectionDomain,
 }
 
-fn ends<P: Profile<Receive = OwnRq, Initiator = Reads>>(dev: &Device) -> Ends<P> {
+fn ends<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
+    dev: &Device,
+) -> Ends<P> {
     let pd = dev.ctx.alloc_pd().unwrap();
     let (ca, cb) = (dev.ctx.create_cq(80).unwrap(), dev.ctx.create_cq(80).unwrap());
     let pool = pd.create_pool(64, 64).unwrap();

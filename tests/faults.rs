@@ -26,7 +26,7 @@ use support::*;
 
 profile! { Ring { signaling: Selective } }
 
-fn pair<T: Bring<P>, P: Profile<Receive = OwnRq>>(
+fn pair<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>>(
     script: Script,
     wish: &Wish,
 ) -> (Fabric, Pair<T, P>) {
@@ -164,6 +164,7 @@ fn posts_refused_at<P>(k: u64)
 where
     P: Profile<
             Receive = OwnRq,
+            Threads = AnyThread,
             Entry = Buf,
             MaxSendSge = Max<1>,
             MaxInline = Max<64>,

@@ -36,7 +36,7 @@ inline_profiles! {
 }
 
 /// Creates a queue pair and destroys it.
-fn create<T: Transport, P: Profile<Receive = OwnRq, Entry = Buf>>(
+fn create<T: Transport, P: Profile<Receive = OwnRq, Threads = AnyThread, Entry = Buf>>(
     context: &Context,
     pd: &ProtectionDomain,
 ) -> Result<()> {

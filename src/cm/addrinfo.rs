@@ -11,7 +11,7 @@ use super::queue_pair::Brings;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
 use crate::device::pd::ProtectionDomain;
-use crate::profile::Profile;
+use crate::profile::{AnyThread, Profile};
 use crate::qp::Depth;
 use crate::rules::UsesOwnQueue;
 use crate::sys::cm::{Found, NotFound, getaddrinfo};
@@ -121,7 +121,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
     /// # Errors
     /// As for [`CmId::new`], [`bind_addr`](CmId::bind_addr), [`resolve_addr`](CmId::resolve_addr),
     /// [`resolve_route`](CmId::resolve_route) and [`create_ep`](CmId::create_ep).
-    pub fn create_ep<P: Profile>(
+    pub fn create_ep<P: Profile<Threads = AnyThread>>(
         &self,
         pd: Option<&ProtectionDomain>,
         depth: Depth,

@@ -15,6 +15,7 @@ use crate::sync::{Mutex, lock};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle;
 use crate::terms::error::Error;
+use crate::terms::threads::Threads;
 
 struct Open {
     name: String,
@@ -72,7 +73,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Checks that `pd` is on this id's device.
-    pub(super) fn check_device(&self, pd: &ProtectionDomain) -> Result<(), Error> {
+    pub(super) fn check_device<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
         let context = pd.context();
         let mine = self.device().unwrap_or_default();
         let is_real = std::ptr::eq(pd.handle().control(), &LIBIBVERBS);

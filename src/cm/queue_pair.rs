@@ -69,9 +69,9 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// `rdma_init_qp_attr` or `ibv_modify_qp`. Otherwise as for [`ProtectionDomain::create_qp`].
     pub fn create_qp<P: Profile>(
         &self,
-        pd: &ProtectionDomain,
-        send_cq: &CompletionQueue<P::Entry>,
-        recv_cq: &CompletionQueue<P::Entry>,
+        pd: &ProtectionDomain<P::Threads>,
+        send_cq: &CompletionQueue<P::Entry, P::Threads>,
+        recv_cq: &CompletionQueue<P::Entry, P::Threads>,
         depth: Depth,
     ) -> Result<MadeBy<PS, P>, Error>
     where
@@ -107,7 +107,7 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// ```
     pub fn init_qp<P: Profile>(
         &self,
-        pd: &ProtectionDomain,
+        pd: &ProtectionDomain<P::Threads>,
         qp: NewFor<PS, P>,
     ) -> Result<MadeBy<PS, P>, Refused<NewFor<PS, P>>>
     where

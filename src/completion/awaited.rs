@@ -12,6 +12,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::completion::wait::{AnyCompletionQueue, Ready, first_ready};
 use crate::memory::entry::Entry;
 use crate::terms::error::{Error, Refused};
+use crate::terms::threads::Threads;
 use crate::wait::registration;
 
 /// A completion channel to await on, in a tokio runtime (feature `tokio`).
@@ -97,9 +98,9 @@ impl AsyncCompletionChannel {
     /// # Errors
     /// As for [`CompletionChannel::wait`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
     /// runtime is shutting down.
-    pub async fn wait<'cq, E: Entry>(
+    pub async fn wait<'cq, E: Entry, L: Threads>(
         &mut self,
-        cq: &'cq mut CompletionQueue<E>,
+        cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
         while !cq.is_ready(self.get_ref(), Notify::Any)? {
             self.event().await?;
@@ -131,9 +132,9 @@ impl AsyncCompletionChannel {
     /// # })
     /// # }
     /// ```
-    pub async fn wait_solicited<'cq, E: Entry>(
+    pub async fn wait_solicited<'cq, E: Entry, L: Threads>(
         &mut self,
-        cq: &'cq mut CompletionQueue<E>,
+        cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
         while !cq.is_ready(self.get_ref(), Notify::Solicited)? {
             self.event().await?;

@@ -8,6 +8,7 @@ use crate::device::ids::CqId;
 use crate::memory::entry::Entry;
 use crate::sys::data;
 use crate::terms::error::Error;
+use crate::terms::threads::Threads;
 
 /// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`), for
 /// [`poll_or_arm`](CompletionQueue::poll_or_arm).
@@ -20,7 +21,7 @@ pub enum Notify {
     Solicited,
 }
 
-impl<E: Entry> CompletionQueue<E> {
+impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// The id by which events name this queue (ibv_get_cq_event(3)).
     pub fn id(&self) -> CqId {
         self.id

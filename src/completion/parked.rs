@@ -34,7 +34,7 @@ pub(crate) struct Parked(Mutex<Option<Box<dyn Rest>>>);
 
 // SAFETY: the entries in it have one type `E`. If `E` is not `Send`, neither are queue pairs,
 // completion queues or shared receive queues of `E`, so all of them stay on one thread; and only
-// they know this value.
+// they know this value. The same holds of a queue pair of a lane, whose queues are of a lane.
 unsafe impl Send for Parked {}
 // SAFETY: the contents are behind a lock, and `Send` by the argument above.
 unsafe impl Sync for Parked {}

@@ -14,6 +14,7 @@ use crate::sync::Ordering;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::terms::error::Error;
+use crate::terms::threads::Threads;
 
 /// The first completion found, null if there is none, and the device's error.
 struct Found {
@@ -21,7 +22,7 @@ struct Found {
     error: Option<Error>,
 }
 
-impl<E: Entry> CompletionQueue<E> {
+impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Polls (`ibv_poll_cq`): returns up to 16 completions, those that are there.
     ///
     /// The next poll hands out what the iterator did not. An error means that the completion queue

@@ -14,10 +14,12 @@ use crate::completion::parked::Over;
 use crate::device::comp_vector::CompVector;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
+use crate::device::lane::Lane;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::threads::{AnyThread, InLane, Threads};
 
 /// Keeps a completion on the thread that polled it: the counters that it moves have one writer.
 ///
@@ -45,16 +47,20 @@ pub(crate) trait UsedByOneThreadAtATime {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// `L` is [`AnyThread`], or [`InLane`] for a queue of a [`Lane`](crate::device::Lane), which stays on
+/// its thread.
+///
 /// # Invariants
 /// - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point into
 ///   it.
 /// - `shared` keeps the books of every queue that completes here until none of its completions can
 ///   come any more.
-pub struct CompletionQueue<E: Entry = Buf> {
+pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     pub(super) inbox: At,
     pub(super) shared: Arc<CqShared>,
     pub(super) id: CqId,
-    _entries: PhantomData<(E, OneThread)>,
+    is_single_threaded: bool,
+    _types: PhantomData<(E, L, OneThread)>,
 }
 
 /// The address of the inbox, which any thread may know.
@@ -67,8 +73,8 @@ unsafe impl Send for At {}
 unsafe impl Sync for At {}
 
 // SAFETY: the queue hands out entries, which are `Send`. Completions borrow it and stay on its
-// thread.
-unsafe impl<E: Entry + Send> Send for CompletionQueue<E> {}
+// thread. A queue of a lane is not `Send`, as `InLane` is not.
+unsafe impl<E: Entry + Send, L: Threads + Send> Send for CompletionQueue<E, L> {}
 
 impl Context {
     /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
@@ -115,15 +121,12 @@ impl Context {
         channel: &CompletionChannel,
         vector: &CompVector,
     ) -> Result<CompletionQueue<E>, Error> {
-        if !vector.is_of(self) {
-            let what = "the completion vector and the completion queue";
-            return Err(Error::new("ibv_create_cq", ErrorKind::ContextMismatch { what }));
-        }
+        vector.check_is_of(self)?;
         CompletionQueue::new(self, cqe, Some(channel), vector.index())
     }
 }
 
-impl<E: Entry> CompletionQueue<E> {
+impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     pub(crate) fn new(
         context: &Context,
         cqe: u32,
@@ -138,9 +141,25 @@ impl<E: Entry> CompletionQueue<E> {
         }
         let control = context.handle.control();
         let at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
-        let create = control.create_cq;
+        let context_at = context.handle.as_ptr();
         // SAFETY: context and channel are live.
-        match unsafe { create(context.handle.as_ptr(), cqe as i32, at, vector as i32) } {
+        let any = || unsafe { (control.create_cq)(context_at, cqe as i32, at, vector as i32) };
+        let mut is_single_threaded = L::IS_LANE;
+        let created = if L::IS_LANE {
+            let create = control.create_single_threaded_cq;
+            // SAFETY: context and channel are live. The queue and the queue pairs on it are of a
+            // lane, so all calls on them are this thread's.
+            match unsafe { create(context_at, cqe as i32, at, vector as i32) } {
+                Err(libc::EOPNOTSUPP | libc::ENOSYS) => {
+                    is_single_threaded = false;
+                    any()
+                }
+                created => created,
+            }
+        } else {
+            any()
+        };
+        match created {
             Ok(cq) => {
                 let channel = channel.map(|channel| channel.handle().clone());
                 let parents = handle::CqParents { context: context.handle.clone(), channel };
@@ -157,7 +176,8 @@ impl<E: Entry> CompletionQueue<E> {
                     inbox: At(Arc::as_ptr(shared.inbox())),
                     shared,
                     id,
-                    _entries: PhantomData,
+                    is_single_threaded,
+                    _types: PhantomData,
                 })
             }
             Err(errno) => Err(Error::os(VERB, errno, format!("cqe {cqe}"))),
@@ -275,13 +295,69 @@ impl<E: Entry> CompletionQueue<E> {
     }
 }
 
+impl Lane {
+    /// Creates a completion queue of this lane, with room for at least `cqe` completions
+    /// (`ibv_create_cq_ex` with `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::InLane;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let lane = pd.alloc_lane()?;
+    /// let cq: CompletionQueue<Buf, InLane> = lane.create_cq(64)?;
+    /// assert!(cq.capacity() >= 64 && cq.is_single_threaded());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Context::create_cq`]. A device that has no such queues is no error (R17.2).
+    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
+        CompletionQueue::new(&self.context(), cqe, None, 0)
+    }
+
+    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel` (R13.7).
+    ///
+    /// # Errors
+    /// As for [`Context::create_cq_on`].
+    pub fn create_cq_on<E: Entry>(
+        &self,
+        cqe: u32,
+        channel: &CompletionChannel,
+    ) -> Result<CompletionQueue<E, InLane>, Error> {
+        CompletionQueue::new(&self.context(), cqe, Some(channel), 0)
+    }
+
+    /// Like [`create_cq_on`](Self::create_cq_on), with the events on `vector`, as for
+    /// [`Context::create_cq_on_vector`].
+    ///
+    /// # Errors
+    /// As for [`Context::create_cq_on_vector`].
+    pub fn create_cq_on_vector<E: Entry>(
+        &self,
+        cqe: u32,
+        channel: &CompletionChannel,
+        vector: &CompVector,
+    ) -> Result<CompletionQueue<E, InLane>, Error> {
+        vector.check_is_of(&self.context())?;
+        CompletionQueue::new(&self.context(), cqe, Some(channel), vector.index())
+    }
+}
+
+impl<E: Entry> CompletionQueue<E, InLane> {
+    /// Whether the provider was told that one thread uses the queue. If not, the device has no such
+    /// queues, and this one is as any other (R17.2).
+    pub fn is_single_threaded(&self) -> bool {
+        self.is_single_threaded
+    }
+}
+
 /// Devices answer EINVAL to more than `max_cqe`, and some of them to 2^31.
 fn within_limit(verb: &'static str, context: &Context, cqe: u32) -> Result<(), Error> {
     let max = context.limits()?.max_cqe.max(0) as u32;
     if cqe > max { Err(Error::limit(verb, "cqe", cqe.into(), max.into())) } else { Ok(()) }
 }
 
-impl<E: Entry> Drop for CompletionQueue<E> {
+impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
     fn drop(&mut self) {
         /// Closes the inbox at the end, even if an entry panics when dropped.
         struct Close<'a>(&'a CqShared);
@@ -303,7 +379,7 @@ impl<E: Entry> Drop for CompletionQueue<E> {
     }
 }
 
-impl<E: Entry> fmt::Debug for CompletionQueue<E> {
+impl<E: Entry, L: Threads> fmt::Debug for CompletionQueue<E, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -24,8 +24,9 @@ use crate::memory::pool::Pool;
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::terms::error::Error;
+use crate::terms::threads::Threads;
 
-impl<E: Entry> CompletionQueue<E> {
+impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// The device's queue is empty or in error, or there is work to do before it is asked. Does
     /// that work, and fills the batch if there are completions after all.
     #[cold]
@@ -178,7 +179,7 @@ impl<C, M> Pool<C, M> {
     /// assert_eq!(pool.available(), 16);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
+    pub fn reclaim<E: Entry, L: Threads>(&self, cq: &mut CompletionQueue<E, L>) -> usize {
         cq.settle_now().send_home().count_of(self.slots())
     }
 }
@@ -198,7 +199,7 @@ impl<C, M> Arena<C, M> {
     /// assert_eq!(arena.available(), 4096);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reclaim<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
+    pub fn reclaim<E: Entry, L: Threads>(&self, cq: &mut CompletionQueue<E, L>) -> usize {
         cq.settle_now().send_home().count_of(self.shared().first().addr())
     }
 }

@@ -9,6 +9,7 @@ use crate::completion::poll::Completions;
 use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Entry;
 use crate::terms::error::Error;
+use crate::terms::threads::Threads;
 use crate::wait::sleep_on;
 
 /// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
@@ -27,7 +28,7 @@ use crate::wait::sleep_on;
 /// ```
 pub trait AnyCompletionQueue: sealed::Sealed {}
 
-impl<E: Entry> AnyCompletionQueue for CompletionQueue<E> {}
+impl<E: Entry, L: Threads> AnyCompletionQueue for CompletionQueue<E, L> {}
 
 mod sealed {
     use super::*;
@@ -37,7 +38,7 @@ mod sealed {
         fn is_ready(&mut self, channel: &CompletionChannel, notify: Notify) -> Result<bool, Error>;
     }
 
-    impl<E: Entry> Sealed for CompletionQueue<E> {
+    impl<E: Entry, L: Threads> Sealed for CompletionQueue<E, L> {
         fn is_ready(&mut self, channel: &CompletionChannel, notify: Notify) -> Result<bool, Error> {
             if !self.is_on(channel.handle()) {
                 let asked = "the completion queue is not on this channel";
@@ -64,9 +65,9 @@ impl CompletionChannel {
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if
     /// it is dead (R10.12), or the errno of `ibv_req_notify_cq` or `ibv_get_cq_event`. The next
     /// poll hands out the completions that were polled by then.
-    pub fn wait<'cq, E: Entry>(
+    pub fn wait<'cq, E: Entry, L: Threads>(
         &mut self,
-        cq: &'cq mut CompletionQueue<E>,
+        cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
         self.sleep_until(None, |channel| cq.is_ready(channel, Notify::Any))?;
         Ok(cq.hand_out())
@@ -77,9 +78,9 @@ impl CompletionChannel {
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
-    pub fn wait_timeout<'cq, E: Entry>(
+    pub fn wait_timeout<'cq, E: Entry, L: Threads>(
         &mut self,
-        cq: &'cq mut CompletionQueue<E>,
+        cq: &'cq mut CompletionQueue<E, L>,
         timeout: Duration,
     ) -> Result<Completions<'cq, E>, Error> {
         self.sleep_until(Some(timeout), |channel| cq.is_ready(channel, Notify::Any))?;
@@ -113,9 +114,9 @@ impl CompletionChannel {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn wait_solicited<'cq, E: Entry>(
+    pub fn wait_solicited<'cq, E: Entry, L: Threads>(
         &mut self,
-        cq: &'cq mut CompletionQueue<E>,
+        cq: &'cq mut CompletionQueue<E, L>,
         timeout: Option<Duration>,
     ) -> Result<Completions<'cq, E>, Error> {
         self.sleep_until(timeout, |channel| cq.is_ready(channel, Notify::Solicited))?;

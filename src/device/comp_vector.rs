@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crate::device::context::Context;
 use crate::sys::handle;
+use crate::terms::error::{Error, ErrorKind};
 
 /// A completion vector of a context (`comp_vector` of ibv_create_cq(3)): on most devices an
 /// interrupt, whose processor handles the events of the completion queues on it.
@@ -38,8 +39,13 @@ impl CompVector {
         self.index
     }
 
-    pub(crate) fn is_of(&self, context: &Context) -> bool {
-        std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
+    /// Checks that it is of this context, for a completion queue.
+    pub(crate) fn check_is_of(&self, context: &Context) -> Result<(), Error> {
+        if std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle)) {
+            return Ok(());
+        }
+        let what = "the completion vector and the completion queue";
+        Err(Error::new("ibv_create_cq", ErrorKind::ContextMismatch { what }))
     }
 }
 

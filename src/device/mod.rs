@@ -13,6 +13,7 @@ pub(crate) mod events;
 pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
+pub(crate) mod lane;
 pub(crate) mod pd;
 pub(crate) mod port;
 
@@ -32,6 +33,7 @@ pub use events::DeviceEvents;
 pub use fork::{ForkStatus, fork_init, fork_status};
 pub use gid::{GidEntry, RoceV2Gid};
 pub use ids::{CqId, SrqId};
+pub use lane::Lane;
 pub use pd::ProtectionDomain;
 pub use port::{LinkLayer, PortAttr, PortState};
 

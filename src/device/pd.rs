@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // one verb
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 #[cfg(feature = "cm")]
@@ -15,6 +16,7 @@ use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::types::ibv_pd;
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::threads::{AnyThread, Threads};
 
 /// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue
 /// pairs of one domain may be used together.
@@ -33,10 +35,19 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 /// # drop(pd);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct ProtectionDomain {
+///
+/// `L` is [`AnyThread`], or [`InLane`](crate::qp::InLane) for a [`Lane`](crate::device::Lane) of the
+/// domain.
+pub struct ProtectionDomain<L: Threads = AnyThread> {
     pd: Arc<handle::Pd>,
     id: u32,
+    _threads: PhantomData<L>,
+}
+
+impl<L: Threads> Clone for ProtectionDomain<L> {
+    fn clone(&self) -> Self {
+        ProtectionDomain::of(self.pd.clone(), self.id)
+    }
 }
 
 impl ProtectionDomain {
@@ -47,8 +58,8 @@ impl ProtectionDomain {
         match unsafe { (control.alloc_pd)(context.handle.as_ptr()) } {
             Ok(pd) => {
                 // SAFETY: the object was just created, and has no other owner.
-                let pd = unsafe { handle::Pd::new(pd, control, context.handle.clone()) };
-                Ok(ProtectionDomain { pd: Arc::new(pd), id })
+                let pd = unsafe { handle::Pd::new(pd, control, context.handle.clone().into()) };
+                Ok(ProtectionDomain::of(Arc::new(pd), id))
             }
             Err(errno) => Err(Error::os(VERB, errno, "")),
         }
@@ -77,32 +88,20 @@ impl ProtectionDomain {
         let id = mint()?;
         // SAFETY: the domain is live until the keeper is dropped (this function's contract), and of
         // the context's provider, since the context is its.
-        let pd = unsafe { handle::Pd::kept(pd, control, context.handle.clone(), Box::new(keep)) };
-        Ok(ProtectionDomain { pd: Arc::new(pd), id })
+        let pd =
+            unsafe { handle::Pd::kept(pd, control, context.handle.clone().into(), Box::new(keep)) };
+        Ok(ProtectionDomain::of(Arc::new(pd), id))
     }
 
     /// The domain of a handle that [`downgrade`](Self::downgrade) made, if it still exists.
     #[cfg(feature = "cm")]
     pub(crate) fn upgrade((pd, id): &(Weak<handle::Pd>, u32)) -> Option<Self> {
-        Some(ProtectionDomain { pd: pd.upgrade()?, id: *id })
+        Some(ProtectionDomain::of(pd.upgrade()?, *id))
     }
 
     #[cfg(feature = "cm")]
     pub(crate) fn downgrade(&self) -> (Weak<handle::Pd>, u32) {
         (Arc::downgrade(&self.pd), self.id)
-    }
-
-    pub(crate) fn handle(&self) -> &Arc<handle::Pd> {
-        &self.pd
-    }
-
-    pub(crate) fn context(&self) -> Context {
-        Context { handle: self.pd.parents().clone() }
-    }
-
-    /// The domain's number, unique in the process.
-    pub(crate) fn id(&self) -> u32 {
-        self.id
     }
 
     /// Creates an address handle (`ibv_create_ah`).
@@ -122,6 +121,25 @@ impl ProtectionDomain {
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }
+}
+
+impl<L: Threads> ProtectionDomain<L> {
+    pub(crate) fn of(pd: Arc<handle::Pd>, id: u32) -> Self {
+        ProtectionDomain { pd, id, _threads: PhantomData }
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<handle::Pd> {
+        &self.pd
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context { handle: self.pd.parents().context.clone() }
+    }
+
+    /// The domain's number, unique in the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
 
     /// Deallocates the domain (`ibv_dealloc_pd`). Objects made from it must be gone.
     ///
@@ -135,12 +153,12 @@ impl ProtectionDomain {
                 Ok(()) => Ok(()),
                 Err(errno) => {
                     let error = Error::os("ibv_dealloc_pd", errno, "");
-                    Err(Refused::new(ProtectionDomain { pd: Arc::new(pd), id }, error))
+                    Err(Refused::new(ProtectionDomain::of(Arc::new(pd), id), error))
                 }
             },
             Err(pd) => {
                 let error = Error::os("ibv_dealloc_pd", libc::EBUSY, "objects of it exist");
-                Err(Refused::new(ProtectionDomain { pd, id }, error))
+                Err(Refused::new(ProtectionDomain::of(pd, id), error))
             }
         }
     }
@@ -157,8 +175,9 @@ fn mint() -> Result<u32, Error> {
     }
 }
 
-impl fmt::Debug for ProtectionDomain {
+impl<L: Threads> fmt::Debug for ProtectionDomain<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProtectionDomain({})", self.id)
+        let lane = if L::IS_LANE { ", a lane" } else { "" };
+        write!(f, "ProtectionDomain({}{lane})", self.id)
     }
 }

@@ -128,6 +128,7 @@ impl State {
             return Err(libc::EBUSY);
         }
         self.disarm(cq);
+        self.members.remove(&cq);
         if let Some(queue) = self.cqs.remove(&cq) {
             self.forget_async(queue.device, Affiliate::Cq(cq));
             if let Some(channel) = queue.channel {

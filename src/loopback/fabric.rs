@@ -14,6 +14,7 @@ use super::cq::Cq;
 use super::device_memory::Dm;
 use super::faults::Faults;
 use super::injected::Injected;
+use super::lanes::{Joint, Member, Td};
 use super::memory::{Mr, Pd, Window};
 use super::personality::Habits;
 use super::qp::{Phase, Qp};
@@ -284,6 +285,10 @@ pub(super) struct State {
     numbers: u32,
     pub(super) devices: BTreeMap<u32, Gids>,
     pub(super) pds: BTreeMap<u32, Pd>,
+    pub(super) tds: BTreeMap<u32, Td>,
+    pub(super) joints: BTreeMap<u32, Joint>,
+    /// The queues and queue pairs that one thread uses.
+    pub(super) members: BTreeMap<u32, Member>,
     pub(super) mrs: BTreeMap<u32, Mr>,
     pub(super) dms: BTreeMap<u32, Dm>,
     pub(super) windows: BTreeMap<u32, Window>,
@@ -330,6 +335,7 @@ impl State {
     pub(super) fn close_device(&mut self, device: u32) -> Verb {
         self.destroy_fault(None)?;
         let used = self.pds.values().any(|pd| pd.device == device)
+            || self.tds.values().any(|td| td.device == device)
             || self.dms.values().any(|dm| dm.device == device)
             || self.cqs.values().any(|cq| cq.device == device)
             || self.channels.values().any(|channel| channel.device == device);

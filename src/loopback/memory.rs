@@ -125,7 +125,8 @@ impl State {
         let used = self.mrs.values().any(|mr| mr.pd == pd)
             || self.ahs.values().any(|ah| ah.pd == pd)
             || self.srqs.values().any(|srq| srq.pd == pd)
-            || self.qps.values().any(|qp| qp.pd == pd);
+            || self.qps.values().any(|qp| qp.pd == pd)
+            || self.is_joined(pd);
         if used {
             return Err(libc::EBUSY);
         }

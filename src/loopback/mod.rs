@@ -30,6 +30,8 @@
 //! | attributes that ibv_query_qp(3) was not asked for | right | right | right | right, or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
 //! | device memory, dma-buf, `ibv_rereg_mr` | yes | no | yes | yes |
+//! | thread domains and parent domains | yes | no | yes | either |
+//! | completion queues for one thread | yes | yes | yes | either |
 //! | copies to and from device memory | of bytes | | of 4 aligned bytes | either |
 //! | keys of a region that is re-registered | new | | the old ones | either |
 //!
@@ -44,6 +46,7 @@
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
+//! | `lanes` | thread domains, and who uses what is in one |
 //! | `script`, `faults` | injected faults, and their effects |
 //! | `strict` | assertions on what no correct crate does |
 //! | `engine`, `requester`, `responder`, `datagram` | the work |
@@ -63,6 +66,7 @@ mod entry;
 mod fabric;
 mod faults;
 mod injected;
+mod lanes;
 mod memory;
 mod modify;
 mod pair;

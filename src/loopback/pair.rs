@@ -6,8 +6,8 @@ use crate::device::{AddressVector, Context, ProtectionDomain};
 use crate::loopback::Fabric;
 use crate::memory::{Buf, Entry, Owned, Pool};
 use crate::qp::{
-    ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess, QueuePair,
-    RcRtr, RcRts, Transition, UcRtr, UcRts, UdInit, UdRtr, UdRts,
+    AnyThread, ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess,
+    QueuePair, RcRtr, RcRts, Transition, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
 use crate::rules::UsesOwnQueue;
 use crate::state::{Init, Reset, Rts};
@@ -79,11 +79,13 @@ pub fn pair() -> Result<Pair, Error> {
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed, and
 /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile asks for more than the device has.
-pub fn pair_of<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P>, Error> {
+pub fn pair_of<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>() -> Result<Pair<P>, Error> {
     pair_on(Fabric::new())
 }
 
-pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue>>(fabric: Fabric) -> Result<Pair<P>, Error> {
+pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>(
+    fabric: Fabric,
+) -> Result<Pair<P>, Error> {
     join(fabric, |qp, address, peer| {
         let psn = Psn::try_from(0)?;
         let qp = qp.modify(RcRtr::new(address, peer, psn))?;
@@ -106,7 +108,8 @@ pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue>>(fabric: Fabric) -> Resu
 ///
 /// # Errors
 /// As for [`pair_of`].
-pub fn uc_pair<P: Profile<Receive: UsesOwnQueue>>() -> Result<Pair<P, Uc>, Error> {
+pub fn uc_pair<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>()
+-> Result<Pair<P, Uc>, Error> {
     join(Fabric::new(), |qp, address, peer| {
         let psn = Psn::try_from(0)?;
         Ok(qp.modify(UcRtr::new(address, peer, psn))?.modify(UcRts::new(psn))?)
@@ -121,7 +124,7 @@ fn join<T, P>(
 ) -> Result<Pair<P, T>, Error>
 where
     T: Transport,
-    P: Profile<Receive: UsesOwnQueue>,
+    P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>,
     ConnectedInit: Transition<T, Reset, P, To = Init>,
 {
     let (fabric, context, pd, cq, pool) = device(fabric)?;

@@ -179,6 +179,21 @@ impl Habits {
         self.personality == Personality::Rxe
     }
 
+    /// Whether it has thread domains.
+    pub(super) fn has_thread_domains(&mut self) -> bool {
+        !self.is_rxe() && (!self.is_worst() || self.below(2) == 0)
+    }
+
+    /// Whether it has parent domains, having thread domains.
+    pub(super) fn has_parent_domains(&mut self) -> bool {
+        !self.is_worst() || self.below(2) == 0
+    }
+
+    /// Whether it has completion queues that one thread uses.
+    pub(super) fn has_single_threaded_queues(&mut self) -> bool {
+        !self.is_worst() || self.below(2) == 0
+    }
+
     /// Whether a copy to or from device memory is of whole words of 4 bytes.
     pub(super) fn copies_words(&mut self) -> bool {
         self.as_mlx5()

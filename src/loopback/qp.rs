@@ -173,6 +173,7 @@ impl State {
         self.destroy_fault(Some(qp))?;
         self.active.remove(&qp);
         let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
+        self.members.remove(&qp);
         self.clean(qp, pair.shape.send_cq, pair.shape.recv_cq);
         self.forget_async(pair.device, Affiliate::Qp(qp));
         Ok(())

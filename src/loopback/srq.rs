@@ -91,7 +91,7 @@ impl State {
         pd: u32,
         max_wr: u32,
         max_sge: u32,
-    ) -> Verb<(u32, u32, u32)> {
+    ) -> Verb<(u32, (u32, u32))> {
         self.check_alive_pd(pd)?;
         let fits = (1..=limits::SRQ_WR).contains(&max_wr) && max_sge <= limits::SGE;
         if !fits || !self.pds.contains_key(&pd) {
@@ -104,7 +104,7 @@ impl State {
             number,
             Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), slots: 0, object: None },
         );
-        Ok((number, max_wr, max_sge))
+        Ok((number, (max_wr, max_sge)))
     }
 
     /// Resizes or arms the queue, or both. Does neither if one of the values is illegal.
@@ -136,6 +136,7 @@ impl State {
             return Err(libc::EBUSY);
         }
         let queue = self.srqs.remove(&srq).ok_or(libc::EINVAL)?;
+        self.members.remove(&srq);
         if let Some(pd) = self.pds.get(&queue.pd) {
             self.forget_async(pd.device, Affiliate::Srq(srq));
         }

@@ -254,7 +254,7 @@ impl Registered {
 
     /// The device's context.
     pub(crate) fn context(&self) -> Context {
-        Context { handle: self.mr.parents().parents().clone() }
+        Context { handle: self.mr.parents().parents().context.clone() }
     }
 
     /// Re-registers: with the rights `access`, in the domain `pd`, over all of `memory`, each if

@@ -259,7 +259,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// As for [`rereg_access`](Self::rereg_access), and [`ErrorKind::ContextMismatch`] if the domain
     /// is of another context (R12.1).
     pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
-        if !Arc::ptr_eq(&self.registered().context().handle, pd.handle().parents()) {
+        if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
             let what = "the region and the protection domain";
             let error = Error::new(VERB, ErrorKind::ContextMismatch { what });
             return Err(ReregError::Unchanged(Refused::new(self, error)));

@@ -20,6 +20,7 @@ use crate::sys::handle;
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::Reset;
+use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 use crate::work::limits::Limit;
 
@@ -38,7 +39,7 @@ pub struct Depth {
 /// The entries that each queue books beyond its depth, for the sentinel of a drain.
 pub(super) const SENTINEL: u32 = 1;
 
-impl ProtectionDomain {
+impl<L: Threads> ProtectionDomain<L> {
     /// Creates a queue pair with a receive queue of its own (`ibv_create_qp`).
     ///
     /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
@@ -60,10 +61,10 @@ impl ProtectionDomain {
     /// [`ErrorKind::Limit`] with the device's maximum, [`ErrorKind::CqTooSmall`] if a completion
     /// queue has too few entries left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another
     /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    pub fn create_qp<T: Transport, P: Profile>(
+    pub fn create_qp<T: Transport, P: Profile<Threads = L>>(
         &self,
-        send_cq: &CompletionQueue<P::Entry>,
-        recv_cq: &CompletionQueue<P::Entry>,
+        send_cq: &CompletionQueue<P::Entry, L>,
+        recv_cq: &CompletionQueue<P::Entry, L>,
         depth: Depth,
     ) -> Result<QueuePair<T, Reset, P>, Error>
     where
@@ -82,14 +83,14 @@ impl ProtectionDomain {
     /// protection domain (R7.4).
     pub fn create_qp_on_srq<T, P, M>(
         &self,
-        send_cq: &CompletionQueue<P::Entry>,
-        recv_cq: &CompletionQueue<P::Entry>,
-        srq: &SharedReceiveQueue<T, P::Entry, M>,
+        send_cq: &CompletionQueue<P::Entry, L>,
+        recv_cq: &CompletionQueue<P::Entry, L>,
+        srq: &SharedReceiveQueue<T, P::Entry, M, L>,
         send_depth: u32,
     ) -> Result<QueuePair<T, Reset, P>, Error>
     where
         T: SharesReceives,
-        P: Profile,
+        P: Profile<Threads = L>,
         P::Receive: UsesSharedQueue,
         M: Limit,
     {
@@ -99,9 +100,9 @@ impl ProtectionDomain {
 }
 
 fn create<T: Transport, P: Profile>(
-    pd: &ProtectionDomain,
-    send_cq: &CompletionQueue<P::Entry>,
-    recv_cq: &CompletionQueue<P::Entry>,
+    pd: &ProtectionDomain<P::Threads>,
+    send_cq: &CompletionQueue<P::Entry, P::Threads>,
+    recv_cq: &CompletionQueue<P::Entry, P::Threads>,
     depth: Depth,
     srq: Option<&Arc<SrqCore>>,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
@@ -112,7 +113,7 @@ fn create<T: Transport, P: Profile>(
     for cq in [send_cq.shared(), recv_cq.shared()] {
         // Kernels know objects by numbers that begin anew in each context: they would take another
         // object for this one.
-        if !Arc::ptr_eq(&cq.handle().parents().context, pd.handle().parents()) {
+        if !Arc::ptr_eq(&cq.handle().parents().context, &pd.handle().parents().context) {
             let what = "the completion queue and the queue pair";
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
@@ -222,8 +223,8 @@ impl<P: Profile> Core<P> {
         books: Arc<Books>,
         depth: Depth,
         cap: &ibv_qp_cap,
-        send_cq: &CompletionQueue<P::Entry>,
-        recv_cq: &CompletionQueue<P::Entry>,
+        send_cq: &CompletionQueue<P::Entry, P::Threads>,
+        recv_cq: &CompletionQueue<P::Entry, P::Threads>,
         srq: Option<&Arc<SrqCore>>,
         handle: handle::Qp,
     ) -> Self {
@@ -267,7 +268,7 @@ impl<F: FnMut()> Drop for Undo<F> {
 }
 
 /// Finds the limit that was exceeded: devices answer EINVAL to all of them.
-fn check_limits<P: Profile>(pd: &ProtectionDomain, depth: Depth) -> Result<(), Error> {
+fn check_limits<P: Profile>(pd: &ProtectionDomain<P::Threads>, depth: Depth) -> Result<(), Error> {
     let context = pd.context();
     let attr = context.limits()?;
     for (what, asked, max) in [

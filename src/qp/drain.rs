@@ -16,6 +16,7 @@ use crate::sys::data::{PostSend, Verb};
 use crate::sys::types::{ibv_send_flags, ibv_send_wr, ibv_wr_opcode, zeroed};
 use crate::terms::error::Error;
 use crate::terms::state::Err;
+use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 
 /// An item found by a [`drain`](QueuePair::drain) (R10.14).
@@ -45,9 +46,9 @@ where
     /// `cq`; EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12); ETIMEDOUT if the
     /// device does not flush (R7.15), or if a completion of this queue pair was forgotten: the
     /// error says how much is outstanding, and the drain may be repeated.
-    pub fn drain(
+    pub fn drain<L: Threads>(
         &mut self,
-        cq: &mut CompletionQueue<P::Entry>,
+        cq: &mut CompletionQueue<P::Entry, L>,
         found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), Error> {
         self.drain_within(cq, TIME, found)
@@ -73,9 +74,9 @@ where
     /// assert_eq!(home, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drain_within(
+    pub fn drain_within<L: Threads>(
         &mut self,
-        cq: &mut CompletionQueue<P::Entry>,
+        cq: &mut CompletionQueue<P::Entry, L>,
         timeout: Duration,
         mut found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), Error> {

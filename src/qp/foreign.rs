@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // takes over a C object
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::create::{SENTINEL, Undo, bookable, check_granted};
 use super::{Core, Depth, QueuePair};
@@ -17,11 +18,12 @@ use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::{QpState, State};
+use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 
 const VERB: &str = "ibv_query_qp";
 
-impl ProtectionDomain {
+impl<L: Threads> ProtectionDomain<L> {
     /// Takes over a queue pair that was created elsewhere, such as by C code, on this domain and on
     /// completion queues of this crate ([`AsRaw`](crate::raw::AsRaw) gives their handles): see
     /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
@@ -35,7 +37,7 @@ impl ProtectionDomain {
     /// - Nothing is outstanding: each work request that was posted to it has completed, and its
     ///   completion was polled.
     /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts to
-    ///   it from here on.
+    ///   it from here on. In a lane, nobody else makes or uses anything of its thread domain.
     /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
     ///
     /// # Errors
@@ -43,11 +45,11 @@ impl ProtectionDomain {
     /// [`ErrorKind::Limit`] with what the queue pair was created with; [`ErrorKind::CqTooSmall`]
     /// (R9.9); [`ErrorKind::NotFound`] with what else differs; otherwise [`ErrorKind::Os`] with the
     /// errno of `ibv_query_qp`.
-    pub unsafe fn qp_from_raw<T: Transport, S: State, P: Profile>(
+    pub unsafe fn qp_from_raw<T: Transport, S: State, P: Profile<Threads = L>>(
         &self,
         qp: NonNull<ibv_qp>,
-        send_cq: &CompletionQueue<P::Entry>,
-        recv_cq: &CompletionQueue<P::Entry>,
+        send_cq: &CompletionQueue<P::Entry, L>,
+        recv_cq: &CompletionQueue<P::Entry, L>,
         depth: Depth,
     ) -> Result<QueuePair<T, S, P>, Error>
     where
@@ -64,7 +66,8 @@ impl ProtectionDomain {
             let what = "the queue pair and the protection domain";
             return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
         }
-        let is_here = |cq: &handle::Cq| std::ptr::eq(&*cq.parents().context, &**parent.parents());
+        let is_here =
+            |cq: &handle::Cq| Arc::ptr_eq(&cq.parents().context, &parent.parents().context);
         if !is_here(send) || !is_here(recv) {
             let what = "the completion queue and the queue pair";
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));

@@ -25,7 +25,7 @@ impl<P: Profile> Core<P> {
         if !is_set && !is_moved && way != (QpState::Rtr, QpState::Rts) {
             return Ok(None);
         }
-        let context = Context { handle: self.handle.parents().pd.parents().clone() };
+        let context = Context { handle: self.handle.parents().pd.parents().context.clone() };
         let longest = match longest_message::<T>(&context, port) {
             // The transition itself reports what is wrong with the port.
             Err(_) if is_set => return Ok(None),

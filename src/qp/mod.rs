@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 pub use crate::ledger::released::Released;
 pub use crate::profile::{
-    DefaultProfile, Initiator, InitiatorDepth, NoDepth, NoReads, OwnRq, Profile, Reads,
-    ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
+    AnyThread, DefaultProfile, InLane, Initiator, InitiatorDepth, NoDepth, NoReads, OwnRq, Profile,
+    Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling, Threads,
 };
 pub use crate::work::limits::{Limit, Max};
 pub use any::AnyQueuePair;
@@ -128,8 +128,14 @@ pub(crate) struct Core<P: Profile> {
 }
 
 // SAFETY: the queue pair is owned, the ledgers point to books that are owned too, and entries are
-// Send. The counters shared with completion queues on other threads are atomics.
-unsafe impl<P: Profile> Send for Core<P> where P::Entry: Send {}
+// Send. The counters shared with completion queues on other threads are atomics. A queue pair of a
+// lane is not `Send`, as `InLane` is not.
+unsafe impl<P: Profile> Send for Core<P>
+where
+    P::Entry: Send,
+    P::Threads: Send,
+{
+}
 
 impl<P: Profile> Core<P> {
     /// Destroys the queue pair, and only then gives up what the device may have used.
@@ -189,7 +195,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     pub(crate) fn context(&self) -> Context {
-        Context { handle: self.core.handle.parents().pd.parents().clone() }
+        Context { handle: self.core.handle.parents().pd.parents().context.clone() }
     }
 
     /// The queue pair number.
@@ -215,7 +221,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// Checks that it was created on `pd`.
     #[cfg(feature = "cm")]
-    pub(crate) fn check_pd(&self, pd: &ProtectionDomain) -> Result<(), Error> {
+    pub(crate) fn check_pd<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
         if self.core.books.pd == pd.id() {
             return Ok(());
         }

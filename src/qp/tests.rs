@@ -69,13 +69,13 @@ unsafe extern "C" fn poll_dead(
 }
 
 /// A queue pair that is said to be in RTS; nothing is sent here.
-struct Bench<P: Profile<Entry = Buf>> {
+struct Bench<P: Profile<Entry = Buf, Threads = AnyThread>> {
     qp: QueuePair<Rc, Rts, P>,
     cq: CompletionQueue,
     pool: Pool,
 }
 
-impl<P: Profile<Entry = Buf>> Bench<P> {
+impl<P: Profile<Entry = Buf, Threads = AnyThread>> Bench<P> {
     fn new() -> Self
     where
         P::Receive: crate::rules::UsesOwnQueue,
@@ -115,7 +115,7 @@ impl<P: Profile<Entry = Buf>> Bench<P> {
     }
 }
 
-fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq>>(
+fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread>>(
     op: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
 ) where
     P::MaxSendSge: crate::work::limits::Sges<1>,

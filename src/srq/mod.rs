@@ -32,6 +32,7 @@ use crate::rules::SharesReceives;
 use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::threads::{AnyThread, Threads};
 use crate::work::data::Data;
 use crate::work::limits::{Limit, Max};
 
@@ -58,16 +59,28 @@ use crate::work::limits::{Limit, Max};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[repr(C)] // what posts touch, first
-pub struct SharedReceiveQueue<T: SharesReceives, E: Entry = Buf, M: Limit = Max<1>> {
+pub struct SharedReceiveQueue<
+    T: SharesReceives,
+    E: Entry = Buf,
+    M: Limit = Max<1>,
+    L: Threads = AnyThread,
+> {
     queue: SharedQueue<E, M>,
     core: Arc<SrqCore>,
     _pool: Box<dyn Any>,
-    _types: PhantomData<(T, *mut ())>,
+    _types: PhantomData<(T, L, *mut ())>,
 }
 
 // SAFETY: the queue takes and returns entries, which are Send. Its other pointers are to what it
-// owns, or are only compared.
-unsafe impl<T: SharesReceives, E: Entry + Send, M: Limit> Send for SharedReceiveQueue<T, E, M> {}
+// owns, or are only compared. A queue of a lane is not `Send`, as `InLane` is not.
+unsafe impl<T, E, M, L> Send for SharedReceiveQueue<T, E, M, L>
+where
+    T: SharesReceives,
+    E: Entry + Send,
+    M: Limit,
+    L: Threads + Send,
+{
+}
 
 /// # Invariants
 /// `buffers` is the number of the pool's buffers.
@@ -201,7 +214,7 @@ pub struct SrqAttr {
     pub srq_limit: u32,
 }
 
-impl ProtectionDomain {
+impl<L: Threads> ProtectionDomain<L> {
     /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its
     /// own (`ibv_create_srq`). An arena has at most as many as headers.
     ///
@@ -231,7 +244,7 @@ impl ProtectionDomain {
     pub fn create_srq<T, E, M, C>(
         &self,
         pool: &impl FeedsSrq<C>,
-    ) -> Result<SharedReceiveQueue<T, E, M>, Error>
+    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
     where
         T: SharesReceives,
         E: Owned,
@@ -291,7 +304,7 @@ impl ProtectionDomain {
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
     /// The id by which events name this queue (ibv_get_async_event(3)).
     pub fn id(&self) -> SrqId {
         self.core.id
@@ -376,7 +389,7 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     /// receives are outstanding than that, or the device cannot do it.
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
-        let context = Context { handle: self.core.handle.parents().parents().clone() };
+        let context = Context { handle: self.core.handle.parents().parents().context.clone() };
         let limits = context.limits()?;
         let max = limits.max_srq_wr.max(0) as u32;
         if max_wr > max {
@@ -437,7 +450,7 @@ impl<T: SharesReceives, E: Entry, M: Limit> SharedReceiveQueue<T, E, M> {
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit> Drop for SharedReceiveQueue<T, E, M> {
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Drop for SharedReceiveQueue<T, E, M, L> {
     fn drop(&mut self) {
         let mut over = Over::default();
         self.core.ends.close(&mut over);
@@ -445,7 +458,9 @@ impl<T: SharesReceives, E: Entry, M: Limit> Drop for SharedReceiveQueue<T, E, M>
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit> fmt::Debug for SharedReceiveQueue<T, E, M> {
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> fmt::Debug
+    for SharedReceiveQueue<T, E, M, L>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedReceiveQueue({}, {} buffers)", T::NAME, self.core.buffers)
     }

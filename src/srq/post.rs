@@ -7,11 +7,12 @@ use crate::post::chain::{Begun, Post, SrqPost};
 use crate::post::refusal::PostError;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
+use crate::terms::threads::Threads;
 use crate::work::data::{Data, Fits, SrqSink};
 use crate::work::limits::{Limit, Max};
 use crate::work::recv::Recv;
 
-impl<T: SharesReceives, E: Owned, M: Limit> SharedReceiveQueue<T, E, M> {
+impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
     /// Posts one receive work request (`ibv_post_srq_recv`). Its buffers are of the queue's pool;
     /// they belong to the device until its completion, or are given back in the error.
     ///

@@ -14,6 +14,7 @@ use super::events::{
 };
 use super::extended::{PortAttr, ibv_device_attr_ex};
 use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
+use super::lanes::ibv_td;
 use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
 use super::types::*;
 
@@ -42,6 +43,12 @@ pub(crate) struct Control {
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
     pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
+    /// Like the next of these and `create_single_threaded_cq`: EOPNOTSUPP if the library or the
+    /// device lacks it.
+    pub alloc_td: unsafe fn(*mut ibv_context) -> Created<ibv_td>,
+    pub dealloc_td: unsafe fn(*mut ibv_td) -> c_int,
+    /// Deallocated by `dealloc_pd`, before domain and thread domain.
+    pub alloc_parent_domain: unsafe fn(*mut ibv_pd, *mut ibv_td) -> Created<ibv_pd>,
     pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32) -> Created<ibv_mr>,
     /// ENOSYS if the library lacks it.
     pub reg_dmabuf_mr: unsafe fn(*mut ibv_pd, DmabufPart, u32) -> Created<ibv_mr>,
@@ -59,6 +66,9 @@ pub(crate) struct Control {
     /// `EAGAIN` if there is none.
     pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Result<u64, c_int>,
     pub create_cq:
+        unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
+    /// No two calls on it overlap, nor does a call that ends or changes a queue pair on it.
+    pub create_single_threaded_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
     /// What was granted is in `ibv_cq.cqe` afterwards.
     pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
@@ -159,6 +169,31 @@ unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
     unsafe { super::memory::rereg_mr(mr, to) }
 }
 
+unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::lanes::alloc_td(context) }
+}
+
+unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::lanes::dealloc_td(td) })
+}
+
+unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_pd> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::lanes::alloc_parent_domain(pd, td) }
+}
+
+unsafe fn create_single_threaded_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> Created<ibv_cq> {
+    // SAFETY: the caller upholds the contract of `ibv_create_cq_ex` (see `Control`).
+    unsafe { super::lanes::create_single_threaded_cq(context, cqe, channel, vector) }
+}
+
 unsafe fn alloc_dm(context: *mut ibv_context, attr: ibv_alloc_dm_attr) -> Created<ibv_dm> {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     unsafe { super::memory::alloc_dm(context, attr) }
@@ -203,6 +238,9 @@ pub(crate) static LIBIBVERBS: Control = Control {
     query_pkey,
     alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
     dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),
+    alloc_td,
+    dealloc_td,
+    alloc_parent_domain,
     reg_mr,
     reg_dmabuf_mr,
     rereg_mr,
@@ -216,6 +254,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
     try_get_cq_event,
     create_cq,
+    create_single_threaded_cq,
     resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
     create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),

@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::control::Control;
+use super::lanes::ibv_td;
 use super::memory::ibv_dm;
 use super::types::*;
 
@@ -46,11 +47,12 @@ pub(crate) struct Handle<O: Object> {
     taken: bool,
 }
 
-// SAFETY: verbs are thread-safe on any object (R17.1). The exceptions, posting and polling from two
-// threads with one set of books, are excluded by `&mut` on the typed shells.
+// SAFETY: verbs are thread-safe on any object (R17.1). The exceptions are excluded by the typed
+// shells: posting and polling from two threads with one set of books by `&mut`, and any use of a
+// lane's objects by another thread, since their shells are not `Send`.
 unsafe impl<O: Object<Parents: Send>> Send for Handle<O> {}
 // SAFETY: shared access gives the pointer and the parents, which are Sync. Verbs are thread-safe on
-// any object (R17.1).
+// any object (R17.1), but for those of lanes, whose shells are not `Sync`.
 unsafe impl<O: Object<Parents: Sync>> Sync for Handle<O> {}
 
 impl<O: Object> Handle<O> {
@@ -171,6 +173,7 @@ macro_rules! object {
 
 pub(crate) type Context = Handle<ibv_context>;
 pub(crate) type Pd = Handle<ibv_pd>;
+pub(crate) type Td = Handle<ibv_td>;
 pub(crate) type Mr = Handle<ibv_mr>;
 pub(crate) type Dm = Handle<ibv_dm>;
 pub(crate) type Ah = Handle<ibv_ah>;
@@ -195,6 +198,26 @@ pub(crate) struct Port {
     pub link_layer: u8,
 }
 
+/// The objects that a protection domain needs.
+pub(crate) struct PdParents {
+    pub context: Arc<Context>,
+    /// Those that a parent domain joins.
+    pub joins: Option<Joined>,
+}
+
+/// What a parent domain joins.
+#[allow(dead_code)] // held, not read
+pub(crate) struct Joined {
+    pub td: Td,
+    pub pd: Arc<Pd>,
+}
+
+impl From<Arc<Context>> for PdParents {
+    fn from(context: Arc<Context>) -> Self {
+        PdParents { context, joins: None }
+    }
+}
+
 /// The objects that a queue pair needs.
 #[allow(dead_code)] // held, not read
 pub(crate) struct QpParents {
@@ -211,7 +234,8 @@ pub(crate) struct CqParents {
 }
 
 object!(ibv_context, close_device, Unchanging);
-object!(ibv_pd, dealloc_pd, Arc<Context>);
+object!(ibv_pd, dealloc_pd, PdParents);
+object!(ibv_td, dealloc_td, Arc<Context>);
 object!(ibv_mr, dereg_mr, Arc<Pd>);
 object!(ibv_dm, free_dm, Arc<Context>);
 object!(ibv_ah, destroy_ah, Arc<Pd>);

@@ -15,6 +15,7 @@ pub(crate) mod events;
 pub(crate) mod extended;
 pub(crate) mod gid;
 pub(crate) mod handle;
+pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
 pub(crate) mod types;

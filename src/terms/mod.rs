@@ -4,4 +4,5 @@ pub(crate) mod bounded;
 pub(crate) mod error;
 pub(crate) mod gid;
 pub(crate) mod state;
+pub(crate) mod threads;
 pub(crate) mod transport;

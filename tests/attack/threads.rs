@@ -49,6 +49,56 @@ mod stays {
     assert_not_impl_any!(QueuePair<Rc, Rts>: Sync);
     assert_impl_all!(QueuePair<Rc, Rts>: std::marker::Send);
     assert_impl_all!(CompletionQueue: std::marker::Send);
+    // The members of a lane, in whatever shape.
+    use proverbs::device::Lane;
+    profile! { Fast { threads: InLane } }
+    profile! { FastRing { threads: InLane, signaling: Selective } }
+    profile! { FastServed { threads: InLane, receive: SharedRq } }
+    assert_not_impl_any!(Lane: std::marker::Send, Sync);
+    assert_not_impl_any!(CompletionQueue<Buf, InLane>: std::marker::Send, Sync);
+    assert_not_impl_any!(QueuePair<Rc, Reset, Fast>: std::marker::Send, Sync);
+    assert_not_impl_any!(QueuePair<Rc, Rts, FastRing>: std::marker::Send, Sync);
+    assert_not_impl_any!(QueuePair<Rc, Rts, FastServed>: std::marker::Send, Sync);
+    assert_not_impl_any!(SharedReceiveQueue<Rc, Buf, Max<1>, InLane>: std::marker::Send, Sync);
+    type NotMoved = proverbs::Refused<QueuePair<Rc, Rts, Fast>>;
+    assert_not_impl_any!(NotMoved: std::marker::Send, Sync);
+    assert_not_impl_any!(proverbs::Refused<CompletionQueue<Buf, InLane>>: std::marker::Send, Sync);
+    assert_not_impl_any!(proverbs::Refused<Lane>: std::marker::Send, Sync);
+    assert_impl_all!(ProtectionDomain: std::marker::Send, Sync);
+}
+
+profile! { Fast { threads: InLane } }
+
+/// A lane that a thread leaves in its storage, with work outstanding, ends as that thread does; its
+/// buffers come home to a pool that other threads use.
+#[test]
+fn a_lane_ends_with_its_thread() {
+    use std::cell::RefCell;
+
+    type Member = (QueuePair<Rc, Init, Fast>, CompletionQueue<Buf, InLane>);
+    thread_local!(static LEFT: RefCell<Vec<Member>> = const { RefCell::new(Vec::new()) });
+
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    for _ in 0..3 {
+        let (pd, buffers) = (pd.clone(), pool.clone());
+        let work = move || {
+            let lane = pd.alloc_lane().unwrap();
+            let cq = lane.create_cq(16).unwrap();
+            let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+            let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+            let mut qp = qp.modify(init).unwrap();
+            while let Some(buf) = buffers.take() {
+                qp.post_recv(wr::Recv::new(buf)).unwrap();
+            }
+            LEFT.with_borrow_mut(|left| left.push((qp, cq)));
+        };
+        thread::spawn(work).join().unwrap();
+        assert_eq!(pool.available(), 4);
+    }
+    drop(pool);
+    pd.destroy().unwrap();
 }
 
 /// More of them, chosen by whoever looks for one order of the threads (`cargo xtask holes` does), take seconds.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
 use proverbs::completion::Received;
-use proverbs::qp::{Drained, Max, OwnRq};
+use proverbs::qp::{AnyThread, Drained, Max, OwnRq};
 use proverbs::state::Init;
 use proverbs::transport::Rc;
 use proverbs::{
@@ -63,7 +63,7 @@ pub fn end_of<P, S: HasDevice, M: Mode>(
     receives: usize,
 ) -> (QueuePair<Rc, Init, P>, End)
 where
-    P: Profile<Entry = Buf, Receive = OwnRq, MaxRecvSge = Max<1>>,
+    P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, MaxRecvSge = Max<1>>,
 {
     let pd = id.pd().unwrap();
     let cq = id.context().unwrap().create_cq(64).unwrap();

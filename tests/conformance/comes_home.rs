@@ -284,7 +284,7 @@ fn ask(client: QueuePair<Rc, Reset>, dev: &Device, server: u32) -> QueuePair<Rc,
     client
 }
 
-impl<P: Profile<Entry = Buf, Receive = SharedRq>> Asked<P>
+impl<P: Profile<Entry = Buf, Receive = SharedRq, Threads = AnyThread>> Asked<P>
 where
     Rc: Bring<P>,
 {

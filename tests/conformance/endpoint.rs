@@ -30,7 +30,7 @@ struct Side<P: Profile> {
     dev: Device,
 }
 
-fn side<P: Profile<Receive = OwnRq>>(dev: &Device, stream: Wire) -> Side<P> {
+fn side<P: Profile<Receive = OwnRq, Threads = AnyThread>>(dev: &Device, stream: Wire) -> Side<P> {
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq(20).unwrap();
     let depth = Depth { send: 4, recv: 4 };
@@ -45,8 +45,8 @@ fn side<P: Profile<Receive = OwnRq>>(dev: &Device, stream: Wire) -> Side<P> {
 
 fn sides<A, B>() -> (Side<A>, Side<B>)
 where
-    A: Profile<Receive = OwnRq>,
-    B: Profile<Receive = OwnRq>,
+    A: Profile<Receive = OwnRq, Threads = AnyThread>,
+    B: Profile<Receive = OwnRq, Threads = AnyThread>,
 {
     let dev = Device::open();
     let (here, there) = Wire::pair();

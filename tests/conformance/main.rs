@@ -28,6 +28,7 @@ mod extend;
 mod forget;
 mod gids;
 mod inline;
+mod lanes;
 mod lengths;
 mod lists;
 mod own_memory;

@@ -24,7 +24,7 @@ struct Ends<P: Profile> {
 
 fn ends<P>(context: &Context, pd: &ProtectionDomain) -> Ends<P>
 where
-    P: Profile<Initiator = Reads, Receive = OwnRq>,
+    P: Profile<Initiator = Reads, Receive = OwnRq, Threads = AnyThread>,
 {
     let index = env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap());
     let address = AddressVector::roce(1, context.query_gid(1, index).unwrap(), index);

@@ -64,6 +64,15 @@ mod initiator {
     mod no_rdma_read_without_reads;
 }
 
+mod lanes {
+    mod a_lane_is_made_on_its_thread;
+    mod a_queue_pair_of_a_lane_completes_into_a_lane;
+    mod a_queue_pair_of_a_lane_has_such_a_profile;
+    mod a_queue_pair_of_a_lane_stays_on_its_thread;
+    mod a_queue_pair_of_any_thread_completes_into_no_lane;
+    mod a_shared_receive_queue_of_a_lane_serves_its_lane;
+}
+
 mod limits {
     mod a_list_has_room_for_its_buffers;
     mod a_list_of_receives_has_room_for_its_buffers;

@@ -20,6 +20,7 @@ mod overhead;
 mod paths;
 mod programs;
 mod progress;
+mod provider;
 mod rate;
 mod release;
 mod rules;
@@ -100,6 +101,9 @@ enum Command {
     Rate(rate::Args),
     /// Count bytes on top of C's, and instructions with up to ten thousand queue pairs.
     Scale(field::scale::Args),
+    /// Build mlx5 from Debian's source package, and see what C and Rust cost on it, with locks and in
+    /// a lane.
+    Provider(provider::Args),
     /// Time the bench forms with criterion, for information.
     Time,
     /// Install everything that is missing for the other commands.
@@ -139,6 +143,7 @@ fn run(command: Command) -> Outcome {
         Command::Field(args) => field::main(&args)?,
         Command::Rate(args) => rate::main(&args)?,
         Command::Scale(args) => field::scale::main(&args)?,
+        Command::Provider(args) => provider::main(&args)?,
         Command::Time => overhead::time::run()?,
         Command::Setup => setup::main()?,
         Command::SoftRoce(args) => return soft_roce::main(args),

@@ -22,6 +22,8 @@ pub enum Group {
     Valgrind,
     /// To build the other crates of the field: some build rdma-core, or a shim of it, with cmake.
     Field,
+    /// To fetch rdma-core's source from Debian, and to build it.
+    Provider,
     /// To build libFuzzer.
     Fuzz,
     /// To link for aarch64, and run what was linked.
@@ -38,6 +40,9 @@ impl Group {
             }
             Self::Valgrind => "valgrind clang binutils",
             Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",
+            Self::Provider => {
+                "cmake make libnl-3-dev libnl-route-3-dev dpkg-dev debian-archive-keyring"
+            }
             Self::Fuzz => "g++",
             Self::Aarch64 => "qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
         }

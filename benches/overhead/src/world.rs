@@ -139,7 +139,7 @@ pub fn addresses(bufs: &[ManuallyDrop<Buf>; MOST]) -> [ibv_sge; MOST] {
 }
 
 /// A connected queue pair whose peer is itself: the stub has no wire.
-pub fn connected<P: Profile<Receive = OwnRq, Initiator = Reads>>(
+pub fn connected<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
     ground: &Ground,
     cq: &CompletionQueue<P::Entry>,
     depth: u32,
@@ -177,7 +177,7 @@ pub fn bring_up<P: Profile<Initiator = Reads>>(
 }
 
 /// A datagram queue pair, with a destination.
-pub fn datagram<P: Profile<Receive = OwnRq>>(
+pub fn datagram<P: Profile<Receive = OwnRq, Threads = AnyThread>>(
     ground: &Ground,
     cq: &CompletionQueue<P::Entry>,
 ) -> (QueuePair<Ud, Rts, P>, wr::Destination, *mut c_void) {

@@ -25,6 +25,7 @@ use crate::profile::{DefaultProfile, Profile};
 use crate::qp::{Depth, QueuePair};
 use crate::rules::UsesOwnQueue;
 use crate::terms::error::{Error, Refused};
+use crate::terms::threads::{AnyThread, Threads};
 
 /// An endpoint of port space `PS`, whose id is in state `S`: the object that `rdma_create_ep` makes
 /// and the calls of rdma_verbs.h work on. It is synchronous.
@@ -87,17 +88,17 @@ pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile> {
     /// The private data that came with them, perhaps padded with zeroes (R16.15).
     pub private_data: Vec<u8>,
     pub(super) pd: ProtectionDomain,
-    pub(super) send: Side<P::Entry>,
-    pub(super) recv: Side<P::Entry>,
+    pub(super) send: Side<P::Entry, P::Threads>,
+    pub(super) recv: Side<P::Entry, P::Threads>,
 }
 
 /// A completion queue and its channel.
-pub(super) struct Side<E: Entry> {
-    pub cq: CompletionQueue<E>,
+pub(super) struct Side<E: Entry, L: Threads> {
+    pub cq: CompletionQueue<E, L>,
     pub channel: CompletionChannel,
 }
 
-impl<E: Entry> Side<E> {
+impl<E: Entry> Side<E, AnyThread> {
     fn new(pd: &ProtectionDomain, cqe: u32) -> Result<Self, Error> {
         let context = pd.context();
         let channel = context.create_comp_channel()?;
@@ -111,11 +112,11 @@ impl<E: Entry> Side<E> {
 struct Parts<PS: PortSpace, P: Profile> {
     qp: MadeBy<PS, P>,
     pd: ProtectionDomain,
-    send: Side<P::Entry>,
-    recv: Side<P::Entry>,
+    send: Side<P::Entry, P::Threads>,
+    recv: Side<P::Entry, P::Threads>,
 }
 
-fn parts<PS: Brings, S: HasDevice, P: Profile>(
+fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>>(
     id: &CmId<PS, S>,
     pd: Option<&ProtectionDomain>,
     depth: Depth,
@@ -143,7 +144,7 @@ where
     /// The id is given back. As for [`pd`](Self::pd),
     /// [`Context::create_comp_channel`](crate::Context::create_comp_channel),
     /// [`Context::create_cq_on`](crate::Context::create_cq_on) and [`create_qp`](Self::create_qp).
-    pub fn create_ep<P: Profile>(
+    pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,
         depth: Depth,
@@ -169,7 +170,7 @@ where
     ///
     /// # Errors
     /// The request is given back, unanswered. As for [`CmId::create_ep`].
-    pub fn create_ep<P: Profile>(
+    pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,
         depth: Depth,
@@ -214,8 +215,8 @@ struct Rest<P: Profile> {
     peer: Option<PeerParam>,
     private_data: Vec<u8>,
     pd: ProtectionDomain,
-    send: Side<P::Entry>,
-    recv: Side<P::Entry>,
+    send: Side<P::Entry, P::Threads>,
+    recv: Side<P::Entry, P::Threads>,
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile> fmt::Debug for Ep<PS, S, P> {

@@ -137,7 +137,7 @@ where
         &mut self,
         mut drain: impl FnMut(
             &mut QueuePair<Rc, Err, P>,
-            &mut CompletionQueue<P::Entry>,
+            &mut CompletionQueue<P::Entry, P::Threads>,
         ) -> Result<(), Error>,
     ) -> Result<(), Error> {
         // If the first queue is late, the second is drained nevertheless.

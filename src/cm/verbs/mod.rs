@@ -84,6 +84,7 @@ use crate::profile::{Profile, SignalAll};
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
 use crate::terms::error::{Error, ErrorKind};
+use crate::terms::threads::Threads;
 use crate::work::data::Data;
 use crate::work::limits::Limit;
 
@@ -241,7 +242,7 @@ where
     }
 }
 
-impl<E: Owned> Side<E> {
+impl<E: Owned, L: Threads> Side<E, L> {
     fn next(&mut self) -> Result<Outcome<'_, E>, Error> {
         let completion = self.channel.wait(&mut self.cq)?.next();
         Ok(completion.expect("a wait ends with a completion").outcome())

@@ -77,6 +77,23 @@ pub(in super::super) unsafe fn create_cq(
     Ok(cq)
 }
 
+pub(in super::super) unsafe fn create_single_threaded_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> Created<ibv_cq> {
+    // SAFETY: `context` is live (the verb's contract).
+    if !unsafe { verb(context, |state, _| state.habits.has_single_threaded_queues()) } {
+        return Err(libc::EOPNOTSUPP);
+    }
+    // SAFETY: the verb's contract is that of `create_cq`.
+    let cq = unsafe { create_cq(context, cqe, channel, vector) }?;
+    // SAFETY: the queue was just made.
+    unsafe { verb(cq.as_ptr(), State::use_alone) };
+    Ok(cq)
+}
+
 pub(in super::super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     // SAFETY: `cq` is live (the verb's contract).
     match unsafe { verb(cq, |state, number| state.resize_cq(number, cqe)) } {

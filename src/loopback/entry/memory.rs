@@ -5,19 +5,14 @@ use std::ffi::c_int;
 
 use super::super::address::Address;
 use super::super::fabric::State;
-use super::{destroy, hand_out, verb};
+use super::{Domain, destroy, hand_out, verb};
 use crate::sys::control::Created;
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
     // SAFETY: `context` is live (the verb's contract).
     let handle = unsafe { verb(context, State::alloc_pd) }?;
-    Ok(hand_out(ibv_pd { context, handle, ..zeroed() }))
-}
-
-pub(in super::super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: `pd` is live, made by `alloc_pd`, and not used afterwards (the verb's contract).
-    unsafe { destroy(pd, State::dealloc_pd) }
+    Ok(hand_out(Domain { pd: ibv_pd { context, handle, ..zeroed() }, joint: None }).cast())
 }
 
 pub(in super::super) unsafe fn reg_mr(

@@ -17,6 +17,7 @@ mod attr;
 mod completion;
 mod context;
 mod device_memory;
+mod lanes;
 mod memory;
 mod ops;
 mod pair;
@@ -27,6 +28,7 @@ pub(super) use asynchronous::*;
 pub(super) use completion::*;
 pub(super) use context::*;
 pub(super) use device_memory::*;
+pub(super) use lanes::*;
 pub(super) use memory::*;
 pub(super) use pair::*;
 
@@ -37,6 +39,7 @@ use std::sync::Arc;
 
 use super::Verb;
 use super::fabric::{Shared, State};
+use crate::sys::lanes::ibv_td;
 use crate::sys::memory::ibv_dm;
 use crate::sys::types::*;
 
@@ -56,12 +59,30 @@ struct Channel {
     number: u32,
 }
 
+/// A protection domain, or a parent domain, which has the number of the domain that it is on, and
+/// one of its own.
+#[repr(C)]
+struct Domain {
+    pd: ibv_pd,
+    joint: Option<u32>,
+}
+
+/// A thread domain.
+#[repr(C)]
+struct Thread {
+    td: ibv_td,
+    number: u32,
+}
+
 /// A C object that knows its context and its number.
 ///
 /// # Safety
 /// `locate` returns the context and number that the object was created with; for a context, those
 /// of the `Device` around it.
 unsafe trait Object {
+    /// Whether it may be for one thread only.
+    const MAY_BE_IN_A_LANE: bool = false;
+
     /// The context that the object belongs to, and its number on the fabric.
     ///
     /// # Safety
@@ -70,27 +91,30 @@ unsafe trait Object {
 }
 
 macro_rules! objects {
-    ($($object:ty as $whole:ty: $($context:ident).+, $number:ident;)*) => {$(
+    ($($object:ty as $whole:ty: $($context:ident).+, $($number:ident).+ $(, $lane:expr)?;)*) => {$(
         // SAFETY: both fields are written at creation and never after.
         unsafe impl Object for $object {
+            $(const MAY_BE_IN_A_LANE: bool = $lane;)?
+
             unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
                 let this = this.cast::<$whole>();
                 // SAFETY: the object is live (this function's contract), and was made as a
                 // `$whole`.
-                unsafe { ((*this).$($context).+, (*this).$number) }
+                unsafe { ((*this).$($context).+, (*this).$($number).+) }
             }
         }
     )*};
 }
 
 objects! {
-    ibv_pd as ibv_pd: context, handle;
+    ibv_pd as Domain: pd.context, pd.handle;
+    ibv_td as Thread: td.context, number;
     ibv_mr as ibv_mr: context, handle;
     ibv_dm as ibv_dm: context, handle;
     ibv_ah as ibv_ah: context, handle;
-    ibv_cq as ibv_cq: context, handle;
-    ibv_srq as ibv_srq: context, handle;
-    ibv_qp as ibv_qp: context, handle;
+    ibv_cq as ibv_cq: context, handle, true;
+    ibv_srq as ibv_srq: context, handle, true;
+    ibv_qp as ibv_qp: context, handle, true;
     ibv_comp_channel as Channel: channel.context, number;
 }
 
@@ -122,7 +146,12 @@ unsafe fn locate<T: Object>(object: *mut T) -> (Arc<Shared>, u32) {
 unsafe fn verb<T: Object, R>(object: *mut T, verb: impl FnOnce(&mut State, u32) -> R) -> R {
     // SAFETY: the object is live (this function's contract).
     let (shared, number) = unsafe { locate(object) };
-    shared.verb(|state| verb(state, number))
+    shared.verb(|state| {
+        if T::MAY_BE_IN_A_LANE {
+            state.check_thread(number);
+        }
+        verb(state, number)
+    })
 }
 
 /// Runs a verb that destroys an object, and frees the object if it succeeded.

@@ -92,6 +92,7 @@ unsafe extern "C" fn post_send(
     let (shared, number) = unsafe { locate(qp) };
     let _begun = shared.begin(Call::Send, number);
     shared.post(|state| {
+        state.check_thread(number);
         let accept = |wr: *mut ibv_send_wr, may_fail: bool| {
             let zero = state.habits.length_of_zero();
             let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
@@ -127,6 +128,7 @@ unsafe extern "C" fn post_recv(
     let (shared, number) = unsafe { locate(qp) };
     let _begun = shared.begin(Call::Receive, number);
     shared.post(|state| {
+        state.check_thread(number);
         let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
             let zero = state.habits.length_of_zero();
             let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
@@ -162,6 +164,7 @@ unsafe extern "C" fn post_srq_recv(
     let (shared, number) = unsafe { locate(srq) };
     let _begun = shared.begin(Call::ReceiveShared, number);
     shared.post(|state| {
+        state.check_thread(number);
         let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
             let zero = state.habits.length_of_zero();
             let queue = state.srqs.get(&number).ok_or(libc::EINVAL)?;
@@ -191,6 +194,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
     let (shared, number) = unsafe { locate(cq) };
     let _begun = shared.begin(Call::Poll, number);
     shared.verb(|state| {
+        state.check_thread(number);
         let mut polled = 0;
         while polled < num_entries {
             match state.poll(number) {
@@ -218,7 +222,10 @@ unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_
     let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
     // SAFETY: `cq` is live (the verb's contract).
     let (shared, number) = unsafe { locate(cq) };
-    errno_of(shared.verb(|state: &mut State| state.arm(number, arm)))
+    errno_of(shared.verb(|state: &mut State| {
+        state.check_thread(number);
+        state.arm(number, arm)
+    }))
 }
 
 /// Sets `errno`, for the verbs that return a pointer.

@@ -4,9 +4,10 @@
 use std::ffi::c_int;
 use std::ptr;
 
+use super::super::Verb;
 use super::super::fabric::State;
 use super::super::qp::{Shape, Transport};
-use super::{Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
+use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
 use crate::sys::control::Created;
 use crate::sys::types::*;
 
@@ -18,8 +19,8 @@ pub(in super::super) unsafe fn create_srq(
     let init = unsafe { init_at.read() };
     let (max_wr, max_sge) = (init.attr.max_wr, init.attr.max_sge);
     // SAFETY: `pd` is live (the verb's contract).
-    let created = unsafe { verb(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) };
-    let (handle, max_wr, max_sge) = created?;
+    let created = unsafe { make_on(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) };
+    let (handle, (max_wr, max_sge)) = created?;
     // SAFETY: `init_at` is writable, and `pd` is live (the verb's contract).
     let context = unsafe {
         (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr };
@@ -75,6 +76,24 @@ pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     unsafe { destroy(srq, State::destroy_srq) }
 }
 
+/// Makes something on a domain, or in the lane that it is.
+///
+/// # Safety
+/// `pd` is live.
+unsafe fn make_on<R>(
+    pd: *mut ibv_pd,
+    make: impl FnOnce(&mut State, u32) -> Verb<(u32, R)>,
+) -> Verb<(u32, R)> {
+    // SAFETY: `pd` is live (this function's contract).
+    unsafe {
+        let joint = (*pd.cast::<Domain>()).joint;
+        verb(pd, |state, pd| match joint {
+            Some(joint) => state.make_in_lane(joint, |state| make(state, pd)),
+            None => make(state, pd),
+        })
+    }
+}
+
 /// `cap` returns what was granted. With an SRQ the queue pair has no receives of its own.
 pub(in super::super) unsafe fn create_qp(
     pd: *mut ibv_pd,
@@ -114,7 +133,7 @@ pub(in super::super) unsafe fn create_qp(
         sig_all: asked.sq_sig_all != 0,
     };
     // SAFETY: `pd` is live (the verb's contract).
-    let (handle, granted) = unsafe { verb(pd, |state, pd| state.create_qp(pd, shape)) }?;
+    let (handle, granted) = unsafe { make_on(pd, |state, pd| state.create_qp(pd, shape)) }?;
     // SAFETY: `init` is writable, and `pd` is live (the verb's contract).
     let context = unsafe {
         (*init).cap = attr::cap(&granted);
@@ -157,7 +176,12 @@ pub(in super::super) unsafe fn modify_qp(
     // SAFETY: `attr` has the fields that the mask names (the verb's contract).
     let changes = unsafe { attr::read(attr, mask as u32) };
     // SAFETY: `qp` is live (the verb's contract).
-    match unsafe { verb(qp, |state, qp| state.modify_qp(qp, &changes)) } {
+    match unsafe {
+        verb(qp, |state, qp| {
+            state.check_thread_of_queues(qp);
+            state.modify_qp(qp, &changes)
+        })
+    } {
         Ok(now) => {
             // SAFETY: `qp` is live (the verb's contract). libibverbs keeps the state there, too.
             unsafe { (*qp).state = now.to_c() };
@@ -178,6 +202,7 @@ pub(in super::super) unsafe fn query_qp(
     // SAFETY: `qp` is live (the verb's contract).
     let (shared, number) = unsafe { locate(qp) };
     let found = shared.verb(|state| {
+        state.check_thread(number);
         let litters = state.habits.litters();
         let qp = state.qps.get(&number)?;
         if state.check_alive(qp.device).is_err() {
@@ -219,5 +244,10 @@ pub(in super::super) unsafe fn query_qp(
 
 pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: `qp` is live, made by `create_qp`, and not used afterwards (the verb's contract).
-    unsafe { destroy(qp, State::destroy_qp) }
+    unsafe {
+        destroy(qp, |state, qp| {
+            state.check_thread_of_queues(qp);
+            state.destroy_qp(qp)
+        })
+    }
 }

@@ -9,6 +9,7 @@ mod connected;
 mod datagram;
 mod events;
 mod faults;
+mod lanes;
 mod personalities;
 mod posting;
 mod send_wr;

@@ -189,7 +189,7 @@ impl ProtectionDomain {
     /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn register_dm<A: Access>(&self, dm: Dm) -> Result<MemoryRegion<A, Dm>, Refused<Dm>> {
         const VERB: &str = "ibv_reg_dm_mr";
-        if !Arc::ptr_eq(dm.handle.parents(), self.handle().parents()) {
+        if !Arc::ptr_eq(dm.handle.parents(), &self.handle().parents().context) {
             let what = "the device memory and the protection domain";
             return Err(Refused::new(dm, Error::new(VERB, ErrorKind::ContextMismatch { what })));
         }

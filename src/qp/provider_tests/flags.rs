@@ -29,7 +29,7 @@ struct Noted<P: Profile> {
     _cq: CompletionQueue<P::Entry>,
 }
 
-impl<P: Profile<Receive = OwnRq>> Noted<P> {
+impl<P: Profile<Receive = OwnRq, Threads = AnyThread>> Noted<P> {
     fn new() -> Self {
         let context = Fabric::new().open_device();
         let pd = context.alloc_pd().unwrap();

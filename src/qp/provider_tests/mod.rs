@@ -104,7 +104,7 @@ struct Alone<P: Profile> {
     pool: Pool,
 }
 
-impl<P: Profile<Receive = OwnRq, Initiator = Reads>> Alone<P> {
+impl<P: Profile<Receive = OwnRq, Initiator = Reads, Threads = AnyThread>> Alone<P> {
     fn new() -> Self {
         let context = Fabric::new().open_device();
         let pd = context.alloc_pd().unwrap();

@@ -22,7 +22,7 @@ fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
 }
 
 /// A refusal at each index of lists of sends, where the books have been around once.
-fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Initiator = Reads>>(
+fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
     mut finish: impl FnMut(&mut Alone<P>),
 ) where
     P::MaxSendSge: crate::work::limits::Sges<1>,

@@ -155,7 +155,7 @@ pub struct Pair<T: Transport, P: Profile = DefaultProfile> {
     pub dev: Device,
 }
 
-impl<T: Bring<P>, P: Profile<Receive = OwnRq>> Pair<T, P> {
+impl<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>> Pair<T, P> {
     pub fn new() -> Self {
         Self::with(&Wish::new())
     }

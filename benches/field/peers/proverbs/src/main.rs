@@ -29,7 +29,7 @@ impl Ground {
     }
 
     /// A connected queue pair whose peer is itself.
-    fn connect<P: Profile<Receive = OwnRq, Initiator = Reads>>(
+    fn connect<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
         &self,
         cq: &CompletionQueue<P::Entry>,
     ) -> QueuePair<Rc, Rts, P> {

@@ -1,0 +1,100 @@
+//! Lanes: domains whose members one thread uses, so that the provider needs no locks.
+
+#![allow(unsafe_code)] // two verbs
+
+use std::sync::Arc;
+
+use crate::device::pd::ProtectionDomain;
+use crate::sys::handle;
+use crate::terms::error::Error;
+use crate::terms::threads::InLane;
+
+/// A lane of a protection domain: a thread domain joined to it (`ibv_alloc_td`,
+/// `ibv_alloc_parent_domain`). What is made in it stays on this thread, and the provider leaves out
+/// the locks that the types make needless.
+///
+/// [`alloc_lane`](ProtectionDomain::alloc_lane) makes one, [`create_cq`](Lane::create_cq) its
+/// completion queues, [`create_srq`](ProtectionDomain::create_srq) its shared receive queues, and
+/// [`create_qp`](ProtectionDomain::create_qp) its queue pairs, whose profile says
+/// `threads: InLane`. All of these are of one kind: a queue pair of a lane neither completes into a
+/// completion queue for any thread nor the other way round.
+///
+/// None of them is `Send` (R17.8). Regions, pools, buffers and address handles are not in a lane:
+/// they are made from the protection domain, on any thread, and go with the queue pairs of all its
+/// lanes. So a program with many threads has one domain, and each thread makes a lane of its own.
+/// Queue pairs are connected on the thread that uses them; what the peers exchange may travel.
+///
+/// A device without thread domains has lanes too: with the same types, and locks.
+/// [`has_thread_domain`](Lane::has_thread_domain) and
+/// [`is_single_threaded`](crate::CompletionQueue::is_single_threaded) tell (R17.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::device::Lane;
+/// use proverbs::qp::InLane;
+/// profile! { Fast { threads: InLane } }
+///
+/// # let proverbs::loopback::Pair { context: _context, pd, .. } = proverbs::loopback::pair()?;
+/// let depth = Depth { send: 8, recv: 8 };
+/// let workers: Vec<_> = (0..2)
+///     .map(|_| {
+///         let pd = pd.clone();
+///         std::thread::spawn(move || -> Result<bool, proverbs::Error> {
+///             let lane: Lane = pd.alloc_lane()?;
+///             let cq = lane.create_cq(64)?;
+///             let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, depth)?;
+///             // ... connect it, post, poll ...
+///             drop(qp);
+///             Ok(lane.has_thread_domain() && cq.is_single_threaded())
+///         })
+///     })
+///     .collect();
+/// for worker in workers {
+///     assert!(worker.join().map_err(|_| "panicked")??); // this device can
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type Lane = ProtectionDomain<InLane>;
+
+impl ProtectionDomain {
+    /// Makes a [`Lane`] of this domain for the calling thread (`ibv_alloc_td`,
+    /// `ibv_alloc_parent_domain`). If the device has no thread domains, it is one with locks (R17.2).
+    ///
+    /// On mlx5 each lane has a doorbell page of its own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOMEM if the device has no doorbell
+    /// page left. EOPNOTSUPP is not an error.
+    pub fn alloc_lane(&self) -> Result<Lane, Error> {
+        let without = || Ok(Lane::of(self.handle().clone(), self.id()));
+        let parent = self.handle();
+        let (control, context) = (parent.control(), parent.parents().context.clone());
+        // SAFETY: the context is live.
+        let td = match unsafe { (control.alloc_td)(context.as_ptr()) } {
+            // SAFETY: the object was just created, and has no other owner.
+            Ok(td) => unsafe { handle::Td::new(td, control, context.clone()) },
+            Err(libc::EOPNOTSUPP | libc::ENOSYS) => return without(),
+            Err(errno) => return Err(Error::os("ibv_alloc_td", errno, "")),
+        };
+        // SAFETY: both domains are live, of one context, and the result's parents.
+        match unsafe { (control.alloc_parent_domain)(parent.as_ptr(), td.as_ptr()) } {
+            Ok(joint) => {
+                let joins = Some(handle::Joined { td, pd: parent.clone() });
+                let parents = handle::PdParents { context, joins };
+                // SAFETY: the object was just created, and has no other owner.
+                let handle = unsafe { handle::Pd::new(joint, control, parents) };
+                Ok(Lane::of(Arc::new(handle), self.id()))
+            }
+            Err(libc::EOPNOTSUPP | libc::ENOSYS) => without(),
+            Err(errno) => Err(Error::os("ibv_alloc_parent_domain", errno, "")),
+        }
+    }
+}
+
+impl Lane {
+    /// Whether the lane has a thread domain. If not, its device has none, and its queue pairs and
+    /// shared receive queues have the provider's locks (R17.2).
+    pub fn has_thread_domain(&self) -> bool {
+        self.handle().parents().joins.is_some()
+    }
+}

@@ -1,0 +1,226 @@
+//! Lanes: what one thread uses, with a provider that has no locks there.
+
+use std::sync::mpsc;
+use std::thread;
+
+use proverbs::device::Lane;
+use proverbs::prelude::*;
+use proverbs::qp::{Drained, Max};
+
+use crate::support::*;
+
+profile! { Fast { threads: InLane } }
+profile! { FastRing { threads: InLane, signaling: Selective } }
+profile! { FastServed { threads: InLane, receive: SharedRq } }
+
+type Cq = CompletionQueue<Buf, InLane>;
+type Qp<P = Fast> = QueuePair<Rc, Rts, P>;
+
+const EOPNOTSUPP: i32 = 95;
+const DEPTH: Depth = Depth { send: 4, recv: 4 };
+
+/// Polls until so many sends completed and so many receives did. Returns what was received last.
+fn until_done(dev: &Device, cq: &mut Cq, mut sends: usize, mut receives: usize) -> Option<Buf> {
+    let mut deadline = dev.deadline("completions must come");
+    let mut last = None;
+    while sends + receives != 0 {
+        match cq.poll_one().unwrap().map(Completion::outcome) {
+            Some(Outcome::Sent(_)) => sends -= 1,
+            Some(Outcome::Received(received)) => {
+                receives -= 1;
+                last = received.entry;
+            }
+            Some(_) => panic!("a success, of a send or a receive"),
+            None => deadline.tick(&(sends, receives)),
+        }
+    }
+    last
+}
+
+/// Two lanes of one domain, each on its thread, echo a number to each other.
+#[test]
+fn two_lanes_talk() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 64).unwrap();
+    let (to_one, from_two) = mpsc::channel();
+    let (to_two, from_one) = mpsc::channel();
+    let end = |number: mpsc::Sender<u32>, peer: mpsc::Receiver<u32>, begins: bool| {
+        let (dev, pd, pool) = (&dev, &pd, &pool);
+        move || {
+            let lane = pd.alloc_lane().unwrap();
+            let mut cq: Cq = lane.create_cq(16).unwrap();
+            let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, DEPTH).unwrap();
+            number.send(qp.qp_num()).unwrap();
+            let mut qp = Rc::up(qp, dev, peer.recv().unwrap(), &Wish::new());
+            let mut at_hand = begins.then(|| filled(pool, &[0; 8]));
+            for round in 1..=6u8 {
+                qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+                let sends = usize::from(at_hand.is_some());
+                if let Some(buf) = at_hand.take() {
+                    qp.post_send(wr::Send::new(buf)).unwrap();
+                }
+                let mut buf = until_done(dev, &mut cq, sends, 1).unwrap();
+                buf[0] += 1;
+                assert_eq!(buf[0], 2 * round - u8::from(!begins));
+                at_hand = Some(buf);
+            }
+            if !begins {
+                qp.post_send(wr::Send::new(at_hand.unwrap())).unwrap();
+                until_done(dev, &mut cq, 1, 0);
+            }
+            let mut qp = qp.to_error().unwrap();
+            qp.drain(&mut cq, |_| ()).unwrap();
+            qp.destroy().unwrap();
+            cq.destroy().unwrap();
+            lane.destroy().unwrap();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(end(to_two, from_two, true));
+        scope.spawn(end(to_one, from_one, false));
+    });
+    assert_eq!(pool.available(), 8);
+    drop(pool);
+    pd.destroy().unwrap();
+}
+
+struct Ground {
+    dev: Device,
+    pd: ProtectionDomain,
+    pool: Pool,
+    lane: Lane,
+    cq: Cq,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(8, 64).unwrap();
+        let lane = pd.alloc_lane().unwrap();
+        let cq = lane.create_cq(60).unwrap();
+        Ground { dev, pd, pool, lane, cq }
+    }
+
+    /// A sender, and a queue pair that receives from `srq` into a queue of its own.
+    fn served(&self, srq: &Srq, receives: &Cq) -> (Qp, Qp<FastServed>) {
+        let from = self.lane.create_qp::<Rc, Fast>(&self.cq, &self.cq, DEPTH).unwrap();
+        let to = self.lane.create_qp_on_srq::<Rc, FastServed, _>(&self.cq, receives, srq, 4);
+        let (to, wish) = (to.unwrap(), Wish::new());
+        let (nf, nt) = (from.qp_num(), to.qp_num());
+        (Rc::up(from, &self.dev, nt, &wish), Rc::up(to, &self.dev, nf, &wish))
+    }
+}
+
+type Srq = SharedReceiveQueue<Rc, Buf, Max<1>, InLane>;
+
+/// What is parked, stranded or outstanding ends on the lane's thread, in whatever order its members
+/// go. (The loopback device looks who calls.)
+#[test]
+fn the_members_of_a_lane_go_in_any_order() {
+    for order in 0..6 {
+        let ground = Ground::new();
+        let mut srq: Srq = ground.lane.create_srq(&ground.pool).unwrap();
+        let mut receives: Cq = ground.lane.create_cq(60).unwrap();
+        let (mut from, to) = ground.served(&srq, &receives);
+        for _ in 0..3 {
+            srq.post_srq_recv(wr::Recv::new(ground.pool.take().unwrap())).unwrap();
+        }
+        // One is received, and not polled before the receiver is gone.
+        from.post_send(wr::Send::new(filled(&ground.pool, &[1; 8]))).unwrap();
+        from.post_recv(wr::Recv::new(ground.pool.take().unwrap())).unwrap();
+        let Ground { dev, pd, pool, lane, mut cq } = ground;
+        until_done(&dev, &mut cq, 1, 0);
+        drop(lane);
+        match order {
+            0 => {
+                drop(to); // parked: its completion queue's poller destroys it
+                while receives.poll_one().unwrap().is_some() {}
+                while receives.poll_one().unwrap().is_some() {}
+                drop((from, srq, receives, cq));
+            }
+            1 => drop((to, receives, srq, from, cq)),
+            2 => drop((to, srq, cq, receives, from)),
+            3 => drop((srq, cq, from, to, receives)),
+            4 => drop((receives, cq, to, from, srq)),
+            _ => drop((cq, srq, receives, from, to)),
+        }
+        assert_eq!(pool.available(), 8, "order {order}");
+        drop(pool);
+        pd.destroy().unwrap();
+    }
+}
+
+/// Two lanes of one thread are never used at once, so a queue pair of one may complete into a queue
+/// of the other.
+#[test]
+fn lanes_of_one_thread_share_completion_queues() {
+    let ground = Ground::new();
+    let other = ground.pd.alloc_lane().unwrap();
+    let one = ground.lane.create_qp::<Rc, FastRing>(&ground.cq, &ground.cq, DEPTH).unwrap();
+    let two = other.create_qp::<Rc, Fast>(&ground.cq, &ground.cq, DEPTH).unwrap();
+    let (n1, n2, wish) = (one.qp_num(), two.qp_num(), Wish::new());
+    let (mut one, mut two) =
+        (Rc::up(one, &ground.dev, n2, &wish), Rc::up(two, &ground.dev, n1, &wish));
+    let Ground { pool, mut cq, dev, .. } = ground;
+    two.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    one.post_send(wr::Send::new(filled(&pool, &[7; 8]))).unwrap();
+    let (mut sent, mut received) = (0, 0);
+    let mut deadline = dev.deadline("both complete");
+    while sent + received < 2 {
+        match cq.poll_one().unwrap() {
+            Some(completion) => match one.complete(completion) {
+                Ok(done) => sent += done.released.count(),
+                Err(other) => received += usize::from(other.into_entry().is_some()),
+            },
+            None => deadline.tick(&(sent, received)),
+        }
+    }
+    let mut two = two.to_error().unwrap();
+    let mut others = 0;
+    two.drain(&mut cq, |found| others += usize::from(matches!(found, Drained::Other(_)))).unwrap();
+    assert_eq!((sent, received, others, pool.available()), (1, 1, 0, 8));
+}
+
+/// Who sleeps until a lane's completions come, or takes it through reset, does so in the lane.
+#[test]
+fn a_lane_sleeps_resets_and_resizes() {
+    let ground = Ground::new();
+    let mut channel = ground.dev.ctx.create_comp_channel().unwrap();
+    let mut cq: Cq = ground.lane.create_cq_on(8, &channel).unwrap();
+    let qp = ground.lane.create_qp::<Rc, Fast>(&cq, &cq, Depth { send: 1, recv: 1 }).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let mut qp = qp.modify(init).unwrap();
+    qp.post_recv(wr::Recv::new(ground.pool.take().unwrap())).unwrap();
+    let qp = qp.to_error().unwrap();
+    let flushed: Vec<_> =
+        channel.wait(&mut cq).unwrap().filter_map(Completion::into_entry).collect();
+    assert_eq!(flushed.len(), 1);
+    drop(flushed);
+    let (qp, _) = qp.reset().unwrap();
+    assert_eq!(qp.query().unwrap().dest_qpn, 0);
+    drop(qp);
+    if let Err(error) = cq.resize(16) {
+        assert_eq!(error.errno(), Some(EOPNOTSUPP), "{error}");
+    }
+    assert_eq!(ground.pool.reclaim(&mut cq), 0);
+    assert_eq!(ground.pool.available(), 8);
+}
+
+/// Whether the device has thread domains is told, and nothing else depends on it (R17.2).
+#[test]
+fn a_lane_tells_whether_it_has_locks() {
+    let ground = Ground::new();
+    let has = ground.lane.has_thread_domain();
+    if ground.dev.kind == Kind::Rxe {
+        assert!(!has, "Soft-RoCE has no thread domains");
+    }
+    println!("thread domain: {has}, single-threaded: {}", ground.cq.is_single_threaded());
+    let lane = ground.lane.clone();
+    assert_eq!(lane.has_thread_domain(), has);
+    // The domain is in use by its lane.
+    let pd = ground.pd.destroy().unwrap_err().object;
+    drop((lane, ground.cq, ground.lane, ground.pool));
+    pd.destroy().unwrap();
+}

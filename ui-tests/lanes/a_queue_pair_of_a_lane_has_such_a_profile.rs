@@ -1,0 +1,10 @@
+// R17.8, ibv_alloc_parent_domain(3): a lane makes only queue pairs whose profile says that they stay on their thread.
+// Enforced by `Threads` of the profile.
+use proverbs::prelude::*;
+
+fn movable(lane: &proverbs::device::Lane, cq: &CompletionQueue<Buf, InLane>) {
+    let depth = Depth { send: 4, recv: 4 };
+    let _ = lane.create_qp::<Rc, DefaultProfile>(cq, cq, depth);
+}
+
+fn main() {}

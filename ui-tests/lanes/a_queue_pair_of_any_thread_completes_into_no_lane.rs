@@ -1,0 +1,11 @@
+// R17.9, ibv_create_cq_ex(3): a queue pair that another thread may destroy completes into no lane: its end cleans the queue.
+// Enforced by `InLane` in the queue's type.
+use proverbs::prelude::*;
+
+fn mixed(pd: &ProtectionDomain, cq: &CompletionQueue<Buf, InLane>) -> Result<(), proverbs::Error> {
+    let depth = Depth { send: 4, recv: 4 };
+    let _ = pd.create_qp::<Rc, DefaultProfile>(cq, cq, depth)?;
+    Ok(())
+}
+
+fn main() {}

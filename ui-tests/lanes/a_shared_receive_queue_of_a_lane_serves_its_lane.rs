@@ -1,0 +1,15 @@
+// R17.9, ibv_alloc_td(3): a shared receive queue of a lane serves no queue pair of another thread.
+// Enforced by `InLane` in the queue's type.
+use proverbs::prelude::*;
+
+profile! { Served { receive: SharedRq } }
+
+fn mixed(
+    pd: &ProtectionDomain,
+    cq: &CompletionQueue,
+    srq: &SharedReceiveQueue<Rc, Buf, proverbs::qp::Max<1>, InLane>,
+) {
+    let _ = pd.create_qp_on_srq::<Rc, Served, _>(cq, cq, srq, 4);
+}
+
+fn main() {}
