@@ -188,7 +188,10 @@ fn lanes_of_one_thread_share_completion_queues() {
 fn a_lane_sleeps_resets_and_resizes() {
     let ground = Ground::new();
     let mut channel = ground.dev.ctx.create_comp_channel().unwrap();
+    let vector = ground.dev.ctx.comp_vectors().pop().unwrap();
+    let other: Cq = ground.lane.create_cq_on_vector(8, &channel, &vector).unwrap();
     let mut cq: Cq = ground.lane.create_cq_on(8, &channel).unwrap();
+    assert_ne!(other.id(), cq.id());
     let qp = ground.lane.create_qp::<Rc, Fast>(&cq, &cq, Depth { send: 1, recv: 1 }).unwrap();
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let mut qp = qp.modify(init).unwrap();
@@ -220,7 +223,7 @@ fn a_lane_tells_whether_it_has_locks() {
     let lane = ground.lane.clone();
     assert_eq!(lane.has_thread_domain(), has);
     // The domain is in use by its lane.
-    let pd = ground.pd.destroy().unwrap_err().object;
+    let pd = ground.pd.destroy().unwrap_err().into_object();
     drop((lane, ground.cq, ground.lane, ground.pool));
     pd.destroy().unwrap();
 }

@@ -182,7 +182,7 @@ fn a_lane_reaches_c_in_order() {
     assert_eq!(seen(), ["srq on pd 2"]);
     // Whatever goes first, C sees children before parents.
     drop(context);
-    let pd = pd.destroy().unwrap_err().object;
+    let pd = pd.destroy().unwrap_err().into_object();
     drop((pd, pool));
     assert_eq!(seen(), [""; 0]);
     let served = lane.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap();

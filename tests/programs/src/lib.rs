@@ -5,6 +5,7 @@
 //! | `world` | a fabric, threads, faults, what a turn of a program chooses (`choice`) |
 //! | `oracle`, `bytes` | what must hold |
 //! | `connect`, `profiles` | what programs use besides the crate |
+//! | `lanes` | what one thread uses |
 //! | `own` | memory of the program's own, contexts that hold other values |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@
 mod bytes;
 mod choice;
 mod connect;
+mod lanes;
 mod oracle;
 mod own;
 mod profiles;
