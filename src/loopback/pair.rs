@@ -13,6 +13,7 @@ use crate::rules::UsesOwnQueue;
 use crate::state::{Init, Reset, Rts};
 use crate::terms::error::Error;
 use crate::transport::{Rc, Transport, Uc, Ud};
+use crate::work::wc_opcode::WcOpcode;
 use crate::wr::Destination;
 
 /// Two connected queue pairs on a fabric of their own, with all that a test needs around them: see
@@ -208,8 +209,8 @@ fn device<E: Entry>(fabric: Fabric) -> Result<Device<E>, Error> {
 const IDLE: usize = 1000;
 
 /// Polls until `count` work requests completed, and gives their entries in the order of their
-/// completions: `None` where a work request had no buffer. For tests on a [`Fabric`]; on a device,
-/// a program decides itself how long it waits.
+/// completions: `None` where a work request had no buffer. The length of a receive's is what
+/// arrived. For tests on a [`Fabric`]; on a device, a program decides itself how long it waits.
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os): EIO if a work request failed (the message says how),
@@ -223,7 +224,15 @@ pub fn poll<E: Owned>(cq: &mut CompletionQueue<E>, count: usize) -> Result<Vec<O
             if let Err(error) = completion.status() {
                 return Err(Error::os("ibv_poll_cq", libc::EIO, error.to_string()));
             }
-            entries.push(completion.into_entry());
+            let arrived = completion.byte_len().map(|len| match completion.opcode() {
+                Some(WcOpcode::Recv) => len,
+                _ => 0, // in the region that the peer wrote to
+            });
+            let entry = completion.into_entry();
+            if let (Some(len), Some(entry)) = (arrived, &entry) {
+                entry.received(len);
+            }
+            entries.push(entry);
             idle = 0;
         }
         if idle == IDLE {

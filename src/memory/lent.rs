@@ -73,6 +73,8 @@ pub(crate) struct Kind {
     pub share: unsafe fn(*const ()),
     /// Counts one less; the last one's memory goes home.
     pub release: unsafe fn(*const ()),
+    /// How many there are.
+    pub count: unsafe fn(*const ()) -> usize,
     /// The type of the buffer's context, if it is a buffer.
     pub context: Option<fn() -> TypeId>,
 }

@@ -4,17 +4,19 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Kind, Loan, lend};
+use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory};
+use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory, Private, ReadOnly};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
+use crate::memory::shared::SharedBuf;
 use crate::terms::error::{Error, Refused};
 
 /// The rights of a region (`access` of ibv_reg_mr(3)). Every right to write includes LOCAL_WRITE
@@ -295,7 +297,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     }
 
     /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is open
-    /// to no peer. (A piece may be filled by a READ, so read-only memory has none.)
+    /// to no peer. (A piece may be filled by a READ, so read-only memory has none; see
+    /// [`share`](Self::share).)
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -318,6 +321,41 @@ impl<A: Access, M> MemoryRegion<A, M> {
     where
         M: HasPieces,
     {
+        self.lend(offset, len).map(OpenBuf)
+    }
+
+    /// A handle to `len` bytes from `offset` on of private read-only memory, to be sent and written
+    /// from, and read meanwhile: nobody writes them.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use std::sync::Arc;
+    /// profile! { Fanout { entry: SharedBuf } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Fanout>()?;
+    /// # let theirs = pd.register::<RemoteWrite>(64)?;
+    /// let table: Arc<[u8]> = Arc::from(*b"what never changes");
+    /// let region = pd.register_in::<RemoteRead, _>(table)?;
+    /// let part: SharedBuf = region.share(5, 5)?;
+    /// assert_eq!(&part[..], b"never");
+    /// a.post_send(wr::RdmaWrite::new(part, theirs.remote().write()))?;
+    /// # proverbs::loopback::poll(&mut cq, 1)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`piece`](Self::piece).
+    pub fn share(&self, offset: usize, len: usize) -> Result<SharedBuf, OutOfBounds>
+    where
+        M: Memory<Sharing = Private, Protection = ReadOnly>,
+    {
+        // INVARIANT: the bytes are valid for reads from any thread and initialised, and nobody
+        // writes them: as the memory promises, no process does, and a region of it has no right to
+        // write. It stays registered while the handle exists, and no re-registration succeeds.
+        self.lend(offset, len).map(SharedBuf)
+    }
+
+    fn lend(&self, offset: usize, len: usize) -> Result<Lent, OutOfBounds> {
         let too_long = || OutOfBounds {
             offset: offset as u64,
             len: len as u64,
@@ -330,7 +368,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         // and Sync.
         let home = || unsafe { Home::new(Arc::into_raw(self.region.clone()).cast(), &REGION) };
         let (pd, mark) = (self.region.pd(), self.region.mark(len));
-        Ok(OpenBuf(lend(home, &Loan { addr, len, lkey, pd, mark })))
+        Ok(lend(home, &Loan { addr, len, lkey, pd, mark }))
     }
 
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
@@ -464,6 +502,10 @@ static REGION: Kind = Kind {
     share: |at| unsafe { Arc::increment_strong_count(at.cast::<Registered>()) },
     // SAFETY: `at` is a region's `Arc`, of which this reference is given up.
     release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Registered>()) },
+    // SAFETY: `at` is a region's `Arc`, and one of its references is there, which stays.
+    count: |at| {
+        Arc::strong_count(&ManuallyDrop::new(unsafe { Arc::from_raw(at.cast::<Registered>()) }))
+    },
     context: None,
 };
 

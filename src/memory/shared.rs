@@ -27,7 +27,8 @@ use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 /// the last clone is gone, the buffer goes back to its pool; or the last one is
 /// [thawed](Self::thaw).
 ///
-/// [`Buf::freeze`](crate::Buf::freeze) makes it (R11.1).
+/// [`Buf::freeze`](crate::Buf::freeze) makes it (R11.1), and
+/// [`MemoryRegion::share`](crate::MemoryRegion::share) of a part of read-only memory.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -91,6 +92,8 @@ impl<C: 'static> Frozen<C> {
                 drop(unsafe { own::<C>(at) });
             }
         },
+        // SAFETY: a share exists, so the buffer is frozen.
+        count: |at| unsafe { shares(at) }.load(Ordering::Relaxed),
         context: Some(TypeId::of::<C>),
     };
 }
@@ -111,7 +114,8 @@ impl SharedBuf {
     }
 
     /// The number of handles to these bytes, with this one: those that the device has count, and so
-    /// do those in completions.
+    /// do those in completions. Of a part of a region, it is the number of handles to the region,
+    /// and the region itself.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -122,8 +126,9 @@ impl SharedBuf {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn handles(&self) -> usize {
-        // SAFETY: this handle has a share, so the buffer is frozen and its header alive.
-        unsafe { shares(self.0.home().at()) }.load(Ordering::Relaxed)
+        let home = self.0.home();
+        // SAFETY: this handle has one of the references that are counted.
+        unsafe { (home.kind().count)(home.at()) }
     }
 
     /// The exclusive buffer again, if this is the only handle to it: all clones came home and are
@@ -197,7 +202,8 @@ impl Deref for SharedBuf {
     fn deref(&self) -> &[u8] {
         let header = self.0.header();
         // SAFETY: the memory is initialised, and nothing writes to it: the exclusive handle was
-        // given up.
+        // given up, or it is private read-only memory, which neither this program nor the device
+        // writes, nor anybody else (`share`).
         unsafe { std::slice::from_raw_parts(header.addr(), header.capacity() as usize) }
     }
 }

@@ -243,6 +243,47 @@ mod tests {
         assert!(made() - before < 80, "{} batches", made() - before);
     }
 
+    /// Headers that a thread returns after its list is gone are those of all, and are used again.
+    #[test]
+    fn headers_outlive_the_list_of_their_thread() {
+        use std::cell::RefCell;
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+        const EACH: usize = 2 * BATCH;
+        const THREADS: usize = if cfg!(miri) { 8 } else { 100 };
+        static LATE: AtomicUsize = AtomicUsize::new(0);
+
+        /// Headers that are returned when the thread ends.
+        struct Late(RefCell<Vec<NonNull<LentHeader>>>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                for at in self.0.borrow_mut().drain(..) {
+                    let is_gone = OWN.try_with(|_| ()).is_err();
+                    LATE.fetch_add(is_gone as usize, Relaxed);
+                    // SAFETY: taken below, and returned once.
+                    unsafe { put(at) };
+                }
+            }
+        }
+        thread_local! {
+            static HELD: Late = const { Late(RefCell::new(Vec::new())) };
+        }
+        let made = || all().made.len();
+        let before = made();
+        for _ in 0..THREADS {
+            let work = || {
+                // Of thread-locals the one that is touched first goes last.
+                HELD.with(|held| held.0.borrow_mut().reserve(EACH));
+                let taken: Vec<_> = (0..EACH).map(|_| take()).collect();
+                HELD.with(|held| held.0.borrow_mut().extend(taken));
+            };
+            std::thread::spawn(work).join().unwrap();
+        }
+        assert_eq!(LATE.load(Relaxed), THREADS * EACH, "the list went first");
+        // (Other tests make some meanwhile.)
+        assert!(made() - before < THREADS, "{} batches", made() - before);
+    }
+
     /// Threads that come and go use the headers of those before, and none is made for them.
     #[test]
     fn headers_are_used_again() {

@@ -310,3 +310,47 @@ fn shared_handles_on_several_threads() {
         assert_eq!(p.pool.available(), before);
     }
 }
+
+/// Handles that a thread drops at its very end, after what it keeps of spare headers is gone, go home as all do.
+#[test]
+fn handles_in_thread_locals_that_go_last() {
+    use std::cell::RefCell;
+
+    const EACH: usize = if cfg!(miri) { 10 } else { 128 };
+    type Kept = (Vec<proverbs::memory::OpenBuf>, Vec<SharedBuf>);
+    thread_local! {
+        static KEPT: RefCell<Kept> = const { RefCell::new((Vec::new(), Vec::new())) };
+    }
+    let p = Pair::<Rc>::new();
+    let region = p.pd.register::<LocalWrite>(4096).unwrap();
+    for turn in 0..if cfg!(miri) { 3 } else { 100 } {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // What is touched first goes last.
+                KEPT.with_borrow_mut(|(pieces, _)| pieces.reserve(EACH));
+                let record = filled(&p.pool, b"kept").freeze();
+                let pieces = (0..EACH).map(|i| region.piece(8 * i % 4096, 8).unwrap());
+                let shared = (0..EACH).map(|_| record.clone());
+                KEPT.with_borrow_mut(|kept| {
+                    kept.0.extend(pieces);
+                    kept.1.extend(shared);
+                });
+            });
+        });
+        // A scope ends before its threads' destructors do; a join does not.
+        while p.pool.available() != 40 {
+            thread::yield_now();
+        }
+        let made = thread::spawn({
+            let piece = region.piece(0, 8).unwrap();
+            move || piece.clone().len()
+        });
+        assert_eq!(made.join().unwrap(), 8, "turn {turn}");
+    }
+    // The pieces are gone, too: none is left that keeps the region.
+    let mut region = Some(region);
+    while let Some(there) = region.take() {
+        region = there.destroy().err().map(|refused| refused.into_object());
+        thread::yield_now();
+    }
+}

@@ -26,6 +26,7 @@ static MEMORY: Kind = Kind {
     share: |at| unsafe { Arc::increment_strong_count(at.cast::<Memory>()) },
     // SAFETY: the reference is given up.
     release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Memory>()) },
+    count: |_| unreachable!("not asked"),
     context: None,
 };
 

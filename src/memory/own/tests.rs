@@ -381,6 +381,38 @@ fn read_only_memory_is_read() {
 }
 
 /// No peer writes what was registered for reading, whatever key it made up.
+/// A part of a table goes out on many queue pairs, is read meanwhile, and keeps the table.
+#[test]
+fn a_part_of_read_only_memory_is_sent() {
+    crate::profile! { Fanout { entry: SharedBuf } }
+    let mut pair = loopback::pair_of::<Fanout>().unwrap();
+    let there = pair.pd.register::<RemoteWrite>(64).unwrap();
+    let at = there.remote().write();
+    let table: Arc<[u8]> = (0..64).collect();
+    let region = pair.pd.register_in::<RemoteRead, _>(table.clone()).unwrap();
+    assert!(region.share(60, 5).is_err() && region.share(0, 0).unwrap().is_empty());
+    let mut part = region.share(3, 40).unwrap();
+    part.set_id(1 << 40);
+    assert_eq!((&part[..], part.handles()), (&table[3..43], 2));
+    for _ in 0..3 {
+        pair.a.post_send(wr::RdmaWrite::new(part.clone(), at)).unwrap();
+    }
+    assert_eq!(part.handles(), 5);
+    let other = part.clone();
+    thread::spawn(move || assert_eq!(other[39], 42)).join().unwrap();
+    let home = loopback::poll(&mut pair.cq, 3).unwrap();
+    assert!(home.iter().flatten().all(|part| part.id() == 1 << 40));
+    let mut out = [0; 40];
+    there.read_at(0, &mut out).unwrap();
+    assert_eq!(out[..], table[3..43]);
+    drop(home);
+    let part = part.thaw::<()>().unwrap_err();
+    let region = region.destroy().unwrap_err().into_object();
+    drop(part);
+    let back: Arc<[u8]> = region.destroy().unwrap();
+    assert!(Arc::ptr_eq(&back, &table));
+}
+
 #[test]
 fn read_only_memory_is_not_written_by_peers() {
     let Pair { pd, mut a, b: _b, mut cq, pool, .. } = loopback::pair().unwrap();
