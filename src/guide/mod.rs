@@ -13,6 +13,7 @@
 //! | [`posting`] | work requests, chains and lists, and full queues |
 //! | [`completions`] | how buffers come back, successes and failures |
 //! | [`one_sided`] | READ, WRITE and atomics: a key-value store whose server sleeps |
+//! | [`layout`] | where a program keeps its objects: structs, threads, several kinds of buffers |
 //! | [`porting`] | each C call beside its form here |
 //! | [`from_ibverbs`], [`from_sideway`] | the same for programs that use these crates |
 //! | [`compile_errors`] | how to read the compiler's messages |
@@ -32,6 +33,9 @@ pub mod completions {}
 
 #[doc = include_str!("one_sided.md")]
 pub mod one_sided {}
+
+#[doc = include_str!("layout.md")]
+pub mod layout {}
 
 #[doc = include_str!("porting.md")]
 pub mod porting {}

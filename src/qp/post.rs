@@ -10,7 +10,7 @@ use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
-use crate::qp::QueuePair;
+use crate::qp::{Core, QueuePair};
 use crate::rules::{
     Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, LeavesUnsignaled, PostOn,
     SignaledOn,
@@ -144,6 +144,39 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Receive: HasRecvQueue,
     {
         RecvList(List::new(&mut self.core.recv, slots.first(), N as u32))
+    }
+
+    /// Begins a list of sends and one of receives, to fill both at once.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # for _ in 0..2 { b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; }
+    /// let (mut sends, mut receives) = (SendSlots::<8>::new(), RecvSlots::<8>::new());
+    /// let (mut sends, mut receives) = a.lists(&mut sends, &mut receives);
+    /// for request in [b"one", b"two"] {
+    ///     receives.push(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // for the answer
+    ///     sends.push(wr::Send::inline(request))?;
+    /// }
+    /// receives.post()?; // before the requests that are answered
+    /// sends.post()?;
+    /// # proverbs::loopback::poll(&mut cq, 4)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn lists<'d, const N: usize, const G: usize, const M: usize, const H: usize>(
+        &'d mut self,
+        sends: &'d mut SendSlots<N, G>,
+        receives: &'d mut RecvSlots<M, H>,
+    ) -> (SendList<'d, T, P, G>, RecvList<'d, T, P, H>)
+    where
+        S: CanPostSend + CanPostRecv,
+        P::Entry: Owned,
+        P::Receive: HasRecvQueue,
+    {
+        let Core { send, recv, .. } = &mut self.core;
+        let sends = SendList(List::new(send, sends.first(), N as u32));
+        (sends, RecvList(List::new(recv, receives.first(), M as u32)))
     }
 
     #[doc(hidden)]
