@@ -66,9 +66,17 @@ impl ProtectionDomain {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOMEM if the device has no doorbell
     /// page left. EOPNOTSUPP is not an error.
     pub fn alloc_lane(&self) -> Result<Lane, Error> {
-        let without = || Ok(Lane::of(self.handle().clone(), self.id()));
         let parent = self.handle();
         let (control, context) = (parent.control(), parent.parents().context.clone());
+        // The domain itself, as a lane that ends by itself.
+        let without = || {
+            let (parents, keeper) = (parent.parents().context.clone().into(), parent.clone());
+            // SAFETY: the domain is live, and of this provider, as long as its handle, which is the
+            // keeper.
+            let handle =
+                unsafe { handle::Pd::kept(parent.ptr(), control, parents, Box::new(keeper)) };
+            Ok(Lane::of(Arc::new(handle), self.id()))
+        };
         // SAFETY: the context is live.
         let td = match unsafe { (control.alloc_td)(context.as_ptr()) } {
             // SAFETY: the object was just created, and has no other owner.

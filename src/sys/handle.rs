@@ -87,6 +87,10 @@ impl<O: Object> Handle<O> {
         self.ptr.as_ptr()
     }
 
+    pub(crate) fn ptr(&self) -> NonNull<O> {
+        self.ptr
+    }
+
     pub(crate) fn control(&self) -> &'static Control {
         self.control
     }

@@ -1,6 +1,6 @@
 //! Lanes: what one thread uses, with a provider that has no locks there.
 
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use proverbs::device::Lane;
@@ -45,14 +45,17 @@ fn two_lanes_talk() {
     let pool = pd.create_pool(8, 64).unwrap();
     let (to_one, from_two) = mpsc::channel();
     let (to_two, from_one) = mpsc::channel();
+    // A message to a queue pair that is not connected yet is lost.
+    let connected = Barrier::new(2);
     let end = |number: mpsc::Sender<u32>, peer: mpsc::Receiver<u32>, begins: bool| {
-        let (dev, pd, pool) = (&dev, &pd, &pool);
+        let (dev, pd, pool, connected) = (&dev, &pd, &pool, &connected);
         move || {
             let lane = pd.alloc_lane().unwrap();
             let mut cq: Cq = lane.create_cq(16).unwrap();
             let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, DEPTH).unwrap();
             number.send(qp.qp_num()).unwrap();
             let mut qp = Rc::up(qp, dev, peer.recv().unwrap(), &Wish::new());
+            connected.wait();
             let mut at_hand = begins.then(|| filled(pool, &[0; 8]));
             for round in 1..=6u8 {
                 qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
