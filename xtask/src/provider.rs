@@ -14,26 +14,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::setup::Group;
 use crate::sh::{self, Next, Run, cmd};
-use crate::wrap::wrap;
-use crate::{callgrind, cargo, paths, setup};
+use crate::{callgrind, cargo, figures, paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record the table in benches/provider/RESULTS.md.
+    /// Record the table in README.md.
     #[arg(long)]
     record: bool,
 }
-
-const HEAD: &str = "\
-# On mlx5's own code
-
-What a call costs when the provider is mlx5 itself, on plain memory: its data path as rdma-core has it, no device, no
-doorbell beyond the cache. Caller, library and provider together; instructions by callgrind, and in brackets ns, the
-minimum of many batches of all columns in turn, on whatever machine this was (not gated). C by hand and by the best of
-its compilers. Locks: as any queue pair. Lane: a thread domain in a parent domain, and a completion queue for one
-thread. Made by `cargo xtask provider --record`; do not edit.
-
-";
 
 /// Suites of Debian whose source package will do, the first that can be fetched.
 const SUITES: [&str; 2] = ["trixie", "bookworm"];
@@ -57,8 +45,7 @@ pub fn main(args: &Args) -> Result<()> {
     let text = measure(&objects, &cargo::named(&built, NAME)?, &source)?;
     println!("{text}");
     if args.record {
-        let to = paths::workspace().join("benches/provider/RESULTS.md");
-        fs::write(&to, wrap(&text)).with_context(|| format!("cannot write {}", to.display()))?;
+        figures::put("README.md", "provider", &text)?;
     }
     Ok(())
 }
@@ -240,9 +227,9 @@ fn measure(objects: &Objects, program: &Path, source: &Path) -> Result<String> {
         note(label, &|cost| cost.ns = cost.ns.min(ns))?;
     }
     let name = source.file_name().unwrap_or_default().to_string_lossy();
-    let mut text = format!("{HEAD}{name}, Release.\n\n");
-    text +=
-        "| instructions (ns) | C, locks | Rust, locks | C, lane | Rust, lane | Rust's share |\n";
+    let mut text = format!(
+        "| {name}: instructions (ns) | C, locks | Rust, locks | C, lane | Rust, lane | Rust adds |\n"
+    );
     text += "|---|--:|--:|--:|--:|--:|\n";
     for row in order {
         let of = |column| costs.get(&(row, column)).copied().unwrap_or(Cost::NONE);
