@@ -179,7 +179,7 @@ pub mod bounded {
 pub mod wr {
     pub use crate::work::address::{Address, Connected, Datagram, Destination};
     pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
-    pub use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
+    pub use crate::work::flags::{Fenced, MayBeSignaled, Plain, Signaled, Told, Unfenced};
     pub use crate::work::inline::{Empty, Inline, InlineSlice};
     pub use crate::work::numbered::{NoBuffer, WithId};
     pub use crate::work::opcode::*;

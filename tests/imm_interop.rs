@@ -159,7 +159,7 @@ fn immediates_have_one_byte_order() {
         qp,
         [
             wr::RdmaWrite::inline(b"windowed", window.write()),
-            wr::SendWithInv::inline(b"done with it", window),
+            wr::SendWithInv::inline(b"done with it", proverbs::memory::Revocable::new(window)),
         ]
     )
     .unwrap();

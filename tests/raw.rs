@@ -309,7 +309,7 @@ fn a_window_is_closed_once() {
     let Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair().unwrap();
     let mut outcome = |a: &mut QueuePair<Rc, Rts>, rkey| {
         // SAFETY: nothing relies on the key any more.
-        a.post_send(unsafe { wr::LocalInv::new(rkey) }).unwrap();
+        a.post_send(unsafe { wr::LocalInv::of_rkey(rkey) }).unwrap();
         next(&mut cq)
     };
     let region = pd.register::<RemoteWrite>(64).unwrap();
@@ -323,7 +323,7 @@ fn a_window_is_closed_once() {
     let Pair { mut a, b: _b, cq: mut own, pd, .. } = proverbs::loopback::pair().unwrap();
     let region = pd.register::<RemoteWrite>(64).unwrap();
     // SAFETY: the key is no window's.
-    a.post_send(unsafe { wr::LocalInv::new(region.remote().rkey()) }).unwrap();
+    a.post_send(unsafe { wr::LocalInv::of_rkey(region.remote().rkey()) }).unwrap();
     assert_eq!(next(&mut own), (None, Err(WcStatus::LocQpOp)));
 }
 
@@ -331,16 +331,20 @@ fn a_window_is_closed_once() {
 #[path = "raw/window.rs"]
 mod window;
 
-/// A verb that this crate does not offer, by the handles of its objects: this device says that it has no windows.
+/// A verb that this crate does not offer, by the handles of its objects: a memory window of type 1.
 #[test]
 fn a_verb_that_is_not_offered() {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
-    // SAFETY: context and domain are live; every entry of the table is a function.
-    let window = unsafe {
-        let alloc_mw = (*context.as_raw()).ops.alloc_mw.unwrap();
+    // SAFETY: context and domain are live; every entry of the table is a function. The window is not
+    // used once it is deallocated.
+    unsafe {
+        let ops = (*context.as_raw()).ops;
         assert_eq!((*pd.as_raw()).context, context.as_raw());
-        alloc_mw(pd.as_raw(), 1)
-    };
-    assert!(window.is_null());
+        let window = ops.alloc_mw.unwrap()(pd.as_raw(), 1);
+        assert!(!window.is_null());
+        assert_eq!(((*window).pd, (*window).type_), (pd.as_raw(), 1));
+        assert_eq!(ops.dealloc_mw.unwrap()(window), 0);
+        assert!(ops.alloc_mw.unwrap()(pd.as_raw(), 3).is_null());
+    }
 }

@@ -21,6 +21,7 @@ pub(crate) mod switch;
 mod tests;
 pub(crate) mod wait;
 pub(crate) mod wc;
+mod window;
 
 pub use crate::work::wc_opcode::WcOpcode;
 #[cfg(feature = "tokio")]

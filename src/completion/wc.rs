@@ -233,7 +233,9 @@ impl<'cq, E: Owned> Completion<'cq, E> {
             return None;
         }
         // SAFETY: the entry in the wr_id is ours (invariant), and callers take it once.
-        Some(unsafe { E::from_word(self.word) })
+        let mut entry = unsafe { E::from_word(self.word) };
+        entry.completed(|| self.wc.success().is_some());
+        Some(entry)
     }
 }
 
@@ -303,6 +305,7 @@ impl WcOpcode {
             ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
             ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
             ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
+            ibv_wc_opcode::IBV_WC_BIND_MW => WcOpcode::BindMw,
             ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
             _ => WcOpcode::Send,
         }

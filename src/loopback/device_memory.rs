@@ -199,7 +199,7 @@ impl State {
         if self.habits.is_rxe() || !matches!(old.backing, Backing::Program) {
             return Err(libc::EOPNOTSUPP);
         }
-        if self.windows.values().any(|window| window.is_of(mr)) {
+        if self.has_windows(mr) {
             return Err(libc::EBUSY);
         }
         let device = |pd: u32| self.pds.get(&pd).map(|pd| pd.device);

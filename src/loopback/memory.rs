@@ -70,35 +70,16 @@ unsafe impl Send for Base {}
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     Local(u32),
-    Remote(u32),
+    /// With the queue pair that it came to.
+    Remote(u32, u32),
 }
 
 pub(super) const LOCAL_TAG: u32 = 0x11;
-const REMOTE_TAG: u32 = 0x22;
-const WINDOW_TAG: u32 = 0x33;
+pub(super) const REMOTE_TAG: u32 = 0x22;
 
 /// The number of the object whose key this is, if it has that tag.
-fn number(key: u32, tag: u32) -> Option<u32> {
+pub(super) fn number_of(key: u32, tag: u32) -> Option<u32> {
     (key & 0xff == tag).then_some(key >> 8)
-}
-
-/// A type 2 memory window that is bound: a range of a region with a remote key of its own.
-pub(super) struct Window {
-    mr: u32,
-    addr: u64,
-    length: u64,
-}
-
-impl Window {
-    pub(super) fn is_of(&self, mr: u32) -> bool {
-        self.mr == mr
-    }
-
-    /// The region, if the range is inside the window.
-    fn region_at(&self, addr: u64, length: usize) -> Option<u32> {
-        let offset = addr.checked_sub(self.addr)?;
-        (offset.checked_add(length as u64)? <= self.length).then_some(self.mr)
-    }
 }
 
 /// A piece of a registered region, checked for range and rights while the lock is held.
@@ -125,6 +106,7 @@ impl State {
         let used = self.mrs.values().any(|mr| mr.pd == pd)
             || self.ahs.values().any(|ah| ah.pd == pd)
             || self.srqs.values().any(|srq| srq.pd == pd)
+            || self.windows.values().any(|window| window.pd == pd)
             || self.qps.values().any(|qp| qp.pd == pd)
             || self.is_joined(pd);
         if used {
@@ -182,7 +164,7 @@ impl State {
         self.destroy_fault(None)?;
         self.check_unused_memory(mr);
         // A region with a bound window stays registered (R6.11).
-        if self.windows.values().any(|window| window.mr == mr) {
+        if self.has_windows(mr) {
             return Err(libc::EINVAL);
         }
         self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
@@ -198,15 +180,15 @@ impl State {
         length: usize,
         rights: u32,
     ) -> Option<Span> {
-        let mr = match key {
-            Key::Local(key) => number(key, LOCAL_TAG)?,
-            Key::Remote(key) => match number(key, WINDOW_TAG) {
-                Some(window) => self.windows.get(&window)?.region_at(addr, length)?,
-                None => number(key, REMOTE_TAG)?,
+        let (mr, addr, granted) = match key {
+            Key::Local(key) => (number_of(key, LOCAL_TAG)?, addr, None),
+            Key::Remote(key, qp) => match self.through_window(key, qp, addr, length) {
+                Some(place) => place.ok().map(|at| (at.mr, at.addr, Some(at.rights)))?,
+                None => (number_of(key, REMOTE_TAG)?, addr, None),
             },
         };
         let mr = self.mrs.get(&mr)?;
-        if mr.pd != pd || mr.access & rights != rights {
+        if mr.pd != pd || granted.unwrap_or(mr.access) & rights != rights {
             return None;
         }
         let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
@@ -220,28 +202,6 @@ impl State {
             length,
             shared: mr.access & LOCAL_WRITE != 0,
         })
-    }
-
-    /// Binds a window to a range of the region with this `rkey`, and returns the window's key.
-    pub(super) fn open_window(&mut self, rkey: u32, addr: u64, length: u64) -> Verb<u32> {
-        let mr = number(rkey, REMOTE_TAG).ok_or(libc::EINVAL)?;
-        let pd = self.mrs.get(&mr).ok_or(libc::EINVAL)?.pd;
-        let bytes = usize::try_from(length).map_err(|_| libc::EINVAL)?;
-        self.resolve(pd, Key::Remote(rkey), addr, bytes, 0).ok_or(libc::EINVAL)?;
-        let window = self.number()?;
-        self.windows.insert(window, Window { mr, addr, length });
-        Ok(window << 8 | WINDOW_TAG)
-    }
-
-    /// Ends the key of a window. Whether it was open.
-    pub(super) fn close_window(&mut self, rkey: u32) -> bool {
-        number(rkey, WINDOW_TAG).is_some_and(|window| self.windows.remove(&window).is_some())
-    }
-
-    /// The protection domain of the window that this key opens.
-    pub(super) fn domain_of_window(&self, rkey: u32) -> Option<u32> {
-        let window = self.windows.get(&number(rkey, WINDOW_TAG)?)?;
-        Some(self.mrs.get(&window.mr)?.pd)
     }
 
     /// The bytes of a gather list; `None` if a key, a range or a right is wrong.

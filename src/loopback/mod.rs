@@ -42,7 +42,7 @@
 //! | file | what |
 //! |---|---|
 //! | `fabric` | the one lock, and the state behind it |
-//! | `memory`, `device_memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
+//! | `memory`, `window`, `device_memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
@@ -78,6 +78,7 @@ mod script;
 mod signal;
 mod srq;
 mod strict;
+mod window;
 mod world;
 mod wr;
 

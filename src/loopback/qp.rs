@@ -6,6 +6,7 @@ use super::asynchronous::Affiliate;
 use super::attributes::Attributes;
 use super::engine::Wait;
 use super::fabric::State;
+use super::strict::broken;
 use super::world::Capacity;
 use super::wr::{Recv, Send};
 use super::{Verb, limits};
@@ -171,6 +172,9 @@ impl State {
     /// dropped.
     pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
         self.destroy_fault(Some(qp))?;
+        if self.has_windows_of(qp) {
+            broken("a queue pair is destroyed before its memory windows");
+        }
         self.active.remove(&qp);
         let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
         self.members.remove(&qp);

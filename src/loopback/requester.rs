@@ -28,9 +28,12 @@ impl State {
         };
         let (transport, pd, depth) = (qp.shape.transport, qp.pd, qp.attributes.max_rd_atomic);
         if let Op::Invalidate(key) = wr.op {
-            let is_ours = self.domain_of_window(key) == Some(pd) && self.close_window(key);
             let failed = Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
-            return if is_ours { Outcome::Done { length: 0 } } else { failed };
+            return if self.invalidate(number, key) { Outcome::Done { length: 0 } } else { failed };
+        }
+        if let Op::Bind(bind) = wr.op {
+            let failed = Outcome::Failed(status::IBV_WC_MW_BIND_ERR);
+            return if self.bind(number, &bind) { Outcome::Done { length: 0 } } else { failed };
         }
         let length = wr.payload.length();
         if length > limits::MESSAGE || wr.op.is_atomic() && length != 8 {

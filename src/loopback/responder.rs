@@ -137,7 +137,7 @@ impl State {
     }
 
     fn open(&self, qp: u32, at: Remote, length: usize, right: u32) -> Option<Span> {
-        self.resolve(self.qps.get(&qp)?.pd, Key::Remote(at.rkey), at.addr, length, right)
+        self.resolve(self.qps.get(&qp)?.pd, Key::Remote(at.rkey, qp), at.addr, length, right)
     }
 
     fn deliver(&mut self, to: u32, message: &Message, opcode: opcode::Type, data: &[u8]) -> Reply {
@@ -166,8 +166,7 @@ impl State {
     /// domain.
     fn ends_its_key(&mut self, to: u32, extra: Extra) -> bool {
         let Extra::Invalidate(key) = extra else { return true };
-        let domain = self.qps.get(&to).map(|qp| qp.pd);
-        domain == self.domain_of_window(key) && self.close_window(key)
+        self.invalidate(to, key)
     }
 
     fn has_receive(&self, to: u32) -> bool {

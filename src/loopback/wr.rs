@@ -1,6 +1,7 @@
 //! Work requests, as the device keeps them.
 
 use super::faults::Doom;
+use super::window::Bind;
 use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode as opcode};
 
 #[derive(Clone, Copy)]
@@ -113,11 +114,16 @@ pub(super) enum Op {
     },
     /// Ends a key of this end's.
     Invalidate(u32),
+    Bind(Bind),
 }
 
 impl Op {
     pub(super) fn is_atomic(&self) -> bool {
         matches!(self, Op::CompareSwap { .. } | Op::FetchAdd { .. })
+    }
+
+    pub(super) fn is_of_window(&self) -> bool {
+        matches!(self, Op::Invalidate(_) | Op::Bind(_))
     }
 
     /// What its completion says that it was.
@@ -128,6 +134,7 @@ impl Op {
             Op::Read(_) => opcode::IBV_WC_RDMA_READ,
             Op::CompareSwap { .. } => opcode::IBV_WC_COMP_SWAP,
             Op::FetchAdd { .. } => opcode::IBV_WC_FETCH_ADD,
+            Op::Bind(_) => opcode::IBV_WC_BIND_MW,
             Op::Invalidate(_) => opcode::IBV_WC_LOCAL_INV,
         }
     }

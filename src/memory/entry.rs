@@ -7,6 +7,7 @@ use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
+use crate::memory::window::WindowEntry;
 
 /// What a completion queue gives back, where C has a `wr_id` (ibv_poll_cq(3)): [`Buf`],
 /// [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or [`Raw`] for the
@@ -41,6 +42,11 @@ pub trait Entry: sealed::Sealed + Word + 'static {
     /// Whether a completion brings an entry back: false only for `Raw`.
     #[doc(hidden)]
     const OWNED: bool = true;
+
+    /// Its work request has completed, and `is_success` tells how: memory windows remember it.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn completed(&mut self, _is_success: impl FnOnce() -> bool) {}
 
     /// The bytes of the `i`th buffer, up to its length.
     #[doc(hidden)]
@@ -109,6 +115,8 @@ pub enum AnyBuf<C: 'static = ()> {
     Shared(SharedBuf),
     /// A piece of a region that is open to the fabric.
     Open(OpenBuf),
+    /// A memory window that was bound, or whose key was ended.
+    Window(WindowEntry),
 }
 
 impl<C> AnyBuf<C> {
@@ -150,6 +158,11 @@ unsafe impl Handle for OpenBuf {
     const KIND: usize = word::OPEN;
 }
 
+// SAFETY: a window is one pointer to a boxed header, and owns the handle (`Lent`).
+unsafe impl Handle for WindowEntry {
+    const KIND: usize = word::WINDOW;
+}
+
 impl<C: 'static> Entry for Buf<C> {
     #[inline]
     fn segment(&self, i: usize) -> Option<&[u8]> {
@@ -178,6 +191,7 @@ impl<C: 'static> Word for AnyBuf<C> {
             AnyBuf::List(list) => list.word(),
             AnyBuf::Shared(buf) => buf.word(),
             AnyBuf::Open(buf) => buf.word(),
+            AnyBuf::Window(window) => window.word(),
         }
     }
 
@@ -189,6 +203,9 @@ impl<C: 'static> Word for AnyBuf<C> {
             match word::kind(word) {
                 word::SHARED => AnyBuf::Shared(SharedBuf::from_word(word)),
                 word::LIST => AnyBuf::List(BufList::from_word(word)),
+                word::OPEN if word & word::WINDOW == word::WINDOW => {
+                    AnyBuf::Window(WindowEntry::from_word(word))
+                }
                 word::OPEN => AnyBuf::Open(OpenBuf::from_word(word)),
                 _ => AnyBuf::Buf(Buf::from_word(word)),
             }
@@ -203,6 +220,7 @@ impl<C: 'static> Word for AnyBuf<C> {
             AnyBuf::List(list) => unsafe { list.first() },
             AnyBuf::Shared(buf) => buf.header(),
             AnyBuf::Open(buf) => buf.header(),
+            AnyBuf::Window(window) => window.header(),
         }
     }
 
@@ -210,7 +228,7 @@ impl<C: 'static> Word for AnyBuf<C> {
         match self {
             AnyBuf::Buf(buf) => buf.received(len),
             AnyBuf::List(list) => list.received(len),
-            AnyBuf::Shared(_) | AnyBuf::Open(_) => {}
+            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) => {}
         }
     }
 }
@@ -224,11 +242,18 @@ impl<C: 'static> Entry for AnyBuf<C> {
         }
     }
 
+    #[inline(always)]
+    fn completed(&mut self, is_success: impl FnOnce() -> bool) {
+        if let AnyBuf::Window(window) = self {
+            window.completed(is_success());
+        }
+    }
+
     fn segment(&self, i: usize) -> Option<&[u8]> {
         match self {
             AnyBuf::Buf(buf) => buf.segment(i),
             AnyBuf::List(list) => list.segment(i),
-            AnyBuf::Shared(_) | AnyBuf::Open(_) => None,
+            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) => None,
         }
     }
 }

@@ -438,6 +438,9 @@ pub(crate) mod word {
     pub const SHARED: usize = 1 << 4;
     pub const LIST: usize = 2 << 4;
     pub const OPEN: usize = 3 << 4;
+    /// A memory window, which is never a receive: of the kind `OPEN`, and apart from it by a bit that
+    /// has a meaning in receives only.
+    pub const WINDOW: usize = OPEN | DATAGRAM;
 
     /// Whether there is no buffer.
     #[inline(always)]
@@ -467,6 +470,12 @@ pub(crate) mod word {
     #[inline(always)]
     pub fn counter<T>(word: usize) -> *mut T {
         address(word & ((1 << ID) - 1))
+    }
+
+    /// The word as the entry gave it, without what a receive adds.
+    pub fn without_tags(word: usize) -> usize {
+        let receive = if word & RECEIVE == 0 { 0 } else { RECEIVE | DATAGRAM };
+        word & !receive
     }
 
     /// The kind of handle.

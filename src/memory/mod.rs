@@ -28,6 +28,7 @@ mod spares;
 pub(crate) mod stranded;
 #[cfg(feature = "zerocopy")]
 mod typed;
+pub(crate) mod window;
 
 pub use arena::Arena;
 pub use buf::{Buf, TooLong};
@@ -52,3 +53,6 @@ pub use shared::SharedBuf;
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]
 pub use typed::Mismatch;
+pub use window::{
+    BindsWindows, BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed,
+};

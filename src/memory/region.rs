@@ -283,6 +283,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
         &self.region
     }
 
+    /// The registration, to be kept.
+    pub(crate) fn shared(&self) -> Arc<Registered> {
+        self.region.clone()
+    }
+
     /// The registration, if no piece of the region exists.
     pub(crate) fn into_registered(self) -> Result<Registered, Self> {
         let of = |region| MemoryRegion { region, _is: PhantomData };

@@ -33,6 +33,7 @@ bitflags! {
         const REMOTE_WRITE = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
         const REMOTE_READ = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
         const REMOTE_ATOMIC = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
+        const MW_BIND = ibv_access_flags::IBV_ACCESS_MW_BIND.0;
         const RELAXED_ORDERING = ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0;
     }
 }

@@ -58,7 +58,7 @@ impl<E: Entry> Rejected<E> {
         if entry == 0 || word::is_none(entry) {
             return;
         }
-        let entry = entry & !(word::RECEIVE | word::DATAGRAM);
+        let entry = word::without_tags(entry);
         let header = word::address::<Header>(entry);
         // SAFETY: this list owns the entry from now on, as it does the last one, so their headers
         // are alive.

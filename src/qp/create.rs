@@ -247,6 +247,7 @@ impl<P: Profile> Core<P> {
             srq: srq.cloned(),
             is_drained: false,
             groups: Vec::new(),
+            windows: Vec::new(),
             handle,
         }
     }

@@ -17,6 +17,7 @@ mod provider_tests;
 mod query;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
+mod window;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -124,6 +125,8 @@ pub(crate) struct Core<P: Profile> {
     pub is_drained: bool,
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
+    /// Its memory windows.
+    pub windows: window::Windows,
     pub handle: handle::Qp,
 }
 
@@ -144,6 +147,7 @@ impl<P: Profile> Core<P> {
             return Ok(Vec::new());
         }
         self.detach_all();
+        self.end_windows();
         self.handle.close()?;
         let mut quiet = Quiet::default();
         let at_end = self.at_end();

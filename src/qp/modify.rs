@@ -363,6 +363,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         if let Err(error) = self.core.move_to(S::STATE, QpState::Reset) {
             return Err(Refused::new(self, error));
         }
+        self.core.end_windows();
         let entries = self.core.renew(books);
         Ok((QueuePair::from_core(self.core), entries))
     }

@@ -50,13 +50,15 @@
 
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 
-use crate::profile::{Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, Signaling};
+use crate::profile::{
+    Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
+};
 use crate::terms::state::{Err, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 use crate::work::address::{Connected, Datagram};
-use crate::work::flags::{Fenced, Plain, Signaled, Unfenced};
+use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
 use crate::work::opcode::{
-    CmpAndSwp, FetchAndAdd, LocalInv, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send,
+    BindMw, CmpAndSwp, FetchAndAdd, LocalInv, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send,
     SendWithImm, SendWithInv,
 };
 
@@ -74,6 +76,7 @@ impl PostOn<Ud> for Send {}
 impl PostOn<Rc> for SendWithImm {}
 impl PostOn<Rc> for SendWithInv {}
 impl PostOn<Rc> for LocalInv {}
+impl<A> PostOn<Rc> for BindMw<A> {}
 impl PostOn<Uc> for SendWithImm {}
 impl PostOn<Ud> for SendWithImm {}
 impl PostOn<Rc> for RdmaWrite {}
@@ -126,12 +129,14 @@ impl<T: Transport> FenceOn<T> for Unfenced {}
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning on a `{M}` queue pair",
     label = "every work request of this queue pair is signaled",
-    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)"
+    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)",
+    note = "BIND_MW and LOCAL_INV of a window need a profile with `SignalAll`: their completions say what became of it (R19.2)"
 )]
 pub trait SignaledOn<M: Signaling> {}
 
 impl SignaledOn<Selective> for Signaled {}
 impl<M: Signaling> SignaledOn<M> for Plain {}
+impl SignaledOn<SignalAll> for Told {}
 
 /// READs and atomics need an initiator depth of at least 1 (R4.6).
 #[diagnostic::on_unimplemented(
@@ -145,6 +150,7 @@ impl<I: Initiator> IssuedBy<I> for Send {}
 impl<I: Initiator> IssuedBy<I> for SendWithImm {}
 impl<I: Initiator> IssuedBy<I> for SendWithInv {}
 impl<I: Initiator> IssuedBy<I> for LocalInv {}
+impl<I: Initiator, A> IssuedBy<I> for BindMw<A> {}
 impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
 impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
 impl IssuedBy<Reads> for RdmaRead {}

@@ -180,6 +180,7 @@ pub(crate) type Pd = Handle<ibv_pd>;
 pub(crate) type Td = Handle<ibv_td>;
 pub(crate) type Mr = Handle<ibv_mr>;
 pub(crate) type Dm = Handle<ibv_dm>;
+pub(crate) type Mw = Handle<ibv_mw>;
 pub(crate) type Ah = Handle<ibv_ah>;
 pub(crate) type Channel = Handle<ibv_comp_channel>;
 pub(crate) type Cq = Handle<ibv_cq>;

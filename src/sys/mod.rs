@@ -19,3 +19,4 @@ pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
 pub(crate) mod types;
+pub(crate) mod window;

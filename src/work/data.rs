@@ -13,6 +13,7 @@ use crate::memory::entry::Entry;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
+use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
@@ -170,6 +171,7 @@ impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [B
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
+impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
@@ -185,6 +187,7 @@ pub(super) mod sealed {
     impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
     impl<C: 'static> Sealed for BufList<C> {}
     impl Sealed for Empty {}
+    impl Sealed for WindowEntry {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
     impl<D> Sealed for WithId<D> {}

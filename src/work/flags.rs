@@ -27,6 +27,20 @@ pub enum Signaled {}
 /// [`Address`](crate::wr::Address) names it).
 pub enum Plain {}
 
+/// A [`WorkRequest`](crate::wr::WorkRequest) whose completion says what became of a memory window:
+/// for queue pairs whose every work request completes (R19.2).
+pub enum Told {}
+
+/// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`] (R19.2).
+#[diagnostic::on_unimplemented(
+    message = "`.signaled()` has no meaning for a memory window's work request",
+    label = "its completion is always asked for",
+    note = "BIND_MW and LOCAL_INV are for queue pairs whose every work request completes (R19.2)"
+)]
+pub trait MayBeSignaled {}
+impl MayBeSignaled for Plain {}
+impl MayBeSignaled for Signaled {}
+
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Waits for earlier RDMA READs and atomics of this queue pair (RC only; R2.1, R2.2).
     ///
@@ -51,7 +65,10 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Asks for a completion (`IBV_SEND_SIGNALED`; queue pairs with selective signaling only; the
     /// last work request of a list has one anyway).
     #[inline(always)]
-    pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled> {
+    pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
+    where
+        G: MayBeSignaled,
+    {
         self.with(|address| address, SendFlags::SIGNALED)
     }
 }

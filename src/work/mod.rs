@@ -14,3 +14,4 @@ pub(crate) mod request;
 pub(crate) mod several;
 pub(crate) mod sge;
 pub(crate) mod wc_opcode;
+mod window;

@@ -19,6 +19,8 @@ pub(crate) mod fault {
     /// A WRITE without buffers goes beyond its remote slice, or a READ without buffers brings
     /// something. By how much, cold code reads from C's form.
     pub const BEYOND: u32 = 64;
+    /// A window is not of this queue pair.
+    pub const WINDOW: u32 = 128;
 }
 
 /// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3), R9.1).
@@ -79,6 +81,8 @@ pub enum PostErrorKind {
     NoBuffer,
     /// The address handle was removed, or belongs to another queue pair (R5.3).
     UnknownAddressHandle,
+    /// The window was allocated for another queue pair, or its queue pair was reset since (R19.4).
+    ForeignWindow,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
     /// connection was given up and the device did not take the error state: reset or destroy the
     /// queue.
@@ -135,6 +139,9 @@ impl fmt::Display for PostErrorKind {
             PostErrorKind::UnknownAddressHandle => {
                 f.write_str("the address handle was removed, or belongs to another queue pair")
             }
+            PostErrorKind::ForeignWindow => f.write_str(
+                "the memory window was allocated for another queue pair, or this one was reset since",
+            ),
             PostErrorKind::Poisoned => f.write_str(
                 "an earlier post had no known outcome, or the device did not take the error state: \
                  reset or destroy the queue pair first",
@@ -181,6 +188,7 @@ impl Faults {
             }
             f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
             f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,
+            f if f & fault::WINDOW != 0 => PostErrorKind::ForeignWindow,
             f if f & fault::AH != 0 && self.too_long.is_none() => {
                 PostErrorKind::UnknownAddressHandle
             }

@@ -48,8 +48,8 @@ use crate::work::opcode::bounds::SolicitedOp;
 /// ```
 #[must_use = "a work request does nothing until it is posted"]
 pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
-    op: O,
-    data: D,
+    pub(super) op: O,
+    pub(super) data: D,
     address: A,
     flags: u32,
     use_: Use,
@@ -309,7 +309,7 @@ single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
 #[doc(hidden)]
 pub struct Check {
     /// What the header of a buffer shows that the queue has.
-    counter: *const Counter,
+    pub(super) counter: *const Counter,
     /// The address handles of the queue, until the queue is borrowed anew.
     pub(crate) ah: *const AhTable,
     pub(crate) max_sge: u32,
@@ -330,7 +330,7 @@ impl Check {
 
     /// Sees a buffer of a work request.
     #[inline(always)]
-    fn see(&mut self, header: &Header) {
+    pub(super) fn see(&mut self, header: &Header) {
         self.seen |= header.mark();
     }
 

@@ -17,6 +17,8 @@ pub enum WcOpcode {
     CompSwap = ibv_wc_opcode::IBV_WC_COMP_SWAP as u8,
     /// An atomic fetch and add.
     FetchAdd = ibv_wc_opcode::IBV_WC_FETCH_ADD as u8,
+    /// The binding of a memory window.
+    BindMw = ibv_wc_opcode::IBV_WC_BIND_MW as u8,
     /// The end of a key.
     LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV as u8,
     /// A message in the receive's buffer.
@@ -33,6 +35,7 @@ impl WcOpcode {
             ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
             ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
             ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
+            ibv_wc_opcode::IBV_WC_BIND_MW => WcOpcode::BindMw,
             ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
             ibv_wc_opcode::IBV_WC_RECV => WcOpcode::Recv,
             ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,

@@ -2,6 +2,8 @@
 
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::loopback::{Fabric, Personality};
+use proverbs::memory::{BoundWindow, Revocable, WindowEntry, Windowed};
+use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 
 use crate::support::*;
@@ -63,7 +65,7 @@ fn an_ended_key_opens_nothing() {
         let (fabric, mut p, region) = open(personality);
         let window = fabric.open_window(region.remote()).unwrap();
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(wr::SendWithInv::new(wr::Empty, window)).unwrap();
+        p.a.post_send(wr::SendWithInv::new(wr::Empty, Revocable::new(window))).unwrap();
         assert_eq!(sent(&mut p), Ok(()), "{personality}");
         let mut ended = None;
         until(&p.dev, "the message", || {
@@ -83,4 +85,153 @@ fn an_ended_key_opens_nothing() {
         assert!(!fabric.close_window(window));
         assert_eq!(p.pool.available(), p.pool.count());
     }
+}
+
+profile! { Any { entry: AnyBuf } }
+
+type Open = MemoryRegion<Windowed<LocalWrite>>;
+
+/// The window that the next completion of a queue brings.
+fn entry(dev: &Device, cq: &mut CompletionQueue<AnyBuf>) -> WindowEntry {
+    let mut window = None;
+    until(dev, "a window's completion", || {
+        let completion = cq.poll_one().unwrap();
+        window = completion.and_then(Completion::into_entry);
+        window.is_some()
+    });
+    match window {
+        Some(AnyBuf::Window(window)) => window,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A window of the first end that is bound to all of a region.
+fn bound(p: &mut Pair<Rc, Any>, region: &Open) -> BoundWindow<RemoteWrite> {
+    let window = p.a.alloc_mw().unwrap();
+    p.a.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
+    entry(&p.dev, &mut p.ca).into_bound().unwrap()
+}
+
+fn writes(p: &mut Pair<Rc, Any>, to: RemoteSpan) -> Result<(), WcStatus> {
+    p.b.post_send(wr::RdmaWrite::inline(&[7; 64], to)).unwrap();
+    let mut status = None;
+    until(&p.dev, "the peer's completion", || {
+        status = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+/// The region's value is gone, and its window is not: what the peer writes goes to memory that is still the region's.
+#[test]
+fn a_region_that_is_dropped_while_its_window_is_bound() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = bound(&mut p, &region);
+    let to = window.remote().write();
+    drop(region);
+    assert_eq!(writes(&mut p, to), Ok(()));
+    drop(window); // and the memory with it
+    assert_eq!(writes(&mut p, to), Err(WcStatus::RemAccess));
+}
+
+/// Two queue pairs change places behind references, and so do their windows: none is bound through another's.
+#[test]
+fn windows_of_queue_pairs_that_change_places() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let (one, two) = (p.a.alloc_mw().unwrap(), p.b.alloc_mw().unwrap());
+    std::mem::swap(&mut p.a, &mut p.b);
+    let bind = wr::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap();
+    let error = p.a.post_send(bind).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::ForeignWindow);
+    drop(error);
+    let bind = wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
+    p.a.post_send(bind).unwrap();
+    let two = entry(&p.dev, &mut p.cb).into_bound::<RemoteWrite>().unwrap();
+    // Its queue pair goes, and another comes, perhaps at the same addresses.
+    drop(p.a);
+    let wish = Wish::new();
+    let again = p.pd.create_qp::<Rc, Any>(&p.cb, &p.cb, wish.depth).unwrap();
+    let peer = p.b.qp_num();
+    let mut again = Rc::up(again, &p.dev, peer, &wish);
+    let error = again.post_send(wr::LocalInv::new(two)).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::ForeignWindow);
+    drop(error);
+    region.destroy().unwrap();
+}
+
+/// Whoever holds a completion of another message, or of another queue pair, has revoked nothing.
+#[test]
+fn a_completion_of_others_revokes_nothing() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.a.alloc_mw().unwrap();
+    let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    p.a.post_send(bind).unwrap();
+    let mut window = Some(entry(&p.dev, &mut p.ca).into_lent().unwrap());
+    p.b.post_recv(wr::Recv::empty()).unwrap();
+    // An immediate with the key's number, in either order of bytes.
+    for imm in [lent.rkey(), lent.rkey().swap_bytes()] {
+        p.a.post_recv(wr::Recv::empty()).unwrap();
+        p.b.post_send(wr::SendWithImm::new(wr::Empty, imm)).unwrap();
+        until(&p.dev, "the message", || match p.ca.poll_one().unwrap() {
+            Some(completion) => {
+                window = window.take().and_then(|window| window.revoked(&completion).err());
+                true
+            }
+            None => false,
+        });
+        assert!(window.is_some());
+        until(&p.dev, "the SEND", || p.cb.poll_one().unwrap().is_some());
+    }
+    let to = lent.write();
+    assert_eq!(writes(&mut p, to), Ok(()));
+    drop(window);
+    assert_eq!(writes(&mut p, to), Err(WcStatus::RemAccess));
+    region.destroy().unwrap();
+}
+
+/// A bind is with the device while its queue pair, and then everything else, is dropped, in any order.
+#[test]
+fn a_bind_that_nobody_waits_for() {
+    for order in 0..6 {
+        let mut p = Pair::<Rc, Any>::new();
+        let region: Open = p.pd.register(64).unwrap();
+        let (one, two) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
+        p.a.post_send(wr::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
+        let described = wr::BindMw::<RemoteRead>::new(two, &region, 0..64).unwrap();
+        let Pair { a, ca, .. } = p;
+        let (mut a, mut ca) = (Some(a), Some(ca));
+        let (mut region, mut described) = (Some(region), Some(described));
+        for step in 0..4 {
+            match (step + order) % 4 {
+                0 => drop(a.take()),
+                1 => drop(region.take()),
+                2 => drop(described.take()),
+                _ if order % 2 == 0 => drop(ca.take()),
+                _ => {
+                    let _ = ca.as_mut().map(|cq| cq.poll().map(|all| all.for_each(drop)));
+                }
+            }
+        }
+    }
+}
+
+/// Windows are sent to another thread, are ended there while their queue pair posts here, and outlive it.
+#[test]
+fn windows_on_another_thread() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let windows: Vec<_> = (0..4).map(|_| bound(&mut p, &region)).collect();
+    let to: Vec<_> = windows.iter().map(|window| window.remote().write()).collect();
+    let ended = std::thread::spawn(move || windows.into_iter().for_each(drop));
+    for _ in 0..4 {
+        let window = bound(&mut p, &region);
+        p.a.post_send(wr::LocalInv::new(window)).unwrap();
+        entry(&p.dev, &mut p.ca).into_unbound().unwrap();
+    }
+    ended.join().unwrap();
+    assert_eq!(writes(&mut p, to[0]), Err(WcStatus::RemAccess));
+    region.destroy().unwrap();
 }

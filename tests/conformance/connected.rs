@@ -2,6 +2,7 @@
 
 use proverbs::completion::Direction;
 use proverbs::completion::WcOpcode;
+use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
 use crate::support::*;
@@ -242,7 +243,8 @@ fn a_message_ends_no_key_of_a_region() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(wr::SendWithInv::new(filled(&p.pool, b"done"), region.remote())).unwrap();
+    p.a.post_send(wr::SendWithInv::new(filled(&p.pool, b"done"), Revocable::new(region.remote())))
+        .unwrap();
     let failed = poll(&p.dev, &mut p.cb, 1).remove(0);
     drop(failed.failed(Direction::Receive, WcStatus::RemInvReq));
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();

@@ -50,3 +50,4 @@ mod typed;
 mod ud;
 mod ud_addresses;
 mod waits;
+mod windows;

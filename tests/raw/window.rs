@@ -132,7 +132,7 @@ fn a_window_of_a_device_is_closed() {
     let end_key = |pd: &ProtectionDomain, rkey| {
         let Ends { mut a, b: _b, mut cq } = ends::<DefaultProfile>(&context, pd);
         // SAFETY: nothing relies on the key any more.
-        a.post_send(unsafe { wr::LocalInv::new(rkey) }).unwrap();
+        a.post_send(unsafe { wr::LocalInv::of_rkey(rkey) }).unwrap();
         (status(&mut cq), a.query().unwrap().state.unwrap())
     };
 

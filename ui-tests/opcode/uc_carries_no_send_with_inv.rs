@@ -1,12 +1,13 @@
 // R1.1, ibv_post_send(3): uc carries no send with inv.
 // Enforced by `PostOn<T>`.
+use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
-fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, window: RemoteSlice<RemoteWrite>) {
+fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, window: Revocable<RemoteWrite>) {
     qp.post_send(wr::SendWithInv::new(buf, window)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, window: RemoteSlice<RemoteWrite>) {
+fn in_a_list(qp: &mut QueuePair<Uc, Rts>, buf: Buf, window: Revocable<RemoteWrite>) {
     post_send!(qp, [wr::SendWithInv::new(buf, window)]).unwrap();
 }
 

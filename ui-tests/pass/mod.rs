@@ -30,6 +30,7 @@ mod cm {
 
 mod flags {
     mod every_way_to_post_asks_for_the_fence;
+    mod no_bind_without_a_completion;
     mod no_fence_on_uc;
     mod no_fence_on_ud;
     mod no_inline_cmp_and_swp;
@@ -104,7 +105,9 @@ mod r#macro {
 }
 
 mod memory {
+    mod a_bind_needs_an_entry_for_its_window;
     mod a_cell_ends_before_its_region;
+    mod a_key_is_ended_once;
     mod a_piece_ends_before_its_region;
     mod a_queue_gives_back_what_it_was_made_for;
     mod an_atomic_needs_an_aligned_cell;
@@ -116,6 +119,7 @@ mod memory {
     mod no_device_memory_without_proof;
     mod no_flag_in_relaxed_memory;
     mod no_key_with_rights_that_the_region_lacks;
+    mod no_local_inv_of_a_lent_window;
     mod no_pool_in_shared_memory;
     mod no_rdma_read_from_a_write_address;
     mod no_rdma_read_without_remote_read;
@@ -128,6 +132,8 @@ mod memory {
     mod no_slice_of_shared_memory;
     mod no_unregistered_memory_with_any_opcode;
     mod no_use_of_a_region_that_failed_to_change;
+    mod no_window_over_a_region_without_mw_bind;
+    mod no_window_with_rights_that_memory_lacks;
     mod no_writable_region_of_read_only_memory;
     mod not_every_type_is_memory;
     mod read_only_memory_is_not_written;
@@ -135,6 +141,7 @@ mod memory {
 
 mod opcode {
     mod every_way_to_post_asks_for_the_opcode;
+    mod uc_carries_no_bind_mw;
     mod uc_carries_no_cmp_and_swp;
     mod uc_carries_no_fetch_and_add;
     mod uc_carries_no_rdma_read;

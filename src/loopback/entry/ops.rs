@@ -9,6 +9,7 @@ use super::super::fabric::State;
 use super::super::faults::Stop;
 use super::super::qp::Phase;
 use super::super::strict::{Call, broken};
+use super::window::{alloc_mw, dealloc_mw};
 use super::{errno_of, locate, read_wr, write_wc};
 use crate::completion::outcome::Direction;
 use crate::sys::types::*;
@@ -235,19 +236,10 @@ fn not_supported() -> c_int {
     libc::EOPNOTSUPP
 }
 
-unsafe extern "C" fn alloc_mw(_: *mut ibv_pd, _: raw::ibv_mw_type::Type) -> *mut raw::ibv_mw {
-    not_supported();
-    ptr::null_mut()
-}
-
 unsafe extern "C" fn bind_mw(
     _: *mut ibv_qp,
     _: *mut raw::ibv_mw,
     _: *mut raw::ibv_mw_bind,
 ) -> c_int {
-    not_supported()
-}
-
-unsafe extern "C" fn dealloc_mw(_: *mut raw::ibv_mw) -> c_int {
     not_supported()
 }

@@ -9,7 +9,7 @@ use super::super::faults::Doom;
 use super::super::qp::{Shape, Transport};
 use super::super::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge};
 use super::super::{Verb, limits, wr};
-use super::{Object, same_context};
+use super::{Object, same_context, window};
 use crate::sys::types::*;
 
 /// Reads a place behind a raw pointer.
@@ -77,6 +77,16 @@ pub(super) unsafe fn send(
             Op::Datagram { ah, qpn, qkey: get!((*ud).remote_qkey) }
         }
         IBV_WR_LOCAL_INV if reliable => Op::Invalidate(get!(*word)),
+        IBV_WR_BIND_MW if reliable => {
+            // SAFETY: as for `arm`.
+            let arm = unsafe { &raw const (*wr).bind_mw_tso_union }.cast::<raw::bind_mw_t>();
+            let raw::bind_mw_t { mw, rkey, bind_info } = get!(arm.read());
+            // SAFETY: window and region are live (this function's contract).
+            let bind = unsafe { window::bind(qp, mw, rkey, &bind_info) };
+            // SAFETY: the window is live.
+            let is_type_2 = unsafe { (*mw).type_ } == crate::sys::window::kind::IBV_MW_TYPE_2;
+            Op::Bind(bind.filter(|_| is_type_2).ok_or(libc::EINVAL)?)
+        }
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM if connected => {
             Op::Write(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
         }
@@ -141,8 +151,7 @@ fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Tran
     let solicits = matches!(op, Op::Send | Op::Datagram { .. })
         || opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
     let solicited = if solicits { flag::IBV_SEND_SOLICITED.0 } else { 0 };
-    let inline =
-        if op.fetches() || matches!(op, Op::Invalidate(_)) { 0 } else { flag::IBV_SEND_INLINE.0 };
+    let inline = if op.fetches() || op.is_of_window() { 0 } else { flag::IBV_SEND_INLINE.0 };
     let legal = fence | solicited | inline | flag::IBV_SEND_SIGNALED.0;
     if flags & !legal == 0 { Ok(()) } else { Err(libc::EINVAL) }
 }

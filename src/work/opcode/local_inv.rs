@@ -3,41 +3,46 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use super::{Opcode, WcOpcode, sealed};
+use crate::memory::region::Access;
+use crate::memory::window::{BoundWindow, WindowEntry};
 use crate::sys::data::emit_word;
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::work::address::Connected;
+use crate::work::flags::{SendFlags, Told, Unfenced};
 use crate::work::inline::Empty;
 use crate::work::request::{Use, WorkRequest, request};
 
 /// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): ends the key of a memory window of this end's.
 ///
-/// ```
-/// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair()?;
-/// let region = pd.register::<RemoteWrite>(64)?;
-/// let window = fabric.open_window(region.remote())?;
-/// // SAFETY: nothing relies on the window any more.
-/// a.post_send(unsafe { wr::LocalInv::new(window.rkey()) })?;
-/// # proverbs::loopback::poll(&mut cq, 1)?;
-/// assert!(!fabric.close_window(window)); // it is closed already
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// A bound window is given up, so nothing here names its key any more, and no other work request
+/// can end it (R1.6). Its completion gives the window back, to be bound again:
+/// [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalInv {
     rkey: u32,
 }
 
 impl LocalInv {
-    /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain. With another
-    /// key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and the queue pair
-    /// is in the error state (R1.6). (Soft-RoCE of Linux 6.1 crashes the kernel if the window's key
-    /// was ended before.)
-    ///
-    /// # Safety
-    /// Whoever opened the window expects that its key is ended here. (A type that makes this safe
-    /// comes with memory windows.)
+    /// Ends the key of `window`.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub unsafe fn new(rkey: u32) -> WorkRequest<LocalInv, Empty> {
+    pub fn new<A: Access>(
+        window: BoundWindow<A>,
+    ) -> WorkRequest<LocalInv, WindowEntry, Connected, Unfenced, Told> {
+        let (window, rkey) = window.into_entry();
+        request(LocalInv { rkey }, window, Use::Send)
+            .with(|connected| connected, SendFlags::empty())
+    }
+
+    /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain that C bound.
+    /// With another key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and
+    /// the queue pair is in the error state (R1.6). (Soft-RoCE of Linux 6.1 crashes the kernel if
+    /// the window's key was ended before.)
+    ///
+    /// # Safety
+    /// Whoever bound the window expects that its key is ended here.
+    #[inline(always)]
+    pub unsafe fn of_rkey(rkey: u32) -> WorkRequest<LocalInv, Empty> {
         request(LocalInv { rkey }, Empty, Use::Send)
     }
 }

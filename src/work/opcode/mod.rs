@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // writes C work requests
 
 mod atomic;
+mod bind_mw;
 pub(crate) mod bounds;
 mod local_inv;
 mod read;
@@ -12,6 +13,7 @@ mod send;
 mod write;
 
 pub use atomic::*;
+pub use bind_mw::*;
 use bounds::{InlineOp, SolicitedOp};
 pub use local_inv::*;
 pub use read::*;

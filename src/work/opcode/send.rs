@@ -4,7 +4,7 @@
 
 use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::memory::region::Access;
-use crate::memory::remote::RemoteSlice;
+use crate::memory::window::Revocable;
 use crate::sys::data::emit_word;
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
 use crate::work::data::Source;
@@ -131,31 +131,37 @@ impl SolicitedOp for SendWithImm {}
 /// SEND_WITH_INV (`IBV_WR_SEND_WITH_INV`, RC only): a SEND that ends the key of a memory window at
 /// the peer, whose completion names it.
 ///
-/// The key is that of a type 2 window (R1.6). With any other key the peer's receive fails with
+/// The slice that the peer lent is given up. Its key is that of a type 2 window (R1.6). With any
+/// other key the peer's receive fails with
 /// [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the error state;
 /// on this side the SEND may have succeeded. Soft-RoCE of Linux 6.1 crashes the peer's kernel if the
-/// window's key was ended before.
+/// window's key was ended before. (A post that is refused ends no key:
+/// [`Revocable::new`] makes the slice of its numbers again.)
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, fabric, .. } = proverbs::loopback::pair()?;
 /// // The peer opens a window, and says so; here is what it sent.
-/// let region = pd.register::<RemoteWrite>(64)?;
-/// let window = fabric.open_window(region.remote())?;
+/// # let region = pd.register::<RemoteWrite>(64)?;
+/// # let window = fabric.open_window(region.remote())?;
+/// # let rkey = window.rkey();
+/// # let told = proverbs::memory::Revocable::new(window).to_bytes();
+/// let lent = proverbs::memory::Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
 ///
 /// for _ in 0..3 {
 ///     b.post_recv(wr::Recv::empty())?;
 /// }
-/// a.post_send(wr::RdmaWrite::inline(b"the answer", window.write()))?;
-/// a.post_send(wr::SendWithInv::new(wr::Empty, window))?; // done with it
+/// a.post_send(wr::RdmaWrite::inline(b"the answer", lent.write()))?;
+/// a.post_send(wr::SendWithInv::new(wr::Empty, lent))?; // done with it
 /// let mut ended = Vec::new();
 /// while ended.is_empty() {
 ///     cq.poll()?.for_each(|completion| ended.extend(completion.invalidated_rkey()));
 /// }
-/// assert_eq!(ended, [window.rkey()]); // nobody writes there any more
+/// assert_eq!(ended, [rkey]); // nobody writes there any more
 /// # assert!(!fabric.close_window(window));
-/// # for last in [wr::SendWithInv::inline(b"", window)] { a.post_send(last)?; }
-/// # let _ = wr::SendWithInv::inline_slice(b"", window);
+/// # let again = || proverbs::memory::Revocable::new(window);
+/// # a.post_send(wr::SendWithInv::inline(b"", again()))?;
+/// # let _ = wr::SendWithInv::inline_slice(b"", again());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -164,13 +170,10 @@ pub struct SendWithInv {
 }
 
 impl SendWithInv {
-    /// Sends `data`, and ends the key of `window`, a slice that the peer gave.
+    /// Sends `data`, and ends the key of `window`, a slice that the peer lent.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source, A: Access>(
-        data: D,
-        window: RemoteSlice<A>,
-    ) -> WorkRequest<SendWithInv, D> {
+    pub fn new<D: Source, A: Access>(data: D, window: Revocable<A>) -> WorkRequest<SendWithInv, D> {
         request(SendWithInv { rkey: window.rkey() }, data, Use::Send)
     }
 
@@ -178,7 +181,7 @@ impl SendWithInv {
     #[inline(always)]
     pub fn inline<const N: usize, A: Access>(
         bytes: &[u8; N],
-        window: RemoteSlice<A>,
+        window: Revocable<A>,
     ) -> WorkRequest<SendWithInv, Inline<'_, N>> {
         inline(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
     }
@@ -187,7 +190,7 @@ impl SendWithInv {
     #[inline(always)]
     pub fn inline_slice<A: Access>(
         bytes: &[u8],
-        window: RemoteSlice<A>,
+        window: Revocable<A>,
     ) -> WorkRequest<SendWithInv, InlineSlice<'_>> {
         inline_slice(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
     }

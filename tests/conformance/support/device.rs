@@ -85,6 +85,15 @@ impl Device {
         }
     }
 
+    /// Whether a completion names the key that its message ended; `None` if it may, and may not (R10.3).
+    pub fn names_ended_keys(&self) -> Option<bool> {
+        match (self.kind, Device::personality()) {
+            (Kind::Rxe, _) | (Kind::Loopback, Personality::Rxe) => Some(false),
+            (Kind::Loopback, Personality::Worst { .. }) => None,
+            _ => Some(true),
+        }
+    }
+
     /// A new device on this fabric.
     #[allow(dead_code)] // Other suites than this one choose their fabric.
     pub fn loopback(fabric: &Fabric) -> Device {

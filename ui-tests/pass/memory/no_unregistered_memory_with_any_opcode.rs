@@ -1,7 +1,8 @@
 // R2.10, ibv_post_send(3): the legal twin of ui-tests/memory/no_unregistered_memory_with_any_opcode.rs.
+use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
-fn constructors(bytes: &[u8], at: RemoteSpan, window: RemoteSlice<RemoteWrite>) {
+fn constructors(bytes: &[u8], at: RemoteSpan, window: Revocable<RemoteWrite>) {
     let _ = wr::SendWithImm::inline_slice(bytes, 1);
     let _ = wr::SendWithInv::inline_slice(bytes, window);
     let _ = wr::RdmaWrite::inline_slice(bytes, at);

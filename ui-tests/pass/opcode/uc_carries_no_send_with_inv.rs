@@ -1,10 +1,11 @@
 // R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_send_with_inv.rs.
+use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
-fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, window: RemoteSlice<RemoteWrite>) {
+fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, window: Revocable<RemoteWrite>) {
     qp.post_send(wr::SendWithInv::new(buf, window)).unwrap();
 }
 
-fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, window: RemoteSlice<RemoteWrite>) {
+fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf, window: Revocable<RemoteWrite>) {
     post_send!(qp, [wr::SendWithInv::new(buf, window)]).unwrap();
 }

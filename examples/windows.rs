@@ -1,0 +1,195 @@
+//! Memory windows: a client opens its memory for one request, and closes it with the answer.
+//!
+//! The client asks a server to process some bytes. It binds two windows, one over the question and
+//! one over the room for the answer, and tells both keys: BIND_MW, BIND_MW and a fenced SEND, in
+//! one post. The server READs the question, WRITEs the answer, and with its last message ends the
+//! answer's key (SEND_WITH_INV). The client ends the other (LOCAL_INV), and nobody reaches its
+//! memory any more, though its region stays registered.
+//!
+//! Both ends are in this process: on the first RDMA device, or on the loopback device if there is
+//! none.
+
+#![forbid(unsafe_code)]
+
+use proverbs::completion::{Received, Sent, WcOpcode};
+use proverbs::loopback::Fabric;
+use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
+use proverbs::prelude::*;
+use std::error::Error;
+
+type Failure = Box<dyn Error>;
+
+// The completion of a bind gives its window back, that of a SEND its buffer.
+profile! { Ends { entry: AnyBuf } }
+
+type End = QueuePair<Rc, Rts, Ends>;
+type Queue = CompletionQueue<AnyBuf>;
+
+const HALF: usize = 64;
+
+fn main() -> Result<(), Failure> {
+    let context = match devices()?.first() {
+        Some(name) => Context::open(name)?,
+        None => {
+            println!("no RDMA device here: on the loopback device");
+            Fabric::new().open_device()
+        }
+    };
+    let pd = context.alloc_pd()?;
+    let (mut client_cq, mut server_cq) = (context.create_cq(16)?, context.create_cq(16)?);
+    let depth = Depth { send: 4, recv: 1 };
+    let client = pd.create_qp::<Rc, Ends>(&client_cq, &client_cq, depth)?;
+    let server = pd.create_qp::<Rc, Ends>(&server_cq, &server_cq, depth)?;
+    let (client_num, server_num) = (client.qp_num(), server.qp_num());
+    let mut client = connect(&context, client, server_num)?;
+    let mut server = connect(&context, server, client_num)?;
+    let pool = pd.create_pool(4, HALF)?;
+
+    // Peers reach this region through windows alone: it has no key of its own.
+    let region = pd.register::<Windowed<LocalWrite>>(2 * HALF)?;
+    let mut windows = (client.alloc_mw()?, client.alloc_mw()?);
+    for question in ["in verbs there is no undo", "and a key is a key for ever"] {
+        server.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+        client.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+        ask(&mut client, &region, windows, question)?;
+        serve(&mut server, &mut server_cq, &pool)?;
+        windows = finish(&mut client, &mut client_cq, &region)?;
+    }
+    drop(windows);
+    region.destroy()?; // no window is bound to it
+    Ok(())
+}
+
+/// The client opens its memory, and says so.
+fn ask(
+    client: &mut End,
+    region: &MemoryRegion<Windowed<LocalWrite>>,
+    (one, two): (MemoryWindow, MemoryWindow),
+    question: &str,
+) -> Result<(), Failure> {
+    region.write_at(0, question.as_bytes())?;
+    let asks = wr::BindMw::<RemoteRead>::new(one, region, 0..question.len())?;
+    let (answers, answer) = wr::BindMw::<RemoteWrite>::new(two, region, HALF..2 * HALF)?.lend();
+    // The keys are not valid yet. They will be when the message leaves: it is behind the binds.
+    let mut keys = [0; 48];
+    keys[..24].copy_from_slice(&asks.remote().to_bytes());
+    keys[24..].copy_from_slice(&answer.to_bytes());
+    post_send!(client, [asks, answers, wr::Send::inline(&keys).fence()])?;
+    Ok(())
+}
+
+/// The server reads, writes, and gives the answer's key back.
+fn serve(server: &mut End, cq: &mut Queue, pool: &Pool) -> Result<(), Failure> {
+    let request = wait(cq, |message| message.entry.and_then(AnyBuf::into_buf))?;
+    let (question, answer) = request.split_first_chunk().ok_or("a short request")?;
+    let answer = answer.first_chunk().ok_or("a short request")?;
+    let question = RemoteSlice::<RemoteRead>::from_bytes(question).ok_or("not to be read")?;
+    let answer = Revocable::<RemoteWrite>::from_bytes(answer).ok_or("not lent to be written")?;
+
+    let mut text = pool.take().ok_or("no buffer")?;
+    text.set_len(question.len() as usize);
+    server.post_send(wr::RdmaRead::new(text, question.read()))?;
+    let text = loop {
+        if let Some(completion) = cq.poll_one()? {
+            completion.status()?;
+            if completion.opcode() == Some(WcOpcode::RdmaRead) {
+                break completion.into_entry().and_then(AnyBuf::into_buf);
+            }
+        }
+    };
+    let mut text = text.ok_or("a READ has a buffer")?;
+    text.make_ascii_uppercase();
+
+    let len = text.len() as u8;
+    post_send!(
+        server,
+        [
+            wr::RdmaWrite::new(text, answer.write()),
+            wr::SendWithInv::inline(&[len], answer), // `answer` is gone: nothing here names its key
+        ]
+    )?;
+    Ok(())
+}
+
+/// The client gets its answer, and its memory back.
+fn finish(
+    client: &mut End,
+    cq: &mut Queue,
+    region: &MemoryRegion<Windowed<LocalWrite>>,
+) -> Result<(MemoryWindow, MemoryWindow), Failure> {
+    let (mut asks, mut lent, mut back): (Option<BoundWindow<RemoteRead>>, Option<LentWindow>, _) =
+        (None, None, None);
+    while back.is_none() {
+        for completion in cq.poll()? {
+            completion.status()?;
+            // The device's word that the key is no longer valid. Soft-RoCE does not say which key
+            // a message ended; there the window is given up, which ends the key as well.
+            if completion.byte_len().is_some()
+                && let Some(window) = lent.take()
+            {
+                back = Some(window.revoked(&completion));
+            }
+            match completion.outcome() {
+                Outcome::Sent(Sent { entry: Some(AnyBuf::Window(window)), .. }) => {
+                    sort(window, &mut asks, &mut lent)?;
+                }
+                Outcome::Received(Received { entry: Some(AnyBuf::Buf(message)), .. }) => {
+                    let mut answer = vec![0; message.first().copied().unwrap_or(0).into()];
+                    region.read_at(HALF, &mut answer)?;
+                    println!("{}", String::from_utf8_lossy(&answer));
+                }
+                _ => {} // the request is sent
+            }
+        }
+    }
+    client.post_send(wr::LocalInv::new(asks.ok_or("both were bound before the answer")?))?;
+    let window = loop {
+        if let Some(completion) = cq.poll_one()? {
+            completion.status()?;
+            if let Some(AnyBuf::Window(window)) = completion.into_entry() {
+                break window.into_unbound()?;
+            }
+        }
+    };
+    let other = match back {
+        Some(Ok(unbound)) => unbound,
+        _ => client.alloc_mw()?,
+    };
+    Ok((window, other))
+}
+
+/// Which of the two binds it was, is known by what the window became.
+fn sort(
+    window: WindowEntry,
+    asks: &mut Option<BoundWindow<RemoteRead>>,
+    lent: &mut Option<LentWindow>,
+) -> Result<(), Failure> {
+    match window.into_lent() {
+        Ok(window) => *lent = Some(window),
+        Err(refused) => *asks = Some(refused.into_object().into_bound()?),
+    }
+    Ok(())
+}
+
+/// What comes of the next message.
+fn wait<R>(cq: &mut Queue, take: impl Fn(Received<AnyBuf>) -> Option<R>) -> Result<R, Failure> {
+    loop {
+        match cq.poll_one()?.map(Completion::outcome) {
+            Some(Outcome::Received(message)) => return take(message).ok_or("no buffer".into()),
+            Some(Outcome::Failed(failed)) => return Err(failed.error.into()),
+            _ => {}
+        }
+    }
+}
+
+/// Connects `qp` to `peer`, a queue pair of the same port.
+fn connect(context: &Context, qp: QueuePair<Rc, Reset, Ends>, peer: u32) -> Result<End, Failure> {
+    let index = std::env::var("PROVERBS_GID_INDEX").map_or(Ok(1), |index| index.parse())?;
+    let (port, gid) = (context.query_port(1)?, context.query_gid(1, index)?);
+    let address = AddressVector { dlid: port.lid, ..AddressVector::roce(1, gid, index) };
+    let psn = Psn::try_from(7)?;
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let rtr = RcRtr::new(address, Qpn::try_from(peer)?, psn);
+    let rts = RcRts::new(psn, ReadDepth::ONE);
+    Ok(qp.modify(init)?.modify(rtr)?.modify(rts)?)
+}

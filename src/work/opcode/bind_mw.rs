@@ -1,0 +1,177 @@
+//! BIND_MW.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::{Opcode, WcOpcode, sealed};
+use crate::memory::own::{Allows, Memory};
+use crate::memory::region::{Access, MemoryRegion, Remote};
+use crate::memory::remote::RemoteSlice;
+use crate::memory::window::{
+    BindsWindows, Known, Last, MemoryWindow, REMOTE, Range as Opened, Revocable, WindowEntry,
+    next_key,
+};
+use crate::sys::memory::ZERO_BASED;
+use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
+use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::sys::window::emit_bind;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::work::address::Connected;
+use crate::work::flags::{SendFlags, Told, Unfenced};
+use crate::work::request::{Use, WorkRequest, request};
+
+const VERB: &str = "ibv_bind_mw";
+
+/// BIND_MW (`IBV_WR_BIND_MW`, RC only): gives a window of type 2 a range of a region, with the
+/// rights `A` and a new key.
+///
+/// The window comes back with the completion, as [`AnyBuf::Window`](crate::memory::AnyBuf): so the
+/// profile's entry is [`AnyBuf`](crate::memory::AnyBuf), and every send is signaled
+/// ([`SignalAll`](crate::qp::SignalAll)).
+/// [`MemoryWindow`] has an example.
+///
+/// A message behind it in the same queue may tell the key before its completion: if the bind fails,
+/// so does the message (R19.3).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{LentWindow, Revocable, Windowed};
+/// # profile! { Windows { entry: AnyBuf } }
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Windows>()?;
+/// let region = pd.register::<Windowed<LocalWrite>>(4096)?;
+/// let bind = wr::BindMw::<RemoteWrite>::new(a.alloc_mw()?, &region, 1024..2048)?.zero_based();
+/// let (bind, lent) = bind.lend();
+/// # b.post_recv(wr::Recv::empty())?;
+/// # let tell = wr::SendWithImm::new(wr::Empty, 1);
+/// # let told = lent.to_bytes();
+/// // (`tell` is a SEND of `lent.to_bytes()`.)
+/// post_send!(a, [bind, tell.fence()])?;
+/// # let mut window = None;
+/// # for entry in proverbs::loopback::poll(&mut cq, 3)?.into_iter().flatten() {
+/// #     if let AnyBuf::Window(entry) = entry { window = Some(entry); }
+/// # }
+/// # let window = window.ok_or("no window")?;
+/// let window: LentWindow = window.into_lent()?;
+///
+/// // The peer gives it back:
+/// # a.post_recv(wr::Recv::empty())?;
+/// let lent = Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
+/// b.post_send(wr::SendWithInv::new(wr::Empty, lent))?;
+/// # let mut window = Some(window);
+/// # let mut back = None;
+/// # while back.is_none() {
+/// for completion in cq.poll()? {
+/// #     let Some(lent) = window.take() else { break };
+///     match lent.revoked(&completion) {
+///         Ok(window) => back = Some(window), // nobody writes there any more
+///         Err(still) => window = Some(still),
+///     }
+/// }
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BindMw<A = ()> {
+    bind: bind_mw_t,
+    _rights: PhantomData<fn() -> A>,
+}
+
+/// A bind, to be posted.
+type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, Told>;
+
+impl<A: Access> BindMw<A> {
+    /// Binds `window` to the bytes `range` of `region`, and to no others (R6.11). The rights of
+    /// the region's own key do not matter; to write, its memory must be writable.
+    ///
+    /// # Errors
+    /// The window is given back: [`ErrorKind::PdMismatch`] if the region is of another protection
+    /// domain, [`ErrorKind::Os`] with EINVAL if the range is empty or not all inside the region
+    /// (R1.7).
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new<R, M>(
+        window: MemoryWindow,
+        region: &MemoryRegion<R, M>,
+        range: Range<usize>,
+    ) -> Result<Bind<A>, Refused<MemoryWindow>>
+    where
+        A: Remote,
+        R: BindsWindows,
+        M: Memory<Protection: Allows<A>>,
+    {
+        let registered = region.shared();
+        let (start, len) = (range.start, range.len());
+        let mut window = window.0;
+        if registered.pd() != window.pd() {
+            let what = "the memory window and the region";
+            let error = Error::new(VERB, ErrorKind::PdMismatch { what });
+            return Err(Refused::new(MemoryWindow(window), error));
+        }
+        if len == 0 || registered.check(start, len).is_err() {
+            let asked = format!("bytes {range:?} of a region of {}", region.len());
+            let error = Error::os(VERB, libc::EINVAL, asked);
+            return Err(Refused::new(MemoryWindow(window), error));
+        }
+        let addr = registered.at(start).expose_provenance() as u64;
+        let opened = Opened { addr, len: len as u64, rights: A::FLAGS & REMOTE };
+        let mr = registered.mr();
+        window.hold(registered);
+        let core = window.core_mut();
+        (core.last, core.known, core.range) = (Last::Bind, Known::Not, opened);
+        let bind = bind_mw_t {
+            mw: core.mw,
+            rkey: next_key(core.rkey),
+            bind_info: ibv_mw_bind_info {
+                mr,
+                addr,
+                length: opened.len,
+                mw_access_flags: opened.rights,
+            },
+        };
+        let op = BindMw { bind, _rights: PhantomData };
+        Ok(told(op, WindowEntry(window)))
+    }
+}
+
+fn told<A>(op: BindMw<A>, window: WindowEntry) -> Bind<A> {
+    request(op, window, Use::Send).with(|connected| connected, SendFlags::empty())
+}
+
+impl<A: Access> Bind<A> {
+    /// The peer's addresses begin at 0, and not where the bytes are in this process
+    /// (`IBV_ACCESS_ZERO_BASED`).
+    pub fn zero_based(mut self) -> Self {
+        self.op.bind.bind_info.mw_access_flags |= ZERO_BASED;
+        self.data.0.core_mut().range.addr = 0;
+        self
+    }
+
+    /// What the window will open to peers, once it is bound: for a message behind it in the same
+    /// queue (R19.3).
+    pub fn remote(&self) -> RemoteSlice<A> {
+        let range = self.data.0.core().range;
+        RemoteSlice::from_parts(range.addr, range.len, self.op.bind.rkey)
+    }
+
+    /// Binds the window for a peer that will give it back by
+    /// [`SendWithInv`](crate::wr::SendWithInv). The slice is for a message behind it in the same
+    /// queue (R19.3). The completion gives a [`LentWindow`](crate::memory::LentWindow).
+    pub fn lend(mut self) -> (Bind<()>, Revocable<A>) {
+        let lent = Revocable::new(self.remote());
+        self.data.0.core_mut().last = Last::Lend;
+        (told(BindMw { bind: self.op.bind, _rights: PhantomData }, self.data), lent)
+    }
+}
+
+impl<A> sealed::Sealed for BindMw<A> {}
+
+impl<A> Opcode for BindMw<A> {
+    const CODE: u32 = ibv_wr_opcode::IBV_WR_BIND_MW;
+    const COMPLETES_AS: WcOpcode = WcOpcode::BindMw;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: `wr` is writable by this function's contract.
+        unsafe { emit_bind(wr, self.bind) };
+    }
+}

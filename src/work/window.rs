@@ -1,0 +1,27 @@
+//! A memory window as the data of a work request: no bytes, but what the completion gives back.
+
+#![allow(unsafe_code)] // says what its method asks for
+
+use crate::memory::entry::AnyBuf;
+use crate::memory::header::Handle;
+use crate::memory::window::WindowEntry;
+use crate::sys::types::ibv_sge;
+use crate::work::data::Data;
+use crate::work::refusal::fault;
+use crate::work::request::{Check, Emitted, Use};
+
+impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
+    type Sges = [ibv_sge; 0];
+    const IS_ONE: bool = true;
+
+    #[inline(always)]
+    unsafe fn emit(self, _: *mut ibv_sge, _: Use, _: u32, check: &mut Check) -> Emitted<AnyBuf<C>> {
+        // The C object that BIND_MW names is live while the queue pair has the books that the
+        // window knows; a list with a window of others is not posted.
+        if !self.0.is_of(check.counter) {
+            check.note(fault::WINDOW);
+        }
+        check.see(self.header());
+        Emitted { count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }
+    }
+}

@@ -1,0 +1,402 @@
+//! Memory windows of type 2: bound, used by the peer, and ended by either side.
+
+use proverbs::completion::{Direction, WcOpcode, WcStatus};
+use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::state::QpState;
+
+use crate::support::*;
+
+profile! { Any { entry: AnyBuf } }
+
+type Open = MemoryRegion<Windowed<LocalWrite>>;
+
+/// The windows that the next `n` completions of a queue bring, in order, and what they say.
+fn ended(p: &mut Pair<Rc, Any>, n: usize) -> Vec<(Result<(), WcStatus>, WindowEntry)> {
+    let mut windows = Vec::new();
+    until(&p.dev, "the windows' completions", || {
+        while let Some(completion) = p.ca.poll_one().unwrap() {
+            assert_eq!(completion.direction(), Direction::Send);
+            let status = completion.status().map_err(|error| error.status);
+            match completion.into_entry() {
+                Some(AnyBuf::Window(window)) => windows.push((status, window)),
+                other => panic!("{other:?} is no window"),
+            }
+        }
+        windows.len() >= n
+    });
+    assert_eq!(windows.len(), n);
+    windows
+}
+
+/// The window that the next completion brings, which succeeded.
+fn come_back(p: &mut Pair<Rc, Any>) -> WindowEntry {
+    let (status, window) = ended(p, 1).remove(0);
+    assert_eq!(status, Ok(()));
+    window
+}
+
+/// Binds a window of the first end to bytes of the region.
+fn bound<A: proverbs::memory::Remote>(
+    p: &mut Pair<Rc, Any>,
+    region: &Open,
+    range: std::ops::Range<usize>,
+) -> BoundWindow<A> {
+    let window = p.a.alloc_mw().unwrap();
+    p.a.post_send(wr::BindMw::<A>::new(window, region, range).unwrap()).unwrap();
+    come_back(p).into_bound().unwrap()
+}
+
+/// What a WRITE of these bytes by the second end says.
+fn written(p: &mut Pair<Rc, Any>, bytes: &[u8; 8], to: RemoteSpan) -> Result<(), WcStatus> {
+    p.b.post_send(wr::RdmaWrite::inline(bytes, to)).unwrap();
+    peer(p)
+}
+
+fn peer(p: &mut Pair<Rc, Any>) -> Result<(), WcStatus> {
+    let mut status = None;
+    until(&p.dev, "the peer's completion", || {
+        status = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+fn held(region: &Open, at: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    region.read_at(at, &mut bytes).unwrap();
+    bytes
+}
+
+/// BIND, use, LOCAL_INV, and again: each life has another key, and the old ones open nothing (R1.6, R1.8, R19.1).
+#[test]
+fn a_window_has_many_lives() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(256).unwrap();
+    let mut window = p.a.alloc_mw().unwrap();
+    window.set_id(77);
+    let mut keys = Vec::new();
+    for life in 0..3u8 {
+        let at = usize::from(life) * 64;
+        let bind = wr::BindMw::<RemoteReadWrite>::new(window, &region, at..at + 64).unwrap();
+        let told = bind.remote();
+        p.a.post_send(bind).unwrap();
+        let entry = come_back(&mut p);
+        assert_eq!(entry.id(), 77);
+        let entry = entry.into_unbound().unwrap_err().into_object();
+        let entry = entry.into_lent().unwrap_err().into_object();
+        let entry = entry.into_bound::<RemoteRead>().unwrap_err().into_object();
+        let bound = entry.into_bound::<RemoteReadWrite>().unwrap();
+        let remote = bound.remote();
+        assert_eq!((remote.rkey(), remote.len(), remote.addr()), (told.rkey(), 64, told.addr()));
+        assert!(!keys.contains(&remote.rkey()), "each life has a key of its own");
+        keys.push(remote.rkey());
+        assert_eq!(written(&mut p, &[life + 1; 8], remote.write()), Ok(()));
+        assert_eq!(held(&region, at), [life + 1; 8]);
+        p.b.post_send(wr::RdmaRead::new(p.pool.take().unwrap(), remote.read())).unwrap();
+        assert_eq!(peer(&mut p), Ok(()));
+        p.a.post_send(wr::LocalInv::new(bound)).unwrap();
+        window = come_back(&mut p).into_unbound().unwrap();
+    }
+    let late = RemoteSlice::<RemoteWrite>::from_parts(0, 64, keys[2]);
+    assert_eq!(written(&mut p, b"too late", late.write()), Err(WcStatus::RemAccess));
+    drop(window);
+    region.destroy().unwrap();
+}
+
+/// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and gives one back with its answer.
+/// The other is ended here.
+#[test]
+fn two_binds_and_a_message_in_one_post() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(256).unwrap();
+    region.write_at(0, b"question").unwrap();
+    let (one, two) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
+    let asks = wr::BindMw::<RemoteRead>::new(one, &region, 0..8).unwrap();
+    let question = asks.remote();
+    let (answers, answer) = wr::BindMw::<RemoteWrite>::new(two, &region, 64..128).unwrap().lend();
+    let message = [question.to_bytes(), answer.to_bytes()].concat();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let tell = wr::Send::inline_slice(&message).fence();
+    post_send!(p.a, [asks, answers, tell]).unwrap();
+
+    // The peer.
+    let told =
+        poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.and_then(AnyBuf::into_buf).unwrap();
+    let (question, answer) = told.split_at(24);
+    let question = RemoteSlice::<RemoteRead>::from_bytes(question.try_into().unwrap()).unwrap();
+    assert!(RemoteSlice::<RemoteWrite>::from_bytes(answer.try_into().unwrap()).is_none());
+    let answer = Revocable::<RemoteWrite>::from_bytes(answer.try_into().unwrap()).unwrap();
+    let (to, rkey) = (answer.write(), answer.rkey());
+    p.b.post_send(wr::RdmaRead::new(p.pool.take().unwrap(), question.read())).unwrap();
+    let read =
+        poll(&p.dev, &mut p.cb, 1).remove(0).sent().entry.and_then(AnyBuf::into_buf).unwrap();
+    assert_eq!(&read[..], b"question");
+    p.b.post_send(wr::RdmaWrite::inline(b"answered", answer.write())).unwrap();
+    p.b.post_send(wr::SendWithInv::inline(b"done", answer)).unwrap();
+    assert_eq!((peer(&mut p), peer(&mut p)), (Ok(()), Ok(())));
+
+    // This end.
+    let (mut asks, mut lent, mut back) = (None, None, None);
+    let mut message = None;
+    until(&p.dev, "two binds, a SEND, and a message", || {
+        while let Some(completion) = p.ca.poll_one().unwrap() {
+            completion.status().unwrap();
+            if completion.direction() == Direction::Receive {
+                let window: LentWindow = lent.take().expect("the bind's completion comes first");
+                assert_eq!(window.rkey(), rkey);
+                back = Some(window.revoked(&completion));
+                message = completion.into_entry().and_then(AnyBuf::into_buf);
+                continue;
+            }
+            match (completion.opcode(), completion.into_entry()) {
+                (Some(WcOpcode::BindMw), Some(AnyBuf::Window(window))) if asks.is_none() => {
+                    asks = Some(window.into_bound::<RemoteRead>().unwrap());
+                }
+                (Some(WcOpcode::BindMw), Some(AnyBuf::Window(window))) => {
+                    lent = Some(window.into_lent().unwrap());
+                }
+                (opcode, entry) => assert!(opcode == Some(WcOpcode::Send) && entry.is_none()),
+            }
+        }
+        message.is_some()
+    });
+    assert_eq!(&message.unwrap()[..4], b"done");
+    assert_eq!(&held(&region, 64), b"answered");
+    p.a.post_send(wr::LocalInv::new(asks.unwrap())).unwrap();
+    let one = come_back(&mut p).into_unbound().unwrap();
+    // Soft-RoCE does not say which key a message ended.
+    let two: Result<MemoryWindow, LentWindow> = back.unwrap();
+    assert!(p.dev.names_ended_keys().is_none_or(|names| names == two.is_ok()));
+    match two {
+        Ok(unbound) => drop(unbound),
+        Err(lent) => lent.destroy().unwrap(),
+    }
+    assert_eq!(written(&mut p, b"too late", to), Err(WcStatus::RemAccess));
+    drop(one);
+    region.destroy().unwrap();
+}
+
+/// What is dropped or destroyed opens nothing any more, and no longer keeps its region (R6.11, R19.1).
+#[test]
+fn a_bound_window_that_goes_takes_its_key_along() {
+    for destroys in [false, true] {
+        let mut p = Pair::<Rc, Any>::new();
+        let region: Open = p.pd.register(64).unwrap();
+        let bound = bound::<RemoteWrite>(&mut p, &region, 0..64);
+        let to = bound.remote().write();
+        assert_eq!(written(&mut p, b"windowed", to), Ok(()));
+        let region = region.destroy().unwrap_err().into_object();
+        match destroys {
+            true => bound.destroy().unwrap(),
+            false => drop(bound),
+        }
+        assert_eq!(written(&mut p, b"too late", to), Err(WcStatus::RemAccess));
+        assert_eq!(&held(&region, 0), b"windowed");
+        region.destroy().unwrap();
+    }
+}
+
+/// A window shows what it was bound to with the rights that it was bound with, and nothing to be written that is to be read.
+#[test]
+fn the_rights_are_the_windows() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let bound = bound::<RemoteRead>(&mut p, &region, 0..64);
+    let remote = bound.remote();
+    let forged = RemoteSlice::<RemoteWrite>::from_parts(remote.addr(), 64, remote.rkey());
+    assert_eq!(written(&mut p, b"no right", forged.write()), Err(WcStatus::RemAccess));
+    assert_eq!(held(&region, 0), [0; 8]);
+}
+
+/// The peer's addresses of a zero-based window begin at 0 (R1.7).
+#[test]
+fn a_zero_based_window() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(256).unwrap();
+    let window = p.a.alloc_mw().unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 128..192).unwrap().zero_based();
+    assert_eq!(bind.remote().addr(), 0);
+    p.a.post_send(bind).unwrap();
+    let bound = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
+    assert_eq!((bound.remote().addr(), bound.remote().len()), (0, 64));
+    let to = bound.remote().slice(8, 8).unwrap().write();
+    assert_eq!(written(&mut p, b"windowed", to), Ok(()));
+    assert_eq!(&held(&region, 136), b"windowed");
+}
+
+/// What cannot be bound is refused before the post, and the window is given back (R1.7).
+#[test]
+fn a_bind_is_looked_at() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let mut window = p.a.alloc_mw().unwrap();
+    #[allow(clippy::reversed_empty_ranges)]
+    for range in [0..0, 64..64, 0..65, 64..65, 8..4, usize::MAX - 1..usize::MAX] {
+        let refused = wr::BindMw::<RemoteWrite>::new(window, &region, range).err().unwrap();
+        assert_eq!(refused.error.errno(), Some(22), "{}", refused.error);
+        window = refused.into_object();
+    }
+    let other = p.dev.ctx.alloc_pd().unwrap();
+    let strange: Open = other.register(64).unwrap();
+    let refused = wr::BindMw::<RemoteWrite>::new(window, &strange, 0..64).err().unwrap();
+    assert!(matches!(refused.error.kind(), proverbs::ErrorKind::PdMismatch { .. }));
+    drop(refused);
+    region.destroy().unwrap();
+}
+
+/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one (R19.5).
+#[test]
+fn what_is_not_posted_has_not_happened() {
+    let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Any>::with(&wish);
+    let region: Open = p.pd.register(64).unwrap();
+    let full = |error: PostError<AnyBuf>| {
+        assert!(matches!(error.kind(), PostErrorKind::QueueFull { .. }), "{error}");
+        match error.into_rejected().next() {
+            Some(AnyBuf::Window(window)) => window,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (one, two) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
+    p.a.post_send(wr::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
+    let two = full(p.a.post_send(bind).unwrap_err()).into_unbound().unwrap();
+    let one = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
+    let to = one.remote().write();
+    p.a.post_send(wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap()).unwrap();
+    let one = full(p.a.post_send(wr::LocalInv::new(one)).unwrap_err());
+    let one = one.into_bound::<RemoteWrite>().unwrap();
+    assert_eq!(written(&mut p, b"windowed", to), Ok(()));
+    let two = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
+    drop((one, two));
+    region.destroy().unwrap();
+}
+
+/// What was flushed may have happened: the windows can only go (R19.5). A message behind a bind is flushed with it (R19.3).
+#[test]
+fn what_is_flushed_is_not_known() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let kept = bound::<RemoteWrite>(&mut p, &region, 0..64);
+    let window = p.a.alloc_mw().unwrap();
+    let Pair { a, .. } = p;
+    let mut a = a.to_error().unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    let tell = bind.remote().to_bytes();
+    post_send!(a, [bind, wr::LocalInv::new(kept), wr::Send::inline(&tell)]).unwrap();
+    let mut flushed = 0;
+    until(&p.dev, "three flushed work requests", || {
+        while let Some(completion) = p.ca.poll_one().unwrap() {
+            assert_eq!(completion.status().unwrap_err().status, WcStatus::WrFlush);
+            flushed += 1;
+            if let Some(AnyBuf::Window(window)) = completion.into_entry() {
+                let window = window.into_bound::<RemoteWrite>().unwrap_err().into_object();
+                let window = window.into_lent().unwrap_err().into_object();
+                window.into_unbound().unwrap_err().into_object().destroy().unwrap();
+            }
+        }
+        flushed == 3
+    });
+    region.destroy().unwrap();
+}
+
+/// A window is of one queue pair, and of one life of it (R19.4).
+#[test]
+fn a_window_is_of_one_queue_pair() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.b.alloc_mw().unwrap();
+    let foreign = |p: &mut Pair<Rc, Any>, window| {
+        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let error = post_send!(p.a, [wr::Send::inline(b"hi"), bind]).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ForeignWindow, 0));
+        match error.into_rejected().next() {
+            Some(AnyBuf::Window(window)) => window.into_unbound().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let window = foreign(&mut p, window);
+    // The key works through that queue pair alone.
+    let kept = bound::<RemoteWrite>(&mut p, &region, 0..64);
+    assert_eq!(written(&mut p, b"windowed", kept.remote().write()), Ok(()));
+    p.a.post_send(wr::RdmaWrite::inline(b"not here", kept.remote().write())).unwrap();
+    until(&p.dev, "the refusal", || match p.ca.poll_one().unwrap() {
+        Some(completion) => {
+            assert_eq!(completion.status().unwrap_err().status, WcStatus::RemAccess);
+            true
+        }
+        None => false,
+    });
+    assert_eq!(&held(&region, 0), b"windowed");
+    // Its queue pair is gone, and with it the window.
+    drop(p.b);
+    window.destroy().unwrap();
+    let Pair { a, .. } = p;
+    let (a, _) = a.reset().unwrap();
+    kept.destroy().unwrap();
+    drop(a);
+    region.destroy().unwrap();
+}
+
+/// The end of a queue pair, and its reset, end its windows first, and so their hold on the region (R19.4, R6.11).
+#[test]
+fn windows_end_with_their_queue_pair() {
+    for resets in [false, true] {
+        let mut p = Pair::<Rc, Any>::new();
+        let region: Open = p.pd.register(64).unwrap();
+        let kept = bound::<RemoteWrite>(&mut p, &region, 0..64);
+        let unused = p.a.alloc_mw().unwrap();
+        let region = region.destroy().unwrap_err().into_object();
+        let Pair { a, .. } = p;
+        let alive = match resets {
+            true => Some(a.reset().unwrap().0),
+            false => {
+                drop(a);
+                None
+            }
+        };
+        region.destroy().unwrap();
+        drop((kept, unused, alive));
+    }
+}
+
+/// A key that is no window's, or that was given back before, cannot be given back: the receiver hears of it (R1.6).
+#[test]
+fn a_key_is_given_back_once() {
+    let mut p = Pair::<Rc, Any>::new();
+    // A second end of one key ends the kernel of Linux 6.1.
+    by_rule!(p.dev, "R1.6", loopback: (), rxe: return);
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.a.alloc_mw().unwrap();
+    let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    let again = Revocable::<RemoteWrite>::from_bytes(&lent.to_bytes()).unwrap();
+    p.a.post_send(bind).unwrap();
+    let window = come_back(&mut p).into_lent().unwrap();
+    for _ in 0..2 {
+        p.a.post_recv(wr::Recv::empty()).unwrap();
+    }
+    p.b.post_send(wr::SendWithInv::new(wr::Empty, lent)).unwrap();
+    assert_eq!(peer(&mut p), Ok(()));
+    let (mut window, mut kept) = (Some(window), None);
+    until(&p.dev, "the message", || match p.ca.poll_one().unwrap() {
+        Some(completion) => {
+            kept = Some(window.take().unwrap().revoked(&completion));
+            true
+        }
+        None => false,
+    });
+    let names = p.dev.names_ended_keys();
+    assert!(names.is_none_or(|names| names == kept.as_ref().unwrap().is_ok()));
+    p.b.post_send(wr::SendWithInv::new(wr::Empty, again)).unwrap();
+    until(&p.dev, "the refusal", || match p.ca.poll_one().unwrap() {
+        Some(completion) => {
+            assert_eq!(completion.status().unwrap_err().status, WcStatus::RemInvReq);
+            true
+        }
+        None => false,
+    });
+    assert_eq!(p.a.query().unwrap().state, Some(QpState::Err));
+}

@@ -1,0 +1,16 @@
+// R1.7, ibv_bind_mw(3): a window to write needs memory that can be written, and a window some right of a peer.
+// Enforced by `Allows` and `Remote`.
+use proverbs::memory::{Foreign, MemoryWindow, Private, ReadOnly, Windowed};
+use proverbs::prelude::*;
+
+type Fixed = Foreign<(), Private, ReadOnly>;
+
+fn to_write(window: MemoryWindow, region: &MemoryRegion<Windowed<RemoteRead>, Fixed>) {
+    let _ = wr::BindMw::<RemoteWrite>::new(window, region, 0..64);
+}
+
+fn for_nobody(window: MemoryWindow, region: &MemoryRegion<Windowed<LocalWrite>>) {
+    let _ = wr::BindMw::<LocalWrite>::new(window, region, 0..64);
+}
+
+fn main() {}

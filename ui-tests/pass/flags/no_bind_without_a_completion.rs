@@ -1,0 +1,21 @@
+// R19.2, ibv_post_send(3): the legal twin of ui-tests/flags/no_bind_without_a_completion.rs.
+use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
+use proverbs::prelude::*;
+
+profile! { All { entry: AnyBuf } }
+
+fn bind(
+    qp: &mut QueuePair<Rc, Rts, All>,
+    window: MemoryWindow,
+    region: &MemoryRegion<Windowed<LocalWrite>>,
+) {
+    qp.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
+}
+
+fn end(qp: &mut QueuePair<Rc, Rts, All>, window: BoundWindow<RemoteWrite>) {
+    qp.post_send(wr::LocalInv::new(window).fence()).unwrap();
+}
+
+pub fn main() {
+    let _ = (bind, end);
+}

@@ -1,0 +1,18 @@
+// R19.1, ibv_post_send(3): the legal twin of ui-tests/memory/a_key_is_ended_once.rs.
+use proverbs::memory::{BoundWindow, Revocable};
+use proverbs::prelude::*;
+
+fn once_here(window: BoundWindow<RemoteWrite>) -> RemoteSlice<RemoteWrite> {
+    let told = window.remote();
+    let _ = wr::LocalInv::new(window);
+    told
+}
+
+fn once_there(lent: Revocable<RemoteWrite>, buf: Buf) {
+    let _ = wr::RdmaWrite::new(buf, lent.write());
+    let _ = wr::SendWithInv::new(wr::Empty, lent);
+}
+
+pub fn main() {
+    let _ = (once_here, once_there);
+}

@@ -1,0 +1,19 @@
+// R19.6, ibv_post_send(3): the legal twin of ui-tests/memory/no_local_inv_of_a_lent_window.rs.
+use proverbs::memory::{BoundWindow, LentWindow, WindowEntry};
+use proverbs::prelude::*;
+
+fn bound(window: BoundWindow<RemoteWrite>) {
+    let _ = wr::LocalInv::new(window);
+}
+
+fn known(window: WindowEntry) {
+    let _ = window.into_bound::<RemoteWrite>().map(wr::LocalInv::new);
+}
+
+fn given_up(window: LentWindow) {
+    let _ = window.destroy();
+}
+
+pub fn main() {
+    let _ = (bound, known, given_up);
+}

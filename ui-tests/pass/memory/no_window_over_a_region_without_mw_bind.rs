@@ -1,0 +1,11 @@
+// R1.7, ibv_bind_mw(3): the legal twin of ui-tests/memory/no_window_over_a_region_without_mw_bind.rs.
+use proverbs::memory::{MemoryWindow, Windowed};
+use proverbs::prelude::*;
+
+fn bind(window: MemoryWindow, region: &MemoryRegion<Windowed<LocalWrite>>) {
+    let _ = wr::BindMw::<RemoteWrite>::new(window, region, 0..64);
+}
+
+pub fn main() {
+    let _ = bind;
+}

@@ -1,0 +1,17 @@
+// R1.7, ibv_bind_mw(3): the legal twin of ui-tests/memory/no_window_with_rights_that_memory_lacks.rs.
+use proverbs::memory::{Foreign, MemoryWindow, Private, ReadOnly, Windowed};
+use proverbs::prelude::*;
+
+type Fixed = Foreign<(), Private, ReadOnly>;
+
+fn to_read(window: MemoryWindow, region: &MemoryRegion<Windowed<RemoteRead>, Fixed>) {
+    let _ = wr::BindMw::<RemoteRead>::new(window, region, 0..64);
+}
+
+fn for_peers(window: MemoryWindow, region: &MemoryRegion<Windowed<LocalWrite>>) {
+    let _ = wr::BindMw::<RemoteAtomic>::new(window, region, 0..64);
+}
+
+pub fn main() {
+    let _ = (to_read, for_peers);
+}

@@ -1,0 +1,17 @@
+// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_bind_mw.rs.
+use proverbs::memory::{MemoryWindow, Windowed};
+use proverbs::prelude::*;
+
+profile! { Any { entry: AnyBuf } }
+
+fn bind(
+    qp: &mut QueuePair<Rc, Rts, Any>,
+    window: MemoryWindow,
+    region: &MemoryRegion<Windowed<LocalWrite>>,
+) {
+    qp.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
+}
+
+pub fn main() {
+    let _ = bind;
+}
