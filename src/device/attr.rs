@@ -296,3 +296,34 @@ impl DeviceAttr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::types::zeroed;
+
+    #[test]
+    fn transports_and_atomics_are_cs() {
+        use crate::device::TransportType as Ours;
+        use ibv_transport_type as c;
+        for (theirs, ours) in [
+            (c::IBV_TRANSPORT_IB, Ours::InfiniBand),
+            (c::IBV_TRANSPORT_IWARP, Ours::Iwarp),
+            (c::IBV_TRANSPORT_USNIC, Ours::Usnic),
+            (c::IBV_TRANSPORT_USNIC_UDP, Ours::UsnicUdp),
+            (c::IBV_TRANSPORT_UNSPECIFIED, Ours::Unspecified),
+            (c::IBV_TRANSPORT_UNKNOWN, Ours::Unknown),
+        ] {
+            assert_eq!(Ours::from_c(theirs), ours);
+        }
+        for (atomic_cap, ours) in [
+            (ibv_atomic_cap::IBV_ATOMIC_NONE, AtomicCap::None),
+            (ibv_atomic_cap::IBV_ATOMIC_HCA, AtomicCap::Hca),
+            (ibv_atomic_cap::IBV_ATOMIC_GLOB, AtomicCap::Global),
+        ] {
+            let c = ibv_device_attr { atomic_cap, max_qp: -1, max_cq: 7, ..zeroed() };
+            let attr = DeviceAttr::from_c(&c);
+            assert_eq!((attr.atomic_cap, attr.max_qp, attr.max_cq), (ours, 0, 7));
+        }
+    }
+}

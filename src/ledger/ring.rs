@@ -98,9 +98,7 @@ impl<E: Entry> Ring<E> {
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
     extern "C" fn look(&mut self) -> u32 {
         self.send_dropped_home();
-        if !self.account.is_poisoned {
-            self.cap += self.account.withheld.recover();
-        }
+        self.cap += self.account.withheld.recover();
         self.measure();
         self.free()
     }

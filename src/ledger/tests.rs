@@ -8,7 +8,7 @@ use crate::ledger::credits::Credits;
 use crate::ledger::ring::Ring;
 use crate::ledger::*;
 use crate::loopback::Fabric;
-use crate::memory::header::Word;
+use crate::memory::header::{Handle, Word};
 use std::sync::Arc;
 
 /// The word of a buffer, given up.
@@ -341,6 +341,10 @@ fn ids_last() {
     ids::begin_at(before[0].ring_tag());
     let again: Vec<_> = (0..3).map(|_| Books::new(1).unwrap()).collect();
     let all: Vec<_> = before.iter().chain(&wrapped).chain(&again).collect();
+    // No two tags are the same word, the largest ones neither.
+    let words: BTreeSet<u32> =
+        (0..30).flat_map(|bit| [1 << bit, (2 << bit) - 1]).map(word::of_ring).collect();
+    assert_eq!(words.len(), 59);
     let tags: BTreeSet<u32> = all.iter().map(|books| books.ring_tag()).collect();
     assert_eq!(tags.len(), 10);
     assert!(tags.iter().all(|tag| (1..1 << 30).contains(tag)));
@@ -357,8 +361,16 @@ fn ids_last() {
         while cq.poll_one().unwrap().is_some() {}
         assert_eq!(pool.available(), pool.count());
     }
+    let other = ends.pd.create_pool(1, 8).unwrap();
     for _ in 0..200 {
         let pool = ends.pd.create_pool(1, 8).unwrap();
-        assert!((1..crate::counters::mark::POOLS).contains(&pool.shared().number()));
+        let number = pool.shared().number();
+        assert!((1..crate::counters::mark::POOLS).contains(&number));
+        // Its buffers have it in their marks, and no others.
+        let strange = |pool: &crate::Pool| {
+            let buf = pool.take().unwrap();
+            buf.header().mark() & crate::counters::mark::strange_to_pool(number) != 0
+        };
+        assert!(!strange(&pool) && strange(&other));
     }
 }

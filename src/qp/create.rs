@@ -294,7 +294,7 @@ pub(super) fn believe_in_send_depth<P: Profile>(
     // New books would count from 0 again and take earlier completions for their own; and the room
     // that a reset withheld would be given out.
     let sends = &mut core.send.ledger;
-    if sends.posted() != 0 || sends.completed() != 0 || sends.room() < core.depth.send {
+    if sends.posted() != 0 || sends.room() < core.depth.send {
         return Err(Error::os("believe_in_send_depth", libc::EBUSY, "sends were posted"));
     }
     let more = depth.saturating_sub(core.depth.send);

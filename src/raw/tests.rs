@@ -143,6 +143,13 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
     let mut got = [0; 11];
     region.read_at(0, &mut got).unwrap();
     assert_eq!(&got, b"from a peer");
+    // It is C's to change.
+    let Err(crate::memory::ReregError::Unchanged(refused)) = region.rereg_access::<RemoteRead>()
+    else {
+        panic!("registered elsewhere")
+    };
+    let (region, error) = refused.into_parts();
+    assert!(error.to_string().contains("the region was registered elsewhere"), "{error}");
     // It comes back registered, and C ends it.
     let memory = region.destroy().unwrap();
     assert_eq!(ended.load(Ordering::Relaxed), 0);

@@ -690,6 +690,22 @@ fn two_servers_that_are_dropped() {
     assert_eq!(feed.available(), 5);
 }
 
+/// Nor are they in the way of their shared receive queue, which ends what only waited.
+#[test]
+fn two_servers_whose_shared_receive_queue_goes_first() {
+    let Asked { dev, pd, feed, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
+    let second = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &receives, &srq, 4).unwrap();
+    let own = second.qp_num();
+    let second = Rc::up(second, &dev, own, &Wish::new());
+    drop(server);
+    drop(second);
+    srq.destroy().expect("who only waits is not in its way");
+    drop(client);
+    sends.destroy().unwrap();
+    receives.destroy().unwrap();
+    assert_eq!(feed.available(), 5);
+}
+
 /// A shared receive queue that is dropped takes the queue pairs along that only waited.
 #[test]
 fn a_shared_receive_queue_that_is_dropped_after_its_server() {

@@ -185,13 +185,17 @@ fn a_list_that_is_dropped_posts_nothing() {
     let mut p = Pair::<Rc>::new();
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
+    assert!(list.is_empty());
     for buf in labelled(&p.pool, 3) {
         list.push(wr::Send::new(buf)).unwrap();
     }
+    assert!(!list.is_empty());
     drop(list);
     let mut slots = RecvSlots::<4>::new();
     let mut list = p.b.recv_list(&mut slots);
+    assert!(list.is_empty());
     list.push(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    assert!(!list.is_empty());
     drop(list);
     assert_eq!((p.pool.available(), p.a.send_room(), p.b.recv_room()), (40, 8, 8));
     assert_eq!((poll_empty(&mut p.ca), poll_empty(&mut p.cb)), (0, 0));

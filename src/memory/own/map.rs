@@ -356,6 +356,25 @@ mod tests {
     }
 
     #[test]
+    fn a_lack_of_huge_pages_is_told_as_such() {
+        use crate::memory::MapOptions;
+        let huge = MapOptions::new().huge(HugePage::GiB1);
+        let lacks = |options: &MapOptions, errno, len| {
+            let error = options.refused(errno, "asked".into(), len);
+            match error.kind() {
+                ErrorKind::HugePages { asked, .. } => Some(*asked),
+                _ => None,
+            }
+        };
+        for errno in [libc::ENOMEM, libc::EINVAL] {
+            assert_eq!(lacks(&huge, errno, 1), Some(1));
+            assert_eq!(lacks(&huge, errno, (1 << 30) + 1), Some(2));
+            assert_eq!((lacks(&huge, errno, 0), lacks(&MapOptions::new(), errno, 1)), (None, None));
+        }
+        assert_eq!(lacks(&huge, libc::EACCES, 1), None);
+    }
+
+    #[test]
     fn a_mapping_is_gone_when_it_is_dropped() {
         let map = of_pages(2, PROT_NONE);
         let mut page = 0;

@@ -252,6 +252,8 @@ fn arenas_of_the_least() {
         let memory = memory.into_iter().take((lead + len) / 8).collect::<Vec<_>>();
         let refused = pd.create_arena_in(memory, buffers).unwrap_err();
         assert_eq!(refused.error.errno(), Some(22), "{len} {buffers}");
+        let text = refused.error.to_string();
+        assert!(text.contains(&format!("an arena of {buffers} buffers in ")), "{text}");
     }
     let arena = pd.create_arena_in(vec![0u64; 16], 1).unwrap();
     assert_eq!((arena.count(), arena.take(1).map(|buf| buf.len())), (1, Some(1)));
