@@ -295,6 +295,7 @@ int fake_complete(struct ibv_qp *ibqp)
 	}
 	for (; fake->receives != qp->rq.head; fake->receives++) {
 		cqe.op_own = MLX5_CQE_RESP_SEND << 4;
+		cqe.wqe_counter = htobe16(fake->receives);
 		cqe.byte_cnt = htobe32(64);
 		cqe.sop_drop_qpn = htobe32(ibqp->qp_num);
 		complete(cq, &producer, cqe);

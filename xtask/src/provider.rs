@@ -41,7 +41,9 @@ pub fn main(args: &Args) -> Result<()> {
     let dir = paths::below_target("provider")?;
     let source = source(&dir)?;
     let objects = Objects::build(&dir, &source)?;
-    let built = cargo::executables("Building the program", &["build", "--release", "-p", NAME])?;
+    let units = [("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1".to_owned())];
+    let build = ["build", "--release", "-p", NAME];
+    let built = cargo::executables_with("Building the program", &build, &units)?;
     let text = measure(&objects, &cargo::named(&built, NAME)?, &source)?;
     println!("{text}");
     if args.record {

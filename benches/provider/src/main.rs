@@ -126,6 +126,22 @@ fn up<P: Profile<Initiator = Reads>>(
     })?)
 }
 
+/// What a program does about an error, out of the way.
+#[cold]
+#[inline(never)]
+fn refused(error: PostError<Buf>) -> c_int {
+    eprintln!("{error}");
+    1
+}
+
+#[inline(always)]
+fn done(result: Result<(), PostError<Buf>>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => refused(error),
+    }
+}
+
 /// The Rust forms, of one profile.
 macro_rules! forms {
     ($name:ident, $profile:ty) => {
@@ -148,13 +164,13 @@ macro_rules! forms {
                 // SAFETY: the way's world.
                 let world = unsafe { &mut *world.cast::<Here>() };
                 let buf = buf(world);
-                world.qp.post_send(wr::RdmaWrite::new(buf, world.to)).is_err().into()
+                done(world.qp.post_send(wr::RdmaWrite::new(buf, world.to)))
             }
 
             unsafe extern "C" fn inline(world: *mut c_void) -> c_int {
                 // SAFETY: the way's world.
                 let world = unsafe { &mut *world.cast::<Here>() };
-                world.qp.post_send(wr::Send::inline(&world.payload)).is_err().into()
+                done(world.qp.post_send(wr::Send::inline(&world.payload)))
             }
 
             unsafe extern "C" fn chain(world: *mut c_void) -> c_int {
@@ -162,7 +178,7 @@ macro_rules! forms {
                 let world = unsafe { &mut *world.cast::<Here>() };
                 let [a, b, c, d] = [buf(world), buf(world), buf(world), buf(world)];
                 let to = world.to;
-                post_send!(
+                done(post_send!(
                     world.qp,
                     [
                         wr::RdmaWrite::new(a, to),
@@ -170,16 +186,14 @@ macro_rules! forms {
                         wr::RdmaWrite::new(c, to),
                         wr::RdmaWrite::new(d, to),
                     ]
-                )
-                .is_err()
-                .into()
+                ))
             }
 
             unsafe extern "C" fn recv(world: *mut c_void) -> c_int {
                 // SAFETY: the way's world.
                 let world = unsafe { &mut *world.cast::<Here>() };
                 let buf = buf(world);
-                world.qp.post_recv(wr::Recv::new(buf)).is_err().into()
+                done(world.qp.post_recv(wr::Recv::new(buf)))
             }
 
             unsafe extern "C" fn poll(world: *mut c_void) -> c_int {
@@ -221,7 +235,7 @@ fn ways(ground: &Ground, twins: &[(String, Library)]) -> Result<Vec<Way>, Box<dy
         return Err("the fake has thread domains".into());
     }
     let region: &MemoryRegion<RemoteWrite> = Box::leak(Box::new(pd.register(SIZE)?));
-    let pool: &Pool = Box::leak(Box::new(pd.create_pool(4 * BUFS, SIZE)?));
+    let pool: &Pool = Box::leak(Box::new(pd.create_pool(8 * BUFS, SIZE)?));
     let bufs = || -> [ManuallyDrop<Buf>; BUFS] {
         std::array::from_fn(|_| ManuallyDrop::new(pool.take().expect("a buffer")))
     };
