@@ -42,13 +42,12 @@ impl<E: Entry> Credits<E> {
     #[inline(never)]
     #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
     extern "C" fn look(&mut self) -> u32 {
-        if !self.account.is_poisoned {
-            let completed = self.completed();
-            let back = self.account.withheld.recover();
-            self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
-            self.seen = completed;
-            self.depth += back;
-        }
+        let completed = self.completed();
+        let back = self.account.withheld.recover();
+        self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
+        self.seen = completed;
+        self.depth += back;
+        // (What completes of a poisoned queue does not make it one that has room.)
         self.account.room.max(0) as u32
     }
 }

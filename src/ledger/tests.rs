@@ -212,12 +212,14 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
 fn what_is_released_as_an_array() {
     let pool = pool();
     let books = Books::new(1).unwrap();
-    let mut ring: Ring<Buf> = open(&books);
     let slots = (DEPTH + 1 + MOST).next_power_of_two();
     for (before_the_end, empty) in [(0, 9), (1, 9), (2, 9), (3, 9), (7, 9), (1, 0), (1, 2), (5, 1)]
     {
+        let mut ring: Ring<Buf> = open(&books);
         ring.begin_at(slots - before_the_end);
         for i in 0..3 {
+            // As after a list that was refused: then the next one begins where it belongs.
+            ring.take_back(0);
             let word = (i != empty).then(|| {
                 let mut buf = pool.take().unwrap();
                 buf.copy_from(&[i]).unwrap();
@@ -242,6 +244,20 @@ fn what_is_released_as_an_array() {
             }
         }
         assert_eq!(pool.available(), 8);
+    }
+}
+
+/// A word without a buffer has the counter and the program's number, whole.
+#[test]
+fn a_word_without_a_buffer() {
+    let books = Books::new(1).unwrap();
+    // SAFETY: the books are live.
+    let counter = unsafe { Books::counter(Arc::as_ptr(&books), SEND) };
+    for id in (0..16).map(|bit| 1 << bit).chain([0, 3, u16::MAX]) {
+        let none = word::none((id as u64) << word::ID);
+        let word = word::of(counter.cast_mut(), none);
+        assert!(word::is_none(word));
+        assert_eq!((word::id(word), word::counter::<Counter>(word).cast_const()), (id, counter));
     }
 }
 

@@ -339,6 +339,25 @@ mod tests {
         drop(fd);
     }
 
+    /// Nothing is done to a mapping that was not asked for.
+    #[test]
+    fn a_mapping_is_what_was_asked_for() {
+        use crate::memory::MapOptions;
+        let has = |options: MapOptions| {
+            let maps = [PROT_NONE, READ_WRITE, PROT_NONE].map(|protection| of_pages(4, protection));
+            let [_above, map, _below] = maps;
+            let map = options.settle(map, true).unwrap();
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let start = format!("{:x}-", map.base().addr());
+            let mut of_it = maps.lines().skip_while(|line| !line.starts_with(&start));
+            let flags = of_it.find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+            ["dc", "lo"].map(|flag| flags.split(' ').any(|one| one == flag))
+        };
+        let new = MapOptions::new;
+        assert_eq!(has(new()), [false, false]);
+        assert_eq!((has(new().dontfork()), has(new().locked())), ([true, false], [false, true]));
+    }
+
     /// A mapping that something else made a hole into: whatever is asked for cannot be had.
     #[test]
     fn what_cannot_be_had_is_told() {
