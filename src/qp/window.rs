@@ -25,6 +25,8 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     /// has no windows, EINVAL if none of type 2, ENOMEM if too many exist.
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
         let pd = &self.core.handle.parents().pd;
+        // On the domain below a lane: a window may end on any thread, and must not keep the lane.
+        let pd = pd.parents().joins.as_ref().map_or(pd, |lane| &lane.pd);
         // SAFETY: the queue pair keeps its domain alive.
         let mw = unsafe { alloc_mw(pd.as_ptr(), kind::IBV_MW_TYPE_2) };
         let mw = mw.map_err(|errno| Error::os("ibv_alloc_mw", errno, "type 2"))?;

@@ -211,8 +211,8 @@ pub(crate) struct PdParents {
 }
 
 /// What a parent domain joins.
-#[allow(dead_code)] // held, not read
 pub(crate) struct Joined {
+    #[allow(dead_code)] // held, not read
     pub td: Td,
     pub pd: Arc<Pd>,
 }

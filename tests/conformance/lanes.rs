@@ -4,6 +4,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use proverbs::device::Lane;
+use proverbs::memory::Windowed;
 use proverbs::prelude::*;
 use proverbs::qp::{Drained, Max};
 
@@ -228,5 +229,36 @@ fn a_lane_tells_whether_it_has_locks() {
     // The domain is in use by its lane.
     let pd = ground.pd.destroy().unwrap_err().into_object();
     drop((lane, ground.cq, ground.lane, ground.pool));
+    pd.destroy().unwrap();
+}
+
+profile! { FastWindows { threads: InLane, entry: AnyBuf } }
+
+/// A memory window is no member of a lane: it may be the last to go, on another thread.
+#[test]
+fn a_window_of_a_lane_goes_anywhere() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let lane = pd.alloc_lane().unwrap();
+    let cq: CompletionQueue<AnyBuf, InLane> = lane.create_cq(8).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    let mut qp = lane.create_qp::<Rc, FastWindows>(&cq, &cq, depth).unwrap();
+    let window = qp.alloc_mw().unwrap();
+    let region = pd.register::<Windowed<LocalWrite>>(64).unwrap();
+    let bind = wr::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap();
+    assert_eq!(bind.remote().len(), 8); // of the same domain as the region
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let mut qp = qp.modify(init).unwrap().to_error().unwrap();
+    qp.post_send(bind).unwrap();
+    let mut cq = cq;
+    let mut back = None;
+    until(&dev, "the flush", || {
+        back = cq.poll_one().unwrap().and_then(Completion::into_entry);
+        back.is_some()
+    });
+    let Some(AnyBuf::Window(window)) = back else { panic!("{back:?}") };
+    drop((qp, cq, lane));
+    thread::spawn(move || window.destroy().unwrap()).join().unwrap();
+    region.destroy().unwrap();
     pd.destroy().unwrap();
 }
