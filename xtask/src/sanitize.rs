@@ -78,7 +78,7 @@ fn memcheck(skip: &[&str]) -> Result<()> {
     valgrind(&[&["--leak-check=full"], &definite[..]].concat(), &attack, skip)?;
     let build = ["build", "--release", "--examples", "--features", FEATURES];
     let examples = cargo::executables("Building the examples", &build)?;
-    for name in ["first_steps", "faults"] {
+    for name in ["first_steps", "faults", "forward"] {
         valgrind(&[], &cargo::named(&examples, name)?, &[])?;
     }
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong"] {

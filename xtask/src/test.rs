@@ -291,7 +291,7 @@ fn doc() -> Result<()> {
         &["doc", "--no-deps", "--quiet", "--features", FEATURES],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    for name in ["first_steps", "faults", "structs", "windows"] {
+    for name in ["first_steps", "faults", "structs", "windows", "forward"] {
         example(name, &[])?;
     }
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {
