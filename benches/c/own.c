@@ -1,5 +1,6 @@
 /* Memory that is open to peers: C copies it with memcpy(3), if it is within the region, and sends it without a handle. One
  * buffer to three queue pairs: C counts in it how many have it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "env.h"
@@ -78,3 +79,27 @@ int c0_piece(struct env *e)
 
 /* The same of a handle that is kept. */
 int c0_kept(struct env *e) { return c0_piece(e); }
+
+/* A buffer is taken from a stack of them, and put back. */
+int c0_take(struct env *e)
+{
+	static unsigned int left = MOST;
+	struct buf *b;
+	if (UNLIKELY(left == 0))
+		return -1;
+	b = e->bufs[--left];
+	__asm__ volatile("" : "+r"(b) : : "memory");
+	e->bufs[left++] = b;
+	return 0;
+}
+
+/* Bytes of any length: malloc(3) has no region, and no handle. */
+int c0_arena(struct env *e)
+{
+	void *bytes = malloc(e->lengths[0]);
+	if (UNLIKELY(!bytes))
+		return -1;
+	__asm__ volatile("" : "+r"(bytes) : : "memory");
+	free(bytes);
+	return 0;
+}

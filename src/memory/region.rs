@@ -360,6 +360,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.lend(offset, len).map(SharedBuf)
     }
 
+    #[inline(always)]
     fn lend(&self, offset: usize, len: usize) -> Result<Lent, OutOfBounds> {
         let too_long = || OutOfBounds {
             offset: offset as u64,

@@ -36,7 +36,7 @@ impl Group {
             Self::Build => "gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev",
             Self::Guest => {
                 "qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
-                 ibverbs-utils rdmacm-utils perftest"
+                 ibverbs-utils rdmacm-utils perftest strace"
             }
             Self::Valgrind => "valgrind clang binutils",
             Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",

@@ -308,6 +308,8 @@ mod own_forms {
     form! { fanout(own: Own) own::result(own::fanout(own)) }
     form! { piece(own: Own) own::result(own::piece(own)) }
     form! { kept(own: Own) own::result(own::kept(own)) }
+    form! { take(own: Own) own::result(own::take(own)) }
+    form! { arena(own: Own) own::result(own::arena(own)) }
 }
 
 fn owned(stub: &Stub) -> Family {
@@ -319,6 +321,8 @@ fn owned(stub: &Stub) -> Family {
     let answered = ground.cq();
     let answers = connected::<own::Answers>(&ground, &answered, 64);
     let region: MemoryRegion<RemoteAll> = ground.pd.register(own::LONG).expect("a region");
+    let pool = ground.pd.create_pool(16, 64).expect("a pool");
+    let arena = ground.pd.create_arena(1 << 16, 64).expect("an arena");
     let (world, twin) = ground.world(stub, qp, cq);
     twin.more = [0, 1].map(|i: usize| bench::qp(&more[i]).cast());
     twin.answers = bench::qp(&answers).cast();
@@ -335,8 +339,21 @@ fn owned(stub: &Stub) -> Family {
     (twin.to.addr, twin.to.rkey, twin.to.len) = (remote.addr(), remote.rkey(), remote.len() as u32);
     let bytes = [0; own::LONG];
     let (short, long) = (64, own::LONG);
-    let own =
-        Own { followers, cq, record, at, answers, answered, kept, region, short, long, bytes };
+    let own = Own {
+        followers,
+        cq,
+        record,
+        at,
+        answers,
+        answered,
+        kept,
+        region,
+        pool,
+        arena,
+        short,
+        long,
+        bytes,
+    };
     Family {
         name: "own",
         twins: &["c0"],
@@ -344,7 +361,7 @@ fn owned(stub: &Stub) -> Family {
         world: leak(own),
         restore: None,
         twin,
-        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece kept],
+        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece kept take arena],
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Own {
     pub answered: CompletionQueue<OpenBuf>,
     pub kept: Option<OpenBuf>,
     pub region: MemoryRegion<RemoteAll>,
+    pub pool: Pool,
+    pub arena: Arena,
     /// Numbers that are known at run time only.
     pub short: usize,
     pub long: usize,
@@ -118,6 +120,20 @@ fn answer(own: &mut Own, piece: OpenBuf) -> Result<OpenBuf, c_int> {
         return Err(missing());
     }
     completion.into_entry().ok_or_else(missing)
+}
+
+/// A buffer of a pool is taken, and dropped.
+#[inline(always)]
+pub fn take(own: &mut Own) -> Result<(), c_int> {
+    drop(black_box(own.pool.take().ok_or_else(missing)?));
+    Ok(())
+}
+
+/// The same of an arena, with a length that is known at run time.
+#[inline(always)]
+pub fn arena(own: &mut Own) -> Result<(), c_int> {
+    drop(black_box(own.arena.take(own.short).ok_or_else(missing)?));
+    Ok(())
 }
 
 #[inline(always)]

@@ -40,6 +40,13 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let examples = examples.parent().context("the examples are in a directory")?.display();
     let interop = |script: &str| paths::workspace().join("tests/interop").join(script);
     let scripts = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"].map(interop);
+    let connections = cargo::executables(
+        "Building the connections whose system calls are counted",
+        &["build", "--release", "--package", "proverbs-rate", "--bin", "connections"],
+    )?;
+    let connections = cargo::named(&connections, "connections")?.display().to_string();
+    let rate = paths::workspace().join("benches/rate");
+    let connections_c = connections_c()?.display().to_string();
     let cm = test("cm")?;
     let mut lines = vec![
         "set -e".to_owned(),
@@ -52,6 +59,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         format!("{cm} --ignored --skip leaks::"),
         format!("{cm} --ignored leaks::"),
     ];
+    let script = rate.join("connections.sh");
+    lines.push(format!("sh {} {connections} {connections_c}", script.display()));
     lines.extend(scripts.iter().map(|script| format!("sh {} {examples}", script.display())));
     if device.is_none() {
         // Deviations are known for Soft-RoCE only.
@@ -76,6 +85,15 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     }
     // What C does is recorded for Soft-RoCE only.
     if device.is_none() { what_c_does::run(false) } else { Ok(()) }
+}
+
+/// Builds the connections of C, whose system calls ours are held against.
+fn connections_c() -> Result<PathBuf> {
+    let program = paths::below_target("rate")?.join("connections");
+    let source = paths::workspace().join("benches/rate/connections.c");
+    cmd!(sh::here(), "gcc -std=gnu11 -O2 -Wall -Wextra -o {program} {source} -libverbs")
+        .step("Building the connections of C")?;
+    Ok(program)
 }
 
 /// Builds the C peer that looks at the byte order of immediates.
