@@ -211,6 +211,25 @@ fn the_rights_are_the_windows() {
     assert_eq!(held(&region, 0), [0; 8]);
 }
 
+/// A key opens the bytes that its window was bound to, and none beside them; on Soft-RoCE, all of the region (R19.7).
+#[test]
+fn the_bounds_are_the_windows() {
+    for at in [0, 16, 20] {
+        let mut p = Pair::<Rc, Any>::new();
+        let region: Open = p.pd.register(64).unwrap();
+        let bound = bound::<RemoteWrite>(&mut p, &region, 8..24);
+        let remote = bound.remote();
+        let to = remote.addr().wrapping_add(at).wrapping_sub(8);
+        let longer = RemoteSlice::<RemoteWrite>::from_parts(to, 64, remote.rkey());
+        let inside = at == 16;
+        let is = by_rule!(p.dev, "R19.7",
+            loopback: if inside { Ok(()) } else { Err(WcStatus::RemAccess) }, rxe: Ok(()));
+        assert_eq!(written(&mut p, b"windowed", longer.write()), is, "at {at}");
+        let there = if is.is_ok() { *b"windowed" } else { [0; 8] };
+        assert_eq!(held(&region, at as usize), there);
+    }
+}
+
 /// The peer's addresses of a zero-based window begin at 0 (R1.7).
 #[test]
 fn a_zero_based_window() {
