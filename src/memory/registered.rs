@@ -39,7 +39,7 @@ bitflags! {
 }
 
 /// Every right of a type includes LOCAL_WRITE, which read-only memory cannot have (R6.3).
-fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
+pub(super) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
     if is_writable { access } else { access - AccessFlags::LOCAL_WRITE }
 }
 

@@ -243,6 +243,15 @@ fn memory_of_more_than_a_region_can_be() {
     assert!(faults[1].contains("ENOMEM"), "{}", faults[1]);
 }
 
+/// A device is not asked for writing to memory that cannot be written (EFAULT).
+#[test]
+fn read_only_memory_is_registered_for_reading() {
+    use crate::memory::registered::{AccessFlags, granted};
+    let asked = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ;
+    assert_eq!(granted(asked, false), AccessFlags::REMOTE_READ);
+    assert_eq!(granted(asked, true), asked);
+}
+
 #[test]
 fn arenas_of_the_least() {
     let pd = loopback::pair().unwrap().pd;
