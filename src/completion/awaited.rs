@@ -108,8 +108,8 @@ impl AsyncCompletionChannel {
         Ok(cq.hand_out())
     }
 
-    /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive or a failure ends
-    /// the sleep, with the limits of [`CompletionChannel::wait_solicited`].
+    /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive ends the sleep, and
+    /// on some devices a failure: see [`CompletionChannel::wait_solicited`], and wait beside a time.
     ///
     /// Safe to cancel at any point.
     ///

@@ -17,7 +17,8 @@ pub enum Notify {
     /// The next one, of whatever kind.
     Any,
     /// The next receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited),
-    /// and the next failure. Soft-RoCE raises none for a failed or flushed send (R13.5).
+    /// and on some devices the next failure. Soft-RoCE raises none for a failed or flushed send,
+    /// and from Linux 6.12 on none for a flushed receive (R13.5).
     Solicited,
 }
 

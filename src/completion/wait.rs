@@ -87,15 +87,17 @@ impl CompletionChannel {
         Ok(cq.hand_out())
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but only
-    /// a failure, or a receive whose message was sent
-    /// [`solicited`](crate::wr::WorkRequest::solicited), ends the sleep (`solicited_only` of
-    /// `ibv_req_notify_cq`).
+    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but a
+    /// receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited) ends the
+    /// sleep, and on some devices a failure (`solicited_only` of `ibv_req_notify_cq`).
+    ///
+    /// **No failure is sure to wake** (R13.5): Soft-RoCE never wakes for a failed or flushed send,
+    /// and from Linux 6.12 on not for a flushed receive either. A program that sleeps without a
+    /// time may so sleep through the death of its queue pair; give a `timeout`.
     ///
     /// Completions that are there at the beginning are returned at once, solicited or not, and so
-    /// are those that came along with the wake-up. The limits: a successful send never wakes;
-    /// Soft-RoCE wakes for a failed receive but not for a failed or flushed send (R13.5); a queue
-    /// that is still armed for any completion stays so until it fires (R13.6).
+    /// are those that came along with the wake-up or within `timeout`. A queue that is still armed
+    /// for any completion stays so until it fires (R13.6).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.

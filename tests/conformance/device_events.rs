@@ -129,7 +129,7 @@ fn the_last_receive_of_a_dying_queue_pair_is_told() {
             next(&shared.dev, &mut shared.events),
             DeviceEvent::Qp { qp_num, event: QpEvent::LastWqeReached },
         ),
-        rxe: none(&mut shared.events),
+        rxe before (6, 12): none(&mut shared.events),
     }
     let dead = dead.to_error().unwrap();
     drop(dead);
@@ -157,7 +157,7 @@ fn the_responder_is_told_why_it_failed() {
             loopback: {
                 assert_eq!(next(&p.dev, &mut events), DeviceEvent::Qp { qp_num, event: cause });
             },
-            rxe: none(&mut events),
+            rxe before (7, 3): none(&mut events),
         }
         none(&mut events);
     }

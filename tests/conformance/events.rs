@@ -134,10 +134,22 @@ fn failures_wake_who_waits_for_what_is_solicited() {
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
     let dead = to.to_error().unwrap();
-    assert_eq!(event(&p.dev, &mut channel), cq.id(), "a flushed receive");
-    let flushed = cq.poll().unwrap().next().unwrap();
-    assert_eq!(flushed.status().unwrap_err().status, WcStatus::WrFlush);
-    drop(flushed);
+    by_rule! { p.dev, "R13.5",
+        loopback: assert_eq!(event(&p.dev, &mut channel), cq.id(), "a flushed receive"),
+        rxe from (6, 12): (),
+    }
+    let mut deadline = p.dev.deadline("the receive is flushed");
+    let flushed = loop {
+        match cq.poll_one().unwrap() {
+            Some(completion) => break completion.status().unwrap_err().status,
+            None => deadline.tick(&()),
+        }
+    };
+    assert_eq!(flushed, WcStatus::WrFlush);
+    by_rule! { p.dev, "R13.5",
+        loopback: (),
+        rxe from (6, 12): assert_eq!(channel.try_event().unwrap(), None),
+    }
     drop(dead);
 }
 

@@ -273,7 +273,7 @@ fn a_file_for_writing_and_for_reading() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register_in::<RemoteRead, _>(view);
     // Linux 6.1 pins no read-only mapping of a file.
-    let errno = by_rule!(p.dev, "R18.6", loopback: None, rxe: Some(14));
+    let errno = by_rule!(p.dev, "R18.6", loopback: None, rxe before (6, 12): Some(14));
     let region = match region {
         Ok(region) => region,
         Err(refused) => {

@@ -169,8 +169,8 @@ fn a_receive_too_short_for_a_datagram() {
         // The message is dropped, and the receive takes the next (IBA, class D).
         loopback: assert_eq!(done.datagram().payload(), [2; 8]),
         // The receiving queue pair is killed.
-        rxe: drop(done.failed(Direction::Receive, WcStatus::LocQpOp)));
-    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe: QpState::Err);
+        rxe before (6, 12): drop(done.failed(Direction::Receive, WcStatus::LocQpOp)));
+    let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe before (6, 12): QpState::Err);
     until(&p.dev, "the receiver's state", || p.b.query().unwrap().state == Some(state));
 }
 

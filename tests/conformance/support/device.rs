@@ -12,7 +12,7 @@ use proverbs::loopback::{Fabric, Personality, World};
 pub enum Kind {
     /// This crate's software device, which follows IBA.
     Loopback,
-    /// Soft-RoCE, as Linux 6.1 has it.
+    /// Soft-RoCE; what it does changes with the kernel.
     Rxe,
     /// Any other, which is taken to follow IBA.
     Hardware,
@@ -35,19 +35,36 @@ pub struct Device {
     pub kind: Kind,
 }
 
-/// One exact value for each device, by the rule that they differ in.
+/// One exact value for each device, by the rule that they differ in: `rxe`, or `rxe before` or
+/// `rxe from` a version of Linux, such as `(6, 12)`.
 macro_rules! by_rule {
     ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe: $rxe:expr $(,)?) => {
-        match $dev.kind {
-            $crate::support::Kind::Rxe => {
-                println!("{}: this device differs: {}", $rule, stringify!($rxe));
-                $rxe
-            }
-            _ => $loopback,
+        by_rule!(@ $dev, $rule, $loopback, $rxe, true)
+    };
+    ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe before $linux:tt: $rxe:expr $(,)?) => {
+        by_rule!(@ $dev, $rule, $loopback, $rxe, $crate::support::linux() < $linux)
+    };
+    ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe from $linux:tt: $rxe:expr $(,)?) => {
+        by_rule!(@ $dev, $rule, $loopback, $rxe, $crate::support::linux() >= $linux)
+    };
+    (@ $dev:expr, $rule:literal, $loopback:expr, $rxe:expr, $differs:expr) => {
+        if $dev.kind == $crate::support::Kind::Rxe && $differs {
+            println!("{}: this device differs: {}", $rule, stringify!($rxe));
+            $rxe
+        } else {
+            $loopback
         }
     };
 }
 pub(crate) use by_rule;
+
+/// The running kernel's version, 6.12 as `(6, 12)`.
+pub fn linux() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    let mut numbers = release.split('.').map(|number| number.parse().expect("a number"));
+    let mut number = || numbers.next().expect("a release has two numbers");
+    (number(), number())
+}
 
 impl Device {
     pub fn open() -> Device {

@@ -11,7 +11,7 @@ mod wire;
 pub use bufs::{filled, holds, numbered, poisoned, untouched};
 pub use datagrams::{Datagrams, QKEY};
 pub(crate) use device::by_rule;
-pub use device::{Device, Kind, said};
+pub use device::{Device, Kind, linux, said};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 pub use poll::{Done, complete, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};
