@@ -14,6 +14,9 @@ pub struct Args {
     /// One borrow model only.
     #[arg(long)]
     model: Option<Model>,
+    /// On a machine whose numbers have their largest byte first: s390x.
+    #[arg(long)]
+    big_endian: bool,
     /// Look for leaks too, in those attacks that forget nothing.
     #[arg(long)]
     leaks: bool,
@@ -72,6 +75,9 @@ const THREADED: [Threaded; 3] = [
     (&["--lib"], &["completion::tests::reasons_of_several_threads"]),
 ];
 
+/// What `--big-endian` is.
+const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
+
 const ATTACK: [&str; 2] = ["--test", "attack"];
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the books, of what completion queues know, and of memory with keepers.
@@ -84,6 +90,13 @@ pub fn main(args: &Args) -> Result<()> {
     let filter: Vec<&str> = args.filter.as_deref().into_iter().collect();
     if args.weak {
         return weak(&THREADED, args.seeds, &filter);
+    }
+    if args.big_endian {
+        let target = ["--target", BIG_ENDIAN];
+        return miri(
+            &Model::StackedBorrows.flags(false),
+            &[&target[..], &SUITES, &filter, &LONG].concat(),
+        );
     }
     let both = [Model::StackedBorrows, Model::TreeBorrows];
     for model in both.into_iter().filter(|model| args.model.is_none_or(|one| one == *model)) {

@@ -83,6 +83,11 @@ enum Part {
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
     /// what C does.
     Guest,
+    /// Conformance on the newest kernel and rdma-core that are named here.
+    Newest,
+    /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
+    /// here, but for the one of `guest`; with the host's rdma-core and the newest.
+    Kernels,
     /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.
     Quick,
@@ -95,10 +100,10 @@ enum Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 3] = [Part::AllHoles, Part::Quick, Part::Full];
+const BY_NAME: [Part; 4] = [Part::AllHoles, Part::Kernels, Part::Quick, Part::Full];
 
 /// Those of the others that take one processor, and long.
-const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
+const BESIDE: [Part; 3] = [Part::Guest, Part::Newest, Part::Miri];
 
 pub fn main(args: &Args) -> Result<()> {
     if !args.parts.is_empty() {
@@ -213,6 +218,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&[&suites(&PLAIN)[..], &units].concat())?;
             cargo::run_with(&suites(&ANYWHERE), &[("PROVERBS_PERSONALITY", "worst:1")])
         }
+        Part::Newest => guest::newest(FEATURES),
+        Part::Kernels => guest::kernels(FEATURES),
         Part::Full => full::run(args.record),
     }
 }

@@ -11,11 +11,13 @@ use crate::paths;
 use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 23] = [
     "test",
+    "test kernels",
     "miri",
     "miri --weak",
     "miri --leaks",
+    "miri --big-endian",
     "holes",
     "programs --count 1000 --turns 100",
     "programs --miri --count 2500 --turns 4",

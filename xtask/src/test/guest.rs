@@ -1,14 +1,14 @@
 //! On Soft-RoCE or a real device: the suites, windows, random programs and a load, every example
 //! against its C namesake, and what C does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, Group};
 use crate::sh::{self, Run, cmd};
-use crate::soft_roce::{self, Guest};
+use crate::soft_roce::{self, Guest, Library, NAMED};
 use crate::{cargo, paths, what_c_does};
 
 /// One boot for everything that needs a real device.
@@ -37,9 +37,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let test =
         |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
     let examples = cargo::named(&examples, "rc_pingpong")?;
-    let examples = examples.parent().context("the examples are in a directory")?.display();
-    let interop = |script: &str| paths::workspace().join("tests/interop").join(script);
-    let scripts = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"].map(interop);
+    let examples = examples.parent().context("the examples are in a directory")?;
     let connections = cargo::executables(
         "Building the connections whose system calls are counted",
         &["build", "--release", "--package", "proverbs-rate", "--bin", "connections"],
@@ -61,12 +59,12 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     ];
     let script = rate.join("connections.sh");
     lines.push(format!("sh {} {connections} {connections_c}", script.display()));
-    lines.extend(scripts.iter().map(|script| format!("sh {} {examples}", script.display())));
+    lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
     if device.is_none() {
         // Deviations are known for Soft-RoCE only.
         lines.push(format!("{} --programs 10", test("differential")?));
         // This takes the link down, which is for a guest only, and comes behind all that needs it.
-        lines.push(format!("sh {} {examples}", interop("asyncwatch.sh").display()));
+        lines.push(interop("asyncwatch.sh", examples));
         // And this the device.
         lines.push(format!("PROVERBS_MAY_REMOVE=rxe0 {cm} --ignored removal::"));
     }
@@ -94,6 +92,72 @@ fn connections_c() -> Result<PathBuf> {
     cmd!(sh::here(), "gcc -std=gnu11 -O2 -Wall -Wextra -o {program} {source} -libverbs")
         .step("Building the connections of C")?;
     Ok(program)
+}
+
+/// Conformance on the newest kernel and library.
+pub fn newest(features: &str) -> Result<()> {
+    setup::ensure(&[Group::Guest])?;
+    let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
+    let tests = cargo::executables("Building conformance", &build)?;
+    let conformance = cargo::named(&tests, "conformance")?;
+    let kernel = NAMED[NAMED.len() - 1];
+    on_kernel(kernel, Library::Newest, &["sh", "-c", &conformance.display().to_string()])
+}
+
+/// The suites and the C programs on the other kernels, with both libraries. One that fails does not
+/// keep the others from running.
+pub fn kernels(features: &str) -> Result<()> {
+    setup::ensure(&[Group::Guest])?;
+    let build = ["test", "--no-run", "--features", features, "--test"];
+    let build = [&build[..], &["conformance", "--test", "attack", "--test", "cm"]].concat();
+    let tests = cargo::executables("Building the suites", &build)?;
+    let examples = cargo::executables(
+        "Building the examples",
+        &["build", "--release", "--examples", "--features", features],
+    )?;
+    let test =
+        |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
+    let cm = test("cm")?;
+    let mut lines = vec![
+        test("conformance")?,
+        test("attack")?,
+        format!("{cm} --ignored --skip leaks:: --skip removal::"),
+    ];
+    let examples = cargo::named(&examples, "rc_pingpong")?;
+    let examples = examples.parent().context("the examples are in a directory")?;
+    lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
+    // All of them, so that one boot tells all that differs.
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line} || code=1")).collect();
+    let script = format!("code=0\n{}\nexit $code", lines.join("\n"));
+    let mut failed = Vec::new();
+    for kernel in &NAMED[1..] {
+        for library in [Library::Host, Library::Newest] {
+            if let Err(error) = on_kernel(kernel, library, &["sh", "-c", &script]) {
+                eprintln!("{error:#}");
+                failed.push(format!("Linux {kernel} with the {library:?} library"));
+            }
+        }
+    }
+    ensure!(failed.is_empty(), "these failed: {}", failed.join("; "));
+    Ok(())
+}
+
+fn on_kernel(kernel: &str, library: Library, command: &[&str]) -> Result<()> {
+    let timeout = Duration::from_secs(2400);
+    let guest = Guest { timeout, kernel: kernel.to_owned(), library, ..Guest::default() };
+    match soft_roce::run(&guest.with_nodes(), command)? {
+        0 => Ok(()),
+        code => bail!("the tests on Linux {kernel} failed with code {code}"),
+    }
+}
+
+/// Examples against their C namesakes.
+const INTEROP: [&str; 4] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"];
+
+/// The line that runs a script of them.
+fn interop(script: &str, examples: &Path) -> String {
+    let script = paths::workspace().join("tests/interop").join(script);
+    format!("sh {} {}", script.display(), examples.display())
 }
 
 /// Builds the C peer that looks at the byte order of immediates.
