@@ -156,7 +156,7 @@ mod work;
 /// The ERR state of the manual pages is [`Err`](state::Err): write it with its module,
 /// `state::Err`.
 pub mod state {
-    pub use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
+    pub use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 }
 
 /// The transports, the first type parameter of a [`QueuePair`].

@@ -42,7 +42,7 @@ pub use crate::qp::{
     SharedRq, SignalAll, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
 #[doc(no_inline)]
-pub use crate::state::{self, Init, Reset, Rtr, Rts, Sqd, Sqe};
+pub use crate::state::{self, Draining, Init, Reset, Rtr, Rts, Sqd, Sqe};
 #[doc(no_inline)]
 pub use crate::transport::{Rc, Uc, Ud};
 #[doc(no_inline)]

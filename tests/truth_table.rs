@@ -29,7 +29,7 @@ macro_rules! cells {
 macro_rules! leads {
     ($attr:ident: $($t:ident $from:ident => $to:ident),+; never $($n:ident),*) => {
         $(assert_type_eq_all!(<$attr as Transition<$t, $from, DefaultProfile>>::To, $to);)+
-        $(leads_nowhere!($attr: $n Reset, $n Init, $n Rtr, $n Rts, $n Sqd, $n Sqe, $n Err);)*
+        $(leads_nowhere!($attr: $n Reset, $n Init, $n Rtr, $n Rts, $n Draining, $n Sqd, $n Sqe, $n Err);)*
     };
 }
 
@@ -125,10 +125,11 @@ macro_rules! has {
 /// One bit a state, from RESET to ERR.
 macro_rules! states {
     ($wr:ty: $posts:ident, $t:ident, $p:ident) => {
-        (has!($wr: $posts<$t, Reset, $p>) as u32) << 6
-            | (has!($wr: $posts<$t, Init, $p>) as u32) << 5
-            | (has!($wr: $posts<$t, Rtr, $p>) as u32) << 4
-            | (has!($wr: $posts<$t, Rts, $p>) as u32) << 3
+        (has!($wr: $posts<$t, Reset, $p>) as u32) << 7
+            | (has!($wr: $posts<$t, Init, $p>) as u32) << 6
+            | (has!($wr: $posts<$t, Rtr, $p>) as u32) << 5
+            | (has!($wr: $posts<$t, Rts, $p>) as u32) << 4
+            | (has!($wr: $posts<$t, Draining, $p>) as u32) << 3
             | (has!($wr: $posts<$t, Sqd, $p>) as u32) << 2
             | (has!($wr: $posts<$t, Sqe, $p>) as u32) << 1
             | has!($wr: $posts<$t, Err, $p>) as u32
@@ -237,6 +238,7 @@ cells!(Reset: yes; no CanPostSend, CanPostRecv);
 cells!(Init: yes CanPostRecv; no CanPostSend);
 cells!(Rtr: yes CanPostRecv; no CanPostSend);
 cells!(Rts: yes CanPostSend, CanPostRecv; no);
+cells!(Draining: yes CanPostSend, CanPostRecv; no);
 cells!(Sqd: yes CanPostSend, CanPostRecv; no);
 cells!(Sqe: yes CanPostRecv; no CanPostSend);
 cells!(Err: yes CanPostSend; no CanPostRecv);
@@ -245,6 +247,7 @@ cells!(Reset: yes; no CanFail);
 cells!(Init: yes CanFail; no);
 cells!(Rtr: yes CanFail; no);
 cells!(Rts: yes CanFail; no);
+cells!(Draining: yes CanFail; no);
 cells!(Sqd: yes CanFail; no);
 cells!(Sqe: yes CanFail; no);
 cells!(Err: yes CanFail; no);
@@ -367,45 +370,45 @@ cells!(RemoteAtomic: yes Includes<RemoteAtomic>; no);
 cells!(RemoteAtomic: yes; no Includes<LocalWrite>, Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAll>);
 cells!(RemoteAll: yes Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>; no);
 cells!(RemoteAll: yes; no Includes<LocalWrite>);
-// Every attribute struct, transport and state (R8.1, R8.2, R8.3, R8.17).
+// Every attribute struct, transport and state (R8.1, R8.2, R8.3, R8.17, R8.21).
 leads!(ConnectedInit: Rc Reset => Init, Uc Reset => Init; never Ud);
-leads_nowhere!(ConnectedInit: Rc Init, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Err, Uc Init);
-leads_nowhere!(ConnectedInit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
+leads_nowhere!(ConnectedInit: Rc Init, Rc Rtr, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
+leads_nowhere!(ConnectedInit: Uc Init, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
 leads!(ConnectedReinit: Rc Init => Init, Uc Init => Init; never Ud);
-leads_nowhere!(ConnectedReinit: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Err, Uc Reset);
-leads_nowhere!(ConnectedReinit: Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
+leads_nowhere!(ConnectedReinit: Rc Reset, Rc Rtr, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
+leads_nowhere!(ConnectedReinit: Uc Reset, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
 leads!(RcRtr: Rc Init => Rtr; never Uc, Ud);
-leads_nowhere!(RcRtr: Rc Reset, Rc Rtr, Rc Rts, Rc Sqd, Rc Sqe, Rc Err);
+leads_nowhere!(RcRtr: Rc Reset, Rc Rtr, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
 leads!(UcRtr: Uc Init => Rtr; never Rc, Ud);
-leads_nowhere!(UcRtr: Uc Reset, Uc Rtr, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
+leads_nowhere!(UcRtr: Uc Reset, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
 leads!(RcRts: Rc Rtr => Rts; never Uc, Ud);
-leads_nowhere!(RcRts: Rc Reset, Rc Init, Rc Rts, Rc Sqd, Rc Sqe, Rc Err);
+leads_nowhere!(RcRts: Rc Reset, Rc Init, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
 leads!(UcRts: Uc Rtr => Rts; never Rc, Ud);
-leads_nowhere!(UcRts: Uc Reset, Uc Init, Uc Rts, Uc Sqd, Uc Sqe, Uc Err);
+leads_nowhere!(UcRts: Uc Reset, Uc Init, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
 leads!(UdInit: Ud Reset => Init; never Rc, Uc);
-leads_nowhere!(UdInit: Ud Init, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
+leads_nowhere!(UdInit: Ud Init, Ud Rtr, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
 leads!(UdReinit: Ud Init => Init; never Rc, Uc);
-leads_nowhere!(UdReinit: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
+leads_nowhere!(UdReinit: Ud Reset, Ud Rtr, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
 leads!(UdRtr: Ud Init => Rtr; never Rc, Uc);
-leads_nowhere!(UdRtr: Ud Reset, Ud Rtr, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
+leads_nowhere!(UdRtr: Ud Reset, Ud Rtr, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
 leads!(UdRts: Ud Rtr => Rts; never Rc, Uc);
-leads_nowhere!(UdRts: Ud Reset, Ud Init, Ud Rts, Ud Sqd, Ud Sqe, Ud Err);
+leads_nowhere!(UdRts: Ud Reset, Ud Init, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
 leads!(RcReturn: Rc Rts => Rts, Rc Sqd => Rts; never Uc, Ud);
-leads_nowhere!(RcReturn: Rc Reset, Rc Init, Rc Rtr, Rc Sqe, Rc Err);
+leads_nowhere!(RcReturn: Rc Reset, Rc Init, Rc Rtr, Rc Draining, Rc Sqe, Rc Err);
 leads!(UcReturn: Uc Rts => Rts, Uc Sqd => Rts, Uc Sqe => Rts; never Rc, Ud);
-leads_nowhere!(UcReturn: Uc Reset, Uc Init, Uc Rtr, Uc Err);
+leads_nowhere!(UcReturn: Uc Reset, Uc Init, Uc Rtr, Uc Draining, Uc Err);
 leads!(UdReturn: Ud Rts => Rts, Ud Sqd => Rts, Ud Sqe => Rts; never Rc, Uc);
-leads_nowhere!(UdReturn: Ud Reset, Ud Init, Ud Rtr, Ud Err);
-leads!(Drain: Rc Rts => Sqd, Uc Rts => Sqd, Ud Rts => Sqd; never);
-leads_nowhere!(Drain: Rc Reset, Rc Init, Rc Rtr, Rc Sqd, Rc Sqe, Rc Err, Uc Reset);
-leads_nowhere!(Drain: Uc Init, Uc Rtr, Uc Sqd, Uc Sqe, Uc Err, Ud Reset, Ud Init);
-leads_nowhere!(Drain: Ud Rtr, Ud Sqd, Ud Sqe, Ud Err);
-leads!(RcSqd: Rc Sqd => Sqd; never Uc, Ud);
-leads_nowhere!(RcSqd: Rc Reset, Rc Init, Rc Rtr, Rc Rts, Rc Sqe, Rc Err);
-leads!(UcSqd: Uc Sqd => Sqd; never Rc, Ud);
-leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Sqe, Uc Err);
-leads!(UdSqd: Ud Sqd => Sqd; never Rc, Uc);
-leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Sqe, Ud Err);
+leads_nowhere!(UdReturn: Ud Reset, Ud Init, Ud Rtr, Ud Draining, Ud Err);
+leads!(Drain: Rc Rts => Draining, Uc Rts => Draining, Ud Rts => Draining; never);
+leads_nowhere!(Drain: Rc Reset, Rc Init, Rc Rtr, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
+leads_nowhere!(Drain: Uc Reset, Uc Init, Uc Rtr, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
+leads_nowhere!(Drain: Ud Reset, Ud Init, Ud Rtr, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
+leads!(RcSqd: Rc Sqd => Draining; never Uc, Ud);
+leads_nowhere!(RcSqd: Rc Reset, Rc Init, Rc Rtr, Rc Rts, Rc Draining, Rc Sqe, Rc Err);
+leads!(UcSqd: Uc Sqd => Draining; never Rc, Ud);
+leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Draining, Uc Sqe, Uc Err);
+leads!(UdSqd: Ud Sqd => Draining; never Rc, Uc);
+leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Draining, Ud Sqe, Ud Err);
 // What `post_send` takes. First in RTS, with `Reads` and with `NoReads`, in groups of four bits: connected,
 // connected fenced, datagram, datagram fenced. In each group: plain and signaled under `SignalAll`, then under
 // `Selective`. Then by state, from RESET to ERR, to the right destination.
@@ -440,6 +443,6 @@ sends!(FetchAndAdd Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000
 sends!(FetchAndAdd Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
 sends!(FetchAndAdd Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b0000000);
 // What `post_recv` takes, by state: from a queue of its own, and from a shared one.
-receives!(Rc: 0b0111110, 0b0000000);
-receives!(Uc: 0b0111110, 0b0000000);
-receives!(Ud: 0b0111110, 0b0000000);
+receives!(Rc: 0b01111110, 0b00000000);
+receives!(Uc: 0b01111110, 0b00000000);
+receives!(Ud: 0b01111110, 0b00000000);

@@ -11,7 +11,7 @@ use super::{DefaultProfile, QueuePair};
 use crate::profile::Profile;
 use crate::rules::StopsSending;
 use crate::terms::error::{Error, Refused};
-use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::Transport;
 
 const VERB: &str = "ibv_modify_qp";
@@ -66,6 +66,8 @@ pub enum AnyQueuePair<T: Transport, P: Profile = DefaultProfile> {
     Rtr(QueuePair<T, Rtr, P>),
     /// In RTS.
     Rts(QueuePair<T, Rts, P>),
+    /// In SQD, while its send queue drains.
+    Draining(QueuePair<T, Draining, P>),
     /// In SQD.
     Sqd(QueuePair<T, Sqd, P>),
     /// In SQE.
@@ -82,6 +84,7 @@ macro_rules! each {
             AnyQueuePair::Init($qp) => $body,
             AnyQueuePair::Rtr($qp) => $body,
             AnyQueuePair::Rts($qp) => $body,
+            AnyQueuePair::Draining($qp) => $body,
             AnyQueuePair::Sqd($qp) => $body,
             AnyQueuePair::Sqe($qp) => $body,
             AnyQueuePair::Err($qp) => $body,
@@ -149,7 +152,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
                 }
             };
         }
-        from!(Init Rtr Rts Sqd Sqe)
+        from!(Init Rtr Rts Draining Sqd Sqe)
     }
 
     /// Moves the queue pair to RESET, and gives the entries that its ring still held
@@ -168,7 +171,17 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
                 }
             };
         }
-        from!(Reset Init Rtr Rts Sqd Sqe Err)
+        from!(Reset Init Rtr Rts Draining Sqd Sqe Err)
+    }
+
+    /// From [`Draining`] to [SQD](Sqd), if the device reports that the send queue has drained
+    /// ([`QueuePair::into_sqd`]).
+    ///
+    /// # Errors
+    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EAGAIN while it drains, with
+    /// EINVAL if it is not in `Draining`, and otherwise as for [`QueuePair::into_sqd`].
+    pub fn to_sqd(&mut self) -> Result<(), Error> {
+        self.step::<Draining, _>(|qp| Ok((qp.into_sqd()?.into(), ())))
     }
 
     /// From RTS to [SQE](Sqe), if the device reports that state ([`QueuePair::into_sqe`]).
@@ -269,7 +282,7 @@ impl<T: Transport, S: State, P: Profile> From<QueuePair<T, S, P>> for AnyQueuePa
                 }
             };
         }
-        into!(Reset Init Rtr Rts Sqd Sqe Err)
+        into!(Reset Init Rtr Rts Draining Sqd Sqe Err)
     }
 }
 

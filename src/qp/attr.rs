@@ -111,7 +111,8 @@ pub struct RcRtr {
 /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
 /// let qp = qp.modify(UcRts::new(psn))?;
 /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access) }))?; // and back, in RTS
-/// let qp = qp.modify(Drain::default())?.modify(UcSqd::default())?.modify(UcReturn::default())?;
+/// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UcSqd::default())?;
+/// let qp = qp.into_sqd()?.modify(UcReturn::default())?;
 /// assert_eq!(qp.query()?.state, Some(QpState::Rts));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -217,8 +218,8 @@ pub struct UdReinit {
 /// let qp = qp.modify(UdReinit { pkey_index: Some(0), ..Default::default() })?;
 /// let qp = qp.modify(UdRtr::default())?;
 /// let qp = qp.modify(UdRts::new(Psn::try_from(0)?))?;
-/// let qp = qp.modify(Drain::default())?.modify(UdSqd::default())?;
-/// let qp = qp.modify(UdReturn { qkey: Some(Qkey::try_from(0x2222)?.into()) })?;
+/// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UdSqd::default())?;
+/// let qp = qp.into_sqd()?.modify(UdReturn { qkey: Some(Qkey::try_from(0x2222)?.into()) })?;
 /// assert_eq!(qp.query()?.qkey, 0x2222);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -260,12 +261,13 @@ pub struct UdReturn {
 /// # use proverbs::prelude::*;
 /// use proverbs::{bounded::Timeout, qp::{Drain, RcReturn, RcRtsOptional, RcSqd}};
 /// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
-/// let qp: QueuePair<Rc, Sqd> = a.modify(Drain { notify: false })?;
-/// // Posts are taken, and held. Now the path may change:
+/// let qp: QueuePair<Rc, Draining> = a.modify(Drain { notify: false })?;
+/// // Posts are taken, and held. Once nothing is outstanding the path may change:
+/// let qp: QueuePair<Rc, Sqd> = qp.into_sqd()?;
 /// let patient = Timeout::exponent(20);
 /// let qp = qp.modify(RcSqd { timeout: patient, ..RcSqd::default() })?;
 /// let access = Some(QpAccess::REMOTE_READ);
-/// let qp = qp.modify(RcReturn(RcRtsOptional { access, ..Default::default() }))?;
+/// let qp = qp.into_sqd()?.modify(RcReturn(RcRtsOptional { access, ..Default::default() }))?;
 /// assert_eq!(qp.query()?.access, QpAccess::REMOTE_READ);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -276,7 +278,7 @@ pub struct Drain {
 }
 
 /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change while
-/// the send queue stands still.
+/// the send queue stands still. Some devices drain anew, hence `Draining` (R8.21).
 #[derive(Debug)]
 pub struct RcSqd<P: Profile = crate::DefaultProfile> {
     /// The port, counted from 1.

@@ -17,7 +17,7 @@ use crate::rules::UsesOwnQueue;
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
-use crate::terms::state::{QpState, State};
+use crate::terms::state::{QpState, Sqd, State};
 use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 
@@ -95,6 +95,9 @@ impl<L: Threads> ProtectionDomain<L> {
         if state != Some(S::STATE) {
             let is = state.map_or("an unknown state", QpState::name);
             return differs(format!("the queue pair is in {is}, not in {}", S::STATE));
+        }
+        if S::NAME == Sqd::NAME && attr.sq_draining != 0 {
+            return differs("the send queue is draining: the state is `Draining`".into());
         }
         if (init.sq_sig_all != 0) != <P::Signaling as SendMode>::SIG_ALL {
             return differs(format!("the queue pair has sq_sig_all {}", init.sq_sig_all));

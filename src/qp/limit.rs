@@ -123,7 +123,7 @@ mod tests {
         let qp = qp.modify(init).unwrap().modify(RcRtr::new(address, own, psn)).unwrap();
         let qp = qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
         assert_eq!(qp.core.books.longest_message(), (4096, false));
-        let qp = qp.modify(Drain { notify: false }).unwrap();
+        let qp = qp.modify(Drain { notify: false }).unwrap().into_sqd().unwrap();
         let moved = RcSqd { port: Some(2), ..RcSqd::default() };
         let refused = qp.modify(moved).unwrap_err();
         let text = "ibv_modify_qp: the longest message of the port before 4096 exceeds 4095";
@@ -131,7 +131,7 @@ mod tests {
         let qp = refused.into_object();
         assert_eq!((qp.core.port, qp.core.books.longest_message()), (1, (4096, false)));
         let moved = RcSqd { port: Some(3), ..RcSqd::default() };
-        let qp = qp.modify(moved).unwrap();
+        let qp = qp.modify(moved).unwrap().into_sqd().unwrap();
         assert_eq!((qp.core.port, qp.core.books.longest_message()), (3, (5000, false)));
         let qp = qp.modify(RcSqd::default()).unwrap();
         assert_eq!((qp.core.port, qp.core.books.longest_message()), (3, (5000, false)));

@@ -19,7 +19,7 @@ use crate::rules::{CanFail, StopsSending};
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{Mtu, Psn, Qpn};
 use crate::terms::error::{Error, Refused, transition};
-use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
@@ -195,19 +195,67 @@ rows! {
     UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts; |a, s| {
         optional!(a, s; qkey);
     }
-    Drain []: Rc Rts -> Sqd, Uc Rts -> Sqd, Ud Rts -> Sqd; |a, s| {
+    Drain []: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining; |a, s| {
         a.notify(s.notify.then_some(true));
     }
-    RcSqd<P> [P]: Rc Sqd -> Sqd; |a, s| {
+    RcSqd<P> [P]: Rc Sqd -> Draining; |a, s| {
         optional!(a, s; port address timeout retry_cnt rnr_retry);
         a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
         optional!(a, s; max_dest_rd_atomic access pkey_index min_rnr_timer);
     }
-    UcSqd []: Uc Sqd -> Sqd; |a, s| {
+    UcSqd []: Uc Sqd -> Draining; |a, s| {
         optional!(a, s; address access pkey_index);
     }
-    UdSqd []: Ud Sqd -> Sqd; |a, s| {
+    UdSqd []: Ud Sqd -> Draining; |a, s| {
         optional!(a, s; pkey_index qkey);
+    }
+}
+
+impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
+    /// Gives the queue pair the type of [SQD](Sqd), if the device reports that its send queue has
+    /// drained (`sq_draining` of ibv_query_qp(3), R8.21). It asks once: repeat it, or wait for the
+    /// event that [`Drain::notify`](crate::qp::Drain) asks for. What sends of before wait for (the
+    /// peer, and on the loopback device also polls of its completion queue) must be able to go on.
+    ///
+    /// # Errors
+    /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EAGAIN
+    /// while it drains, EINVAL if it is in another state, and that of `ibv_query_qp`.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::{Drain, RcReturn};
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// b.post_recv(wr::Recv::new(pool.take().unwrap()))?;
+    /// a.post_send(wr::Send::inline(b"before"))?;
+    /// let mut draining: QueuePair<Rc, Draining> = a.modify(Drain::default())?;
+    /// let drained: QueuePair<Rc, Sqd> = loop {
+    ///     match draining.into_sqd() {
+    ///         Ok(qp) => break qp,
+    ///         Err(refused) if refused.error.errno() == Some(libc::EAGAIN) => {
+    ///             draining = refused.into_object();
+    ///         }
+    ///         Err(refused) => return Err(refused.into()),
+    ///     }
+    ///     cq.poll()?.for_each(drop);
+    /// };
+    /// let a: QueuePair<Rc, Rts> = drained.modify(RcReturn::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_sqd(self) -> Result<QueuePair<T, Sqd, P>, Refused<Self>> {
+        let (errno, is) = match self.query() {
+            Ok(QpAttr { state: Some(QpState::Sqd), sq_draining: false, .. }) => {
+                return Ok(QueuePair::from_core(self.core));
+            }
+            Ok(QpAttr { state: Some(QpState::Sqd), .. }) => {
+                (libc::EAGAIN, "its send queue is draining".to_owned())
+            }
+            Ok(QpAttr { state, .. }) => {
+                let is = state.map_or("an unknown state", QpState::name);
+                (libc::EINVAL, format!("it is in {is}"))
+            }
+            Err(error) => return Err(Refused::new(self, error)),
+        };
+        Err(Refused::new(self, Error::os("ibv_query_qp", errno, is)))
     }
 }
 

@@ -53,7 +53,7 @@ pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 use crate::profile::{
     Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
 };
-use crate::terms::state::{Err, Init, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::state::{Draining, Err, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 use crate::work::address::{Connected, Datagram};
 use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
@@ -166,6 +166,7 @@ impl IssuedBy<Reads> for FetchAndAdd {}
 pub trait CanPostSend: State {}
 
 impl CanPostSend for Rts {}
+impl CanPostSend for Draining {}
 impl CanPostSend for Sqd {}
 impl CanPostSend for Err {}
 
@@ -180,6 +181,7 @@ pub trait CanPostRecv: State {}
 impl CanPostRecv for Init {}
 impl CanPostRecv for Rtr {}
 impl CanPostRecv for Rts {}
+impl CanPostRecv for Draining {}
 impl CanPostRecv for Sqd {}
 impl CanPostRecv for Sqe {}
 
@@ -194,6 +196,7 @@ pub trait CanFail: State {}
 impl CanFail for Init {}
 impl CanFail for Rtr {}
 impl CanFail for Rts {}
+impl CanFail for Draining {}
 impl CanFail for Sqd {}
 impl CanFail for Sqe {}
 impl CanFail for Err {}

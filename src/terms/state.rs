@@ -13,7 +13,11 @@ pub enum Init {}
 pub enum Rtr {}
 /// RTS ([`State`]), ready to send, as far as the program knows (R8.15).
 pub enum Rts {}
-/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19).
+/// SQD while the send queue drains ([`State`], R8.21): sends that have begun are finished, later ones
+/// are accepted and held (R8.19). `into_sqd` leads on.
+pub enum Draining {}
+/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19). Only here attributes may
+/// change, and from here alone the way leads back to RTS (R8.21).
 pub enum Sqd {}
 /// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
 ///
@@ -49,7 +53,7 @@ pub enum Err {}
 /// }
 /// let qp: QueuePair<Rc, Rts> = a;
 /// assert_eq!(names(&qp), "Rts");
-/// let qp: QueuePair<Rc, Sqd> = qp.modify(Drain::default())?;
+/// let qp: QueuePair<Rc, Draining> = qp.modify(Drain::default())?;
 /// let qp: QueuePair<Rc, state::Err> = qp.to_error()?;
 /// let (qp, _): (QueuePair<Rc, Reset>, _) = qp.reset()?;
 /// let qp: QueuePair<Rc, Init> =
@@ -147,13 +151,22 @@ mod sealed {
 }
 
 macro_rules! states {
-    ($($s:ident)*) => {$(
+    ($($s:ident is $state:ident;)*) => {$(
         impl sealed::Sealed for $s {}
         impl State for $s {
             const NAME: &'static str = stringify!($s);
-            const STATE: QpState = QpState::$s;
+            const STATE: QpState = QpState::$state;
         }
     )*};
 }
 
-states!(Reset Init Rtr Rts Sqd Sqe Err);
+states! {
+    Reset is Reset;
+    Init is Init;
+    Rtr is Rtr;
+    Rts is Rts;
+    Draining is Sqd;
+    Sqd is Sqd;
+    Sqe is Sqe;
+    Err is Err;
+}

@@ -1,7 +1,7 @@
 //! A queue pair in a field: its states in place.
 
 use proverbs::prelude::*;
-use proverbs::qp::{AnyQueuePair, Drained, QpQkey};
+use proverbs::qp::{AnyQueuePair, Drain, Drained, QpQkey, RcReturn};
 use proverbs::state::QpState;
 
 use crate::support::*;
@@ -127,4 +127,25 @@ fn datagrams_in_place() {
     assert_eq!((qp.state(), qp.query().unwrap().qkey), (QpState::Rts, QKEY));
     qp.reset().unwrap();
     assert!(format!("{qp:?}").contains("Reset"), "{qp:?}");
+}
+
+#[test]
+fn a_send_queue_is_stopped_in_place() {
+    let p = Pair::<Rc>::new();
+    let mut qp = AnyQueuePair::from(p.a);
+    qp.modify(Drain { notify: false }).unwrap();
+    let mut deadline = p.dev.deadline("the send queue has drained");
+    while let Err(error) = qp.to_sqd() {
+        assert_eq!(error.errno(), Some(11), "{error}");
+        assert!(qp.as_state::<Draining>().is_some());
+        deadline.tick(&());
+    }
+    assert!(qp.as_state::<Sqd>().is_some());
+    let error = qp.to_sqd().unwrap_err();
+    assert_eq!(error.errno(), Some(22));
+    qp.modify::<Sqd, _>(RcReturn::default()).unwrap();
+    qp.modify(Drain { notify: false }).unwrap();
+    qp.to_error().unwrap();
+    assert!(qp.reset().unwrap().is_empty());
+    assert_eq!(qp.state(), QpState::Reset);
 }

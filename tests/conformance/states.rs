@@ -3,8 +3,8 @@
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, Timeout};
 use proverbs::prelude::*;
 use proverbs::qp::{
-    ConnectedReinit, QpAttr, QpQkey, RcReturn, RcRtsOptional, RcSqd, RtrOptional, UcReturn, UcSqd,
-    UdReinit, UdReturn, UdSqd,
+    ConnectedReinit, Drain, QpAttr, QpQkey, RcReturn, RcRtsOptional, RcSqd, RtrOptional, UcReturn,
+    UcSqd, UdReinit, UdReturn, UdSqd,
 };
 use proverbs::state::{QpState, State};
 use proverbs::transport::Transport;
@@ -48,7 +48,7 @@ fn rc_goes_all_the_way_and_back() {
         access: Some(QpAccess::all()),
         ..RcSqd::default()
     };
-    let qp = qp.modify(changes).unwrap();
+    let qp = drained(&dev, qp.modify(changes).unwrap());
     assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Sqd, QpAccess::all()));
     let qp = qp.modify(RcReturn::default()).unwrap();
     assert_eq!(state(&qp), QpState::Rts);
@@ -82,6 +82,7 @@ fn uc_goes_all_the_way_and_back() {
     let qp = stop(&dev, qp);
     let access = QpAccess::REMOTE_WRITE;
     let qp = qp.modify(UcSqd { access: Some(access), ..Default::default() }).unwrap();
+    let qp = drained(&dev, qp);
     assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Sqd, access));
     let qp = qp.modify(UcReturn::default()).unwrap();
     let refused = qp.into_sqe().unwrap_err();
@@ -106,7 +107,7 @@ fn ud_goes_all_the_way_and_back() {
     let qp = qp.modify(UdRts { sq_psn: Psn::new(5).unwrap(), qkey: key(3) }).unwrap();
     assert_eq!(qkey(qp.query().unwrap()), (QpState::Rts, 3));
     let qp = stop(&dev, qp);
-    let qp = qp.modify(UdSqd { qkey: key(4), ..Default::default() }).unwrap();
+    let qp = drained(&dev, qp.modify(UdSqd { qkey: key(4), ..Default::default() }).unwrap());
     assert_eq!(qkey(qp.query().unwrap()), (QpState::Sqd, 4));
     let qp = qp.modify(UdReturn { qkey: key(5) }).unwrap();
     assert_eq!(qkey(qp.query().unwrap()), (QpState::Rts, 5));
@@ -186,6 +187,33 @@ fn a_key_index_that_the_table_does_not_have() {
     by_rule!(dev, "R8.12",
         loopback: assert_eq!(state(&result.unwrap_err().into_object()), QpState::Reset),
         rxe: assert_eq!(state(&result.unwrap()), QpState::Init));
+}
+
+#[test]
+fn a_send_queue_that_drains_is_not_in_sqd() {
+    let mut p = Pair::<Rc>::new();
+    // Nothing is posted for it at the peer, so it is tried again and again.
+    p.a.post_send(wr::Send::inline(b"begun")).unwrap();
+    assert!(p.ca.poll().unwrap().is_empty());
+    let draining = p.a.modify(Drain { notify: false }).unwrap();
+    let draining = match draining.into_sqd() {
+        Err(refused) => {
+            let text = "ibv_query_qp: EAGAIN: Resource temporarily unavailable (its send queue is draining)";
+            assert_eq!(said(&refused.error), text);
+            refused.into_object()
+        }
+        // Soft-RoCE may not have begun with it, and then holds it.
+        Ok(_) => return assert_eq!(p.dev.kind, Kind::Rxe),
+    };
+    assert_eq!(state(&draining), QpState::Sqd);
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"begun");
+    let a = drained(&p.dev, draining).modify(RcReturn::default()).unwrap();
+    assert_eq!(state(&a), QpState::Rts);
+
+    let refused = a.modify(Drain { notify: false }).unwrap().to_error().map(|dead| state(&dead));
+    assert_eq!(refused.unwrap(), QpState::Err);
 }
 
 #[test]

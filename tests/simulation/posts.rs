@@ -12,7 +12,10 @@ use crate::world::{INLINE, World};
 
 impl<T: Wire<P>, P: Kind> World<T, P> {
     pub fn send(&mut self, slot: usize, form: Form, work: &[Work]) -> Check {
-        if !matches!(self.qps[slot].any, Any::Rts(_) | Any::Sqd(_) | Any::Error(_)) {
+        if !matches!(
+            self.qps[slot].any,
+            Any::Rts(_) | Any::Draining(_) | Any::Sqd(_) | Any::Error(_)
+        ) {
             return Ok(());
         }
         let (mut described, mut wrs) = (Vec::new(), Vec::new());
@@ -30,6 +33,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let mut any = self.qps[slot].any.take();
         let (posted, form) = match &mut any {
             Any::Rts(qp) => post(qp, described, form),
+            Any::Draining(qp) => post(qp, described, form),
             Any::Sqd(qp) => post(qp, described, form),
             Any::Error(qp) => post(qp, described, form),
             _ => unreachable!("a state that posts"),
@@ -174,7 +178,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     pub fn receive(&mut self, slot: usize, form: Form, into: &[Into]) -> Check {
         use Any::*;
-        if !P::SHARED && !matches!(self.qps[slot].any, Init(_) | Rtr(_) | Rts(_) | Sqd(_) | Sqe(_))
+        if !P::SHARED
+            && !matches!(
+                self.qps[slot].any,
+                Init(_) | Rtr(_) | Rts(_) | Draining(_) | Sqd(_) | Sqe(_)
+            )
         {
             return Ok(());
         }
@@ -234,6 +242,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             Init(qp) => P::receive(qp, receives, chain),
             Rtr(qp) => P::receive(qp, receives, chain),
             Rts(qp) => P::receive(qp, receives, chain),
+            Draining(qp) => P::receive(qp, receives, chain),
             Sqd(qp) => P::receive(qp, receives, chain),
             Sqe(qp) => P::receive(qp, receives, chain),
             _ => unreachable!("a state that receives"),

@@ -211,6 +211,10 @@ macro_rules! connected {
     }};
     (@resume Rc, $qp:ident) => {
         match $qp {
+            Any::Draining(qp) => match qp.into_sqd() {
+                Ok(qp) => Any::Sqd(qp),
+                Err(refused) => Any::Draining(refused.into_object()),
+            },
             Any::Sqd(qp) => match qp.modify(RcReturn::default()) {
                 Ok(qp) => Any::Rts(qp),
                 Err(refused) => Any::Sqd(refused.into_object()),
@@ -224,7 +228,11 @@ macro_rules! connected {
  Ok(qp) => Any::Rts(qp),
  Err(refused) => Any::Sqe(refused.into_object()),
  },
-Any::Sqd(qp) => match qp.modify(UcReturn::default()) {
+Any::Draining(qp) => match qp.into_sqd() {
+                Ok(qp) => Any::Sqd(qp),
+                Err(refused) => Any::Draining(refused.into_object()),
+            },
+            Any::Sqd(qp) => match qp.modify(UcReturn::default()) {
                 Ok(qp) => Any::Rts(qp),
                 Err(refused) => Any::Sqd(refused.into_object()),
             },
@@ -240,10 +248,10 @@ Any::Sqd(qp) => match qp.modify(UcReturn::default()) {
 /// To SQD, unless the device has moved it meanwhile.
 fn stop<T: Transport, P: Profile>(qp: QueuePair<T, Rts, P>) -> Any<T, P>
 where
-    Drain: Transition<T, Rts, P, To = Sqd>,
+    Drain: Transition<T, Rts, P, To = Draining>,
 {
     match qp.modify(Drain { notify: false }) {
-        Ok(qp) => Any::Sqd(qp),
+        Ok(qp) => Any::Draining(qp),
         Err(refused) => Any::Rts(refused.into_object()),
     }
 }
@@ -325,7 +333,11 @@ macro_rules! datagram {
  Ok(qp) => Any::Rts(qp),
  Err(refused) => Any::Sqe(refused.into_object()),
  },
-Any::Sqd(qp) => match qp.modify(UdReturn::default()) {
+Any::Draining(qp) => match qp.into_sqd() {
+                Ok(qp) => Any::Sqd(qp),
+                Err(refused) => Any::Draining(refused.into_object()),
+            },
+            Any::Sqd(qp) => match qp.modify(UdReturn::default()) {
                 Ok(qp) => Any::Rts(qp),
                 Err(refused) => Any::Sqd(refused.into_object()),
             },

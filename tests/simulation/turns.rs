@@ -66,6 +66,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             Any::Init(qp) => Any::Error(qp.to_error().expect("INIT to ERR")),
             Any::Rtr(qp) => Any::Error(qp.to_error().expect("RTR to ERR")),
             Any::Rts(qp) => Any::Error(qp.to_error().expect("RTS to ERR")),
+            Any::Draining(qp) => Any::Error(qp.to_error().expect("SQD to ERR")),
             Any::Sqd(qp) => Any::Error(qp.to_error().expect("SQD to ERR")),
             Any::Sqe(qp) => Any::Error(qp.to_error().expect("SQE to ERR")),
             Any::Error(qp) => Any::Error(qp.to_error().expect("ERR to ERR")),

@@ -204,7 +204,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             Step::Reclaim { cq: at } => self.reclaim(cq(*at))?,
             Step::Fail { qp: at } => {
                 let at = qp(*at);
-                if matches!(self.qps[at].any, Any::Rts(_) | Any::Sqd(_)) {
+                if matches!(self.qps[at].any, Any::Rts(_) | Any::Draining(_) | Any::Sqd(_)) {
                     self.fabric.fail(self.qps[at].qpn);
                 }
             }

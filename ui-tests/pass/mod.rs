@@ -214,6 +214,7 @@ mod state {
     mod no_receive_in_error;
     mod no_receive_in_reset;
     mod no_required_attribute_is_left_out;
+    mod no_return_while_draining;
     mod no_send_before_rts;
     mod no_sqe_on_rc;
     mod no_state_is_forged;

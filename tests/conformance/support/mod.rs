@@ -13,6 +13,6 @@ pub use datagrams::{Datagrams, QKEY};
 pub(crate) use device::by_rule;
 pub use device::{Device, Kind, linux, said};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
-pub use poll::{Done, complete, left_behind, poll, poll_empty, stop, until};
+pub use poll::{Done, complete, drained, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};
 pub use wire::Wire;

@@ -41,7 +41,7 @@ pub struct Transitions {
 }
 
 pub const TRANSPORTS: [&str; 3] = ["Rc", "Uc", "Ud"];
-pub const STATES: [&str; 7] = ["Reset", "Init", "Rtr", "Rts", "Sqd", "Sqe", "Err"];
+pub const STATES: [&str; 8] = ["Reset", "Init", "Rtr", "Rts", "Draining", "Sqd", "Sqe", "Err"];
 
 impl Table {
     pub fn rows(&self) -> impl Iterator<Item = &str> {
