@@ -508,9 +508,10 @@ static REGION: Kind = Kind {
     share: |at| unsafe { Arc::increment_strong_count(at.cast::<Registered>()) },
     // SAFETY: `at` is a region's `Arc`, of which this reference is given up.
     release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Registered>()) },
-    // SAFETY: `at` is a region's `Arc`, and one of its references is there, which stays.
     count: |at| {
-        Arc::strong_count(&ManuallyDrop::new(unsafe { Arc::from_raw(at.cast::<Registered>()) }))
+        // SAFETY: `at` is a region's `Arc`, and one of its references is there, which stays.
+        let region = ManuallyDrop::new(unsafe { Arc::from_raw(at.cast::<Registered>()) });
+        Arc::strong_count(&region)
     },
     context: None,
 };
