@@ -51,7 +51,8 @@ impl State {
         if self.joints.values().any(|joint| joint.td == td) {
             return Err(libc::EBUSY);
         }
-        self.tds.remove(&td).map(drop).ok_or(libc::EINVAL)
+        check(self.tds.remove(&td).ok_or(libc::EINVAL)?.thread);
+        Ok(())
     }
 
     /// Joins a protection domain and a thread domain. Returns the result's number.
