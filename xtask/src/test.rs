@@ -9,11 +9,12 @@ mod guest;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use beside::Beside;
 use clap::ValueEnum;
 
 use crate::setup::{self, Group};
+use crate::sh::Run;
 use crate::{
     cargo, coverage, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules,
     suites,
@@ -282,7 +283,24 @@ fn loopback() -> Result<()> {
     Ok(())
 }
 
+/// Without `cm` nothing links librdmacm; with it, a program is offered it.
+fn links() -> Result<()> {
+    for (features, is_linked) in [(&["--no-default-features"][..], false), (&[][..], true)] {
+        // It is told only when the linker runs: so the example is another one each time.
+        let other = format!("metadata={}", std::process::id());
+        let build = [&["rustc", "--quiet", "--example", "first_steps"], features].concat();
+        let line = [&build[..], &["--", "--print", "link-args", "-C", &other]].concat();
+        let said = cargo::cargo(&line)?.text()?;
+        ensure!(said.contains("libibverbs.so.1"), "the linker's line is not what it was: {said}");
+        let found = said.contains("librdmacm.so.1");
+        ensure!(found == is_linked, "{features:?}: librdmacm is linked: {found}");
+    }
+    eprintln!("librdmacm is linked with the feature `cm` alone");
+    Ok(())
+}
+
 fn bindings() -> Result<()> {
+    links()?;
     let env = setup::libclang()?;
     let test = ["test", "--features", "rdma-sys"];
     let agreement = ["--lib", "agreement", "--", "--include-ignored"];
