@@ -183,6 +183,7 @@ pub mod wr {
     pub use crate::work::inline::{Empty, Inline, InlineSlice};
     pub use crate::work::numbered::{NoBuffer, WithId};
     pub use crate::work::opcode::*;
+    pub use crate::work::prepared::{Later, Prepared};
     pub use crate::work::recv::Recv;
     pub use crate::work::request::WorkRequest;
     pub use crate::work::sge::{Piece, Sge};

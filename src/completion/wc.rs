@@ -102,7 +102,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
 
     #[inline(always)]
     fn is_receive(&self) -> bool {
-        !self.is_ring() && self.word & word::RECEIVE != 0
+        self.word & word::RECEIVE != 0
     }
 
     #[inline(always)]
@@ -185,7 +185,8 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     #[inline(always)]
     pub fn outcome(self) -> Outcome<'cq, E> {
         let (wc, word) = (self.wc, self.word);
-        if self.is_ring() {
+        // A ring's wr_id has no buffer, so what has one is not asked (2 instructions).
+        if word::is_none(word) && self.is_ring() {
             return Outcome::Selective(self);
         }
         let direction = self.direction();

@@ -141,7 +141,7 @@ impl Books {
         self.completed.iter().any(|own| std::ptr::eq(own, counter))
     }
 
-    /// The number that names the queue in the wr_ids of a ring: not 0, below 2^30, and unique to
+    /// The number that names the queue in the wr_ids of a ring: not 0, below 2^29, and unique to
     /// these books.
     pub fn ring_tag(&self) -> u32 {
         self.ring.get()

@@ -9,7 +9,7 @@
 //!   not while somebody may compare it: the pool's `Slots` own it, which outlive its headers, and
 //!   the shared receive queue that looks for it keeps the pool.
 //! - The **tag of a ring** is in the lower half of the wr_ids of a selectively signaled send queue,
-//!   beside a sequence number, where 30 bits are left. It is reused, but not while a wr_id with it
+//!   beside a sequence number, where 29 bits are left. It is reused, but not while a wr_id with it
 //!   may still be met. The `Books` own it, and two kinds of holders have those: the queue (and its
 //!   later lives, as long as room is withheld for this one), and each completion queue that it
 //!   completes into. A completion queue drops them once none of their completions can come any
@@ -63,7 +63,7 @@ impl Numbers {
 }
 
 /// One more than the largest tag of a ring.
-const TAGS: u32 = 1 << 30;
+const TAGS: u32 = 1 << 29;
 
 fn tags() -> MutexGuard<'static, Numbers> {
     global! {

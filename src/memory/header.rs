@@ -3,7 +3,8 @@
 //!
 //! A handle is one pointer to a `Header`, so that it can travel as a `wr_id`: as a [`word`]. The
 //! first 16 bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a send,
-//! the other that of a receive. An element is copied, not assembled.
+//! the other that of a receive. A work request of one buffer names the element there; one of several
+//! copies them.
 //!
 //! # Why a post needs no second look at a known buffer
 //!
@@ -58,7 +59,7 @@ use crate::sync::{AtomicPtr, Ordering};
 ///   work request is refused, and `cut_len` mends the length.
 #[repr(C, align(64))]
 pub struct Header {
-    /// The element of a send, which `set_len` stores as a whole.
+    /// The element of a send.
     addr: Cell<*mut u8>,
     len: Cell<u32>,
     lkey: Cell<u32>,
@@ -77,36 +78,6 @@ pub struct Header {
     pub(crate) home: *const (),
     /// What the buffer is (see [`mark`]).
     mark: Cell<u64>,
-}
-
-/// Stores the element that is at `like`, with another length, at `at`.
-///
-/// The store is assembly, since LLVM would else take later reads of the length out of the vector (3
-/// instructions each). It writes the address that the element had, bytes that were a pointer's.
-///
-/// # Safety
-/// Both are 16 bytes, aligned to as many; `at` is writable.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-unsafe fn store_element(at: *mut [u64; 2], like: *const [u64; 2], len: u32) {
-    use std::arch::x86_64::*;
-    // SAFETY: the load and the store are of 16 aligned bytes, which can be read at `like` and written
-    // at `at` (this function's contract). The assembly does nothing else: it keeps the flags, and
-    // names its registers. Its instructions and those of the intrinsics are SSE2, which every x86-64
-    // has.
-    unsafe {
-        let like = _mm_load_ps(like.cast());
-        let len = _mm_castsi128_ps(_mm_cvtsi32_si128(len as i32));
-        // (length, 0, lkey, lkey), then (address, length, lkey).
-        let tail = _mm_shuffle_ps::<0b11_11_01_00>(len, like);
-        let all = _mm_shuffle_ps::<0b11_00_01_00>(like, tail);
-        std::arch::asm!(
-            "movaps xmmword ptr [{at}], {all}",
-            at = in(reg) at,
-            all = in(xmm_reg) all,
-            options(nostack, preserves_flags),
-        );
-    }
 }
 
 impl Header {
@@ -204,16 +175,6 @@ impl Header {
     /// not.
     #[inline(always)]
     pub(crate) fn set_len(&self, len: u32) {
-        // A send copies the element by one load of 16 bytes, which would wait for a store of 4 of
-        // them (4 ns a post of varying length, where a post takes 6). So all of it is stored.
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: both elements are 16 bytes, aligned to as many, of this header. The one that is
-        // read is that of a receive, which differs in the length alone; the holder of the handle
-        // alone writes the other one.
-        unsafe {
-            store_element(self.to_send().cast_mut().cast(), self.to_fill().cast(), len);
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         self.len.set(len);
         if len == 0 {
             self.mark.set(self.mark.get() | mark::LOOK);
@@ -426,7 +387,7 @@ impl<H: Handle> Word for H {
 pub(crate) mod word {
     /// No buffer: the address is that of the queue's counter, or with `RING` none.
     pub const NONE: usize = 1;
-    /// Not a word but the wr_id of a ring. Only together with `NONE`.
+    /// Not a word but the wr_id of a ring. Only together with `NONE`, and without `RECEIVE`.
     pub const RING: usize = 1 << 1;
     /// The work request was a receive.
     pub const RECEIVE: usize = 1 << 2;
@@ -498,6 +459,6 @@ pub(crate) mod word {
 
     /// The lower half of the wr_ids of a ring with this tag, with the tag bits that no handle has.
     pub fn of_ring(tag: u32) -> u32 {
-        tag << 2 | (RING | NONE) as u32
+        tag << 3 | (RING | NONE) as u32
     }
 }

@@ -114,20 +114,41 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     /// # Safety
     /// The queue may have it by the rules.
     #[inline(always)]
-    pub(crate) unsafe fn one<W: Work<Q::Entry, Wr = Q::Wr>>(mut self, wr: W) -> Posted<Q> {
+    pub(crate) unsafe fn one<W: Work<Q::Entry, Wr = Q::Wr>>(self, wr: W) -> Posted<Q> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
-        let wr_at = (&raw mut slot).cast::<Q::Wr>();
         // SAFETY: the slot is a local for the elements of this work request, and stays until the
-        // post.
-        let pending = unsafe { self.put(0, wr, &raw mut slot, ptr::null_mut()) };
-        // SAFETY: `put` emitted it.
-        unsafe { (*head(wr_at)).next = ptr::null_mut() };
+        // post. The rest is this function's contract.
+        unsafe { self.one_at(wr, &raw mut slot) }
+    }
+
+    /// Posts one work request, in `slot`.
+    ///
+    /// # Safety
+    /// The queue may have it by the rules, and the slot is as for `put`.
+    #[inline(always)]
+    pub(crate) unsafe fn one_at<W: Work<Q::Entry, Wr = Q::Wr>, S>(
+        mut self,
+        wr: W,
+        slot: *mut Slot<Q::Wr, S>,
+    ) -> Posted<Q> {
+        let wr_at = slot.cast::<Q::Wr>();
+        // SAFETY: the slot is as `put` asks.
+        let pending = unsafe { self.put(0, wr, slot, ptr::null_mut()) };
+        if !W::IS_FILLED {
+            // SAFETY: `put` emitted it.
+            unsafe { (*head(wr_at)).next = ptr::null_mut() };
+        }
         let entry = ManuallyDrop::new(pending.entry);
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
         let found = self.check.found_in(&entry, is_one, self.strange());
         if !found.is_clear() || !self.queue.ledger.spend(1) {
-            // SAFETY: a list of one that is not spent, its entry given up.
-            return unsafe { self.go_slow(found, 1, wr_at) };
+            // SAFETY: a list of one that is not spent, its entry given up; then it is posted, or
+            // never will be.
+            return unsafe {
+                let posted = self.go_slow(found, 1, wr_at);
+                W::restore(wr_at);
+                posted
+            };
         }
         if let (true, Some(entry)) = (Q::Ledger::MARKED, &*entry) {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).
@@ -191,26 +212,13 @@ pub(super) unsafe fn doorbell<Q: Kind>(
     n: u32,
     first: *mut Q::Wr,
 ) -> Posted<Q> {
-    // After the verb, only a refusal needs the queue. As a plain variable it would stay in a
-    // register that the hot path has to save and restore. Stored next to `bad_wr`, where the
-    // provider might write for all that LLVM knows, it is loaded again where it is needed. (With
-    // `Plain` of errors, this saves 4 instructions a post.)
-    #[repr(C)]
-    struct BadWr<W, Q> {
-        bad: *mut W,
-        queue: *mut Q,
-    }
-    let mut out = BadWr { bad: ptr::null_mut(), queue: ptr::from_mut(queue) };
-    // SAFETY: the queue is the caller's.
-    let object = unsafe { (*out.queue).object };
+    let mut bad = ptr::null_mut();
     // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now.
-    match unsafe { Q::Verb::post(object, first, ptr::from_mut(&mut out).cast()) } {
+    match unsafe { Q::Verb::post(queue.object, first, &raw mut bad) } {
         0 => Ok(()),
         errno => {
-            // SAFETY: a provider writes at most `bad`; the queue is the caller's.
-            let queue = unsafe { &mut *out.queue };
             // SAFETY: the device said from where on it did not take the list, which is still there.
-            Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, out.bad, errno, to) }))
+            Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, bad, errno, to) }))
         }
     }
 }

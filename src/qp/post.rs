@@ -19,7 +19,9 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
 use crate::work::data::{Data, Fits};
+use crate::work::inline::Inline;
 use crate::work::limits::Max;
+use crate::work::prepared::{Later, OneBuffer, Prepared, Takes};
 use crate::work::recv::Recv;
 use crate::work::request::WorkRequest;
 
@@ -86,6 +88,110 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let wr = wr.flagged(self.core.send.signal_if_full(1));
         // SAFETY: the bounds are the rules.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }.map(|()| Unsettled::new())
+    }
+
+    /// Posts a prepared work request with a buffer (`ibv_post_send`). On a queue pair with selective
+    /// signaling it is signaled.
+    ///
+    /// [`Prepared`] has an example. The buffer is the device's until its completion, or is given
+    /// back in the error, as with [`post_send`](Self::post_send).
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send).
+    #[inline(always)]
+    pub fn post_prepared<O, D, A, F, G>(
+        &mut self,
+        prepared: &mut Prepared<O, Later, A, F, G>,
+        data: D,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        S: CanPostSend,
+        P::Entry: Owned,
+        O: PostOn<T> + IssuedBy<P::Initiator> + Takes<D>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
+        D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        if P::Signaling::SIGNAL_LAST != 0 {
+            prepared.signal(P::Signaling::SIGNAL_LAST);
+        }
+        let (wr, slot) = prepared.with(data);
+        // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(wr, slot) }
+    }
+
+    /// Like [`post_prepared`](Self::post_prepared), not signaled: see
+    /// [`post_send_unsignaled`](Self::post_send_unsignaled).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Stream { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Stream>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    /// let _debt = a.post_prepared_unsignaled(&mut write, pool.take().ok_or("no buffer")?)?;
+    /// a.post_prepared(&mut write, pool.take().ok_or("no buffer")?)?;
+    /// let completion = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion;
+    ///     }
+    /// };
+    /// assert_eq!(a.complete(completion)?.released.count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send).
+    #[inline(always)]
+    pub fn post_prepared_unsignaled<O, D, A, F, G>(
+        &mut self,
+        prepared: &mut Prepared<O, Later, A, F, G>,
+        data: D,
+    ) -> Result<Unsettled, PostError<P::Entry>>
+    where
+        S: CanPostSend,
+        P::Signaling: LeavesUnsignaled,
+        P::Entry: Owned,
+        O: PostOn<T> + IssuedBy<P::Initiator> + Takes<D>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        prepared.signal(self.core.send.signal_if_full(1));
+        let (wr, slot) = prepared.with(data);
+        // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
+        let posted = unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(wr, slot) };
+        posted.map(|()| Unsettled::new())
+    }
+
+    /// Posts a prepared work request with inline bytes (`ibv_post_send`), as
+    /// [`prepare`](crate::wr::WorkRequest#method.prepare-1) shows. On a queue pair with selective
+    /// signaling it is signaled.
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send).
+    #[inline(always)]
+    pub fn post_prepared_inline<O, A, F, G, const N: usize>(
+        &mut self,
+        prepared: &mut Prepared<O, [u8; N], A, F, G>,
+    ) -> Result<(), PostError<P::Entry>>
+    where
+        S: CanPostSend,
+        P::Entry: Owned,
+        O: PostOn<T> + IssuedBy<P::Initiator>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
+        Inline<'static, N>: Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        if P::Signaling::SIGNAL_LAST != 0 {
+            prepared.signal(P::Signaling::SIGNAL_LAST);
+        }
+        let (wr, slot) = prepared.with(());
+        // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(wr, slot) }
     }
 
     /// Begins a list of at most `N` sends, in `slots`, as [`SendList`] shows.

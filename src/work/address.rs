@@ -77,26 +77,54 @@ pub trait Address: Copy + sealed::Sealed {
     /// there and was not borrowed mutably since; or it is of the queue pair and still there
     /// (`trusted`).
     #[doc(hidden)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool);
+    #[inline(always)]
+    unsafe fn emit(&self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
+        // SAFETY: what is asked of the caller.
+        unsafe {
+            if !trusted {
+                self.check(check);
+            }
+            self.write(wr);
+        }
+    }
+
+    /// Whether the queue pair has what it names: noted if not.
+    ///
+    /// # Safety
+    /// As for `emit` of one that is not trusted.
+    #[doc(hidden)]
+    unsafe fn check(&self, check: &mut Check);
+
+    /// # Safety
+    /// `wr` is writable.
+    #[doc(hidden)]
+    unsafe fn write(&self, wr: *mut ibv_send_wr);
 }
 
 impl Address for Connected {
     const IS_WRITTEN: bool = false;
 
     #[inline(always)]
-    unsafe fn emit(self, _: *mut ibv_send_wr, _: &mut Check, _: bool) {}
+    unsafe fn check(&self, _: &mut Check) {}
+
+    #[inline(always)]
+    unsafe fn write(&self, _: *mut ibv_send_wr) {}
 }
 
 impl Address for Datagram {
     const IS_WRITTEN: bool = true;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
-        let Destination { address_handle, qpn, qkey } = self.0;
-        // SAFETY: the check knows a table where the address is not trusted.
-        if !trusted && !unsafe { &*check.ah }.has(address_handle) {
+    unsafe fn check(&self, check: &mut Check) {
+        // SAFETY: the check knows a table, which is there.
+        if !unsafe { &*check.ah }.has(self.0.address_handle) {
             check.note(fault::AH);
         }
+    }
+
+    #[inline(always)]
+    unsafe fn write(&self, wr: *mut ibv_send_wr) {
+        let Destination { address_handle, qpn, qkey } = self.0;
         let ah = address_handle.as_ptr();
         let ud = ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() };
         // SAFETY: the work request is writable, and the arm inside it.

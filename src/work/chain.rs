@@ -33,7 +33,7 @@ pub(crate) unsafe fn index_of<W: Link>(first: *mut W, bad: *mut W) -> Option<u32
 /// the bytes in the others: 64 bits, since a list can exceed 32 (R2.8).
 ///
 /// # Safety
-/// `wr` is emitted, and its gather list writable.
+/// `wr` is emitted, and its gather list writable, if it has several elements.
 #[cold]
 pub(crate) unsafe fn trim(wr: *mut ibv_send_wr) -> u64 {
     let (mut kept, mut bytes) = (0, 0);
@@ -44,7 +44,9 @@ pub(crate) unsafe fn trim(wr: *mut ibv_send_wr) -> u64 {
         for i in 0..(*wr).num_sge as usize {
             let sge = *sges.add(i);
             if sge.length != 0 {
-                *sges.add(kept) = sge;
+                if kept != i {
+                    *sges.add(kept) = sge;
+                }
                 kept += 1;
                 bytes += u64::from(sge.length);
             }

@@ -18,6 +18,7 @@ use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::work::numbered::WithId;
+use crate::work::prepared::Later;
 use crate::work::request::{Check, Emitted, Use};
 use crate::work::sge::Sge;
 
@@ -139,6 +140,7 @@ impl<C: 'static, const N: usize> Source for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Source for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Source for BufList<C> {}
 impl Source for Empty {}
+impl Source for Later {}
 impl<const N: usize> Source for Sge<'_, N> {}
 
 impl<C: 'static> Sink for Buf<C> {}
@@ -147,6 +149,7 @@ impl<C: 'static, const N: usize> Sink for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Sink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Sink for BufList<C> {}
 impl Sink for Empty {}
+impl Sink for Later {}
 impl<const N: usize> Sink for Sge<'_, N> {}
 
 impl<C: 'static> RecvSink for Buf<C> {}
@@ -162,6 +165,7 @@ impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
 
 impl<C: 'static> AtomicSink for Buf<C> {}
+impl AtomicSink for Later {}
 impl AtomicSink for Sge<'_, 1> {}
 
 impl<C: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Buf<C> {}
@@ -188,6 +192,7 @@ pub(super) mod sealed {
     impl<C: 'static> Sealed for BufList<C> {}
     impl Sealed for Empty {}
     impl Sealed for WindowEntry {}
+    impl Sealed for Later {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
     impl<D> Sealed for WithId<D> {}

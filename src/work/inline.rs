@@ -48,7 +48,7 @@ unsafe fn emit_inline<E>(bytes: &[u8], sge: *mut ibv_sge) -> Emitted<E> {
     // SAFETY: the slot's element is writable.
     unsafe { sge.write(ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }) };
     let flags = SendFlags::INLINE.bits();
-    Emitted { count: !bytes.is_empty() as i32, entry: None, flags, wr_id: 0 }
+    Emitted { sges: sge, count: !bytes.is_empty() as i32, entry: None, flags, wr_id: 0 }
 }
 
 impl<E: Owned, const N: usize> Data<E> for Inline<'_, N> {
@@ -96,10 +96,16 @@ impl<E: Owned> Data<E> for Empty {
     type Sges = [ibv_sge; 0];
 
     #[inline(always)]
-    unsafe fn emit(self, _: *mut ibv_sge, use_: Use, limit: u32, check: &mut Check) -> Emitted<E> {
+    unsafe fn emit(
+        self,
+        sges: *mut ibv_sge,
+        use_: Use,
+        limit: u32,
+        check: &mut Check,
+    ) -> Emitted<E> {
         if use_ == Use::Read && limit != READS_NOTHING {
             check.note(fault::BEYOND);
         }
-        Emitted { count: 0, entry: None, flags: 0, wr_id: 0 }
+        Emitted { sges, count: 0, entry: None, flags: 0, wr_id: 0 }
     }
 }

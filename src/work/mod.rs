@@ -8,6 +8,7 @@ pub(crate) mod inline;
 pub(crate) mod limits;
 pub(crate) mod numbered;
 pub(crate) mod opcode;
+pub(crate) mod prepared;
 pub(crate) mod recv;
 pub(crate) mod refusal;
 pub(crate) mod request;

@@ -55,7 +55,7 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
         unsafe {
             let (wr, sges) = Slot::parts(slot);
             let emitted = self.data.emit(sges, Use::Fill, 0, check);
-            (*wr).sg_list = sges;
+            (*wr).sg_list = emitted.sges;
             (*wr).num_sge = emitted.count;
             Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
         }

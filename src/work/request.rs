@@ -79,6 +79,12 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self.flagged(SendFlags::SOLICITED.bits())
     }
 
+    /// Opcode, data, address, flags, and how its buffer is used.
+    #[inline(always)]
+    pub(super) fn parts(self) -> (O, D, A, u32, Use) {
+        (self.op, self.data, self.address, self.flags, self.use_)
+    }
+
     #[inline(always)]
     pub(super) fn with_data<D2>(self, change: impl FnOnce(D) -> D2) -> WorkRequest<O, D2, A, F, G> {
         let WorkRequest { op, data, address, flags, use_, _marks } = self;
@@ -104,6 +110,15 @@ pub trait Work<E: Entry> {
     /// C's form.
     type Wr;
     type Data: Data<E>;
+
+    /// Whether it is filled already, and ended.
+    const IS_FILLED: bool = false;
+
+    /// Makes one that is filled what it was before, where cold code may have left out its element.
+    ///
+    /// # Safety
+    /// `wr` is this one, emitted, and no list that it is in is posted.
+    unsafe fn restore(_wr: *mut Self::Wr) {}
 
     /// Writes the work request, all but `wr_id` and `next`.
     ///
@@ -139,7 +154,7 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
         unsafe {
             let (wr, sges) = Slot::parts(slot);
             let emitted = self.data.emit(sges, self.use_, self.op.limit(), check);
-            (*wr).sg_list = sges;
+            (*wr).sg_list = emitted.sges;
             // Number of elements, opcode, flags and the immediate, which is overwritten where the
             // opcode has one: constants that are one store of 16 bytes.
             let head = [emitted.count as u32, O::CODE, self.flags | emitted.flags, 0];
@@ -200,9 +215,10 @@ pub enum Use {
     Atomic,
 }
 
-/// How many elements were written, the entry, and flags of its own.
+/// The elements: those that were written, or a buffer's own. The entry, and flags of its own.
 #[doc(hidden)]
 pub struct Emitted<E> {
+    pub sges: *mut ibv_sge,
     pub count: i32,
     pub entry: Option<E>,
     pub flags: u32,
@@ -210,12 +226,66 @@ pub struct Emitted<E> {
     pub wr_id: u64,
 }
 
-/// Writes the element of a buffer. One of no bytes must be left out, because some devices read
-/// length 0 as 2^31 (R3.3): its mark says so, and it is looked at before the post.
+/// Looks at a buffer that is the only one of its work request, and gives its element: that of its
+/// header, or `slot`, where it is another. One of no bytes must be left out, because some devices
+/// read length 0 as 2^31 (R3.3): its mark says so, and it is looked at before the post.
 ///
 /// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes, which are its
 /// length then, if it has one that changes. What does not fit is marked to be looked at as well, so
 /// this costs no more than the comparison.
+///
+/// # Safety
+/// `slot` is writable, and the header belongs to a handle that the caller owns.
+#[inline(always)]
+unsafe fn element(
+    header: &Header,
+    slot: *mut ibv_sge,
+    (use_, limit): (Use, u32),
+    has_len: bool,
+    check: &mut Check,
+) -> *mut ibv_sge {
+    let mut element = if use_ == Use::Fill { header.to_fill() } else { header.to_send() };
+    match use_ {
+        Use::Write if header.len() > limit => header.look_seldom(),
+        // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at, and
+        // does not get far.
+        Use::Atomic => header.set_some_len(8),
+        Use::Read => {
+            let limit = narrow(limit);
+            // A buffer that was used for such a READ before has the length already.
+            if header.len() != limit {
+                let here = cut(header, limit);
+                if has_len {
+                    header.set_some_len(here);
+                } else {
+                    // SAFETY: the slot is writable, and has the layout of the header's element.
+                    unsafe {
+                        slot.cast::<[u64; 2]>().copy_from_nonoverlapping(element, 1);
+                        (*slot).length = here;
+                    }
+                    element = slot.cast();
+                }
+            }
+        }
+        _ => {}
+    }
+    check.see(header);
+    element.cast_mut().cast()
+}
+
+/// How much of the `limit` bytes of a READ a buffer takes: one comparison for what does not fit,
+/// and for a READ of nothing, which is left out.
+#[inline(always)]
+fn cut(header: &Header, limit: u32) -> u32 {
+    if limit <= header.capacity() {
+        return limit;
+    }
+    header.look_seldom();
+    if limit == READS_NOTHING { 0 } else { header.capacity() }
+}
+
+/// Writes the element of a buffer that is one of several, as `element` looks at the only one, and
+/// gives its length.
 ///
 /// # Safety
 /// `sge` is writable, and the header belongs to a handle that the caller owns.
@@ -224,42 +294,31 @@ pub(super) unsafe fn emit_one(
     header: &Header,
     sge: *mut ibv_sge,
     (use_, limit): (Use, u32),
-    has_len: bool,
     check: &mut Check,
-) {
-    if use_ == Use::Write && header.len() > limit {
-        header.look_seldom();
-    }
-    let element = if use_ == Use::Fill { header.to_fill() } else { header.to_send() };
+) -> u32 {
+    // The length may have been set just now: a load of 16 bytes would wait for that store. The
+    // element of a receive has the same address and key, and its length is stored seldom.
+    let len = match use_ {
+        Use::Fill => header.capacity(),
+        Use::Read => cut(header, limit),
+        _ => header.len(),
+    };
     // SAFETY: the slot's element is writable; the header's has the layout of an `ibv_sge`.
-    unsafe { sge.cast::<[u64; 2]>().copy_from_nonoverlapping(element, 1) };
-    if use_ == Use::Atomic {
-        // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at, and
-        // does not get far. (Were the length set before, the copy would wait for it.)
-        // SAFETY: the slot's element is writable.
-        unsafe { (*sge).length = 8 };
-        header.set_some_len(8);
+    unsafe {
+        sge.cast::<[u64; 2]>().copy_from_nonoverlapping(header.to_fill(), 1);
+        if use_ != Use::Fill {
+            (*sge).length = len;
+        }
     }
-    // A buffer that was used for such a READ before has the length already.
-    let limit = if use_ == Use::Read { narrow(limit) } else { limit };
-    if use_ == Use::Read && header.len() != limit {
-        let mut here = limit;
-        // One comparison for what does not fit, and for a READ of nothing, which is left out.
-        if limit > header.capacity() {
-            header.look_seldom();
-            here = if limit == READS_NOTHING { 0 } else { header.capacity() };
-        }
-        // SAFETY: the slot's element is writable.
-        unsafe { (*sge).length = here };
-        if has_len {
-            header.set_some_len(here);
-        }
+    if use_ == Use::Read {
+        header.set_some_len(len);
     }
     check.see(header);
+    len
 }
 
-/// The same number. Hides from LLVM that it is half of a word, so that this half alone is loaded (1
-/// instruction a READ).
+/// The same number. Hides from LLVM where it comes from: if it is half of a word, this half alone is
+/// loaded (1 instruction a READ).
 #[inline(always)]
 #[allow(unused_mut, asm_sub_register)] // nothing is done to it; the register is not named
 fn narrow(mut number: u32) -> u32 {
@@ -287,10 +346,12 @@ macro_rules! single {
                 limit: u32,
                 check: &mut Check,
             ) -> Emitted<$e> {
-                // SAFETY: the caller's contract; the handle is ours.
-                unsafe { emit_one(self.header(), sges, (use_, limit), $has_len, check) };
+                // SAFETY: `sges` has room for one element, and `self` owns the handle. The element
+                // that is given is the header's, which stays as long as the handle is the device's:
+                // its holder alone writes to it.
+                let sges = unsafe { element(self.header(), sges, (use_, limit), $has_len, check) };
                 let wrap: fn($t) -> $e = $wrap;
-                Emitted { count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
+                Emitted { sges, count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
             }
         }
     };

@@ -55,9 +55,9 @@ impl Several {
             here = if part == 0 { READS_NOTHING } else { part };
         }
         // SAFETY: that element is writable, and the handle the caller's.
-        unsafe { emit_one(header, sge, (self.use_, here), true, check) };
+        let len = unsafe { emit_one(header, sge, (self.use_, here), check) };
         if self.use_ == Use::Write {
-            self.bytes = self.bytes.wrapping_add(header.len());
+            self.bytes = self.bytes.wrapping_add(len);
         }
     }
 
@@ -100,7 +100,7 @@ macro_rules! several {
                     |mut list, buf| { list.push_front(buf); list },
                 );
                 let entry = (!list.is_empty()).then(|| { let wrap: fn(BufList<C>) -> $e = $wrap; wrap(list) });
-                Emitted { count: count as i32, entry, flags: 0, wr_id: 0 }
+                Emitted { sges, count: count as i32, entry, flags: 0, wr_id: 0 }
             }
         }
     };
@@ -135,7 +135,7 @@ impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
         }
         let count = all.end(check);
         let entry = (!self.is_empty()).then(|| E::from(self));
-        Emitted { count: count as i32, entry, flags: 0, wr_id: 0 }
+        Emitted { sges, count: count as i32, entry, flags: 0, wr_id: 0 }
     }
 }
 

@@ -103,6 +103,6 @@ impl<const N: usize> Data<Raw> for Sge<'_, N> {
             // SAFETY: there are as many elements as pieces, all writable.
             unsafe { sges.add(i).write(piece.sge) };
         }
-        Emitted { count: N as i32, entry: None, flags: self.flags, wr_id: self.wr_id }
+        Emitted { sges, count: N as i32, entry: None, flags: self.flags, wr_id: self.wr_id }
     }
 }

@@ -15,13 +15,19 @@ impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
     const IS_ONE: bool = true;
 
     #[inline(always)]
-    unsafe fn emit(self, _: *mut ibv_sge, _: Use, _: u32, check: &mut Check) -> Emitted<AnyBuf<C>> {
+    unsafe fn emit(
+        self,
+        sges: *mut ibv_sge,
+        _: Use,
+        _: u32,
+        check: &mut Check,
+    ) -> Emitted<AnyBuf<C>> {
         // The C object that BIND_MW names is live while the queue pair has the books that the
         // window knows; a list with a window of others is not posted.
         if !self.0.is_of(check.counter) {
             check.note(fault::WINDOW);
         }
         check.see(self.header());
-        Emitted { count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }
+        Emitted { sges, count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }
     }
 }

@@ -10,12 +10,26 @@ use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::transport::Transport;
 
-use crate::life::{self, Life};
-use crate::own::{self, Own};
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
-use crate::{form, raw, safe, selective, typed};
+use crate::{raw, safe, selective, typed};
+
+/// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
+macro_rules! rows {
+    ($module:ident: $($name:ident)*) => { vec![$(row(stringify!($name), $module::$name)),*] };
+    ($module:ident raw: $($name:ident)*) => {
+        vec![$(Row { raw: Some(raw::$name), ..row(stringify!($name), $module::$name) }),*]
+    };
+}
+
+mod lives;
+mod owned;
+mod ready;
+
+use lives::{life_of_datagrams, life_of_rings, lives};
+use owned::owned;
+use ready::ready;
 
 /// What is compared: one thing to do, in several forms.
 pub struct Row {
@@ -57,14 +71,6 @@ fn row(name: &'static str, rust: Form) -> Row {
     Row { name, rust, raw: None, after: None, prime: None, calls: CALLS, items: 1, twin: name }
 }
 
-/// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
-macro_rules! rows {
-    ($module:ident: $($name:ident)*) => { vec![$(row(stringify!($name), $module::$name)),*] };
-    ($module:ident raw: $($name:ident)*) => {
-        vec![$(Row { raw: Some(raw::$name), ..row(stringify!($name), $module::$name) }),*]
-    };
-}
-
 fn leak<W>(world: W) -> *mut c_void {
     ptr::from_mut(Box::leak(Box::new(world))).cast()
 }
@@ -85,6 +91,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         life_of_datagrams(stub),
         life_of_rings(stub),
         owned(stub),
+        ready(stub),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }
@@ -254,243 +261,6 @@ fn shared(stub: &Stub) -> Family {
         }),
         twin,
         rows: rows![safe: srq1 srq16],
-    }
-}
-
-/// The forms of `life`, as the stub calls them.
-mod forms {
-    use super::form::form;
-    use super::life::{self, Datagrams, Life, Ring, code};
-
-    form! { readme(life: Life) code(life::readme(life)) }
-    form! { write(life: Life) code(life::write(life)) }
-    form! { full(life: Life) code(life::full(life)) }
-    form! { set_len(life: Life) code(life::set_len(life)) }
-    form! { pool_row(life: Life) code(life::pool(life)) }
-    form! { faa(life: Life) code(life::faa(life)) }
-    form! { two_queue_pairs(life: Life) code(life::two_queue_pairs(life)) }
-    form! { prime1(life: Life) code(life::prime::<1, false>(life)) }
-    form! { prime8(life: Life) code(life::prime::<8, false>(life)) }
-    form! { prime_shared1(life: Life) code(life::prime::<1, true>(life)) }
-    form! { prime_shared8(life: Life) code(life::prime::<8, true>(life)) }
-    form! { prime_shared16(life: Life) code(life::prime::<16, true>(life)) }
-    form! { echo(life: Life) code(life::echo::<false>(life)) }
-    form! { echo_outcome(life: Life) code(life::echo_outcome(life)) }
-    form! { shared(life: Life) code(life::shared(life)) }
-    form! { shared_outcome(life: Life) code(life::shared_outcome(life)) }
-    form! { shared_answer(life: Life) code(life::echo::<true>(life)) }
-    form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
-    form! { datagrams(life: Datagrams) code(life::datagrams(life)) }
-    form! { datagrams_outcome(life: Datagrams) code(life::datagrams_outcome(life)) }
-    form! { chain4(life: Ring) code(life::chain4(life)) }
-}
-
-/// A row of `life` with so many items in flight.
-fn living(name: &'static str, rust: Form) -> Row {
-    Row { items: life::ROUNDS, ..row(name, rust) }
-}
-
-fn slots(bufs: &mut [mem::ManuallyDrop<Buf>]) -> [Option<Buf>; 16] {
-    // SAFETY: each slot is left behind, so its handle is taken once.
-    let mut slots = bufs.iter_mut().map(|buf| unsafe { mem::ManuallyDrop::take(buf) });
-    std::array::from_fn(|_| slots.next())
-}
-
-/// The forms of `own`.
-mod own_forms {
-    use super::form::form;
-    use super::own::{self, Own};
-
-    form! { read64(own: Own) own::read(own, own.short) }
-    form! { write64(own: Own) own::write(own, own.short) }
-    form! { read4096(own: Own) own::read(own, own.long) }
-    form! { write4096(own: Own) own::write(own, own.long) }
-    form! { fanout(own: Own) own::result(own::fanout(own)) }
-    form! { piece(own: Own) own::result(own::piece(own)) }
-    form! { kept(own: Own) own::result(own::kept(own)) }
-    form! { take(own: Own) own::result(own::take(own)) }
-    form! { arena(own: Own) own::result(own::arena(own)) }
-}
-
-fn owned(stub: &Stub) -> Family {
-    let ground = Ground::new();
-    let cq = ground.cq();
-    let follower = || connected::<own::Fanout>(&ground, &cq, 64);
-    let more = [follower(), follower()];
-    let qp = connected::<own::Fanout>(&ground, &cq, 64);
-    let answered = ground.cq();
-    let answers = connected::<own::Answers>(&ground, &answered, 64);
-    let region: MemoryRegion<RemoteAll> = ground.pd.register(own::LONG).expect("a region");
-    let pool = ground.pd.create_pool(16, 64).expect("a pool");
-    let arena = ground.pd.create_arena(1 << 16, 64).expect("an arena");
-    let (world, twin) = ground.world(stub, qp, cq);
-    twin.more = [0, 1].map(|i: usize| bench::qp(&more[i]).cast());
-    twin.answers = bench::qp(&answers).cast();
-    twin.answered = bench::cq(&answered).cast();
-    twin.pieces[0].lkey = bench::piece(&region, 0, 8).expect("a piece").1;
-    let World { qp, cq, mut bufs, .. } = world;
-    // SAFETY: the slot is left behind, so its handle is taken once.
-    let record = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
-    let [one, two] = more;
-    let followers = [qp, one, two];
-    let kept = Some(region.piece(0, 64).expect("a piece"));
-    let at = region.remote().write();
-    let remote = region.remote();
-    (twin.to.addr, twin.to.rkey, twin.to.len) = (remote.addr(), remote.rkey(), remote.len() as u32);
-    let bytes = [0; own::LONG];
-    let (short, long) = (64, own::LONG);
-    let own = Own {
-        followers,
-        cq,
-        record,
-        at,
-        answers,
-        answered,
-        kept,
-        region,
-        pool,
-        arena,
-        short,
-        long,
-        bytes,
-    };
-    Family {
-        name: "own",
-        twins: &["c0"],
-        signal_all: true,
-        world: leak(own),
-        restore: None,
-        twin,
-        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece kept take arena],
-    }
-}
-
-fn lives(stub: &Stub) -> Family {
-    use forms::*;
-
-    let ground = Ground::new();
-    let cq = ground.cq();
-    let srq = ground.pd.create_srq::<Rc, Buf, Max<1>, ()>(&ground.pool).expect("a shared queue");
-    let fed = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
-    mem::forget(bring_up(&ground, fed.expect("a queue pair")));
-    let other = connected::<DefaultProfile>(&ground, &cq, 64);
-    let shallow = connected::<DefaultProfile>(&ground, &cq, 1);
-    let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
-    let pool = ground.pool.clone();
-    let (world, twin) = ground.world(stub, qp, cq);
-    twin.other = bench::qp(&other).cast();
-    twin.shallow = bench::qp(&shallow).cast();
-    twin.srq = bench::srq(&srq).cast();
-    let World { qp, cq, at, cell, mut bufs, .. } = world;
-    let slots = slots(&mut bufs);
-    // The next that the pool gives is the one that C's stack of free buffers gives.
-    // SAFETY: it is in no slot, and taken once.
-    drop(unsafe { mem::ManuallyDrop::take(&mut bufs[crate::twin::MOST - 1]) });
-    let primed = |name, twin, rust, prime, in_flight| Row {
-        twin,
-        prime: Some(prime),
-        items: in_flight * life::ROUNDS,
-        ..row(name, rust)
-    };
-    let rows = vec![
-        Row { twin: "loop_write", ..living("write", write) },
-        living("readme", readme),
-        living("set_len", set_len),
-        living("full", full),
-        living("pool", pool_row),
-        Row { twin: "loop_faa", ..living("faa", faa) },
-        living("two_queue_pairs", two_queue_pairs),
-        primed("echo1", "echo", echo, ("prime1", prime1), 1),
-        primed("echo1_outcome", "echo", echo_outcome, ("prime1", prime1), 1),
-        primed("echo8", "echo", echo, ("prime8", prime8), 8),
-        primed("echo8_outcome", "echo", echo_outcome, ("prime8", prime8), 8),
-        primed("shared1", "shared", shared, ("prime_shared1", prime_shared1), 1),
-        primed("shared1_outcome", "shared", shared_outcome, ("prime_shared1", prime_shared1), 1),
-        primed("shared16", "shared", shared, ("prime_shared16", prime_shared16), 16),
-        primed(
-            "shared16_outcome",
-            "shared",
-            shared_outcome,
-            ("prime_shared16", prime_shared16),
-            16,
-        ),
-        primed(
-            "shared_answer",
-            "shared_answer",
-            shared_answer,
-            ("prime_shared8", prime_shared8),
-            8,
-        ),
-    ];
-    Family {
-        name: "life",
-        twins: &["c0", "c2"],
-        signal_all: true,
-        world: leak(Life { qp, shallow, other, srq, cq, pool, at, cell, slots }),
-        restore: Some(|life| {
-            // SAFETY: the world of this family.
-            let Life { cq, slots, .. } = unsafe { &mut *life.cast::<Life>() };
-            life::drain(cq, slots);
-        }),
-        twin,
-        rows,
-    }
-}
-
-fn life_of_datagrams(stub: &Stub) -> Family {
-    let ground = Ground::new();
-    let cq = ground.cq();
-    let (mut qp, first, ah) = datagram::<DefaultProfile>(&ground, &cq);
-    let more = std::array::from_fn::<_, 64, _>(|i| match i {
-        0 => (first, ah),
-        _ => {
-            let ah = ground.pd.create_ah(ground.vector()).expect("an address handle");
-            let address_handle = qp.add_address_handle(ah).expect("a name for it");
-            (wr::Destination { address_handle, ..first }, bench::ah(&qp, address_handle))
-        }
-    });
-    let (world, twin) = ground.world(stub, qp, cq);
-    twin.peers = more.map(|(_, ah)| ah.cast());
-    let World { qp, cq, mut bufs, .. } = world;
-    let slots = slots(&mut bufs);
-    let row = |name, rust| Row {
-        twin: "datagrams",
-        prime: Some(("prime_datagrams", forms::prime_datagrams)),
-        ..living(name, rust)
-    };
-    Family {
-        name: "life",
-        twins: &["c0", "c2"],
-        signal_all: true,
-        world: leak(life::Datagrams { qp, cq, to: more.map(|(to, _)| to), slots }),
-        restore: Some(|life| {
-            // SAFETY: the world of this family.
-            let life = unsafe { &mut *life.cast::<life::Datagrams>() };
-            life::drain(&mut life.cq, &mut life.slots);
-        }),
-        twin,
-        rows: vec![
-            row("datagrams", forms::datagrams),
-            row("datagrams_outcome", forms::datagrams_outcome),
-        ],
-    }
-}
-
-fn life_of_rings(stub: &Stub) -> Family {
-    let ground = Ground::new();
-    let cq = ground.cq();
-    let qp = connected::<Chosen>(&ground, &cq, DEPTH);
-    let (world, twin) = ground.world(stub, qp, cq);
-    let World { qp, cq, at, mut bufs, .. } = world;
-    let slots = slots(&mut bufs);
-    Family {
-        name: "life",
-        twins: &["c0", "c2"],
-        signal_all: false,
-        world: leak(life::Ring { qp, cq, at, slots }),
-        restore: None,
-        twin,
-        rows: vec![Row { twin: "loop_chain4", ..living("chain4", forms::chain4) }],
     }
 }
 

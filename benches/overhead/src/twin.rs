@@ -113,7 +113,7 @@ impl TwinQueue {
         let slots: &'static mut [*mut c_void] = vec![ptr::null_mut(); 2 * len as usize].leak();
         let slots = slots.as_mut_ptr();
         // As a ring's wr_ids are.
-        let id = id << 2 | 3;
+        let id = id << 3 | 3;
         TwinQueue {
             slots,
             at: slots,
@@ -127,7 +127,7 @@ impl TwinQueue {
             credit: depth,
             seen: 0,
             // Neither of the two has the other's bits.
-            mark: id >> 2 << 3,
+            mark: id >> 3 << 3,
             pd: 1,
             longest: 1 << 30,
             poisoned: 0,

@@ -24,6 +24,7 @@ use crate::memory::span::READS_NOTHING;
 use crate::sys::data::{arm, behind_rkey};
 use crate::sys::types::ibv_send_wr;
 use crate::work::refusal::PostErrorKind;
+use crate::work::request::Use;
 use crate::work::wc_opcode::WcOpcode;
 
 /// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer
@@ -44,6 +45,10 @@ use crate::work::wc_opcode::WcOpcode;
 pub trait Opcode: sealed::Sealed {
     #[doc(hidden)]
     const CODE: u32;
+
+    /// How it uses a buffer, if it goes to or comes from something that has an end.
+    #[doc(hidden)]
+    const USE: Use = Use::Send;
 
     /// What its completion says (`opcode` of ibv_poll_cq(3)).
     const COMPLETES_AS: WcOpcode;

@@ -126,6 +126,7 @@ fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()
         "c2_selective",
         "life",
         "own",
+        "ready",
     ];
     let files =
         names.iter().chain(["failed"].iter()).map(|name| sources.join(name).with_extension("c"));

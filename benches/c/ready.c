@@ -1,0 +1,91 @@
+/* Work requests that are filled once and posted many times. C0 writes what changes: the buffer. C2 also checks what the crate
+ * checks: room in the completion queue, the buffer's protection domain, the end of a remote slice, who has it. */
+#include <errno.h>
+#include <string.h>
+
+#include "env.h"
+#include "fields.h"
+
+static struct {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	uint8_t bytes[PAYLOAD];
+} send_, write_, inline_;
+
+INLINE int fill(struct env *e)
+{
+	memset(&send_, 0, sizeof(send_));
+	memset(&write_, 0, sizeof(write_));
+	memset(&inline_, 0, sizeof(inline_));
+	emit_send(&send_.wr, &send_.sge, e);
+	emit_write(&write_.wr, &write_.sge, e);
+	emit_inline_send(&inline_.wr, &inline_.sge, e);
+	memcpy(inline_.bytes, e->payload, PAYLOAD);
+	inline_.sge.addr = (uintptr_t)inline_.bytes;
+	inline_.sge.length = PAYLOAD;
+	return 0;
+}
+
+int c0_ready_fill(struct env *e) { return fill(e); }
+int c2_ready_fill(struct env *e) { return fill(e); }
+
+INLINE int post(struct env *e, struct ibv_send_wr *wr, int is_checked)
+{
+	struct ibv_send_wr *bad;
+	int ret;
+
+	if (is_checked)
+		bad = NULL;
+	ret = ibv_post_send(e->qp, wr, &bad);
+	return UNLIKELY(ret) ? failed(wr, bad, ret) : 0;
+}
+
+INLINE int c0_post(struct env *e, struct ibv_send_wr *wr)
+{
+	struct buf *b = e->bufs[0];
+
+	wr->wr_id = (uintptr_t)b;
+	wr->sg_list = &b->sge;
+	return post(e, wr, 0);
+}
+
+int c0_ready_send(struct env *e) { return c0_post(e, &send_.wr); }
+int c0_ready_write(struct env *e) { return c0_post(e, &write_.wr); }
+int c0_ready_inline_send(struct env *e) { return post(e, &inline_.wr, 0); }
+
+/* Room that came back is looked for when there is none. */
+INLINE int room(struct queue *q)
+{
+	if (UNLIKELY((int32_t)(q->credit -= 1) < 0)) {
+		q->credit += q->completed - q->seen;
+		q->seen = q->completed;
+		if (UNLIKELY((int32_t)q->credit < 0))
+			return failed(q, NULL, ENOMEM);
+	}
+	return 0;
+}
+
+INLINE int c2_post(struct env *e, struct ibv_send_wr *wr, int has_end)
+{
+	struct buf *b = e->bufs[0];
+
+	if (UNLIKELY(b->pd != e->send.pd))
+		return failed(b, NULL, EINVAL);
+	if (has_end && UNLIKELY(b->sge.length > e->to.len))
+		return failed(b, NULL, EINVAL);
+	if (UNLIKELY(room(&e->send)))
+		return -1;
+	b->counter = &e->send.completed;
+	wr->wr_id = (uintptr_t)b;
+	wr->sg_list = &b->sge;
+	return post(e, wr, 1);
+}
+
+int c2_ready_send(struct env *e) { return c2_post(e, &send_.wr, 0); }
+int c2_ready_write(struct env *e) { return c2_post(e, &write_.wr, 1); }
+int c2_ready_inline_send(struct env *e)
+{
+	if (UNLIKELY(room(&e->send)))
+		return -1;
+	return post(e, &inline_.wr, 1);
+}

@@ -1,0 +1,80 @@
+//! Memory that is open to peers.
+
+use std::mem;
+
+use proverbs::bench;
+use proverbs::prelude::*;
+
+use super::{Family, leak, row};
+use crate::own::{self, Own};
+use crate::stub::Stub;
+use crate::world::*;
+
+/// The forms of `own`.
+mod own_forms {
+    use crate::form::form;
+    use crate::own::{self, Own};
+
+    form! { read64(own: Own) own::read(own, own.short) }
+    form! { write64(own: Own) own::write(own, own.short) }
+    form! { read4096(own: Own) own::read(own, own.long) }
+    form! { write4096(own: Own) own::write(own, own.long) }
+    form! { fanout(own: Own) own::result(own::fanout(own)) }
+    form! { piece(own: Own) own::result(own::piece(own)) }
+    form! { kept(own: Own) own::result(own::kept(own)) }
+    form! { take(own: Own) own::result(own::take(own)) }
+    form! { arena(own: Own) own::result(own::arena(own)) }
+}
+
+pub(super) fn owned(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let follower = || connected::<own::Fanout>(&ground, &cq, 64);
+    let more = [follower(), follower()];
+    let qp = connected::<own::Fanout>(&ground, &cq, 64);
+    let answered = ground.cq();
+    let answers = connected::<own::Answers>(&ground, &answered, 64);
+    let region: MemoryRegion<RemoteAll> = ground.pd.register(own::LONG).expect("a region");
+    let pool = ground.pd.create_pool(16, 64).expect("a pool");
+    let arena = ground.pd.create_arena(1 << 16, 64).expect("an arena");
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.more = [0, 1].map(|i: usize| bench::qp(&more[i]).cast());
+    twin.answers = bench::qp(&answers).cast();
+    twin.answered = bench::cq(&answered).cast();
+    twin.pieces[0].lkey = bench::piece(&region, 0, 8).expect("a piece").1;
+    let World { qp, cq, mut bufs, .. } = world;
+    // SAFETY: the slot is left behind, so its handle is taken once.
+    let record = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
+    let [one, two] = more;
+    let followers = [qp, one, two];
+    let kept = Some(region.piece(0, 64).expect("a piece"));
+    let at = region.remote().write();
+    let remote = region.remote();
+    (twin.to.addr, twin.to.rkey, twin.to.len) = (remote.addr(), remote.rkey(), remote.len() as u32);
+    let bytes = [0; own::LONG];
+    let (short, long) = (64, own::LONG);
+    let own = Own {
+        followers,
+        cq,
+        record,
+        at,
+        answers,
+        answered,
+        kept,
+        region,
+        pool,
+        arena,
+        short,
+        long,
+        bytes,
+    };
+    Family {
+        name: "own",
+        twins: &["c0"],
+        signal_all: true,
+        world: leak(own),
+        restore: None,
+        twin,
+        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece kept take arena],
+    }
+}

@@ -1,0 +1,58 @@
+//! Work requests that are filled once and posted many times: one post of each.
+
+use std::ffi::{c_int, c_void};
+
+use proverbs::prelude::*;
+use proverbs::wr::{Later, Prepared};
+
+use super::{Family, Row, leak, restore, row, with};
+use crate::form::{Checked, form, take};
+use crate::stub::Stub;
+use crate::twin::PAYLOAD;
+use crate::world::*;
+
+/// The work requests.
+struct Filled {
+    send: Prepared<wr::Send, Later>,
+    write: Prepared<wr::RdmaWrite, Later>,
+    inline_send: Prepared<wr::Send, [u8; PAYLOAD]>,
+}
+
+type All = World<DefaultProfile, Rc, Filled>;
+
+form! { send(w: All) w.qp.post_prepared(&mut w.extra.send, take(&w.bufs[0])).code() }
+form! { write(w: All) w.qp.post_prepared(&mut w.extra.write, take(&w.bufs[0])).code() }
+form! { inline_send(w: All) w.qp.post_prepared_inline(&mut w.extra.inline_send).code() }
+
+/// Rust's are filled when they are made.
+unsafe extern "C" fn fill(_: *mut c_void) -> c_int {
+    0
+}
+
+pub(super) fn ready(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<DefaultProfile>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let filled = Filled {
+        send: wr::Send::new(Later).prepare(),
+        write: wr::RdmaWrite::new(Later, world.at).prepare(),
+        inline_send: wr::Send::inline(&BYTES).prepare(),
+    };
+    let filled_first = |row| Row { prime: Some(("ready_fill", fill)), ..row };
+    Family {
+        name: "prepared",
+        twins: &["c0", "c2"],
+        signal_all: true,
+        world: leak(with(world, filled)),
+        restore: Some(restore::<DefaultProfile, Rc, Filled>),
+        twin,
+        rows: [
+            Row { twin: "ready_send", ..row("send", send) },
+            Row { twin: "ready_write", ..row("write", write) },
+            Row { twin: "ready_inline_send", ..row("inline_send", inline_send) },
+        ]
+        .map(filled_first)
+        .into(),
+    }
+}

@@ -1,0 +1,328 @@
+//! Work requests that are filled once and posted many times.
+
+#![allow(unsafe_code)] // keeps C work requests, and posts them again
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::memory::buf::Buf;
+use crate::memory::entry::{Entry, Owned};
+use crate::memory::open_buf::OpenBuf;
+use crate::memory::shared::SharedBuf;
+use crate::sys::types::{ibv_send_wr, ibv_sge};
+use crate::work::address::{Address, Connected};
+use crate::work::data::{AtomicSink, Data, Sink, Source};
+use crate::work::flags::{Plain, SendFlags, Unfenced};
+use crate::work::inline::Inline;
+use crate::work::opcode::{
+    self, CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm,
+    SendWithInv,
+};
+use crate::work::refusal::fault;
+use crate::work::request::{Check, Emitted, Pending, SendSlot, Use, Work, WorkRequest};
+
+/// The data of a work request that is filled before its buffer is known: each post of the
+/// [`Prepared`] work request brings one.
+#[derive(Clone, Copy, Debug)]
+pub struct Later;
+
+/// A work request that is filled once and posted many times (`struct ibv_send_wr` of
+/// ibv_post_send(3)): a post writes what changes, which is the buffer.
+///
+/// It is made by [`prepare`](WorkRequest::prepare) from a work request with [`Later`] in the place
+/// of its data, or with inline bytes, which it keeps. It belongs to no queue pair: each post has
+/// the bounds and makes the checks of [`post_send`](crate::QueuePair::post_send), so it may go to
+/// any queue pair that could have the work request itself. Dropping it takes nothing from the
+/// device, which has read it when the post returns.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// let region = pd.register::<RemoteWrite>(256)?;
+/// let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+/// let mut spare = pool.take();
+/// for round in 0..3 {
+///     let mut buf = spare.take().ok_or("no buffer")?;
+///     buf.fill(round);
+///     a.post_prepared(&mut write, buf)?;
+///     spare = proverbs::loopback::poll(&mut cq, 1)?.remove(0);
+/// }
+/// let mut there = [0; 256];
+/// region.read_at(0, &mut there)?;
+/// assert_eq!(there, [2; 256]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+/// `filled` came from a `Box`, and is nobody else's. Its work request is filled: all fields that
+/// its opcode reads are written but the `wr_id` and, with [`Later`], `sg_list`; `next` is null; it
+/// has one element, or none if its inline bytes are none. With inline bytes `sg_list` is its own
+/// element, which names its own bytes.
+pub struct Prepared<O, X, A = Connected, F = Unfenced, G = Plain> {
+    filled: NonNull<Filled<X, A>>,
+    _marks: PhantomData<(O, F, G)>,
+}
+
+/// It begins as a slot of one element does.
+#[repr(C)]
+struct Filled<X, A> {
+    wr: ibv_send_wr,
+    sge: ibv_sge,
+    /// That of a WRITE or a READ; none where `use_` does not ask.
+    limit: u32,
+    use_: Use,
+    flags: u32,
+    address: A,
+    data: X,
+}
+
+// SAFETY: it owns what it points to: numbers, and the caller's bytes.
+unsafe impl<O, X: Send, A: Send, F, G> Send for Prepared<O, X, A, F, G> {}
+// SAFETY: shared, it gives nothing but its bytes.
+unsafe impl<O, X: Sync, A: Sync, F, G> Sync for Prepared<O, X, A, F, G> {}
+
+impl<O, X, A, F, G> Drop for Prepared<O, X, A, F, G> {
+    fn drop(&mut self) {
+        // SAFETY: it came from a `Box` and is nobody else's (invariant); no post is under way.
+        drop(unsafe { Box::from_raw(self.filled.as_ptr()) });
+    }
+}
+
+impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
+    /// With `flags` of its kind of data, and so many elements.
+    fn fill(op: O, data: X, address: A, use_: Use, flags: u32, count: u32) -> Self {
+        // SAFETY: C's structs, for which zeroes are values.
+        let (wr, sge) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let filled = Box::new(Filled { wr, sge, limit: 0, use_, flags, address, data });
+        let filled = NonNull::from(Box::leak(filled));
+        let mut prepared = Prepared { filled, _marks: PhantomData };
+        // SAFETY: it is nobody else's, and all of it was written.
+        unsafe {
+            let filled = filled.as_ptr();
+            (*filled).wr.sg_list = &raw mut (*filled).sge;
+            (*filled).wr.num_sge = count as i32;
+            (*filled).wr.opcode = O::CODE;
+        }
+        // INVARIANT: `next` is null as it was zeroed; this writes the rest.
+        prepared.set(op, address, use_, flags);
+        prepared
+    }
+
+    /// Writes what `op`, `address` and `flags` say.
+    #[inline(always)]
+    fn set(&mut self, op: O, address: A, use_: Use, flags: u32) {
+        // SAFETY: it is ours (invariant), borrowed mutably.
+        unsafe {
+            let filled = self.filled.as_ptr();
+            // A WRITE or a READ without an end is held to none.
+            (*filled).limit = if O::USE == use_ { op.limit() } else { u32::MAX };
+            (*filled).use_ = use_;
+            (*filled).flags = flags;
+            (*filled).address = address;
+            let wr = &raw mut (*filled).wr;
+            (*wr).send_flags = flags;
+            op.emit(wr);
+            if A::IS_WRITTEN {
+                address.write(wr);
+            }
+        }
+    }
+
+    /// Adds `more` to the flags that it was filled with, for the next post.
+    #[inline(always)]
+    pub(crate) fn signal(&mut self, more: u32) {
+        // SAFETY: it is ours (invariant).
+        unsafe {
+            let filled = self.filled.as_ptr();
+            (*filled).wr.send_flags = (*filled).flags | more;
+        }
+    }
+}
+
+impl<O: Opcode, A: Address, F, G> WorkRequest<O, Later, A, F, G> {
+    /// Fills the work request, to be posted by
+    /// [`post_prepared`](crate::QueuePair::post_prepared) with one buffer each time, as
+    /// [`Prepared`] shows. This allocates.
+    pub fn prepare(self) -> Prepared<O, Later, A, F, G> {
+        let (op, data, address, flags, use_) = self.parts();
+        Prepared::fill(op, data, address, use_, flags, 1)
+    }
+}
+
+impl<O: Opcode, A: Address, F, G> Prepared<O, Later, A, F, G> {
+    /// Fills it anew, for the posts to come: with another immediate, remote slice, operands or
+    /// destination.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteWrite>(512)?;
+    /// let to = |offset| region.remote().slice(offset, 256).map(|slice| slice.write());
+    /// let mut write = wr::RdmaWrite::new(wr::Later, to(0)?).prepare();
+    /// a.post_prepared(&mut write, pool.take().ok_or("no buffer")?)?;
+    /// write.refill(wr::RdmaWrite::new(wr::Later, to(256)?));
+    /// a.post_prepared(&mut write, pool.take().ok_or("no buffer")?)?;
+    /// # proverbs::loopback::poll(&mut cq, 2)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn refill(&mut self, wr: WorkRequest<O, Later, A, F, G>) {
+        let (op, _, address, flags, use_) = wr.parts();
+        self.set(op, address, use_, flags);
+    }
+}
+
+impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, A, F, G> {
+    /// Fills the work request, with a copy of its inline bytes, to be posted by
+    /// [`post_prepared_inline`](crate::QueuePair::post_prepared_inline). This allocates.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// let mut beat = wr::Send::inline(b"beat 0").prepare();
+    /// for count in b'1'..=b'3' {
+    ///     b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    ///     beat.bytes_mut()[5] = count; // they are copied while it is posted
+    ///     a.post_prepared_inline(&mut beat)?;
+    /// }
+    /// proverbs::loopback::poll(&mut cq, 6)?;
+    /// assert_eq!(beat.bytes(), b"beat 3");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepare(self) -> Prepared<O, [u8; N], A, F, G> {
+        let (op, data, address, flags, use_) = self.parts();
+        let flags = flags | SendFlags::INLINE.bits();
+        let count = (N != 0) as u32;
+        let prepared = Prepared::fill(op, *data.0, address, use_, flags, count);
+        let filled = prepared.filled.as_ptr();
+        // SAFETY: it is ours (invariant). The bytes stay where they are as long as it is.
+        unsafe {
+            let addr = (&raw mut (*filled).data).expose_provenance() as u64;
+            (*filled).sge = ibv_sge { addr, length: N as u32, lkey: 0 };
+        }
+        prepared
+    }
+}
+
+impl<O, A, F, G, const N: usize> Prepared<O, [u8; N], A, F, G> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8; N] {
+        // SAFETY: they are ours (invariant), and borrowed as we are.
+        unsafe { &(*self.filled.as_ptr()).data }
+    }
+
+    /// The bytes of the posts to come: those before have copied theirs.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8; N] {
+        // SAFETY: they are ours (invariant), and borrowed as we are.
+        unsafe { &mut (*self.filled.as_ptr()).data }
+    }
+}
+
+impl<O: Opcode, X, A, F, G> fmt::Debug for Prepared<O, X, A, F, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prepared({:?})", O::COMPLETES_AS)
+    }
+}
+
+/// One post of a prepared work request.
+pub(crate) struct Ready<'p, O, X, A, D> {
+    filled: NonNull<Filled<X, A>>,
+    data: D,
+    _prepared: PhantomData<(&'p mut (), O)>,
+}
+
+impl<O, X, A, F, G> Prepared<O, X, A, F, G> {
+    /// A post of it with `data`, and the slot that it is in.
+    #[inline(always)]
+    pub(crate) fn with<D>(
+        &mut self,
+        data: D,
+    ) -> (Ready<'_, O, X, A, D>, *mut SendSlot<[ibv_sge; 1]>) {
+        let filled = self.filled;
+        (Ready { filled, data, _prepared: PhantomData }, filled.as_ptr().cast())
+    }
+}
+
+impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Later, A, D> {
+    type Wr = ibv_send_wr;
+    type Data = D;
+    const IS_FILLED: bool = true;
+
+    #[inline(always)]
+    unsafe fn emit(self, slot: *mut SendSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
+        let filled = self.filled.as_ptr();
+        // SAFETY: the slot is what is filled, which is borrowed mutably; the check knows the address
+        // handles.
+        unsafe {
+            let use_ = match O::USE {
+                // A READ without an end brings what the buffer's length says.
+                Use::Read => (*filled).use_,
+                use_ => use_,
+            };
+            let sge = &raw mut (*filled).sge;
+            let emitted: Emitted<E> = self.data.emit(sge, use_, (*filled).limit, check);
+            let wr = slot.cast::<ibv_send_wr>();
+            (*wr).sg_list = emitted.sges;
+            if A::IS_WRITTEN {
+                (*filled).address.check(check);
+            }
+            Pending { entry: emitted.entry, wr_id: 0, data: PhantomData }
+        }
+    }
+
+    unsafe fn restore(wr: *mut ibv_send_wr) {
+        // SAFETY: it is filled, and nobody else's.
+        unsafe { (*wr).num_sge = 1 };
+    }
+}
+
+impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [u8; N], A, ()> {
+    type Wr = ibv_send_wr;
+    type Data = Inline<'static, N>;
+    const IS_FILLED: bool = true;
+
+    #[inline(always)]
+    unsafe fn emit(
+        self,
+        _: *mut SendSlot<[ibv_sge; 1]>,
+        check: &mut Check,
+    ) -> Pending<E, Inline<'static, N>> {
+        let filled = self.filled.as_ptr();
+        // SAFETY: what is filled is borrowed mutably; the check knows the address handles.
+        unsafe {
+            if O::USE == Use::Write && N as u64 > (*filled).limit.into() {
+                check.note(fault::BEYOND);
+            }
+            if A::IS_WRITTEN {
+                (*filled).address.check(check);
+            }
+        }
+        Pending { entry: None, wr_id: 0, data: PhantomData }
+    }
+}
+
+/// The opcodes whose prepared work request takes `D` at each post (R2.10, R4.5).
+pub trait Takes<D>: Opcode {}
+
+impl<D: Source> Takes<D> for opcode::Send {}
+impl<D: Source> Takes<D> for SendWithImm {}
+impl<D: Source> Takes<D> for SendWithInv {}
+impl<D: Source> Takes<D> for RdmaWrite {}
+impl<D: Source> Takes<D> for RdmaWriteWithImm {}
+impl<D: Sink> Takes<D> for RdmaRead {}
+impl<D: AtomicSink> Takes<D> for CmpAndSwp {}
+impl<D: AtomicSink> Takes<D> for FetchAndAdd {}
+
+/// What a prepared work request takes at each post: one buffer.
+#[diagnostic::on_unimplemented(
+    message = "a prepared work request takes one buffer, and `{Self}` is none",
+    label = "not one `Buf`, `SharedBuf` or `OpenBuf`",
+    note = "several buffers go with `post_send`, and inline bytes are prepared with the work request (`post_prepared_inline`)"
+)]
+pub trait OneBuffer {}
+
+impl<C: 'static> OneBuffer for Buf<C> {}
+impl OneBuffer for SharedBuf {}
+impl OneBuffer for OpenBuf {}

@@ -1,0 +1,34 @@
+// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/a_prepared_work_request_has_the_same_bounds.rs.
+use proverbs::memory::ToRead;
+use proverbs::prelude::*;
+
+fn on_this_transport(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSpan<ToRead>) {
+    let mut read = wr::RdmaRead::new(wr::Later, at).prepare();
+    qp.post_prepared(&mut read, buf).unwrap();
+}
+
+fn in_this_state(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    let mut send = wr::Send::new(wr::Later).prepare();
+    qp.post_prepared(&mut send, buf).unwrap();
+}
+
+profile! { Any { entry: AnyBuf } }
+
+fn from_shared_memory(qp: &mut QueuePair<Rc, Rts, Any>, buf: SharedBuf) {
+    let mut send = wr::Send::new(wr::Later).prepare();
+    qp.post_prepared(&mut send, buf).unwrap();
+}
+
+fn one(qp: &mut QueuePair<Rc, Rts, Any>, buf: Buf) {
+    let mut send = wr::Send::new(wr::Later).prepare();
+    qp.post_prepared(&mut send, buf).unwrap();
+}
+
+fn with_a_buffer(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    qp.post_send(wr::Send::new(buf)).unwrap();
+}
+
+fn short_enough(qp: &mut QueuePair<Rc, Rts>) {
+    let mut send = wr::Send::inline(&[0; 64]).prepare();
+    qp.post_prepared_inline(&mut send).unwrap();
+}
