@@ -184,18 +184,26 @@ fn own_layouts() -> Vec<Layout> {
 }
 
 fn more_layouts() -> Vec<Layout> {
-    use crate::sys::{gid, memory};
+    use crate::sys::{gid, lanes, memory};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { memory
         ibv_alloc_dm_attr { length log_align_req comp_mask }
         ibv_dm { context memcpy_to_dm memcpy_from_dm comp_mask handle }
+    });
+    all.extend(layouts! { lanes
+        ibv_cq_init_attr_ex {
+            cqe cq_context channel comp_vector wc_flags comp_mask flags parent_domain
+        }
+        ibv_parent_domain_init_attr { pd td comp_mask alloc free pd_context }
+        ibv_td { context }
+        ibv_td_init_attr { comp_mask }
     });
     all
 }
 
 /// How far before the context an extended operation lies.
 fn distances() -> String {
-    use crate::sys::{extended::*, memory::*};
+    use crate::sys::{extended::*, lanes::*, memory::*};
     let mut text = String::new();
     let operations = [
         ("query_port", QUERY_PORT),
@@ -203,6 +211,10 @@ fn distances() -> String {
         ("reg_dm_mr", REG_DM_MR),
         ("alloc_dm", ALLOC_DM),
         ("free_dm", FREE_DM),
+        ("alloc_parent_domain", ALLOC_PARENT_DOMAIN),
+        ("dealloc_td", DEALLOC_TD),
+        ("alloc_td", ALLOC_TD),
+        ("create_cq_ex", CREATE_CQ_EX),
     ];
     for (op, distance) in operations {
         let context = "offsetof(struct verbs_context, context)";
@@ -216,7 +228,7 @@ fn distances() -> String {
     text
 }
 
-/// The types of functions and operations that `sys::memory` calls by pointers.
+/// The types of functions and operations that `sys::memory` and `sys::lanes` call by pointers.
 fn prototypes() -> String {
     let of_context = "__typeof__(((struct verbs_context *)0)->";
     let text = [
@@ -233,6 +245,19 @@ fn prototypes() -> String {
             "struct ibv_dm *(*)(struct ibv_context *, struct ibv_alloc_dm_attr *)",
         ),
         (format!("{of_context}free_dm)"), "int (*)(struct ibv_dm *)"),
+        (
+            format!("{of_context}alloc_td)"),
+            "struct ibv_td *(*)(struct ibv_context *, struct ibv_td_init_attr *)",
+        ),
+        (format!("{of_context}dealloc_td)"), "int (*)(struct ibv_td *)"),
+        (
+            format!("{of_context}alloc_parent_domain)"),
+            "struct ibv_pd *(*)(struct ibv_context *, struct ibv_parent_domain_init_attr *)",
+        ),
+        (
+            format!("{of_context}create_cq_ex)"),
+            "struct ibv_cq_ex *(*)(struct ibv_context *, struct ibv_cq_init_attr_ex *)",
+        ),
         (
             format!("{of_context}reg_dm_mr)"),
             "struct ibv_mr *(*)(struct ibv_pd *, struct ibv_dm *, uint64_t, size_t, unsigned int)",
@@ -272,9 +297,19 @@ fn the_headers_agree() {
         ("IBV_REREG_MR_ERR_CMD", ERR_CMD.into()),
         ("IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW", ERR_CMD_AND_DO_FORK_NEW.into()),
     ];
-    let constants =
-        [all_constants!(ours), own_constants().to_vec(), kinds.to_vec(), of_memory.to_vec()]
-            .concat();
+    use crate::sys::lanes::{MASK_FLAGS, SINGLE_THREADED};
+    let of_lanes = [
+        ("IBV_CQ_INIT_ATTR_MASK_FLAGS", MASK_FLAGS.into()),
+        ("IBV_CREATE_CQ_ATTR_SINGLE_THREADED", SINGLE_THREADED.into()),
+    ];
+    let constants = [
+        all_constants!(ours),
+        own_constants().to_vec(),
+        kinds.to_vec(),
+        of_memory.to_vec(),
+        of_lanes.to_vec(),
+    ]
+    .concat();
     let layouts: Vec<_> =
         all_layouts!(ours).into_iter().chain(own_layouts()).chain(more_layouts()).collect();
     let said = compile(&(program(&layouts, &constants) + &distances() + &prototypes()));

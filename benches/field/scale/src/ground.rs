@@ -27,7 +27,9 @@ impl Ground {
     }
 
     /// A connected queue pair whose peer is itself.
-    pub fn connect<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>>(
+    pub fn connect<
+        P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>,
+    >(
         &self,
         cq: &CompletionQueue,
         depth: Depth,

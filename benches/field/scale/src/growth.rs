@@ -22,7 +22,9 @@ const WORKS: [(&str, &str, bool); 3] =
     [("post", "post", true), ("poll", "poll", true), ("post-moved", "post", false)];
 
 /// A way to keep books.
-trait Books: Sized + Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf> {
+trait Books:
+    Sized + Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>
+{
     const NAME: &'static str;
     const SIGNAL_ALL: bool;
 

@@ -62,14 +62,21 @@ pub fn print() {
 }
 
 /// What a queue pair costs, and what each slot of its send queue.
-fn pairs<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>>(name: &str, handle: f64) {
+fn pairs<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>>(
+    name: &str,
+    handle: f64,
+) {
     let [few, many] = DEPTHS.map(bytes_of_pair::<P>);
     let slot = (many - few) / f64::from(DEPTHS[1] - DEPTHS[0]);
     println!("bytes {name}-pair {:.1}", few - slot * f64::from(DEPTHS[0]) + handle);
     println!("bytes {name}-slot {slot:.1}");
 }
 
-fn bytes_of_pair<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>>(send: u32) -> f64 {
+fn bytes_of_pair<
+    P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads, Entry = Buf>,
+>(
+    send: u32,
+) -> f64 {
     let depth = Depth { send, recv: RECEIVES };
     let ground = Ground::new();
     let cq = ground.cq(PAIRS, depth);
