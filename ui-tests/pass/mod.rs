@@ -141,6 +141,7 @@ mod memory {
 
 mod opcode {
     mod a_prepared_work_request_has_the_same_bounds;
+    mod a_prepared_work_request_needs_its_data;
     mod every_way_to_post_asks_for_the_opcode;
     mod uc_carries_no_bind_mw;
     mod uc_carries_no_cmp_and_swp;

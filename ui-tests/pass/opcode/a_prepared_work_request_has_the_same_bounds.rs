@@ -23,12 +23,3 @@ fn one(qp: &mut QueuePair<Rc, Rts, Any>, buf: Buf) {
     let mut send = wr::Send::new(wr::Later).prepare();
     qp.post_prepared(&mut send, buf).unwrap();
 }
-
-fn with_a_buffer(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    qp.post_send(wr::Send::new(buf)).unwrap();
-}
-
-fn short_enough(qp: &mut QueuePair<Rc, Rts>) {
-    let mut send = wr::Send::inline(&[0; 64]).prepare();
-    qp.post_prepared_inline(&mut send).unwrap();
-}

@@ -1,0 +1,11 @@
+// R2.7, R2.10, ibv_post_send(3): the legal twin of ui-tests/opcode/a_prepared_work_request_needs_its_data.rs.
+use proverbs::prelude::*;
+
+fn with_a_buffer(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    qp.post_send(wr::Send::new(buf)).unwrap();
+}
+
+fn short_enough(qp: &mut QueuePair<Rc, Rts>) {
+    let mut send = wr::Send::inline(&[0; 64]).prepare();
+    qp.post_prepared_inline(&mut send).unwrap();
+}
