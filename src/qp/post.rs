@@ -138,7 +138,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///         break completion;
     ///     }
     /// };
-    /// assert_eq!(a.complete(completion)?.released.count(), 2);
+    /// let done = a.complete(completion).map_err(|_| "of another queue pair")?;
+    /// assert_eq!(done.released.count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -17,7 +17,6 @@ use crate::work::flags::{Plain, SendFlags, Unfenced};
 use crate::work::inline::Inline;
 use crate::work::opcode::{
     self, CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm,
-    SendWithInv,
 };
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, Pending, SendSlot, Use, Work, WorkRequest};
@@ -144,7 +143,10 @@ impl<O: Opcode, A: Address, F, G> WorkRequest<O, Later, A, F, G> {
     /// Fills the work request, to be posted by
     /// [`post_prepared`](crate::QueuePair::post_prepared) with one buffer each time, as
     /// [`Prepared`] shows. This allocates.
-    pub fn prepare(self) -> Prepared<O, Later, A, F, G> {
+    pub fn prepare(self) -> Prepared<O, Later, A, F, G>
+    where
+        O: Repeats,
+    {
         let (op, data, address, flags, use_) = self.parts();
         Prepared::fill(op, data, address, use_, flags, 1)
     }
@@ -190,7 +192,10 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
     /// assert_eq!(beat.bytes(), b"beat 3");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn prepare(self) -> Prepared<O, [u8; N], A, F, G> {
+    pub fn prepare(self) -> Prepared<O, [u8; N], A, F, G>
+    where
+        O: Repeats,
+    {
         let (op, data, address, flags, use_) = self.parts();
         let flags = flags | SendFlags::INLINE.bits();
         let count = (N != 0) as u32;
@@ -303,12 +308,28 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
     }
 }
 
+/// The opcodes whose work requests may be posted again: not SEND_WITH_INV, since a key is ended once
+/// (R19.1).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be prepared",
+    label = "it is posted once",
+    note = "SEND_WITH_INV ends a key, which must not be ended again: post it with `post_send` (R1.6, R19.1)"
+)]
+pub trait Repeats: Opcode {}
+
+impl Repeats for opcode::Send {}
+impl Repeats for SendWithImm {}
+impl Repeats for RdmaWrite {}
+impl Repeats for RdmaWriteWithImm {}
+impl Repeats for RdmaRead {}
+impl Repeats for CmpAndSwp {}
+impl Repeats for FetchAndAdd {}
+
 /// The opcodes whose prepared work request takes `D` at each post (R2.10, R4.5).
 pub trait Takes<D>: Opcode {}
 
 impl<D: Source> Takes<D> for opcode::Send {}
 impl<D: Source> Takes<D> for SendWithImm {}
-impl<D: Source> Takes<D> for SendWithInv {}
 impl<D: Source> Takes<D> for RdmaWrite {}
 impl<D: Source> Takes<D> for RdmaWriteWithImm {}
 impl<D: Sink> Takes<D> for RdmaRead {}

@@ -1,5 +1,6 @@
-// R2.7, R2.10, ibv_post_send(3): what is prepared without data is posted with some.
-// Enforced by `Data<E>` and `Fits<M, I>`.
+// R2.7, R2.10, R19.1, ibv_post_send(3): what is prepared without data is posted with some, and may be posted again.
+// Enforced by `Data<E>`, `Fits<M, I>` and `Repeats`.
+use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
 fn without_a_buffer(qp: &mut QueuePair<Rc, Rts>) {
@@ -9,6 +10,11 @@ fn without_a_buffer(qp: &mut QueuePair<Rc, Rts>) {
 fn too_long(qp: &mut QueuePair<Rc, Rts>) {
     let mut send = wr::Send::inline(&[0; 100]).prepare();
     qp.post_prepared_inline(&mut send).unwrap();
+}
+
+fn a_key_is_ended_once(lent: Revocable<RemoteWrite>, again: Revocable<RemoteWrite>) {
+    let _ = wr::SendWithInv::inline(b"done", lent).prepare();
+    let _ = wr::SendWithInv::new(wr::Later, again).prepare();
 }
 
 fn main() {}

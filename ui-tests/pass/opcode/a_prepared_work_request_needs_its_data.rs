@@ -1,4 +1,4 @@
-// R2.7, R2.10, ibv_post_send(3): the legal twin of ui-tests/opcode/a_prepared_work_request_needs_its_data.rs.
+// R2.7, R2.10, R19.1, ibv_post_send(3): the legal twin of ui-tests/opcode/a_prepared_work_request_needs_its_data.rs.
 use proverbs::prelude::*;
 
 fn with_a_buffer(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
@@ -8,4 +8,9 @@ fn with_a_buffer(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
 fn short_enough(qp: &mut QueuePair<Rc, Rts>) {
     let mut send = wr::Send::inline(&[0; 64]).prepare();
     qp.post_prepared_inline(&mut send).unwrap();
+}
+
+fn a_word_is_said_often() {
+    let _ = wr::Send::inline(b"done").prepare();
+    let _ = wr::Send::new(wr::Later).prepare();
 }
