@@ -206,6 +206,9 @@ fn a_send_queue_that_drains_is_not_in_sqd() {
         Ok(_) => return assert_eq!(p.dev.kind, Kind::Rxe),
     };
     assert_eq!(state(&draining), QpState::Sqd);
+    if p.dev.kind == Kind::Rxe {
+        return; // It holds what it is to try again, until the way back.
+    }
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"begun");
