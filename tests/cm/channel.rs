@@ -147,7 +147,7 @@ fn an_id_migrates_with_its_events() {
     let request = request.reject(&RejectData::of(b"moved"));
     request.unwrap();
     let refused = attempt.join().unwrap().unwrap_err();
-    let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
+    let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
 }
 

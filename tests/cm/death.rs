@@ -43,7 +43,7 @@ fn a_server_dies_before_its_answer() {
     let (qp, mut active) = end(&id, 2);
     let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
-    let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
+    let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
     server.join().unwrap();
 }
@@ -60,7 +60,7 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     drop(listening);
     let refused = attempt.join().unwrap().unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
-    let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
+    let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
 }
 

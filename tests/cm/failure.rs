@@ -116,7 +116,7 @@ fn a_queue_pair_tries_again_with_another_id() {
     let id = routed::<Tcp>(at);
     let (qp, mut end) = end(&id, 2);
     let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
-    let (NotConnected::Failed { mut qp, .. }, _) = refused.into_parts() else {
+    let (NotConnected::Failed { mut qp, id: _id }, _) = refused.into_parts() else {
         panic!("it was sent")
     };
     qp.drain(&mut end.cq, |_| {}).unwrap();

@@ -41,7 +41,9 @@ fn who_waits_on_a_device_that_goes_is_told() {
     let attempt = thread::spawn(move || {
         let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
         assert!(is_removal(refused.error.kind()), "{refused}");
-        let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
+        let NotConnected::Failed { qp, id: _id } = refused.into_object() else {
+            panic!("it was sent")
+        };
         unanswered.drain(qp);
     });
     let request = mute.get_request_timeout(LONG).unwrap();

@@ -145,13 +145,15 @@ fn steps_without_an_answer_end() {
         let (qp, mut active) = end(&id, 1);
         let refused = id.connect(qp, &ConnParam::default(), short).unwrap_err();
         assert_eq!(*refused.error.kind(), ErrorKind::TimedOut { after: short });
-        let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
+        let NotConnected::Failed { qp, id: _id } = refused.into_object() else {
+            panic!("it was sent")
+        };
         active.drain(qp);
         // Nobody who could confirm: the peer is gone.
         let request = listening.get_request_timeout(LONG).unwrap();
         let (qp, mut passive) = end(&request.id, 1);
         let refused = request.accept(qp, &AcceptParam::default(), short).unwrap_err();
-        let NotAccepted::Failed { qp, .. } = refused.into_object() else {
+        let NotAccepted::Failed { qp, id: _id } = refused.into_object() else {
             panic!("it was answered")
         };
         passive.drain(qp);
