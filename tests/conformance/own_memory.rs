@@ -81,6 +81,7 @@ fn anonymous_mappings() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri stops where there is no memory of this size")]
 fn a_mapping_of_no_bytes_or_of_too_many() {
     for (len, errno) in [(0, 22), (usize::MAX, 12), (isize::MAX as usize, 12)] {
         let error = Mapping::new(len).unwrap_err();
