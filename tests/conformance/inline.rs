@@ -86,6 +86,7 @@ profile! { Wide { max_inline: 256 } }
 #[test]
 fn a_wider_profile_carries_more() {
     let mut p = Pair::<Rc, Wide>::new();
+    assert_eq!((p.a.max_inline(), Pair::<Rc>::new().a.max_inline()), (256, 64));
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let bytes: [u8; 256] = numbered(9, 256).try_into().unwrap();
     p.a.post_send(wr::Send::inline(&bytes)).unwrap();

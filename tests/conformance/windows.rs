@@ -45,7 +45,10 @@ fn bound<A: proverbs::memory::Remote>(
 ) -> BoundWindow<A> {
     let window = p.a.alloc_mw().unwrap();
     p.a.post_send(wr::BindMw::<A>::new(window, region, range).unwrap()).unwrap();
-    come_back(p).into_bound().unwrap()
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    assert_eq!(sent.opcode, WcOpcode::BindMw);
+    let Some(AnyBuf::Window(window)) = sent.entry else { panic!("it brings its window") };
+    window.into_bound().unwrap()
 }
 
 /// What a WRITE of these bytes by the second end says.
