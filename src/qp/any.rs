@@ -165,13 +165,16 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
             ($($state:ident)*) => {
                 match self {
                     $(AnyQueuePair::$state(_) => self.step::<$state, _>(|qp| {
-                        let (qp, entries) = qp.reset()?;
-                        Ok((qp.into(), entries))
-                    }),)*
+                        let (qp, entries, rest) = qp.reset_alone()?;
+                        Ok((qp.into(), (entries, rest)))
+                    })?,)*
                 }
             };
         }
-        from!(Reset Init Rtr Rts Draining Sqd Sqe Err)
+        let (entries, rest) = from!(Reset Init Rtr Rts Draining Sqd Sqe Err);
+        // In its place again, so that a panic of the program's leaves a queue pair in RESET.
+        rest.send_home();
+        Ok(entries)
     }
 
     /// From [`Draining`] to [SQD](Sqd), if the device reports that the send queue has drained
@@ -250,7 +253,8 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     }
 }
 
-/// Replaces the value of `place` by what `change` makes of it. If that panics, the process ends.
+/// Replaces the value of `place` by what `change` makes of it. If that panics, the process ends: so
+/// no code of the program's runs in it.
 fn in_place<V, R>(place: &mut V, change: impl FnOnce(V) -> (V, R)) -> R {
     struct Abort;
     impl Drop for Abort {

@@ -147,7 +147,7 @@ impl<P: Profile> Core<P> {
             return Ok(Vec::new());
         }
         self.detach_all();
-        self.end_windows();
+        let _windows = self.end_windows();
         self.handle.close()?;
         let mut quiet = Quiet::default();
         let at_end = self.at_end();

@@ -16,6 +16,7 @@ use crate::ledger::{Commit, Ledger};
 use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};
+use crate::sys::handle;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{Mtu, Psn, Qpn};
 use crate::terms::error::{Error, Refused, transition};
@@ -259,6 +260,21 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     }
 }
 
+/// What a reset leaves: regions that ended windows held, and queues whose completions can come no
+/// more. With either code of the program's may run, which may panic.
+#[must_use]
+pub(super) struct Rest {
+    _windows: Vec<handle::Mw>,
+    quiet: Quiet,
+}
+
+impl Rest {
+    /// Sends what is stranded with the queues home, and lets the regions go.
+    pub(super) fn send_home(self) {
+        reclaim_everything(&self.quiet);
+    }
+}
+
 impl<P: Profile> Core<P> {
     pub(super) fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
         self.modify_c(&mut attr.c, attr.mask)
@@ -277,8 +293,9 @@ impl<P: Profile> Core<P> {
         self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
     }
 
-    /// Opens new books: earlier completions match nothing in them (R8.18).
-    fn renew(&mut self, new: Arc<Books>) -> Vec<P::Entry> {
+    /// Opens new books: earlier completions match nothing in them (R8.18). Gives what the ring
+    /// held, and the queues whose completions can come no more.
+    fn renew(&mut self, new: Arc<Books>) -> (Vec<P::Entry>, Quiet) {
         let old = std::mem::replace(&mut self.books, new);
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
         let mut sends = std::mem::take(&mut self.send.ledger.account_mut().withheld);
@@ -302,8 +319,7 @@ impl<P: Profile> Core<P> {
         let mut quiet = Quiet::default();
         at_end.tell(&old, &self.send_cq, &self.recv_cq, &mut quiet);
         self.is_drained = false;
-        reclaim_everything(&quiet);
-        entries
+        (entries, quiet)
     }
 }
 
@@ -403,7 +419,17 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
     /// the device is gone.
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
-    pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
+    pub fn reset(self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
+        let (qp, entries, rest) = self.reset_alone()?;
+        rest.send_home();
+        Ok((qp, entries))
+    }
+
+    /// Like `reset`, without code of the program's.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn reset_alone(
+        mut self,
+    ) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>, Rest), Refused<Self>> {
         let Some(books) = Books::new(self.core.books.pd) else {
             let error = Error::os("ibv_modify_qp", libc::ENOSPC, "too many queues exist");
             return Err(Refused::new(self, error));
@@ -411,9 +437,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         if let Err(error) = self.core.move_to(S::STATE, QpState::Reset) {
             return Err(Refused::new(self, error));
         }
-        self.core.end_windows();
-        let entries = self.core.renew(books);
-        Ok((QueuePair::from_core(self.core), entries))
+        let windows = self.core.end_windows();
+        let (entries, quiet) = self.core.renew(books);
+        Ok((QueuePair::from_core(self.core), entries, Rest { _windows: windows, quiet }))
     }
 
     /// Gives the queue pair the type of [SQE](Sqe), if the device reports that state (UC and UD;

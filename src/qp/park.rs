@@ -41,7 +41,7 @@ impl<P: Profile> Core<P> {
             return;
         }
         self.detach_all();
-        self.end_windows();
+        let _windows = self.end_windows();
         let books = self.books.clone();
         // SAFETY: `self` and the parked queue pair both own the books.
         let ledger = unsafe { Ledger::open(Arc::as_ptr(&books), SEND, 0, Withheld::default()) };

@@ -46,10 +46,11 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
 
 impl<P: Profile> Core<P> {
     /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. What the
-    /// device refuses to deallocate lives on, with its window.
-    pub(super) fn end_windows(&mut self) {
-        for window in self.windows.drain(..).filter_map(|window| window.upgrade()) {
-            let _ = window.end();
-        }
+    /// device refuses to deallocate lives on, with its window. The others are given, to be dropped
+    /// once the queue pair is whole again, or gone: with a region code of the program's may run.
+    #[must_use = "dropped at once, it may panic"]
+    pub(super) fn end_windows(&mut self) -> Vec<handle::Mw> {
+        let windows = self.windows.drain(..).filter_map(|window| window.upgrade());
+        windows.filter_map(|window| window.end().ok().flatten()).collect()
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use proverbs::prelude::*;
+use proverbs::qp::AnyQueuePair;
+use proverbs::state::{QpState, Reset, Rts};
 
 use crate::support::*;
 
@@ -156,6 +158,30 @@ fn contexts_that_panic_when_their_pool_goes() {
         assert!(matches!(dropped.load(SeqCst), 1 | 2), "place {place}");
         pd.destroy().unwrap();
     }
+}
+
+/// A reset lets a pool go whose contexts panic: the queue pair, in a struct's field, is in RESET and
+/// can be used again.
+#[test]
+fn a_context_that_panics_while_its_queue_pair_is_reset() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let pool = pd.create_pool_with(2, 64, |_| Loud(dropped.clone())).unwrap();
+    let buf = pool.take().unwrap();
+    drop(pool);
+    let wish = Wish::new();
+    let cq = dev.ctx.create_cq::<Buf<Loud>>(30).unwrap();
+    let qp = pd.create_qp::<Rc, WithLoud>(&cq, &cq, wish.depth).unwrap();
+    let mut qp = AnyQueuePair::from(Rc::up(qp, &dev, 0xfffff0, &wish));
+    qp.as_state::<Rts>().unwrap().post_recv(wr::Recv::new(buf)).unwrap();
+    // Nobody polls any more, so the receive comes home with the reset, and its pool goes.
+    drop(cq);
+    assert!(catch_unwind(AssertUnwindSafe(|| qp.reset())).is_err());
+    assert!(matches!(dropped.load(SeqCst), 1 | 2));
+    assert_eq!(qp.state(), QpState::Reset);
+    assert!(qp.as_state::<Reset>().is_some());
+    qp.reset().unwrap();
 }
 
 /// A panic in a post, which does not unwind: its payload is the user's code, too, and may panic when it is dropped.

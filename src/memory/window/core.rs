@@ -24,18 +24,17 @@ impl Owner {
         Arc::new(Owner(Mutex::new(Some(mw))))
     }
 
-    /// Deallocates the window, if nobody did: its key is no longer valid, and its region no longer
-    /// held. If the device refuses, the window lives on.
-    pub(crate) fn end(&self) -> Result<(), c_int> {
+    /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses, the
+    /// window lives on.
+    ///
+    /// With what is given the region may go, and with that code of the program's run, which may
+    /// panic: the caller drops it where that does no harm.
+    pub(crate) fn end(&self) -> Result<Option<handle::Mw>, c_int> {
         let mut mw = lock(&self.0);
         if let Some(mw) = mw.as_mut() {
             mw.close()?;
         }
-        let ended = mw.take();
-        drop(mw);
-        // Outside the lock: the region may go with it, and with that code of the program's run.
-        drop(ended);
-        Ok(())
+        Ok(mw.take())
     }
 
     /// Holds a region, or none, in the place of another.
@@ -46,7 +45,7 @@ impl Owner {
             let region = region.map(|region| region as Arc<dyn Send + Sync>);
             before = Some(mw.set_parents(crate::sys::window::MwParents { pd, region }));
         }
-        // Outside the lock, as above.
+        // Outside the lock: the region may go, and with it code of the program's run.
         drop(before);
     }
 }
@@ -128,7 +127,7 @@ impl Window {
         let core = Box::new(Core { mw, owner, books, qp_num, rkey, range, last, known });
         // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but for
         // the pointer to C's object, which any thread may use.
-        // SAFETY: as above.
+        // SAFETY: the box's pointer has the one reference that `WINDOW` counts, and is given up.
         let home = || unsafe { Home::new(Box::into_raw(core).cast_const().cast(), &WINDOW) };
         // One byte that is never sent, so that posts need no look.
         let mark = mark::of(pd, mark::NO_POOL, 1);
@@ -141,8 +140,8 @@ impl Window {
     }
 
     pub(crate) fn core_mut(&mut self) -> &mut Core {
-        // SAFETY: as for `core`; the pointer is a box's, and this handle, the only one, is borrowed
-        // exclusively.
+        // SAFETY: the home is a core in a box, which lives as long as the handle and to which nothing
+        // else refers (invariant). The handle is borrowed exclusively.
         unsafe { &mut *self.0.home().at().cast_mut().cast::<Core>() }
     }
 
@@ -191,7 +190,10 @@ impl Window {
     /// Deallocates the window (`ibv_dealloc_mw`).
     pub(crate) fn destroy(&self) -> Result<(), Error> {
         let owner = &self.core().owner;
-        owner.end().map_err(|errno| Error::os("ibv_dealloc_mw", errno, "the window lives on"))
+        owner
+            .end()
+            .map(drop)
+            .map_err(|errno| Error::os("ibv_dealloc_mw", errno, "the window lives on"))
     }
 }
 
@@ -209,7 +211,7 @@ impl Owner {
 impl Drop for Core {
     fn drop(&mut self) {
         // If the device refuses, it leaks with all that it needs.
-        let _ = self.owner.end();
+        drop(self.owner.end());
     }
 }
 

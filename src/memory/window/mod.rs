@@ -7,6 +7,8 @@
 mod core;
 mod revocable;
 mod rights;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,0 +1,81 @@
+//! A region that only its window keeps, in memory of a program whose code panics when it goes.
+
+#![allow(unsafe_code)] // a keeper
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use crate::loopback::{self, Pair};
+use crate::memory::own::{Foreign, Private, Writable};
+use crate::memory::{BoundWindow, Windowed};
+use crate::prelude::*;
+use crate::qp::AnyQueuePair;
+use crate::state::QpState;
+use crate::sync::Arc;
+
+profile! { Windows { entry: AnyBuf } }
+
+struct Keeper {
+    bytes: *mut [u64; 8],
+    drops: Arc<AtomicUsize>,
+}
+
+// SAFETY: it owns the bytes.
+unsafe impl std::marker::Send for Keeper {}
+// SAFETY: it lends nothing of them.
+unsafe impl Sync for Keeper {}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw`, and dropped once.
+        drop(unsafe { Box::from_raw(self.bytes) });
+        self.drops.fetch_add(1, SeqCst);
+        resume_unwind(Box::new("a keeper that panics"));
+    }
+}
+
+/// A pair whose first end has bound a window, which alone keeps its region.
+fn pair_with_window() -> (Pair<Windows>, BoundWindow<RemoteWrite>, Arc<AtomicUsize>) {
+    let mut pair = loopback::pair_of::<Windows>().unwrap();
+    let bytes = Box::into_raw(Box::new([0; 8]));
+    let drops = Arc::new(AtomicUsize::new(0));
+    let keeper = Keeper { bytes, drops: drops.clone() };
+    // SAFETY: the bytes of the box, which the keeper frees when it is dropped, and not before.
+    let memory = unsafe {
+        Foreign::<_, Private, Writable>::new(NonNull::new_unchecked(bytes.cast()), 64, keeper)
+    };
+    let region = pair.pd.register_in::<Windowed<LocalWrite>, _>(memory).unwrap();
+    let window = pair.a.alloc_mw().unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    pair.a.post_send(bind).unwrap();
+    drop(region);
+    let sent = pair.cq.poll_one().unwrap().unwrap();
+    let Some(AnyBuf::Window(window)) = sent.into_entry() else { panic!("it brings its window") };
+    (pair, window.into_bound().unwrap(), drops)
+}
+
+#[test]
+fn a_reset_that_lets_a_region_go() {
+    let (pair, window, drops) = pair_with_window();
+    let mut qp = AnyQueuePair::from(pair.a);
+    assert!(catch_unwind(AssertUnwindSafe(|| qp.reset())).is_err());
+    assert_eq!((drops.load(SeqCst), qp.state()), (1, QpState::Reset));
+    qp.reset().unwrap();
+    drop(window);
+}
+
+#[test]
+fn a_queue_pair_that_goes_and_lets_a_region_go() {
+    let (pair, window, drops) = pair_with_window();
+    let Pair { mut a, mut cq, pool, pd, b, .. } = pair;
+    let free = pool.available();
+    a.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(a))).is_err());
+    assert_eq!(drops.load(SeqCst), 1);
+    while cq.poll_one().unwrap().is_some() {}
+    drop((b, cq, window));
+    assert_eq!(pool.available(), free);
+    drop(pool);
+    pd.destroy().unwrap();
+}
