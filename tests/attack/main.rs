@@ -21,6 +21,7 @@ mod macros;
 mod open_memory;
 mod order;
 mod parts;
+mod prepared;
 mod sizes;
 mod stale;
 mod threads;

@@ -1,0 +1,121 @@
+//! Prepared work requests that go, change or wander while what they posted is still outstanding.
+
+use std::sync::mpsc;
+
+use proverbs::completion::{Direction, WcStatus};
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+/// The device still waits for a receive when the work request goes, is filled anew, or has other
+/// inline bytes.
+#[test]
+fn what_was_posted_is_not_the_work_requests_any_more() {
+    let mut p = Pair::<Rc>::new();
+    let mut beat = wr::Send::inline(b"first").prepare();
+    let mut send = wr::SendWithImm::new(wr::Later, 1).prepare();
+    p.a.post_prepared_inline(&mut beat).unwrap();
+    *beat.bytes_mut() = *b"other";
+    p.a.post_prepared(&mut send, filled(&p.pool, b"second")).unwrap();
+    send.refill(wr::SendWithImm::new(wr::Later, 9));
+    let fresh = wr::SendWithImm::new(wr::Later, 7).prepare();
+    drop((std::mem::replace(&mut send, fresh), beat));
+    p.a.post_prepared(&mut send, filled(&p.pool, b"third")).unwrap();
+    drop(send);
+    for _ in 0..3 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let got = poll(&p.dev, &mut p.cb, 3).into_iter().map(Done::received);
+    let got: Vec<_> = got.map(|got| (got.imm_data, got.data().to_vec())).collect();
+    let said = [(None, &b"first"[..]), (Some(1), b"second"), (Some(7), b"third")];
+    assert_eq!(got, said.map(|(imm, data)| (imm, data.to_vec())));
+    poll(&p.dev, &mut p.ca, 3);
+}
+
+/// The queue pair dies and goes, and its successor is posted to from the same work request.
+#[test]
+fn it_outlives_its_queue_pairs() {
+    let mut send = wr::Send::new(wr::Later).prepare();
+    for _ in 0..3 {
+        let Pair { a, mut ca, pool, dev, pd, .. } = Pair::<Rc>::new();
+        let free = pool.available();
+        let mut a = a.to_error().unwrap();
+        a.post_prepared(&mut send, filled(&pool, b"flushed")).unwrap();
+        let flushed = poll(&dev, &mut ca, 1).remove(0).flushed(Direction::Send);
+        holds(flushed.unwrap(), b"flushed");
+        a.post_prepared(&mut send, filled(&pool, b"stranded")).unwrap();
+        // Neither the queue pair nor its buffers are there any more at the next post.
+        drop(a);
+        drop(ca);
+        assert_eq!(pool.available(), free);
+        drop(pool);
+        pd.destroy().unwrap();
+    }
+    let mut p = Pair::<Rc>::new();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_prepared(&mut send, filled(&p.pool, b"alive")).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"alive");
+    poll(&p.dev, &mut p.ca, 1);
+}
+
+/// One work request goes from thread to thread, each with a queue pair of its own. What it names
+/// from the post before, a buffer's element, is gone or with another thread.
+#[test]
+fn it_goes_around_among_threads() {
+    const THREADS: usize = 3;
+    let (to, from): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
+    to[0].send((wr::Send::new(wr::Later).prepare(), 0u8)).unwrap();
+    std::thread::scope(|scope| {
+        for (at, mine) in from.into_iter().enumerate() {
+            let next = to[(at + 1) % THREADS].clone();
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let mut p = Pair::<Rc>::new();
+                    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+                    let (mut send, round) = mine.recv().unwrap();
+                    p.a.post_prepared(&mut send, filled(&p.pool, &[round; 9])).unwrap();
+                    // The last has nobody to give it to.
+                    let _ = next.send((send, round + 1));
+                    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+                    assert_eq!(got.data(), [round; 9]);
+                    poll(&p.dev, &mut p.ca, 1);
+                }
+            });
+        }
+    });
+}
+
+/// An address handle is removed while its datagram may be outstanding, and the next post is refused.
+#[test]
+fn its_address_handle_goes_first() {
+    let mut p = Pair::<Ud>::new();
+    let way = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let mut send = wr::Send::new(wr::Later).to(way).prepare();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_prepared(&mut send, filled(&p.pool, b"in time")).unwrap();
+    assert!(p.a.remove_address_handle(way.address_handle));
+    let error = p.a.post_prepared(&mut send, filled(&p.pool, b"too late")).unwrap_err();
+    holds(error.into_rejected().next().unwrap(), b"too late");
+    holds(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap(), b"in time");
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"in time");
+    let mut a = p.a.to_error().unwrap();
+    let error = a.post_prepared(&mut send, filled(&p.pool, b"no way")).unwrap_err();
+    holds(error.into_rejected().next().unwrap(), b"no way");
+}
+
+/// The peer refuses the first of two, so that the second is flushed: both buffers come back.
+#[test]
+fn a_refused_one_flushes_its_twin() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let there = region.remote().write();
+    region.destroy().unwrap();
+    let mut write = wr::RdmaWrite::new(wr::Later, there).prepare();
+    p.a.post_prepared(&mut write, filled(&p.pool, b"refused")).unwrap();
+    p.a.post_prepared(&mut write, filled(&p.pool, b"its twin")).unwrap();
+    drop(write);
+    let mut done = poll(&p.dev, &mut p.ca, 2).into_iter();
+    let failed = done.next().unwrap().failed(Direction::Send, WcStatus::RemAccess);
+    holds(failed.entry.unwrap(), b"refused");
+    holds(done.next().unwrap().flushed(Direction::Send).unwrap(), b"its twin");
+}
