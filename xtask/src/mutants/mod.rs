@@ -43,6 +43,9 @@ pub struct Args {
     /// How many mutants; all of them is some thousands.
     #[arg(long, default_value_t = GATE_SAMPLE)]
     sample: usize,
+    /// Leave out so many of the first, which an earlier run of this seed has judged.
+    #[arg(long, default_value_t = 0)]
+    skip: usize,
     /// Only in files whose path begins so: `src/completion`. May be given more than once.
     #[arg(long, value_name = "PATH")]
     folder: Vec<String>,
@@ -132,6 +135,7 @@ pub fn gate() -> Result<()> {
     let args = Args {
         seed: GATE_SEED,
         sample: GATE_SAMPLE,
+        skip: 0,
         folder: Vec::new(),
         entries: None,
         guest: false,
@@ -148,6 +152,9 @@ pub fn gate() -> Result<()> {
 impl Args {
     fn command(&self) -> String {
         let mut text = format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample);
+        if self.skip != 0 {
+            text += &format!(" --skip {}", self.skip);
+        }
         for folder in &self.folder {
             text += &format!(" --folder {folder}");
         }
@@ -188,7 +195,7 @@ fn run(args: &Args) -> Result<Report> {
             all.retain(|candidate| wanted.find(candidate).is_some());
             (all, Entries::default())
         }
-        None => (order(all, args), harmless),
+        None => (order(all, args).into_iter().skip(args.skip).collect(), harmless),
     };
     eprintln!("{total} places and ways to change the logic");
     let tree = Tree::new(&root)?;
