@@ -1,13 +1,11 @@
 //! Bandwidth and message rate: as many sends as may be outstanding, from the first post to the last
 //! completion.
 
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use proverbs::post::SendSlots;
 use proverbs::transport::Transport;
-use serde_json::Value;
 
 use crate::Result;
 use crate::end::End;
@@ -94,31 +92,24 @@ impl Signals {
 }
 
 /// The server of SENDs: receives until the client has sent all, or, where messages may be lost,
-/// until it says that it has. Gives how many arrived.
+/// until `done`: the client says that it has. Gives how many arrived.
 pub fn receive<T: Transport>(
     end: &mut End<T>,
     expected: u64,
-    done: &Receiver<std::result::Result<Value, String>>,
+    mut done: impl FnMut() -> Result<bool>,
 ) -> Result<u64> {
     let before = end.received;
+    let mut done_before = false;
     while end.received - before < expected {
-        match done.try_recv() {
-            // What the client sent has arrived by now, or is lost: take what is there.
-            Ok(word) => {
-                word?;
-                let mut seen = end.received;
-                loop {
-                    end.poll()?;
-                    if end.received == seen {
-                        return Ok(end.received - before);
-                    }
-                    seen = end.received;
-                }
+        let seen = end.received;
+        end.poll()?;
+        if end.received == seen {
+            // What the client sent has arrived by now, or is lost: there was nothing to take.
+            if done_before {
+                break;
             }
-            Err(TryRecvError::Disconnected) => return Err("the client is gone".into()),
-            Err(TryRecvError::Empty) => end.poll()?,
+            done_before = done()?;
         }
     }
-    done.recv()??;
-    Ok(expected)
+    Ok(end.received - before)
 }

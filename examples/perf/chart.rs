@@ -13,7 +13,7 @@ const BINS: usize = 120;
 /// Draws the latencies of the last size.
 pub fn draw(path: &Path, report: &Report) -> Result<()> {
     let last = report.rows.last().ok_or("nothing was measured")?;
-    let Measured::Latency(all) = &last.result else {
+    let Measured::Latency { all, .. } = &last.result else {
         return Err("a histogram is of latencies".into());
     };
     let title = format!("{}, {} bytes, {} exchanges", report.title(), last.size, all.len());

@@ -26,14 +26,14 @@ pub struct Endpoint {
     /// READs and atomics that this end serves at once.
     pub rd_atomic: u8,
     /// The region that the peer may use.
-    pub open: [u8; RemoteSlice::<RemoteAll>::WIRE_LEN],
+    pub open: RemoteSlice<RemoteAll>,
 }
 
 impl Endpoint {
     pub fn json(&self) -> Value {
         json!({
             "lid": self.lid, "gid": self.gid.0, "qpn": self.qpn.get(), "psn": self.psn.get(),
-            "rd_atomic": self.rd_atomic, "open": self.open,
+            "rd_atomic": self.rd_atomic, "open": self.open.to_bytes(),
         })
     }
 
@@ -44,13 +44,14 @@ impl Endpoint {
             let number = number.filter(|&number| number <= max);
             number.ok_or_else(|| format!("the peer's {key} is no number up to {max}: {value}"))
         };
+        let open = bytes(&value["open"]).ok_or("the peer's region is not 24 bytes")?;
         Ok(Endpoint {
             lid: number("lid", u16::MAX.into())? as u16,
             gid: Gid(bytes(&value["gid"]).ok_or("the peer's gid is not 16 bytes")?),
             qpn: Qpn::try_from(number("qpn", Qpn::MAX.get())?)?,
             psn: Psn::try_from(number("psn", Psn::MAX.get())?)?,
             rd_atomic: number("rd_atomic", 255)? as u8,
-            open: bytes(&value["open"]).ok_or("the peer's region is not 24 bytes")?,
+            open: RemoteSlice::from_bytes(&open).ok_or("the peer's region lacks rights")?,
         })
     }
 }

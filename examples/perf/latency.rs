@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use proverbs::transport::Transport;
 
+use crate::Result;
 use crate::end::End;
 use crate::options::{Options, Verb};
 use crate::work::{Payload, Work};
-use crate::{Result, Role};
 
-/// Runs `-n` exchanges; the client gives what each took.
+/// Runs `-n` exchanges. Gives what each took: of those to and fro, one less at the end that does not
+/// start; of READs and atomics, none at the end that does not.
 pub fn exchange<T: Transport, W: Work<T>>(
     end: &mut End<T>,
     work: &W,
     options: &Options,
-    role: Role,
+    starts: bool,
     size: usize,
     inline: bool,
     bar: &ProgressBar,
@@ -28,6 +29,7 @@ pub fn exchange<T: Transport, W: Work<T>>(
     let mut samples = Vec::with_capacity(options.iters as usize);
     let mut message = vec![0; if inline { size } else { 0 }];
     let arrived = end.received;
+    let mut sent: Option<Instant> = None;
     for number in 1..=options.iters {
         let signaled = number % cq_mod == 0 || number == options.iters;
         let mark = mark(number);
@@ -54,18 +56,20 @@ pub fn exchange<T: Transport, W: Work<T>>(
                 Ok(())
             }
         };
-        match (options.verb, role) {
-            (Verb::Send | Verb::Write, Role::Client) => {
+        match (options.verb, starts) {
+            (Verb::Send | Verb::Write, true) => {
                 let start = Instant::now();
                 send(end)?;
                 wait(end)?;
                 samples.push(start.elapsed() / 2);
             }
-            (Verb::Send | Verb::Write, Role::Server) => {
+            (Verb::Send | Verb::Write, false) => {
                 wait(end)?;
+                samples.extend(sent.map(|sent| sent.elapsed() / 2));
+                sent = Some(Instant::now());
                 send(end)?;
             }
-            (_, Role::Client) => {
+            (_, true) => {
                 let buf = end.buffer(size)?;
                 let start = Instant::now();
                 work.post(&mut end.qp, Payload::Buf(buf), true)?;
@@ -73,7 +77,7 @@ pub fn exchange<T: Transport, W: Work<T>>(
                 samples.push(start.elapsed());
             }
             // The device answers.
-            (_, Role::Server) => {}
+            (_, false) => {}
         }
         if number % step == 0 {
             bar.set_position(number.into());
@@ -83,9 +87,10 @@ pub fn exchange<T: Transport, W: Work<T>>(
     Ok(samples)
 }
 
-/// What the last byte of the `number`th message is; never 0, and not as in the one before.
+/// What the last byte of the `number`th message is: not as in the one before, the first not 0. As
+/// perftest's.
 fn mark(number: u32) -> u8 {
-    (number % 255) as u8 + 1
+    number as u8
 }
 
 /// Waits until the peer's WRITE of `size` bytes is there: until its last byte is. That the last

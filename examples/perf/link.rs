@@ -19,6 +19,27 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Lines of a peer longer than this are no messages of ours.
 const LONGEST: usize = 4096;
 
+/// A stream to the server.
+pub fn connect(server: &str, port: u16) -> Result<TcpStream> {
+    let stream = TcpStream::connect((server, port))
+        .map_err(|error| format!("cannot connect to {server}, TCP port {port}: {error}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Listens, says so by `listening`, and takes one connection; then nobody listens any more.
+pub fn accept(port: u16, listening: impl FnOnce()) -> Result<TcpStream> {
+    // IPv6's wildcard takes IPv4 too, where there is IPv6.
+    let any: [SocketAddr; 2] =
+        [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
+    let listener = TcpListener::bind(&any[..])
+        .map_err(|error| format!("cannot listen on TCP port {port}: {error}"))?;
+    listening();
+    let stream = listener.accept()?.0;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 pub struct Link {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
@@ -30,25 +51,7 @@ impl Link {
         Ok((Link::new(one)?, Link::new(other)?))
     }
 
-    pub fn connect(server: &str, port: u16) -> Result<Link> {
-        let stream = TcpStream::connect((server, port))
-            .map_err(|error| format!("cannot connect to {server}, TCP port {port}: {error}"))?;
-        Link::tcp(stream)
-    }
-
-    /// Listens, says so by `listening`, and takes one connection; then nobody listens any more.
-    pub fn accept(port: u16, listening: impl FnOnce()) -> Result<Link> {
-        // IPv6's wildcard takes IPv4 too, where there is IPv6.
-        let any: [SocketAddr; 2] =
-            [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
-        let listener = TcpListener::bind(&any[..])
-            .map_err(|error| format!("cannot listen on TCP port {port}: {error}"))?;
-        listening();
-        Link::tcp(listener.accept()?.0)
-    }
-
-    fn tcp(stream: TcpStream) -> Result<Link> {
-        stream.set_nodelay(true)?;
+    pub fn tcp(stream: TcpStream) -> Result<Link> {
         // From here on any stream socket is as good as another.
         Link::new(UnixStream::from(OwnedFd::from(stream)))
     }

@@ -5,6 +5,7 @@
 //! perf -d mlx5_0 -x 3                     server
 //! perf -d mlx5_0 -x 3 -V write -s 4096 -t 128 -l 16 -Q 64 SERVER      client
 //! perf -V send --lat -s 64 -I 64 --svg latency.svg SERVER             latency, and its histogram
+//! perf -d mlx5_0 -x 3 -V send --lat --perftest [SERVER]               with ib_send_lat
 //! ```
 //!
 //! The flags are perftest's. What differs: each work request in flight has a buffer of its own,
@@ -20,15 +21,18 @@ mod connect;
 #[path = "../common/device.rs"]
 mod device;
 mod end;
+mod interop;
 mod latency;
 mod link;
 mod options;
+mod perftest;
 mod report;
 mod run;
 mod stats;
 mod work;
 
 use std::error::Error;
+use std::net::TcpStream;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -40,7 +44,9 @@ use proverbs::loopback::Fabric;
 use device::Device;
 use link::Link;
 use options::Options;
+use perftest::Exchange;
 use report::Report;
+use run::Peer;
 
 /// Whatever goes wrong, as one line.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -83,14 +89,14 @@ fn measure(options: &Options) -> Result<()> {
         }
         Device::Real(context) => match &options.server {
             Some(server) => {
-                let link = Link::connect(server, options.port)?;
-                run::run(options, &context, link, Role::Client)?
+                let peer = peer(options, link::connect(server, options.port())?, Role::Client)?;
+                run::run(options, &context, peer, Role::Client)?
             }
             None => {
-                let port = options.port;
+                let port = options.port();
                 let listening = || options.say(&format!("waiting for a client on TCP port {port}"));
-                let link = Link::accept(port, listening)?;
-                run::run(options, &context, link, Role::Server)?
+                let peer = peer(options, link::accept(port, listening)?, Role::Server)?;
+                run::run(options, &context, peer, Role::Server)?
             }
         },
     };
@@ -98,6 +104,14 @@ fn measure(options: &Options) -> Result<()> {
         Some(report) => show(options, &report),
         None => Ok(()),
     }
+}
+
+/// Who is at the other end of the stream.
+fn peer(options: &Options, stream: TcpStream, role: Role) -> Result<Peer> {
+    Ok(match options.perftest {
+        true => Peer::Perftest(Exchange::new(stream, role)),
+        false => Peer::Perf(Link::tcp(stream)?),
+    })
 }
 
 fn show(options: &Options, report: &Report) -> Result<()> {
@@ -121,7 +135,7 @@ fn both_ends(options: &Options, open: impl Fn() -> Context) -> Result<Option<Rep
         let (context, done) = (open(), done.clone());
         let options = Options { local: true, ..options.clone() };
         thread::spawn(move || {
-            let result = run::run(&options, &context, link, role);
+            let result = run::run(&options, &context, Peer::Perf(link), role);
             // Nobody listens once the other end has failed.
             let _ = done.send(result.map_err(|error| format!("{role:?}: {error}")));
         });

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use proverbs::bounded::Mtu;
 
-use crate::Result;
 use crate::connect::MAX_INLINE;
 use crate::work::{MAX_LIST, NOT_INLINE};
+use crate::{Result, perftest};
 
 /// Bandwidth, latency and message rate of verbs
 #[derive(Parser, Clone, Debug)]
@@ -26,9 +26,13 @@ pub struct Options {
     /// Index of the local GID; required on RoCE [default on loopback and with --local: 1]
     #[arg(short = 'x', short_alias = 'g', long, value_name = "INDEX", env = "PROVERBS_GID_INDEX")]
     pub gid_index: Option<u8>,
-    /// TCP port to listen on or to connect to
-    #[arg(short, long, default_value_t = 18516)]
-    pub port: u16,
+    /// TCP port to listen on or to connect to [default: 18516, with --perftest 18515]
+    #[arg(short, long)]
+    pub port: Option<u16>,
+    /// The other end is perftest's: ib_send_lat with -V send --lat, ib_write_bw with -V write, and
+    /// so on, told the same -c, -n and -s
+    #[arg(long, conflicts_with_all = ["local", "all"])]
+    pub perftest: bool,
     /// What is measured
     #[arg(short = 'V', long, value_enum, default_value = "write")]
     pub verb: Verb,
@@ -136,6 +140,10 @@ impl Options {
             _ if self.is_atomic() && self.all => Err("an atomic has 8 bytes: leave -a out".into()),
             _ => Ok(()),
         }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(if self.perftest { perftest::PORT } else { 18516 })
     }
 
     pub fn is_atomic(&self) -> bool {

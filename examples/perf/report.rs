@@ -8,6 +8,7 @@ use proverbs::bounded::Mtu;
 use serde_json::{Value, json};
 
 use crate::options::{Options, name};
+use crate::perftest::Rates;
 use crate::stats::Latencies;
 
 /// The result of one size.
@@ -17,17 +18,38 @@ pub struct Row {
 }
 
 pub enum Measured {
-    Bandwidth { iters: u32, arrived: u64, time: Duration },
-    Latency(Latencies),
+    /// `arrived` is `None` where the server does not count.
+    Bandwidth {
+        iters: u32,
+        arrived: Option<u64>,
+        time: Duration,
+    },
+    Latency {
+        iters: u32,
+        all: Latencies,
+    },
 }
 
 impl Row {
-    pub fn bandwidth(size: usize, iters: u32, arrived: u64, time: Duration) -> Row {
+    pub fn bandwidth(size: usize, iters: u32, arrived: Option<u64>, time: Duration) -> Row {
         Row { size, result: Measured::Bandwidth { iters, arrived, time } }
     }
 
-    pub fn latency(size: usize, all: Latencies) -> Row {
-        Row { size, result: Measured::Latency(all) }
+    pub fn latency(size: usize, iters: u32, all: Latencies) -> Row {
+        Row { size, result: Measured::Latency { iters, all } }
+    }
+
+    /// For perftest, which has no word for latencies.
+    pub fn rates(&self) -> Rates {
+        match self.result {
+            Measured::Bandwidth { iters, time, .. } => {
+                let average = mib_per_s(self.size, iters, time);
+                let (size, iters, messages) = (self.size as u64, iters.into(), mpps(iters, time));
+                // No part of the time is looked at alone.
+                Rates { size, iters, peak: average, average, messages }
+            }
+            Measured::Latency { .. } => Rates::default(),
+        }
     }
 
     fn json(&self) -> Value {
@@ -40,9 +62,9 @@ impl Row {
                 "bandwidth_mib_per_s": mib_per_s(self.size, *iters, *time),
                 "message_rate_mpps": mpps(*iters, *time),
             }),
-            Measured::Latency(all) => json!({
+            Measured::Latency { iters, all } => json!({
                 "size_bytes": self.size,
-                "iterations": all.len(),
+                "iterations": iters,
                 "t_min_us": all.min(),
                 "t_median_us": all.median(),
                 "t_mean_us": all.mean(),
@@ -130,14 +152,14 @@ impl fmt::Display for Report {
             match result {
                 Measured::Bandwidth { iters, arrived, time } => writeln!(
                     f,
-                    "{size:>9} {iters:>10} {arrived:>10} {:>14.2} {:>16.6}",
+                    "{size:>9} {iters:>10} {:>10} {:>14.2} {:>16.6}",
+                    arrived.map_or("?".into(), |arrived| arrived.to_string()),
                     mib_per_s(*size, *iters, *time),
                     mpps(*iters, *time)
                 )?,
-                Measured::Latency(all) => writeln!(
+                Measured::Latency { iters, all } => writeln!(
                     f,
-                    "{size:>9} {:>10} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
-                    all.len(),
+                    "{size:>9} {iters:>10} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
                     all.min(),
                     all.median(),
                     all.mean(),

@@ -1,10 +1,13 @@
 //! One end from its device to its results.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use proverbs::completion::GRH_LEN;
 use proverbs::prelude::*;
+use proverbs::transport::Transport;
 use serde_json::{Value, json};
 
 use crate::connect::{Connect, Endpoint, Perf, Way};
@@ -12,51 +15,67 @@ use crate::device::{self, Source};
 use crate::end::{End, Stall};
 use crate::link::Link;
 use crate::options::{Connection, Options, Verb, name};
+use crate::perftest::Exchange;
 use crate::report::{Report, Row};
 use crate::stats::Latencies;
 use crate::work::{Adds, Datagrams, ReadsOf, Sends, Swaps, Work, Writes};
-use crate::{Result, Role, bandwidth, latency};
+use crate::{Result, Role, bandwidth, interop, latency};
+
+/// The program at the other end, and the way to it.
+pub enum Peer {
+    /// This one.
+    Perf(Link),
+    /// One of perftest's.
+    Perftest(Exchange),
+}
 
 /// Runs this end; the client has a report.
-pub fn run(options: &Options, context: &Context, link: Link, role: Role) -> Result<Option<Report>> {
-    let station = Station::new(options, context, link, role)?;
+pub fn run(options: &Options, context: &Context, peer: Peer, role: Role) -> Result<Option<Report>> {
+    let station = Station::new(options, context, role)?;
     match (options.connection, options.verb) {
-        (Connection::Rc, Verb::Send) => station.measure::<Rc, _>(|_, _| Ok(Sends)),
-        (Connection::Rc, Verb::Write) => station.measure::<Rc, _>(|open, _| Ok(Writes(open))),
-        (Connection::Rc, Verb::Read) => station.measure::<Rc, _>(|open, _| Ok(ReadsOf(open))),
+        (Connection::Rc, Verb::Send) => station.measure::<Rc, _>(peer, |_, _| Ok(Sends)),
+        (Connection::Rc, Verb::Write) => station.measure::<Rc, _>(peer, |open, _| Ok(Writes(open))),
+        (Connection::Rc, Verb::Read) => station.measure::<Rc, _>(peer, |open, _| Ok(ReadsOf(open))),
         (Connection::Rc, Verb::FetchAdd) => {
-            station.measure::<Rc, _>(|open, _| Ok(Adds(open.atomic(0)?)))
+            station.measure::<Rc, _>(peer, |open, _| Ok(Adds(open.atomic(0)?)))
         }
         (Connection::Rc, Verb::CmpSwp) => {
-            station.measure::<Rc, _>(|open, _| Ok(Swaps(open.atomic(0)?)))
+            station.measure::<Rc, _>(peer, |open, _| Ok(Swaps(open.atomic(0)?)))
         }
-        (Connection::Uc, Verb::Send) => station.measure::<Uc, _>(|_, _| Ok(Sends)),
-        (Connection::Uc, Verb::Write) => station.measure::<Uc, _>(|open, _| Ok(Writes(open))),
+        (Connection::Uc, Verb::Send) => station.measure::<Uc, _>(peer, |_, _| Ok(Sends)),
+        (Connection::Uc, Verb::Write) => station.measure::<Uc, _>(peer, |open, _| Ok(Writes(open))),
         (Connection::Ud, Verb::Send) => {
-            station.measure::<Ud, _>(|_, to| Ok(Datagrams(to.ok_or("UD has a destination")?)))
+            station.measure::<Ud, _>(peer, |_, to| Ok(Datagrams(to.ok_or("UD has a destination")?)))
         }
         // `Options::check` refused them.
         (connection, _) => Err(format!("{} does not carry that", name(connection)).into()),
     }
 }
 
-struct Station<'a> {
-    options: &'a Options,
-    context: &'a Context,
-    link: Link,
-    role: Role,
-    source: Source,
-    mtu: Mtu,
-    sizes: Vec<usize>,
+/// What this end has to measure, and on what.
+pub struct Station<'a> {
+    pub options: &'a Options,
+    pub context: &'a Context,
+    pub role: Role,
+    pub source: Source,
+    pub mtu: Mtu,
+    /// Bytes of messages, the largest last.
+    pub sizes: Vec<usize>,
+}
+
+/// One end that is not connected yet.
+pub struct Ready<T: Transport> {
+    pd: ProtectionDomain,
+    qp: QueuePair<T, Init, Perf>,
+    cq: CompletionQueue,
+    open: MemoryRegion<RemoteAll>,
+    spare: Vec<Buf>,
+    /// What the peer must know of it.
+    pub mine: Endpoint,
 }
 
 impl<'a> Station<'a> {
-    fn new(
-        options: &'a Options,
-        context: &'a Context,
-        link: Link,
-        role: Role,
-    ) -> Result<Station<'a>> {
+    fn new(options: &'a Options, context: &'a Context, role: Role) -> Result<Station<'a>> {
         let gid = options.gid_index.or(options.local.then_some(1));
         let source = device::source(context, options.ib_port, gid)?;
         let active = source.attr.active_mtu.unwrap_or(Mtu::Bytes1024);
@@ -66,30 +85,50 @@ impl<'a> Station<'a> {
             return Err(format!("path MTU {mtu} exceeds the port's {active}: -m {active}").into());
         }
         let sizes = options.sizes(mtu)?;
-        Ok(Station { options, context, link, role, source, mtu, sizes })
+        Ok(Station { options, context, role, source, mtu, sizes })
     }
 
     fn measure<T: Connect, W: Work<T>>(
-        mut self,
+        self,
+        peer: Peer,
         work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
     ) -> Result<Option<Report>> {
-        let (mut end, work) = self.connect::<T, W>(work)?;
-        let mut rows = Vec::new();
-        for size in self.sizes.clone() {
-            // The region says what arrived: nothing has.
-            end.open.write_at(0, &vec![0; size])?;
-            self.link.barrier("ready")?;
-            rows.extend(self.row(&mut end, &work, size)?);
+        match peer {
+            Peer::Perf(link) => self.with_perf(link, work),
+            Peer::Perftest(exchange) => interop::measure(self, exchange, work),
         }
-        self.link.barrier("done")?;
-        let report = || Report::new(self.options, self.context, self.mtu, rows);
-        Ok((self.role == Role::Client).then(report))
     }
 
-    fn connect<T: Connect, W: Work<T>>(
-        &mut self,
+    fn with_perf<T: Connect, W: Work<T>>(
+        self,
+        mut link: Link,
         work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
-    ) -> Result<(End<T>, W)> {
+    ) -> Result<Option<Report>> {
+        let options = self.options;
+        let ready = self.prepare::<T>(0)?;
+        link.send(&json!({ "test": test(options), "endpoint": ready.mine.json() }))?;
+        let hello = link.recv()?;
+        agree(&test(options), &hello["test"])?;
+        let peer = Endpoint::from_json(&hello["endpoint"])?;
+        let (mut end, to) = self.connect(ready, &peer)?;
+        let work = work(peer.open, to)?;
+        let mut rows = Vec::new();
+        for &size in &self.sizes {
+            // The region says what arrived: nothing has.
+            end.open.write_at(0, &vec![0; size])?;
+            link.barrier("ready")?;
+            rows.extend(self.row(&mut link, &mut end, &work, size)?);
+        }
+        link.barrier("done")?;
+        Ok((self.role == Role::Client).then(|| self.report(rows)))
+    }
+
+    pub fn report(&self, rows: Vec<Row>) -> Report {
+        Report::new(self.options, self.context, self.mtu, rows)
+    }
+
+    /// The queue pair in INIT with its receives, and at least `open` bytes for the peer to use.
+    pub fn prepare<T: Connect>(&self, open: usize) -> Result<Ready<T>> {
         let options = self.options;
         let attr = self.context.query_device()?;
         let pd = self.context.alloc_pd()?;
@@ -100,7 +139,7 @@ impl<'a> Station<'a> {
         let mut qp = T::init(pd.create_qp::<T, Perf>(&cq, &cq, depth)?, options.ib_port)?;
 
         let size = self.sizes.last().copied().unwrap_or(1);
-        let open = pd.register::<RemoteAll>(size.max(8))?;
+        let open = pd.register::<RemoteAll>(open.max(size).max(8))?;
         let sends = pd.create_pool(options.tx_depth as usize, size)?;
         let spare = std::iter::from_fn(|| sends.take()).collect();
         if receives > 0 {
@@ -110,7 +149,6 @@ impl<'a> Station<'a> {
             }
         }
 
-        let most = |limit: u32| limit.min(16) as u8;
         let random = RandomState::new().hash_one(qp.qp_num()) as u32;
         let mine = Endpoint {
             lid: self.source.attr.lid,
@@ -118,60 +156,112 @@ impl<'a> Station<'a> {
             qpn: Qpn::try_from(qp.qp_num())?,
             // Packets of an earlier run cannot pass for ours.
             psn: Psn::try_from(random & Psn::MAX.get())?,
-            rd_atomic: most(attr.max_qp_rd_atom),
-            open: open.remote().to_bytes(),
+            rd_atomic: some(attr.max_qp_rd_atom),
+            open: open.remote(),
         };
-        self.link.send(&json!({ "test": test(options), "endpoint": mine.json() }))?;
-        let hello = self.link.recv()?;
-        agree(&test(options), &hello["test"])?;
-        let peer = Endpoint::from_json(&hello["endpoint"])?;
+        Ok(Ready { pd, qp, cq, open, spare, mine })
+    }
 
-        let outs = options.outs.unwrap_or(most(attr.max_qp_init_rd_atom));
-        let way = Way { pd: &pd, source: &self.source, port: options.ib_port, mtu: self.mtu, outs };
-        let (qp, to) = T::connect(qp, &way, &mine, &peer)?;
-        let theirs = RemoteSlice::from_bytes(&peer.open).ok_or("the peer's region lacks rights")?;
-        let stall = Stall::new();
-        let local = options.local;
-        Ok((End { qp, cq, open, spare, received: 0, local, stall }, work(theirs, to)?))
+    /// Connects it, to RTS; gives also the destination of datagrams.
+    pub fn connect<T: Connect>(
+        &self,
+        ready: Ready<T>,
+        peer: &Endpoint,
+    ) -> Result<(End<T>, Option<wr::Destination>)> {
+        let Ready { pd, qp, cq, open, spare, mine } = ready;
+        let outs = match self.options.outs {
+            Some(outs) => outs,
+            None => some(self.context.query_device()?.max_qp_init_rd_atom),
+        };
+        let port = self.options.ib_port;
+        let way = Way { pd: &pd, source: &self.source, port, mtu: self.mtu, outs };
+        let (qp, to) = T::connect(qp, &way, &mine, peer)?;
+        let (stall, local) = (Stall::new(), self.options.local);
+        Ok((End { qp, cq, open, spare, received: 0, local, stall }, to))
     }
 
     fn row<T: Connect, W: Work<T>>(
-        &mut self,
+        &self,
+        link: &mut Link,
         end: &mut End<T>,
         work: &W,
         size: usize,
     ) -> Result<Option<Row>> {
-        let (options, role) = (self.options, self.role);
-        let inline = size <= options.inline_size as usize;
-        let bar = bar(options, role, size);
+        let options = self.options;
         if options.lat {
-            let samples = latency::exchange(end, work, options, role, size, inline, &bar)?;
-            bar.finish_and_clear();
-            return Ok(Latencies::new(samples).map(|all| Row::latency(size, all)));
+            return self.latency(end, work, size, self.role == Role::Client);
         }
         let sends = options.verb == Verb::Send;
-        match role {
+        match self.role {
             Role::Client => {
-                let bytes = vec![0xa5; size];
-                let inline = inline.then_some(&bytes[..]);
-                let time = bandwidth::client(end, work, options, size, inline, &bar)?;
-                bar.finish_and_clear();
-                self.link.send(&json!("sent"))?;
-                let arrived = self.link.recv()?.as_u64().ok_or("the server did not count")?;
+                let time = self.bandwidth(end, work, size)?;
+                link.send(&json!("sent"))?;
+                let arrived = link.recv()?.as_u64().ok_or("the server did not count")?;
                 let arrived = if sends { arrived } else { options.iters.into() };
-                Ok(Some(Row::bandwidth(size, options.iters, arrived, time)))
+                Ok(Some(Row::bandwidth(size, options.iters, Some(arrived), time)))
             }
             Role::Server => {
-                let sent = self.link.watch()?;
-                let arrived = match sends {
-                    true => bandwidth::receive(end, options.iters.into(), &sent)?,
-                    // The device does it all, but the loopback device works inside verbs only.
-                    false => sent.recv()?.map(|_| 0)?,
-                };
-                self.link.send(&json!(arrived))?;
+                let sent = link.watch()?;
+                // The device does it all, but the loopback device works inside verbs only.
+                let mut arrived = 0;
+                let mut said = false;
+                if sends {
+                    arrived = bandwidth::receive(end, options.iters.into(), || {
+                        said = said || is_said(&sent)?;
+                        Ok(said)
+                    })?;
+                }
+                if !said {
+                    sent.recv()??;
+                }
+                link.send(&json!(arrived))?;
                 Ok(None)
             }
         }
+    }
+
+    /// Exchanges of `size` bytes, of which this end starts each or the other.
+    pub fn latency<T: Connect, W: Work<T>>(
+        &self,
+        end: &mut End<T>,
+        work: &W,
+        size: usize,
+        starts: bool,
+    ) -> Result<Option<Row>> {
+        let bar = bar(self.options, self.role, size);
+        let inline = size <= self.options.inline_size as usize;
+        let samples = latency::exchange(end, work, self.options, starts, size, inline, &bar)?;
+        bar.finish_and_clear();
+        Ok(Latencies::new(samples).map(|all| Row::latency(size, self.options.iters, all)))
+    }
+
+    /// What the client's work requests of `size` bytes took.
+    pub fn bandwidth<T: Connect, W: Work<T>>(
+        &self,
+        end: &mut End<T>,
+        work: &W,
+        size: usize,
+    ) -> Result<Duration> {
+        let bar = bar(self.options, self.role, size);
+        let bytes = vec![0xa5; size];
+        let inline = (size <= self.options.inline_size as usize).then_some(&bytes[..]);
+        let time = bandwidth::client(end, work, self.options, size, inline, &bar)?;
+        bar.finish_and_clear();
+        Ok(time)
+    }
+}
+
+/// READs and atomics at once, of as many as a device can.
+fn some(limit: u32) -> u8 {
+    limit.min(16) as u8
+}
+
+/// Whether the peer has said that it is done.
+fn is_said(word: &Receiver<std::result::Result<Value, String>>) -> Result<bool> {
+    match word.try_recv() {
+        Ok(word) => Ok(word.map(|_| true)?),
+        Err(TryRecvError::Empty) => Ok(false),
+        Err(TryRecvError::Disconnected) => Err("the client is gone".into()),
     }
 }
 

@@ -152,7 +152,7 @@ fn on_kernel(kernel: &str, library: Library, command: &[&str]) -> Result<()> {
 }
 
 /// Examples against their C namesakes.
-const INTEROP: [&str; 4] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"];
+const INTEROP: [&str; 5] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh", "perftest.sh"];
 
 /// The line that runs a script of them.
 fn interop(script: &str, examples: &Path) -> String {

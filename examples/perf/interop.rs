@@ -1,0 +1,130 @@
+//! Measuring with a program of perftest at the other end.
+
+use proverbs::prelude::*;
+
+use crate::connect::{Connect, Endpoint};
+use crate::end::End;
+use crate::options::{Options, Verb, name};
+use crate::perftest::{Exchange, Keys, Rates};
+use crate::report::{Report, Row};
+use crate::run::Station;
+use crate::work::Work;
+use crate::{Result, Role, bandwidth};
+
+/// One size, in the steps of perftest. Who measured has a report: the client, and both ends of what
+/// goes to and fro.
+pub fn measure<T: Connect, W: Work<T>>(
+    mut station: Station<'_>,
+    mut peer: Exchange,
+    work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
+) -> Result<Option<Report>> {
+    let size = *station.sizes.last().ok_or("nothing to measure")?;
+    let (cycle, mtu) = peer.hello(station.mtu)?;
+    station.mtu = mtu;
+    let ready = station.prepare::<T>(cycle as usize)?;
+    let mine = keys(&ready.mine);
+    let theirs = endpoint(peer.keys(&mine)?, size.max(8) as u64)?;
+    let (mut end, to) = station.connect(ready, &theirs)?;
+    let work = work(theirs.open, to)?;
+    let Options { lat, verb, .. } = *station.options;
+    // The server only waits.
+    let passive = !lat && verb != Verb::Send;
+    // Both are connected; both are ready. perftest's ends that receive post their receives before
+    // one more; here they are posted from the beginning.
+    for _ in 0..if passive { 2 } else { 3 } {
+        peer.keys(&mine)?;
+    }
+
+    let row = match lat {
+        true => {
+            // WRITEs to and fro are the server's to start.
+            let first = if verb == Verb::Write { Role::Server } else { Role::Client };
+            station.latency(&mut end, &work, size, station.role == first)?
+        }
+        false => stream(&station, &mut peer, &mut end, &work, size)?,
+    };
+    // perftest's WRITEs to and fro end without a word.
+    if !(lat && verb == Verb::Write) {
+        peer.keys_after_traffic(&mine)?;
+        if passive {
+            let theirs = peer.rates(row.as_ref().map(Row::rates).unwrap_or_default())?;
+            if station.role == Role::Server {
+                hear(&station, size, theirs)?;
+            }
+            peer.keys(&mine)?;
+        }
+        peer.done();
+    }
+    Ok(row.map(|row| station.report(vec![row])))
+}
+
+/// Bandwidth: the client's results.
+fn stream<T: Connect, W: Work<T>>(
+    station: &Station<'_>,
+    peer: &mut Exchange,
+    end: &mut End<T>,
+    work: &W,
+    size: usize,
+) -> Result<Option<Row>> {
+    let options = station.options;
+    let iters = u64::from(options.iters);
+    match station.role {
+        Role::Client => {
+            let time = station.bandwidth(end, work, size)?;
+            // perftest's server does not say what arrived.
+            Ok(Some(Row::bandwidth(size, options.iters, None, time)))
+        }
+        Role::Server if options.verb == Verb::Send => {
+            let arrived = bandwidth::receive(end, iters, || peer.has_word())?;
+            options.say(&format!("{arrived} of {iters} messages of {size} bytes arrived"));
+            Ok(None)
+        }
+        // The device does it all.
+        Role::Server => Ok(None),
+    }
+}
+
+/// What the client found, if it did what this end was told of.
+fn hear(station: &Station<'_>, size: usize, theirs: Rates) -> Result<()> {
+    let Rates { size: their_size, iters: their_iters, average, messages, .. } = theirs;
+    let iters = station.options.iters;
+    if (their_size, their_iters) != (size as u64, iters.into()) {
+        let why = format!(
+            "the two ends were told different things: {iters} messages of {size} bytes here, \
+             {their_iters} of {their_size} bytes there"
+        );
+        return Err(why.into());
+    }
+    let verb = name(station.options.verb);
+    station.options.say(&format!(
+        "the client measured {iters} {verb} of {size} bytes: {average:.2} MiB/s, {messages:.6} Mpps"
+    ));
+    Ok(())
+}
+
+/// What perftest must know of this end.
+fn keys(mine: &Endpoint) -> Keys {
+    let Endpoint { lid, gid, qpn, psn, rd_atomic, open } = *mine;
+    let bytes = open.to_bytes();
+    let [a, b, c, d, e, f, g, h, ..] = bytes;
+    let [.., k0, k1, k2, k3, _, _, _, _] = bytes;
+    Keys {
+        lid,
+        out_reads: rd_atomic.into(),
+        qpn,
+        psn,
+        rkey: u32::from_be_bytes([k0, k1, k2, k3]),
+        address: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        gid,
+    }
+}
+
+/// The peer with `len` bytes for this end to use.
+fn endpoint(keys: Keys, len: u64) -> Result<Endpoint> {
+    let Keys { lid, out_reads, qpn, psn, rkey, address, gid } = keys;
+    if address.checked_add(len).is_none() {
+        return Err(format!("the peer has no {len} bytes at {address:#x}").into());
+    }
+    let open = RemoteSlice::from_parts(address, len, rkey);
+    Ok(Endpoint { lid, gid, qpn, psn, rd_atomic: out_reads.min(255) as u8, open })
+}
