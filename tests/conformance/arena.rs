@@ -345,6 +345,25 @@ fn stranded_parts_come_home() {
     drop((dev, pd));
 }
 
+/// In the place of a poll, `reclaim` tells how many it was.
+#[test]
+fn stranded_parts_are_counted() {
+    let mut p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1024, 8).unwrap();
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    for len in [100, 200] {
+        p.a.post_recv(wr::Recv::new(arena.take(len).unwrap())).unwrap();
+    }
+    p.a.post_send(wr::RdmaWrite::inline(b"x", region.remote().write())).unwrap();
+    drop(p.a);
+    // Nobody knows whether that completion is there. If it is, one more poll would be needed.
+    let completions = p.ca.poll().unwrap().map(drop).count();
+    let home = arena.reclaim(&mut p.ca);
+    assert_eq!(home, if completions == 0 { 0 } else { 2 });
+    assert_eq!(arena.reclaim(&mut p.ca), 0, "all are home");
+    is_whole(arena);
+}
+
 #[test]
 fn arenas_in_memory_of_the_programs_own() {
     let p = Pair::<Rc>::new();
