@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::completion::attached::AtEnd;
+use crate::completion::extended::adapter::Extended;
 use crate::completion::inbox::Inbox;
 use crate::completion::parked::Over;
 use crate::counters::books::{Books, Quiet};
@@ -17,8 +18,8 @@ pub(crate) struct CqShared {
 }
 
 impl CqShared {
-    pub fn new(handle: Arc<handle::Cq>, capacity: u32) -> Self {
-        let inbox = Arc::new(Inbox::new(handle.as_ptr(), capacity));
+    pub fn new(handle: Arc<handle::Cq>, capacity: u32, extended: Option<Extended>) -> Self {
+        let inbox = Arc::new(Inbox::new(handle.as_ptr(), capacity, extended));
         CqShared { handle, inbox }
     }
 

@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
 use crate::completion::attached::State;
+use crate::completion::extended::adapter::{Extended, Row};
 use crate::completion::stand_in::STAND_INS;
 use crate::completion::switch::Switch;
 use crate::sync::Mutex;
@@ -31,6 +32,8 @@ pub(crate) struct Inbox {
     pub(crate) switch: Switch<ibv_cq>,
     poller: UnsafeCell<Poller>,
     pub(super) state: Mutex<State>,
+    /// Of a queue that is polled for fields, what is polled in its place.
+    extended: Option<Extended>,
 }
 
 static_assertions::const_assert!(size_of::<[ibv_wc; BATCH]>() <= ALIGNMENT);
@@ -73,12 +76,15 @@ impl Poller {
 }
 
 impl Inbox {
-    pub fn new(queue: *mut ibv_cq, capacity: u32) -> Self {
+    /// `extended` polls `queue`, if there is one.
+    pub fn new(queue: *mut ibv_cq, capacity: u32, extended: Option<Extended>) -> Self {
+        let queue = extended.as_ref().map_or(queue, Extended::queue);
         Inbox {
             wcs: UnsafeCell::new(MaybeUninit::zeroed()),
             switch: Switch::new(queue, STAND_INS.all()),
             poller: UnsafeCell::default(),
             state: Mutex::new(State::new(capacity)),
+            extended,
         }
     }
 
@@ -92,6 +98,21 @@ impl Inbox {
         // SAFETY: the caller has the completion queue (this function's contract), so it alone uses
         // the cell (invariant).
         unsafe { &mut *self.poller.get() }
+    }
+
+    /// The fields that its completions have besides their own, if it is polled for such.
+    pub(super) fn wc_flags(&self) -> Option<u64> {
+        self.extended.as_ref().map(Extended::wc_flags)
+    }
+
+    /// The fields of a completion.
+    ///
+    /// # Safety
+    /// `wc` points into `wcs` of this inbox, which is polled for fields.
+    pub(super) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
+        // SAFETY: it is polled for fields (this function's contract).
+        let extended = unsafe { self.extended.as_ref().unwrap_unchecked() };
+        extended.row((wc.addr() - self.wcs.get().addr()) / size_of::<ibv_wc>())
     }
 
     /// The inbox that a completion was polled into.

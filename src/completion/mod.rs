@@ -7,6 +7,7 @@ pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
 pub(crate) mod datagram;
+pub(crate) mod extended;
 pub(crate) mod inbox;
 pub(crate) mod notify;
 pub(crate) mod outcome;
@@ -28,6 +29,10 @@ pub use crate::work::wc_opcode::WcOpcode;
 pub use awaited::AsyncCompletionChannel;
 pub use channel::CompletionChannel;
 pub use datagram::{GRH_LEN, Grh, UdReceived};
+pub use extended::{
+    CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
+    ReadFields, WcFields, WithFields,
+};
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};
 pub use poll::Completions;

@@ -4,11 +4,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::cold::drop_each;
 use crate::completion::booking::CqShared;
 use crate::completion::channel::CompletionChannel;
+use crate::completion::extended::adapter::Extended;
 use crate::completion::inbox::Inbox;
 use crate::completion::parked::Over;
 use crate::device::comp_vector::CompVector;
@@ -18,6 +20,8 @@ use crate::device::lane::Lane;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::sys::handle;
+use crate::sys::polling::{CqAttr, ibv_cq_ex};
+use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::threads::{AnyThread, InLane, Threads};
 
@@ -61,6 +65,15 @@ pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     pub(super) id: CqId,
     is_single_threaded: bool,
     _types: PhantomData<(E, L, OneThread)>,
+}
+
+/// What a queue that is polled for fields is made with.
+#[derive(Clone, Copy)]
+pub(super) struct Fields {
+    /// All that are asked for.
+    pub wc_flags: u64,
+    /// Makes what is polled, of a queue with these.
+    pub adapter: unsafe fn(NonNull<ibv_cq_ex>, bool) -> Extended,
 }
 
 /// The address of the inbox, which any thread may know.
@@ -133,31 +146,47 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         channel: Option<&CompletionChannel>,
         vector: u32,
     ) -> Result<Self, Error> {
-        const VERB: &str = "ibv_create_cq";
-        within_limit(VERB, context, cqe)?;
+        Self::create(context, cqe, channel, vector, None)
+    }
+
+    /// Like `new`, and polled for fields, if some are given.
+    pub(super) fn create(
+        context: &Context,
+        cqe: u32,
+        channel: Option<&CompletionChannel>,
+        vector: u32,
+        fields: Option<Fields>,
+    ) -> Result<Self, Error> {
+        let verb = if fields.is_some() { "ibv_create_cq_ex" } else { "ibv_create_cq" };
+        within_limit(verb, context, cqe)?;
         if channel.is_some_and(|channel| !channel.is_of(context)) {
             let what = "the completion channel and the completion queue";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+            return Err(Error::new(verb, ErrorKind::ContextMismatch { what }));
         }
         let control = context.handle.control();
-        let at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
-        let context_at = context.handle.as_ptr();
-        // SAFETY: context and channel are live.
-        let any = || unsafe { (control.create_cq)(context_at, cqe as i32, at, vector as i32) };
+        let channel_at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
+        let at = context.handle.as_ptr();
+        let wc_flags = fields.map_or(0, |fields| fields.wc_flags);
+        let extended = |is_single_threaded| {
+            let (cqe, vector) = (cqe as i32, vector as i32);
+            let channel = channel_at;
+            let attr = CqAttr { cqe, channel, vector, wc_flags, is_single_threaded };
+            // SAFETY: context and channel are live. If one thread uses the queue, it and the queue
+            // pairs on it are of a lane, so all calls on them are this thread's.
+            unsafe { (control.create_cq_ex)(at, attr) }.map(NonNull::cast::<ibv_cq>)
+        };
+        let any = || match fields {
+            Some(_) => extended(false),
+            // SAFETY: context and channel are live.
+            None => unsafe { (control.create_cq)(at, cqe as i32, channel_at, vector as i32) },
+        };
         let mut is_single_threaded = L::IS_LANE;
-        let created = if L::IS_LANE {
-            let create = control.create_single_threaded_cq;
-            // SAFETY: context and channel are live. The queue and the queue pairs on it are of a
-            // lane, so all calls on them are this thread's.
-            match unsafe { create(context_at, cqe as i32, at, vector as i32) } {
-                Err(libc::EOPNOTSUPP | libc::ENOSYS) => {
-                    is_single_threaded = false;
-                    any()
-                }
-                created => created,
+        let created = match if L::IS_LANE { extended(true) } else { any() } {
+            Err(libc::EOPNOTSUPP | libc::ENOSYS) if L::IS_LANE => {
+                is_single_threaded = false;
+                any()
             }
-        } else {
-            any()
+            created => created,
         };
         match created {
             Ok(cq) => {
@@ -171,7 +200,14 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                     ((*cq.as_ptr()).cqe, handle::Cq::new(cq, control, parents))
                 };
                 let granted = granted.max(0) as u32;
-                let shared = Arc::new(CqShared::new(Arc::new(handle), granted));
+                let extended = fields.map(|fields| {
+                    // SAFETY: the context is live.
+                    let is_single = unsafe { (control.polls_singly)(at) };
+                    // SAFETY: it was created with these fields, and whoever has the inbox to poll it
+                    // has the handle.
+                    unsafe { (fields.adapter)(cq.cast(), is_single) }
+                });
+                let shared = Arc::new(CqShared::new(Arc::new(handle), granted, extended));
                 Ok(CompletionQueue {
                     inbox: At(Arc::as_ptr(shared.inbox())),
                     shared,
@@ -180,7 +216,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                     _types: PhantomData,
                 })
             }
-            Err(errno) => Err(Error::os(VERB, errno, format!("cqe {cqe}"))),
+            Err(errno) if fields.is_some() => {
+                let asked = format!("cqe {cqe}, wc_flags {wc_flags:#x}");
+                Err(Error::os(verb, errno, asked))
+            }
+            Err(errno) => Err(Error::os(verb, errno, format!("cqe {cqe}"))),
         }
     }
 

@@ -372,7 +372,7 @@ macro_rules! promised {
     };
 }
 
-promised!(Any: status ibv_wc_status::Type, qp_num u32, vendor_err u32);
+promised!(Any: wr_id u64, status ibv_wc_status::Type, qp_num u32, vendor_err u32);
 promised!(Success: opcode ibv_wc_opcode::Type);
 promised!(Arrival: byte_len u32, wc_flags u32);
 promised!(Datagram: src_qp u32, sl u8, slid u16);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use bitflags::bitflags;
 
 use crate::device::attr::{DeviceAttr, DeviceCap};
+use crate::device::clock::Clock;
 use crate::device::context::Context;
 use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::handle;
@@ -177,6 +178,13 @@ impl DeviceAttrEx {
             pci_compare_swap: c.pci_atomic_caps.compare_swap,
             phys_port_cnt_ex: c.phys_port_cnt_ex,
         }
+    }
+
+    /// The clock of completion timestamps; `None` if the device has none, or does not tell its
+    /// frequency.
+    pub fn clock(&self) -> Option<Clock> {
+        let has_both = self.completion_timestamp_mask != 0 && self.hca_core_clock != 0;
+        has_both.then_some(Clock { mask: self.completion_timestamp_mask, khz: self.hca_core_clock })
     }
 
     /// What the device can do of what devices may lack.

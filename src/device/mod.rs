@@ -6,6 +6,7 @@ pub(crate) mod attr;
 pub(crate) mod attr_ex;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
+pub(crate) mod clock;
 pub(crate) mod comp_vector;
 pub(crate) mod context;
 pub(crate) mod event;
@@ -26,6 +27,7 @@ pub use attr_ex::{
 };
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncDeviceEvents;
+pub use clock::Clock;
 pub use comp_vector::CompVector;
 pub use context::{Context, devices};
 pub use event::{DeviceEvent, PortEvent, QpEvent, SrqEvent};

@@ -8,6 +8,7 @@ use super::channel::Event;
 use super::fabric::State;
 use super::qp::Phase;
 use super::script::Fault;
+use super::strict::broken;
 use super::world::Capacity;
 use super::wr::Extra;
 use super::{Verb, limits};
@@ -22,6 +23,8 @@ pub(super) struct Cq {
     armed: Option<Arm>,
     /// A completion did not fit. From then on the queue's content is undefined.
     overrun: bool,
+    /// It is polled by extended polling, and the end of that has not come.
+    started: bool,
     /// The C object, by which events name the queue.
     pub(super) object: Option<Event>,
 }
@@ -62,6 +65,8 @@ pub(super) struct Cqe {
     /// The number of send slots that polling this entry frees, and the QP's count of resets.
     pub(super) frees: u32,
     pub(super) generation: u32,
+    /// Its number among the completions of the fabric.
+    pub(super) at: u64,
 }
 
 impl State {
@@ -90,6 +95,7 @@ impl State {
             entries: VecDeque::new(),
             armed: None,
             overrun: false,
+            started: false,
             object: None,
         };
         self.cqs.insert(number, cq);
@@ -100,6 +106,7 @@ impl State {
     /// granted.
     pub(super) fn resize_cq(&mut self, cq: u32, capacity: i32) -> Verb<u32> {
         let device = self.cqs.get(&cq).ok_or(libc::EINVAL)?.device;
+        self.check_ended(cq);
         self.check_alive(device)?;
         let capacity = u32::try_from(capacity).map_err(|_| libc::EINVAL)?;
         let granted = self.world.grant(Capacity::Cqe, capacity);
@@ -120,6 +127,7 @@ impl State {
     }
 
     pub(super) fn destroy_cq(&mut self, cq: u32) -> Verb {
+        self.check_ended(cq);
         self.destroy_fault(None)?;
         if !self.cqs.contains_key(&cq) {
             return Err(libc::EINVAL);
@@ -158,7 +166,9 @@ impl State {
     }
 
     /// Adds a completion, and an event when one was asked for.
-    pub(super) fn complete(&mut self, cq: u32, entry: Cqe, solicited: bool) {
+    pub(super) fn complete(&mut self, cq: u32, mut entry: Cqe, solicited: bool) {
+        self.completions += 1;
+        entry.at = self.completions;
         let Some(queue) = self.cqs.get_mut(&cq) else {
             return;
         };
@@ -206,6 +216,33 @@ impl State {
         }
         self.free_receive(&entry);
         Ok(Some(entry))
+    }
+
+    /// Extended polling begins: until its end nothing else is done with the queue (R14.5).
+    pub(super) fn start(&mut self, cq: u32) {
+        self.check_ended(cq);
+        if let Some(cq) = self.cqs.get_mut(&cq) {
+            cq.started = true;
+        }
+    }
+
+    /// It ends, or did not begin.
+    pub(super) fn end(&mut self, cq: u32) {
+        if let Some(cq) = self.cqs.get_mut(&cq) {
+            cq.started = false;
+        }
+    }
+
+    pub(super) fn check_started(&self, cq: u32) {
+        if self.cqs.get(&cq).is_some_and(|cq| !cq.started) {
+            broken("extended polling goes on that was not started, or has ended (R14.1)");
+        }
+    }
+
+    pub(super) fn check_ended(&self, cq: u32) {
+        if self.cqs.get(&cq).is_some_and(|cq| cq.started) {
+            broken("a completion queue is used between ibv_start_poll and ibv_end_poll (R14.5)");
+        }
     }
 
     pub(super) fn free_receive(&mut self, entry: &Cqe) {

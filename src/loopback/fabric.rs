@@ -310,6 +310,8 @@ pub(super) struct State {
     /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
     pub(super) qkey_violations: BTreeMap<u32, u16>,
     devices_opened: u32,
+    /// The number of completions so far.
+    pub(super) completions: u64,
 }
 
 impl State {

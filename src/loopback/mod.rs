@@ -32,6 +32,7 @@
 //! | device memory, dma-buf, `ibv_rereg_mr` | yes | no | yes | yes |
 //! | thread domains and parent domains | yes | no | yes | either |
 //! | completion queues for one thread | yes | yes | yes | either |
+//! | timestamps of completions | from 0 on | no | soon used up, and from 0 on again | as mlx5's |
 //! | copies to and from device memory | of bytes | | of 4 aligned bytes | either |
 //! | keys of a region that is re-registered | new | | the old ones | either |
 //!
@@ -46,6 +47,7 @@
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
+//! | `clock` | the times of completions |
 //! | `lanes` | thread domains, and who uses what is in one |
 //! | `script`, `faults` | injected faults, and their effects |
 //! | `strict` | assertions on what no correct crate does |
@@ -57,6 +59,7 @@ mod address;
 mod asynchronous;
 mod attributes;
 mod channel;
+mod clock;
 pub(crate) mod control;
 mod cq;
 mod datagram;

@@ -179,6 +179,15 @@ impl Habits {
         self.personality == Personality::Rxe
     }
 
+    /// Whether its completions have timestamps.
+    pub(super) fn has_clock(&self) -> bool {
+        !self.is_rxe()
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        self.personality == Personality::Plain
+    }
+
     /// Whether it has thread domains.
     pub(super) fn has_thread_domains(&mut self) -> bool {
         !self.is_rxe() && (!self.is_worst() || self.below(2) == 0)

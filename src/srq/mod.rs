@@ -4,8 +4,6 @@
 
 mod ends;
 mod post;
-#[cfg(all(test, feature = "loopback"))]
-mod tests;
 
 use std::any::Any;
 use std::marker::PhantomData;

@@ -16,6 +16,7 @@ use super::extended::{PortAttr, ibv_device_attr_ex};
 use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
 use super::lanes::ibv_td;
 use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
+use super::polling::{CqAttr, ibv_cq_ex};
 use super::types::*;
 
 /// The filled entries of a device's GID tables, or the errno.
@@ -43,7 +44,7 @@ pub(crate) struct Control {
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
     pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
-    /// Like the next of these and `create_single_threaded_cq`: EOPNOTSUPP if the library or the
+    /// Like the next of these and `create_cq_ex`: EOPNOTSUPP if the library or the
     /// device lacks it.
     pub alloc_td: unsafe fn(*mut ibv_context) -> Created<ibv_td>,
     pub dealloc_td: unsafe fn(*mut ibv_td) -> c_int,
@@ -67,9 +68,11 @@ pub(crate) struct Control {
     pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Result<u64, c_int>,
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
-    /// No two calls on it overlap, nor does a call that ends or changes a queue pair on it.
-    pub create_single_threaded_cq:
-        unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
+    /// If it is single-threaded, no two calls on it overlap, nor does a call that ends or changes a
+    /// queue pair on it. It begins as an `ibv_cq` and is destroyed as one.
+    pub create_cq_ex: unsafe fn(*mut ibv_context, CqAttr) -> Created<ibv_cq_ex>,
+    /// Whether each completion must have a start and an end of its own (R14.3).
+    pub polls_singly: unsafe fn(*mut ibv_context) -> bool,
     /// What was granted is in `ibv_cq.cqe` afterwards.
     pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
@@ -184,14 +187,14 @@ unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_p
     unsafe { super::lanes::alloc_parent_domain(pd, td) }
 }
 
-unsafe fn create_single_threaded_cq(
-    context: *mut ibv_context,
-    cqe: c_int,
-    channel: *mut ibv_comp_channel,
-    vector: c_int,
-) -> Created<ibv_cq> {
-    // SAFETY: the caller upholds the contract of `ibv_create_cq_ex` (see `Control`).
-    unsafe { super::lanes::create_single_threaded_cq(context, cqe, channel, vector) }
+unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::polling::create_cq_ex(context, attr) }
+}
+
+unsafe fn polls_singly(context: *mut ibv_context) -> bool {
+    // SAFETY: the context is live, and of libibverbs by its table.
+    unsafe { super::polling::polls_singly(context) }
 }
 
 unsafe fn alloc_dm(context: *mut ibv_context, attr: ibv_alloc_dm_attr) -> Created<ibv_dm> {
@@ -254,7 +257,8 @@ pub(crate) static LIBIBVERBS: Control = Control {
     destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
     try_get_cq_event,
     create_cq,
-    create_single_threaded_cq,
+    create_cq_ex,
+    polls_singly,
     resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
     create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),

@@ -1,5 +1,4 @@
-//! Thread domains, parent domains, and completion queues that one thread uses: extended operations,
-//! which C's inlines call.
+//! Thread domains and parent domains: extended operations, which C's inlines call.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -14,12 +13,6 @@ use super::types::*;
 pub(crate) const ALLOC_PARENT_DOMAIN: usize = 208;
 pub(crate) const DEALLOC_TD: usize = 200;
 pub(crate) const ALLOC_TD: usize = 192;
-pub(crate) const CREATE_CQ_EX: usize = 120;
-
-/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`: `flags` of a completion queue are valid.
-pub(crate) const MASK_FLAGS: u32 = 1;
-/// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`.
-pub(crate) const SINGLE_THREADED: u32 = 1;
 
 /// A thread domain (`struct ibv_td`).
 #[repr(C)]
@@ -44,25 +37,10 @@ pub(crate) struct ibv_parent_domain_init_attr {
     pub pd_context: *mut c_void,
 }
 
-/// C's struct, as of rdma-core 29. `MASK_FLAGS` says that what precedes `parent_domain` is meant.
-#[repr(C)]
-pub(crate) struct ibv_cq_init_attr_ex {
-    pub cqe: u32,
-    pub cq_context: *mut c_void,
-    pub channel: *mut ibv_comp_channel,
-    pub comp_vector: u32,
-    pub wc_flags: u64,
-    pub comp_mask: u32,
-    pub flags: u32,
-    pub parent_domain: *mut ibv_pd,
-}
-
 type AllocTd = unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td;
 type DeallocTd = unsafe extern "C" fn(*mut ibv_td) -> c_int;
 type AllocParentDomain =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
-/// The result is an `ibv_cq_ex`, which begins as an `ibv_cq` (`ibv_cq_ex_to_cq`).
-type CreateCqEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq;
 
 /// `ibv_alloc_td`, as C's inline does it.
 ///
@@ -111,36 +89,6 @@ pub(super) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Cr
         let alloc =
             op::<AllocParentDomain>(context, ALLOC_PARENT_DOMAIN).ok_or(libc::EOPNOTSUPP)?;
         created(alloc(context, &mut attr))
-    }
-}
-
-/// `ibv_create_cq_ex`, as C's inline does it, of a queue that one thread uses. It is polled as any
-/// other, by `ibv_poll_cq`, and destroyed as any other.
-///
-/// # Safety
-/// Context and channel are live (or the channel is null) and of libibverbs. No two calls on the
-/// queue overlap, nor on it and the destruction, reset or modification of a queue pair on it.
-pub(super) unsafe fn create_single_threaded_cq(
-    context: *mut ibv_context,
-    cqe: c_int,
-    channel: *mut ibv_comp_channel,
-    vector: c_int,
-) -> Created<ibv_cq> {
-    let mut attr = ibv_cq_init_attr_ex {
-        cqe: cqe as u32,
-        cq_context: ptr::null_mut(),
-        channel,
-        comp_vector: vector as u32,
-        wc_flags: 0,
-        comp_mask: MASK_FLAGS,
-        flags: SINGLE_THREADED,
-        parent_domain: ptr::null_mut(),
-    };
-    // SAFETY: context and channel are live (this function's contract), and the attributes are a
-    // local's.
-    unsafe {
-        let create = op::<CreateCqEx>(context, CREATE_CQ_EX).ok_or(libc::EOPNOTSUPP)?;
-        created(create(context, &mut attr))
     }
 }
 

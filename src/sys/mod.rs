@@ -18,5 +18,6 @@ pub(crate) mod handle;
 pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
+pub(crate) mod polling;
 pub(crate) mod types;
 pub(crate) mod window;

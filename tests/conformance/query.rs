@@ -48,7 +48,8 @@ fn the_device_tells_what_it_may_lack() {
     let is_rxe = dev.kind == Kind::Rxe || Device::personality() == Personality::Rxe;
     assert_eq!(abilities.can::<DeviceMemory>().is_none(), is_rxe);
     assert_eq!(abilities.can::<DeviceMemory>().is_some(), attr.max_dm_size != 0);
-    assert!(abilities.can::<Timestamps>().is_none());
+    assert_eq!(abilities.can::<Timestamps>().is_none(), is_rxe);
+    assert_eq!(attr.clock().is_none(), is_rxe);
     assert_eq!(abilities.can::<OnDemand>().is_some(), attr.odp.is_supported);
     assert_eq!(abilities.can::<FlushGlobal>().is_some(), attr.device_cap_flags_ex & 1 << 38 != 0);
     // A proof keeps nothing open.

@@ -27,7 +27,7 @@ const CAPACITY: u32 = 4;
 const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
 
 fn inbox() -> Arc<Inbox> {
-    Arc::new(Inbox::new(poll::device(), CAPACITY))
+    Arc::new(Inbox::new(poll::device(), CAPACITY, None))
 }
 
 /// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has to send home what is stranded of.

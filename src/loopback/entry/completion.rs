@@ -2,10 +2,13 @@
 #![allow(unsafe_code)] // C objects.
 
 use std::ffi::c_int;
+use std::ptr::NonNull;
 
 use super::super::fabric::State;
-use super::{Channel, Object, destroy, errno_of, hand_out, same_context, verb};
+use super::polling::{Queue, functions};
+use super::{Channel, Object, errno_of, hand_out, same_context, verb};
 use crate::sys::control::Created;
+use crate::sys::polling::{CqAttr, ibv_cq_ex};
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn create_comp_channel(
@@ -48,6 +51,18 @@ pub(in super::super) unsafe fn create_cq(
     channel: *mut ibv_comp_channel,
     vector: c_int,
 ) -> Created<ibv_cq> {
+    let attr = CqAttr { cqe, channel, vector, wc_flags: 0, is_single_threaded: false };
+    // SAFETY: the verb's contract.
+    unsafe { create(context, attr) }.map(NonNull::cast)
+}
+
+/// Each completion queue is made as one of extended polling, of which an ordinary one is the
+/// beginning.
+///
+/// # Safety
+/// As for the verb `ibv_create_cq_ex`.
+pub(super) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
+    let CqAttr { cqe, channel, vector, wc_flags, .. } = attr;
     let channel_number = if channel.is_null() {
         None
     } else {
@@ -63,7 +78,7 @@ pub(in super::super) unsafe fn create_cq(
     let (handle, granted) = unsafe {
         verb(context, |state, device| state.create_cq(device, cqe, channel_number, vector))
     }?;
-    let cq = hand_out(ibv_cq {
+    let cq = ibv_cq {
         context,
         channel,
         handle,
@@ -71,27 +86,11 @@ pub(in super::super) unsafe fn create_cq(
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         ..zeroed()
-    });
+    };
+    let queue = hand_out(Queue { ex: functions(cq, wc_flags), shown: None });
     // SAFETY: `context` is live (the verb's contract).
-    unsafe { verb(context, |state, _| state.name_cq(handle, cq)) };
-    Ok(cq)
-}
-
-pub(in super::super) unsafe fn create_single_threaded_cq(
-    context: *mut ibv_context,
-    cqe: c_int,
-    channel: *mut ibv_comp_channel,
-    vector: c_int,
-) -> Created<ibv_cq> {
-    // SAFETY: `context` is live (the verb's contract).
-    if !unsafe { verb(context, |state, _| state.habits.has_single_threaded_queues()) } {
-        return Err(libc::EOPNOTSUPP);
-    }
-    // SAFETY: the verb's contract is that of `create_cq`.
-    let cq = unsafe { create_cq(context, cqe, channel, vector) }?;
-    // SAFETY: the queue was just made.
-    unsafe { verb(cq.as_ptr(), State::use_alone) };
-    Ok(cq)
+    unsafe { verb(context, |state, _| state.name_cq(handle, queue.cast())) };
+    Ok(queue.cast())
 }
 
 pub(in super::super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
@@ -107,6 +106,11 @@ pub(in super::super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 }
 
 pub(in super::super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: `cq` is live, made by `create_cq`, and not used afterwards (the verb's contract).
-    unsafe { destroy(cq, State::destroy_cq) }
+    // SAFETY: `cq` is live (the verb's contract).
+    let result = unsafe { verb(cq, State::destroy_cq) };
+    if result.is_ok() {
+        // SAFETY: `create` made it as a `Queue`, and it is destroyed only once.
+        drop(unsafe { Box::from_raw(cq.cast::<Queue>()) });
+    }
+    errno_of(result)
 }

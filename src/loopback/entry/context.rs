@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::super::clock;
 use super::super::fabric::{Shared, State};
 use super::super::limits;
 use super::super::world::Link;
@@ -113,7 +114,12 @@ pub(in super::super) unsafe fn query_device_ex(
     let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
     value.device_cap_flags_ex = device_caps().into();
     // SAFETY: `context` is live (the verb's contract).
-    value.max_dm_size = unsafe { verb(context, |state, _| state.max_dm_size()) };
+    let (max_dm_size, has_clock) =
+        unsafe { verb(context, |state, _| (state.max_dm_size(), state.habits.has_clock())) };
+    value.max_dm_size = max_dm_size;
+    if has_clock {
+        (value.completion_timestamp_mask, value.hca_core_clock) = (clock::MASK, clock::KHZ);
+    }
     // SAFETY: `context` is live (the verb's contract), and the attributes are a local's.
     match unsafe { query_device(context, &mut value.orig_attr) } {
         0 => {

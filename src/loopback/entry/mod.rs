@@ -21,6 +21,7 @@ mod lanes;
 mod memory;
 mod ops;
 mod pair;
+mod polling;
 mod read_wr;
 mod window;
 mod write_wc;
@@ -32,6 +33,7 @@ pub(super) use device_memory::*;
 pub(super) use lanes::*;
 pub(super) use memory::*;
 pub(super) use pair::*;
+pub(super) use polling::{create_cq_ex, polls_singly};
 
 use std::ffi::c_int;
 use std::ptr;
@@ -111,7 +113,7 @@ objects! {
     ibv_pd as Domain: pd.context, pd.handle;
     ibv_td as Thread: td.context, number;
     ibv_mr as ibv_mr: context, handle;
-    ibv_mw as ibv_mw: context, handle, true;
+    ibv_mw as ibv_mw: context, handle;
     ibv_dm as ibv_dm: context, handle;
     ibv_ah as ibv_ah: context, handle;
     ibv_cq as ibv_cq: context, handle, true;

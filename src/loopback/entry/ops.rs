@@ -196,6 +196,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
     let _begun = shared.begin(Call::Poll, number);
     shared.verb(|state| {
         state.check_thread(number);
+        state.check_ended(number);
         let mut polled = 0;
         while polled < num_entries {
             match state.poll(number) {

@@ -11,20 +11,20 @@ use crate::sys::types::*;
 
 /// The fields of a completion. `None`: the provider does not write the field.
 #[derive(Default)]
-struct Fields {
-    opcode: Option<u32>,
-    vendor_err: Option<u32>,
-    byte_len: Option<u32>,
-    extra: Option<u32>,
-    src_qp: Option<u32>,
-    wc_flags: Option<u32>,
-    pkey_index: Option<u16>,
-    slid: Option<u16>,
-    sl: Option<u8>,
-    dlid_path_bits: Option<u8>,
+pub(super) struct Fields {
+    pub(super) opcode: Option<u32>,
+    pub(super) vendor_err: Option<u32>,
+    pub(super) byte_len: Option<u32>,
+    pub(super) extra: Option<u32>,
+    pub(super) src_qp: Option<u32>,
+    pub(super) wc_flags: Option<u32>,
+    pub(super) pkey_index: Option<u16>,
+    pub(super) slid: Option<u16>,
+    pub(super) sl: Option<u8>,
+    pub(super) dlid_path_bits: Option<u8>,
 }
 
-fn fields(entry: &Cqe, fill: Fill) -> Fields {
+pub(super) fn fields(entry: &Cqe, fill: Fill) -> Fields {
     let success = entry.status == ibv_wc_status::IBV_WC_SUCCESS;
     match fill {
         Fill::Plain | Fill::Rxe => everything(entry, success && fill == Fill::Rxe),
@@ -108,6 +108,7 @@ fn promised(entry: &Cqe) -> Fields {
         wc_flags: Some(flags(entry.extra, false, entry.grh)),
         slid: entry.datagram.then_some(entry.slid),
         sl: entry.datagram.then_some(entry.sl),
+        dlid_path_bits: entry.datagram.then_some(0),
         ..Fields::default()
     }
 }

@@ -3,6 +3,10 @@
 use super::*;
 use crate::loopback::Personality;
 use crate::sys::lanes::ibv_td;
+use crate::sys::polling::CqAttr;
+
+const SINGLE: CqAttr =
+    CqAttr { cqe: 8, channel: ptr::null_mut(), vector: 0, wc_flags: 0, is_single_threaded: true };
 
 /// A lane, as C makes one, with a completion queue and a queue pair.
 struct Lane {
@@ -24,8 +28,7 @@ impl Lane {
         unsafe {
             let td = (LOOPBACK.alloc_td)(end.context).unwrap().as_ptr();
             let joint = (LOOPBACK.alloc_parent_domain)(end.pd, td).unwrap().as_ptr();
-            let create = LOOPBACK.create_single_threaded_cq;
-            let cq = create(end.context, 8, ptr::null_mut(), 0).unwrap().as_ptr();
+            let cq = (LOOPBACK.create_cq_ex)(end.context, SINGLE).unwrap().cast().as_ptr();
             let cap = ibv_qp_cap { max_send_wr: 4, max_recv_wr: 4, ..zeroed() };
             let qp_type = ibv_qp_type::IBV_QPT_RC;
             let mut init = ibv_qp_init_attr { send_cq: cq, recv_cq: cq, cap, qp_type, ..zeroed() };
@@ -159,10 +162,10 @@ fn some_devices_have_none() {
         let end = End::new(&Fabric::with(personality), &RC);
         let td = (LOOPBACK.alloc_td)(end.context);
         let joint = td.and_then(|td| (LOOPBACK.alloc_parent_domain)(end.pd, td.as_ptr()));
-        let cq = (LOOPBACK.create_single_threaded_cq)(end.context, 8, ptr::null_mut(), 0);
+        let cq = (LOOPBACK.create_cq_ex)(end.context, SINGLE);
         assert_eq!(joint.map_or(0, |joint| (LOOPBACK.dealloc_pd)(joint.as_ptr())), 0);
         assert_eq!(td.map_or(0, |td| (LOOPBACK.dealloc_td)(td.as_ptr())), 0);
-        assert_eq!(cq.map_or(0, |cq| (LOOPBACK.destroy_cq)(cq.as_ptr())), 0);
+        assert_eq!(cq.map_or(0, |cq| (LOOPBACK.destroy_cq)(cq.cast().as_ptr())), 0);
         let outcomes = [td.err(), joint.err(), cq.err()];
         assert!(outcomes.iter().all(|errno| errno.is_none_or(|e| e == libc::EOPNOTSUPP)));
         outcomes.map(|errno| errno.is_none())

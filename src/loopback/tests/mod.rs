@@ -11,6 +11,7 @@ mod events;
 mod faults;
 mod lanes;
 mod personalities;
+mod polling;
 mod posting;
 mod send_wr;
 mod states;

@@ -184,16 +184,25 @@ fn own_layouts() -> Vec<Layout> {
 }
 
 fn more_layouts() -> Vec<Layout> {
-    use crate::sys::{gid, lanes, memory};
+    use crate::sys::{gid, lanes, memory, polling};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { memory
         ibv_alloc_dm_attr { length log_align_req comp_mask }
         ibv_dm { context memcpy_to_dm memcpy_from_dm comp_mask handle }
     });
-    all.extend(layouts! { lanes
+    all.extend(layouts! { polling
+        ibv_cq_ex {
+            comp_mask status wr_id start_poll next_poll end_poll read_opcode read_vendor_err
+            read_byte_len read_imm_data read_qp_num read_src_qp read_wc_flags read_slid read_sl
+            read_dlid_path_bits read_completion_ts read_cvlan read_flow_tag read_tm_info
+            read_completion_wallclock_ns
+        }
         ibv_cq_init_attr_ex {
             cqe cq_context channel comp_vector wc_flags comp_mask flags parent_domain
         }
+        ibv_poll_cq_attr { comp_mask }
+    });
+    all.extend(layouts! { lanes
         ibv_parent_domain_init_attr { pd td comp_mask alloc free pd_context }
         ibv_td { context }
         ibv_td_init_attr { comp_mask }
@@ -203,7 +212,7 @@ fn more_layouts() -> Vec<Layout> {
 
 /// How far before the context an extended operation lies.
 fn distances() -> String {
-    use crate::sys::{extended::*, lanes::*, memory::*};
+    use crate::sys::{extended::*, lanes::*, memory::*, polling::*};
     let mut text = String::new();
     let operations = [
         ("query_port", QUERY_PORT),
@@ -228,7 +237,7 @@ fn distances() -> String {
     text
 }
 
-/// The types of functions and operations that `sys::memory` and `sys::lanes` call by pointers.
+/// The types of functions and operations that `sys::memory`, `sys::lanes` and `sys::polling` call by pointers.
 fn prototypes() -> String {
     let of_context = "__typeof__(((struct verbs_context *)0)->";
     let text = [
@@ -257,6 +266,25 @@ fn prototypes() -> String {
         (
             format!("{of_context}create_cq_ex)"),
             "struct ibv_cq_ex *(*)(struct ibv_context *, struct ibv_cq_init_attr_ex *)",
+        ),
+        (
+            "__typeof__(((struct ibv_cq_ex *)0)->start_poll)".into(),
+            "int (*)(struct ibv_cq_ex *, struct ibv_poll_cq_attr *)",
+        ),
+        ("__typeof__(((struct ibv_cq_ex *)0)->next_poll)".into(), "int (*)(struct ibv_cq_ex *)"),
+        ("__typeof__(((struct ibv_cq_ex *)0)->end_poll)".into(), "void (*)(struct ibv_cq_ex *)"),
+        (
+            "__typeof__(((struct ibv_cq_ex *)0)->read_slid)".into(),
+            "uint32_t (*)(struct ibv_cq_ex *)",
+        ),
+        ("__typeof__(((struct ibv_cq_ex *)0)->read_sl)".into(), "uint8_t (*)(struct ibv_cq_ex *)"),
+        (
+            "__typeof__(((struct ibv_cq_ex *)0)->read_completion_ts)".into(),
+            "uint64_t (*)(struct ibv_cq_ex *)",
+        ),
+        (
+            "__typeof__(((struct ibv_cq_ex *)0)->read_completion_wallclock_ns)".into(),
+            "uint64_t (*)(struct ibv_cq_ex *)",
         ),
         (
             format!("{of_context}reg_dm_mr)"),
@@ -297,17 +325,29 @@ fn the_headers_agree() {
         ("IBV_REREG_MR_ERR_CMD", ERR_CMD.into()),
         ("IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW", ERR_CMD_AND_DO_FORK_NEW.into()),
     ];
-    use crate::sys::lanes::{MASK_FLAGS, SINGLE_THREADED};
-    let of_lanes = [
+    use crate::sys::polling::{MASK_FLAGS, SINGLE_THREADED, wc_flags};
+    let of_polling = [
         ("IBV_CQ_INIT_ATTR_MASK_FLAGS", MASK_FLAGS.into()),
         ("IBV_CREATE_CQ_ATTR_SINGLE_THREADED", SINGLE_THREADED.into()),
+        ("IBV_WC_EX_WITH_BYTE_LEN", wc_flags::BYTE_LEN as i64),
+        ("IBV_WC_EX_WITH_IMM", wc_flags::IMM as i64),
+        ("IBV_WC_EX_WITH_QP_NUM", wc_flags::QP_NUM as i64),
+        ("IBV_WC_EX_WITH_SRC_QP", wc_flags::SRC_QP as i64),
+        ("IBV_WC_EX_WITH_SLID", wc_flags::SLID as i64),
+        ("IBV_WC_EX_WITH_SL", wc_flags::SL as i64),
+        ("IBV_WC_EX_WITH_DLID_PATH_BITS", wc_flags::DLID_PATH_BITS as i64),
+        ("IBV_WC_EX_WITH_COMPLETION_TIMESTAMP", wc_flags::COMPLETION_TIMESTAMP as i64),
+        (
+            "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK",
+            wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK as i64,
+        ),
     ];
     let constants = [
         all_constants!(ours),
         own_constants().to_vec(),
         kinds.to_vec(),
         of_memory.to_vec(),
-        of_lanes.to_vec(),
+        of_polling.to_vec(),
     ]
     .concat();
     let layouts: Vec<_> =

@@ -12,6 +12,7 @@ use crate::qp::InLane;
 use crate::sys::control::{Control, LIBIBVERBS};
 use crate::sys::extended::BARE;
 use crate::sys::handle;
+use crate::sys::polling::{CREATE_CQ_EX, ibv_cq_ex, ibv_cq_init_attr_ex};
 
 profile! { Fast { threads: InLane } }
 profile! { Served { threads: InLane, receive: SharedRq } }
@@ -68,12 +69,20 @@ unsafe extern "C" fn parent(
     made("parent", ibv_pd { context, handle: 2 })
 }
 
-unsafe extern "C" fn cq_ex(context: *mut ibv_context, at: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq {
+unsafe extern "C" fn cq_ex(
+    context: *mut ibv_context,
+    at: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
     let attr = unsafe { at.read() };
     let ibv_cq_init_attr_ex { cqe, comp_vector, wc_flags, comp_mask, flags, .. } = attr;
     let bare = attr.channel.is_null() && attr.parent_domain.is_null();
     saw(format!("cq_ex {cqe}, {comp_vector}, {wc_flags}, {comp_mask}, {flags}, {bare}"));
-    made("cq_ex", ibv_cq { context, cqe: cqe as c_int, ..zeroed() })
+    made("cq_ex", of_both_kinds(context, cqe as c_int))
+}
+
+/// A completion queue, which is freed as one of extended polling.
+fn of_both_kinds(context: *mut ibv_context, cqe: c_int) -> ibv_cq_ex {
+    ibv_cq_ex { cq: ibv_cq { context, cqe, ..zeroed() }, ..zeroed() }
 }
 
 unsafe fn cq(
@@ -83,7 +92,7 @@ unsafe fn cq(
     _: c_int,
 ) -> Created<ibv_cq> {
     saw(format!("cq {cqe}"));
-    created(made("cq", ibv_cq { context, cqe, ..zeroed() }))
+    created(made("cq", of_both_kinds(context, cqe)).cast())
 }
 
 /// A library around these operations.
@@ -99,7 +108,7 @@ static LIBRARY: Control = Control {
         gone(&what, pd)
     },
     create_cq: cq,
-    destroy_cq: |cq| unsafe { gone("cq", cq) },
+    destroy_cq: |cq| unsafe { gone("cq", cq.cast::<ibv_cq_ex>()) },
     create_qp: |pd, init| unsafe {
         saw(format!("qp on pd {}", (*pd).handle));
         let ibv_qp_init_attr { send_cq, recv_cq, srq, qp_type, .. } = init.read();

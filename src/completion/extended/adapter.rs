@@ -1,0 +1,203 @@
+//! A completion queue of `ibv_create_cq_ex` in the place where others have their `ibv_poll_cq`.
+//!
+//! The adapter is a C object like the stand-ins: an `ibv_cq` whose context has a `poll_cq` of this
+//! file. It reads the device's completions by extended polling, from start to end, into the inbox.
+//! So whatever polls (also the cold path, a drain, a wait) is one path for all queues; the ordinary
+//! ones pay nothing for it; and no code of the program runs between start and end, so an end
+//! follows each start, whatever panics or is forgotten, and the provider's lock is never left taken.
+
+#![allow(unsafe_code)] // a C object of our own, and its function
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use super::fields::WcFields;
+use crate::completion::inbox::BATCH;
+use crate::memory::header::word;
+use crate::sys::polling::{self as c, ibv_cq_ex};
+use crate::sys::types::{
+    ibv_context, ibv_cq, ibv_wc, ibv_wc_flags, ibv_wc_status, imm_data_invalidated_rkey_union_t,
+    zeroed,
+};
+
+/// What was asked for of one completion besides its `ibv_wc`.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Row {
+    pub completion_ts: u64,
+    pub completion_wallclock_ns: u64,
+    pub dlid_path_bits: u8,
+}
+
+/// # Invariants
+/// - `cq` is first, its context is `context`, and neither is written after `new`. An adapter does
+///   not move.
+/// - `device` has the functions of `wc_flags`, and `context.ops.poll_cq` reads no others.
+/// - A row belongs to the completion of the same index in the inbox, and is used as that is: by who
+///   has the completion queue.
+#[repr(C)]
+struct Adapter {
+    cq: ibv_cq,
+    context: ibv_context,
+    device: *mut ibv_cq_ex,
+    rows: UnsafeCell<[Row; BATCH]>,
+    wc_flags: u64,
+    /// Each completion has a start and an end of its own (R14.3).
+    is_single: bool,
+}
+
+/// The owner of an adapter, which lives as long as the inbox that is polled through it.
+pub(crate) struct Extended(NonNull<Adapter>);
+
+// SAFETY: the object is memory of its own, and the C object behind it may be used from any thread
+// (R17.1).
+unsafe impl Send for Extended {}
+// SAFETY: rows are used by one thread at a time (invariant), and nothing else is written.
+unsafe impl Sync for Extended {}
+
+impl Extended {
+    /// # Safety
+    /// `device` is live for as long as this is polled. It has the functions of the fields `F` and
+    /// of `wc_flags::OURS`.
+    pub unsafe fn new<F: WcFields>(device: NonNull<ibv_cq_ex>, is_single: bool) -> Extended {
+        let mut context = zeroed::<ibv_context>();
+        context.ops.poll_cq = Some(poll::<F>);
+        let adapter = Box::into_raw(Box::new(Adapter {
+            cq: zeroed(),
+            context,
+            device: device.as_ptr(),
+            rows: UnsafeCell::default(),
+            wc_flags: F::WC_FLAGS,
+            is_single,
+        }));
+        // SAFETY: a box is not null. It was just made, and a pointer to a part of it is taken
+        // without a reference.
+        unsafe {
+            (*adapter).cq.context = &raw mut (*adapter).context;
+            Extended(NonNull::new_unchecked(adapter))
+        }
+    }
+
+    /// What to poll.
+    pub fn queue(&self) -> *mut ibv_cq {
+        // Of the whole, since the function finds the adapter by it.
+        self.0.as_ptr().cast()
+    }
+
+    /// The fields of its rows.
+    pub fn wc_flags(&self) -> u64 {
+        // SAFETY: the adapter is live, and this field is never written.
+        unsafe { (*self.0.as_ptr()).wc_flags }
+    }
+
+    /// The row of the completion at this index of the inbox, to be read while that is.
+    pub fn row(&self, index: usize) -> *const Row {
+        debug_assert!(index < BATCH);
+        // SAFETY: the adapter is live; no reference to the rows is made.
+        unsafe { (&raw const (*self.0.as_ptr()).rows).cast::<Row>().wrapping_add(index) }
+    }
+}
+
+impl Drop for Extended {
+    fn drop(&mut self) {
+        // SAFETY: `new` made it as a box. Its inbox is gone, so nobody polls it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// `ibv_poll_cq` of an adapter: up to `most` completions, or -1 if the device's queue is dead.
+///
+/// # Safety
+/// `cq` is an adapter of fields `F`, which the caller may poll, and `wc` is the beginning of its
+/// inbox, with room for `most` completions; `most` is at least 1.
+unsafe extern "C" fn poll<F: WcFields>(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
+    let adapter = cq.cast::<Adapter>();
+    // SAFETY: the adapter is live (this function's contract) and written by nobody but for its
+    // rows, which are ours while we poll; no reference to them is made.
+    let (device, rows, is_single) = unsafe {
+        ((*adapter).device, (&raw mut (*adapter).rows).cast::<Row>(), (*adapter).is_single)
+    };
+    let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
+    // SAFETY: the device's queue is live and has the functions of `F` (invariant). Nobody else polls
+    // it, and it is not started: whoever starts it is this function, which ends it.
+    match unsafe { c::start_poll(device, &mut attr) } {
+        0 => {}
+        libc::ENOENT => return 0,
+        _ => return -1,
+    }
+    let mut polled = 0;
+    loop {
+        // SAFETY: the queue is started, and its last start or next succeeded, so it shows a
+        // completion. `polled` is below `most`, for which there is room.
+        unsafe { read::<F>(device, wc.add(polled as usize), rows.add(polled as usize)) };
+        polled += 1;
+        if polled == most {
+            break;
+        }
+        if is_single {
+            // SAFETY: the queue is started before, and ended between.
+            let next = unsafe {
+                c::end_poll(device);
+                c::start_poll(device, &mut attr)
+            };
+            if next != 0 {
+                // An error is told by the next poll, which finds it again.
+                return polled;
+            }
+        // SAFETY: the queue is started.
+        } else if unsafe { c::next_poll(device) } != 0 {
+            break;
+        }
+    }
+    // SAFETY: the queue is started (R14.2: also after a next that found nothing).
+    unsafe { c::end_poll(device) };
+    polled
+}
+
+/// Reads the completion that a queue shows: what ibv_poll_cq(3) promises of it, and no more, since
+/// each field is a call.
+///
+/// # Safety
+/// `device` is live, is started, shows a completion, and has the functions of `F`. `wc` and `row`
+/// are writable.
+#[inline(always)]
+unsafe fn read<F: WcFields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut Row) {
+    // SAFETY: what is asked of the caller. Fields are written one by one, without a reference to
+    // the rest, which need not be initialised.
+    unsafe {
+        let (wr_id, status) = ((*device).wr_id, (*device).status);
+        (*wc).wr_id = wr_id;
+        (*wc).status = status;
+        (*wc).qp_num = c::read_qp_num(device);
+        if status != ibv_wc_status::IBV_WC_SUCCESS {
+            (*wc).vendor_err = c::read_vendor_err(device);
+            return;
+        }
+        (*wc).opcode = c::read_opcode(device);
+        if F::WC_FLAGS & c::wc_flags::COMPLETION_TIMESTAMP != 0 {
+            (*row).completion_ts = c::read_completion_ts(device);
+        }
+        if F::WC_FLAGS & c::wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK != 0 {
+            (*row).completion_wallclock_ns = c::read_completion_wallclock_ns(device);
+        }
+        let word = wr_id as usize;
+        if word & word::RECEIVE == 0 {
+            return;
+        }
+        (*wc).byte_len = c::read_byte_len(device);
+        let flags = c::read_wc_flags(device);
+        (*wc).wc_flags = flags;
+        if flags & (ibv_wc_flags::IBV_WC_WITH_IMM.0 | ibv_wc_flags::IBV_WC_WITH_INV.0) != 0 {
+            let imm_data = c::read_imm_data(device);
+            (*wc).imm_data_invalidated_rkey_union = imm_data_invalidated_rkey_union_t { imm_data };
+        }
+        if word & word::DATAGRAM != 0 {
+            (*wc).src_qp = c::read_src_qp(device);
+            (*wc).slid = c::read_slid(device) as u16;
+            (*wc).sl = c::read_sl(device);
+            if F::WC_FLAGS & c::wc_flags::DLID_PATH_BITS != 0 {
+                (*row).dlid_path_bits = c::read_dlid_path_bits(device);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The fields that extended polling may ask for, as types.
+
+#![allow(unsafe_code)] // reads what was polled
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::adapter::Row;
+use crate::completion::wc::Promised;
+use crate::memory::header::word;
+use crate::sys::polling::wc_flags;
+
+/// The device's clock when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` of
+/// ibv_create_cq_ex(3)): a field of [`WcFields`].
+pub enum CompletionTs {}
+
+/// The time of day when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK` of
+/// ibv_create_cq_ex(3)): a field of [`WcFields`].
+pub enum CompletionWallclock {}
+
+/// The path bits of the address that a datagram came to (`IBV_WC_EX_WITH_DLID_PATH_BITS` of
+/// ibv_create_cq_ex(3)): a field of [`WcFields`].
+pub enum DlidPathBits {}
+
+/// The fields that the completions of a [`CompletionQueueEx`](super::CompletionQueueEx) have
+/// besides those of every [`Completion`](crate::Completion) (`wc_flags` of ibv_create_cq_ex(3)).
+///
+/// They are written as a tuple of [`CompletionTs`], [`CompletionWallclock`] and [`DlidPathBits`],
+/// in this order; one alone needs no tuple, and `()` is none.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::{CompletionQueueEx, CompletionTs, CompletionWallclock, WcFields};
+/// type BothClocks = (CompletionTs, CompletionWallclock);
+/// fn timed<F: WcFields>(context: &Context) -> Result<CompletionQueueEx<F>, proverbs::Error> {
+///     context.create_cq_ex(64)
+/// }
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let cq = timed::<BothClocks>(&context)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no set of fields of ibv_create_cq_ex(3)",
+    label = "fields are written in this order: (CompletionTs, CompletionWallclock, DlidPathBits), \
+             without those that are not asked for",
+    note = "one field needs no tuple, and `()` is none"
+)]
+pub trait WcFields: sealed::Sealed + 'static {
+    /// `wc_flags`, without those that all completions need.
+    #[doc(hidden)]
+    const WC_FLAGS: u64;
+}
+
+/// That a set of fields has one of them: what reading the field asks for (R14.4). A bound for
+/// programs that are generic over [`WcFields`].
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::{CompletionTs, CompletionQueueEx, HasField, WcFields};
+/// /// The device's clock at the first completion.
+/// fn first<F: WcFields + HasField<CompletionTs>>(
+///     cq: &mut CompletionQueueEx<F>,
+/// ) -> Result<Option<u64>, proverbs::Error> {
+///     Ok(cq.poll_one()?.and_then(|(_, fields)| fields.completion_ts()))
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the completion queue was not asked for `{Field}`",
+    label = "ibv_create_cq_ex(3): only fields that were asked for may be read (R14.4)",
+    note = "create it with this field: `create_cq_ex::<{Field}, _>(cqe)`, or a tuple that has it"
+)]
+pub trait HasField<Field>: sealed::Sealed {}
+
+mod sealed {
+    use super::{CompletionTs, CompletionWallclock, DlidPathBits};
+
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl Sealed for CompletionTs {}
+    impl Sealed for CompletionWallclock {}
+    impl Sealed for DlidPathBits {}
+    impl Sealed for (CompletionTs, CompletionWallclock) {}
+    impl Sealed for (CompletionTs, DlidPathBits) {}
+    impl Sealed for (CompletionWallclock, DlidPathBits) {}
+    impl Sealed for (CompletionTs, CompletionWallclock, DlidPathBits) {}
+}
+
+// Written out: the impls of a macro would show the macro in the messages.
+
+const TS: u64 = wc_flags::COMPLETION_TIMESTAMP;
+const WALLCLOCK: u64 = wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK;
+const PATH_BITS: u64 = wc_flags::DLID_PATH_BITS;
+
+impl WcFields for () {
+    const WC_FLAGS: u64 = 0;
+}
+impl WcFields for CompletionTs {
+    const WC_FLAGS: u64 = TS;
+}
+impl WcFields for CompletionWallclock {
+    const WC_FLAGS: u64 = WALLCLOCK;
+}
+impl WcFields for DlidPathBits {
+    const WC_FLAGS: u64 = PATH_BITS;
+}
+impl WcFields for (CompletionTs, CompletionWallclock) {
+    const WC_FLAGS: u64 = TS | WALLCLOCK;
+}
+impl WcFields for (CompletionTs, DlidPathBits) {
+    const WC_FLAGS: u64 = TS | PATH_BITS;
+}
+impl WcFields for (CompletionWallclock, DlidPathBits) {
+    const WC_FLAGS: u64 = WALLCLOCK | PATH_BITS;
+}
+impl WcFields for (CompletionTs, CompletionWallclock, DlidPathBits) {
+    const WC_FLAGS: u64 = TS | WALLCLOCK | PATH_BITS;
+}
+
+impl HasField<CompletionTs> for CompletionTs {}
+impl HasField<CompletionWallclock> for CompletionWallclock {}
+impl HasField<DlidPathBits> for DlidPathBits {}
+impl HasField<CompletionTs> for (CompletionTs, CompletionWallclock) {}
+impl HasField<CompletionWallclock> for (CompletionTs, CompletionWallclock) {}
+impl HasField<CompletionTs> for (CompletionTs, DlidPathBits) {}
+impl HasField<DlidPathBits> for (CompletionTs, DlidPathBits) {}
+impl HasField<CompletionWallclock> for (CompletionWallclock, DlidPathBits) {}
+impl HasField<DlidPathBits> for (CompletionWallclock, DlidPathBits) {}
+impl HasField<CompletionTs> for (CompletionTs, CompletionWallclock, DlidPathBits) {}
+impl HasField<CompletionWallclock> for (CompletionTs, CompletionWallclock, DlidPathBits) {}
+impl HasField<DlidPathBits> for (CompletionTs, CompletionWallclock, DlidPathBits) {}
+
+/// The fields of one completion that its queue was asked for (ibv_create_cq_ex(3)). They come with
+/// the [`Completion`](crate::Completion), borrow the queue as it does, and stay when it is
+/// consumed. [`CompletionQueueEx`](super::CompletionQueueEx) has an example.
+///
+/// # Invariants
+/// `wc` and `row` are of one completion, which was polled from a queue of these fields, and are not
+/// written for `'cq`.
+pub struct ReadFields<'cq, F> {
+    wc: Promised<'cq>,
+    row: *const Row,
+    _fields: PhantomData<(&'cq Row, F)>,
+}
+
+impl<F> Clone for ReadFields<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for ReadFields<'_, F> {}
+
+impl<'cq, F> ReadFields<'cq, F> {
+    /// # Safety
+    /// `row` is that of `wc`, polled from a queue of these fields, and neither is written for
+    /// `'cq`.
+    pub(super) unsafe fn new(wc: Promised<'cq>, row: *const Row) -> Self {
+        ReadFields { wc, row, _fields: PhantomData }
+    }
+
+    fn row(&self) -> Row {
+        // SAFETY: rows are initialised when they are made, and this one is not written for `'cq`
+        // (invariant).
+        unsafe { *self.row }
+    }
+
+    /// The device's clock when the work completed (`ibv_wc_read_completion_ts`), in ticks since a
+    /// time that nobody knows; `None` if it failed.
+    /// [`DeviceAttrEx::clock`](crate::device::DeviceAttrEx::clock) tells how long they are.
+    pub fn completion_ts(&self) -> Option<u64>
+    where
+        F: HasField<CompletionTs>,
+    {
+        self.wc.success().map(|_| self.row().completion_ts)
+    }
+
+    /// The time of day when the work completed (`ibv_wc_read_completion_wallclock_ns`), ns since
+    /// 1970; `None` if it failed.
+    pub fn completion_wallclock_ns(&self) -> Option<u64>
+    where
+        F: HasField<CompletionWallclock>,
+    {
+        self.wc.success().map(|_| self.row().completion_wallclock_ns)
+    }
+
+    /// The lowest bits of the LID that a datagram came to, of a port that has several
+    /// (`ibv_wc_read_dlid_path_bits`); `None` if this is no receive of a UD queue pair, or failed.
+    pub fn dlid_path_bits(&self) -> Option<u8>
+    where
+        F: HasField<DlidPathBits>,
+    {
+        const DATAGRAM: usize = word::RECEIVE | word::DATAGRAM;
+        let is_datagram = self.wc.wr_id() as usize & DATAGRAM == DATAGRAM;
+        self.wc.success().filter(|_| is_datagram).map(|_| self.row().dlid_path_bits)
+    }
+}
+
+impl<F> fmt::Debug for ReadFields<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadFields")
+    }
+}

@@ -1,0 +1,202 @@
+//! Extended polling: completion queues whose completions have fields that were asked for.
+
+#![allow(unsafe_code)] // reads what was polled
+
+pub(crate) mod adapter;
+mod create;
+mod fields;
+
+pub use fields::{CompletionTs, CompletionWallclock, DlidPathBits, HasField, ReadFields, WcFields};
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use crate::completion::inbox::Inbox;
+use crate::completion::poll::Completions;
+use crate::completion::queue::CompletionQueue;
+use crate::completion::wc::Completion;
+use crate::memory::buf::Buf;
+use crate::memory::entry::Owned;
+use crate::sys::polling::wc_flags;
+use crate::terms::error::{Error, Refused};
+use crate::terms::threads::{AnyThread, Threads};
+
+/// A completion queue whose completions have the fields `F` besides their own (`ibv_create_cq_ex`,
+/// extended polling).
+///
+/// It is a [`CompletionQueue`], and may be used as one: queue pairs are created on it, are drained
+/// into it, and channels wait for it. What is different is [`poll`](Self::poll): each completion
+/// comes with its [`ReadFields`]. Reading a field that was not asked for does not compile (R14.4).
+///
+/// A poll reads from `ibv_start_poll` to `ibv_end_poll` what is there, up to 16 completions, and
+/// then hands it out. So the provider's lock is never held while the program runs (R14.5), whatever
+/// panics or is forgotten. Each field costs a call of the provider; so ask for what is looked at.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::{CompletionQueueEx, CompletionTs};
+/// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+/// let clock = context.query_device_ex()?.clock().ok_or("the device has no clock")?;
+/// let mut cq: CompletionQueueEx<CompletionTs> = context.create_cq_ex(64)?;
+/// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+/// # let address = AddressVector::roce(1, context.query_gid(1, 1)?, 1);
+/// # let (itself, psn) = (Qpn::try_from(qp.qp_num())?, Psn::try_from(0)?);
+/// # let mut qp = qp
+/// #     .modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?
+/// #     .modify(RcRtr::new(address, itself, psn))?
+/// #     .modify(RcRts::new(psn, RdAtomic::try_from(1)?))?;
+/// # let region = pd.register::<RemoteWrite>(8)?;
+/// # let counter = region.remote();
+/// // ... and now that it is connected:
+/// for number in 0..2u64 {
+///     qp.post_send(wr::RdmaWrite::inline(&number.to_ne_bytes(), counter.write()))?;
+/// }
+/// let mut times = Vec::new();
+/// while times.len() < 2 {
+///     for (completion, fields) in cq.poll()? {
+///         completion.status()?;
+///         times.extend(fields.completion_ts());
+///     }
+/// }
+/// println!("the second one came {:?} after the first", clock.between(times[0], times[1]));
+/// # assert!(clock.between(times[0], times[1]) > std::time::Duration::ZERO);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Not every device has every field: [`create_cq_ex`](crate::Context::create_cq_ex) fails with
+/// EOPNOTSUPP on one that does not (R14.6). Soft-RoCE has no clocks.
+pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {
+    queue: CompletionQueue<E, L>,
+    _fields: PhantomData<fn(F)>,
+}
+
+impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
+    /// Polls (`ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll`): returns up to 16 completions,
+    /// those that are there, each with its fields. All else is as for [`CompletionQueue::poll`]:
+    /// the next poll hands out what the iterator did not.
+    ///
+    /// # Errors
+    /// As for [`CompletionQueue::poll`]; and EINVAL if the queue in here was exchanged (by
+    /// `mem::swap`) for one of other fields.
+    pub fn poll(&mut self) -> Result<CompletionsEx<'_, F, E>, Error> {
+        self.check()?;
+        let inbox = self.queue.inbox.0;
+        let completions = self.queue.poll()?;
+        Ok(CompletionsEx { completions, inbox, _fields: PhantomData })
+    }
+
+    /// Like [`poll`](Self::poll), for one completion at most.
+    ///
+    /// # Errors
+    /// As for [`poll`](Self::poll).
+    pub fn poll_one(&mut self) -> Result<Option<WithFields<'_, F, E>>, Error> {
+        self.check()?;
+        let inbox = self.queue.inbox.0;
+        let completion = self.queue.poll_one()?;
+        // SAFETY: it was polled from the queue of this inbox, which has the fields.
+        Ok(completion.map(|completion| unsafe { with_fields(completion, inbox) }))
+    }
+
+    /// Destroys the completion queue (`ibv_destroy_cq`).
+    ///
+    /// # Errors
+    /// As for [`CompletionQueue::destroy`].
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
+        self.queue.destroy().map_err(|refused| {
+            refused.map(|queue| CompletionQueueEx { queue, _fields: PhantomData })
+        })
+    }
+
+    /// The queue in here is one of these fields, unless the program put another one in its place.
+    #[inline(always)]
+    fn check(&self) -> Result<(), Error> {
+        if self.queue.shared.wc_flags() == Some(F::WC_FLAGS) { Ok(()) } else { Err(exchanged()) }
+    }
+}
+
+/// A completion and its fields, as a poll of a [`CompletionQueueEx`] hands them out.
+pub type WithFields<'cq, F, E> = (Completion<'cq, E>, ReadFields<'cq, F>);
+
+#[cold]
+fn exchanged() -> Error {
+    let asked = "the completion queue was exchanged for one of other fields";
+    Error::os("ibv_start_poll", libc::EINVAL, asked)
+}
+
+/// A completion and its fields.
+///
+/// # Safety
+/// It was polled into this inbox, which lives as long as `'cq` and has an adapter of the fields `F`.
+#[inline(always)]
+unsafe fn with_fields<'cq, F, E: Owned>(
+    completion: Completion<'cq, E>,
+    inbox: *const Inbox,
+) -> WithFields<'cq, F, E> {
+    // SAFETY: the inbox is live (this function's contract).
+    let row = unsafe { (*inbox).row_of(completion.wc.at) };
+    // SAFETY: the row has the index of its completion, and neither is written while the completion
+    // queue is borrowed.
+    let fields = unsafe { ReadFields::new(completion.wc, row) };
+    (completion, fields)
+}
+
+impl<F: WcFields, E: Owned, L: Threads> Deref for CompletionQueueEx<F, E, L> {
+    type Target = CompletionQueue<E, L>;
+
+    fn deref(&self) -> &CompletionQueue<E, L> {
+        &self.queue
+    }
+}
+
+impl<F: WcFields, E: Owned, L: Threads> DerefMut for CompletionQueueEx<F, E, L> {
+    fn deref_mut(&mut self) -> &mut CompletionQueue<E, L> {
+        &mut self.queue
+    }
+}
+
+impl<F: WcFields, E: Owned, L: Threads> fmt::Debug for CompletionQueueEx<F, E, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CompletionQueueEx({:?}, wc_flags {:#x})",
+            self.queue,
+            F::WC_FLAGS | wc_flags::OURS
+        )
+    }
+}
+
+/// The completions of one poll of a [`CompletionQueueEx`], each with its fields, an iterator. They
+/// borrow the completion queue, so none outlives the next poll.
+///
+/// # Invariants
+/// The completions are in `inbox`, which has an adapter of the fields `F`.
+pub struct CompletionsEx<'cq, F: WcFields, E: Owned> {
+    completions: Completions<'cq, E>,
+    inbox: *const Inbox,
+    _fields: PhantomData<fn(F)>,
+}
+
+impl<F: WcFields, E: Owned> CompletionsEx<'_, F, E> {
+    /// Whether no completion is left.
+    pub fn is_empty(&self) -> bool {
+        self.completions.is_empty()
+    }
+}
+
+impl<'cq, F: WcFields, E: Owned> Iterator for CompletionsEx<'cq, F, E> {
+    type Item = WithFields<'cq, F, E>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let completion = self.completions.next()?;
+        // SAFETY: it is in this inbox (invariant).
+        Some(unsafe { with_fields(completion, self.inbox) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.completions.size_hint()
+    }
+}
+
+impl<F: WcFields, E: Owned> ExactSizeIterator for CompletionsEx<'_, F, E> {}

@@ -1,0 +1,403 @@
+//! Extended polling: completions as by `ibv_poll_cq`, with the fields that were asked for.
+
+use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use proverbs::completion::{
+    CompletionQueueEx, CompletionTs, CompletionWallclock, Direction, DlidPathBits, ReadFields,
+    WcFields, WcOpcode, WcStatus,
+};
+use proverbs::device::{Can, Timestamps};
+use proverbs::loopback::Personality;
+use proverbs::memory::{Owned, Windowed};
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+profile! { Any { entry: AnyBuf } }
+profile! { Fast { threads: InLane } }
+
+type BothClocks = (CompletionTs, CompletionWallclock);
+
+const EOPNOTSUPP: i32 = 95;
+
+/// A pair of queue pairs whose completions are polled for the fields.
+struct Polled<T: Bring<P>, F: WcFields, P: Profile<Entry: Owned> = DefaultProfile> {
+    a: QueuePair<T, Rts, P>,
+    b: QueuePair<T, Rts, P>,
+    ca: CompletionQueueEx<F, P::Entry>,
+    cb: CompletionQueueEx<F, P::Entry>,
+    pool: Pool,
+    pd: ProtectionDomain,
+    dev: Device,
+}
+
+impl<T, F, P> Polled<T, F, P>
+where
+    T: Bring<P>,
+    F: WcFields,
+    P: Profile<Receive = OwnRq, Threads = AnyThread, Entry: Owned>,
+{
+    fn new() -> Self {
+        Self::on(Device::open())
+    }
+
+    fn on(dev: Device) -> Self {
+        let wish = Wish::new();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
+        let ca = dev.ctx.create_cq_ex(wish.cqe).unwrap();
+        let cb = dev.ctx.create_cq_ex(wish.cqe).unwrap();
+        let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
+        let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
+        let (na, nb) = (a.qp_num(), b.qp_num());
+        let (a, b) = (T::up(a, &dev, nb, &wish), T::up(b, &dev, na, &wish));
+        Polled { a, b, ca, cb, pool, pd, dev }
+    }
+}
+
+/// What `n` completions say, each with what `read` makes of its fields.
+fn come<F: WcFields, E: Owned, R>(
+    dev: &Device,
+    cq: &mut CompletionQueueEx<F, E>,
+    n: usize,
+    read: impl Fn(ReadFields<'_, F>) -> R,
+) -> Vec<(Done<E>, R)> {
+    let mut all = Vec::new();
+    until(dev, "completions of extended polling", || {
+        for (completion, fields) in cq.poll().unwrap() {
+            let done = match completion.outcome() {
+                Outcome::Sent(sent) => Done::Sent(sent),
+                Outcome::Received(received) => Done::Received(received),
+                Outcome::Datagram(received) => Done::Datagram(received),
+                Outcome::Failed(failed) => Done::Failed(failed),
+                Outcome::Selective(_) => panic!("each of these sends completes"),
+            };
+            all.push((done, read(fields)));
+        }
+        all.len() >= n
+    });
+    assert_eq!(all.len(), n);
+    all
+}
+
+/// A device without clocks; it says so in both ways (R14.6).
+fn has_no_clock(dev: &Device) -> bool {
+    let can: Option<Can<Timestamps>> = dev.ctx.abilities().unwrap().can();
+    let asked = dev.ctx.create_cq_ex::<CompletionTs, Buf>(8).map(drop);
+    assert_eq!(
+        asked.map_err(|error| error.errno()),
+        can.as_ref().map(drop).ok_or(Some(EOPNOTSUPP))
+    );
+    can.is_none()
+}
+
+/// R14.6.
+#[test]
+fn a_device_without_a_clock_says_so() {
+    let dev = Device::open();
+    let as_rxe = Device::personality() == Personality::Rxe;
+    let lacks = by_rule!(dev, "R14.6", loopback: as_rxe, rxe: true);
+    assert_eq!(has_no_clock(&dev), lacks);
+    let asked = dev.ctx.create_cq_ex::<CompletionWallclock, Buf>(8);
+    let refused = asked.map(drop).map_err(|error| (error.verb(), error.errno()));
+    assert_eq!(refused.err(), lacks.then_some(("ibv_create_cq_ex", Some(EOPNOTSUPP))));
+}
+
+/// Each completion has the time when it was made, by the device's clock and by that of the day.
+#[test]
+fn completions_have_their_times() {
+    let dev = Device::open();
+    if has_no_clock(&dev) {
+        return println!("this device has no clock");
+    }
+    let clock = dev.ctx.query_device_ex().unwrap().clock().unwrap();
+    let mut p = Polled::<Rc, BothClocks>::on(dev);
+    let mut times = Vec::new();
+    for i in 0..6u8 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i; 9]))).unwrap();
+        let sent = come(&p.dev, &mut p.ca, 1, |f| (f.completion_ts(), f.completion_wallclock_ns()));
+        let (done, (ticks, ns)) = sent.into_iter().next().unwrap();
+        done.sent();
+        times.push((ticks.unwrap(), ns.unwrap()));
+        let received = come(&p.dev, &mut p.cb, 1, |f| f.completion_ts().is_some());
+        let (done, has_time) = received.into_iter().next().unwrap();
+        assert_eq!((done.received().data(), has_time), (&[i; 9][..], true));
+    }
+    for pair in times.windows(2) {
+        let (ticks, ns) = (clock.between(pair[0].0, pair[1].0), pair[1].1 - pair[0].1);
+        assert!(ticks > Duration::ZERO && ticks < Duration::from_secs(60), "{ticks:?}");
+        if p.dev.kind == Kind::Loopback {
+            // Two completions are made in each round, and the clock goes on by 8 µs with each.
+            assert_eq!((ticks, ns), (Duration::from_micros(16), 16_000));
+        }
+    }
+    assert_eq!(p.pool.available(), 40);
+}
+
+macro_rules! connected {
+    ($test:ident, $transport:ident) => {
+        #[test]
+        fn $test() {
+            let mut p = Polled::<$transport, DlidPathBits>::new();
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.b.post_recv(wr::Recv::empty()).unwrap();
+            let region = p.pd.register::<RemoteWrite>(8).unwrap();
+            let to = region.remote().write();
+            p.a.post_send(wr::SendWithImm::new(filled(&p.pool, b"hello"), 7)).unwrap();
+            p.a.post_send(wr::RdmaWriteWithImm::inline(b"8 bytes!", to, 8)).unwrap();
+            let sent = come(&p.dev, &mut p.ca, 2, |fields| fields.dlid_path_bits());
+            let said = sent.into_iter().map(|(done, bits)| (done.sent().opcode, bits));
+            let expected = [(WcOpcode::Send, None), (WcOpcode::RdmaWrite, None)];
+            assert_eq!(said.collect::<Vec<_>>(), expected);
+            let mut got = come(&p.dev, &mut p.cb, 2, |fields| fields.dlid_path_bits());
+            let ((written, none), (message, bits)) = (got.pop().unwrap(), got.pop().unwrap());
+            assert_eq!((none, bits), (None, None), "no datagram");
+            let message = message.received();
+            assert_eq!((message.opcode, message.imm_data), (WcOpcode::Recv, Some(7)));
+            assert_eq!((message.qp_num, message.data()), (p.b.qp_num(), &b"hello"[..]));
+            let written = written.received();
+            assert_eq!((written.opcode, written.imm_data), (WcOpcode::RecvRdmaWithImm, Some(8)));
+            assert_eq!((written.byte_len, written.entry.is_none()), (8, true));
+            assert_eq!(p.pool.available(), 39, "the message holds one");
+        }
+    };
+}
+
+connected!(rc_says_what_it_says, Rc);
+connected!(uc_says_what_it_says, Uc);
+
+/// The fields of a datagram: its source, its immediate, and what was asked for.
+#[test]
+fn ud_says_what_it_says() {
+    let mut p = Polled::<Ud, DlidPathBits>::new();
+    let (dev, pd) = (p.dev.clone(), p.pd.clone());
+    let to = p.a.way_to(&dev, &pd, p.b.qp_num());
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::SendWithImm::new(filled(&p.pool, b"hello"), 7).to(to)).unwrap();
+    let (done, bits) = come(&dev, &mut p.ca, 1, |fields| fields.dlid_path_bits()).remove(0);
+    assert_eq!((done.sent().opcode, bits), (WcOpcode::Send, None));
+    let (done, bits) = come(&dev, &mut p.cb, 1, |fields| fields.dlid_path_bits()).remove(0);
+    let got = done.datagram();
+    assert_eq!(
+        (got.src_qp.get(), got.imm_data, got.payload()),
+        (p.a.qp_num(), Some(7), &b"hello"[..])
+    );
+    assert_eq!(bits, Some(0), "the port has one LID");
+}
+
+/// A drain polls as it does elsewhere: what was posted before the failure and after it comes home.
+#[test]
+fn what_is_flushed_comes_home() {
+    let mut p = Polled::<Rc, ()>::new();
+    p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let mut a = p.a.to_error().unwrap();
+    let mut home = 0;
+    a.drain(&mut p.ca, |found| home += usize::from(matches!(found, Drained::Entry(_)))).unwrap();
+    assert_eq!((home, a.sends_outstanding(), a.recvs_outstanding()), (1, 0, 0));
+    assert_eq!(p.pool.available(), 40);
+    drop(a);
+    p.ca.destroy().unwrap();
+}
+
+/// A failure has its cause, and no time, which is not promised.
+#[test]
+fn what_fails_has_no_time() {
+    let dev = Device::open();
+    if has_no_clock(&dev) {
+        return println!("this device has no clock");
+    }
+    let mut p = Polled::<Rc, CompletionTs>::on(dev);
+    let nothing = RemoteSlice::<RemoteWrite>::from_parts(0x1000, 8, 0xbad);
+    p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", nothing.write())).unwrap();
+    let (done, ticks) = come(&p.dev, &mut p.ca, 1, |fields| fields.completion_ts()).remove(0);
+    assert_eq!(done.failed(Direction::Send, WcStatus::RemAccess).entry.map(drop), None);
+    assert_eq!(ticks, None);
+}
+
+/// The key that a message ended stands where an immediate would.
+#[test]
+fn an_ended_key_is_named() {
+    let mut p = Polled::<Rc, (), Any>::new();
+    let region: MemoryRegion<Windowed<LocalWrite>> = p.pd.register(64).unwrap();
+    let window = p.a.alloc_mw().unwrap();
+    let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    p.a.post_send(bind).unwrap();
+    p.a.post_recv(wr::Recv::empty()).unwrap();
+    let mut done = come(&p.dev, &mut p.ca, 1, |_| ());
+    let Some(AnyBuf::Window(window)) = done.remove(0).0.sent().entry else { panic!("no window") };
+    let window = window.into_lent().unwrap();
+    p.b.post_send(wr::SendWithInv::new(wr::Empty, lent)).unwrap();
+    let (mut window, mut kept) = (Some(window), None);
+    until(&p.dev, "the message", || match p.ca.poll_one().unwrap() {
+        Some((completion, _)) => {
+            kept = Some(window.take().unwrap().revoked(&completion));
+            true
+        }
+        None => false,
+    });
+    let is_named = kept.as_ref().unwrap().is_ok();
+    assert!(p.dev.names_ended_keys().is_none_or(|names| names == is_named));
+}
+
+#[test]
+fn selective_sends_are_released() {
+    let mut p = Polled::<Rc, (), Ring>::new();
+    for _ in 0..3 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
+    post_send!(p.a, [send(0), send(1), send(2)]).unwrap();
+    let mut released = Vec::new();
+    until(&p.dev, "the completion", || {
+        let Some((completion, _)) = p.ca.poll_one().unwrap() else { return false };
+        released.extend(p.a.complete(completion).unwrap().released.map(|buf| buf[0]));
+        true
+    });
+    assert_eq!((released, p.a.sends_outstanding()), (vec![0, 1, 2], 0));
+}
+
+/// Messages 0, 1 and so on from `a` to `b`, all of them received.
+fn arrived<F: WcFields>(p: &mut Polled<Rc, F>, n: u8) {
+    for i in 0..n {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
+    }
+    // On RC the sender's completions say that the receiver's are there.
+    come(&p.dev, &mut p.ca, n.into(), |_| ());
+}
+
+/// A panic in the loop: no start is left without its end (R14.1), and the next poll has the rest.
+#[test]
+fn a_panic_between_completions_loses_none() {
+    let mut p = Polled::<Rc, ()>::new();
+    arrived(&mut p, 4);
+    let mut seen = Vec::new();
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        for (completion, _) in p.cb.poll().unwrap() {
+            seen.push(completion.into_entry().unwrap()[0]);
+            assert!(seen.len() < 2, "the second is one too many");
+        }
+    }));
+    assert!(ended.is_err());
+    let left = p.cb.poll().unwrap().filter_map(|(completion, _)| completion.into_entry());
+    seen.extend(left.map(|buf| buf[0]));
+    assert_eq!((seen, p.pool.available()), (vec![0, 1, 2, 3], 40));
+    arrived(&mut p, 1);
+}
+
+/// A forgotten iterator loses what it did not hand out, and nothing else: the queue is not locked.
+#[test]
+fn a_forgotten_iterator_leaves_nothing_locked() {
+    let mut p = Polled::<Rc, ()>::new();
+    arrived(&mut p, 3);
+    let mut completions = p.cb.poll().unwrap();
+    let first = completions.next().unwrap().0.into_entry().unwrap();
+    assert_eq!((completions.len(), completions.is_empty()), (2, false));
+    forget(completions);
+    assert_eq!((first[0], p.pool.available()), (0, 37));
+    arrived(&mut p, 1);
+    let next = come(&p.dev, &mut p.cb, 1, |_| ()).remove(0).0;
+    assert_eq!(next.received().data(), [0]);
+}
+
+/// More than a poll hands out; what is there comes in order, with polls of both kinds mixed.
+#[test]
+fn more_than_a_batch_comes_in_order() {
+    let mut p = Polled::<Rc, ()>::new();
+    for round in 0..3u8 {
+        for i in 0..8 {
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            p.a.post_send(wr::Send::new(filled(&p.pool, &[round, i]))).unwrap();
+        }
+        poll(&p.dev, &mut p.ca, 8);
+        let first = p.cb.poll_one().unwrap().unwrap().0.into_entry().unwrap();
+        let rest = poll(&p.dev, &mut p.cb, 3).into_iter().map(|done| done.received().data()[1]);
+        let mut order = vec![first[1]];
+        order.extend(rest);
+        let last = come(&p.dev, &mut p.cb, 4, |_| ()).into_iter();
+        order.extend(last.map(|(done, ())| done.received().data()[1]));
+        assert_eq!(order, (0..8).collect::<Vec<_>>());
+    }
+    assert_eq!(p.pool.available(), 40);
+}
+
+/// What a destroyed queue pair leaves comes home with polls, as it does elsewhere.
+#[test]
+fn what_is_stranded_comes_home() {
+    let mut p = Polled::<Rc, ()>::new();
+    for _ in 0..3 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    p.b.destroy().unwrap();
+    assert_eq!(p.pool.available(), 37);
+    while p.cb.poll_one().unwrap().is_some() {}
+    assert_eq!((p.pool.available(), p.cb.unbooked()), (40, p.cb.capacity()));
+    p.cb.resize(80).unwrap();
+    assert!(p.cb.capacity() >= 80);
+    p.cb.destroy().unwrap();
+}
+
+/// A queue that queue pairs complete into is given back, and still polled for its fields.
+#[test]
+fn a_queue_in_use_is_not_destroyed() {
+    let p = Polled::<Rc, DlidPathBits>::new();
+    let mut cb = p.cb.destroy().unwrap_err().into_object();
+    assert!(cb.poll_one().unwrap().is_none());
+    assert!(format!("{cb:?}").contains("wc_flags 0x7f"), "{cb:?}");
+}
+
+/// A wait finds them; the next poll has them with their fields.
+#[test]
+fn a_channel_wakes_for_them() {
+    let dev = Device::open();
+    let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());
+    let mut channel = dev.ctx.create_comp_channel().unwrap();
+    let vector = dev.ctx.comp_vectors().pop().unwrap();
+    let mut cq: CompletionQueueEx<()> =
+        dev.ctx.create_cq_ex_on_vector(wish.cqe, &channel, &vector).unwrap();
+    let mut other: CompletionQueueEx<()> = dev.ctx.create_cq_ex_on(wish.cqe, &channel).unwrap();
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &other, wish.depth).unwrap();
+    let itself = qp.qp_num();
+    let mut qp = Rc::up(qp, &dev, itself, &wish);
+    assert!(channel.wait_timeout(&mut cq, Duration::from_millis(1)).unwrap().is_empty());
+    qp.post_recv(wr::Recv::empty()).unwrap();
+    qp.post_send(wr::Send::new(wr::Empty)).unwrap();
+    assert!(!channel.wait_timeout(&mut cq, Duration::from_secs(60)).unwrap().is_empty());
+    let (completion, _) = cq.poll_one().unwrap().unwrap();
+    assert_eq!(completion.opcode(), Some(WcOpcode::Send));
+    drop(completion);
+    assert_eq!(
+        channel.wait_any(&mut [&mut *other], Some(Duration::from_secs(60))).unwrap(),
+        Some(0)
+    );
+    let received = other.poll().unwrap().map(|(completion, _)| completion.opcode());
+    assert_eq!(received.collect::<Vec<_>>(), [Some(WcOpcode::Recv)]);
+}
+
+/// In a lane it is single-threaded too, where the device has that.
+#[test]
+fn a_lane_has_them() {
+    let dev = Device::open();
+    let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());
+    let lane = pd.alloc_lane().unwrap();
+    let channel = dev.ctx.create_comp_channel().unwrap();
+    let mut cq: CompletionQueueEx<DlidPathBits, Buf, InLane> = lane.create_cq_ex(60).unwrap();
+    let waits: CompletionQueueEx<(), Buf, InLane> = lane.create_cq_ex_on(60, &channel).unwrap();
+    let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, wish.depth).unwrap();
+    let itself = qp.qp_num();
+    let mut qp = Rc::up(qp, &dev, itself, &wish);
+    qp.post_recv(wr::Recv::empty()).unwrap();
+    qp.post_send(wr::Send::new(wr::Empty)).unwrap();
+    let mut came = 0;
+    until(&dev, "both ends", || {
+        came += cq.poll().unwrap().filter(|(completion, _)| completion.status().is_ok()).count();
+        came == 2
+    });
+    drop((qp, cq, waits));
+    lane.destroy().unwrap();
+}
