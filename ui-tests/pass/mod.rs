@@ -179,6 +179,12 @@ mod ownership {
     mod registered_memory_is_given_away;
 }
 
+mod polling {
+    mod fields_are_asked_for_in_order;
+    mod no_field_across_the_next_poll;
+    mod only_fields_that_were_asked_for_are_read;
+}
+
 mod raw {
     mod an_unchecked_list_asks_for_all_that_types_hold;
     mod an_unchecked_post_asks_for_room_and_a_queue;

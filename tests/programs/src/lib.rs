@@ -17,6 +17,7 @@ mod connect;
 mod lanes;
 mod oracle;
 mod own;
+mod polled;
 mod profiles;
 mod watch;
 mod world;

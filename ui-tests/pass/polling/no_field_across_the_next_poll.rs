@@ -1,0 +1,9 @@
+// R14.5, ibv_create_cq_ex(3): the legal twin of ui-tests/polling/no_field_across_the_next_poll.rs.
+use proverbs::completion::{CompletionQueueEx, CompletionTs};
+
+fn kept(cq: &mut CompletionQueueEx<CompletionTs>) {
+    let (completion, fields) = cq.poll_one().unwrap().unwrap();
+    drop(completion);
+    println!("{:?}", fields.completion_ts());
+    let _ = cq.poll_one();
+}

@@ -1,0 +1,12 @@
+// R14.5, ibv_create_cq_ex(3): fields are those of the completion that was polled; the next poll ends them.
+// Enforced by `ReadFields<'cq, F>`, which borrows the completion queue.
+use proverbs::completion::{CompletionQueueEx, CompletionTs};
+
+fn kept(cq: &mut CompletionQueueEx<CompletionTs>) {
+    let (completion, fields) = cq.poll_one().unwrap().unwrap();
+    drop(completion);
+    let _ = cq.poll_one();
+    println!("{:?}", fields.completion_ts());
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+// R14.4, ibv_create_cq_ex(3): only fields that were asked for are read.
+// Enforced by `F: HasField<..>` on the readers.
+use proverbs::completion::{CompletionQueueEx, CompletionTs};
+
+fn read(cq: &mut CompletionQueueEx<CompletionTs>) {
+    for (completion, fields) in cq.poll().unwrap() {
+        println!("{completion:?} {:?}", fields.completion_wallclock_ns());
+    }
+}
+
+fn main() {}
