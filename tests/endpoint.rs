@@ -188,6 +188,10 @@ fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(20, &[1]), "PSN 17910699 exceeds 16777215");
     assert_eq!(wrong(40, &[129]), "max_rd_atomic 129 exceeds 128");
     assert_eq!(wrong(41, &[255]), "max_dest_rd_atomic 255 exceeds 128");
+    let mut wire = plain().to_bytes();
+    wire[40] = 129;
+    let Err(WireError::OutOfRange(error)) = Endpoint::from_bytes(&wire) else { panic!("129") };
+    assert_eq!((error.asked, error.min, error.max), (129, 0, 128));
     let foreign = "but this service has none: it must be 0";
     assert_eq!(wrong(43, &[1]), format!("the field at 43 is 1, {foreign}"));
     let none = "GID kind 4 is none of 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) and 3 (RoCE v2)";

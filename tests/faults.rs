@@ -5,6 +5,8 @@
 #[path = "conformance/support/mod.rs"]
 mod support;
 
+#[path = "faults/busy.rs"]
+mod busy;
 #[path = "faults/dead_queue.rs"]
 mod dead_queue;
 #[path = "faults/late.rs"]

@@ -259,3 +259,36 @@ fn a_wait_that_cannot_sleep_says_so() {
         .status();
     assert!(status.unwrap().success());
 }
+
+/// The number of a program's own is in no wr_id of a ring, however high its sequence number is.
+#[test]
+fn a_completion_of_a_ring_has_no_number() {
+    use crate::memory::header::word;
+    use crate::sys::types::{ibv_cq, ibv_wc};
+    unsafe extern "C" fn one(_: *mut ibv_cq, _: i32, to: *mut ibv_wc) -> i32 {
+        let wr_id = 0xabcd_0001 << 32 | u64::from(word::of_ring(5));
+        // SAFETY: the caller has room for at least one completion, for which zeroes are a value.
+        unsafe { to.write(ibv_wc { wr_id, ..std::mem::zeroed() }) };
+        1
+    }
+    let context = Fabric::new().open_device();
+    let mut cq: CompletionQueue = context.create_cq(4).unwrap();
+    // SAFETY: the context is live, and nobody else uses it.
+    let poll_cq = unsafe { &mut (*context.handle.as_ptr()).ops.poll_cq };
+    let device = poll_cq.replace(one);
+    let completion = cq.poll_one().unwrap().unwrap();
+    assert_eq!((completion.status(), completion.id()), (Ok(()), 0));
+    drop(completion);
+    *poll_cq = device;
+}
+
+/// A device may have no completion vectors, and says what it likes of their number.
+#[test]
+fn a_device_without_completion_vectors() {
+    let context = Fabric::new().open_device();
+    for count in [0, -1] {
+        // SAFETY: the context is live, and nobody else uses it.
+        unsafe { (*context.handle.as_ptr()).num_comp_vectors = count };
+        assert!(context.comp_vectors().is_empty());
+    }
+}

@@ -274,6 +274,34 @@ mod tests {
         assert_eq!(RoceV2Gid::try_from(entry).unwrap(), RoceV2Gid(entry));
     }
 
+    /// A library may give the table in any order.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn the_table_is_in_the_order_of_indices() {
+        use crate::loopback::control::LOOPBACK;
+        use crate::loopback::{Fabric, World};
+        use crate::sys::control::Control;
+        let control = Control {
+            query_gid_table: |context, ports| {
+                // SAFETY: the arguments are the verb's.
+                let mut table = unsafe { (LOOPBACK.query_gid_table)(context, ports) }?;
+                table.reverse();
+                Ok(table)
+            },
+            ..LOOPBACK
+        };
+        let mut context = Fabric::with(World::ipv6()).open_device();
+        let indices = |context: &Context| {
+            let table = context.gid_table(1).unwrap();
+            table.iter().map(|entry| entry.index).collect::<Vec<_>>()
+        };
+        let before = indices(&context);
+        assert!(before.len() > 1 && before.is_sorted());
+        let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+        handle.set_control(Box::leak(Box::new(control)));
+        assert_eq!(indices(&context), before);
+    }
+
     /// The first network device of every Linux is the loopback's.
     #[test]
     #[cfg_attr(miri, ignore = "asks the system for a device's name")]

@@ -102,6 +102,23 @@ fn withheld_room_is_spent_once() {
     assert_eq!((credits.room(), credits.outstanding()), (0, 5));
 }
 
+/// All of it at once, too.
+#[test]
+fn withheld_room_is_spent_at_once() {
+    let old = Books::new(1).unwrap();
+    let books = Books::new(1).unwrap();
+    let mut withheld = Withheld::default();
+    old.attached();
+    withheld.add(&old, 2, DEPTH);
+    // SAFETY: the books are dropped after the ledger.
+    let mut credits: Credits<Buf> =
+        unsafe { Ledger::open(Arc::as_ptr(&books), SEND, DEPTH, withheld) };
+    assert!(credits.spend(DEPTH - 2));
+    assert!(!old.end_one() && old.end_one(), "the old life is over");
+    assert!(!credits.spend(2) && credits.look_and_spend(2));
+    assert_eq!((credits.room(), credits.outstanding()), (0, DEPTH));
+}
+
 /// Credits are neither lost nor invented where the count of completions wraps.
 #[test]
 fn credits_whose_counters_wrap() {

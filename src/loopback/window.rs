@@ -3,6 +3,7 @@
 use super::Verb;
 use super::fabric::State;
 use super::memory::{LOCAL_WRITE, REMOTE, REMOTE_ATOMIC, REMOTE_TAG, REMOTE_WRITE, number_of};
+use super::strict::broken;
 use crate::sys::memory::ZERO_BASED;
 use crate::sys::types::ibv_access_flags;
 
@@ -36,6 +37,8 @@ struct Opened {
 #[derive(Clone, Copy)]
 pub(super) struct Bind {
     pub(super) window: u32,
+    /// The key that C's object says it has.
+    pub(super) known: u32,
     pub(super) rkey: u32,
     /// None and a length of 0 end the key of a type 1 window.
     pub(super) mr: Option<u32>,
@@ -63,6 +66,7 @@ impl State {
 
     pub(super) fn dealloc_mw(&mut self, window: u32) -> Verb {
         self.destroy_fault(None)?;
+        self.members.remove(&window);
         self.windows.remove(&window).map(drop).ok_or(libc::EINVAL)
     }
 
@@ -121,6 +125,9 @@ impl State {
     /// What the window opens after the bind; `None` if it is refused.
     fn check_bind(&self, qp: u32, bind: &Bind) -> Option<Option<Opened>> {
         let window = self.windows.get(&bind.window)?;
+        if window.is_type_2 && bind.known as u8 != window.tag {
+            broken("the program did not note the key that it bound last (ibv_post_send(3))");
+        }
         let has_new_key = bind.rkey >> 8 == bind.window && bind.rkey as u8 != window.tag;
         if !has_new_key || self.qps.get(&qp)?.pd != window.pd {
             return None;

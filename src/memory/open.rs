@@ -87,6 +87,7 @@ impl Open {
     /// At `offset` are as many aligned words within the region as `out` has room for.
     #[inline(always)]
     unsafe fn load_words(&self, offset: usize, out: &mut [u8]) {
+        debug_assert!(self.are_words(offset, out.len()));
         // SAFETY: aligned words within the region (this function's contract), which are valid and
         // touched by atomics of this size only (invariant).
         unsafe {
@@ -99,6 +100,7 @@ impl Open {
     /// `bytes` are as long as aligned words that are within the region at `offset`.
     #[inline(always)]
     unsafe fn store_words(&self, offset: usize, bytes: &[u8]) {
+        debug_assert!(self.are_words(offset, bytes.len()));
         // SAFETY: aligned words within the region (this function's contract), which are valid and
         // touched by atomics of this size only (invariant).
         unsafe {

@@ -307,6 +307,40 @@ mod tests {
         assert!(class(usize::MAX) < CLASSES);
     }
 
+    /// One block more is free than taken, at most: then every block is in use.
+    #[test]
+    fn as_many_blocks_as_there_can_be() {
+        let mut ranges = Ranges::new(1024, 2);
+        let one = ranges.take(64).unwrap();
+        let rest = ranges.split(one, 10);
+        ranges.give(rest);
+        let two = ranges.take(64).unwrap();
+        ranges.give(one);
+        let rest = ranges.split(two, 10);
+        ranges.give(rest);
+        let three = ranges.take(128).unwrap();
+        assert_eq!(ranges.check(), [(0, 64), (74, 54), (256, 768)]);
+        assert!(ranges.unused.is_empty());
+        ranges.give(two);
+        ranges.give(three);
+        assert_eq!(ranges.check(), [(0, 1024)]);
+    }
+
+    /// Of those that are in one list, whatever came first.
+    #[test]
+    fn the_longest_of_a_class() {
+        for order in [[33, 32], [32, 33]] {
+            assert_eq!(class(32), class(33));
+            let mut ranges = Ranges::new(80 * ALIGN, 8);
+            let [one, _, two, _] =
+                [order[0], 1, order[1], 14].map(|lines| ranges.take(lines * ALIGN).unwrap());
+            ranges.give(one);
+            ranges.give(two);
+            assert_eq!(ranges.check().len(), 2);
+            assert_eq!(ranges.longest(), 33 * ALIGN);
+        }
+    }
+
     /// Random takes, splits, joins and gives, against who has which bytes.
     #[test]
     fn blocks_are_disjoint_and_come_back() {

@@ -295,3 +295,43 @@ impl<T: Transport, P: Profile> fmt::Debug for AnyQueuePair<T, P> {
         each!(self, qp => qp.fmt(f))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+
+    use super::in_place;
+
+    const INSIDE: &str = "PROVERBS_TEST_PANIC_IN_PLACE";
+
+    #[test]
+    fn a_value_is_replaced_in_its_place() {
+        let mut place = 5;
+        assert_eq!((in_place(&mut place, |value| (value + 1, "done")), place), ("done", 6));
+    }
+
+    /// Run by the next test, in a process of its own.
+    #[test]
+    #[ignore = "ends its process"]
+    fn panics_in_place() {
+        if std::env::var_os(INSIDE).is_some() {
+            let _ = std::panic::catch_unwind(|| {
+                in_place::<i32, ()>(&mut 5, |_| panic!("without a value"))
+            });
+        }
+    }
+
+    /// A value that was moved out and not put back would be dropped twice.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no processes")]
+    fn a_panic_without_a_value_ends_the_process() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["qp::any::tests::panics_in_place", "--exact", "--ignored", "--quiet"])
+            .env(INSIDE, "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        assert_eq!(status.unwrap().signal(), Some(libc::SIGABRT));
+    }
+}

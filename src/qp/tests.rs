@@ -16,6 +16,7 @@ use crate::state::QpState;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 
 crate::profile! { Chosen { signaling: Selective } }
+crate::profile! { Windowed { entry: AnyBuf } }
 
 unsafe extern "C" fn send_silent(
     _: *mut ibv_qp,
@@ -399,4 +400,18 @@ fn limits_are_asked_for_once() {
     // A program that asks is answered by the device.
     context.query_device().unwrap();
     assert_eq!(asked(), [2, 3]);
+}
+
+/// What came and went leaves nothing behind in its queue pair.
+#[cfg(feature = "loopback")]
+#[test]
+fn windows_that_are_gone_are_forgotten() {
+    let mut a = crate::loopback::pair_of::<Windowed>().unwrap().a;
+    let kept: Vec<_> = (0..3).map(|_| a.alloc_mw().unwrap()).collect();
+    for _ in 0..100 {
+        drop(a.alloc_mw().unwrap());
+    }
+    assert!(a.core.windows.len() <= 8, "{}", a.core.windows.len());
+    let alive = a.core.windows.iter().filter(|window| window.strong_count() != 0).count();
+    assert_eq!(alive, kept.len());
 }

@@ -172,6 +172,60 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
     assert_eq!(ended.load(Ordering::Relaxed), 2);
 }
 
+/// The least region of all.
+#[test]
+fn a_region_of_one_byte() {
+    let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
+    let byte = NonNull::from(Box::leak(Box::new(7u8)));
+    // SAFETY: the domain is live. The byte lives as long as the process, and is touched through the
+    // region only, which is deregistered after that.
+    unsafe {
+        let mr = (LOOPBACK.reg_mr)(pd.as_raw(), byte.as_ptr(), 1, RemoteWrite::FLAGS).unwrap();
+        let memory = Foreign::<()>::new(byte, 1, ());
+        let region = pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap();
+        let mut got = [0];
+        region.read_at(0, &mut got).unwrap();
+        assert_eq!((got, region.len()), ([7], 1));
+        drop(region);
+        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), 0);
+        drop(Box::from_raw(byte.as_ptr()));
+    }
+}
+
+/// What keeps a domain goes before what keeps its context, whichever value goes first.
+#[test]
+fn keepers_go_from_the_leaves_on() {
+    struct Note(&'static str, Arc<std::sync::Mutex<Vec<&'static str>>>);
+    impl Drop for Note {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+    for domain_first in [false, true] {
+        let notes = Arc::default();
+        let theirs = Fabric::new().open_device();
+        // SAFETY: the domain is live until it is deallocated below, and its context longer.
+        let (context, pd, raw) = unsafe {
+            let context = NonNull::new(theirs.as_raw()).unwrap();
+            let context = Context::from_raw(context, Note("context", Arc::clone(&notes)));
+            let raw = (LOOPBACK.alloc_pd)(theirs.as_raw()).unwrap();
+            let keep = Note("domain", notes.clone());
+            (context.clone(), ProtectionDomain::from_raw(&context, raw, keep).unwrap(), raw)
+        };
+        if domain_first {
+            drop(pd);
+            drop(context);
+        } else {
+            drop(context);
+            assert!(notes.lock().unwrap().is_empty());
+            drop(pd);
+        }
+        assert_eq!(*notes.lock().unwrap(), ["domain", "context"]);
+        // SAFETY: live, and used by nobody any more.
+        assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(raw.as_ptr()) }, 0);
+    }
+}
+
 /// C moves a queue pair by these attributes.
 fn modify(qp: NonNull<ibv_qp>, mut attr: ibv_qp_attr, to: QpState, mask: &[Mask]) {
     attr.qp_state = to.to_c();
@@ -286,6 +340,50 @@ fn poll_all(cq: &mut CompletionQueue) -> usize {
         count += 1;
     }
     count
+}
+
+/// A queue pair with a shared receive queue of C's, and one whose send queue drains.
+#[test]
+fn what_receives_elsewhere_or_drains_stays_cs() {
+    use crate::sys::control::Control;
+    use crate::sys::types::{ibv_qp_state, ibv_srq_attr, ibv_srq_init_attr};
+    let draining = Control {
+        query_qp: |qp, attr, mask, init| {
+            // SAFETY: the arguments are the verb's.
+            unsafe {
+                let code = (LOOPBACK.query_qp)(qp, attr, mask, init);
+                ((*attr).qp_state, (*attr).sq_draining) = (ibv_qp_state::IBV_QPS_SQD, 1);
+                code
+            }
+        },
+        ..LOOPBACK
+    };
+    let ended = Arc::new(AtomicU32::new(0));
+    let mut context = Fabric::new().open_device();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(draining)));
+    let (pd, theirs) = pd_of_c(&context, &ended);
+    let cq = context.create_cq::<Buf>(64).unwrap();
+    let attr = ibv_srq_attr { max_wr: 4, max_sge: 1, ..zeroed() };
+    let mut srq_init = ibv_srq_init_attr { attr, ..zeroed() };
+    let mut init = asked(cq.as_raw(), cq.as_raw());
+    // SAFETY: domain and completion queue are live, and nothing is ever outstanding.
+    unsafe {
+        let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
+        let error = pd.qp_from_raw::<Rc, crate::state::Sqd, DefaultProfile>(qp, &cq, &cq, DEPTH);
+        let text = "ibv_query_qp: the send queue is draining: the state is `Draining`";
+        assert_eq!(error.unwrap_err().to_string(), text);
+        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+
+        let srq = (LOOPBACK.create_srq)(theirs.as_ptr(), &mut srq_init).unwrap();
+        init.srq = srq.as_ptr();
+        let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
+        let error = pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, &cq, &cq, DEPTH);
+        let text = "ibv_query_qp: the queue pair receives from a shared receive queue";
+        assert_eq!(error.unwrap_err().to_string(), text);
+        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+        assert_eq!((LOOPBACK.destroy_srq)(srq.as_ptr()), 0);
+    }
 }
 
 /// What differs from the types stays C's, and the error says what.

@@ -4,6 +4,8 @@
 
 mod ends;
 mod post;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
 
 use std::any::Any;
 use std::marker::PhantomData;

@@ -397,4 +397,26 @@ mod tests {
         assert!(text.starts_with("ibv_create_ah: EINVAL: "), "{text}");
         assert!(text.ends_with(" (sgid_index 9)"), "{text}");
     }
+
+    /// A refusal has the source of its error: it stands for it in a chain of errors.
+    #[test]
+    fn a_refusal_has_the_source_of_its_error() {
+        use std::error::Error as _;
+        let inner = std::io::Error::other(std::io::Error::other("the cause"));
+        assert!(inner.source().is_none());
+        #[derive(Debug)]
+        struct Outer(std::io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("outer")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let refused = Refused::new((), Outer(inner));
+        assert_eq!(refused.source().unwrap().to_string(), "the cause");
+    }
 }

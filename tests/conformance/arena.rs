@@ -345,6 +345,50 @@ fn stranded_parts_come_home() {
     drop((dev, pd));
 }
 
+/// In the place of a poll, `reclaim` tells how many it was.
+#[test]
+fn stranded_parts_are_counted() {
+    let mut p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1024, 8).unwrap();
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    for len in [100, 200] {
+        p.a.post_recv(wr::Recv::new(arena.take(len).unwrap())).unwrap();
+    }
+    p.a.post_send(wr::RdmaWrite::inline(b"x", region.remote().write())).unwrap();
+    drop(p.a);
+    // Nobody knows whether that completion is there. If it is, one more poll would be needed.
+    let completions = p.ca.poll().unwrap().map(drop).count();
+    let home = arena.reclaim(&mut p.ca);
+    assert_eq!(home, if completions == 0 { 0 } else { 2 });
+    assert_eq!(arena.reclaim(&mut p.ca), 0, "all are home");
+    is_whole(arena);
+}
+
+/// As long as a buffer may be, and one line longer.
+#[test]
+#[cfg(not(miri))]
+fn the_longest_buffer_of_all() {
+    const LONGEST: usize = (1 << 31) - 64;
+    let p = Pair::<Rc>::new();
+    if p.dev.kind != Kind::Loopback {
+        return; // it would need all of the memory
+    }
+    let memory = proverbs::memory::MapOptions::new().anonymous(1 << 31).unwrap();
+    let arena = p.pd.create_arena_in(memory, 4).unwrap();
+    let mut all = arena.take(1 << 30).unwrap();
+    let (next, last) = (arena.take((1 << 30) - 64).unwrap(), arena.take(64).unwrap());
+    all.join(next).unwrap();
+    assert_eq!(all.capacity(), LONGEST);
+    let error = all.join(last).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{} bytes exceed what a buffer may have, {LONGEST}", 1u32 << 31)
+    );
+    drop((all, error));
+    assert_eq!(arena.longest(), LONGEST);
+    assert!(arena.take(LONGEST).is_some() && arena.take(LONGEST + 1).is_none());
+}
+
 #[test]
 fn arenas_in_memory_of_the_programs_own() {
     let p = Pair::<Rc>::new();

@@ -9,9 +9,18 @@ use crate::support::*;
 
 /// Posts one atomic and gives the old value that it brought back.
 fn old_value(p: &mut Pair<Rc>, opcode: WcOpcode) -> u64 {
-    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
-    assert_eq!(sent.opcode, opcode);
-    let mut buf = sent.entry.unwrap();
+    let mut entry = None;
+    until(&p.dev, "the atomic's completion", || match p.ca.poll_one().unwrap() {
+        Some(completion) => {
+            assert_eq!((completion.status(), completion.opcode()), (Ok(()), Some(opcode)));
+            let Outcome::Sent(sent) = completion.outcome() else { panic!("a send") };
+            assert_eq!(sent.opcode, opcode);
+            entry = sent.entry;
+            true
+        }
+        None => false,
+    });
+    let mut buf = entry.unwrap();
     buf.set_len(8);
     u64::from_ne_bytes(buf[..].try_into().unwrap())
 }

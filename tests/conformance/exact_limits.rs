@@ -12,6 +12,22 @@ fn labelled(pool: &Pool, from: usize, n: usize) -> impl ExactSizeIterator<Item =
     (from..from + n).map(|i| filled(pool, &[i as u8])).collect::<Vec<_>>().into_iter()
 }
 
+/// A chain that takes all the room there is, also where that is found by looking.
+#[test]
+fn a_chain_takes_all_the_room() {
+    let wish = Wish { depth: Depth { send: 3, recv: 3 }, ..Wish::new() };
+    let mut p = Pair::<Rc>::with(&wish);
+    for _ in 0..3 {
+        let take = || wr::Recv::new(poisoned(&p.pool));
+        post_recv!(p.b, [take(), take(), take()]).unwrap();
+        assert_eq!(p.b.post_recv(take()).unwrap_err().into_rejected().count(), 1);
+        let send = || wr::Send::inline(b"x");
+        post_send!(p.a, [send(), send(), send()]).unwrap();
+        poll(&p.dev, &mut p.cb, 3);
+        poll(&p.dev, &mut p.ca, 3);
+    }
+}
+
 /// Lists to which `extend` adds `more` where there are `had`, with room for four by the slots, or by the queue.
 macro_rules! lists_grow {
     ($name:ident, $profile:ty) => {

@@ -234,31 +234,34 @@ fn a_lane_tells_whether_it_has_locks() {
 
 profile! { FastWindows { threads: InLane, entry: AnyBuf } }
 
-/// A memory window is no member of a lane: it may be the last to go, on another thread.
+/// A memory window is no member of a lane: it may end on another thread while its queue pair lives.
 #[test]
 fn a_window_of_a_lane_goes_anywhere() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let lane = pd.alloc_lane().unwrap();
-    let cq: CompletionQueue<AnyBuf, InLane> = lane.create_cq(8).unwrap();
+    let mut cq: CompletionQueue<AnyBuf, InLane> = lane.create_cq(8).unwrap();
     let depth = Depth { send: 2, recv: 2 };
     let mut qp = lane.create_qp::<Rc, FastWindows>(&cq, &cq, depth).unwrap();
-    let window = qp.alloc_mw().unwrap();
+    let (window, unused) = (qp.alloc_mw().unwrap(), qp.alloc_mw().unwrap());
     let region = pd.register::<Windowed<LocalWrite>>(64).unwrap();
     let bind = wr::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap();
     assert_eq!(bind.remote().len(), 8); // of the same domain as the region
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let mut qp = qp.modify(init).unwrap().to_error().unwrap();
     qp.post_send(bind).unwrap();
-    let mut cq = cq;
     let mut back = None;
     until(&dev, "the flush", || {
         back = cq.poll_one().unwrap().and_then(Completion::into_entry);
         back.is_some()
     });
     let Some(AnyBuf::Window(window)) = back else { panic!("{back:?}") };
-    drop((qp, cq, lane));
-    thread::spawn(move || window.destroy().unwrap()).join().unwrap();
+    let ends = move || {
+        window.destroy().unwrap();
+        drop(unused);
+    };
+    thread::spawn(ends).join().unwrap();
     region.destroy().unwrap();
+    drop((qp, cq, lane));
     pd.destroy().unwrap();
 }

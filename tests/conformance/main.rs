@@ -33,6 +33,7 @@ mod lanes;
 mod lengths;
 mod lists;
 mod own_memory;
+mod owning;
 mod prepared;
 mod query;
 mod reads;

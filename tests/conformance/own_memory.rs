@@ -270,6 +270,10 @@ fn a_file_for_writing_and_for_reading() {
     let mut word = [0; 9];
     view.read_at(64, &mut word).unwrap();
     assert_eq!(&word, b"by a peer");
+    view.read_at(view.len() - 9, &mut word).unwrap();
+    for offset in [view.len() - 8, view.len(), usize::MAX] {
+        assert!(view.read_at(offset, &mut word).is_err(), "{offset}");
+    }
 
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register_in::<RemoteRead, _>(view);

@@ -124,6 +124,9 @@ fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
     assert_eq!(error.kind(), PostErrorKind::ExceedsSlice { asked: 5, max: 4 });
     let error = p.a.post_prepared_inline(&mut inline).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsSlice { asked: 5, max: 4 });
+    let mut exact = wr::RdmaWrite::inline(b"4 by", short.write()).prepare();
+    p.a.post_prepared_inline(&mut exact).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
     p.a.post_prepared(&mut write, filled(&p.pool, b"4 by")).unwrap();
     p.a.post_prepared(&mut read, poisoned(&p.pool)).unwrap();
     poll(&p.dev, &mut p.ca, 2);
@@ -159,6 +162,65 @@ fn selective_queue_pairs_signal_what_they_are_told() {
         assert_eq!(p.a.complete(completion).unwrap().released.count(), 4);
         assert_eq!(poll_empty(&mut p.ca), 0);
     }
+    let mut inline = wr::RdmaWrite::inline(b"inline", region.remote().write()).prepare();
+    p.a.post_prepared_inline(&mut inline).unwrap();
+    assert_eq!(released(&mut p), 1);
+}
+
+/// The number of entries that the next completion of a ring releases, those that are none among them.
+fn released(p: &mut Pair<Rc, Ring>) -> usize {
+    let before = p.a.sends_outstanding();
+    until(&p.dev, "a signaled send", || match p.ca.poll_one().unwrap() {
+        Some(completion) => {
+            p.a.complete(completion).unwrap().released.for_each(drop);
+            true
+        }
+        None => false,
+    });
+    before - p.a.sends_outstanding()
+}
+
+/// The one that fills the queue is signaled, and no other (R9.8).
+#[test]
+fn the_unsignaled_one_that_fills_the_queue_is_signaled() {
+    let mut p = Pair::<Rc, Ring>::new();
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    let depth = p.a.send_room();
+    for _ in 0..2 {
+        for _ in 0..depth {
+            let _ = p.a.post_prepared_unsignaled(&mut write, filled(&p.pool, b"x")).unwrap();
+        }
+        assert_eq!(released(&mut p), depth);
+        assert_eq!(poll_empty(&mut p.ca), 0);
+    }
+}
+
+/// A READ is refilled with a source that has no end, and with one that has (R6.7).
+#[test]
+fn a_read_is_refilled_with_and_without_an_end() {
+    let mut p = Pair::<Rc>::new();
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    region.write_at(0, &[7; 64]).unwrap();
+    let four = region.remote().slice(0, 4).unwrap();
+    let mut read = wr::RdmaRead::new(wr::Later, four.read()).prepare();
+    for has_end in [true, false, true, false, false] {
+        match has_end {
+            true => read.refill(wr::RdmaRead::new(wr::Later, four.read())),
+            false => read.refill(wr::RdmaRead::new(wr::Later, four.read().start())),
+        }
+        let mut buf = poisoned(&p.pool);
+        buf.set_len(9);
+        p.a.post_prepared(&mut read, buf).unwrap();
+        let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+        assert_eq!(&back[..], &[7; 9][..if has_end { 4 } else { 9 }]);
+    }
+    let mut write = wr::RdmaWrite::new(wr::Later, four.write().start()).prepare();
+    p.a.post_prepared(&mut write, filled(&p.pool, b"beyond four")).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let mut there = [0; 11];
+    region.read_at(0, &mut there).unwrap();
+    assert_eq!(&there, b"beyond four");
 }
 
 #[test]
@@ -180,6 +242,29 @@ fn any_buffer_goes_where_the_entry_is_any() {
     assert_eq!(lens.collect::<Vec<_>>(), [5, 6, 8]);
 }
 
+/// A piece is longer than what a READ brings, and than what the next one brings.
+#[test]
+fn a_read_of_less_than_a_piece_has_goes_again() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    region.write_at(0, b"here are they").unwrap();
+    let four = region.remote().slice(0, 4).unwrap();
+    let mut read = wr::RdmaRead::new(wr::Later, four.read()).prepare();
+    for round in 0..3 {
+        region.write_at(32, &[round; 16]).unwrap();
+        p.a.post_prepared(&mut read, region.piece(32, 16).unwrap()).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        let mut there = [0; 6];
+        region.read_at(32, &mut there).unwrap();
+        assert_eq!(there, [b'h', b'e', b'r', b'e', round, round]);
+        let mut buf = poisoned(&p.pool);
+        buf.set_len(9);
+        p.a.post_prepared(&mut read, buf).unwrap();
+        let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
+        assert_eq!(&back.and_then(AnyBuf::into_buf).unwrap()[..], b"here");
+    }
+}
+
 /// Its address handle is looked for at each post (R5.3).
 #[test]
 fn a_datagram_goes_while_its_address_handle_is_there() {
@@ -198,6 +283,14 @@ fn a_datagram_goes_while_its_address_handle_is_there() {
     assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle);
     let error = p.b.post_prepared(&mut send, filled(&p.pool, b"of another")).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle);
+    let mut inline = wr::Send::inline(b"inline").to(to).prepare();
+    let error = p.a.post_prepared_inline(&mut inline).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle);
+    let mut inline = wr::Send::inline(b"inline").to(other).prepare();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_prepared_inline(&mut inline).unwrap();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"inline");
+    poll(&p.dev, &mut p.ca, 1);
     send.refill(wr::Send::new(wr::Later).to(other));
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_prepared(&mut send, filled(&p.pool, b"three")).unwrap();

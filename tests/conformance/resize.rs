@@ -170,8 +170,8 @@ fn a_shared_receive_queue_becomes_smaller_and_as_large_again() {
     // Whatever the device would grant: Soft-RoCE has one less than a power of two.
     for fewer in [posted - 1, 1] {
         let error = srq.resize(fewer).unwrap_err();
-        let text = "EINVAL: Invalid argument (max_wr";
-        assert!(said(&error).contains(text), "{error}");
+        let why = format!("(max_wr {fewer}, {posted} receives outstanding)");
+        assert!(said(&error).contains(&format!("EINVAL: Invalid argument {why}")), "{error}");
     }
     srq.resize(posted).unwrap(); // as many as there are
     srq.resize(30).unwrap();

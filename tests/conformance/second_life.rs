@@ -46,6 +46,19 @@ fn take(pool: &Pool, n: usize) -> Vec<Buf> {
     (0..n).map(|i| filled(pool, &[i as u8])).collect()
 }
 
+/// Whatever length it had, a buffer is taken with all of its capacity.
+#[test]
+fn a_buffer_is_taken_with_its_whole_length() {
+    let p = Pair::<Rc>::new();
+    let pool = p.pd.create_pool(1, 64).unwrap();
+    for len in [64, 3, 0, 63] {
+        let mut buf = pool.take().unwrap();
+        assert_eq!((buf.len(), buf.capacity()), (64, 64));
+        buf.set_len(len);
+    }
+    assert_eq!(pool.take().map(|buf| buf.len()), Some(64));
+}
+
 /// Posts three work requests one by one, as a chain, pushed and by `extend`.
 macro_rules! post_three {
     ($way:ident, $wrs:expr, $qp:expr, $one:ident, $chain:ident, $list:ident, $slots:ty) => {{

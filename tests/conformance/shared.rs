@@ -278,7 +278,7 @@ fn a_frozen_buffer_is_thawed() {
     let kept = kept.thaw::<u32>().unwrap_err();
     assert_eq!((&kept[..], kept.handles(), p.pool.available()), (&b"frozen"[..], 1, 39));
     let mut buf: Buf = kept.thaw().unwrap();
-    assert_eq!(&buf[..], b"frozen");
+    assert_eq!((&buf[..], p.pool.available()), (&b"frozen"[..], 39));
     buf.copy_from(b"written again").unwrap();
     // It is a buffer like any other: alone, in a list, frozen once more.
     for _ in 0..3 {
@@ -292,6 +292,40 @@ fn a_frozen_buffer_is_thawed() {
     assert_eq!(&bytes, b"written again");
     drop(buf);
     assert_eq!(p.pool.available(), 40);
+}
+
+/// A handle of a list that was given up was with no queue: whoever has its header next keeps it when the queue pair
+/// goes.
+#[test]
+fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    for panics in [false, true] {
+        let mut p = Pair::<Rc, Any>::new();
+        let region = p.pd.register::<RemoteReadWrite>(16).unwrap();
+        let kept = filled(&p.pool, b"frozen").freeze();
+        let write = || wr::RdmaWrite::new(kept.clone(), region.remote().write());
+        if panics {
+            let stop = || -> wr::WorkRequest<wr::Send, Buf> { resume_unwind(Box::new("stop")) };
+            let post = || drop(post_send!(p.a, [write(), write(), stop()]));
+            assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
+        } else {
+            let mut slots = SendSlots::<4>::new();
+            let mut list = p.a.send_list(&mut slots);
+            (0..3).for_each(|_| list.push(write()).unwrap());
+            drop(list);
+        }
+        assert_eq!(kept.handles(), 1);
+        let held: Vec<SharedBuf> = (0..6).map(|_| kept.clone()).collect();
+        // The peer has no receive, so this waits, and is stranded.
+        p.a.post_send(wr::Send::new(kept.clone())).unwrap();
+        let Pair { a, mut ca, .. } = p;
+        let (a, _) = a.reset().unwrap();
+        poll_empty(&mut ca);
+        ca.reclaim_lent();
+        assert_eq!((kept.handles(), held.len()), (7, 6));
+        drop((held, a));
+        assert_eq!(kept.handles(), 1);
+    }
 }
 
 /// Bulk data in relaxed memory, and what tells of it elsewhere (R18.41).

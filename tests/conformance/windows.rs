@@ -104,8 +104,31 @@ fn a_window_has_many_lives() {
     }
     let late = RemoteSlice::<RemoteWrite>::from_parts(0, 64, keys[2]);
     assert_eq!(written(&mut p, b"too late", late.write()), Err(WcStatus::RemAccess));
+    region.destroy().unwrap(); // which the window, unbound, does not hold
     drop(window);
-    region.destroy().unwrap();
+}
+
+/// The keys of a window count by one in their lower 8 bits, as `ibv_inc_rkey` does, however it ended before.
+#[test]
+fn the_keys_of_a_window_count() {
+    const LIVES: u32 = if cfg!(miri) { 3 } else { 258 };
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let mut window = p.a.alloc_mw().unwrap();
+    let mut last: Option<u32> = None;
+    for life in 0..LIVES {
+        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let key = bind.remote().rkey();
+        if let Some(last) = last {
+            assert_eq!(key, last & !0xff | (last + 1) & 0xff, "life {life}");
+        }
+        last = Some(key);
+        p.a.post_send(bind).unwrap();
+        let bound = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
+        assert_eq!(bound.remote().rkey(), key);
+        p.a.post_send(wr::LocalInv::new(bound)).unwrap();
+        window = come_back(&mut p).into_unbound().unwrap();
+    }
 }
 
 /// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and gives one back with its answer.
@@ -132,6 +155,8 @@ fn two_binds_and_a_message_in_one_post() {
     let question = RemoteSlice::<RemoteRead>::from_bytes(question.try_into().unwrap()).unwrap();
     assert!(RemoteSlice::<RemoteWrite>::from_bytes(answer.try_into().unwrap()).is_none());
     let answer = Revocable::<RemoteWrite>::from_bytes(answer.try_into().unwrap()).unwrap();
+    assert_eq!((answer.len(), answer.is_empty()), (64, false));
+    assert!(Revocable::new(answer.slice(64, 0).unwrap()).is_empty());
     let (to, rkey) = (answer.write(), answer.rkey());
     p.b.post_send(wr::RdmaRead::new(p.pool.take().unwrap(), question.read())).unwrap();
     let read =
@@ -173,13 +198,16 @@ fn two_binds_and_a_message_in_one_post() {
     // Soft-RoCE does not say which key a message ended.
     let two: Result<MemoryWindow, LentWindow> = back.unwrap();
     assert!(p.dev.names_ended_keys().is_none_or(|names| names == two.is_ok()));
-    match two {
-        Ok(unbound) => drop(unbound),
-        Err(lent) => lent.destroy().unwrap(),
-    }
+    let two = match two {
+        Ok(unbound) => Some(unbound),
+        Err(lent) => {
+            lent.destroy().unwrap();
+            None
+        }
+    };
     assert_eq!(written(&mut p, b"too late", to), Err(WcStatus::RemAccess));
-    drop(one);
     region.destroy().unwrap();
+    drop((one, two));
 }
 
 /// What is dropped or destroyed opens nothing any more, and no longer keeps its region (R6.11, R19.1).
@@ -200,6 +228,22 @@ fn a_bound_window_that_goes_takes_its_key_along() {
         assert_eq!(&held(&region, 0), b"windowed");
         region.destroy().unwrap();
     }
+}
+
+/// A region that is dropped while a window is bound to it goes with the window, and its domain can go (R6.11, R11.8).
+#[test]
+fn a_dropped_region_goes_with_its_window() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let bound = bound::<RemoteWrite>(&mut p, &region, 0..64);
+    let to = bound.remote().write();
+    drop(region);
+    assert_eq!(written(&mut p, b"windowed", to), Ok(()));
+    bound.destroy().unwrap();
+    assert_eq!(written(&mut p, b"too late", to), Err(WcStatus::RemAccess));
+    let Pair { a, b, ca, cb, pool, pd, .. } = p;
+    drop((a, b, ca, cb, pool));
+    pd.destroy().unwrap();
 }
 
 /// A window shows what it was bound to with the rights that it was bound with, and nothing to be written that is to be read.
@@ -293,8 +337,16 @@ fn what_is_not_posted_has_not_happened() {
     let one = one.into_bound::<RemoteWrite>().unwrap();
     assert_eq!(written(&mut p, b"windowed", to), Ok(()));
     let two = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
-    drop((one, two));
+    drop(one);
+    p.a.post_send(wr::LocalInv::new(two)).unwrap();
+    let three = p.a.alloc_mw().unwrap();
+    let (bind, _) = wr::BindMw::<RemoteWrite>::new(three, &region, 0..64).unwrap().lend();
+    let three = full(p.a.post_send(bind).unwrap_err()).into_lent().unwrap_err().into_object();
+    let three = three.into_bound::<RemoteWrite>().unwrap_err().into_object();
+    let three = three.into_unbound().unwrap();
+    let two = come_back(&mut p).into_unbound().unwrap();
     region.destroy().unwrap();
+    drop((two, three));
 }
 
 /// What was flushed may have happened: the windows can only go (R19.5). A message behind a bind is flushed with it (R19.3).
@@ -383,6 +435,23 @@ fn windows_end_with_their_queue_pair() {
         region.destroy().unwrap();
         drop((kept, unused, alive));
     }
+}
+
+/// However many there are, and however many came and went.
+#[test]
+fn many_windows_end_with_their_queue_pair() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..9 {
+        kept.push(bound::<RemoteWrite>(&mut p, &region, 0..64));
+        drop(bound::<RemoteWrite>(&mut p, &region, 0..64));
+    }
+    let region = region.destroy().unwrap_err().into_object();
+    let Pair { a, .. } = p;
+    let (a, _) = a.reset().unwrap();
+    region.destroy().unwrap();
+    drop((kept, a));
 }
 
 /// A key that is no window's, or that was given back before, cannot be given back: the receiver hears of it (R1.6).

@@ -113,7 +113,7 @@ objects! {
     ibv_pd as Domain: pd.context, pd.handle;
     ibv_td as Thread: td.context, number;
     ibv_mr as ibv_mr: context, handle;
-    ibv_mw as ibv_mw: context, handle;
+    ibv_mw as ibv_mw: context, handle, true;
     ibv_dm as ibv_dm: context, handle;
     ibv_ah as ibv_ah: context, handle;
     ibv_cq as ibv_cq: context, handle, true;

@@ -113,6 +113,9 @@ pub(super) unsafe fn send(
 
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
+    if matches!(op, Op::Bind(_) | Op::Invalidate(_)) && num_sge != 0 {
+        return Err(libc::EINVAL);
+    }
     let is_inline = has(ibv_send_flags::IBV_SEND_INLINE);
     // Inline data is copied by the processor, for which 0 is 0.
     let zero = if is_inline { 0 } else { zero };

@@ -6,15 +6,21 @@ use std::ptr;
 
 use super::super::fabric::State;
 use super::super::window::Bind;
-use super::{Object, destroy, hand_out, same_context, verb};
+use super::{Domain, Object, destroy, hand_out, same_context, verb};
 use crate::sys::types::*;
 use crate::sys::window::kind;
 
 pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> *mut ibv_mw {
     let is_type_2 = type_ == kind::IBV_MW_TYPE_2;
     let allocated = match is_type_2 || type_ == kind::IBV_MW_TYPE_1 {
-        // SAFETY: `pd` is live (the verb's contract).
-        true => unsafe { verb(pd, |state, pd| state.alloc_mw(pd, is_type_2)) },
+        // SAFETY: `pd` is live (the verb's contract), and every domain is a `Domain`.
+        true => unsafe {
+            let joint = (*pd.cast::<Domain>()).joint;
+            verb(pd, |state, pd| match joint {
+                Some(joint) => state.make_in_lane(joint, |state| state.alloc_mw(pd, is_type_2)),
+                None => state.alloc_mw(pd, is_type_2),
+            })
+        },
         false => Err(libc::EINVAL),
     };
     match allocated {
@@ -51,6 +57,7 @@ pub(super) unsafe fn bind(
         let is_known = same_context(qp, mw) && (info.mr.is_null() || same_context(qp, info.mr));
         is_known.then(|| Bind {
             window: ibv_mw::locate(mw).1,
+            known: (*mw).rkey,
             rkey,
             mr: (!info.mr.is_null()).then(|| ibv_mr::locate(info.mr).1),
             addr: info.addr,

@@ -141,6 +141,7 @@ impl Pages {
         let layout = layout.and_then(|size| Layout::from_size_align(size, page).ok());
         let no_memory = || Error::os(verb, libc::ENOMEM, asked());
         let layout = layout.ok_or_else(no_memory)?;
+        debug_assert!(layout.size() != 0);
         // SAFETY: the size is not 0.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
         // INVARIANT: just allocated with this layout, zeroed, and `len` was rounded up.

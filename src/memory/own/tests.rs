@@ -455,3 +455,29 @@ fn mappings_have_the_length_that_was_asked_for() {
     }
     assert!(MapOptions::new().anonymous(0).is_err());
 }
+
+/// A file in memory that may be cut off is not sealed, whatever other seals it has.
+#[test]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+fn only_what_cannot_be_cut_off_is_sealed() {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+    use crate::memory::MapOptions;
+    for (flags, seals, is_sealed) in [
+        (0, 0, false), // F_SEAL_SEAL
+        (libc::MFD_ALLOW_SEALING, 0, false),
+        (libc::MFD_ALLOW_SEALING, libc::F_SEAL_GROW, false),
+        (libc::MFD_ALLOW_SEALING, libc::F_SEAL_SHRINK, true),
+    ] {
+        // SAFETY: the name is a C string, and the descriptor nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"a test".as_ptr(), flags)) };
+        let file = std::fs::File::from(fd);
+        file.set_len(4096).unwrap();
+        if seals != 0 {
+            // SAFETY: the descriptor is open.
+            assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
+        }
+        let mapping = MapOptions::new().file(&file, 0..4096).unwrap();
+        assert_eq!(mapping.is_sealed(), is_sealed, "{flags} {seals}");
+    }
+}

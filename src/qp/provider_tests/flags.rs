@@ -179,7 +179,41 @@ fn the_flags_and_elements_of_the_callers_books() {
         assert_eq!(error, RawPostError { errno: libc::ENOMEM, bad_wr: Some(0) });
         assert_eq!(POSTED.take(), vec![(0, 1); posted]);
     }
-    list(&mut n.qp, &mut slots, 4).unwrap_err();
+    let error = list(&mut n.qp, &mut slots, 4).unwrap_err();
+    assert_eq!(error, RawPostError { errno: libc::ENOMEM, bad_wr: Some(0) });
     list(&mut n.qp, &mut slots, 0).unwrap();
     assert_eq!(POSTED.take(), []);
+}
+
+/// A prepared work request has the flags that it was filled with last, and those of the post.
+#[test]
+fn the_flags_of_what_is_prepared() {
+    let mut n = Noted::<Chosen>::new();
+    let mut send = wr::Send::new(wr::Later).prepare();
+    for (is_solicited, own) in [(false, 0), (true, SOLICITED), (false, 0)] {
+        let refilled = wr::Send::new(wr::Later);
+        send.refill(if is_solicited { refilled.solicited() } else { refilled });
+        assert!(n.qp.post_prepared(&mut send, n.pool.take().unwrap()).is_err());
+        assert!(n.qp.post_prepared_unsignaled(&mut send, n.pool.take().unwrap()).is_err());
+        assert!(n.qp.post_prepared(&mut send, n.pool.take().unwrap()).is_err());
+        assert_eq!(flags(), [own | SIGNALED, own, own | SIGNALED]);
+    }
+    let mut inline = wr::Send::inline(b"x").solicited().fence().prepare();
+    assert!(n.qp.post_prepared_inline(&mut inline).is_err());
+    assert_eq!(flags(), [INLINE | SOLICITED | FENCE | SIGNALED]);
+}
+
+/// A bind and LOCAL_INV have no flags and no elements, unless they are asked for.
+#[test]
+fn the_flags_and_elements_of_windows() {
+    crate::profile! { Windows { entry: AnyBuf } }
+    let mut n = Noted::<Windows>::new();
+    let region = n.pd.register::<crate::memory::Windowed<LocalWrite>>(64).unwrap();
+    let bind = |qp: &mut QueuePair<_, _, Windows>| {
+        wr::BindMw::<RemoteRead>::new(qp.alloc_mw().unwrap(), &region, 0..8).unwrap()
+    };
+    let (plain, fenced) = (bind(&mut n.qp), bind(&mut n.qp).fence());
+    assert!(n.qp.post_send(plain).is_err());
+    assert!(n.qp.post_send(fenced).is_err());
+    assert_eq!(POSTED.take(), [(0, 0), (FENCE, 0)]);
 }

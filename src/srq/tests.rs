@@ -1,0 +1,41 @@
+//! Devices that do not do what a resize asks for.
+
+#![allow(unsafe_code)] // puts verbs in place
+
+use super::*;
+use crate::loopback::Fabric;
+use crate::loopback::control::LOOPBACK;
+use crate::prelude::*;
+use crate::sys::control::Control;
+
+/// A queue of a pool of eight, on a device that modifies queues like this.
+fn queue(
+    modify: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, i32) -> i32,
+) -> (SharedReceiveQueue<Rc>, Pool) {
+    let mut context = Fabric::new().open_device();
+    let control = Control { modify_srq: modify, ..LOOPBACK };
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    let pd = context.alloc_pd().unwrap();
+    let pool = pd.create_pool(8, 64).unwrap();
+    (pd.create_srq(&pool).unwrap(), pool)
+}
+
+#[test]
+fn a_device_that_refuses_another_size() {
+    let (mut srq, _pool) = queue(|_, _, _| libc::EOPNOTSUPP);
+    for max_wr in [4, 8, 16] {
+        let error = srq.resize(max_wr).unwrap_err();
+        assert_eq!((error.verb(), error.errno()), ("ibv_modify_srq", Some(libc::EOPNOTSUPP)));
+    }
+}
+
+#[test]
+fn a_device_that_grants_less_than_was_asked_for() {
+    let (mut srq, _pool) = queue(|_, _, _| 0);
+    let before = srq.query().unwrap().max_wr;
+    srq.resize(before).unwrap();
+    let error = srq.resize(before + 1).unwrap_err();
+    let (asked, max) = (u64::from(before) + 1, before.into());
+    assert_eq!(*error.kind(), ErrorKind::Limit { what: "max_wr", asked, max });
+}

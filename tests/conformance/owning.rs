@@ -1,0 +1,72 @@
+//! Contexts that own queue pairs: what ends them runs while something else ends.
+
+use std::any::Any;
+
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+/// What a buffer's context owns.
+struct Owns(Option<Box<dyn Any + Send>>);
+
+profile! { Ring { entry: Buf<Owns>, signaling: Selective } }
+profile! { Plain { entry: Buf<Owns> } }
+
+type Cq = CompletionQueue<Buf<Owns>>;
+
+const DEPTH: Depth = Depth { send: 2, recv: 2 };
+
+/// A receive of `qp` that is never used, whose buffer owns something, and is the last of its pool.
+fn strands<O: Send + 'static>(
+    pd: &ProtectionDomain,
+    qp: &mut QueuePair<Rc, Init, Plain>,
+    owned: O,
+) {
+    let pool = pd.create_pool_with(1, 64, |_| Owns(None)).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.context_mut().0 = Some(Box::new(owned));
+    qp.post_recv(wr::Recv::new(buf)).unwrap();
+}
+
+fn init(qp: QueuePair<Rc, Reset, Plain>) -> QueuePair<Rc, Init, Plain> {
+    let attr = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    qp.modify(attr).unwrap()
+}
+
+/// A queue pair ends while its completion queue does, at the last moment. What is in its other completion queue stays
+/// until that was polled.
+#[test]
+fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (mut ends, mut stays): (Cq, Cq) =
+        (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
+    let pool = pd.create_pool_with(2, 64, |_| Owns(None)).unwrap();
+    // The last to go: one send of it is done, and two receives are flushed and not polled.
+    let last = pd.create_qp::<Rc, Ring>(&ends, &stays, DEPTH).unwrap();
+    let attr = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let mut last = last.modify(attr).unwrap();
+    while let Some(buf) = pool.take() {
+        last.post_recv(wr::Recv::new(buf)).unwrap();
+    }
+    let mut last = last.to_error().unwrap();
+    last.post_send(wr::Send::new(wr::Empty)).unwrap();
+    until(&dev, "the flushed send", || match ends.poll_one().unwrap() {
+        Some(completion) => last.complete(completion).is_ok(),
+        None => false,
+    });
+    assert_eq!(last.sends_outstanding(), 0);
+
+    let mut next = init(pd.create_qp::<Rc, Plain>(&ends, &ends, DEPTH).unwrap());
+    strands(&pd, &mut next, last);
+    let mut first = init(pd.create_qp::<Rc, Plain>(&ends, &ends, DEPTH).unwrap());
+    strands(&pd, &mut first, next);
+    drop(first);
+    drop(ends); // `first` is over, so its buffer goes, and so `next`; and so `last`
+    assert_eq!(pool.available(), 0, "with `stays`");
+    let flushed = poll_empty(&mut stays);
+    assert!(dev.takes_completions_along().is_none_or(|along| flushed == if along { 0 } else { 2 }));
+    assert_eq!(poll_empty(&mut stays), 0);
+    assert_eq!(pool.available(), 2);
+    stays.destroy().unwrap();
+}

@@ -1,0 +1,83 @@
+//! Objects that the device refuses to destroy: what they need stays as long as they do.
+
+use super::*;
+use proverbs::memory::Windowed;
+use proverbs::qp::Max;
+
+profile! { AnyEntry { entry: AnyBuf } }
+profile! { Served { receive: SharedRq } }
+
+/// Queue pairs flush late, and UD ones are never destroyed.
+fn stubborn() -> Script {
+    Script::seeded(0)
+        .with(Fault::FlushLate { runs: u32::MAX }.always())
+        .with(Fault::Busy.always().on_transport::<Ud>())
+}
+
+/// The address handles that its sends name stay with a queue pair that the device keeps (R5.3). (The loopback device
+/// looks at what is destroyed.)
+#[test]
+fn a_datagram_queue_pair_that_stays_keeps_its_address_handles() {
+    let (fabric, mut p) = pair::<Ud, DefaultProfile>(Script::default(), &Wish::new());
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    fabric.inject(stubborn());
+    let mut a = p.a.to_error().unwrap();
+    a.post_send(wr::Send::new(filled(&p.pool, b"named")).to(to)).unwrap();
+    let a = a.destroy().unwrap_err().into_object();
+    assert!(fabric.injected().busy > 0);
+    drop(a);
+    // The buffer is with the device, and stays there.
+    assert_eq!((poll_empty(&mut p.ca), p.pool.available()), (0, 39));
+    p.pd.destroy().unwrap_err();
+}
+
+/// The same of one that was dropped, and is destroyed when its completion queue was polled empty.
+#[test]
+fn a_parked_queue_pair_that_stays_keeps_what_it_needs() {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (pool, feed) = (pd.create_pool(8, 64).unwrap(), pd.create_pool(4, 64).unwrap());
+    let mut cq = dev.ctx.create_cq(60).unwrap();
+    let mut srq = pd.create_srq::<Ud, Buf, Max<1>, ()>(&feed).unwrap();
+    while let Some(buf) = feed.take() {
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
+    }
+    let made = pd.create_qp_on_srq::<Ud, Served, _>(&cq, &cq, &srq, 4).unwrap();
+    let mut qp = Ud::up(made, &dev, 0xfffff0, &Wish::new());
+    let to = qp.way_to(&dev, &pd, 0xfffff0);
+    fabric.inject(stubborn().with(Fault::ToError.nth(0)));
+    qp.post_send(wr::Send::new(filled(&pool, b"named")).to(to)).unwrap();
+    drop(qp);
+    assert_eq!(fabric.injected().busy, 0, "it is parked");
+    for _ in 0..3 {
+        assert_eq!(poll_empty(&mut cq), 0);
+    }
+    assert_eq!((fabric.injected().busy, pool.available(), feed.available()), (1, 7, 0));
+    drop(cq);
+    assert_eq!(pool.available(), 7);
+    srq.destroy().unwrap_err();
+}
+
+/// A window that the device does not deallocate is given back, and opens what it opened.
+#[test]
+fn a_window_that_stays() {
+    let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
+    let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64).unwrap();
+    p.a.post_send(bind).unwrap();
+    let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
+    let Some(AnyBuf::Window(window)) = entry else { panic!("{entry:?}") };
+    let window = window.into_bound::<RemoteWrite>().unwrap();
+    fabric.inject(Script::seeded(0).with(Fault::Busy.nth(0)));
+    let refused = window.destroy().unwrap_err();
+    assert_eq!((refused.error.verb(), refused.error.errno()), ("ibv_dealloc_mw", Some(16)));
+    let window = refused.into_object();
+    p.b.post_send(wr::RdmaWrite::inline(b"windowed", window.remote().write())).unwrap();
+    assert!(poll(&p.dev, &mut p.cb, 1).remove(0).sent().entry.is_none());
+    let mut there = [0; 8];
+    region.read_at(0, &mut there).unwrap();
+    assert_eq!(&there, b"windowed");
+    window.destroy().unwrap();
+    region.destroy().unwrap();
+}
