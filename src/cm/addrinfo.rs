@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::ep::{Ep, EpState};
 use super::id::CmId;
+use super::provider::Provider;
 use super::queue_pair::Brings;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
@@ -41,6 +42,7 @@ pub struct AddrInfo<PS: PortSpace> {
     pub local: Option<SocketAddr>,
     /// The peer's address.
     pub peer: SocketAddr,
+    provider: Provider,
     _space: PhantomData<PS>,
 }
 
@@ -67,6 +69,7 @@ pub struct AddrInfo<PS: PortSpace> {
 pub struct PassiveInfo<PS: PortSpace> {
     /// The local address.
     pub local: SocketAddr,
+    provider: Provider,
     _space: PhantomData<PS>,
 }
 
@@ -93,6 +96,10 @@ fn look_up(
 }
 
 impl<PS: PortSpace> AddrInfo<PS> {
+    pub(super) fn of(local: Option<SocketAddr>, peer: SocketAddr, provider: Provider) -> Self {
+        AddrInfo { local, peer, provider, _space: PhantomData }
+    }
+
     /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`); at least one.
     /// The call has no deadline: it takes as long as the system's resolver, and getaddrinfo(3) has
     /// none.
@@ -104,9 +111,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
         let found = look_up(Some(node), Some(service), PS::C, false)?;
         let found = found.into_iter();
         let all: Vec<_> = found
-            .filter_map(|Found { local, peer }| {
-                Some(AddrInfo { local, peer: peer?, _space: PhantomData })
-            })
+            .filter_map(|Found { local, peer }| Some(AddrInfo::of(local, peer?, Provider::System)))
             .collect();
         if all.is_empty() {
             let asked = format!("{node}:{service} has no IP address");
@@ -132,7 +137,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
         RouteResolved: EpState<PS, Qp = PS::Made>,
         P::Receive: UsesOwnQueue,
     {
-        let id = CmId::new()?;
+        let id = self.provider.create_id()?;
         let id = match self.local {
             Some(local) => id.bind_addr(local)?.resolve_addr(self.peer, timeout)?,
             None => id.resolve_addr(self.peer, timeout)?,
@@ -142,6 +147,10 @@ impl<PS: PortSpace> AddrInfo<PS> {
 }
 
 impl<PS: PortSpace> PassiveInfo<PS> {
+    pub(super) fn of(local: SocketAddr, provider: Provider) -> Self {
+        PassiveInfo { local, provider, _space: PhantomData }
+    }
+
     /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with
     /// RAI_PASSIVE): those of `node`, or any of this machine's; at least one. The call takes as
     /// long as the system's resolver, without a deadline.
@@ -152,7 +161,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
         let found = look_up(node, Some(service), PS::C, true)?;
         let all: Vec<_> = found
             .into_iter()
-            .filter_map(|found| Some(PassiveInfo { local: found.local?, _space: PhantomData }))
+            .filter_map(|found| Some(PassiveInfo::of(found.local?, Provider::System)))
             .collect();
         if all.is_empty() {
             let asked = format!("{}:{service} has no IP address", node.unwrap_or("*"));
@@ -167,7 +176,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
     /// # Errors
     /// As for [`CmId::new`] and [`bind_addr`](CmId::bind_addr).
     pub fn bind(&self) -> Result<CmId<PS, Bound>, Error> {
-        Ok(CmId::new()?.bind_addr(self.local)?)
+        Ok(self.provider.create_id()?.bind_addr(self.local)?)
     }
 
     /// Makes an id that listens on the address (`rdma_create_ep`, `rdma_listen`), with at most

@@ -128,11 +128,16 @@ impl EventChannel {
     }
 }
 
+const OPEN: &str = "rdma_create_event_channel";
+
 pub(super) fn open() -> Result<Arc<Channel>, Error> {
-    Channel::open().map(Arc::new).map_err(|errno| {
-        let asked = "is the kernel module rdma_ucm loaded?";
-        Error::os("rdma_create_event_channel", errno, asked)
-    })
+    let opened = Channel::open().map(Arc::new);
+    opened.map_err(|errno| Error::os(OPEN, errno, "is the kernel module rdma_ucm loaded?"))
+}
+
+/// Another channel of the same provider.
+pub(super) fn another(channel: &Channel) -> Result<Arc<Channel>, Error> {
+    channel.another().map(Arc::new).map_err(|errno| Error::os(OPEN, errno, ""))
 }
 
 fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {

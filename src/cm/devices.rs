@@ -2,9 +2,9 @@
 //!
 //! librdmacm opens each device once for itself and closes it when the program exits, even while
 //! threads still run. So this crate's queue pairs are on contexts of its own. The kernel makes no
-//! difference.
+//! difference. A fabric shares its contexts, which close when nothing uses them.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::id::CmId;
 use super::space::PortSpace;
@@ -18,27 +18,38 @@ use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
 struct Open {
-    name: String,
+    /// `None` if the context is the provider's own.
+    name: Option<String>,
     context: Weak<handle::Context>,
     pd: Option<(Weak<handle::Pd>, u32)>,
 }
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// The context of the device, and its index in the list.
-fn context(open: &mut Vec<Open>, name: &str) -> Result<(Context, usize), Error> {
-    open.retain(|device| device.context.strong_count() != 0);
-    let known = open.iter().position(|device| device.name == name);
-    if let Some((i, handle)) = known.and_then(|i| Some((i, open[i].context.upgrade()?))) {
-        return Ok((Context { handle }, i));
-    }
-    let context = Context::open(name)?;
-    let weak = std::sync::Arc::downgrade(&context.handle);
-    open.push(Open { name: name.into(), context: weak, pd: None });
-    Ok((context, open.len() - 1))
-}
-
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
+    /// The context of the device, which its provider may share, and its index in the list.
+    fn open(
+        &self,
+        shared: Option<Arc<handle::Context>>,
+        open: &mut Vec<Open>,
+    ) -> Result<(Context, usize), Error> {
+        open.retain(|device| device.context.strong_count() != 0);
+        let name = self.device().unwrap_or_default();
+        let known = open.iter().position(|device| match &shared {
+            Some(context) => device.context.as_ptr() == Arc::as_ptr(context),
+            None => device.name.as_deref() == Some(name),
+        });
+        if let Some((i, handle)) = known.and_then(|i| Some((i, open[i].context.upgrade()?))) {
+            return Ok((Context { handle }, i));
+        }
+        let (name, context) = match shared {
+            Some(handle) => (None, Context { handle }),
+            None => (Some(name.into()), Context::open(name)?),
+        };
+        open.push(Open { name, context: Arc::downgrade(&context.handle), pd: None });
+        Ok((context, open.len() - 1))
+    }
+
     /// The context of the id's device. Ids on one device share it, and it closes when nothing uses
     /// it.
     ///
@@ -50,8 +61,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let mut open = lock(&OPEN);
-        Ok(context(&mut open, self.device().unwrap_or_default())?.0)
+        let shared = self.core.id.context();
+        Ok(self.open(shared, &mut lock(&OPEN))?.0)
     }
 
     /// A protection domain of the device, the same for all ids on it (`id->pd`).
@@ -62,8 +73,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
+        let shared = self.core.id.context();
         let mut open = lock(&OPEN);
-        let (context, i) = context(&mut open, self.device().unwrap_or_default())?;
+        let (context, i) = self.open(shared, &mut open)?;
         if let Some(pd) = open[i].pd.as_ref().and_then(ProtectionDomain::upgrade) {
             return Ok(pd);
         }
@@ -76,8 +88,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     pub(super) fn check_device<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
         let context = pd.context();
         let mine = self.device().unwrap_or_default();
-        let is_real = std::ptr::eq(pd.handle().control(), &LIBIBVERBS);
-        if is_real && context.name() == mine {
+        let is_mine = match self.core.id.context() {
+            Some(shared) => Arc::ptr_eq(&shared, &context.handle),
+            None => {
+                let is_real = std::ptr::eq(pd.handle().control(), &LIBIBVERBS);
+                is_real && context.name() == mine
+            }
+        };
+        if is_mine {
             return Ok(());
         }
         let asked = format!("a queue pair on {}, while the id is on {mine}", context.name());

@@ -293,7 +293,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Moves the id to `channel`, together with its waiting events (`rdma_migrate_id`).
     ///
     /// # Errors
-    /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`.
+    /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also
+    /// if one is of a loopback fabric and the other is not.
     pub fn migrate_to(
         self,
         channel: &EventChannel,
@@ -306,7 +307,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The id is given back. As for [`EventChannel::new`] and [`migrate_to`](Self::migrate_to).
     pub fn into_synchronous(self) -> Result<CmId<PS, S, Synchronous>, Refused<Self>> {
-        match channel::open() {
+        match channel::another(self.core.id.channel()) {
             Ok(channel) => self.migrate(channel),
             Err(error) => Err(Refused::new(self, error)),
         }

@@ -160,9 +160,12 @@ mod ep;
 mod event;
 mod id;
 mod listen;
+#[cfg(feature = "loopback")]
+mod loopback;
 mod multicast;
 mod param;
 mod private_data;
+mod provider;
 mod queue_pair;
 mod resolve;
 mod space;

@@ -195,7 +195,7 @@ fn a_wait_for_events_that_cannot_be_read() {
     use crate::loopback::control::LOOPBACK;
     use crate::sys::control::Control;
     let gone = Control { try_get_cq_event: |_| Err(libc::EIO), ..LOOPBACK };
-    let mut context = Fabric::new().open_device();
+    let mut context = Fabric::new().open_alone();
     let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
     handle.set_control(Box::leak(Box::new(gone)));
     let mut channel = context.create_comp_channel().unwrap();

@@ -2,6 +2,7 @@
 //! InfiniBand a LID does, and a GID may be in the header.
 
 use super::fabric::State;
+use super::multicast::FIRST_LID;
 use super::world::Link;
 use super::{Verb, limits};
 use crate::sys::gid::{self, ibv_gid_entry};
@@ -10,9 +11,6 @@ use crate::sys::types::ibv_gid;
 pub(super) type Gid = [u8; 16];
 
 const EMPTY: Gid = [0; 16];
-
-/// LIDs from here on are of multicast groups.
-const UNICAST_LIDS: u16 = 0xc000;
 
 /// A port's GID table: entry 0 is link-local, entry 1 is 10.x.x.x or fd00::x (not on InfiniBand).
 /// On Ethernet these are RoCE v2, and entries 2 and 3 are the same two as RoCE v1. The rest is
@@ -68,7 +66,8 @@ impl State {
     pub(super) fn check_address(&self, device: u32, address: &Address) -> Verb {
         let is_infiniband = self.world.link == Link::InfiniBand;
         let fits = address.sl <= 15 && address.flow_label < 1 << 20 && address.port == 1;
-        let leads_somewhere = !is_infiniband || (1..UNICAST_LIDS).contains(&address.dlid);
+        let lids = if address.is_to_a_group() { FIRST_LID..u16::MAX } else { 1..FIRST_LID };
+        let leads_somewhere = !is_infiniband || lids.contains(&address.dlid);
         if !fits || !leads_somewhere {
             return Err(libc::EINVAL);
         }
@@ -84,7 +83,7 @@ impl State {
     /// The LID of a device's port; 0 where ports have none.
     pub(super) fn lid(&self, device: u32) -> u16 {
         match self.world.link {
-            Link::InfiniBand => (device % (u32::from(UNICAST_LIDS) - 1)) as u16 + 1,
+            Link::InfiniBand => (device % (u32::from(FIRST_LID) - 1)) as u16 + 1,
             Link::Ipv4 | Link::Ipv6 => 0,
         }
     }

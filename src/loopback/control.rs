@@ -43,10 +43,8 @@ pub(crate) static LOOPBACK: Control = Control {
     modify_qp,
     query_qp,
     destroy_qp,
-    // The fabric has no multicast.
-    attach_mcast: |_, _, _| libc::EOPNOTSUPP,
-    detach_mcast: |_, _, _| libc::EOPNOTSUPP,
-
+    attach_mcast,
+    detach_mcast,
     async_fd,
     try_get_async_event,
 };

@@ -75,10 +75,21 @@ impl State {
         sgid: Gid,
         message: &Message,
     ) {
-        let device = self.device_at(address);
-        let is_there = |qp: &&Qp| {
-            Some(qp.device) == device && qp.shape.transport == Transport::Ud && qp.receives()
-        };
+        for to in self.receivers(to, address) {
+            self.arrive_at(from, to, qkey, address, sgid, message);
+        }
+    }
+
+    fn arrive_at(
+        &mut self,
+        from: u32,
+        to: u32,
+        qkey: u32,
+        address: &Address,
+        sgid: Gid,
+        message: &Message,
+    ) {
+        let is_there = |qp: &&Qp| qp.shape.transport == Transport::Ud && qp.receives();
         let Some(qp) = self.qps.get(&to).filter(is_there) else { return };
         if qp.attributes.qkey != qkey {
             let count = self.qkey_violations.entry(qp.device).or_default();

@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ptr::NonNull;
+#[cfg(feature = "cm")]
+use std::sync::Weak;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Verb;
-use super::address::{Ah, Gids};
+use super::address::{Ah, Gid, Gids};
 use super::asynchronous::AsyncEvents;
 use super::channel::Channel;
 use super::cq::Cq;
@@ -25,6 +27,8 @@ use super::window::Window;
 use super::world::World;
 use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
+#[cfg(feature = "cm")]
+use crate::sys::handle;
 use crate::sys::types::ibv_context;
 use crate::terms::error::Error;
 
@@ -88,8 +92,8 @@ impl Fabric {
         super::entry::open(&self.0)
     }
 
-    #[cfg(test)]
-    pub(super) fn shared(&self) -> &Shared {
+    #[cfg(any(test, feature = "cm"))]
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.0
     }
 
@@ -176,7 +180,7 @@ impl Fabric {
         self.0.post(|state| state.close_window(window.rkey))
     }
 
-    fn number_of(&self, device: &crate::Context) -> Option<u32> {
+    pub(super) fn number_of(&self, device: &crate::Context) -> Option<u32> {
         super::entry::number_on(&self.0, &device.handle)
     }
 
@@ -245,6 +249,9 @@ impl Drop for AtWork {
 pub(super) struct Shared {
     state: Mutex<State>,
     calls: Mutex<Calls>,
+    /// The open devices by number, for the ids of rdma_cm.
+    #[cfg(feature = "cm")]
+    open: Mutex<BTreeMap<u32, Weak<handle::Context>>>,
 }
 
 impl Shared {
@@ -255,6 +262,23 @@ impl Shared {
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(feature = "cm")]
+    pub(super) fn remember(self: &Arc<Self>, context: &Arc<handle::Context>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, context| context.strong_count() != 0);
+        if let Some(number) = super::entry::number_on(self, context) {
+            open.insert(number, Arc::downgrade(context));
+        }
+    }
+
+    /// The context of a device. It is not to be dropped while the state is locked, since that may
+    /// close the device.
+    #[cfg(feature = "cm")]
+    pub(super) fn context(&self, device: u32) -> Option<Arc<handle::Context>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(&device)?.upgrade()
     }
 
     /// A post: the devices do not work before it returned.
@@ -294,6 +318,8 @@ pub(super) struct State {
     pub(super) dms: BTreeMap<u32, Dm>,
     pub(super) windows: BTreeMap<u32, Window>,
     pub(super) ahs: BTreeMap<u32, Ah>,
+    /// The queue pairs that are attached to each group.
+    pub(super) groups: BTreeSet<(Gid, u32)>,
     pub(super) channels: BTreeMap<u32, Channel>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, Srq>,
@@ -312,6 +338,8 @@ pub(super) struct State {
     devices_opened: u32,
     /// The number of completions so far.
     pub(super) completions: u64,
+    #[cfg(feature = "cm")]
+    pub(super) cm: super::cm::Cm,
 }
 
 impl State {

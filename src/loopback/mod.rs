@@ -45,6 +45,8 @@
 //! | `fabric` | the one lock, and the state behind it |
 //! | `memory`, `window`, `device_memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
+//! | `multicast` | the groups of datagrams |
+//! | `cm/` | rdma_cm: ids, their events, and the boundary to C |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
 //! | `clock` | the times of completions |
@@ -60,6 +62,8 @@ mod asynchronous;
 mod attributes;
 mod channel;
 mod clock;
+#[cfg(feature = "cm")]
+pub(crate) mod cm;
 pub(crate) mod control;
 mod cq;
 mod datagram;
@@ -72,6 +76,7 @@ mod injected;
 mod lanes;
 mod memory;
 mod modify;
+mod multicast;
 mod pair;
 mod personality;
 mod qp;
@@ -125,8 +130,16 @@ type Verb<T = ()> = Result<T, std::ffi::c_int>;
 
 impl Fabric {
     /// Opens a new device on the fabric ("loop0", "loop1" and so on).
-    #[allow(unsafe_code)] // takes ownership of the C object
     pub fn open_device(&self) -> crate::Context {
+        let context = self.open_alone();
+        #[cfg(feature = "cm")]
+        self.shared().remember(&context.handle);
+        context
+    }
+
+    /// Opens a device that ids of rdma_cm do not know.
+    #[allow(unsafe_code)] // takes ownership of the C object
+    pub(crate) fn open_alone(&self) -> crate::Context {
         // SAFETY: the context was just opened, and has no other owner.
         let handle =
             unsafe { crate::sys::handle::Context::new(self.open(), &LOOPBACK, Default::default()) };

@@ -172,6 +172,9 @@ impl State {
     /// dropped.
     pub(super) fn destroy_qp(&mut self, qp: u32) -> Verb {
         self.destroy_fault(Some(qp))?;
+        if self.is_attached(qp) {
+            return Err(libc::EBUSY);
+        }
         if self.has_windows_of(qp) {
             broken("a queue pair is destroyed before its memory windows");
         }

@@ -111,7 +111,7 @@ mod tests {
             },
             ..LOOPBACK
         };
-        let mut context = Fabric::new().open_device();
+        let mut context = Fabric::new().open_alone();
         let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
         handle.set_control(Box::leak(Box::new(three_ports)));
         let pd = context.alloc_pd().unwrap();

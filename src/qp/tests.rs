@@ -370,7 +370,7 @@ fn limits_are_asked_for_once() {
         },
         ..LOOPBACK
     }));
-    let mut context = Fabric::new().open_device();
+    let mut context = Fabric::new().open_alone();
     Arc::get_mut(&mut context.handle).unwrap().set_control(control);
     let pd = context.alloc_pd().unwrap();
     let mut all = Vec::new();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proverbs::cm::*;
 use proverbs::{post_send, wr};
 
-use crate::support::{LONG, address, end, listener, routed};
+use crate::support::{LONG, address, end, event_channel, listener, new_id, routed};
 
 /// The next event that is about `id`; events of others must not come, but for the end of a connection's
 /// TIMEWAIT, which comes at a time of its own.
@@ -29,9 +29,8 @@ fn done<D, W, F>(step: Step<D, W, F>) -> D {
 }
 
 #[test]
-#[ignore = "needs an RDMA device"]
 fn both_ends_on_one_channel_in_one_thread() {
-    let channel = EventChannel::new().unwrap();
+    let channel = event_channel();
     assert!(channel.as_raw_fd() >= 0);
     assert!(channel.try_event().unwrap().is_none(), "it does not block");
     let listening = channel.create_id::<Tcp>().unwrap();
@@ -92,9 +91,8 @@ fn both_ends_on_one_channel_in_one_thread() {
 
 /// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is rejected.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn forgotten_and_dropped_things_block_nobody() {
-    let channel = EventChannel::new().unwrap();
+    let channel = event_channel();
     let listening = channel.create_id::<Tcp>().unwrap();
     let listening = listening.bind_addr(address(0)).unwrap().listen(8).unwrap();
     let at = listening.local_addr().unwrap();
@@ -118,7 +116,7 @@ fn forgotten_and_dropped_things_block_nobody() {
     listening.destroy().unwrap();
 
     // An id and its channel, forgotten: nothing waits for them.
-    let channel = EventChannel::new().unwrap();
+    let channel = event_channel();
     let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
     std::mem::forget(id);
     std::mem::forget(channel.wait_timeout(LONG).unwrap());
@@ -127,10 +125,9 @@ fn forgotten_and_dropped_things_block_nobody() {
 
 /// An id moves between channels, and between the modes.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn an_id_migrates_with_its_events() {
     let (listening, at) = listener::<Tcp>();
-    let (first, second) = (EventChannel::new().unwrap(), EventChannel::new().unwrap());
+    let (first, second) = (event_channel(), event_channel());
     let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
     let id = id.migrate_to(&second).unwrap();
     let event = event_of(&second, id.key());
@@ -153,14 +150,13 @@ fn an_id_migrates_with_its_events() {
 
 /// Options reach the kernel, which knows their bounds.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn options_are_set() {
-    let mut id = CmId::<Tcp, _>::new().unwrap();
+    let mut id = new_id::<Tcp>();
     id.set_tos(8).unwrap();
     id.set_reuse_addr(true).unwrap();
     id.set_af_only(true).unwrap();
     id.set_ack_timeout(proverbs::bounded::Timeout::MS_67).unwrap();
-    let mut id = CmId::<Udp, _>::new().unwrap();
+    let mut id = new_id::<Udp>();
     let error = id.set_ack_timeout(proverbs::bounded::Timeout::MS_67).unwrap_err();
     assert!(error.to_string().contains("RDMA_OPTION_ID_ACK_TIMEOUT"), "{error}");
 }

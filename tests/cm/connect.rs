@@ -9,7 +9,6 @@ use crate::support::{LONG, end, listener, routed};
 
 /// One message each way between two threads, then both sides disconnect, and every buffer is at home.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_message_each_way_and_an_orderly_end() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
@@ -45,7 +44,6 @@ fn a_message_each_way_and_an_orderly_end() {
 
 /// Two clients at once on one listening id, whose requests two threads take.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn two_clients_at_once_on_one_listening_id() {
     let (listening, at) = listener::<Tcp>();
     let start = std::sync::Barrier::new(2);
@@ -87,7 +85,6 @@ fn two_clients_at_once_on_one_listening_id() {
 
 /// The retry count of a C peer is seven, "for ever" on Soft-RoCE; this side keeps to its own.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn what_the_peer_asks_for_does_not_make_retries_endless() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {

@@ -8,7 +8,7 @@ use proverbs::state::Rts;
 use proverbs::transport::Ud;
 use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, wr};
 
-use crate::support::{BUFS, End, LONG, address, listener, routed};
+use crate::support::{BUFS, End, LONG, address, gid_index, listener, new_id, routed};
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
@@ -31,13 +31,8 @@ fn datagram(end: &mut End) -> UdReceived<Buf> {
     })
 }
 
-fn gid_index() -> u8 {
-    std::env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap())
-}
-
 /// The service's queue pair comes with its answer; its way back to a client with the client's message.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_service_is_found_and_answers() {
     let (listening, at) = listener::<Udp>();
     let server = thread::spawn(move || {
@@ -75,7 +70,6 @@ fn a_service_is_found_and_answers() {
 
 /// The same by endpoints and `rdma_post_ud_send`.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn endpoints_of_datagrams() {
     let (listening, at) = listener::<Udp>();
     let server = thread::spawn(move || {
@@ -102,7 +96,6 @@ fn endpoints_of_datagrams() {
 }
 
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_service_that_says_no() {
     let (listening, at) = listener::<Udp>();
     let server = thread::spawn(move || {
@@ -121,10 +114,9 @@ fn a_service_that_says_no() {
 
 /// A group is joined, a message to it comes back, and nothing stands in the way of the end.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_group_is_joined_and_left() {
     let group_address = "239.77.0.1:7471".parse().unwrap();
-    let id = CmId::<Udp, _>::new().unwrap().bind_addr(address(0)).unwrap();
+    let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
     let mut id = id.resolve_addr(group_address, LONG).unwrap();
     let (mut qp, mut end) = end(&id);
     let group = id.join_multicast(group_address, LONG).unwrap();

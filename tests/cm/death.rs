@@ -5,14 +5,13 @@ use std::thread;
 use proverbs::cm::*;
 use proverbs::{ErrorKind, Outcome, post_send, wr};
 
-use crate::support::{LONG, end, listener, routed};
+use crate::support::{LONG, end, event_channel, listener, routed};
 
 /// The active side dies when the passive one has all it needs to accept.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_client_dies_before_the_answer() {
     let (listening, at) = listener::<Tcp>();
-    let channel = EventChannel::new().unwrap();
+    let channel = event_channel();
     let id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
     let (qp, mut active) = end(&id, 2);
     let pending = id.connect(qp, &ConnParam::default()).unwrap();
@@ -35,7 +34,6 @@ fn a_client_dies_before_the_answer() {
 
 /// The passive side dies with the request unanswered.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_server_dies_before_its_answer() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || drop((listening.get_request().unwrap(), listening)));
@@ -50,7 +48,6 @@ fn a_server_dies_before_its_answer() {
 
 /// The listening id dies with a request that nobody took.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_listener_dies_with_a_request_in_its_queue() {
     let (listening, at) = listener::<Tcp>();
     let id = routed::<Tcp>(at);
@@ -66,7 +63,6 @@ fn a_listener_dies_with_a_request_in_its_queue() {
 
 /// A connected peer drops everything while sends are posted here: they fail or are flushed, all come home.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_connected_peer_dies_while_sends_are_posted() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
@@ -90,7 +86,6 @@ fn a_connected_peer_dies_while_sends_are_posted() {
 
 /// The queue pair first, or the id first: the peer is told either way, and the buffers come home.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn an_id_and_its_queue_pair_go_in_any_order() {
     for id_first in [true, false] {
         let (listening, at) = listener::<Tcp>();

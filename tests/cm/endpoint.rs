@@ -8,7 +8,7 @@ use proverbs::completion::WcOpcode;
 use proverbs::memory::AnyBuf;
 use proverbs::{Depth, Outcome, profile};
 
-use crate::support::{LONG, address};
+use crate::support::{LONG, address, fabric};
 
 /// The program's own context, which no pointer cast could tell from another.
 #[derive(Debug, Default, PartialEq)]
@@ -36,10 +36,13 @@ fn entry(outcome: Outcome<'_, AnyBuf<Task>>) -> (WcOpcode, u32, AnyBuf<Task>) {
 
 /// Every post, read and write between two endpoints; contexts come back, as the program's own type.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn every_call_of_rdma_verbs_between_two_endpoints() {
     let node = address(0).ip().to_string();
-    let listening = PassiveInfo::<Tcp>::look_up(Some(&node), "0").unwrap()[0].listen(8).unwrap();
+    let passive = match fabric() {
+        Some((fabric, _)) => PassiveInfo::<Tcp>::look_up_on(fabric, Some(&node), "0"),
+        None => PassiveInfo::look_up(Some(&node), "0"),
+    };
+    let listening = passive.unwrap()[0].listen(8).unwrap();
     let service = listening.local_addr().unwrap().port().to_string();
     let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
@@ -86,8 +89,11 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         assert_eq!(pool.available(), 8);
     });
 
-    let info = &AddrInfo::<Tcp>::look_up(&node, &service).unwrap()[0];
-    let ep = info.create_ep::<Vectored>(None, DEPTH, LONG).unwrap();
+    let info = match fabric() {
+        Some((fabric, _)) => AddrInfo::<Tcp>::look_up_on(fabric, &node, &service),
+        None => AddrInfo::look_up(&node, &service),
+    };
+    let ep = info.unwrap()[0].create_ep::<Vectored>(None, DEPTH, LONG).unwrap();
     let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
     let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
     ep.post_recv(Task::Numbered(77), pool.take().unwrap()).unwrap(); // nobody sends

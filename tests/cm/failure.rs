@@ -1,5 +1,6 @@
 //! Connections that do not come about: a typed error within the time asked for, and nothing lost.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use proverbs::state::Reset;
 use proverbs::transport::Rc;
 use proverbs::{Buf, ErrorKind, Refused};
 
-use crate::support::{End, LONG, address, end, listener, routed};
+use crate::support::{End, LONG, address, end, listener, new_id, routed};
 
 /// Everything that went into the attempt is accounted for; gives the error.
 fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
@@ -24,10 +25,9 @@ fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
 }
 
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_closed_port_rejects() {
     // Taken, so that no other test gets it, and nobody listens.
-    let taken = CmId::<Tcp, _>::new().unwrap().bind_addr(address(0)).unwrap();
+    let taken = new_id::<Tcp>().bind_addr(address(0)).unwrap();
     let id = routed::<Tcp>(taken.local_addr().unwrap());
     let (qp, end) = end(&id, 4);
     let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
@@ -39,15 +39,15 @@ fn a_closed_port_rejects() {
 }
 
 #[test]
-#[ignore = "needs an RDMA device"]
 fn nobody_answers_within_the_time_asked_for() {
     let mut nobody = address(7471);
-    let std::net::IpAddr::V4(ip) = nobody.ip() else { panic!("an IPv4 device") };
-    let [a, b, c, _] = ip.octets();
-    nobody.set_ip([a, b, c, 250].into());
+    nobody.set_ip(match nobody.ip() {
+        IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & !0xff | 250).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !0xff | 250).into(),
+    });
     let second = Duration::from_secs(1);
     let start = Instant::now();
-    let kind = match CmId::<Tcp, _>::new().unwrap().resolve_addr(nobody, second) {
+    let kind = match new_id::<Tcp>().resolve_addr(nobody, second) {
         // A network without neighbours to ask finds out only when nobody answers.
         Ok(id) => {
             let id = id.resolve_route(second).unwrap();
@@ -69,7 +69,6 @@ fn nobody_answers_within_the_time_asked_for() {
 }
 
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_listener_that_says_nothing_is_a_time_out() {
     let (_listening, at) = listener::<Tcp>();
     let id = routed::<Tcp>(at);
@@ -80,7 +79,6 @@ fn a_listener_that_says_nothing_is_a_time_out() {
 }
 
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_rejection_comes_with_its_private_data() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
@@ -101,7 +99,6 @@ fn a_rejection_comes_with_its_private_data() {
 
 /// A queue pair outlives a failed attempt: reset, it connects by another id.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_queue_pair_tries_again_with_another_id() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
@@ -132,7 +129,6 @@ fn a_queue_pair_tries_again_with_another_id() {
 
 /// The device of the id and that of the queue pair must be the same one.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_queue_pair_of_another_device_is_refused() {
     let (_listening, at) = listener::<Tcp>();
     let id = routed::<Tcp>(at);
@@ -145,7 +141,6 @@ fn a_queue_pair_of_another_device_is_refused() {
 
 /// Depths that the device has not: the call is refused and everything is as it was.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn what_is_refused_at_once_may_be_tried_again() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
@@ -156,7 +151,7 @@ fn what_is_refused_at_once_may_be_tried_again() {
     });
     // An id cannot be bound to an address that is none of this machine's.
     let foreign = "192.0.2.1:0".parse().unwrap();
-    let refused = CmId::<Tcp, _>::new().unwrap().bind_addr(foreign).unwrap_err();
+    let refused = new_id::<Tcp>().bind_addr(foreign).unwrap_err();
     assert_eq!(refused.error.verb(), "rdma_bind_addr");
     let id = refused.into_object().bind_addr(address(0)).unwrap();
     assert!(id.device().is_some());
@@ -170,7 +165,6 @@ fn what_is_refused_at_once_may_be_tried_again() {
 
 /// A request of a time-out that passed.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn no_request_within_the_time_asked_for() {
     let (listening, _) = listener::<Tcp>();
     let timeout = Duration::from_millis(50);

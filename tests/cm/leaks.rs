@@ -28,15 +28,15 @@ fn heap() -> usize {
     info.uordblks + info.hblkhd
 }
 
-/// The device's objects by kind.
-fn on_device() -> String {
-    let device = std::env::var("PROVERBS_DEVICE").unwrap();
+/// The objects of a real device by kind.
+fn on_device() -> Option<String> {
+    let device = std::env::var("PROVERBS_DEVICE").ok()?;
     let out = Command::new("rdma").args(["resource", "show", &device]).output().unwrap();
-    String::from_utf8(out.stdout).unwrap()
+    Some(String::from_utf8(out.stdout).unwrap())
 }
 
 #[test]
-#[ignore = "needs an RDMA device; run alone, since it counts what the process holds"]
+#[ignore = "to be run alone, since it counts what the process holds"]
 fn a_thousand_connections_leave_nothing() {
     const WINDOWS: usize = 5;
     let count: usize = std::env::var("PROVERBS_CONNECTIONS").map_or(1000, |n| n.parse().unwrap());
@@ -95,9 +95,11 @@ fn a_thousand_connections_leave_nothing() {
     assert!(grown < 20 * window, "at least {} bytes a connection: {held:?}", grown / window);
     drop(measured);
     drop(server.join().unwrap());
-    let device = on_device();
-    for kind in ["qp 1 ", "cm_id 0 ", "mr 0 "] {
-        assert!(device.contains(kind), "{device}");
+    if let Some(device) = on_device() {
+        for kind in ["qp 1 ", "cm_id 0 ", "mr 0 "] {
+            assert!(device.contains(kind), "{device}");
+        }
+        println!("{device}");
     }
-    println!("{} connections: bytes held {held:?}, {mapped} mappings, {device}", all - warm);
+    println!("{} connections: bytes held {held:?}, {mapped} mappings", all - warm);
 }

@@ -1,6 +1,6 @@
-//! rdma_cm on a real device: `cargo xtask test guest`, or with `PROVERBS_DEVICE` (and
-//! `PROVERBS_GID_INDEX`, the RoCE v2 GID of an IP address, 1 if unset) naming a device,
-//! `cargo test --test cm -- --ignored`.
+//! rdma_cm on every device: on a loopback fabric, and on a real device when `PROVERBS_DEVICE` names one
+//! (`PROVERBS_GID_INDEX`: its RoCE v2 GID of an IP address, 1 if unset). `leaks` counts what the process holds, so it
+//! runs alone: `cargo test --test cm -- --ignored`.
 // But for one look at the allocator, in `leaks`.
 #![deny(unsafe_code)]
 // A refused step gives everything back, by value.
@@ -11,6 +11,7 @@ mod connect;
 mod datagram;
 mod death;
 mod endpoint;
+mod fabric;
 mod failure;
 mod leaks;
 mod removal;

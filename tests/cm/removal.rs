@@ -1,8 +1,9 @@
 //! A device that is taken away while calls wait on it: each is told, and told again.
 //!
-//! It ends what else uses the device, so it runs where `PROVERBS_MAY_REMOVE` names a Soft-RoCE device that may go, by
-//! itself: `cargo xtask test guest` does so last.
+//! On a real device it ends what else uses that, so it runs where `PROVERBS_MAY_REMOVE` names a Soft-RoCE device that
+//! may go, by itself: `cargo xtask test guest` does so last.
 
+use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -11,31 +12,39 @@ use std::time::{Duration, Instant};
 use proverbs::ErrorKind;
 use proverbs::cm::*;
 
-use crate::support::{LONG, connected, end, listener, routed};
+use crate::support::{
+    LONG, address, connected_at, end, event_channel, fabric, listener_at, routed,
+};
 
 fn is_removal(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", .. })
 }
 
 #[test]
-#[ignore = "needs an RDMA device, and takes it away"]
 fn who_waits_on_a_device_that_goes_is_told() {
-    let Ok(name) = std::env::var("PROVERBS_MAY_REMOVE") else {
-        return eprintln!("not run: PROVERBS_MAY_REMOVE names no device");
+    let here = match fabric() {
+        // The second device, so that others keep the first.
+        Some((fabric, devices)) => SocketAddr::new(fabric.ip_of(&devices[1]).unwrap(), 0),
+        None => address(0),
     };
-    let (listening, at) = listener::<Tcp>();
-    let channel = EventChannel::new().unwrap();
+    let name = std::env::var("PROVERBS_MAY_REMOVE");
+    if fabric().is_none() && name.is_err() {
+        return eprintln!("not run: PROVERBS_MAY_REMOVE names no device");
+    }
+    let (listening, at) = listener_at::<Tcp>(here);
+    let channel = event_channel();
     let routed_id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
     // Neither end goes before both were told: the other would hear of that instead.
     let (told, other_told) = (mpsc::channel(), mpsc::channel());
     let (server_told, told_server) = (told.0, other_told.1);
-    let (mut connection, mut active, server) = connected(move |mut connection, mut end| {
-        server_told.send(end_of_a_removed(&mut connection.id)).unwrap();
-        told_server.recv_timeout(LONG).unwrap();
-        end.drain(connection.qp.to_error().unwrap());
-    });
+    let (mut connection, mut active, server) =
+        connected_at(here, move |mut connection, mut end| {
+            server_told.send(end_of_a_removed(&mut connection.id)).unwrap();
+            told_server.recv_timeout(LONG).unwrap();
+            end.drain(connection.qp.to_error().unwrap());
+        });
     // Nobody answers it.
-    let (mute, at) = listener::<Tcp>();
+    let (mute, at) = listener_at::<Tcp>(here);
     let id = routed::<Tcp>(at);
     let (qp, mut unanswered) = end(&id, 1);
     let attempt = thread::spawn(move || {
@@ -48,8 +57,11 @@ fn who_waits_on_a_device_that_goes_is_told() {
     });
     let request = mute.get_request_timeout(LONG).unwrap();
     // It returns when nobody uses the device any more.
-    let remover = thread::spawn(move || {
-        Command::new("rdma").args(["link", "delete", &name]).status().unwrap()
+    let remover = thread::spawn(move || match fabric() {
+        Some((fabric, devices)) => assert!(fabric.remove_device(&devices[1])),
+        None => {
+            Command::new("rdma").args(["link", "delete", &name.unwrap()]).status().unwrap();
+        }
     });
     // Several threads wait for requests of one id; the event comes once, and all are told.
     let is_told = || {

@@ -1,11 +1,13 @@
 //! What the tests share: the device's address, ends of connections, polling with an end.
 
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
 use proverbs::completion::Received;
+use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::qp::{AnyThread, Drained, Max, OwnRq};
 use proverbs::state::Init;
 use proverbs::transport::Rc;
@@ -17,18 +19,73 @@ use proverbs::{
 /// Long enough for any step on an emulated machine.
 pub const LONG: Duration = Duration::from_secs(60);
 
+/// The fabric of all tests, where no device is named, with the devices that are open.
+static FABRIC: LazyLock<Option<(Fabric, [Context; 2])>> = LazyLock::new(|| {
+    std::env::var_os("PROVERBS_DEVICE").is_none().then(|| {
+        let fabric = Fabric::with(world());
+        let devices = [(); 2].map(|()| fabric.open_device());
+        (fabric, devices)
+    })
+});
+
+/// The one that `PROVERBS_WORLD` names, with the personality that `PROVERBS_PERSONALITY` does.
+fn world() -> World {
+    let world = match std::env::var("PROVERBS_WORLD").as_deref() {
+        Err(_) | Ok("ipv4") => World::ipv4(),
+        Ok("ipv6") => World::ipv6(),
+        Ok("infiniband") => World::infiniband(),
+        Ok(other) => panic!("PROVERBS_WORLD names ipv4, ipv6 or infiniband, and not {other}"),
+    };
+    let personality = std::env::var("PROVERBS_PERSONALITY");
+    world.personality(personality.map_or(Personality::Plain, |name| name.parse().unwrap()))
+}
+
+/// The fabric and its devices; `None` on a real device.
+pub fn fabric() -> Option<&'static (Fabric, [Context; 2])> {
+    FABRIC.as_ref()
+}
+
+/// A new id.
+pub fn new_id<PS: PortSpace>() -> CmId<PS, Created> {
+    match fabric() {
+        Some((fabric, _)) => CmId::on(fabric).unwrap(),
+        None => CmId::new().unwrap(),
+    }
+}
+
+/// A new event channel.
+pub fn event_channel() -> EventChannel {
+    match fabric() {
+        Some((fabric, _)) => EventChannel::on(fabric).unwrap(),
+        None => EventChannel::new().unwrap(),
+    }
+}
+
+/// The index of the device's IP address in its GID table.
+pub fn gid_index() -> u8 {
+    std::env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap())
+}
+
 /// The device's IP address, with `port`.
 pub fn address(port: u16) -> SocketAddr {
-    let device = std::env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE names the device");
-    let index = std::env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap());
-    let gid = Context::open(&device).unwrap().query_gid(1, index).unwrap();
-    let ip = Ipv6Addr::from(gid.0);
-    SocketAddr::new(ip.to_canonical(), port)
+    let ip = match fabric() {
+        Some((fabric, devices)) => fabric.ip_of(&devices[0]).unwrap(),
+        None => {
+            let device = Context::open(&std::env::var("PROVERBS_DEVICE").unwrap()).unwrap();
+            Ipv6Addr::from(device.query_gid(1, gid_index()).unwrap().0).to_canonical()
+        }
+    };
+    SocketAddr::new(ip, port)
 }
 
 /// An id that listens on a free port, and its address.
 pub fn listener<PS: PortSpace>() -> (CmId<PS, Listening>, SocketAddr) {
-    let id = CmId::<PS, _>::new().unwrap().bind_addr(address(0)).unwrap().listen(8).unwrap();
+    listener_at(address(0))
+}
+
+/// An id that listens there.
+pub fn listener_at<PS: PortSpace>(at: SocketAddr) -> (CmId<PS, Listening>, SocketAddr) {
+    let id = new_id::<PS>().bind_addr(at).unwrap().listen(8).unwrap();
     let at = id.local_addr().unwrap();
     assert_ne!(at.port(), 0);
     (id, at)
@@ -36,7 +93,7 @@ pub fn listener<PS: PortSpace>() -> (CmId<PS, Listening>, SocketAddr) {
 
 /// An id on the way to `at`.
 pub fn routed<PS: PortSpace>(at: SocketAddr) -> CmId<PS, RouteResolved> {
-    let id = CmId::<PS, _>::new().unwrap().resolve_addr(at, LONG).unwrap();
+    let id = new_id::<PS>().resolve_addr(at, LONG).unwrap();
     assert_eq!(id.peer_addr(), Some(at));
     id.resolve_route(LONG).unwrap()
 }
@@ -129,7 +186,15 @@ impl End {
 pub fn connected(
     then: impl FnOnce(Connection, End) + std::marker::Send + 'static,
 ) -> (Connection, End, thread::JoinHandle<()>) {
-    let (listening, at) = listener::<Tcp>();
+    connected_at(address(0), then)
+}
+
+/// A connection of the device with this address.
+pub fn connected_at(
+    at: SocketAddr,
+    then: impl FnOnce(Connection, End) + std::marker::Send + 'static,
+) -> (Connection, End, thread::JoinHandle<()>) {
+    let (listening, at) = listener_at::<Tcp>(at);
     let server = thread::spawn(move || {
         let request = listening.get_request_timeout(LONG).unwrap();
         let (qp, end) = end(&request.id, 2);

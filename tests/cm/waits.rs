@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use proverbs::ErrorKind;
 use proverbs::cm::*;
 
-use crate::support::{LONG, address, connected, end, listener, routed};
+use crate::support::{LONG, address, connected, end, event_channel, listener, new_id, routed};
 
 /// What `wait` gives. One that never ends is a failure, and not a test that hangs.
 fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
@@ -28,7 +28,6 @@ fn is_time_out(result: Result<(), proverbs::Error>) -> bool {
 /// The documented end, after the program looked for DISCONNECTED by itself: the event comes once, and the second and
 /// the third call know of it. TIMEWAIT_EXIT would take seconds.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     let (mut connection, mut end, server) = connected(|connection, mut end| {
         let mut ended = connection.disconnect().unwrap();
@@ -54,12 +53,11 @@ fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
 
 /// DISCONNECTED comes once, here to the program, which took it from a channel: the id knows of it all the same.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
     let (connection, mut end, server) = connected(|connection, mut end| {
         end.drain(connection.disconnect().unwrap().qp);
     });
-    let channel = EventChannel::new().unwrap();
+    let channel = event_channel();
     let Connection { id, qp, .. } = connection;
     let id = id.migrate_to(&channel).unwrap();
     let event = channel.wait_timeout(LONG).unwrap().expect("the peer disconnects");
@@ -74,7 +72,6 @@ fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
 
 /// A peer that stays: each call takes its own time, and no more.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_peer_that_stays_is_a_time_out_each_time() {
     let (tell, told) = mpsc::channel();
     let (connection, mut end, server) = connected(move |connection, _end| {
@@ -100,11 +97,10 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
 
 /// Another thread moves an id away, with its event, between the look and the taking of who waits here.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn an_event_that_another_thread_takes_away_is_not_slept_for() {
     let (_listening, at) = listener::<Tcp>();
     ends("a look at an event channel", move || {
-        let (here, there) = (EventChannel::new().unwrap(), EventChannel::new().unwrap());
+        let (here, there) = (event_channel(), event_channel());
         for round in 0..60 {
             let id = here.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
             let both = Barrier::new(2);
@@ -129,7 +125,6 @@ fn an_event_that_another_thread_takes_away_is_not_slept_for() {
 
 /// Every step with a peer that does not answer, or with nobody there.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn steps_without_an_answer_end() {
     ends("a step", || {
         let short = Duration::from_millis(20);
@@ -162,7 +157,7 @@ fn steps_without_an_answer_end() {
         let refused = routed::<Udp>(at).connect(&LookupData::none(), short).unwrap_err();
         assert_eq!(*refused.error.kind(), ErrorKind::TimedOut { after: short });
         // An event channel of ids to which nothing happens.
-        let channel = EventChannel::new().unwrap();
+        let channel = event_channel();
         let _id = channel.create_id::<Tcp>().unwrap();
         let began = Instant::now();
         assert!(channel.wait_timeout(short).unwrap().is_none());
@@ -172,7 +167,6 @@ fn steps_without_an_answer_end() {
 
 /// A completion that does not come, from a peer that is there.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn completions_of_an_endpoint_are_waited_for_as_asked() {
     use proverbs::{DefaultProfile, Depth};
     let (listening, at) = listener::<Tcp>();
@@ -214,10 +208,9 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
 
 /// One group, joined twice: the second is refused, the first goes on, and once it was left it can be joined again.
 #[test]
-#[ignore = "needs an RDMA device"]
 fn a_group_is_joined_once() {
     let at = "239.77.0.2:7471".parse().unwrap();
-    let id = CmId::<Udp, _>::new().unwrap().bind_addr(address(0)).unwrap();
+    let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
     let mut id = id.resolve_addr(at, LONG).unwrap();
     let mut group = id.join_multicast(at, LONG).unwrap();
     for same in [at, "239.77.0.2:1".parse().unwrap()] {

@@ -254,11 +254,11 @@ pub const OF_ROCE: [&str; 8] = [
 ];
 
 /// The suites that run on each of them.
-const ANYWHERE: [&str; 5] = ["conformance", "attack", "faults", "endpoint", "worlds"];
+const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 8] =
-    ["conformance", "attack", "faults", "endpoint", "worlds", "allocation", "raw", "errors"];
+const PLAIN: [&str; 9] =
+    ["conformance", "attack", "faults", "endpoint", "worlds", "cm", "allocation", "raw", "errors"];
 
 /// How cargo is asked for these suites.
 fn suites<const N: usize>(names: &[&'static str; N]) -> Vec<&'static str> {

@@ -66,11 +66,17 @@ pub(super) fn cap(shape: &Shape) -> ibv_qp_cap {
 
 /// The result of `query_qp`.
 pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
-    let now = &qp.attributes;
-    let path = address_to(&now.path.unwrap_or_default());
     ibv_qp_attr {
         qp_state: qp.phase.to_c(),
         cur_qp_state: qp.phase.to_c(),
+        cap: cap(&qp.shape),
+        sq_draining: (qp.phase == Phase::Sqd && qp.wait.is_some()).into(),
+        ..attributes_to_c(&qp.attributes)
+    }
+}
+
+pub(in super::super) fn attributes_to_c(now: &Attributes) -> ibv_qp_attr {
+    ibv_qp_attr {
         path_mtu: now.mtu,
         path_mig_state: raw::ibv_mig_state::IBV_MIG_MIGRATED,
         qkey: now.qkey,
@@ -78,10 +84,8 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
         sq_psn: now.sq_psn,
         dest_qp_num: now.dest_qpn,
         qp_access_flags: now.access,
-        cap: cap(&qp.shape),
-        ah_attr: path,
+        ah_attr: address_to(&now.path.unwrap_or_default()),
         pkey_index: now.pkey_index,
-        sq_draining: (qp.phase == Phase::Sqd && qp.wait.is_some()).into(),
         max_rd_atomic: now.max_rd_atomic,
         max_dest_rd_atomic: now.max_dest_rd_atomic,
         min_rnr_timer: now.min_rnr_timer,

@@ -67,7 +67,7 @@ pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
     }
 }
 
-pub(super) fn address_to(address: &Address) -> ibv_ah_attr {
+pub(in super::super) fn address_to(address: &Address) -> ibv_ah_attr {
     ibv_ah_attr {
         grh: ibv_global_route {
             dgid: ibv_gid { raw: address.dgid },

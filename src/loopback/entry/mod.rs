@@ -27,6 +27,8 @@ mod window;
 mod write_wc;
 
 pub(super) use asynchronous::*;
+#[cfg(feature = "cm")]
+pub(super) use attr::attributes_to_c;
 pub(super) use completion::*;
 pub(super) use context::*;
 pub(super) use device_memory::*;

@@ -251,3 +251,23 @@ pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         })
     }
 }
+
+pub(in super::super) unsafe fn attach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
+    // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
+    // contract).
+    let group = unsafe { (*gid).raw };
+    // SAFETY: `qp` is live (the verb's contract).
+    errno_of(unsafe { verb(qp, |state, qp| state.attach(qp, group, lid)) })
+}
+
+pub(in super::super) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
+    // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
+    // contract).
+    let group = unsafe { (*gid).raw };
+    // SAFETY: `qp` is live (the verb's contract).
+    errno_of(unsafe { verb(qp, |state, qp| state.detach(qp, group)) })
+}

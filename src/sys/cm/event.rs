@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use std::ptr;
 
-    use super::super::Lock;
+    use super::super::{LIBRDMACM, Lock};
 
     /// Copies an event of an id of port space `ps` with key 7, filled in as librdmacm does.
     fn copied(ps: u32, fill: impl FnOnce(&mut raw::rdma_cm_event)) -> Copied {
@@ -114,7 +114,7 @@ mod tests {
         event.id = &raw mut id;
         fill(&mut event);
         // Not a channel of librdmacm's, so it must not be destroyed as one.
-        let channel = Channel { ptr: NonNull::dangling(), lock: Lock::new() };
+        let channel = Channel { ptr: NonNull::dangling(), calls: &LIBRDMACM, lock: Lock::new() };
         let channel = Arc::new(channel);
         // SAFETY: the event and its id are locals. It is not a request, so the channel is not used.
         let copied = unsafe { copy(&raw mut event, &channel) };

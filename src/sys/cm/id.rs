@@ -8,9 +8,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::groups::Groups;
-use super::{Channel, Failed, Seen, from_c, status, to_c};
+use super::{Calls, Channel, Failed, Seen, from_c, status, to_c};
 use crate::counters::ids;
 use crate::sync::AtomicU64;
+use crate::sys::handle;
 use crate::sys::types::*;
 
 /// The owner of an id.
@@ -53,13 +54,12 @@ fn pointer_to(seen: &Arc<Seen>) -> *mut c_void {
 impl Id {
     pub(crate) fn create(channel: Arc<Channel>, ps: u32) -> Result<Self, c_int> {
         let seen = Arc::new(Seen::of(mint()));
-        let (mut id, context) = (ptr::null_mut(), pointer_to(&seen));
-        {
+        let ptr = {
             let _guard = channel.lock();
-            // SAFETY: the channel is live and its lock is held. The out-pointer is a local.
-            status(unsafe { raw::rdma_create_id(channel.as_ptr(), &mut id, context, ps) })?;
-        }
-        let ptr = NonNull::new(id).ok_or(libc::EIO)?;
+            let create = channel.calls.create_id;
+            // SAFETY: the channel is live and of this provider, and its lock is held.
+            unsafe { create(channel.as_ptr(), pointer_to(&seen), ps) }?
+        };
         Ok(Id::new(ptr, seen, channel))
     }
 
@@ -95,35 +95,35 @@ impl Id {
         &self.channel
     }
 
-    /// Makes a call on the id, under the channel's lock.
-    fn call(&self, f: impl FnOnce(*mut raw::rdma_cm_id) -> c_int) -> Result<(), c_int> {
+    /// Makes a call of the id's provider on it, under the channel's lock.
+    fn call(&self, f: impl FnOnce(&Calls, *mut raw::rdma_cm_id) -> c_int) -> Result<(), c_int> {
         let _guard = self.channel.lock();
-        status(f(self.ptr.as_ptr()))
+        status(f(self.channel.calls, self.ptr.as_ptr()))
     }
 
     pub(crate) fn bind(&mut self, address: SocketAddr) -> Result<(), c_int> {
         let mut address = to_c(address);
         // SAFETY: the id is live. The address is a local.
-        self.call(|id| unsafe { raw::rdma_bind_addr(id, (&raw mut address).cast()) })
+        self.call(|cm, id| unsafe { (cm.bind_addr)(id, (&raw mut address).cast()) })
     }
 
     pub(crate) fn resolve_addr(&mut self, to: SocketAddr, ms: c_int) -> Result<(), c_int> {
         let mut to = to_c(to);
         let to = (&raw mut to).cast();
-        // SAFETY: the id is live. The address is a local, and the source address may be null.
-        self.call(|id| unsafe { raw::rdma_resolve_addr(id, ptr::null_mut(), to, ms) })
+        // SAFETY: the id is live. The address is a local.
+        self.call(|cm, id| unsafe { (cm.resolve_addr)(id, to, ms) })
     }
 
     /// # Safety
     /// The address was resolved, so the id has a device (R16.2: librdmacm crashes otherwise).
     pub(crate) unsafe fn resolve_route(&mut self, ms: c_int) -> Result<(), c_int> {
         // SAFETY: the id is live and has a device (this function's contract).
-        self.call(|id| unsafe { raw::rdma_resolve_route(id, ms) })
+        self.call(|cm, id| unsafe { (cm.resolve_route)(id, ms) })
     }
 
     pub(crate) fn listen(&mut self, backlog: c_int) -> Result<(), c_int> {
         // SAFETY: the id is live.
-        self.call(|id| unsafe { raw::rdma_listen(id, backlog) })
+        self.call(|cm, id| unsafe { (cm.listen)(id, backlog) })
     }
 
     /// # Safety
@@ -131,7 +131,7 @@ impl Id {
     pub(crate) unsafe fn connect(&mut self, param: &mut raw::rdma_conn_param) -> Result<(), c_int> {
         // SAFETY: the id is live and has a device, and the private data is readable (this
         // function's contract).
-        self.call(|id| unsafe { raw::rdma_connect(id, param) })
+        self.call(|cm, id| unsafe { (cm.connect)(id, param) })
     }
 
     /// # Safety
@@ -140,26 +140,26 @@ impl Id {
     pub(crate) unsafe fn accept(&mut self, param: &mut raw::rdma_conn_param) -> Result<(), c_int> {
         // SAFETY: the id is live and has a device, and the private data is readable (this
         // function's contract).
-        self.call(|id| unsafe { raw::rdma_accept(id, param) })
+        self.call(|cm, id| unsafe { (cm.accept)(id, param) })
     }
 
     /// Rejects the request, with `data` of at most 148 bytes.
     pub(crate) fn reject(&mut self, data: &[u8]) -> Result<(), c_int> {
         let (at, len) = (data.as_ptr().cast(), data.len().min(148) as u8);
         // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
-        self.call(|id| unsafe { raw::rdma_reject(id, at, len) })
+        self.call(|cm, id| unsafe { (cm.reject)(id, at, len) })
     }
 
     pub(crate) fn establish(&mut self) -> Result<(), c_int> {
         // SAFETY: the id is live. It has no queue pair, as the call requires.
-        self.call(|id| unsafe { raw::rdma_establish(id) })
+        self.call(|cm, id| unsafe { (cm.establish)(id) })
     }
 
     /// # Safety
     /// The id has a device.
     pub(crate) unsafe fn disconnect(&mut self) -> Result<(), c_int> {
         // SAFETY: the id is live and has a device (this function's contract).
-        match self.call(|id| unsafe { raw::rdma_disconnect(id) }) {
+        match self.call(|cm, id| unsafe { (cm.disconnect)(id) }) {
             // The device was removed, and the connection with it: nothing is left to disconnect.
             Err(libc::ENXIO) => Ok(()),
             result => result,
@@ -168,9 +168,8 @@ impl Id {
 
     /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.
     pub(crate) fn notify_comm_est(&mut self) -> Result<(), c_int> {
-        let event = raw::ibv_event_type::IBV_EVENT_COMM_EST;
         // SAFETY: the id is live.
-        self.call(|id| unsafe { raw::rdma_notify(id, event) })
+        self.call(|cm, id| unsafe { (cm.notify_comm_est)(id) })
     }
 
     pub(crate) fn set_option(&mut self, option: c_int, value: &[u8]) -> Result<(), c_int> {
@@ -178,7 +177,7 @@ impl Id {
         const LEVEL: c_int = 0;
         let (at, len) = (value.as_ptr().cast_mut().cast(), value.len());
         // SAFETY: the id is live. The kernel reads `len` bytes from `at`.
-        self.call(|id| unsafe { raw::rdma_set_option(id, LEVEL, option, at, len) })
+        self.call(|cm, id| unsafe { (cm.set_option)(id, LEVEL, option, at, len) })
     }
 
     /// Moves the id to another channel, together with its waiting events.
@@ -186,11 +185,14 @@ impl Id {
         if Arc::ptr_eq(&self.channel, &to) {
             return Ok(());
         }
+        if !ptr::eq(self.channel.calls, to.calls) {
+            return Err(libc::EINVAL);
+        }
         {
             let _both = self.channel.lock.with(&to.lock);
-            // SAFETY: id and channels are live. Events are acknowledged under the locks, which are
+            // SAFETY: id and channels are live, and of one provider. Events are acknowledged under the locks, which are
             // held, so none is open.
-            status(unsafe { raw::rdma_migrate_id(self.ptr.as_ptr(), to.as_ptr()) })?;
+            status(unsafe { (to.calls.migrate_id)(self.ptr.as_ptr(), to.as_ptr()) })?;
         }
         *self.channel = to;
         Ok(())
@@ -201,7 +203,7 @@ impl Id {
         let mut attr = ibv_qp_attr { qp_state: state, ..zeroed() };
         let mut mask = 0;
         // SAFETY: the id is live. Both out-pointers are locals.
-        self.call(|id| unsafe { raw::rdma_init_qp_attr(id, &mut attr, &mut mask) })?;
+        self.call(|cm, id| unsafe { (cm.init_qp_attr)(id, &mut attr, &mut mask) })?;
         // Some kernels set bits that are not for programs.
         Ok((attr, mask as u32 & USER_QP_ATTR))
     }
@@ -223,7 +225,7 @@ impl Id {
         let at = (&raw mut c).cast();
         // SAFETY: the id is live and has a device (this function's contract). The address is a
         // local.
-        self.call(|id| unsafe { raw::rdma_join_multicast(id, at, context(key)) })?;
+        self.call(|cm, id| unsafe { (cm.join_multicast)(id, at, context(key)) })?;
         Ok((key, self.groups.add(key, address)))
     }
 
@@ -234,7 +236,7 @@ impl Id {
         let mut c = to_c(address);
         let address = (&raw mut c).cast();
         // SAFETY: the id is live. The address is a local.
-        self.call(|id| unsafe { raw::rdma_leave_multicast(id, address) })?;
+        self.call(|cm, id| unsafe { (cm.leave_multicast)(id, address) })?;
         Ok(true)
     }
 
@@ -263,6 +265,13 @@ impl Id {
         Some((unsafe { crate::sys::device::name((*verbs.as_ptr()).device) }, port))
     }
 
+    /// The open context of the id's device, if its provider shares its own. (librdmacm does not.)
+    pub(crate) fn context(&self) -> Option<Arc<handle::Context>> {
+        let _guard = self.channel.lock();
+        // SAFETY: the id is live and of this provider, and its lock is held.
+        unsafe { (self.channel.calls.context)(self.ptr.as_ptr()) }
+    }
+
     /// Destroys the id now. If librdmacm refuses, gives it back.
     pub(crate) fn destroy(self) -> Result<(), (Self, c_int)> {
         let mut this = ManuallyDrop::new(self);
@@ -280,7 +289,7 @@ impl Id {
         }
         // SAFETY: the id is live, and destroyed once. Its events were acknowledged under the lock,
         // so the call does not wait.
-        self.call(|id| unsafe { raw::rdma_destroy_id(id) })?;
+        self.call(|cm, id| unsafe { (cm.destroy_id)(id) })?;
         self.groups = Groups::default();
         // SAFETY: the id is gone, so nothing needs the two, and this runs once.
         unsafe {

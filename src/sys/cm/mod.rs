@@ -1,4 +1,5 @@
-//! librdmacm: its calls, and the owners of its objects.
+//! rdma_cm: its calls, and the owners of its objects. What is said of librdmacm here holds for the
+//! loopback in its place, too.
 //!
 //! The crate leaves `rdma_cm_id.qp` null: it moves its own queue pairs, with the attributes that
 //! `rdma_init_qp_attr` returns. So librdmacm never touches a queue pair, neither concurrently with
@@ -9,6 +10,7 @@
 
 mod address;
 mod addrinfo;
+mod calls;
 mod event;
 mod groups;
 mod id;
@@ -19,17 +21,20 @@ pub(crate) mod stub;
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
+use std::ptr;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use address::{from_c, to_c};
+pub(crate) use address::{from_c, to_c};
 pub(crate) use addrinfo::{Found, NotFound, getaddrinfo};
+pub(crate) use calls::Calls;
+use calls::LIBRDMACM;
 pub(crate) use event::{Arm, Copied};
 pub(crate) use groups::Failed;
 pub(crate) use id::Id;
 use lock::Lock;
 pub(crate) use seen::Seen;
 
-use super::control::errno;
 use super::events::{never_block, wait_readable};
 use super::types::*;
 use crate::sync::MutexGuard;
@@ -37,10 +42,11 @@ use crate::sync::MutexGuard;
 /// An event channel. Its descriptor does not block.
 ///
 /// # Invariants
-/// `ptr` is a live channel, destroyed once, when nothing refers to it: each id holds an `Arc` of
-/// its channel.
+/// `ptr` is a live channel of the provider behind `calls`, destroyed once, when nothing refers to
+/// it: each id holds an `Arc` of its channel.
 pub(crate) struct Channel {
     ptr: NonNull<raw::rdma_event_channel>,
+    calls: &'static Calls,
     lock: Lock,
 }
 
@@ -50,11 +56,32 @@ unsafe impl Send for Channel {}
 unsafe impl Sync for Channel {}
 
 impl Channel {
+    /// Opens a channel of librdmacm.
     pub(crate) fn open() -> Result<Self, c_int> {
         super::device::note_opened();
-        // SAFETY: the call takes no arguments.
-        let ptr = NonNull::new(unsafe { raw::rdma_create_event_channel() }).ok_or_else(errno)?;
-        let channel = Channel { ptr, lock: Lock::new() };
+        // SAFETY: librdmacm makes a channel without another one, and nobody else has it.
+        unsafe {
+            let ptr = calls::create_event_channel(ptr::null_mut())?;
+            Channel::of(ptr, &LIBRDMACM)
+        }
+    }
+
+    /// Opens another channel of the same provider.
+    pub(crate) fn another(&self) -> Result<Self, c_int> {
+        // SAFETY: this channel is live. Nobody else has the new one.
+        unsafe {
+            let ptr = (self.calls.create_event_channel)(self.as_ptr())?;
+            Channel::of(ptr, self.calls)
+        }
+    }
+
+    /// # Safety
+    /// `ptr` is a live channel of the provider behind `calls`, and nothing else destroys it.
+    pub(crate) unsafe fn of(
+        ptr: NonNull<raw::rdma_event_channel>,
+        calls: &'static Calls,
+    ) -> Result<Self, c_int> {
+        let channel = Channel { ptr, calls, lock: Lock::new() };
         never_block(channel.fd()).map(|()| channel)
     }
 
@@ -73,26 +100,24 @@ impl Channel {
 
     /// Takes the next event, copies it and acknowledges it; `None` if there is none. Does not
     /// block.
-    pub(crate) fn take_event(self: &std::sync::Arc<Self>) -> Result<Option<Copied>, c_int> {
+    pub(crate) fn take_event(self: &Arc<Self>) -> Result<Option<Copied>, c_int> {
         let guard = self.lock();
         // The lock is held while librdmacm reads an event. If a program made the descriptor
         // blocking, that would stop all ids; so look first.
         if !wait_readable(self.fd(), 0)? {
             return Ok(None);
         }
-        let mut event = std::ptr::null_mut();
-        // SAFETY: the channel is live, and its lock is held. The out-pointer is a local.
-        if unsafe { raw::rdma_get_cm_event(self.as_ptr(), &mut event) } != 0 {
-            return match errno() {
-                libc::EAGAIN => Ok(None),
-                errno => Err(errno),
-            };
-        }
+        // SAFETY: the channel is live and of this provider, and its lock is held.
+        let event = match unsafe { (self.calls.get_cm_event)(self.as_ptr()) } {
+            Ok(event) => event.as_ptr(),
+            Err(libc::EAGAIN) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
         // SAFETY: the event was just taken from this channel, whose lock is held. It is
         // acknowledged once, after the copy, which keeps no pointer into it.
         let copied = unsafe {
             let copied = event::copy(event, self);
-            raw::rdma_ack_cm_event(event);
+            (self.calls.ack_cm_event)(event);
             copied
         };
         drop(guard);
@@ -103,11 +128,11 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         // SAFETY: the channel is live, and nothing refers to it any more.
-        unsafe { raw::rdma_destroy_event_channel(self.ptr.as_ptr()) };
+        unsafe { (self.calls.destroy_event_channel)(self.ptr.as_ptr()) };
     }
 }
 
-/// Converts librdmacm's result, 0 or -1 with errno.
+/// Converts a call's result, 0 or an errno.
 fn status(code: c_int) -> Result<(), c_int> {
-    if code == 0 { Ok(()) } else { Err(errno()) }
+    if code == 0 { Ok(()) } else { Err(code) }
 }

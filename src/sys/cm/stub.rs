@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Arm, Channel, Copied, Id, Lock, Seen};
+use super::{Arm, Channel, Copied, Id, LIBRDMACM, Lock, Seen};
 use crate::sys::types::*;
 
 /// An id without a device, on a channel without events, that saw this one. It must be forgotten.
@@ -16,7 +16,7 @@ pub(crate) fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
     // SAFETY: the call has no conditions. What it counts is 0, so the descriptor is never readable.
     let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) };
     let ptr = NonNull::from(Box::leak(Box::new(raw::rdma_event_channel { fd })));
-    let channel = Arc::new(Channel { ptr, lock: Lock::new() });
+    let channel = Arc::new(Channel { ptr, calls: &LIBRDMACM, lock: Lock::new() });
     Id::new(NonNull::from(Box::leak(Box::new(zeroed()))), seen, channel)
 }
 

@@ -85,12 +85,10 @@ impl Suite {
         self.target == "simulation"
     }
 
-    /// What the program needs to be told besides its tests' names: those of `cm` are only run where there is a device.
+    /// What the program needs to be told besides its tests' names.
     fn args(self) -> Vec<String> {
         let mut args = match self.target {
             "simulation" => SIMULATION.to_vec(),
-            // One counts what a thousand connections leave, and takes minutes.
-            "cm" => vec!["--test-threads=1", "--ignored", "--skip", "leaks::"],
             _ => vec!["--test-threads=1"],
         };
         if let Some((_, "infiniband")) = self.device {

@@ -54,7 +54,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         format!("{} --queue-pairs 64 --messages 5000", test("load")?),
         format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
         format!("{} --ignored", test("handles")?),
-        format!("{cm} --ignored --skip leaks::"),
+        cm.clone(),
         format!("{cm} --ignored leaks::"),
     ];
     let script = rate.join("connections.sh");
@@ -66,7 +66,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         // This takes the link down, which is for a guest only, and comes behind all that needs it.
         lines.push(interop("asyncwatch.sh", examples));
         // And this the device.
-        lines.push(format!("PROVERBS_MAY_REMOVE=rxe0 {cm} --ignored removal::"));
+        lines.push(format!("PROVERBS_MAY_REMOVE=rxe0 {cm} removal::"));
     }
     let script = lines.join("\n");
     let command = ["sh", "-c", &script];
@@ -118,11 +118,7 @@ pub fn kernels(features: &str) -> Result<()> {
     let test =
         |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
     let cm = test("cm")?;
-    let mut lines = vec![
-        test("conformance")?,
-        test("attack")?,
-        format!("{cm} --ignored --skip leaks:: --skip removal::"),
-    ];
+    let mut lines = vec![test("conformance")?, test("attack")?, format!("{cm} --skip removal::")];
     let examples = cargo::named(&examples, "rc_pingpong")?;
     let examples = examples.parent().context("the examples are in a directory")?;
     lines.extend(INTEROP.iter().map(|script| interop(script, examples)));

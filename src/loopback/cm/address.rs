@@ -1,0 +1,202 @@
+//! Addresses and ports. A device has one IP address: 10.0.0.1, or fd00::1 in a world of IPv6, for
+//! the first of a fabric, and so on.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{Event, Id, Kind, Phase, Space};
+use crate::loopback::Verb;
+use crate::loopback::address::Address;
+use crate::loopback::fabric::State;
+use crate::loopback::multicast::FIRST_LID;
+use crate::loopback::world::Link;
+
+/// Ports from here on are given to ids that ask for any.
+const FIRST_PORT: u16 = 0xc000;
+
+/// The entry of a GID table that is the device's IP address as RoCE v2.
+const GID_INDEX: u8 = 1;
+
+const HOPS: u8 = 64;
+
+impl State {
+    /// The IP address of a device.
+    pub(super) fn ip_of(&self, device: u32) -> IpAddr {
+        let number = device.wrapping_add(1).to_be_bytes();
+        match self.world.link {
+            Link::Ipv4 | Link::InfiniBand => {
+                let [_, b, c, d] = number;
+                Ipv4Addr::new(10, b, c, d).into()
+            }
+            Link::Ipv6 => {
+                let mut octets = [0; 16];
+                octets[0] = 0xfd;
+                octets[12..].copy_from_slice(&number);
+                Ipv6Addr::from(octets).into()
+            }
+        }
+    }
+
+    /// The device with this IP address, if it works.
+    pub(super) fn device_with(&self, ip: IpAddr) -> Option<u32> {
+        self.there().find(|&device| self.ip_of(device) == ip.to_canonical())
+    }
+
+    /// The devices that work.
+    fn there(&self) -> impl Iterator<Item = u32> {
+        let gone = |device: &u32| self.cm.removed.contains(device) || self.broken.contains(device);
+        self.devices.keys().copied().filter(move |device| !gone(device))
+    }
+
+    /// Whether messages of rdma_cm pass between two devices.
+    pub(super) fn hear_each_other(&self, one: u32, other: u32) -> bool {
+        [one, other].iter().all(|device| {
+            !self.cm.silent.contains(device) && self.there().any(|there| there == *device)
+        })
+    }
+
+    /// The address vector to an IP address, of a device or a group.
+    pub(super) fn way_to(&self, ip: IpAddr) -> Address {
+        let dgid = match ip {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        };
+        let way = Address { hop_limit: HOPS, port: 1, ..Address::default() };
+        if self.world.link != Link::InfiniBand {
+            return Address { dgid, sgid_index: GID_INDEX, is_global: true, ..way };
+        }
+        if ip.is_multicast() {
+            let dlid = FIRST_LID | u16::from_be_bytes([dgid[14], dgid[15]]) & 0x1fff;
+            return Address { dlid, dgid, is_global: true, ..way };
+        }
+        Address { dlid: self.device_with(ip).map_or(0, |device| self.lid(device)), ..way }
+    }
+
+    /// ENODEV: no device has the address. EADDRINUSE and EADDRNOTAVAIL: another id has the port.
+    pub(super) fn bind_id(&mut self, number: u32, at: SocketAddr) -> Verb {
+        self.id_in(number, &[Phase::Idle])?;
+        let device = match at.ip() {
+            ip if ip.is_unspecified() => None,
+            ip => Some(self.device_with(ip).ok_or(libc::ENODEV)?),
+        };
+        let at = match at.port() {
+            0 => self.with_a_port(number, at)?,
+            _ => at,
+        };
+        self.check_port(number, at, true)?;
+        let id = self.id(number)?;
+        (id.phase, id.device, id.local) = (Phase::Bound, device, Some(at));
+        Ok(())
+    }
+
+    fn with_a_port(&mut self, number: u32, mut at: SocketAddr) -> Verb<SocketAddr> {
+        for _ in FIRST_PORT..=u16::MAX {
+            let last = self.cm.last_port;
+            let next = last.checked_add(1).unwrap_or(FIRST_PORT).max(FIRST_PORT);
+            self.cm.last_port = next;
+            at.set_port(next);
+            if self.check_port(number, at, false).is_ok() {
+                return Ok(at);
+            }
+        }
+        Err(libc::EADDRNOTAVAIL)
+    }
+
+    /// Whether the id may have this port; with another id that shares it, if both permit that.
+    fn check_port(&self, number: u32, at: SocketAddr, may_share: bool) -> Verb {
+        let this = self.cm.ids.get(&number).ok_or(libc::EINVAL)?;
+        for (&other, id) in &self.cm.ids {
+            let Some(theirs) = id.local.filter(|local| local.port() == at.port()) else { continue };
+            // The id of a request has the port of the listening one.
+            if other == number || id.space != this.space || id.came_by_request {
+                continue;
+            }
+            let both_share = this.options.reuse_addr && id.options.reuse_addr;
+            let apart = this.options.af_only && id.options.af_only;
+            if may_share && both_share || apart && at.is_ipv4() != theirs.is_ipv4() {
+                continue;
+            }
+            if at.ip().is_unspecified() != theirs.ip().is_unspecified() {
+                return Err(libc::EADDRNOTAVAIL);
+            }
+            if at.ip().is_unspecified() || at.ip().to_canonical() == theirs.ip().to_canonical() {
+                return Err(libc::EADDRINUSE);
+            }
+        }
+        Ok(())
+    }
+
+    /// The device is that of the id's own address; else the one that has the peer's; else the first.
+    /// An address that nobody has is told as one that does not answer in time.
+    pub(super) fn resolve_addr(&mut self, number: u32, to: SocketAddr) -> Verb {
+        let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
+        let (bound, local) = (id.device, id.local);
+        let there = self.device_with(to.ip());
+        let device = bound.or(there).or_else(|| self.there().next()).ok_or(libc::ENODEV)?;
+        if to.ip().is_loopback() {
+            return Err(libc::ENODEV);
+        }
+        let local = match local {
+            Some(local) if !local.ip().is_unspecified() => local,
+            Some(local) => SocketAddr::new(self.ip_of(device), local.port()),
+            None => self.with_a_port(number, SocketAddr::new(self.ip_of(device), 0))?,
+        };
+        let answers = to.ip().is_multicast()
+            || there.is_some_and(|there| self.hear_each_other(device, there));
+        let id = self.id(number)?;
+        id.local = Some(local);
+        if answers {
+            (id.phase, id.device, id.remote) = (Phase::AddrResolved, Some(device), Some(to));
+            self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ADDR_RESOLVED));
+        } else {
+            id.phase = Phase::Bound;
+            let event = Event::of(number, Kind::RDMA_CM_EVENT_ADDR_ERROR);
+            self.tell(event.status(-libc::ETIMEDOUT));
+        }
+        Ok(())
+    }
+
+    pub(super) fn resolve_route(&mut self, number: u32) -> Verb {
+        let id = self.id_in(number, &[Phase::AddrResolved])?;
+        let (device, remote) = (id.device, id.remote);
+        let answers = match (device, remote.map(|remote| remote.ip())) {
+            (Some(_), Some(ip)) if ip.is_multicast() => true,
+            (Some(device), Some(ip)) => {
+                self.device_with(ip).is_some_and(|there| self.hear_each_other(device, there))
+            }
+            _ => false,
+        };
+        if answers {
+            self.id(number)?.phase = Phase::RouteResolved;
+            self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ROUTE_RESOLVED));
+        } else {
+            let event = Event::of(number, Kind::RDMA_CM_EVENT_ROUTE_ERROR);
+            self.tell(event.status(-libc::ETIMEDOUT));
+        }
+        Ok(())
+    }
+
+    /// Ids that share an address may not both listen.
+    pub(super) fn listen(&mut self, number: u32, backlog: usize) -> Verb {
+        let at = self.id_in(number, &[Phase::Bound])?.local.ok_or(libc::EINVAL)?;
+        self.check_port(number, at, false)?;
+        let id = self.id(number)?;
+        id.phase = Phase::Listening;
+        // As librdmacm's default.
+        id.backlog = if backlog == 0 { 1024 } else { backlog };
+        Ok(())
+    }
+
+    /// The id that listens at an address.
+    pub(super) fn listener_at(&self, space: Space, at: SocketAddr) -> Option<u32> {
+        let listens = |id: &Id| {
+            let Some(local) = id.local else { return false };
+            let of_any = local.ip().is_unspecified()
+                && (local.is_ipv4() == at.is_ipv4() || local.is_ipv6() && !id.options.af_only);
+            id.phase == Phase::Listening
+                && id.space == space
+                && local.port() == at.port()
+                && (of_any || local.ip().to_canonical() == at.ip().to_canonical())
+        };
+        self.cm.ids.iter().find(|(_, id)| listens(id)).map(|(&number, _)| number)
+    }
+}

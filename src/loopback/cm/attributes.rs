@@ -1,0 +1,71 @@
+//! The attributes with which the queue pair of an id is moved.
+
+use super::{Phase, Space};
+use crate::loopback::Verb;
+use crate::loopback::attributes::Attributes;
+use crate::loopback::fabric::State;
+use crate::loopback::limits::BITS_24;
+use crate::loopback::memory::{REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
+use crate::loopback::modify::*;
+use crate::sys::types::ibv_qp_state;
+
+/// `RDMA_UDP_QKEY`.
+pub(super) const QKEY_OF_DATAGRAMS: u32 = 0x0123_4567;
+
+/// 67 ms, where no option says otherwise.
+const ACK_TIMEOUT: u8 = 14;
+
+impl State {
+    /// The attributes, and their mask, for the move to a state. EINVAL if the id has no device, or
+    /// for RTR and RTS no peer.
+    pub(super) fn attributes_of(
+        &mut self,
+        number: u32,
+        to: ibv_qp_state::Type,
+    ) -> Verb<(Attributes, u32)> {
+        let id = self.id(number)?;
+        let (phase, space, agreed, options) = (id.phase, id.space, id.agreed, id.options);
+        let (local, remote, peer) = (id.device, id.remote, id.peer);
+        let mut now = Attributes { port: 1, ..Attributes::default() };
+        let has_peer = match phase {
+            Phase::Asked | Phase::Answered | Phase::Accepted | Phase::Connected => true,
+            Phase::Bound | Phase::AddrResolved | Phase::RouteResolved | Phase::Asking => false,
+            _ => return Err(libc::EINVAL),
+        };
+        local.ok_or(libc::EINVAL)?;
+        match (to, space) {
+            (ibv_qp_state::IBV_QPS_INIT, Space::Udp) => {
+                now.qkey = QKEY_OF_DATAGRAMS;
+                Ok((now, STATE | PKEY | PORT | QKEY))
+            }
+            // What the peer may do depends on what was agreed.
+            (ibv_qp_state::IBV_QPS_INIT, Space::Tcp) => {
+                if has_peer {
+                    now.access = match agreed.responder_resources {
+                        0 => REMOTE_WRITE,
+                        _ => REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC,
+                    };
+                }
+                Ok((now, STATE | PKEY | PORT | ACCESS))
+            }
+            (ibv_qp_state::IBV_QPS_RTR, Space::Tcp) if has_peer => {
+                now.path = Some(self.way_to(remote.ok_or(libc::EINVAL)?.ip()));
+                now.mtu = self.world.mtu.to_c();
+                now.dest_qpn = self.id(number)?.peer_qp_num;
+                // Each side's packets are numbered from its own number on.
+                now.rq_psn = peer.unwrap_or(number) & BITS_24;
+                now.max_dest_rd_atomic = agreed.responder_resources;
+                Ok((now, STATE | AV | MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD | MIN_RNR))
+            }
+            (ibv_qp_state::IBV_QPS_RTS, Space::Tcp) if has_peer => {
+                now.sq_psn = number & BITS_24;
+                now.timeout = options.ack_timeout.unwrap_or(ACK_TIMEOUT);
+                now.retry_cnt = agreed.retry_count;
+                now.rnr_retry = agreed.rnr_retry_count;
+                now.max_rd_atomic = agreed.initiator_depth;
+                Ok((now, STATE | TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | MAX_RD))
+            }
+            _ => Err(libc::EINVAL),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! From a request to a connection, and the lookups of datagrams.
+
+use std::ffi::c_int;
+
+use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, padded};
+use crate::loopback::fabric::State;
+use crate::loopback::{Verb, limits};
+
+/// The bytes of private data in each message.
+const REQUEST: usize = 56;
+const REPLY: usize = 196;
+pub(super) const REJECTION: usize = 148;
+const LOOKUP: usize = 180;
+const LOOKUP_REPLY: usize = 136;
+
+/// Reasons of a rejection (IBA 12.6.7.2).
+pub(super) const TIMEOUT: c_int = 4;
+const NOBODY_LISTENS: c_int = 8;
+pub(super) const BY_THE_CONSUMER: c_int = 28;
+
+/// Status of the answer to a lookup (IBA 12.11.2).
+const NO_SERVICE: c_int = 1;
+const REFUSED: c_int = 2;
+
+impl State {
+    /// Asks the id that listens at the peer's address.
+    pub(super) fn connect_id(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
+        let id = self.id_in(number, &[Phase::RouteResolved])?;
+        let space = id.space;
+        let (Some(device), Some(local), Some(to)) = (id.device, id.local, id.remote) else {
+            return Err(libc::EINVAL);
+        };
+        let depths = param.initiator_depth.max(param.responder_resources);
+        if space == Space::Tcp && depths > limits::RD_ATOMIC {
+            return Err(libc::EINVAL);
+        }
+        let data = padded(data, if space == Space::Tcp { REQUEST } else { LOOKUP })?;
+        id.phase = Phase::Asking;
+        id.qp_num = param.qp_num;
+        id.agreed = Agreed {
+            initiator_depth: param.initiator_depth,
+            responder_resources: param.responder_resources,
+            retry_count: param.retry_count,
+            rnr_retry_count: param.rnr_retry_count,
+        };
+        let there = self.device_with(to.ip());
+        let Some(there) = there.filter(|&there| self.hear_each_other(device, there)) else {
+            self.unreachable(number);
+            return Ok(());
+        };
+        let Some(listener) = self.listener_at(space, to) else {
+            self.refuse(number, NOBODY_LISTENS, NO_SERVICE, &[]);
+            return Ok(());
+        };
+        let listening = self.id(listener)?;
+        let (channel, backlog) = (listening.channel, listening.backlog);
+        if self.waiting_requests(listener).len() >= backlog {
+            self.refuse(number, BY_THE_CONSUMER, REFUSED, &[]);
+            return Ok(());
+        }
+        let request = self.number()?;
+        // Each side has its own view of the depths.
+        let agreed = Agreed {
+            initiator_depth: param.responder_resources,
+            responder_resources: param.initiator_depth,
+            retry_count: param.retry_count,
+            rnr_retry_count: param.rnr_retry_count,
+        };
+        let id = Id {
+            came_by_request: true,
+            listener: Some(listener),
+            device: Some(there),
+            local: Some(to),
+            remote: Some(local),
+            peer: Some(number),
+            peer_qp_num: param.qp_num,
+            agreed,
+            ..Id::new(space, channel, Phase::Asked)
+        };
+        self.cm.ids.insert(request, id);
+        self.id(number)?.peer = Some(request);
+        let arm = match space {
+            Space::Tcp => Arm::Conn(Param {
+                initiator_depth: agreed.initiator_depth,
+                responder_resources: agreed.responder_resources,
+                ..param
+            }),
+            Space::Udp => Arm::Ud { to: self.way_to(local.ip()), qp_num: 0 },
+        };
+        let event = Event::of(request, Kind::RDMA_CM_EVENT_CONNECT_REQUEST).arm(arm).data(data);
+        self.tell(Event { listener: Some(listener), ..event });
+        Ok(())
+    }
+
+    /// No answer comes in time.
+    fn unreachable(&mut self, number: u32) {
+        if let Ok(id) = self.id(number) {
+            id.phase = Phase::Ended;
+        }
+        let event = Event::of(number, Kind::RDMA_CM_EVENT_UNREACHABLE);
+        self.tell(event.status(-libc::ETIMEDOUT));
+    }
+
+    /// The request, or the answer, of an id is refused: a connection for `reason`, a lookup with
+    /// `status`.
+    pub(super) fn refuse(&mut self, number: u32, reason: c_int, status: c_int, data: &[u8]) {
+        let Ok(id) = self.id(number) else { return };
+        (id.phase, id.peer) = (Phase::Ended, None);
+        let (kind, status, field) = match id.space {
+            Space::Tcp => (Kind::RDMA_CM_EVENT_REJECTED, reason, REJECTION),
+            Space::Udp => (Kind::RDMA_CM_EVENT_UNREACHABLE, status, LOOKUP_REPLY),
+        };
+        let arm = match id.space {
+            Space::Tcp => Arm::Conn(Param::default()),
+            Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0 },
+        };
+        let data = padded(data, field).unwrap_or_default();
+        self.tell(Event::of(number, kind).status(status).arm(arm).data(data));
+    }
+
+    /// Whether messages pass between an id and its peer.
+    pub(super) fn reaches_its_peer(&self, number: u32) -> bool {
+        let device = |number| self.cm.ids.get(&number).and_then(|id: &Id| id.device);
+        let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
+        match (device(number), peer.and_then(device)) {
+            (Some(one), Some(other)) => self.hear_each_other(one, other),
+            _ => false,
+        }
+    }
+
+    pub(super) fn accept_request(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
+        let id = self.id_in(number, &[Phase::Asked])?;
+        let (space, peer) = (id.space, id.peer);
+        let depths = param.initiator_depth.max(param.responder_resources);
+        if space == Space::Tcp && depths > limits::RD_ATOMIC {
+            return Err(libc::EINVAL);
+        }
+        let data = padded(data, if space == Space::Tcp { REPLY } else { LOOKUP_REPLY })?;
+        id.qp_num = param.qp_num;
+        if space == Space::Tcp {
+            id.phase = Phase::Accepted;
+            id.agreed.initiator_depth = param.initiator_depth;
+            id.agreed.responder_resources = param.responder_resources;
+        } else {
+            id.phase = Phase::Connected;
+        }
+        let peer = peer.filter(|_| self.reaches_its_peer(number));
+        let Some(peer) = peer else {
+            if space == Space::Tcp {
+                self.unreachable(number);
+            }
+            return Ok(());
+        };
+        let here = self.id(number)?.device.map(|device| self.ip_of(device));
+        let (kind, arm) = match (space, here) {
+            (Space::Tcp, _) => {
+                let theirs = &mut self.id(peer)?.agreed;
+                theirs.initiator_depth = param.responder_resources;
+                theirs.responder_resources = param.initiator_depth;
+                theirs.rnr_retry_count = param.rnr_retry_count;
+                let arm = Param {
+                    initiator_depth: param.responder_resources,
+                    responder_resources: param.initiator_depth,
+                    retry_count: 0,
+                    ..param
+                };
+                (Kind::RDMA_CM_EVENT_CONNECT_RESPONSE, Arm::Conn(arm))
+            }
+            (Space::Udp, Some(here)) => {
+                let to = self.way_to(here);
+                (Kind::RDMA_CM_EVENT_ESTABLISHED, Arm::Ud { to, qp_num: param.qp_num })
+            }
+            (Space::Udp, None) => return Err(libc::EINVAL),
+        };
+        let id = self.id(peer)?;
+        id.peer_qp_num = param.qp_num;
+        id.phase = if space == Space::Tcp { Phase::Answered } else { Phase::Connected };
+        self.tell(Event::of(peer, kind).arm(arm).data(data));
+        Ok(())
+    }
+
+    /// Refuses a request, or an answer.
+    pub(super) fn reject_id(&mut self, number: u32, data: &[u8]) -> Verb {
+        let id = self.id_in(number, &[Phase::Asked, Phase::Answered])?;
+        let field = if id.space == Space::Tcp { REJECTION } else { LOOKUP_REPLY };
+        if data.len() > field {
+            return Err(libc::EINVAL);
+        }
+        let hears = self.reaches_its_peer(number);
+        let id = self.id(number)?;
+        id.phase = Phase::Ended;
+        if let Some(peer) = id.peer.take().filter(|_| hears) {
+            self.refuse(peer, BY_THE_CONSUMER, REFUSED, data);
+        }
+        Ok(())
+    }
+
+    /// Confirms an answer.
+    pub(super) fn establish_id(&mut self, number: u32) -> Verb {
+        let id = self.id_in(number, &[Phase::Answered])?;
+        id.phase = Phase::Connected;
+        let Some(peer) = id.peer else { return Ok(()) };
+        if self.id_in(peer, &[Phase::Accepted]).is_err() {
+            return Ok(());
+        }
+        if self.reaches_its_peer(number) {
+            self.confirm(peer)
+        } else {
+            self.unreachable(peer)
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, number: u32) {
+        if let Ok(id) = self.id(number) {
+            id.phase = Phase::Connected;
+        }
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED));
+    }
+
+    /// A message of the peer's came before its confirmation.
+    pub(super) fn comm_est(&mut self, number: u32) -> Verb {
+        match self.id(number)?.phase {
+            Phase::Accepted => self.confirm(number),
+            Phase::Connected => {}
+            _ => return Err(libc::EINVAL),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,469 @@
+//! rdma_cm between the devices of a fabric: ids, and the events that they tell each other of.
+//!
+//! An id is a state machine behind the fabric's lock. What it sends reaches its peer at once, and
+//! each event is in its channel when the call that caused it returns. Whoever waits for an answer
+//! that cannot come is told at once that the time is over. So no clock is needed, and a program
+//! that makes the same calls sees the same events.
+//!
+//! | file | what |
+//! |---|---|
+//! | `address` | addresses and ports: bind, resolve, listen |
+//! | `connect` | connections: ask, accept, reject, establish |
+//! | `end` | their end: disconnect, destroy, a device that goes |
+//! | `multicast` | groups |
+//! | `attributes` | the attributes with which queue pairs are moved |
+//! | `entry` | the C boundary, and the table of calls |
+
+mod address;
+mod attributes;
+mod connect;
+mod end;
+mod entry;
+mod multicast;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::c_int;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ptr::NonNull;
+
+pub(crate) use entry::open_channel;
+
+use super::Verb;
+use super::address::Address;
+use super::fabric::{Fabric, State};
+use super::signal::Signal;
+use super::world::Link;
+use crate::sys::types::raw::rdma_cm_event_type as Kind;
+use crate::sys::types::raw::{rdma_cm_id, rdma_port_space};
+
+/// The state of rdma_cm on a fabric.
+#[derive(Default)]
+pub(super) struct Cm {
+    channels: BTreeMap<u32, Channel>,
+    ids: BTreeMap<u32, Id>,
+    /// The port that was given last to an id that asked for any.
+    last_port: u16,
+    /// Devices that were removed.
+    removed: BTreeSet<u32>,
+    /// Devices that neither send nor hear messages of rdma_cm.
+    silent: BTreeSet<u32>,
+}
+
+/// An event channel.
+struct Channel {
+    signal: Signal,
+    events: VecDeque<Event>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    Tcp,
+    Udp,
+}
+
+impl Space {
+    fn of(ps: u32) -> Verb<Space> {
+        match ps {
+            rdma_port_space::RDMA_PS_TCP => Ok(Space::Tcp),
+            rdma_port_space::RDMA_PS_UDP => Ok(Space::Udp),
+            _ => Err(libc::EPROTONOSUPPORT),
+        }
+    }
+}
+
+/// The C object of an id, by which an event names it.
+#[derive(Clone, Copy)]
+struct Object(NonNull<rdma_cm_id>);
+
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
+#[allow(unsafe_code)]
+unsafe impl Send for Object {}
+
+/// What an id has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Bound,
+    AddrResolved,
+    RouteResolved,
+    Listening,
+    /// It asked for a connection.
+    Asking,
+    /// Its request was accepted, and it has not confirmed yet.
+    Answered,
+    /// It is that of a request.
+    Asked,
+    /// It accepted, and the peer has not confirmed yet.
+    Accepted,
+    Connected,
+    /// It disconnected, and the peer has not confirmed yet.
+    Leaving,
+    /// The peer disconnected, and it has not confirmed yet.
+    Left,
+    /// Nothing but its destruction is left.
+    Ended,
+    /// Its device was removed.
+    Removed,
+}
+
+struct Id {
+    space: Space,
+    channel: u32,
+    came_by_request: bool,
+    /// `None` until the request that brings the id was taken.
+    object: Option<Object>,
+    /// Of a request that was not taken yet.
+    listener: Option<u32>,
+    phase: Phase,
+    device: Option<u32>,
+    local: Option<SocketAddr>,
+    remote: Option<SocketAddr>,
+    /// The id at the other end.
+    peer: Option<u32>,
+    /// The queue pairs of both ends, as far as they are known.
+    qp_num: u32,
+    peer_qp_num: u32,
+    /// What was agreed on.
+    agreed: Agreed,
+    backlog: usize,
+    options: Options,
+    /// The groups that it joined, with the contexts of the joins.
+    groups: Vec<(IpAddr, usize)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Agreed {
+    initiator_depth: u8,
+    responder_resources: u8,
+    retry_count: u8,
+    rnr_retry_count: u8,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Options {
+    reuse_addr: bool,
+    af_only: bool,
+    ack_timeout: Option<u8>,
+}
+
+/// The parameters of a request or an answer, without private data.
+#[derive(Clone, Copy, Default)]
+struct Param {
+    responder_resources: u8,
+    initiator_depth: u8,
+    retry_count: u8,
+    rnr_retry_count: u8,
+    srq: bool,
+    qp_num: u32,
+}
+
+/// The arm of C's union.
+#[derive(Clone, Copy)]
+enum Arm {
+    Conn(Param),
+    Ud {
+        to: Address,
+        qp_num: u32,
+    },
+    /// A group, with the context of its join.
+    Group {
+        to: Address,
+        context: usize,
+    },
+}
+
+struct Event {
+    /// The id that it is about; of a request, the new one.
+    id: u32,
+    /// Of a request, the id that listens.
+    listener: Option<u32>,
+    kind: Kind::Type,
+    status: c_int,
+    arm: Arm,
+    data: Vec<u8>,
+}
+
+impl Event {
+    fn of(id: u32, kind: Kind::Type) -> Event {
+        let arm = Arm::Conn(Param::default());
+        Event { id, listener: None, kind, status: 0, arm, data: Vec::new() }
+    }
+
+    fn status(self, status: c_int) -> Event {
+        Event { status, ..self }
+    }
+
+    fn data(self, data: Vec<u8>) -> Event {
+        Event { data, ..self }
+    }
+
+    fn arm(self, arm: Arm) -> Event {
+        Event { arm, ..self }
+    }
+}
+
+/// Private data fills the field of its message.
+fn padded(data: &[u8], field: usize) -> Verb<Vec<u8>> {
+    if data.len() > field {
+        return Err(libc::EINVAL);
+    }
+    let mut whole = data.to_vec();
+    whole.resize(field, 0);
+    Ok(whole)
+}
+
+/// What an event says, with what C's structs show of its id.
+struct Told {
+    event: Event,
+    number: u32,
+    object: Option<Object>,
+    listener: Option<Object>,
+    seen: Seen,
+}
+
+/// What C's struct shows of an id.
+#[derive(Clone, Copy)]
+struct Seen {
+    ps: u32,
+    device: Option<u32>,
+    local: Option<SocketAddr>,
+    remote: Option<SocketAddr>,
+}
+
+impl State {
+    /// Returns the channel's number and its descriptor.
+    fn create_event_channel(&mut self) -> Verb<(u32, c_int)> {
+        let number = self.number()?;
+        let signal = Signal::new()?;
+        let fd = signal.fd();
+        self.cm.channels.insert(number, Channel { signal, events: VecDeque::new() });
+        Ok((number, fd))
+    }
+
+    fn create_id(&mut self, channel: u32, ps: u32) -> Verb<u32> {
+        let number = self.number()?;
+        self.cm.ids.insert(number, Id::new(Space::of(ps)?, channel, Phase::Idle));
+        Ok(number)
+    }
+
+    /// The id, unless its device was removed.
+    fn id(&mut self, number: u32) -> Verb<&mut Id> {
+        match self.cm.ids.get_mut(&number).ok_or(libc::EINVAL)? {
+            Id { phase: Phase::Removed, .. } => Err(libc::ENXIO),
+            id => Ok(id),
+        }
+    }
+
+    /// The id, in one of these phases.
+    fn id_in(&mut self, number: u32, phases: &[Phase]) -> Verb<&mut Id> {
+        let id = self.id(number)?;
+        if phases.contains(&id.phase) { Ok(id) } else { Err(libc::EINVAL) }
+    }
+
+    fn see(&self, number: u32) -> Verb<Seen> {
+        let id = self.cm.ids.get(&number).ok_or(libc::EINVAL)?;
+        let ps = match id.space {
+            Space::Tcp => rdma_port_space::RDMA_PS_TCP,
+            Space::Udp => rdma_port_space::RDMA_PS_UDP,
+        };
+        Ok(Seen { ps, device: id.device, local: id.local, remote: id.remote })
+    }
+
+    /// Brings an event to the channel of its id. The last one of an id is that its device goes.
+    fn tell(&mut self, event: Event) {
+        let Some(id) = self.cm.ids.get(&event.id).filter(|id| id.phase != Phase::Removed) else {
+            return;
+        };
+        if let Some(channel) = self.cm.channels.get_mut(&id.channel) {
+            channel.events.push_back(event);
+            channel.signal.raise();
+        }
+    }
+
+    /// Takes the next event of a channel; `EAGAIN` if there is none.
+    fn take_event(&mut self, number: u32) -> Verb<Told> {
+        let channel = self.cm.channels.get_mut(&number).ok_or(libc::EINVAL)?;
+        let taken = channel.events.pop_front();
+        if channel.events.is_empty() {
+            channel.signal.lower();
+        }
+        let event = taken.ok_or(libc::EAGAIN)?;
+        let number = event.id;
+        let object = |number| self.cm.ids.get(&number).and_then(|id: &Id| id.object);
+        let (object, listener) = (object(number), event.listener.and_then(object));
+        let seen = self.see(number)?;
+        Ok(Told { event, number, object, listener, seen })
+    }
+
+    /// The C object of an id is this one from now on.
+    fn name_id(&mut self, number: u32, object: Object) {
+        if let Some(id) = self.cm.ids.get_mut(&number) {
+            (id.object, id.listener) = (Some(object), None);
+        }
+    }
+
+    /// Drops the events of an id that nobody took.
+    fn forget_events_of(&mut self, number: u32, which: impl Fn(&Event) -> bool) {
+        let channel = self.cm.ids.get(&number).map(|id| id.channel);
+        let channel = channel.and_then(|channel| self.cm.channels.get_mut(&channel));
+        let Some(channel) = channel else { return };
+        channel.events.retain(|event| event.id != number || !which(event));
+        if channel.events.is_empty() {
+            channel.signal.lower();
+        }
+    }
+
+    /// The requests of a listening id that nobody took.
+    fn waiting_requests(&self, listener: u32) -> Vec<u32> {
+        let ids = self.cm.ids.iter().filter(|(_, id)| id.listener == Some(listener));
+        ids.map(|(&number, _)| number).collect()
+    }
+
+    /// Moves an id to another channel, with its events, and with the requests that nobody took.
+    fn migrate_id(&mut self, number: u32, to: u32) -> Verb {
+        self.id(number)?;
+        if !self.cm.channels.contains_key(&to) {
+            return Err(libc::EINVAL);
+        }
+        let mut moved = self.waiting_requests(number);
+        moved.push(number);
+        for number in &moved {
+            let Some(id) = self.cm.ids.get_mut(number) else { continue };
+            let from = std::mem::replace(&mut id.channel, to);
+            let Some(channel) = self.cm.channels.get_mut(&from) else { continue };
+            let (theirs, others) = channel.events.drain(..).partition(|event| event.id == *number);
+            let theirs: VecDeque<Event> = theirs;
+            channel.events = others;
+            if channel.events.is_empty() {
+                channel.signal.lower();
+            }
+            let Some(channel) = self.cm.channels.get_mut(&to) else { continue };
+            channel.events.extend(theirs);
+            if !channel.events.is_empty() {
+                channel.signal.raise();
+            }
+        }
+        Ok(())
+    }
+
+    fn set_option(&mut self, number: u32, option: c_int, value: &[u8]) -> Verb {
+        let id = self.id(number)?;
+        let on = || <[u8; 4]>::try_from(value).map(|on| i32::from_ne_bytes(on) != 0);
+        match (option, value) {
+            // The type of service, of which the fabric makes nothing.
+            (0, [_]) => {}
+            (1, _) if id.phase != Phase::Listening => {
+                id.options.reuse_addr = on().map_err(|_| libc::EINVAL)?;
+            }
+            (2, _) if matches!(id.phase, Phase::Idle | Phase::Bound) => {
+                id.options.af_only = on().map_err(|_| libc::EINVAL)?;
+            }
+            (3, [exponent]) if id.space == Space::Tcp => id.options.ack_timeout = Some(*exponent),
+            (0..=3, _) => return Err(libc::EINVAL),
+            _ => return Err(libc::ENOSYS),
+        }
+        Ok(())
+    }
+}
+
+impl Id {
+    fn new(space: Space, channel: u32, phase: Phase) -> Id {
+        Id {
+            space,
+            channel,
+            came_by_request: false,
+            object: None,
+            listener: None,
+            phase,
+            device: None,
+            local: None,
+            remote: None,
+            peer: None,
+            qp_num: 0,
+            peer_qp_num: 0,
+            agreed: Agreed::default(),
+            backlog: 0,
+            options: Options::default(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl Fabric {
+    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
+    /// of IPv6, and so on. `None` if the device is of another fabric.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let fabric = Fabric::new();
+    /// let (one, two) = (fabric.open_device(), fabric.open_device());
+    /// let ips = [fabric.ip_of(&one), fabric.ip_of(&two)].map(Option::unwrap);
+    /// assert_eq!(ips, ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap()));
+    /// assert_eq!(Fabric::with(World::ipv6()).ip_of(&one), None);
+    /// ```
+    pub fn ip_of(&self, device: &crate::Context) -> Option<IpAddr> {
+        let number = self.number_of(device)?;
+        Some(self.shared().post(|state| state.ip_of(number)))
+    }
+
+    /// The IP address of the open device called `name`.
+    pub(crate) fn ip_of_name(&self, name: &str) -> Option<IpAddr> {
+        let number = name.strip_prefix("loop")?.parse().ok()?;
+        self.shared().post(|state| state.devices.contains_key(&number).then(|| state.ip_of(number)))
+    }
+
+    /// The address that stands for any of its devices'.
+    pub(crate) fn unspecified_ip(&self) -> IpAddr {
+        self.shared().post(|state| match state.world.link {
+            Link::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
+            Link::Ipv4 | Link::InfiniBand => Ipv4Addr::UNSPECIFIED.into(),
+        })
+    }
+
+    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
+    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
+    /// peers on other devices are told that theirs left. What was made on the device works until it
+    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// let fabric = Fabric::new();
+    /// let device = fabric.open_device();
+    /// let channel = EventChannel::on(&fabric)?;
+    /// let id = channel.create_id::<Tcp>()?.bind_addr("10.0.0.1:7471".parse()?)?;
+    /// assert!(fabric.remove_device(&device));
+    /// assert_eq!(channel.wait()?.kind(), EventKind::DeviceRemoval);
+    /// # drop(id);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove_device(&self, device: &crate::Context) -> bool {
+        let number = self.number_of(device);
+        number.is_some_and(|number| self.shared().post(|state| state.remove_device(number)))
+    }
+
+    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
+    /// pulled, or makes it hear them again. Who asks it, or waits for its answer, is told at once
+    /// that the time is over. Returns false if the device is not of this fabric.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # use std::time::Duration;
+    /// let fabric = Fabric::new();
+    /// let device = fabric.open_device();
+    /// fabric.silence_device(&device, true);
+    /// let at = "10.0.0.1:7471".parse()?;
+    /// let refused = CmId::<Tcp, _>::on(&fabric)?.resolve_addr(at, Duration::from_secs(60));
+    /// let refused = refused.unwrap_err(); // at once
+    /// assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. })); // ETIMEDOUT
+    /// fabric.silence_device(&device, false);
+    /// refused.into_object().resolve_addr(at, Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn silence_device(&self, device: &crate::Context, silent: bool) -> bool {
+        let number = self.number_of(device);
+        if let Some(number) = number {
+            self.shared().post(|state| state.silence_device(number, silent));
+        }
+        number.is_some()
+    }
+}

@@ -1,0 +1,340 @@
+//! What only a loopback fabric shows: several devices, links that fail when the test says so, and every world.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proverbs::cm::*;
+use proverbs::loopback::{Fabric, Personality, World};
+use proverbs::{Buf, Context, DefaultProfile, Depth, ErrorKind, Outcome, post_send, wr};
+
+use crate::support::{End, LONG, end};
+
+/// The address of a device, with any port.
+fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
+    SocketAddr::new(fabric.ip_of(device).unwrap(), 0)
+}
+
+fn done<D, W, F>(step: Step<D, W, F>) -> D {
+    match step {
+        Step::Done(done) => done,
+        Step::Waiting(_) => panic!("still waiting"),
+        Step::Failed(refused) => panic!("{refused}"),
+    }
+}
+
+/// The event that is there, of this kind.
+fn next(channel: &EventChannel, kind: EventKind) -> Event {
+    let event = channel.try_event().unwrap().expect("an event is there when the call returns");
+    assert_eq!(event.kind(), kind);
+    event
+}
+
+type Side = (Connection<DefaultProfile, OnChannel>, End);
+
+/// A connection from one device to another, made in one thread.
+fn connected(fabric: &Fabric, from: &Context, to: &Context) -> (EventChannel, [Side; 2]) {
+    let channel = EventChannel::on(fabric).unwrap();
+    let (id, request, _) = asked(fabric, &channel, from, to);
+    let (pending, active) = id;
+    let (qp, passive) = end(&request.id, 2);
+    let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+    let there = done(pending.advance(&next(&channel, EventKind::ConnectResponse)));
+    let here = done(accepted.advance(&next(&channel, EventKind::Established)));
+    (channel, [(there, active), (here, passive)])
+}
+
+type Listener = CmId<Tcp, Listening, OnChannel>;
+
+/// A request that waits for an answer.
+fn asked(
+    fabric: &Fabric,
+    channel: &EventChannel,
+    from: &Context,
+    to: &Context,
+) -> ((Pending, End), Request<Tcp, OnChannel>, Listener) {
+    let listening = channel.create_id::<Tcp>().unwrap().bind_addr(of(fabric, to)).unwrap();
+    let listening = listening.listen(1).unwrap();
+    let id = routed(fabric, channel, from, listening.local_addr().unwrap());
+    assert_eq!((id.device(), listening.device()), (Some(&*from.name()), Some(&*to.name())));
+    let (qp, active) = end(&id, 2);
+    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    let request = listening.request(next(channel, EventKind::ConnectRequest)).unwrap();
+    ((pending, active), request, listening)
+}
+
+fn routed(
+    fabric: &Fabric,
+    channel: &EventChannel,
+    from: &Context,
+    to: SocketAddr,
+) -> CmId<Tcp, RouteResolved, OnChannel> {
+    let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(fabric, from)).unwrap();
+    let id = id.resolve_addr(to, LONG).unwrap();
+    let id = done(id.advance(&next(channel, EventKind::AddrResolved))).resolve_route(LONG).unwrap();
+    done(id.advance(&next(channel, EventKind::RouteResolved)))
+}
+
+/// In every world, between two devices, without a thread and without waiting.
+#[test]
+fn two_devices_in_every_world() {
+    for world in [World::ipv4(), World::ipv6(), World::infiniband()] {
+        for personality in [Personality::Plain, Personality::Mlx5, Personality::worst(7)] {
+            let fabric = Fabric::with(world.personality(personality));
+            let (one, two) = (fabric.open_device(), fabric.open_device());
+            let (channel, [(mut there, mut active), (mut here, mut passive)]) =
+                connected(&fabric, &one, &two);
+            post_send!(there.qp, [wr::Send::inline(b"across")]).unwrap();
+            assert_eq!(passive.receive().data(), b"across");
+            active.sent();
+            post_send!(here.qp, [wr::Send::inline(b"and back")]).unwrap();
+            assert_eq!(active.receive().data(), b"and back");
+            passive.sent();
+            let there = there.disconnect().unwrap();
+            drop(next(&channel, EventKind::Disconnected));
+            let here = here.disconnect().unwrap();
+            drop(next(&channel, EventKind::Disconnected));
+            active.drain(there.qp);
+            passive.drain(here.qp);
+        }
+    }
+}
+
+/// A device that is silent does not answer, and who waits for it is told at once.
+#[test]
+fn who_waits_for_a_silent_device_is_told_at_once() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let timed_out = ErrorKind::Cm { event: "RDMA_CM_EVENT_UNREACHABLE", status: -libc::ETIMEDOUT };
+
+    // Asked, and silent before the request comes.
+    let ((pending, _active), _request, listening) = asked(&fabric, &channel, &one, &two);
+    let at = listening.local_addr().unwrap();
+    let id = routed(&fabric, &channel, &one, at);
+    let (qp, mut unheard) = end(&id, 1);
+    assert!(fabric.silence_device(&two, true));
+    let lost = id.connect(qp, &ConnParam::default()).unwrap();
+    let Step::Failed(refused) = lost.advance(&next(&channel, EventKind::Unreachable)) else {
+        panic!("nobody heard it");
+    };
+    assert_eq!(*refused.error.kind(), timed_out);
+    let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
+    unheard.drain(qp);
+    // Nor does it hear that its peer gives up.
+    drop(pending);
+    assert!(channel.try_event().unwrap().is_none());
+
+    // Accepted, and silent before the answer comes.
+    fabric.silence_device(&two, false);
+    let ((pending, _active), request, _listening) = asked(&fabric, &channel, &one, &two);
+    let (qp, mut passive) = end(&request.id, 1);
+    fabric.silence_device(&one, true);
+    let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+    let Step::Failed(refused) = accepted.advance(&next(&channel, EventKind::Unreachable)) else {
+        panic!("nobody confirms");
+    };
+    assert_eq!(*refused.error.kind(), timed_out);
+    let NotAccepted::Failed { qp, id: _id } = refused.into_object() else { panic!("answered") };
+    passive.drain(qp);
+    assert!(channel.try_event().unwrap().is_none(), "{:?} hears nothing", pending.id());
+
+    // A route, and an address.
+    fabric.silence_device(&one, false);
+    let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &one)).unwrap();
+    let id = id.resolve_addr(at, LONG).unwrap();
+    let id = done(id.advance(&next(&channel, EventKind::AddrResolved)));
+    fabric.silence_device(&two, true);
+    let id = id.resolve_route(LONG).unwrap();
+    let Step::Failed(refused) = id.advance(&next(&channel, EventKind::RouteError)) else {
+        panic!("no route");
+    };
+    assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. }), "{refused}");
+    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let Step::Failed(refused) = id.advance(&next(&channel, EventKind::AddrError)) else {
+        panic!("no answer");
+    };
+    assert!(refused.into_object().device().is_none());
+
+    // Connected: a disconnection that nobody confirms ends as well.
+    fabric.silence_device(&two, false);
+    let (channel, [(there, _active), (here, _passive)]) = connected(&fabric, &one, &two);
+    fabric.silence_device(&one, true);
+    let there = there.disconnect().unwrap();
+    let event = next(&channel, EventKind::Disconnected);
+    assert_eq!(event.id(), there.id.key());
+    drop(next(&channel, EventKind::TimewaitExit));
+    assert!(channel.try_event().unwrap().is_none(), "{here:?} does not know");
+}
+
+/// The peer of a device that goes is told that its connection ended.
+#[test]
+fn a_peer_of_a_device_that_goes_is_told_of_the_end() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let (channel, [(there, mut active), (here, mut passive)]) = connected(&fabric, &one, &two);
+    assert!(fabric.remove_device(&two));
+    assert!(!fabric.remove_device(&two), "it is gone");
+    assert_eq!(next(&channel, EventKind::DeviceRemoval).id(), here.id.key());
+    assert_eq!(next(&channel, EventKind::Disconnected).id(), there.id.key());
+    let there = there.disconnect().unwrap();
+    active.drain(there.qp);
+    passive.drain(here.disconnect().unwrap().qp);
+    assert_eq!(next(&channel, EventKind::TimewaitExit).id(), there.id.key());
+    assert!(channel.try_event().unwrap().is_none());
+    let id = channel.create_id::<Tcp>().unwrap();
+    let refused = id.bind_addr(of(&fabric, &two)).unwrap_err();
+    assert_eq!(refused.error.errno(), Some(libc::ENODEV));
+    let id = refused.into_object().resolve_addr(of(&fabric, &two), LONG).unwrap();
+    drop(next(&channel, EventKind::AddrError));
+    drop(id);
+}
+
+/// The backlog bounds the requests that wait; a listener that goes rejects them.
+#[test]
+fn requests_that_nobody_takes() {
+    let fabric = Fabric::new();
+    let device = fabric.open_device();
+    let (here, there) = (EventChannel::on(&fabric).unwrap(), EventChannel::on(&fabric).unwrap());
+    let at = of(&fabric, &device);
+    let listening = here.create_id::<Tcp>().unwrap().bind_addr(at).unwrap().listen(2).unwrap();
+    let at = listening.local_addr().unwrap();
+    let mut attempts = Vec::new();
+    for _ in 0..3 {
+        let id = routed(&fabric, &there, &device, at);
+        let (qp, end) = end(&id, 1);
+        attempts.push((id.connect(qp, &ConnParam::default()).unwrap(), end));
+    }
+    let refused = next(&there, EventKind::Rejected);
+    assert_eq!((refused.id(), refused.status()), (attempts[2].0.id().key(), 28));
+    // One that gives up is told behind its request.
+    attempts.truncate(2);
+    attempts.remove(0);
+    let request = listening.request(next(&here, EventKind::ConnectRequest)).unwrap();
+    drop(listening);
+    let refused = next(&there, EventKind::Rejected);
+    assert_eq!((refused.id(), refused.status()), (attempts[0].0.id().key(), 28));
+    assert_eq!(next(&here, EventKind::Rejected).id(), request.id.key());
+    assert!(here.try_event().unwrap().is_none());
+    assert!(there.try_event().unwrap().is_none());
+}
+
+/// Each port once, but for ids that share it on purpose; only one of them listens.
+#[test]
+fn a_port_is_taken_once() {
+    let fabric = Fabric::new();
+    let (_one, _two) = (fabric.open_device(), fabric.open_device());
+    let id = || CmId::<Tcp, _>::on(&fabric).unwrap();
+    let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+    let taken = |id: CmId<Tcp, Created>, text: &str| {
+        id.bind_addr(at(text)).map(drop).unwrap_err().error.errno().unwrap()
+    };
+    let first = id().bind_addr(at("10.0.0.1:7471")).unwrap();
+    assert_eq!(taken(id(), "10.0.0.1:7471"), libc::EADDRINUSE);
+    assert_eq!(taken(id(), "0.0.0.0:7471"), libc::EADDRNOTAVAIL);
+    assert_eq!(taken(id(), "10.0.0.9:7471"), libc::ENODEV);
+    assert_eq!(taken(id(), "127.0.0.1:0"), libc::ENODEV);
+    drop(id().bind_addr(at("10.0.0.2:7471")).unwrap());
+    drop(CmId::<Udp, _>::on(&fabric).unwrap().bind_addr(at("10.0.0.1:7471")).unwrap());
+    drop(first);
+    let sharing = || {
+        let mut id = id();
+        id.set_reuse_addr(true).unwrap();
+        id.bind_addr(at("10.0.0.1:7471")).unwrap()
+    };
+    let (one, two) = (sharing(), sharing());
+    let refused = one.listen(1).unwrap_err();
+    assert_eq!(refused.error.errno(), Some(libc::EADDRINUSE));
+    drop(two);
+    refused.into_object().listen(1).unwrap();
+    // Any address of this family, and of both.
+    let any = id().bind_addr(at("0.0.0.0:1")).unwrap().listen(1).unwrap();
+    assert_eq!((any.device(), any.local_addr()), (None, Some(at("0.0.0.0:1"))));
+}
+
+/// A datagram to a group reaches its members on every device, and nobody else.
+#[test]
+fn a_group_has_members_on_every_device() {
+    for world in [World::ipv4(), World::ipv6(), World::infiniband()] {
+        let fabric = Fabric::with(world);
+        let group = if world == World::ipv6() { "[ff0e::77]:1" } else { "239.77.0.1:1" };
+        let group: SocketAddr = group.parse().unwrap();
+        let mut members: Vec<_> = (0..3)
+            .map(|_| {
+                let device = fabric.open_device();
+                let id = CmId::<Udp, _>::on(&fabric).unwrap();
+                let id = id.bind_addr(of(&fabric, &device)).unwrap();
+                let mut id = id.resolve_addr(group, LONG).unwrap();
+                let pd = id.pd().unwrap();
+                let cq = id.context().unwrap().create_cq::<Buf>(16).unwrap();
+                let pool = pd.create_pool(2, 128).unwrap();
+                let depth = Depth { send: 2, recv: 2 };
+                let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth).unwrap();
+                qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+                let joined = id.join_multicast(group, Duration::ZERO).unwrap();
+                (device, id, pd, cq, pool, qp, joined)
+            })
+            .collect();
+        for member in [0, 1] {
+            let (.., qp, joined) = &mut members[member];
+            joined.attach(qp).unwrap();
+        }
+        let (_, _, pd, _, _, qp, joined) = &mut members[0];
+        let ah = pd.create_ah(joined.peer.vector).unwrap();
+        let to = joined.peer.destination(qp.add_address_handle(ah).unwrap());
+        qp.post_send(wr::Send::inline(b"to all").to(to)).unwrap();
+        let mut came = Vec::new();
+        for (number, (.., cq, _, _, _)) in members.iter_mut().enumerate() {
+            for completion in cq.poll().unwrap() {
+                match completion.outcome() {
+                    Outcome::Datagram(message) => {
+                        assert_eq!(message.payload(), b"to all");
+                        came.push(number);
+                    }
+                    Outcome::Sent(_) => assert_eq!(number, 0),
+                    _ => panic!("neither sent nor received"),
+                }
+            }
+        }
+        assert_eq!(came, [0, 1], "the sender is a member");
+        // Silent, it cannot join.
+        let (device, id, .., joined) = members.remove(2);
+        let mut id = id;
+        id.leave_multicast(joined).unwrap();
+        fabric.silence_device(&device, true);
+        let error = id.join_multicast(group, LONG).unwrap_err();
+        assert!(error.to_string().contains("RDMA_CM_EVENT_MULTICAST_ERROR"), "{error}");
+    }
+}
+
+/// What is of one fabric stays there.
+#[test]
+fn an_id_does_not_go_to_another_fabric() {
+    let (fabric, other) = (Fabric::new(), Fabric::new());
+    let (device, foreign) = (fabric.open_device(), other.open_device());
+    let id = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr(of(&fabric, &device)).unwrap();
+    let refused = id.migrate_to(&EventChannel::on(&other).unwrap()).unwrap_err();
+    assert_eq!(refused.error.errno(), Some(libc::EINVAL));
+    let id = refused.into_object().migrate_to(&EventChannel::on(&fabric).unwrap()).unwrap();
+    assert_eq!(fabric.ip_of(&foreign), None);
+    assert!(!fabric.remove_device(&foreign) && !fabric.silence_device(&foreign, true));
+    // The device stays open while an id has it.
+    let device = device.destroy().unwrap_err().into_object();
+    drop(id);
+    device.destroy().unwrap();
+}
+
+/// Names are those of devices, and numbers.
+#[test]
+fn what_is_looked_up() {
+    let fabric = Fabric::new();
+    let _device = fabric.open_device();
+    let found = AddrInfo::<Tcp>::look_up_on(&fabric, "loop0", "7471").unwrap();
+    assert_eq!((found.len(), found[0].peer), (1, "10.0.0.1:7471".parse().unwrap()));
+    for (node, service) in [("loop1", "1"), ("loop", "1"), ("loop0", "http"), ("nowhere", "1")] {
+        let error = AddrInfo::<Tcp>::look_up_on(&fabric, node, service).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::NotFound(_)), "{error}");
+    }
+    let any = PassiveInfo::<Udp>::look_up_on(&fabric, None, "0").unwrap();
+    let listening = any[0].listen(1).unwrap();
+    assert!(listening.local_addr().unwrap().ip().is_unspecified());
+}
