@@ -2,16 +2,28 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::addrinfo::{AddrInfo, PassiveInfo};
 use super::channel::EventChannel;
-use super::id::CmId;
+use super::connection::Connection;
+use super::event::Event;
+use super::id::{CmId, Step};
+use super::param::{AcceptParam, ConnParam};
 use super::provider::Provider;
-use super::space::PortSpace;
-use super::state::Created;
+use super::space::{PortSpace, Tcp};
+use super::state::{Created, OnChannel};
+use crate::completion::queue::CompletionQueue;
+use crate::device::context::Context;
+use crate::device::pd::ProtectionDomain;
 use crate::loopback::{self, Fabric};
+use crate::memory::Pool;
+use crate::profile::DefaultProfile;
+use crate::qp::Depth;
 use crate::sys::cm::Channel;
 use crate::terms::error::{Error, ErrorKind};
+
+const EVENT: &str = "rdma_get_cm_event";
 
 fn open(fabric: &Fabric) -> Result<Arc<Channel>, Error> {
     let opened = loopback::cm::open_channel(fabric).map(Arc::new);
@@ -55,6 +67,99 @@ impl<PS: PortSpace> CmId<PS, Created> {
     pub fn on(fabric: &Fabric) -> Result<Self, Error> {
         CmId::create(open(fabric)?)
     }
+}
+
+/// Two connected ends on a loopback fabric of their own, with all that a test needs around them: see
+/// [`loopback_pair`].
+pub struct ConnectedPair {
+    /// The fabric, to open more devices, and to [silence](Fabric::silence_device) or
+    /// [remove](Fabric::remove_device) this one.
+    pub fabric: Fabric,
+    /// The one device of both.
+    pub context: Context,
+    /// The protection domain of both.
+    pub pd: ProtectionDomain,
+    /// The completion queue of all four queues, with room for 64.
+    pub cq: CompletionQueue,
+    /// 16 buffers of 256 bytes.
+    pub pool: Pool,
+    /// The end that asked, with room for 8 sends and 8 receives.
+    pub a: Connection,
+    /// The end that accepted, like `a`.
+    pub b: Connection,
+}
+
+/// Connects two queue pairs by rdma_cm on a new [`Fabric`], as [`loopback::pair`] does without it,
+/// so that a program's own functions can be tested without a device.
+///
+/// ```
+/// use proverbs::{cm::{self, *}, loopback, prelude::*};
+/// use std::time::Duration;
+///
+/// // What is to be tested:
+/// fn leave(mut connection: Connection) -> Result<Ended, Box<dyn std::error::Error>> {
+///     connection.qp.post_send(wr::Send::inline(b"bye"))?;
+///     Ok(connection.disconnect()?)
+/// }
+///
+/// let ConnectedPair { a, mut b, mut cq, pool, .. } = cm::loopback_pair()?;
+/// b.qp.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// let mut ended = leave(a)?;
+///
+/// let done = loopback::poll(&mut cq, 2)?; // the send, which has no buffer, and the receive
+/// let received = done.into_iter().flatten().next().ok_or("nothing was received")?;
+/// assert_eq!(&received[..3], b"bye");
+/// b.id.wait_disconnected(Duration::ZERO)?;
+/// b.disconnect()?;
+/// ended.id.wait_disconnected(Duration::ZERO)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Os`](ErrorKind::Os) with the errno of the call that failed: the process is out of memory or of
+/// descriptors.
+pub fn loopback_pair() -> Result<ConnectedPair, Error> {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd()?;
+    let cq = context.create_cq(64)?;
+    let pool = pd.create_pool(16, 256)?;
+    let depth = Depth { send: 8, recv: 8 };
+
+    let channel = EventChannel::on(&fabric)?;
+    let at = SocketAddr::new(fabric.ip_of(&context).unwrap_or(fabric.unspecified_ip()), 0);
+    let listening = channel.create_id::<Tcp>()?.bind_addr(at)?.listen(1)?;
+    let at = listening.local_addr().unwrap_or(at);
+    let id = channel.create_id::<Tcp>()?.resolve_addr(at, Duration::ZERO)?;
+    let id = done(id.advance(&channel.wait()?))?.resolve_route(Duration::ZERO)?;
+    let id = done(id.advance(&channel.wait()?))?;
+    let qp = id.create_qp(&pd, &cq, &cq, depth)?;
+    let pending = id.connect(qp, &ConnParam::default())?;
+    let request = listening.request(channel.wait()?).map_err(|event| strange(&event))?;
+    let qp = request.id.create_qp(&pd, &cq, &cq, depth)?;
+    let accepted = request.accept(qp, &AcceptParam::default())?;
+    let a = done(pending.advance(&channel.wait()?))?;
+    let b = done(accepted.advance(&channel.wait()?))?;
+    let (a, b) = (synchronous(a)?, synchronous(b)?);
+    Ok(ConnectedPair { fabric, context, pd, cq, pool, a, b })
+}
+
+/// The step that is done: on a fabric the event is there when the call returns.
+fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, Error> {
+    match step {
+        Step::Done(done) => Ok(done),
+        Step::Failed(refused) => Err(refused.error),
+        Step::Waiting(_) => Err(Error::os(EVENT, libc::EPROTO, "an event of another step")),
+    }
+}
+
+fn strange(event: &Event) -> Error {
+    Error::os(EVENT, libc::EPROTO, format!("{event:?} in the place of a request"))
+}
+
+fn synchronous(connection: Connection<DefaultProfile, OnChannel>) -> Result<Connection, Error> {
+    let Connection { qp, id, peer, private_data } = connection;
+    Ok(Connection { qp, id: id.into_synchronous()?, peer, private_data })
 }
 
 /// The address of a node, an IP address or the name of a device, and a service, a port.

@@ -142,6 +142,54 @@
 //! Both sides in one thread, by events: [`EventChannel`]. Datagrams: [`UdPeer`]; multicast:
 //! [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
+//! # Without a device
+//!
+//! With the feature `loopback` all of this runs on a [`Fabric`](crate::loopback::Fabric), whose
+//! first device has the address 10.0.0.1. A program says so where it makes its first object, and
+//! nowhere else: [`EventChannel::on`], [`CmId::on`], [`AddrInfo::look_up_on`] and
+//! [`PassiveInfo::look_up_on`] take the fabric, and what comes of these is on it. So functions that
+//! are to be tested take the channel or the id. [`loopback_pair`] makes two connected ends.
+//!
+//! ```
+//! use proverbs::{cm::*, loopback::Fabric, prelude::*};
+//! use std::time::Duration;
+//!
+//! /// What is to be tested: a client that is told why it may not come in.
+//! fn ask(id: CmId<Tcp, Created>, at: std::net::SocketAddr) -> Result<String, proverbs::Error> {
+//!     let second = Duration::from_secs(1);
+//!     let id = id.resolve_addr(at, second)?.resolve_route(second)?;
+//!     let (pd, cq) = (id.pd()?, id.context()?.create_cq(32)?);
+//!     let qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
+//!     match id.connect(qp, &ConnParam::default(), second).map_err(|refused| refused.error) {
+//!         Ok(_) => Ok("welcome".into()),
+//!         Err(error) => match error.kind() {
+//!             ErrorKind::Rejected { private_data, .. } => {
+//!                 Ok(String::from_utf8_lossy(private_data).trim_end_matches('\0').into())
+//!             }
+//!             _ => Err(error),
+//!         },
+//!     }
+//! }
+//!
+//! let fabric = Fabric::new();
+//! let _device = fabric.open_device();
+//! let at = "10.0.0.1:7471".parse()?;
+//! let listening = CmId::<Tcp, _>::on(&fabric)?.bind_addr(at)?.listen(8)?;
+//! std::thread::scope(|scope| {
+//!     let said = scope.spawn(|| ask(CmId::on(&fabric)?, at));
+//!     listening.get_request()?.reject(&RejectData::of(b"closed today"))?;
+//!     assert_eq!(said.join().unwrap()?, "closed today");
+//!     Ok::<(), proverbs::Error>(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! There is no clock: each event is in its channel when the call that caused it returns. An answer
+//! that can never come is a time-out at once: that of an address that no device has, or of a device
+//! that the test [silenced](crate::loopback::Fabric::silence_device). One that may still come, from
+//! a listener that takes its time, is waited for as long as the program says. A test takes a device
+//! away by [`remove_device`](crate::loopback::Fabric::remove_device).
+//!
 //! # Differences from C
 //!
 //! - Calls that crash C because they come too early do not compile: see the methods' states.
@@ -183,6 +231,8 @@ pub use ep::{Ep, EpRecvs, EpSends, EpState};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use id::{CmId, Step};
 pub use listen::Request;
+#[cfg(feature = "loopback")]
+pub use loopback::{ConnectedPair, loopback_pair};
 pub use multicast::{Group, Joining};
 pub use param::{AcceptParam, ConnParam};
 pub use private_data::{

@@ -13,6 +13,8 @@
 //! Faults of real fabrics and devices can be injected by a seeded [`Script`] of [`Fault`]s, so that
 //! a program can test how it handles them; see `examples/faults.rs`.
 //!
+//! rdma_cm runs on a fabric, too: see the module `cm`.
+//!
 //! Where the kernel's rxe departs from the InfiniBand Architecture (IBA), the device follows IBA.
 //!
 //! A [`Personality`], chosen when the fabric is made ([`Fabric::with`]), decides where providers

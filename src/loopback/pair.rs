@@ -38,7 +38,7 @@ pub struct Pair<P: Profile = DefaultProfile, T: Transport = Rc> {
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
 /// Connects two RC queue pairs of the [`DefaultProfile`] on a new [`Fabric`], so that a program's
-/// own functions can be tested without a device.
+/// own functions can be tested without a device. (By rdma_cm: `cm::loopback_pair`.)
 ///
 /// ```
 /// use proverbs::{loopback::{self, Pair}, prelude::*};

@@ -1,6 +1,6 @@
 //! The C boundary of rdma_cm, and its table of calls.
 //!
-//! Channels, ids and events are C's structs with what the fabric needs behind them. Each is one
+//! Channels and ids (and events, in `event`) are C's structs with what the fabric needs behind them. Each is one
 //! allocation, freed by the call that destroys it, and no reference to a whole one is ever made.
 //!
 //! # Safety of the calls
@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 use libc::{sockaddr, sockaddr_storage};
 
-use super::attributes::QKEY_OF_DATAGRAMS;
-use super::{Arm, Object, Param, Seen, Told};
+use super::event::{ack_cm_event, get_cm_event};
+use super::{Object, Param, Seen};
 use crate::loopback::Verb;
-use crate::loopback::entry::{address_to, attributes_to_c};
+use crate::loopback::entry::attributes_to_c;
 use crate::loopback::fabric::{Fabric, Shared, State};
 use crate::loopback::limits::BITS_24;
 use crate::sys::cm::{Calls, Channel as Owned, from_c, to_c};
 use crate::sys::control::Created;
 use crate::sys::handle;
 use crate::sys::types::*;
-use raw::{param_t, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel, rdma_ud_param};
+use raw::{rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
 #[repr(C)]
 struct Channel {
@@ -41,13 +41,6 @@ struct Id {
     number: u32,
     /// Keeps the device open that `id.verbs` shows.
     device: Option<Arc<handle::Context>>,
-}
-
-#[repr(C)]
-struct Event {
-    event: rdma_cm_event,
-    /// `event` points into it.
-    data: Vec<u8>,
 }
 
 /// rdma_cm on a fabric.
@@ -84,7 +77,7 @@ static LOOPBACK: Calls = Calls {
 pub(crate) fn open_channel(fabric: &Fabric) -> Result<Owned, c_int> {
     let ptr = new_channel(fabric.shared())?;
     // SAFETY: the channel was just made by this provider, and has no other owner.
-    unsafe { Owned::of(ptr, &LOOPBACK) }
+    Ok(unsafe { Owned::of(ptr, &LOOPBACK) })
 }
 
 fn new_channel(shared: &Arc<Shared>) -> Created<rdma_event_channel> {
@@ -114,7 +107,7 @@ unsafe fn call<R>(id: *mut rdma_cm_id, call: impl FnOnce(&mut State, u32) -> R) 
 ///
 /// # Safety
 /// `channel` is a live channel of this provider.
-unsafe fn locate(channel: *mut rdma_event_channel) -> (Arc<Shared>, u32) {
+pub(super) unsafe fn locate(channel: *mut rdma_event_channel) -> (Arc<Shared>, u32) {
     let channel = channel.cast::<Channel>();
     // SAFETY: the channel is live (this function's contract), and both fields are written at
     // creation and never after.
@@ -135,7 +128,7 @@ unsafe fn destroy_event_channel(channel: *mut rdma_event_channel) {
 }
 
 /// The C object of an id.
-fn new_id(
+pub(super) fn new_id(
     shared: &Arc<Shared>,
     number: u32,
     channel: *mut rdma_event_channel,
@@ -226,7 +219,7 @@ unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
 ///
 /// # Safety
 /// `id` is a live id of this provider, and the lock of its channel is held.
-unsafe fn show(id: *mut rdma_cm_id, seen: Seen) {
+pub(super) unsafe fn show(id: *mut rdma_cm_id, seen: Seen) {
     let whole = id.cast::<Id>();
     let storage = |address: Option<SocketAddr>| address.map_or(no_address(), to_c);
     // SAFETY: the id is live, and with the lock held nothing else uses its fields (this function's
@@ -380,65 +373,4 @@ unsafe fn context(id: *mut rdma_cm_id) -> Option<Arc<handle::Context>> {
     // SAFETY: the id is live, and with the lock of its channel held nothing writes the field (the
     // call's contract).
     unsafe { (*id.cast::<Id>()).device.clone() }
-}
-
-/// The id of a request comes into being here.
-unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<rdma_cm_event> {
-    // SAFETY: the channel is live (the call's contract).
-    let (shared, number) = unsafe { locate(channel) };
-    let Told { event, number, object, listener, seen } =
-        shared.verb(|state| state.take_event(number))?;
-    let id = match object {
-        Some(Object(id)) => id,
-        None => new_id(&shared, number, channel, ptr::null_mut(), seen),
-    };
-    // SAFETY: the id is live, since it has this event, and is on this channel, whose lock is held
-    // (the call's contract).
-    unsafe { show(id.as_ptr(), seen) };
-    let data = event.data;
-    let (private_data, private_data_len) = match data.len() {
-        0 => (ptr::null(), 0),
-        bytes => (data.as_ptr().cast::<c_void>(), bytes as u8),
-    };
-    let ud = |to, qp_num| rdma_ud_param {
-        private_data,
-        private_data_len,
-        ah_attr: address_to(to),
-        qp_num,
-        qkey: QKEY_OF_DATAGRAMS,
-    };
-    let param = match &event.arm {
-        Arm::Conn(param) => param_t {
-            conn: rdma_conn_param {
-                private_data,
-                private_data_len,
-                responder_resources: param.responder_resources,
-                initiator_depth: param.initiator_depth,
-                retry_count: param.retry_count,
-                rnr_retry_count: param.rnr_retry_count,
-                srq: param.srq.into(),
-                qp_num: param.qp_num,
-                ..zeroed()
-            },
-        },
-        Arm::Ud { to, qp_num } => param_t { ud: ud(to, *qp_num) },
-        Arm::Group { to, context } => {
-            let private_data = ptr::with_exposed_provenance(*context);
-            param_t { ud: rdma_ud_param { private_data, ..ud(to, BITS_24) } }
-        }
-    };
-    let event = rdma_cm_event {
-        id: id.as_ptr(),
-        listen_id: listener.map_or(ptr::null_mut(), |Object(id)| id.as_ptr()),
-        event: event.kind,
-        status: event.status,
-        param,
-    };
-    Ok(NonNull::from(Box::leak(Box::new(Event { event, data }))).cast())
-}
-
-unsafe fn ack_cm_event(event: *mut rdma_cm_event) {
-    // SAFETY: `get_cm_event` made it as an `Event`, and it is acknowledged once (the call's
-    // contract).
-    drop(unsafe { Box::from_raw(event.cast::<Event>()) });
 }

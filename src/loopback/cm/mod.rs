@@ -12,27 +12,29 @@
 //! | `end` | their end: disconnect, destroy, a device that goes |
 //! | `multicast` | groups |
 //! | `attributes` | the attributes with which queue pairs are moved |
-//! | `entry` | the C boundary, and the table of calls |
+//! | `fabric` | what a test says to its fabric |
+//! | `entry`, `event` | the C boundary, and the table of calls |
 
 mod address;
 mod attributes;
 mod connect;
 mod end;
 mod entry;
+mod event;
+mod fabric;
 mod multicast;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_int;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
 
 pub(crate) use entry::open_channel;
 
 use super::Verb;
 use super::address::Address;
-use super::fabric::{Fabric, State};
+use super::fabric::State;
 use super::signal::Signal;
-use super::world::Link;
 use crate::sys::types::raw::rdma_cm_event_type as Kind;
 use crate::sys::types::raw::{rdma_cm_id, rdma_port_space};
 
@@ -160,6 +162,7 @@ struct Param {
 /// The arm of C's union.
 #[derive(Clone, Copy)]
 enum Arm {
+    None,
     Conn(Param),
     Ud {
         to: Address,
@@ -185,8 +188,7 @@ struct Event {
 
 impl Event {
     fn of(id: u32, kind: Kind::Type) -> Event {
-        let arm = Arm::Conn(Param::default());
-        Event { id, listener: None, kind, status: 0, arm, data: Vec::new() }
+        Event { id, listener: None, kind, status: 0, arm: Arm::None, data: Vec::new() }
     }
 
     fn status(self, status: c_int) -> Event {
@@ -386,84 +388,5 @@ impl Id {
             options: Options::default(),
             groups: Vec::new(),
         }
-    }
-}
-
-impl Fabric {
-    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
-    /// of IPv6, and so on. `None` if the device is of another fabric.
-    ///
-    /// ```
-    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
-    /// let fabric = Fabric::new();
-    /// let (one, two) = (fabric.open_device(), fabric.open_device());
-    /// let ips = [fabric.ip_of(&one), fabric.ip_of(&two)].map(Option::unwrap);
-    /// assert_eq!(ips, ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap()));
-    /// assert_eq!(Fabric::with(World::ipv6()).ip_of(&one), None);
-    /// ```
-    pub fn ip_of(&self, device: &crate::Context) -> Option<IpAddr> {
-        let number = self.number_of(device)?;
-        Some(self.shared().post(|state| state.ip_of(number)))
-    }
-
-    /// The IP address of the open device called `name`.
-    pub(crate) fn ip_of_name(&self, name: &str) -> Option<IpAddr> {
-        let number = name.strip_prefix("loop")?.parse().ok()?;
-        self.shared().post(|state| state.devices.contains_key(&number).then(|| state.ip_of(number)))
-    }
-
-    /// The address that stands for any of its devices'.
-    pub(crate) fn unspecified_ip(&self) -> IpAddr {
-        self.shared().post(|state| match state.world.link {
-            Link::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
-            Link::Ipv4 | Link::InfiniBand => Ipv4Addr::UNSPECIFIED.into(),
-        })
-    }
-
-    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
-    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
-    /// peers on other devices are told that theirs left. What was made on the device works until it
-    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
-    ///
-    /// ```
-    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
-    /// let fabric = Fabric::new();
-    /// let device = fabric.open_device();
-    /// let channel = EventChannel::on(&fabric)?;
-    /// let id = channel.create_id::<Tcp>()?.bind_addr("10.0.0.1:7471".parse()?)?;
-    /// assert!(fabric.remove_device(&device));
-    /// assert_eq!(channel.wait()?.kind(), EventKind::DeviceRemoval);
-    /// # drop(id);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn remove_device(&self, device: &crate::Context) -> bool {
-        let number = self.number_of(device);
-        number.is_some_and(|number| self.shared().post(|state| state.remove_device(number)))
-    }
-
-    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
-    /// pulled, or makes it hear them again. Who asks it, or waits for its answer, is told at once
-    /// that the time is over. Returns false if the device is not of this fabric.
-    ///
-    /// ```
-    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
-    /// # use std::time::Duration;
-    /// let fabric = Fabric::new();
-    /// let device = fabric.open_device();
-    /// fabric.silence_device(&device, true);
-    /// let at = "10.0.0.1:7471".parse()?;
-    /// let refused = CmId::<Tcp, _>::on(&fabric)?.resolve_addr(at, Duration::from_secs(60));
-    /// let refused = refused.unwrap_err(); // at once
-    /// assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. })); // ETIMEDOUT
-    /// fabric.silence_device(&device, false);
-    /// refused.into_object().resolve_addr(at, Duration::from_secs(60))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn silence_device(&self, device: &crate::Context, silent: bool) -> bool {
-        let number = self.number_of(device);
-        if let Some(number) = number {
-            self.shared().post(|state| state.silence_device(number, silent));
-        }
-        number.is_some()
     }
 }

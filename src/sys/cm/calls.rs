@@ -11,6 +11,7 @@ use std::sync::Arc;
 use libc::sockaddr;
 
 use super::super::control::{Created, created, errno};
+use super::super::events::never_block;
 use super::super::handle;
 use crate::sys::types::*;
 use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
@@ -21,7 +22,7 @@ use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub(crate) struct Calls {
-    /// A new channel of the provider of this one.
+    /// A new channel of the provider of this one, which needs no lock. Its descriptor does not block.
     pub create_event_channel: unsafe fn(*mut rdma_event_channel) -> Created<rdma_event_channel>,
     pub destroy_event_channel: unsafe fn(*mut rdma_event_channel),
     /// `EAGAIN` if there is none.
@@ -64,7 +65,14 @@ pub(super) unsafe fn create_event_channel(
     _: *mut rdma_event_channel,
 ) -> Created<rdma_event_channel> {
     // SAFETY: the call takes no arguments.
-    created(unsafe { raw::rdma_create_event_channel() })
+    let channel = created(unsafe { raw::rdma_create_event_channel() })?;
+    // SAFETY: the channel was just created.
+    if let Err(errno) = never_block(unsafe { (*channel.as_ptr()).fd }) {
+        // SAFETY: the channel was just created, and nothing else knows it.
+        unsafe { raw::rdma_destroy_event_channel(channel.as_ptr()) };
+        return Err(errno);
+    }
+    Ok(channel)
 }
 
 unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<rdma_cm_event> {

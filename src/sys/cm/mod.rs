@@ -35,7 +35,7 @@ pub(crate) use id::Id;
 use lock::Lock;
 pub(crate) use seen::Seen;
 
-use super::events::{never_block, wait_readable};
+use super::events::wait_readable;
 use super::types::*;
 use crate::sync::MutexGuard;
 
@@ -61,28 +61,21 @@ impl Channel {
         super::device::note_opened();
         // SAFETY: librdmacm makes a channel without another one, and nobody else has it.
         unsafe {
-            let ptr = calls::create_event_channel(ptr::null_mut())?;
-            Channel::of(ptr, &LIBRDMACM)
+            calls::create_event_channel(ptr::null_mut()).map(|ptr| Channel::of(ptr, &LIBRDMACM))
         }
     }
 
     /// Opens another channel of the same provider.
     pub(crate) fn another(&self) -> Result<Self, c_int> {
+        let create = self.calls.create_event_channel;
         // SAFETY: this channel is live. Nobody else has the new one.
-        unsafe {
-            let ptr = (self.calls.create_event_channel)(self.as_ptr())?;
-            Channel::of(ptr, self.calls)
-        }
+        unsafe { create(self.as_ptr()).map(|ptr| Channel::of(ptr, self.calls)) }
     }
 
     /// # Safety
     /// `ptr` is a live channel of the provider behind `calls`, and nothing else destroys it.
-    pub(crate) unsafe fn of(
-        ptr: NonNull<raw::rdma_event_channel>,
-        calls: &'static Calls,
-    ) -> Result<Self, c_int> {
-        let channel = Channel { ptr, calls, lock: Lock::new() };
-        never_block(channel.fd()).map(|()| channel)
+    pub(crate) unsafe fn of(ptr: NonNull<raw::rdma_event_channel>, calls: &'static Calls) -> Self {
+        Channel { ptr, calls, lock: Lock::new() }
     }
 
     pub(crate) fn fd(&self) -> RawFd {

@@ -1,0 +1,86 @@
+//! What a test says to its fabric about rdma_cm, and asks of it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::loopback::fabric::Fabric;
+use crate::loopback::world::Link;
+
+impl Fabric {
+    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
+    /// of IPv6, and so on. `None` if the device is of another fabric.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let fabric = Fabric::new();
+    /// let (one, two) = (fabric.open_device(), fabric.open_device());
+    /// assert_eq!(fabric.ip_of(&one), Some("10.0.0.1".parse()?));
+    /// assert_eq!(fabric.ip_of(&two), Some("10.0.0.2".parse()?));
+    /// assert_eq!(Fabric::with(World::ipv6()).ip_of(&one), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ip_of(&self, device: &crate::Context) -> Option<IpAddr> {
+        let number = self.number_of(device)?;
+        Some(self.shared().post(|state| state.ip_of(number)))
+    }
+
+    /// The IP address of the open device called `name`.
+    pub(crate) fn ip_of_name(&self, name: &str) -> Option<IpAddr> {
+        let number = name.strip_prefix("loop")?.parse().ok()?;
+        self.shared().post(|state| state.devices.contains_key(&number).then(|| state.ip_of(number)))
+    }
+
+    /// The address that stands for any of its devices'.
+    pub(crate) fn unspecified_ip(&self) -> IpAddr {
+        self.shared().post(|state| match state.world.link {
+            Link::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
+            Link::Ipv4 | Link::InfiniBand => Ipv4Addr::UNSPECIFIED.into(),
+        })
+    }
+
+    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
+    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
+    /// peers on other devices are told that theirs left. What was made on the device works until it
+    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// let fabric = Fabric::new();
+    /// let device = fabric.open_device();
+    /// let channel = EventChannel::on(&fabric)?;
+    /// let id = channel.create_id::<Tcp>()?.bind_addr("10.0.0.1:7471".parse()?)?;
+    /// assert!(fabric.remove_device(&device));
+    /// assert_eq!(channel.wait()?.kind(), EventKind::DeviceRemoval);
+    /// # drop(id);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove_device(&self, device: &crate::Context) -> bool {
+        let number = self.number_of(device);
+        number.is_some_and(|number| self.shared().post(|state| state.remove_device(number)))
+    }
+
+    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
+    /// pulled, or makes it hear them again. Who asks it, or waits for its answer, is told at once
+    /// that the time is over. Returns false if the device is not of this fabric.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # use std::time::Duration;
+    /// let fabric = Fabric::new();
+    /// let device = fabric.open_device();
+    /// fabric.silence_device(&device, true);
+    /// let at = "10.0.0.1:7471".parse()?;
+    /// let refused = CmId::<Tcp, _>::on(&fabric)?.resolve_addr(at, Duration::from_secs(60));
+    /// let refused = refused.unwrap_err(); // at once
+    /// assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. })); // ETIMEDOUT
+    /// fabric.silence_device(&device, false);
+    /// refused.into_object().resolve_addr(at, Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn silence_device(&self, device: &crate::Context, silent: bool) -> bool {
+        let number = self.number_of(device);
+        if let Some(number) = number {
+            self.shared().post(|state| state.silence_device(number, silent));
+        }
+        number.is_some()
+    }
+}
