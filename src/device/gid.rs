@@ -290,7 +290,7 @@ mod tests {
             },
             ..LOOPBACK
         };
-        let mut context = Fabric::with(World::ipv6()).open_device();
+        let mut context = Fabric::with(World::ipv6()).open_alone();
         let indices = |context: &Context| {
             let table = context.gid_table(1).unwrap();
             table.iter().map(|entry| entry.index).collect::<Vec<_>>()

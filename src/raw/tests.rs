@@ -359,7 +359,7 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
         ..LOOPBACK
     };
     let ended = Arc::new(AtomicU32::new(0));
-    let mut context = Fabric::new().open_device();
+    let mut context = Fabric::new().open_alone();
     let handle = Arc::get_mut(&mut context.handle).unwrap();
     handle.set_control(Box::leak(Box::new(draining)));
     let (pd, theirs) = pd_of_c(&context, &ended);

@@ -12,7 +12,7 @@ use crate::sys::control::Control;
 fn queue(
     modify: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, i32) -> i32,
 ) -> (SharedReceiveQueue<Rc>, Pool) {
-    let mut context = Fabric::new().open_device();
+    let mut context = Fabric::new().open_alone();
     let control = Control { modify_srq: modify, ..LOOPBACK };
     let handle = Arc::get_mut(&mut context.handle).unwrap();
     handle.set_control(Box::leak(Box::new(control)));
