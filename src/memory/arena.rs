@@ -14,8 +14,7 @@ use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
 use crate::memory::pool::{close, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::slots::Slots;
-use crate::sync::Arc;
+use crate::memory::slots::{Keeper, Slots};
 use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_reg_mr";
@@ -67,7 +66,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 ///
 /// `M` is the [`Memory`] that the buffers are in.
 pub struct Arena<C: 'static = (), M = Pages> {
-    shared: Arc<Slots<C>>,
+    shared: Keeper<C>,
     /// The type of the region's memory.
     _memory: PhantomData<fn() -> M>,
 }
@@ -278,7 +277,7 @@ impl<C, M> Arena<C, M> {
             .map_err(|error| Refused::new(self, error))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Slots<C>> {
+    pub(crate) fn shared(&self) -> &Slots<C> {
         &self.shared
     }
 }

@@ -1,7 +1,7 @@
 //! What an arena knows of its slots: which bytes each has, and which bytes nobody has.
 //!
-//! A buffer that is dropped enters its slot's index into the list of its `Slots`, as a pool's does.
-//! The next that is taken looks there first, and gives the bytes back to `Ranges`.
+//! A buffer that is dropped enters its slot into the list of its `Slots`, as a pool's does. The next
+//! that is taken looks there first, and gives the bytes back to `Ranges`.
 
 use crate::memory::ranges::Ranges;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -23,14 +23,14 @@ struct Whole {
 }
 
 /// # Invariants
-/// `spare` are the slots that have no block. Both lists have room for all slots.
+/// `spare` are the slots that have no block. It has room for all slots.
 pub struct Book {
     pub ranges: Ranges,
     /// The block of each slot.
     blocks: Box<[u32]>,
     spare: Vec<u32>,
-    /// For `Cuts::settle`.
-    dropped: Vec<u32>,
+    /// The arena has no handle any more: what is dropped now, `Slots` counts.
+    pub is_closed: bool,
 }
 
 /// A buffer's bytes, as an offset in the region and a length.
@@ -47,7 +47,7 @@ impl Cuts {
             ranges: Ranges::new(len, count as u32),
             blocks: vec![0; count].into(),
             spare: (0..count as u32).rev().collect(),
-            dropped: Vec::with_capacity(count),
+            is_closed: false,
         };
         let whole = |_| Whole { start: AtomicU64::new(0), len: AtomicU32::new(0) };
         Cuts { wholes: book.blocks.iter().map(whole).collect(), book: Mutex::new(book) }
@@ -65,17 +65,27 @@ impl Cuts {
         whole.len.store(len as u32, Ordering::Relaxed);
     }
 
-    /// The book, after what was dropped since was given back: `free` is the list of slots whose
-    /// handles were dropped.
-    pub fn settle(&self, free: &Mutex<Vec<u32>>) -> MutexGuard<'_, Book> {
-        let mut guard = self.book();
-        let book = &mut *guard;
-        std::mem::swap(&mut book.dropped, &mut lock(free));
-        for slot in book.dropped.drain(..) {
-            book.ranges.give(book.blocks[slot as usize]);
-            book.spare.push(slot);
+    /// The book, after what was dropped since was given back. `dropped` is asked for these slots
+    /// under the lock, unless the arena has no handle any more.
+    pub fn settle<I: Iterator<Item = u32>>(
+        &self,
+        dropped: impl FnOnce() -> I,
+    ) -> MutexGuard<'_, Book> {
+        let mut book = self.book();
+        if !book.is_closed {
+            for slot in dropped() {
+                book.give(slot);
+            }
         }
-        guard
+        book
+    }
+
+    /// The arena's last handle is gone: returns how many slots have no bytes, after those of
+    /// `dropped`, which are the last that come here.
+    pub fn close<I: Iterator<Item = u32>>(&self, dropped: impl FnOnce() -> I) -> usize {
+        let mut book = self.settle(dropped);
+        book.is_closed = true;
+        book.spare()
     }
 
     /// Takes a slot with at least `len` bytes, and says how many it is to have.
@@ -102,9 +112,7 @@ impl Cuts {
 
     /// Gives the bytes of the slot `next`, whose handle is given up, to the slot with those before
     /// them. False, and nothing changes, if `slot` is not that one.
-    pub fn join(&self, slot: u32, next: u32) -> bool {
-        let mut guard = self.book();
-        let book = &mut *guard;
+    pub fn join(&self, book: &mut Book, slot: u32, next: u32) -> bool {
         let (block, behind) = (book.blocks[slot as usize], book.blocks[next as usize]);
         let is_next = book.ranges.join(block, behind);
         if is_next {
@@ -114,12 +122,18 @@ impl Cuts {
         is_next
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    pub fn book(&self) -> MutexGuard<'_, Book> {
         lock(&self.book)
     }
 }
 
 impl Book {
+    /// Takes back the bytes of a slot that has no handle any more.
+    fn give(&mut self, slot: u32) {
+        self.ranges.give(self.blocks[slot as usize]);
+        self.spare.push(slot);
+    }
+
     /// The number of slots that have no bytes.
     pub fn spare(&self) -> usize {
         self.spare.len()

@@ -24,7 +24,7 @@
 //! - what was posted and not counted is stranded, and the last part of `Pending` sends it home,
 //!   which clears `at_queue` too, before it gives up the books (`stranded`);
 //! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
-//!   dropped (`Slots::put_back`).
+//!   dropped (`Header::come_home`).
 //!
 //! What is left are buffers of a list that safe code *forgot* before it was posted. They are lost
 //! with the list: nobody has their handle, no device knows them. If later books are at the same
@@ -68,7 +68,7 @@ pub struct Header {
     capacity: Cell<u32>,
     fill_lkey: u32,
     /// The counter of the queue that has the buffer; null if none has. In an entry of a refused
-    /// list: the next entry.
+    /// list: the next entry. Of a buffer at home: the next one there.
     at_queue: AtomicPtr<Counter>,
     /// The next buffer of the same work request, as a word. Of a frozen buffer, which is in no work
     /// request: how many handles share it.
@@ -277,8 +277,28 @@ impl Header {
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 
+    /// Marks the buffer as at home, before `next`, and with no queue.
+    #[inline(always)]
+    pub(super) fn come_home(&self, next: *mut Header) {
+        self.at_queue.store(next.cast(), Ordering::Release);
+    }
+
+    /// The next one at home, of a buffer that is.
+    #[inline(always)]
+    pub(super) fn next_at_home(&self) -> *mut Header {
+        self.at_queue.load(Ordering::Relaxed).cast()
+    }
+
+    /// Marks the buffer as no longer at home. Returns the next one there.
+    #[inline(always)]
+    pub(super) fn leave_home(&self) -> *mut Header {
+        let next = self.next_at_home();
+        self.forget_queue();
+        next
+    }
+
     /// The counter of the queue that has the handle, for any thread; null if none has. (In a list
-    /// of refused entries it is the address of a header, which is no counter's.)
+    /// of refused entries, and at home, it is the address of a header, which is no counter's.)
     pub(crate) fn posted_to(&self) -> *const Counter {
         self.at_queue.load(Ordering::Acquire)
     }

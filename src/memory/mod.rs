@@ -7,6 +7,7 @@ mod bulk;
 pub(crate) mod cuts;
 pub(crate) mod device;
 pub(crate) mod entry;
+pub(crate) mod free;
 pub(crate) mod header;
 pub(crate) mod lent;
 pub(crate) mod list;

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // makes and ends handles
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::ops::{Bound, RangeBounds};
 
 use crate::memory::arena::LONGEST;
@@ -12,7 +11,6 @@ use crate::memory::cuts::Bytes;
 use crate::memory::header::Handle;
 use crate::memory::remote::OutOfBounds;
 use crate::memory::slots::{Slots, slots_of};
-use crate::sync::Arc;
 
 impl<C> Buf<C> {
     /// Narrows the buffer to a range of its bytes: it is what `&buf[range]` is, and has no room for
@@ -124,7 +122,8 @@ impl<C> Buf<C> {
             return Err(SplitError::NoBytes { at, capacity });
         }
         let addr = self.header().addr();
-        let rest = Slots::split(&slots, self.slot(), self.bytes_before() + at)
+        let rest = slots
+            .split(self.slot(), self.bytes_before() + at)
             .ok_or_else(|| SplitError::NoHeader { count: slots.count() })?;
         // SAFETY: the handle is new, and given up here.
         let rest = unsafe { Buf::<C>::from_header(rest.as_ptr().cast()) };
@@ -177,14 +176,12 @@ impl<C> Buf<C> {
             return Err(JoinError { next, too_long: None });
         }
         std::mem::forget(next);
-        // SAFETY: the reference of `next`, which is forgotten. That of `self` is another.
-        drop(unsafe { ManuallyDrop::take(&mut self.slots()) });
         here.set_bytes(here.addr(), offset + capacity, offset + len);
         Ok(())
     }
 
     /// The slots that this handle keeps alive.
-    fn slots(&self) -> ManuallyDrop<Arc<Slots<C>>> {
+    fn slots(&self) -> &Slots<C> {
         // SAFETY: the handle is borrowed.
         unsafe { slots_of(self.slot()) }
     }

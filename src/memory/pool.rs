@@ -12,16 +12,16 @@ use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::slots::Slots;
-use crate::sync::Arc;
+use crate::memory::slots::{Keeper, Slots};
 use crate::terms::error::{Error, Refused};
 
 /// A region registered for local access only (`ibv_reg_mr` with `IBV_ACCESS_LOCAL_WRITE`), cut into
 /// `count` buffers of `size` bytes.
 ///
-/// Taking and dropping buffers takes a lock and is meant for set-up. In the steady state a buffer
-/// goes from its completion straight to the next post. The region stays registered while a buffer
-/// of it exists, wherever that buffer is (rules R6.9, R6.10).
+/// Neither taking nor dropping a buffer allocates. A drop waits for nobody; a take waits while that
+/// of another thread takes its buffer out of the list, a few instructions. A buffer need not come
+/// home between two posts: it goes from its completion straight to the next. The region stays
+/// registered while a buffer of it exists, wherever that buffer is (rules R6.9, R6.10).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -37,7 +37,7 @@ use crate::terms::error::{Error, Refused};
 ///
 /// `M` is the [`Memory`] that the buffers are in.
 pub struct Pool<C: 'static = (), M = Pages> {
-    shared: Arc<Slots<C>>,
+    shared: Keeper<C>,
     /// The type of the region's memory.
     _memory: PhantomData<fn() -> M>,
 }
@@ -178,7 +178,7 @@ impl ProtectionDomain {
         let count = region.len() / size;
         // A context that panics must leave nothing half made: make them all first.
         let contexts = (0..count).map(context).collect();
-        Ok(Pool { shared: Slots::new(region, size as u32, contexts), _memory: PhantomData })
+        Ok(Pool { shared: Slots::pool(region, size as u32, contexts), _memory: PhantomData })
     }
 }
 
@@ -217,15 +217,7 @@ impl<C, M> Pool<C, M> {
     pub fn take(&self) -> Option<Buf<C>> {
         let slot = Slots::take(&self.shared)?;
         // SAFETY: the handle is new, and given up here.
-        let buf = unsafe { Buf::<C>::from_header(slot.as_ptr().cast()) };
-        let size = self.shared.size();
-        if buf.header().capacity() == size {
-            buf.header().set_some_len(size);
-        } else {
-            // It was narrowed.
-            self.shared.widen(slot);
-        }
-        Some(buf)
+        Some(unsafe { Buf::<C>::from_header(slot.as_ptr().cast()) })
     }
 
     /// The number of buffers, taken or not.
@@ -233,9 +225,10 @@ impl<C, M> Pool<C, M> {
         self.shared.count()
     }
 
-    /// The number of buffers that can be taken now.
+    /// The number of buffers that can be taken now. They are counted on each call, for which other
+    /// threads that take one wait.
     pub fn available(&self) -> usize {
-        self.shared.available()
+        self.shared.at_home()
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the pool and other
@@ -252,7 +245,7 @@ impl<C, M> Pool<C, M> {
             .map_err(|error| Refused::new(self, error))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Slots<C>> {
+    pub(crate) fn shared(&self) -> &Slots<C> {
         &self.shared
     }
 
@@ -268,11 +261,11 @@ impl<C, M> Pool<C, M> {
 
 /// Deregisters the memory of slots that have no other reference, and gives it back.
 pub(super) fn close<C, M: Memory>(
-    shared: &mut Arc<Slots<C>>,
+    shared: &mut Keeper<C>,
     in_use: &'static str,
 ) -> Result<M, Error> {
     const VERB: &str = "ibv_dereg_mr";
-    match Arc::get_mut(shared).map(|shared| &mut shared.region) {
+    match shared.region() {
         Some(region) => match region.close() {
             Ok(()) => Ok(region.give_back()),
             Err(errno) => Err(Error::os(VERB, errno, "")),

@@ -5,34 +5,38 @@
 //!
 //! # Why a buffer has one handle
 //!
-//! A slot is outside `free` exactly while it has a handle. `take` takes the slot out under the lock
-//! and makes the handle. `put_back` has the handle, the only one, and enters the slot under the
-//! lock. What was written through the handle is visible to the next thread that takes the slot,
-//! since it has the lock later.
+//! A slot is outside `free` exactly while it has a handle. `take` takes the slot out and makes the
+//! handle. `put_back` has the handle, the only one, and enters the slot. (`Free` says why a slot is
+//! taken once, and why what was written through the handle is visible to the next that takes it.)
 //!
 //! # Why the memory is freed once, and after the last handle
 //!
-//! Each handle counts as one strong reference to `Slots`, from before it is made until after its
-//! slot is back in `free`; each `Pool` counts as one too. Nothing uses the memory that the last
-//! reference frees: all others were given up after their last access, and the count makes that
-//! visible to the last.
+//! While there is a `Keeper`, which a pool and an arena are, nobody counts handles: a buffer that is
+//! taken or dropped changes `free` alone. The last `Keeper` closes `free` and learns so how many
+//! slots are out. From then on `left` counts those: each handle that is dropped finds `free` closed
+//! and counts one less. The last of them, or the closing if none is out, frees the memory. Its
+//! accesses are after those of all others, which the count makes visible (AcqRel).
+//!
+//! `left` counts the `Keeper`s before. Nobody looks at it between the last of them and the closing,
+//! so there it is set to as many as there are slots, and one for the closing itself.
 
 #![allow(unsafe_code)] // owns the headers that handles point to
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
-use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 use crate::cold::drop_each;
 use crate::counters::ids::PoolNumber;
 use crate::counters::mark;
-use crate::memory::cuts::{Bytes, Cuts};
+use crate::memory::cuts::{Book, Bytes, Cuts};
+use crate::memory::free::Free;
 use crate::memory::header::Header;
 use crate::memory::ranges::Ranges;
 use crate::memory::registered::Registered;
 use crate::memory::stranded;
-use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Arc, AtomicU32, AtomicU64, MutexGuard, Ordering};
 
 /// A header with the user's context behind it.
 #[repr(C)]
@@ -42,30 +46,30 @@ pub(crate) struct Slot<C> {
 }
 
 /// # Invariants
-/// - `slots` are `count` initialised slots, freed when the last handle and the last `Pool` are
+/// - `slots` are `count` initialised slots, freed when the last handle and the last `Keeper` are
 ///   gone.
-/// - `free` names exactly the slots whose handle is neither with the program nor in flight; in an
-///   arena, those of them that `cuts` has not yet seen.
+/// - `free` and the slots from `untaken` on are exactly those whose handle is neither with the
+///   program nor in flight; in an arena, `free` are those of them that `cuts` has not yet seen.
 /// - The bytes of two slots with handles do not overlap: in a pool each slot has its own, in an
 ///   arena a block that is taken.
-/// - Each handle outside `free` counts as one strong reference.
+/// - `left` is the number of `Keeper`s; after the last, of handles.
 #[repr(C)]
 pub(crate) struct Slots<C> {
     /// The protection domain's number. It is the first field: the headers' `home` begins with it.
     pd: u32,
-    /// The pool's number in the marks of its buffers.
-    number: PoolNumber,
-    slots: NonNull<Slot<C>>,
-    count: usize,
-    free: Mutex<Vec<u32>>,
     /// The bytes of each buffer of a pool; 0 in an arena.
     size: u32,
+    free: Free,
+    slots: NonNull<Slot<C>>,
+    count: usize,
+    /// The pool's number in the marks of its buffers.
+    number: PoolNumber,
     /// In an arena, who has which bytes.
     cuts: Option<Cuts>,
     /// All slots from here on have never been taken. It only grows. (Whoever looks for stranded
-    /// buffers reads it at any time, also while the last reference to this goes: so it is not a
-    /// part of it.)
+    /// buffers reads it at any time, also while the memory of this goes: so it is not a part of it.)
     untaken: Arc<AtomicU32>,
+    left: AtomicU64,
     pub region: Registered,
 }
 
@@ -76,41 +80,83 @@ unsafe impl<C: Send> Send for Slots<C> {}
 // else is immutable or behind the lock.
 unsafe impl<C: Send> Sync for Slots<C> {}
 
+/// One of those for whom the slots are kept, whether they have handles or not: a pool, an arena.
+///
+/// # Invariants
+/// It is counted in `left`, so the slots are not closed.
+pub(crate) struct Keeper<C>(NonNull<Slots<C>>);
+
+// SAFETY: as an `Arc` of slots, which are `Send` and `Sync` if `C` is `Send`.
+unsafe impl<C: Send> Send for Keeper<C> {}
+// SAFETY: the same.
+unsafe impl<C: Send> Sync for Keeper<C> {}
+
+impl<C> Deref for Keeper<C> {
+    type Target = Slots<C>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Slots<C> {
+        // SAFETY: the slots are kept for this.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<C> Clone for Keeper<C> {
+    fn clone(&self) -> Self {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        Keeper(self.0)
+    }
+}
+
+impl<C> Drop for Keeper<C> {
+    fn drop(&mut self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let home = self.close();
+            // SAFETY: the closing's own part, and that of each slot that is at home.
+            unsafe { Slots::release(self.0, home as u64 + 1) };
+        }
+    }
+}
+
+impl<C> Keeper<C> {
+    /// The region, if nobody else has the slots: no other keeper, and no handle.
+    pub fn region(&mut self) -> Option<&mut Registered> {
+        let is_only = self.left.load(Ordering::Acquire) == 1 && self.at_home() == self.count;
+        // SAFETY: only a keeper makes keepers and handles. This one is the only one, and is
+        // borrowed; that there is no handle was seen by an Acquire.
+        is_only.then(|| unsafe { &mut (*self.0.as_ptr()).region })
+    }
+}
+
 impl<C: 'static> Slots<C> {
     /// Makes a slot for each of `contexts`, of which there is at least one, and as many buffers of
     /// `size` bytes. Without memory for them it ends the process, as `Vec` does.
-    pub fn new(region: Registered, size: u32, contexts: Vec<C>) -> Arc<Self> {
-        let free = (0..contexts.len() as u32).rev().collect();
-        Self::of(region, size, None, free, contexts)
+    pub fn pool(region: Registered, size: u32, contexts: Vec<C>) -> Keeper<C> {
+        Self::of(region, size, None, contexts)
     }
 
     /// Makes a slot for each of `contexts`, of which there is at least one, and no buffer yet.
-    pub fn arena(region: Registered, contexts: Vec<C>) -> Arc<Self> {
+    pub fn arena(region: Registered, contexts: Vec<C>) -> Keeper<C> {
         let cuts = Cuts::new(region.len(), contexts.len());
-        let free = Vec::with_capacity(contexts.len());
-        Self::of(region, 0, Some(cuts), free, contexts)
+        Self::of(region, 0, Some(cuts), contexts)
     }
 
-    fn of(
-        region: Registered,
-        size: u32,
-        cuts: Option<Cuts>,
-        free: Vec<u32>,
-        contexts: Vec<C>,
-    ) -> Arc<Self> {
+    fn of(region: Registered, size: u32, cuts: Option<Cuts>, contexts: Vec<C>) -> Keeper<C> {
         let count = contexts.len();
         let layout = Layout::array::<Slot<C>>(count).expect("fewer bytes than there are addresses");
         // SAFETY: `Slot` is never zero-sized, and `count` is not 0, as asked of the caller.
         let slots = NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>());
         let slots = slots.unwrap_or_else(|| handle_alloc_error(layout));
-        let free = Mutex::new(free);
         let (pd, number) = (region.pd(), PoolNumber::new());
         let mark = mark::of(pd, number.get(), size);
         let untaken = Arc::new(AtomicU32::new(0));
         let noted = untaken.clone();
-        let shared =
-            Arc::new(Slots { pd, number, slots, count, free, size, cuts, untaken, region });
-        let home = Arc::as_ptr(&shared).cast::<()>();
+        let (free, left) = (Free::new(), AtomicU64::new(1));
+        let all = Slots { pd, size, free, slots, count, number, cuts, untaken, left, region };
+        let shared = NonNull::from(Box::leak(Box::new(all)));
+        let home = shared.as_ptr().cast_const().cast::<()>();
+        // INVARIANT: it is counted.
+        let shared = Keeper(shared);
         for (i, context) in contexts.into_iter().enumerate() {
             let region = &shared.region;
             let addr = region.at(i * size as usize);
@@ -129,57 +175,107 @@ impl<C: 'static> Slots<C> {
 }
 
 impl<C> Slots<C> {
-    /// Takes a slot that is at home and makes its only handle, which `put_back` ends.
-    pub fn take(this: &Arc<Self>) -> Option<NonNull<Slot<C>>> {
-        let mut free = this.free();
-        let index = free.pop()?;
-        // (As `note_taken`, under the lock of all who take from a pool.)
-        if index >= this.untaken.load(Ordering::Relaxed) {
-            this.untaken.store(index + 1, Ordering::Relaxed);
+    /// Takes a slot of a pool that is at home and makes its only handle, which `put_back` ends. It
+    /// has all of its bytes, and is as long.
+    #[inline(always)]
+    pub fn take(this: &Keeper<C>) -> Option<NonNull<Slot<C>>> {
+        match this.free.take() {
+            Some(slot) => this.whole_again(slot.cast()),
+            None => this.take_later(),
         }
-        drop(free);
-        // The strong reference that the handle holds; `put_back` gives it up.
-        std::mem::forget(this.clone());
-        NonNull::new(this.slot(index as usize))
+    }
+
+    /// As `take`, where no slot was found at once.
+    #[cold]
+    #[inline(never)]
+    fn take_later(&self) -> Option<NonNull<Slot<C>>> {
+        let slot = self.free.take_later(|| self.fresh())?;
+        self.whole_again(slot.cast())
+    }
+
+    /// A slot of a pool that was just taken, with all of its bytes.
+    #[inline(always)]
+    fn whole_again(&self, slot: NonNull<Slot<C>>) -> Option<NonNull<Slot<C>>> {
+        /// It was narrowed.
+        #[cold]
+        #[inline(never)]
+        fn widened<C>(slots: &Slots<C>, slot: NonNull<Slot<C>>) -> Option<NonNull<Slot<C>>> {
+            slots.widen(slot);
+            Some(slot)
+        }
+        // SAFETY: the slots are initialised, and live as long as `self`.
+        let header = unsafe { slot.cast::<Header>().as_ref() };
+        if header.capacity() != self.size {
+            return widened(self, slot);
+        }
+        header.set_some_len(self.size);
+        Some(slot)
+    }
+
+    /// A slot of a pool that was never taken, for one thread at a time.
+    fn fresh(&self) -> Option<NonNull<Header>> {
+        let index = self.untaken.load(Ordering::Relaxed);
+        if index as usize == self.count {
+            return None;
+        }
+        // (As `note_taken`.)
+        self.untaken.store(index + 1, Ordering::Relaxed);
+        NonNull::new(self.slot(index as usize).cast())
     }
 
     /// Takes a slot of an arena with at least `len` bytes, and makes its only handle, which
     /// `put_back` ends.
-    pub fn take_bytes(this: &Arc<Self>, len: usize) -> Option<NonNull<Slot<C>>> {
+    pub fn take_bytes(this: &Keeper<C>, len: usize) -> Option<NonNull<Slot<C>>> {
         let cuts = this.cuts.as_ref()?;
-        let index = cuts.take(&mut cuts.settle(&this.free), len)?;
-        Some(Self::hand_out(this, index))
+        let index = cuts.take(&mut this.settle(cuts), len)?;
+        Some(this.hand_out(index))
+    }
+
+    /// The arena's book, after what was dropped since was given back.
+    fn settle<'a>(&self, cuts: &'a Cuts) -> MutexGuard<'a, Book> {
+        cuts.settle(|| self.free.all().map(|slot| self.index(slot.cast()) as u32))
     }
 
     /// Gives the bytes from `at` on of the slot, of an arena and with a handle, to another one and
     /// makes its only handle. `at` is within these bytes, and there are some before it. `None` if
     /// all slots have some.
-    pub fn split(this: &Arc<Self>, slot: NonNull<Slot<C>>, at: usize) -> Option<NonNull<Slot<C>>> {
-        let cuts = this.cuts.as_ref()?;
-        let mut book = cuts.settle(&this.free);
-        let index = cuts.split(&mut book, this.index(slot) as u32, at)?;
-        Some(Self::hand_out(this, index))
+    pub fn split(&self, slot: NonNull<Slot<C>>, at: usize) -> Option<NonNull<Slot<C>>> {
+        let cuts = self.cuts.as_ref()?;
+        let mut book = self.settle(cuts);
+        let index = cuts.split(&mut book, self.index(slot) as u32, at)?;
+        if book.is_closed {
+            // The handle of `slot` is counted, so `left` is not 0.
+            self.left.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(self.hand_out(index))
     }
 
     /// Gives the bytes of the slot `next` to `slot`, if they are those behind it: then the handle of
-    /// `next` is given up, without its reference. False, and nothing changes, if they are not.
+    /// `next` is given up. False, and nothing changes, if they are not.
     ///
     /// # Safety
     /// The caller has the only handle to each of them. It uses that of `next` no more if the answer
     /// is true.
     pub unsafe fn join(&self, slot: NonNull<Slot<C>>, next: NonNull<Slot<C>>) -> bool {
+        let Some(cuts) = &self.cuts else { return false };
         let [slot, next] = [slot, next].map(|slot| self.index(slot) as u32);
-        self.cuts.as_ref().is_some_and(|cuts| cuts.join(slot, next))
+        let mut book = cuts.book();
+        let is_joined = cuts.join(&mut book, slot, next);
+        if is_joined && book.is_closed {
+            // The handle of `slot` is counted, so this is not the last.
+            self.left.fetch_sub(1, Ordering::AcqRel);
+        }
+        is_joined
     }
 
     /// Makes the only handle to a slot that `cuts` just gave bytes.
-    fn hand_out(this: &Arc<Self>, index: u32) -> NonNull<Slot<C>> {
-        // The strong reference that the handle holds; `put_back` gives it up.
-        std::mem::forget(this.clone());
-        this.note_taken(index);
+    fn hand_out(&self, index: u32) -> NonNull<Slot<C>> {
+        self.note_taken(index);
         // SAFETY: not null, as a part of the allocation.
-        let slot = unsafe { NonNull::new_unchecked(this.slot(index as usize)) };
-        this.widen(slot);
+        let slot = unsafe { NonNull::new_unchecked(self.slot(index as usize)) };
+        // SAFETY: the slots are initialised, and live as long as `self`. It was at home.
+        unsafe { slot.cast::<Header>().as_ref() }.leave_home();
+        self.widen(slot);
         slot
     }
 
@@ -224,7 +320,7 @@ impl<C> Slots<C> {
     /// What nobody has of an arena, and how many slots have no bytes.
     pub fn look<T>(&self, look: impl FnOnce(&Ranges, usize) -> T) -> Option<T> {
         let cuts = self.cuts.as_ref()?;
-        let book = cuts.settle(&self.free);
+        let book = self.settle(cuts);
         Some(look(&book.ranges, book.spare()))
     }
 
@@ -233,18 +329,61 @@ impl<C> Slots<C> {
         self.number.get()
     }
 
-    /// The number of slots at home.
-    pub fn available(&self) -> usize {
-        self.free().len()
+    /// The number of slots that have no handle. They are counted on each call.
+    pub fn at_home(&self) -> usize {
+        match &self.cuts {
+            Some(cuts) => self.settle(cuts).spare(),
+            None => self.free.count() + self.never_taken(),
+        }
+    }
+
+    fn never_taken(&self) -> usize {
+        self.count - self.untaken.load(Ordering::Relaxed) as usize
+    }
+
+    /// There is no keeper any more: from here on, handles are counted. Returns how many slots have
+    /// none.
+    fn close(&self) -> usize {
+        // Whoever finds `free` closed sees this.
+        self.left.store(self.count as u64 + 1, Ordering::Relaxed);
+        let dropped = || self.free.close();
+        match &self.cuts {
+            Some(cuts) => cuts.close(|| dropped().map(|slot| self.index(slot.cast()) as u32)),
+            None => dropped().count() + self.never_taken(),
+        }
+    }
+
+    /// Counts `parts` of those who are left less, and frees the slots with the last.
+    ///
+    /// # Safety
+    /// The slots are closed. The parts are the caller's, who uses the slots no more.
+    unsafe fn release(this: NonNull<Self>, parts: u64) {
+        // SAFETY: the parts are not given up yet, so the slots are there.
+        if unsafe { (*this.as_ptr()).left.fetch_sub(parts, Ordering::AcqRel) } == parts {
+            // SAFETY: they came from a `Box`, and nobody else has a part in them.
+            drop(unsafe { Box::from_raw(this.as_ptr()) });
+        }
+    }
+
+    /// As `put_back`, where the list was not as it was a moment ago, or is locked or closed.
+    ///
+    /// # Safety
+    /// As for `put_back`; these are its slots.
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
+        // SAFETY: the handle is given up to `free`, after which neither it nor the slots are
+        // touched; or, if that is closed, as a part of what is left.
+        unsafe {
+            if !(*this.as_ptr()).free.put_later(slot.cast()) {
+                Slots::release(this, 1);
+            }
+        }
     }
 
     /// The first slot.
     pub fn first(&self) -> *mut Slot<C> {
         self.slots.as_ptr()
-    }
-
-    fn free(&self) -> MutexGuard<'_, Vec<u32>> {
-        lock(&self.free)
     }
 
     fn slot(&self, index: usize) -> *mut Slot<C> {
@@ -255,33 +394,28 @@ impl<C> Slots<C> {
     }
 }
 
-/// The slots of a handle. They do not count as a reference.
+/// The slots of a handle.
 ///
 /// # Safety
 /// `slot` is a handle of the caller's, which it keeps while it uses the result.
-pub(crate) unsafe fn slots_of<C>(slot: NonNull<Slot<C>>) -> ManuallyDrop<Arc<Slots<C>>> {
-    // SAFETY: the header is alive while its handle is. The strong reference that its `home` counts
-    // as stays with the handle.
-    ManuallyDrop::new(unsafe { Arc::from_raw(slot.cast::<Header>().as_ref().home.cast()) })
+pub(crate) unsafe fn slots_of<'a, C>(slot: NonNull<Slot<C>>) -> &'a Slots<C> {
+    // SAFETY: the header is alive while its handle is, and so are the slots.
+    unsafe { &*slot.cast::<Header>().as_ref().home.cast() }
 }
 
 /// # Safety
 /// `slot` is the only handle to its slot, and the caller gives it up.
+#[inline(never)]
 pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
-    // SAFETY: the header is alive while its handle is, and the handle is given up below.
-    let header = unsafe { slot.cast::<Header>().as_ref() };
-    if !header.counter().is_null() {
-        // It was part of a list that was dropped before it was posted.
-        header.forget_queue();
+    let header = slot.cast::<Header>();
+    // SAFETY: header and slots are alive while the handle is. It is given up to `free`, or else to
+    // `put_later`; after either nothing is touched.
+    unsafe {
+        let home = NonNull::new_unchecked(header.as_ref().home.cast_mut().cast::<Slots<C>>());
+        if !(*home.as_ptr()).free.put(header) {
+            Slots::put_later(slot, home);
+        }
     }
-    let home = header.home.cast::<Slots<C>>();
-    // SAFETY: `take` left this strong reference for the handle (invariant of `Slots`).
-    let shared = unsafe { Arc::from_raw(home) };
-    // SAFETY: both are slots of this pool's allocation.
-    let index = unsafe { slot.as_ptr().offset_from(shared.slots.as_ptr()) };
-    shared.free().push(index as u32);
-    // Last: dropping the reference may free the header.
-    drop(shared);
 }
 
 impl<C> Drop for Slots<C> {
@@ -293,7 +427,7 @@ impl<C> Drop for Slots<C> {
         impl Drop for Free {
             fn drop(&mut self) {
                 if let Some(layout) = self.1 {
-                    // SAFETY: allocated in `new` with this layout. Its slots have been dropped.
+                    // SAFETY: allocated in `of` with this layout. Its slots have been dropped.
                     unsafe { dealloc(self.0, layout) };
                 }
             }
@@ -301,8 +435,8 @@ impl<C> Drop for Slots<C> {
 
         let layout = Layout::array::<Slot<C>>(self.count).ok();
         let _free = Free(self.slots.as_ptr().cast(), layout);
-        // SAFETY: each slot was initialised in `new` and is dropped once. No handle is left, since
-        // each would be a strong reference.
+        // SAFETY: each slot was initialised in `of` and is dropped once. No handle is left, since
+        // each would be counted.
         drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
     }
 }

@@ -193,13 +193,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    fn of<C>(slots: &Arc<Slots<C>>, keep: Box<dyn Any>) -> Self {
+    fn of<C>(slots: &Slots<C>, keep: Box<dyn Any>) -> Self {
         Feed {
             pd: slots.region.pd(),
             number: slots.number(),
             count: slots.count(),
             first: slots.first().addr(),
-            home: Arc::as_ptr(slots).cast(),
+            home: ptr::from_ref(slots).cast(),
             keep,
         }
     }

@@ -5,11 +5,10 @@ use std::ptr::NonNull;
 use crate::counters::books::Counter;
 use crate::memory::header::{Header, Word, word};
 use crate::memory::registered::Registered;
-use crate::memory::slots::{self, Slot, Slots};
-use crate::sync::Arc;
+use crate::memory::slots::{self, Keeper, Slot, Slots};
 
 /// As `Pool`.
-pub struct Pool<C: 'static>(Arc<Slots<C>>);
+pub struct Pool<C: 'static>(Keeper<C>);
 
 impl<C> Clone for Pool<C> {
     fn clone(&self) -> Self {
@@ -19,7 +18,7 @@ impl<C> Clone for Pool<C> {
 
 impl<C> Pool<C> {
     pub fn new(contexts: Vec<C>) -> Self {
-        Pool(Slots::new(Registered::new(), 8, contexts))
+        Pool(Slots::pool(Registered::new(), 8, contexts))
     }
 
     pub fn take(&self) -> Option<Buf<C>> {
@@ -27,12 +26,12 @@ impl<C> Pool<C> {
     }
 
     pub fn available(&self) -> usize {
-        self.0.available()
+        self.0.at_home()
     }
 }
 
 /// As `Arena`.
-pub struct Arena<C: 'static>(Arc<Slots<C>>);
+pub struct Arena<C: 'static>(Keeper<C>);
 
 impl<C> Clone for Arena<C> {
     fn clone(&self) -> Self {
@@ -85,7 +84,7 @@ impl<C> Buf<C> {
     pub fn split(&self, at: usize) -> Option<Buf<C>> {
         // SAFETY: the handle is ours.
         let slots = unsafe { slots::slots_of(self.0) };
-        Slots::split(&slots, self.0, at).map(Buf)
+        slots.split(self.0, at).map(Buf)
     }
 
     /// As `join`.
@@ -95,8 +94,6 @@ impl<C> Buf<C> {
         if !is_joined {
             return Err([self, next]);
         }
-        // SAFETY: the handle is given up; its reference is dropped here.
-        drop(std::mem::ManuallyDrop::into_inner(unsafe { slots::slots_of(next.0) }));
         std::mem::forget(next);
         Ok(self)
     }

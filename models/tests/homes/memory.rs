@@ -5,6 +5,8 @@ pub mod buf;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/cuts.rs"]
 pub mod cuts;
+#[path = "../../../src/memory/free.rs"]
+pub mod free;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/header.rs"]
 pub mod header;

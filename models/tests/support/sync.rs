@@ -21,6 +21,10 @@ pub fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap()
 }
 
+pub fn wait(_: u32) {
+    loom::thread::yield_now();
+}
+
 /// loom's, with the pointer by which who has it alone reads it as plain memory.
 pub struct AtomicU64 {
     atomic: loom::sync::atomic::AtomicU64,
@@ -58,6 +62,10 @@ impl AtomicU64 {
 
     pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
         self.atomic.fetch_add(value, order)
+    }
+
+    pub fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+        self.atomic.fetch_sub(value, order)
     }
 
     pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
