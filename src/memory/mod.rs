@@ -55,5 +55,5 @@ pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]
 pub use typed::Mismatch;
 pub use window::{
-    BindsWindows, BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed,
+    BindsTo, BindsWindows, BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed,
 };

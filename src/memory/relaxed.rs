@@ -67,7 +67,7 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 #[diagnostic::on_unimplemented(
     message = "no flag or counter can be in `{Self}` memory",
     label = "writes to this region arrive in any order",
-    note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion (R18.41)"
+    note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion. A memory window to this region has `Relaxed` rights (R18.41)"
 )]
 pub trait Ordered: Access {}
 

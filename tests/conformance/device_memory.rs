@@ -3,9 +3,9 @@
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::device::DeviceMemory;
 use proverbs::loopback::Personality;
-use proverbs::memory::{Dm, ReregError, SharedMapping};
+use proverbs::memory::{Dm, ReregError};
 #[cfg(not(miri))]
-use proverbs::memory::{DmaBuf, MapOptions};
+use proverbs::memory::{DmaBuf, MapOptions, SharedMapping};
 use proverbs::prelude::*;
 
 use crate::support::*;

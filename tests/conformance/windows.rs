@@ -38,7 +38,7 @@ fn come_back(p: &mut Pair<Rc, Any>) -> WindowEntry {
 }
 
 /// Binds a window of the first end to bytes of the region.
-fn bound<A: proverbs::memory::Remote>(
+fn bound<A: proverbs::memory::BindsTo<Windowed<LocalWrite>>>(
     p: &mut Pair<Rc, Any>,
     region: &Open,
     range: std::ops::Range<usize>,
@@ -256,6 +256,25 @@ fn the_rights_are_the_windows() {
     let forged = RemoteSlice::<RemoteWrite>::from_parts(remote.addr(), 64, remote.rkey());
     assert_eq!(written(&mut p, b"no right", forged.write()), Err(WcStatus::RemAccess));
     assert_eq!(held(&region, 0), [0; 8]);
+}
+
+/// A window to relaxed memory is bound as one, and named as one ever after (R18.41).
+#[test]
+fn a_window_to_relaxed_memory() {
+    use proverbs::memory::Relaxed;
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
+    let window = p.a.alloc_mw().unwrap();
+    let bind = wr::BindMw::<Relaxed<RemoteWrite>>::new(window, &region, 0..64).unwrap();
+    p.a.post_send(bind).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    let Some(AnyBuf::Window(window)) = sent.entry else { panic!("it brings its window") };
+    let window = window.into_bound::<RemoteWrite>().unwrap_err().into_object();
+    let window: BoundWindow<Relaxed<RemoteWrite>> = window.into_bound().unwrap();
+    assert_eq!(written(&mut p, b"windowed", window.remote().write()), Ok(()));
+    let mut bytes = [0; 8];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"windowed");
 }
 
 /// A key opens the bytes that its window was bound to, and none beside them; on Soft-RoCE, all of the region (R19.7).

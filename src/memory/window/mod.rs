@@ -15,9 +15,10 @@ use std::marker::PhantomData;
 
 pub(crate) use self::core::{Known, Last, Owner, Range, Window, next_key};
 pub use revocable::Revocable;
-pub use rights::{BindsWindows, Windowed};
+pub use rights::{BindsTo, BindsWindows, Windowed};
 
 use crate::memory::region::Access;
+use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
 use crate::terms::error::{Error, Refused};
 
@@ -155,7 +156,7 @@ impl WindowEntry {
             (Last::Bind, Known::Done) | (Last::Invalidate, Known::Not) => {}
             _ => return Err(self.refuse("it is not bound")),
         }
-        if core.range.rights & REMOTE != A::FLAGS & REMOTE {
+        if core.range.rights != A::FLAGS & RIGHTS {
             return Err(self.refuse("it is bound with other rights"));
         }
         Ok(BoundWindow(self.0, PhantomData))
@@ -215,6 +216,9 @@ pub(crate) const REMOTE: u32 = {
         | right::IBV_ACCESS_REMOTE_WRITE.0
         | right::IBV_ACCESS_REMOTE_ATOMIC.0
 };
+
+/// The rights that the type of a window says.
+pub(crate) const RIGHTS: u32 = REMOTE | AccessFlags::RELAXED_ORDERING.bits();
 
 fn slice<A: Access>(window: &Window) -> RemoteSlice<A> {
     let core = window.core();

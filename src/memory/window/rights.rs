@@ -6,10 +6,11 @@ use std::marker::PhantomData;
 use crate::memory::own::{Allows, ReadOnly};
 use crate::memory::region::sealed::Sealed;
 use crate::memory::region::{
-    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteRead,
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
+    RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 use crate::memory::registered::AccessFlags;
-use crate::memory::relaxed::Ordered;
+use crate::memory::relaxed::{Bulk, Ordered, Relaxed};
 
 /// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows may be bound to the region
 /// (R1.7). `A` are the rights of the region's own key: with `Windowed<LocalWrite>` it has none, and
@@ -41,6 +42,37 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
     note = "register it for windows, as in `pd.register::<Windowed<LocalWrite>>(len)` (R1.7)"
 )]
 pub trait BindsWindows: Access {}
+
+/// `Self: BindsTo<R>`: a memory window with these rights may be bound to a region with the rights
+/// `R`: one to a [`Relaxed`] region is `Relaxed` too, and so grants no atomics (R18.41).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{BindsTo, Relaxed, Windowed};
+/// fn may_be_bound<A: BindsTo<R>, R: proverbs::memory::BindsWindows>() {}
+/// may_be_bound::<RemoteAtomic, Windowed<LocalWrite>>();
+/// may_be_bound::<Relaxed<RemoteWrite>, Windowed<Relaxed<LocalWrite>>>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # use proverbs::memory::{BindsTo, Relaxed, Windowed};
+/// # fn may_be_bound<A: BindsTo<R>, R: proverbs::memory::BindsWindows>() {}
+/// may_be_bound::<RemoteAtomic, Windowed<Relaxed<LocalWrite>>>(); // its writes have no order
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "no memory window has the rights `{Self}`",
+    label = "what a window opens, it opens to a peer",
+    note = "bind it as `wr::BindMw::<RemoteRead>`, or with another of a peer's rights (R1.7)"
+)]
+pub trait BindsTo<R: BindsWindows>: Remote {}
+
+macro_rules! binds {
+    ($($rights:ident)*) => { $(impl<R: BindsWindows + Ordered> BindsTo<R> for $rights {})* };
+}
+
+binds!(RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
+impl<A: Bulk + Remote, R: BindsWindows> BindsTo<R> for Relaxed<A> {}
 
 impl<A: Access> BindsWindows for Windowed<A> {}
 impl<A: Access> Sealed for Windowed<A> {}

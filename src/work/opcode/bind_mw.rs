@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::own::{Allows, Memory};
-use crate::memory::region::{Access, MemoryRegion, Remote};
+use crate::memory::region::{Access, MemoryRegion};
 use crate::memory::remote::RemoteSlice;
 use crate::memory::window::{
-    BindsWindows, Known, Last, MemoryWindow, REMOTE, Range as Opened, Revocable, WindowEntry,
-    next_key,
+    BindsTo, BindsWindows, Known, Last, MemoryWindow, REMOTE, RIGHTS, Range as Opened, Revocable,
+    WindowEntry, next_key,
 };
 use crate::sys::memory::ZERO_BASED;
 use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
@@ -82,7 +82,8 @@ type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, Told>;
 
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region`, and to no others (R6.11). The rights of
-    /// the region's own key do not matter; to write, its memory must be writable.
+    /// the region's own key do not matter; to write, its memory must be writable. A window to a
+    /// [`Relaxed`](crate::memory::Relaxed) region is `Relaxed` too (R18.41).
     ///
     /// # Errors
     /// The window is given back: [`ErrorKind::PdMismatch`] if the region is of another protection
@@ -95,7 +96,7 @@ impl<A: Access> BindMw<A> {
         range: Range<usize>,
     ) -> Result<Bind<A>, Refused<MemoryWindow>>
     where
-        A: Remote,
+        A: BindsTo<R>,
         R: BindsWindows,
         M: Memory<Protection: Allows<A>>,
     {
@@ -113,7 +114,7 @@ impl<A: Access> BindMw<A> {
             return Err(Refused::new(MemoryWindow(window), error));
         }
         let addr = registered.at(start).expose_provenance() as u64;
-        let opened = Opened { addr, len: len as u64, rights: A::FLAGS & REMOTE };
+        let opened = Opened { addr, len: len as u64, rights: A::FLAGS & RIGHTS };
         let mr = registered.mr();
         window.hold(registered);
         let core = window.core_mut();
@@ -125,7 +126,7 @@ impl<A: Access> BindMw<A> {
                 mr,
                 addr,
                 length: opened.len,
-                mw_access_flags: opened.rights,
+                mw_access_flags: opened.rights & REMOTE,
             },
         };
         let op = BindMw { bind, _rights: PhantomData };
