@@ -5,12 +5,14 @@
 //! | `world` | a fabric, threads, faults, what a turn of a program chooses (`choice`) |
 //! | `oracle`, `bytes` | what must hold |
 //! | `connect`, `profiles` | what programs use besides the crate |
+//! | `awaited` | what an executor waits for |
 //! | `lanes` | what one thread uses |
 //! | `own` | memory of the program's own, contexts that hold other values |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err)] // As in the crate itself.
 
+mod awaited;
 mod bytes;
 mod choice;
 mod connect;

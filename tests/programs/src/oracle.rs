@@ -39,11 +39,15 @@ impl World {
         };
         lock(&self.pools).iter().for_each(|pool| here(pool.available(), pool.count()));
         lock(&self.loud_pools).iter().for_each(|pool| here(pool.available(), pool.count()));
-        for arena in lock(&self.arenas).iter() {
-            here(arena.spare(), arena.count());
-            if arena.longest() != arena.len() {
-                self.complain(format!("{arena:?} is not one block {when}"));
-            }
+        lock(&self.arenas).iter().for_each(|arena| self.is_whole(arena, when, here));
+        lock(&self.loud_arenas).iter().for_each(|arena| self.is_whole(arena, when, here));
+    }
+
+    /// All of an arena is there, as one block.
+    fn is_whole<C>(&self, arena: &Arena<C>, when: &str, here: impl Fn(usize, usize)) {
+        here(arena.spare(), arena.count());
+        if arena.longest() != arena.len() {
+            self.complain(format!("{} bytes of an arena are not one block {when}", arena.len()));
         }
     }
 

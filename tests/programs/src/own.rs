@@ -145,7 +145,7 @@ impl World {
     }
 
     /// As `gives_back`: all of an arena is home when it is one block again.
-    pub fn cleared<M: Own>(&self, arena: ArenaIn<M>) -> (Option<ArenaIn<M>>, Option<M>) {
+    pub fn cleared<C, M: Own>(&self, arena: Arena<C, M>) -> (Option<Arena<C, M>>, Option<M>) {
         let is_home = arena.spare() == arena.count() && arena.longest() == arena.len();
         match arena.destroy() {
             Ok(mut memory) => {

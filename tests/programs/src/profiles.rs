@@ -6,9 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use proverbs::endpoint::{Endpoint, Service, Timed, Timeouts};
+use proverbs::memory::{CanBeSlices, CanBeWritten, Pages};
 use proverbs::prelude::*;
 
 use crate::connect::{psn, qpn};
+use crate::own::Own;
 use crate::world::{World, lock, planned};
 
 profile! { pub Ring { signaling: Selective } }
@@ -35,6 +37,8 @@ impl Drop for Loud {
 
 pub type LoudBuf = Buf<Loud>;
 pub type LoudPool = Pool<Loud>;
+/// An arena whose buffers have such contexts.
+pub type LoudArena<M> = Arena<Loud, M>;
 
 impl World {
     /// A pool of contexts: its buffers are counted as those of other pools, or its contexts panic.
@@ -46,6 +50,33 @@ impl World {
         Some(pool)
     }
 
+    /// As `loud`, of buffers of any length.
+    pub fn loud_arena(&self, pd: &ProtectionDomain, is_loud: bool) -> Option<LoudArena<Pages>> {
+        let arena = pd.create_arena_with(1024, 4, |_| Loud(is_loud)).ok()?;
+        if !is_loud {
+            lock(&self.loud_arenas).push(arena.clone());
+        }
+        Some(arena)
+    }
+
+    /// An arena of contexts in memory that comes back with it, or with the refusal.
+    pub fn loud_arena_in<M: Own>(
+        &self,
+        pd: &ProtectionDomain,
+        memory: M,
+        buffers: usize,
+        is_loud: bool,
+    ) -> (Option<LoudArena<M>>, Option<M>)
+    where
+        M::Sharing: CanBeSlices,
+        M::Protection: CanBeWritten,
+    {
+        match pd.create_arena_in_with(memory, buffers, |_| Loud(is_loud)) {
+            Ok(arena) => (Some(arena), None),
+            Err(refused) => (None, Some(refused.into_object())),
+        }
+    }
+
     /// An endpoint that nobody is at.
     pub fn endpoint(&self) -> Option<Endpoint> {
         Endpoint::new(Service::UnreliableConnection, qpn(17), psn(), Mtu::Bytes1024).ok()
@@ -54,14 +85,22 @@ impl World {
     /// A peer that says what an endpoint's would, byte by byte, or nothing.
     pub fn peer(&self, speaks: bool) -> Peer {
         let says = self.endpoint().filter(|_| speaks).map(|it| it.to_bytes());
-        Peer { says: says.unwrap_or_default(), at: 0, timeouts: Cell::default() }
+        Peer { says: says.unwrap_or_default(), at: 0, slow: true, timeouts: Cell::default() }
+    }
+
+    /// A peer that says an endpoint and a last word.
+    pub fn told(&self, endpoint: &Endpoint, last: &[u8], slow: bool) -> Peer {
+        let says = [&endpoint.to_bytes()[..], last].concat();
+        Peer { says, at: 0, slow, timeouts: Cell::default() }
     }
 }
 
-/// A stream whose other end takes its time: a byte comes shortly before whoever waits would give up.
+/// A stream whose other end takes its time, if it is slow: a byte comes shortly before whoever waits
+/// would give up.
 pub struct Peer {
     says: Vec<u8>,
     at: usize,
+    slow: bool,
     timeouts: Cell<Timeouts>,
 }
 
@@ -72,7 +111,9 @@ impl Read for Peer {
             thread::sleep(time);
             return Err(io::ErrorKind::TimedOut.into());
         };
-        thread::sleep(time.mul_f32(0.9));
+        if self.slow {
+            thread::sleep(time.mul_f32(0.9));
+        }
         self.at += 1;
         *to = *byte;
         Ok(1)

@@ -9,12 +9,13 @@ use std::thread;
 use proverbs::device::{CqId, LinkLayer, SrqId};
 use proverbs::loopback;
 use proverbs::loopback::{Capacity, Fabric, Grants, Personality, Script};
+use proverbs::memory::Pages;
 use proverbs::prelude::*;
 
 use crate::choice::{choice, leaves_out, seed};
 use crate::connect::{Connects, connect};
 use crate::own::sevens;
-use crate::profiles::LoudPool;
+use crate::profiles::{LoudArena, LoudPool};
 
 /// A generated program.
 pub struct Program {
@@ -66,6 +67,7 @@ pub struct World {
     pub(crate) pools: Mutex<Vec<Pool>>,
     pub(crate) arenas: Mutex<Vec<Arena>>,
     pub(crate) loud_pools: Mutex<Vec<LoudPool>>,
+    pub(crate) loud_arenas: Mutex<Vec<LoudArena<Pages>>>,
     /// Queue pairs that were connected to each other, and the shared receive queue of both.
     pub(crate) pairs: Mutex<Vec<(u32, u32, Option<SrqId>)>>,
     /// The completion queues that bring receives of a shared receive queue.
