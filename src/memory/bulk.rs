@@ -14,12 +14,15 @@
 //!   speak; processors access what lies in one cache line at once, or in aligned halves of 16 bytes,
 //!   and no aligned word lies in two lines. (`rep movsq` moves words, and says only that their order
 //!   is any.) Java's virtual machines copy arrays of references in this way, which must not tear
-//!   either.
+//!   either. A vector that is stored with a mask is stored where the mask has a bit for the word, and
+//!   the other words are not touched (Intel SDM volume 1, "opmask registers").
 //! - It orders nothing else, as relaxed accesses do not.
 
 #![allow(unsafe_code)] // accesses raw memory
 
 use std::ptr::NonNull;
+
+use crate::cold::seldom;
 
 pub(super) const WORD: usize = size_of::<u64>();
 
@@ -36,6 +39,7 @@ pub(super) unsafe fn load(at: NonNull<u64>, out: &mut [u8], word: impl Fn(NonNul
         if out.len() >= vectors::LEAST {
             return vectors::load(to, at, out.len());
         }
+        seldom(); // or not: the short ways of vectors are to have no jump
         each_word(out.len(), |i| to.add(i).write_unaligned(word(at.add(i))));
     }
 }
@@ -53,6 +57,7 @@ pub(super) unsafe fn store(at: NonNull<u64>, bytes: &[u8], word: impl Fn(NonNull
         if bytes.len() >= vectors::LEAST {
             return vectors::store(at, from, bytes.len());
         }
+        seldom(); // or not: the short ways of vectors are to have no jump
         each_word(bytes.len(), |i| word(at.add(i), from.add(i).read_unaligned()));
     }
 }

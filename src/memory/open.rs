@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
+use crate::cold::seldom;
 use crate::memory::bulk::{self, WORD};
 use crate::memory::remote::OutOfBounds;
 
@@ -78,7 +79,10 @@ impl Open {
         match self.are_words(offset, out.len()) {
             // SAFETY: aligned words within the region (tested).
             true => unsafe { self.load_words(offset, out) },
-            false => self.copy_any(offset, out),
+            false => {
+                seldom(); // one jump less for whole words
+                self.copy_any(offset, out)
+            }
         }
         Ok(())
     }
@@ -141,7 +145,10 @@ impl Open {
         match self.are_words(offset, bytes.len()) {
             // SAFETY: aligned words within the region (tested).
             true => unsafe { self.store_words(offset, bytes) },
-            false => self.write_any(offset, bytes),
+            false => {
+                seldom(); // one jump less for whole words
+                self.write_any(offset, bytes)
+            }
         }
         Ok(())
     }

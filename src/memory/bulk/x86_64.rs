@@ -1,9 +1,14 @@
 //! Vectors of 64 bytes, where there are AVX-512 registers, or of 32.
+//!
+//! What takes time in a short copy are its jumps. So each length has a way of its own, which ends
+//! in a `ret`, and the shortest have the straightest.
 
 use std::arch::{asm, is_x86_feature_detected};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use crate::cold::seldom;
 
 /// From so many bytes on a call is worth it.
 pub const LEAST: usize = 64;
@@ -28,6 +33,12 @@ struct Best(AtomicPtr<()>);
 static LOAD: Best = Best(AtomicPtr::new(find_load as Copy as *mut ()));
 static STORE: Best = Best(AtomicPtr::new(find_store as Copy as *mut ()));
 
+/// Copies of at most so many bytes are made where they are asked for, by vectors of 64 bytes.
+///
+/// # Invariants
+/// It is at most 128, and 0 unless the processor has AVX-512 (F and VL).
+static SHORT: AtomicUsize = AtomicUsize::new(0);
+
 impl Best {
     #[inline(always)]
     fn get(&self) -> Copy {
@@ -37,7 +48,10 @@ impl Best {
 
     fn find(&self, by_64: Copy, by_32: Copy) -> Copy {
         let best = match () {
-            _ if is_x86_feature_detected!("avx512vl") => by_64,
+            _ if is_x86_feature_detected!("avx512vl") => {
+                SHORT.store(128, Relaxed);
+                by_64
+            }
             _ if is_x86_feature_detected!("avx") => by_32,
             _ => by_8,
         };
@@ -52,8 +66,16 @@ impl Best {
 /// As for a `Copy`.
 #[inline(always)]
 pub unsafe fn load(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: this function's contract.
-    unsafe { LOAD.get()(to, from, len) }
+    // SAFETY: the words are the caller's part. `SHORT` is no less than a length only if that is at
+    // most 128, and the processor has AVX-512; `LOAD` always has what its copy needs, and is one
+    // from shared memory (invariants).
+    unsafe {
+        if len > SHORT.load(Relaxed) {
+            seldom(); // or not: but a jump is less there
+            return LOAD.get()(to, from, len);
+        }
+        load_short(to, from, len);
+    }
 }
 
 /// To shared memory.
@@ -62,15 +84,24 @@ pub unsafe fn load(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
 /// As for a `Copy`.
 #[inline(always)]
 pub unsafe fn store(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: this function's contract.
-    unsafe { STORE.get()(to, from, len) }
+    // SAFETY: the words are the caller's part. `SHORT` is no less than a length only if that is at
+    // most 128, and the processor has AVX-512; `STORE` always has what its copy needs, and is one
+    // to shared memory (invariants).
+    unsafe {
+        if len > SHORT.load(Relaxed) {
+            seldom(); // or not: but a jump is less there
+            return STORE.get()(to, from, len);
+        }
+        store_short(to, from, len);
+    }
 }
 
 /// # Safety
 /// As for a `Copy`.
 #[cold]
 unsafe extern "C" fn find_load(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: this function's contract; the processor has the instructions.
+    // SAFETY: `find` gives one of the three that this processor has the instructions for (or is
+    // `by_8`, for any), and all are from shared memory. The words are the caller's part.
     unsafe { LOAD.find(load_by_64, load_by_32)(to, from, len) }
 }
 
@@ -78,191 +109,236 @@ unsafe extern "C" fn find_load(to: NonNull<u64>, from: NonNull<u64>, len: usize)
 /// As for a `Copy`.
 #[cold]
 unsafe extern "C" fn find_store(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: this function's contract; the processor has the instructions.
+    // SAFETY: `find` gives one of the three that this processor has the instructions for (or is
+    // `by_8`, for any), and all are to shared memory. The words are the caller's part.
     unsafe { STORE.find(store_by_64, store_by_32)(to, from, len) }
 }
 
-/// # Safety
-/// As for a `Copy`; the processor has AVX-512 (F and VL).
-unsafe extern "C" fn load_by_64(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: it accesses the words that it may, as `bulk` says, and what it is declared to
-    // change. Registers from 16 on leave the upper halves of the others alone.
-    unsafe {
+/// Loads the vectors at some offsets, and then stores them: in unsafe code, where the words are
+/// such as a `Copy` may load and store, and the processor has the instruction.
+///
+/// The compiler knows of all that it changes: memory and the registers that are named.
+macro_rules! vectors {
+    ($to:expr, $from:expr $(, $len:ident)?; $mov:tt $($register:tt [$at:tt])+) => {
         asm!(
-            "
-                cmp rdx, 128; ja 2f
-                vmovdqu64 zmm16, [rsi]; vmovdqu64 zmm17, [rsi + rdx - 64]
-                vmovdqu64 [rdi], zmm16; vmovdqu64 [rdi + rdx - 64], zmm17; jmp 6f
-            2:
-                cmp rdx, 256; ja 3f
-                vmovdqu64 zmm16, [rsi]; vmovdqu64 zmm17, [rsi + 64]
-                vmovdqu64 zmm18, [rsi + rdx - 128]; vmovdqu64 zmm19, [rsi + rdx - 64]
-                vmovdqu64 [rdi], zmm16; vmovdqu64 [rdi + 64], zmm17
-                vmovdqu64 [rdi + rdx - 128], zmm18; vmovdqu64 [rdi + rdx - 64], zmm19
-                jmp 6f
-            3:
-                cmp rdx, {LONG}; jae 5f
-            4:
-                vmovdqu64 zmm16, [rsi]; vmovdqu64 zmm17, [rsi + 64]
-                vmovdqu64 zmm18, [rsi + 128]; vmovdqu64 zmm19, [rsi + 192]
-                vmovdqu64 [rdi], zmm16; vmovdqu64 [rdi + 64], zmm17
-                vmovdqu64 [rdi + 128], zmm18; vmovdqu64 [rdi + 192], zmm19; add rsi, 256
-                add rdi, 256; sub rdx, 256; cmp rdx, 256; ja 4b
-                vmovdqu64 zmm16, [rsi + rdx - 256]; vmovdqu64 zmm17, [rsi + rdx - 192]
-                vmovdqu64 zmm18, [rsi + rdx - 128]; vmovdqu64 zmm19, [rsi + rdx - 64]
-                vmovdqu64 [rdi + rdx - 256], zmm16; vmovdqu64 [rdi + rdx - 192], zmm17
-                vmovdqu64 [rdi + rdx - 128], zmm18; vmovdqu64 [rdi + rdx - 64], zmm19
-                jmp 6f
-            5:
-                mov rcx, rdx; shr rcx, 3; rep movsq
-            6:
-            ",
-            LONG = const LONG,
-            inout("rdi") to.as_ptr() => _,
-            inout("rsi") from.as_ptr() => _,
-            inout("rdx") len => _,
-            clobber_abi("C"), // all vector registers, rax, rcx
+            $(concat!($mov, " ", $register, ", [{from} + ", $at, "]"),)+
+            $(concat!($mov, " [{to} + ", $at, "], ", $register),)+
+            to = in(reg) $to.as_ptr(),
+            from = in(reg) $from.as_ptr(),
+            $($len = in(reg) $len,)?
+            $(out($register) _,)+
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// As `vectors`, but stores only those words whose bits are set in `mask`, which has eight for each
+/// vector of 64 bytes.
+macro_rules! masked {
+    ($to:ident, $from:ident, $len:ident, $mask:expr; $($register:tt [$at:tt] $k:tt)+) => {
+        asm!(
+            $(concat!("vmovdqu64 ", $register, ", [{from} + ", $at, "]"),)+
+            $(concat!("kmovw ", $k, ", {mask:e}; shr {mask:e}, 8"),)+
+            $(concat!("vmovdqu64 [{to} + ", $at, "] {{", $k, "}}, ", $register),)+
+            to = in(reg) $to.as_ptr(),
+            from = in(reg) $from.as_ptr(),
+            $len = in(reg) $len,
+            mask = inout(reg) $mask => _,
+            $(out($register) _, out($k) _,)+
             options(nostack),
-        );
-    }
+        )
+    };
+}
+
+/// A bit for each word of `all` bytes, at most 256, which is set if it is in the last `len` bytes.
+#[inline(always)]
+fn last_words(len: usize, all: usize) -> u32 {
+    let mask = (1_u64 << (all / 8)) - 1;
+    (mask << (all / 8) >> (len / 8) & mask) as u32
 }
 
 /// # Safety
-/// As for a `Copy`; the processor has AVX.
-unsafe extern "C" fn load_by_32(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: it accesses the words that it may, as `bulk` says, and what it is declared to
-    // change. The upper halves of all registers are 0 afterwards.
+/// As for a `Copy`, of at most 128 bytes; the processor has AVX-512 (F and VL).
+#[inline(always)]
+unsafe fn load_short(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
+    // SAFETY: the first 64 bytes and the last 64, of at least as many. A word that is in both is
+    // loaded twice, and stored twice in memory that nobody else touches. Registers from 16 on leave
+    // the upper halves of the others alone.
+    unsafe { vectors!(to, from, len; "vmovdqu64" "zmm16" ["0"] "zmm17" ["{len} - 64"]) }
+}
+
+/// # Safety
+/// As for a `Copy`, of at most 128 bytes; the processor has AVX-512 (F and VL).
+#[inline(always)]
+unsafe fn store_short(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
+    // SAFETY: the first 64 bytes, and of the last 64 those words that are not among these: each
+    // word is stored once. Registers from 16 on leave the upper halves of the others alone.
     unsafe {
-        asm!(
-            "
-                cmp rdx, 64; ja 2f
-                vmovdqu ymm0, [rsi]; vmovdqu ymm1, [rsi + rdx - 32]; vmovdqu [rdi], ymm0
-                vmovdqu [rdi + rdx - 32], ymm1; jmp 6f
-            2:
-                cmp rdx, 128; ja 3f
-                vmovdqu ymm0, [rsi]; vmovdqu ymm1, [rsi + 32]
-                vmovdqu ymm2, [rsi + rdx - 64]; vmovdqu ymm3, [rsi + rdx - 32]
-                vmovdqu [rdi], ymm0; vmovdqu [rdi + 32], ymm1
-                vmovdqu [rdi + rdx - 64], ymm2; vmovdqu [rdi + rdx - 32], ymm3; jmp 6f
-            3:
-                cmp rdx, {LONG}; jae 5f
-            4:
-                vmovdqu ymm0, [rsi]; vmovdqu ymm1, [rsi + 32]; vmovdqu ymm2, [rsi + 64]
-                vmovdqu ymm3, [rsi + 96]; vmovdqu [rdi], ymm0; vmovdqu [rdi + 32], ymm1
-                vmovdqu [rdi + 64], ymm2; vmovdqu [rdi + 96], ymm3; add rsi, 128
-                add rdi, 128; sub rdx, 128; cmp rdx, 128; ja 4b
-                vmovdqu ymm0, [rsi + rdx - 128]; vmovdqu ymm1, [rsi + rdx - 96]
-                vmovdqu ymm2, [rsi + rdx - 64]; vmovdqu ymm3, [rsi + rdx - 32]
-                vmovdqu [rdi + rdx - 128], ymm0; vmovdqu [rdi + rdx - 96], ymm1
-                vmovdqu [rdi + rdx - 64], ymm2; vmovdqu [rdi + rdx - 32], ymm3; jmp 6f
-            5:
-                mov rcx, rdx; shr rcx, 3; rep movsq
-            6:
-                vzeroupper
-            ",
-            LONG = const LONG,
-            inout("rdi") to.as_ptr() => _,
-            inout("rsi") from.as_ptr() => _,
-            inout("rdx") len => _,
-            clobber_abi("C"), // all vector registers, rax, rcx
-            options(nostack),
-        );
+        vectors!(to, from; "vmovdqu64" "zmm16" ["0"]);
+        masked!(to, from, len, last_words(len - 64, 64); "zmm17" ["{len} - 64"] "k1");
     }
 }
 
 /// # Safety
 /// As for a `Copy`; the processor has AVX-512 (F and VL).
-unsafe extern "C" fn store_by_64(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: it accesses the words that it may, as `bulk` says, and what it is declared to
-    // change. Registers from 16 on leave the upper halves of the others alone.
+unsafe extern "C" fn load_by_64(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
+    // SAFETY: each vector is between the first word and the last: `len` is as much as has been
+    // tested, and where the last 256 bytes are copied, the loop has copied others before. A word in
+    // two vectors is loaded twice, and stored twice in memory that nobody else touches. Registers
+    // from 16 on leave the upper halves of the others alone.
     unsafe {
-        asm!(
-            "
-            2:
-                cmp rdx, 128; jae 6f
-                cmp rdx, 64; jb 3f
-                vmovdqu64 zmm16, [rsi]; vmovdqu64 [rdi], zmm16; sub edx, 64; jz 9f
-                add rsi, 64; add rdi, 64
-            3:
-                test edx, 32; jz 4f
-                vmovdqu64 ymm16, [rsi]; add rsi, 32; vmovdqu64 [rdi], ymm16; add rdi, 32
-                sub edx, 32; jz 9f
-            4:
-                test edx, 16; jz 5f
-                vmovdqu64 xmm16, [rsi]; add rsi, 16; vmovdqu64 [rdi], xmm16; add rdi, 16
-                sub edx, 16; jz 9f
-            5:
-                mov rax, [rsi]; mov [rdi], rax; jmp 9f
-            6:
-                cmp rdx, 256; jae 7f
-                vmovdqu64 zmm16, [rsi]; vmovdqu64 zmm17, [rsi + 64]; vmovdqu64 [rdi], zmm16
-                vmovdqu64 [rdi + 64], zmm17; sub edx, 128; jz 9f
-                add rsi, 128; add rdi, 128; jmp 2b
-            7:
-                cmp rdx, {LONG}; jae 8f
-            22:
-                vmovdqu64 zmm16, [rsi]; vmovdqu64 zmm17, [rsi + 64]
-                vmovdqu64 zmm18, [rsi + 128]; vmovdqu64 zmm19, [rsi + 192]
-                vmovdqu64 [rdi], zmm16; vmovdqu64 [rdi + 64], zmm17
-                vmovdqu64 [rdi + 128], zmm18; vmovdqu64 [rdi + 192], zmm19; sub rdx, 256
-                jz 9f
-                add rsi, 256; add rdi, 256; cmp rdx, 256; jae 22b
-                jmp 2b
-            8:
-                mov rcx, rdx; shr rcx, 3; rep movsq
-            9:
-            ",
-            LONG = const LONG,
-            inout("rdi") to.as_ptr() => _,
-            inout("rsi") from.as_ptr() => _,
-            inout("rdx") len => _,
-            clobber_abi("C"), // all vector registers, rax, rcx
-            options(nostack),
-        );
+        if len <= 128 {
+            seldom(); // `load` does so itself, when it knows the processor
+            return load_short(to, from, len);
+        }
+        if len <= 256 {
+            return vectors!(to, from, len; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]
+                "zmm18" ["{len} - 128"] "zmm19" ["{len} - 64"]);
+        }
+        if len >= LONG {
+            seldom();
+            return by_string(to, from, len);
+        }
+        while len > 256 {
+            vectors!(to, from; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]
+                "zmm18" ["128"] "zmm19" ["192"]);
+            (to, from, len) = (to.byte_add(256), from.byte_add(256), len - 256);
+        }
+        vectors!(to, from, len; "vmovdqu64" "zmm16" ["{len} - 256"] "zmm17" ["{len} - 192"]
+            "zmm18" ["{len} - 128"] "zmm19" ["{len} - 64"]);
+    }
+}
+
+/// # Safety
+/// As for a `Copy`; the processor has AVX-512 (F and VL).
+unsafe extern "C" fn store_by_64(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
+    // SAFETY: whole vectors, one behind the other, and of the last ones those words that are not
+    // among these: each word is stored once. All are between the first word and the last: `len` is
+    // as much as has been tested, and where the last 256 bytes are copied, the loop has copied
+    // others before. Registers from 16 on leave the upper halves of the others alone.
+    unsafe {
+        if len <= 128 {
+            seldom(); // `store` does so itself, when it knows the processor
+            return store_short(to, from, len);
+        }
+        if len <= 256 {
+            vectors!(to, from; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]);
+            // Behind the second, if it is whole; else the second again, of which no word is stored.
+            let third = (len - 65) & 192;
+            let is_third = (third as u32 >> 7).wrapping_neg();
+            masked!(to, from, third, is_third; "zmm18" ["{third}"] "k1");
+            let rest = last_words(len - 64 - third, 64);
+            return masked!(to, from, len, rest; "zmm19" ["{len} - 64"] "k1");
+        }
+        if len >= LONG {
+            seldom();
+            return by_string(to, from, len);
+        }
+        while len >= 256 {
+            vectors!(to, from; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]
+                "zmm18" ["128"] "zmm19" ["192"]);
+            (to, from, len) = (to.byte_add(256), from.byte_add(256), len - 256);
+        }
+        if len == 0 {
+            return;
+        }
+        seldom();
+        masked!(to, from, len, last_words(len, 256);
+            "zmm16" ["{len} - 256"] "k1" "zmm17" ["{len} - 192"] "k2"
+            "zmm18" ["{len} - 128"] "k3" "zmm19" ["{len} - 64"] "k4");
     }
 }
 
 /// # Safety
 /// As for a `Copy`; the processor has AVX.
-unsafe extern "C" fn store_by_32(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: it accesses the words that it may, as `bulk` says, and what it is declared to
-    // change. The upper halves of all registers are 0 afterwards.
+unsafe extern "C" fn load_by_32(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
+    // SAFETY: each vector is between the first word and the last: there are at least 64 bytes, as a
+    // `Copy` asks, and where the last 128 are copied, the loop has copied others before. A word in
+    // two vectors is loaded twice, and stored twice in memory that nobody else touches. The upper
+    // halves of all registers are 0 afterwards.
+    unsafe {
+        if len == 64 {
+            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]);
+            return zero_upper();
+        }
+        if len <= 128 {
+            vectors!(to, from, len; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]
+                "ymm2" ["{len} - 64"] "ymm3" ["{len} - 32"]);
+            return zero_upper();
+        }
+        if len >= LONG {
+            seldom();
+            return by_string(to, from, len);
+        }
+        while len > 128 {
+            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"] "ymm2" ["64"] "ymm3" ["96"]);
+            (to, from, len) = (to.byte_add(128), from.byte_add(128), len - 128);
+        }
+        vectors!(to, from, len; "vmovdqu" "ymm0" ["{len} - 128"] "ymm1" ["{len} - 96"]
+            "ymm2" ["{len} - 64"] "ymm3" ["{len} - 32"]);
+        zero_upper();
+    }
+}
+
+/// # Safety
+/// As for a `Copy`; the processor has AVX.
+unsafe extern "C" fn store_by_32(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
+    // SAFETY: the loop copies whole multiples of 128 bytes. What is left is a sum of powers of two,
+    // the least of them 8, each of which is copied behind the greater ones: each word is stored
+    // once, and none beyond the last. The upper halves of all registers are 0 afterwards.
+    unsafe {
+        if len >= 128 {
+            if len >= LONG {
+                seldom();
+                return by_string(to, from, len);
+            }
+            while len >= 128 {
+                vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"] "ymm2" ["64"] "ymm3" ["96"]);
+                (to, from, len) = (to.byte_add(128), from.byte_add(128), len - 128);
+            }
+        }
+        if len & 64 != 0 {
+            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]);
+        }
+        if len & 56 == 0 {
+            return zero_upper();
+        }
+        if len & 32 != 0 {
+            let at = len & 64;
+            vectors!(to.byte_add(at), from.byte_add(at); "vmovdqu" "ymm0" ["0"]);
+        }
+        zero_upper();
+        if len & 16 != 0 {
+            let at = len & 96;
+            vectors!(to.byte_add(at), from.byte_add(at); "movdqu" "xmm0" ["0"]);
+        }
+        if len & 8 != 0 {
+            vectors!(to, from, len; "mov" "rax" ["{len} - 8"]);
+        }
+    }
+}
+
+/// # Safety
+/// The processor has AVX.
+#[inline(always)]
+unsafe fn zero_upper() {
+    // SAFETY: the compiler is told that no vector register keeps its value.
+    unsafe { asm!("vzeroupper", clobber_abi("C"), options(nomem, nostack, preserves_flags)) }
+}
+
+/// # Safety
+/// As for a `Copy`.
+#[inline(always)]
+unsafe fn by_string(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
+    // SAFETY: it accesses the words that it may (this function's contract), each once, upwards: the
+    // direction flag is clear in Rust code.
     unsafe {
         asm!(
-            "
-                cmp rdx, {LONG}; jae 8f
-                cmp rdx, 128; jb 3f
-            2:
-                vmovdqu ymm0, [rsi]; vmovdqu ymm1, [rsi + 32]; vmovdqu ymm2, [rsi + 64]
-                vmovdqu ymm3, [rsi + 96]; vmovdqu [rdi], ymm0; vmovdqu [rdi + 32], ymm1
-                vmovdqu [rdi + 64], ymm2; vmovdqu [rdi + 96], ymm3; sub rdx, 128; jz 9f
-                add rsi, 128; add rdi, 128; cmp rdx, 128; jae 2b
-            3:
-                test edx, 64; jz 4f
-                vmovdqu ymm0, [rsi]; vmovdqu ymm1, [rsi + 32]; vmovdqu [rdi], ymm0
-                vmovdqu [rdi + 32], ymm1; sub edx, 64; jz 9f
-                add rsi, 64; add rdi, 64
-            4:
-                test edx, 32; jz 5f
-                vmovdqu ymm0, [rsi]; add rsi, 32; vmovdqu [rdi], ymm0; add rdi, 32
-                sub edx, 32; jz 9f
-            5:
-                test edx, 16; jz 6f
-                vmovdqu xmm0, [rsi]; add rsi, 16; vmovdqu [rdi], xmm0; add rdi, 16
-                sub edx, 16; jz 9f
-            6:
-                mov rax, [rsi]; mov [rdi], rax; jmp 9f
-            8:
-                mov rcx, rdx; shr rcx, 3; rep movsq
-            9:
-                vzeroupper
-            ",
-            LONG = const LONG,
+            "rep movsq",
             inout("rdi") to.as_ptr() => _,
             inout("rsi") from.as_ptr() => _,
-            inout("rdx") len => _,
-            clobber_abi("C"), // all vector registers, rax, rcx
-            options(nostack),
+            inout("rcx") len / 8 => _,
+            options(nostack, preserves_flags),
         );
     }
 }

@@ -61,6 +61,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     lines.push(format!("sh {} {connections} {connections_c}", script.display()));
     lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
     if device.is_none() {
+        // Pages of 2 MiB are reserved in a guest.
+        lines.push(format!("{} --huge", examples.join("kv").display()));
         // Deviations are known for Soft-RoCE only.
         lines.push(format!("{} --programs 10", test("differential")?));
         // This takes the link down, which is for a guest only, and comes behind all that needs it.

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use proverbs::prelude::*;
 
-const LENGTHS: [usize; 15] =
-    [64, 72, 96, 128, 192, 248, 256, 512, 1024, 2048, 4096, 16384, 32768, 65536, 262144];
+const LENGTHS: [usize; 16] =
+    [64, 72, 96, 128, 160, 192, 248, 256, 512, 1024, 2048, 4096, 16384, 32768, 65536, 262144];
 const MOST: usize = 1 << 18;
 const BATCHES: usize = 300;
 const PAGE: usize = 4096;
@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut memory = [1, 2, 3].map(|byte| vec![byte; MOST + 2 * PAGE]);
     let [plain, from, to] = &mut memory;
     let (plain, from, to) = (at(plain, 0), at(from, PAGE / 4), at(to, PAGE / 2));
+    from.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 37 + i / 256) as u8 | 1);
     println!("| bytes | memcpy | memcpy | `read_at` | `write_at` |\n|--:|--:|--:|--:|--:|");
     for len in LENGTHS {
         let count = (4_000_000 / (len + 100)).max(20);
@@ -68,6 +69,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             times[2].push(time(count, len, |len| read(&region, &mut to[..len])));
             times[3].push(time(count, len, |len| write(&region, &from[..len])));
         }
+        write(&region, &from[..len]);
+        to.fill(0);
+        read(&region, &mut to[..len]);
+        assert!(to[..len] == from[..len] && to[len..].iter().all(|&byte| byte == 0));
         let cells = times.map(|mut times| {
             times.sort_by(f64::total_cmp);
             format!("{:.2} ({:.2})", times[0], times[BATCHES / 2])
