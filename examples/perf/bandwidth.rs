@@ -8,6 +8,7 @@ use proverbs::post::SendSlots;
 use proverbs::transport::Transport;
 
 use crate::Result;
+use crate::connect::Issues;
 use crate::end::End;
 use crate::options::Options;
 use crate::work::{MAX_LIST, Payload, Work};
@@ -15,7 +16,7 @@ use crate::work::{MAX_LIST, Payload, Work};
 /// The client: posts `-n` work requests of `size` bytes, `-l` a post, at most `-t` outstanding,
 /// every `-Q`th signaled. Gives the time until all were completed.
 pub fn client<T: Transport, W: Work<T>>(
-    end: &mut End<T>,
+    end: &mut End<T, W::Issues>,
     work: &W,
     options: &Options,
     size: usize,
@@ -93,8 +94,8 @@ impl Signals {
 
 /// The server of SENDs: receives until the client has sent all, or, where messages may be lost,
 /// until `done`: the client says that it has. Gives how many arrived.
-pub fn receive<T: Transport>(
-    end: &mut End<T>,
+pub fn receive<T: Transport, R: Issues>(
+    end: &mut End<T, R>,
     expected: u64,
     mut done: impl FnMut() -> Result<bool>,
 ) -> Result<u64> {

@@ -1,20 +1,53 @@
 //! Queue pairs from RESET to RTS, by transport.
 
+use std::marker::PhantomData;
+
 use proverbs::bounded::{ResponderDepth, Timeout};
+use proverbs::cm::Connection;
 use proverbs::device::{Gid, GlobalRoute};
 use proverbs::prelude::*;
+use proverbs::qp::{AnyThread, Initiator, Max, NoDepth, NoReads, OwnRq, Reads, Selective};
 use proverbs::transport::Transport;
 use serde_json::{Value, json};
 
 use crate::Result;
 use crate::device::Source;
+use crate::meet::{Kept, Meeting};
 
 /// Bytes that may go inline at most (-I): what common devices grant.
 pub const MAX_INLINE: usize = 220;
 
-profile! {
-    /// Completions only where they are asked for.
-    pub Perf { signaling: Selective, max_inline: 220 }
+/// Completions only where they are asked for. `R` is [`Reads`] or [`NoReads`]: a peer that is to
+/// serve no READs and atomics may have room for none.
+pub struct Perf<R>(PhantomData<R>);
+
+impl<R: Initiator> Profile for Perf<R> {
+    type Receive = OwnRq;
+    type Signaling = Selective;
+    type MaxSendSge = Max<1>;
+    type MaxRecvSge = Max<1>;
+    type MaxInline = Max<MAX_INLINE>;
+    type Initiator = R;
+    type Entry = Buf;
+    type Threads = AnyThread;
+}
+
+/// Whether a queue pair issues READs and atomics, and how many.
+pub trait Issues: Initiator {
+    /// Of as many as both ends can at once.
+    fn depth(most: u8) -> Result<Self::Depth>;
+}
+
+impl Issues for Reads {
+    fn depth(most: u8) -> Result<ReadDepth> {
+        Ok(ReadDepth::new(most).ok_or("the devices have no READs or atomics")?)
+    }
+}
+
+impl Issues for NoReads {
+    fn depth(_most: u8) -> Result<NoDepth> {
+        Ok(NoDepth)
+    }
 }
 
 /// What the peer must know of this end.
@@ -69,6 +102,8 @@ pub struct Way<'a> {
     pub mtu: Mtu,
     /// READs and atomics that this end issues at once.
     pub outs: u8,
+    /// Of datagrams.
+    pub qkey: Qkey,
 }
 
 impl Way<'_> {
@@ -79,33 +114,58 @@ impl Way<'_> {
     }
 }
 
+/// A queue pair in RTS, and what rdma_cm has of it.
+pub type Joined<T, R> = (QueuePair<T, Rts, Perf<R>>, Kept);
+
 /// A transport that this program can connect.
 pub trait Connect: Transport + Sized {
     /// To INIT, where receives may be posted.
-    fn init(qp: QueuePair<Self, Reset, Perf>, port: u8) -> Result<QueuePair<Self, Init, Perf>>;
+    fn init<R: Issues>(
+        qp: QueuePair<Self, Reset, Perf<R>>,
+        way: &Way<'_>,
+    ) -> Result<QueuePair<Self, Init, Perf<R>>>;
 
-    /// To RTS, and the destination of datagrams.
-    fn connect(
-        qp: QueuePair<Self, Init, Perf>,
+    /// To RTS.
+    fn connect<R: Issues>(
+        qp: QueuePair<Self, Init, Perf<R>>,
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Self, Rts, Perf>, Option<wr::Destination>)>;
+    ) -> Result<QueuePair<Self, Rts, Perf<R>>>;
+
+    /// To RTS by rdma_cm; `None` if the server does not listen yet.
+    fn meet<R: Issues>(
+        qp: QueuePair<Self, Init, Perf<R>>,
+        meeting: &Meeting,
+        way: &Way<'_>,
+        mine: &Endpoint,
+    ) -> Result<Option<Joined<Self, R>>>;
+
+    /// Where datagrams go to.
+    fn destination<R: Issues>(
+        _qp: &mut QueuePair<Self, Rts, Perf<R>>,
+        _way: &Way<'_>,
+        _peer: &Endpoint,
+    ) -> Result<Option<wr::Destination>> {
+        Ok(None)
+    }
 }
 
 impl Connect for Rc {
-    fn init(qp: QueuePair<Rc, Reset, Perf>, port: u8) -> Result<QueuePair<Rc, Init, Perf>> {
-        Ok(qp.modify(ConnectedInit { pkey_index: 0, port, access: QpAccess::all() })?)
+    fn init<R: Issues>(
+        qp: QueuePair<Rc, Reset, Perf<R>>,
+        way: &Way<'_>,
+    ) -> Result<QueuePair<Rc, Init, Perf<R>>> {
+        let (port, access) = (way.port, QpAccess::all());
+        Ok(qp.modify(ConnectedInit { pkey_index: 0, port, access })?)
     }
 
-    fn connect(
-        qp: QueuePair<Rc, Init, Perf>,
+    fn connect<R: Issues>(
+        qp: QueuePair<Rc, Init, Perf<R>>,
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Rc, Rts, Perf>, Option<wr::Destination>)> {
-        let depth = ReadDepth::new(way.outs.min(peer.rd_atomic))
-            .ok_or("the devices have no READs or atomics")?;
+    ) -> Result<QueuePair<Rc, Rts, Perf<R>>> {
         let rtr = RcRtr {
             path_mtu: way.mtu,
             max_dest_rd_atomic: ResponderDepth::try_from(mine.rd_atomic)?,
@@ -114,48 +174,90 @@ impl Connect for Rc {
         let qp = qp.modify(rtr)?;
         // Half a second, of which there are seven: a peer may be busy with other things.
         let timeout = Timeout::exponent(17).ok_or("no such timeout")?;
-        let rts = RcRts { timeout, ..RcRts::new(mine.psn, depth) };
-        Ok((qp.modify(rts)?, None))
+        let rts =
+            RcRts { timeout, ..RcRts::new(mine.psn, R::depth(way.outs.min(peer.rd_atomic))?) };
+        Ok(qp.modify(rts)?)
+    }
+
+    fn meet<R: Issues>(
+        qp: QueuePair<Rc, Init, Perf<R>>,
+        meeting: &Meeting,
+        way: &Way<'_>,
+        mine: &Endpoint,
+    ) -> Result<Option<Joined<Rc, R>>> {
+        // rdma_cm makes it what the peer serves.
+        let (depth, serves) = (R::depth(way.outs)?, ResponderDepth::try_from(mine.rd_atomic)?);
+        let met = meeting.connect(qp, depth, serves)?;
+        Ok(met.map(|Connection { qp, id, .. }| (qp, Kept::Connection(id))))
     }
 }
 
 impl Connect for Uc {
-    fn init(qp: QueuePair<Uc, Reset, Perf>, port: u8) -> Result<QueuePair<Uc, Init, Perf>> {
-        let access = QpAccess::REMOTE_WRITE;
+    fn init<R: Issues>(
+        qp: QueuePair<Uc, Reset, Perf<R>>,
+        way: &Way<'_>,
+    ) -> Result<QueuePair<Uc, Init, Perf<R>>> {
+        let (port, access) = (way.port, QpAccess::REMOTE_WRITE);
         Ok(qp.modify(ConnectedInit { pkey_index: 0, port, access })?)
     }
 
-    fn connect(
-        qp: QueuePair<Uc, Init, Perf>,
+    fn connect<R: Issues>(
+        qp: QueuePair<Uc, Init, Perf<R>>,
         way: &Way<'_>,
         mine: &Endpoint,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Uc, Rts, Perf>, Option<wr::Destination>)> {
+    ) -> Result<QueuePair<Uc, Rts, Perf<R>>> {
         let rtr = UcRtr { path_mtu: way.mtu, ..UcRtr::new(way.address(peer), peer.qpn, peer.psn) };
-        let rts = UcRts::new(mine.psn);
-        Ok((qp.modify(rtr)?.modify(rts)?, None))
+        Ok(qp.modify(rtr)?.modify(UcRts::new(mine.psn))?)
+    }
+
+    fn meet<R: Issues>(
+        _qp: QueuePair<Uc, Init, Perf<R>>,
+        _meeting: &Meeting,
+        _way: &Way<'_>,
+        _mine: &Endpoint,
+    ) -> Result<Option<Joined<Uc, R>>> {
+        // `Options::check` refused it.
+        Err("rdma_cm has no UC".into())
     }
 }
 
-/// Any will do, as long as both ends have the same.
-const QKEY: u32 = 0x1111_1111;
+/// Any will do, as long as both ends have the same; perftest's.
+pub const QKEY: u32 = 0x1111_1111;
 
 impl Connect for Ud {
-    fn init(qp: QueuePair<Ud, Reset, Perf>, port: u8) -> Result<QueuePair<Ud, Init, Perf>> {
-        let qkey = Qkey::try_from(QKEY)?.into();
-        Ok(qp.modify(UdInit { pkey_index: 0, port, qkey })?)
+    fn init<R: Issues>(
+        qp: QueuePair<Ud, Reset, Perf<R>>,
+        way: &Way<'_>,
+    ) -> Result<QueuePair<Ud, Init, Perf<R>>> {
+        Ok(qp.modify(UdInit { pkey_index: 0, port: way.port, qkey: way.qkey.into() })?)
     }
 
-    fn connect(
-        qp: QueuePair<Ud, Init, Perf>,
-        way: &Way<'_>,
+    fn connect<R: Issues>(
+        qp: QueuePair<Ud, Init, Perf<R>>,
+        _way: &Way<'_>,
         mine: &Endpoint,
+        _peer: &Endpoint,
+    ) -> Result<QueuePair<Ud, Rts, Perf<R>>> {
+        Ok(qp.modify(UdRtr::default())?.modify(UdRts::new(mine.psn))?)
+    }
+
+    fn meet<R: Issues>(
+        qp: QueuePair<Ud, Init, Perf<R>>,
+        meeting: &Meeting,
+        _way: &Way<'_>,
+        mine: &Endpoint,
+    ) -> Result<Option<Joined<Ud, R>>> {
+        let qp = qp.modify(UdRtr::default())?.modify(UdRts::new(mine.psn))?;
+        Ok(meeting.find(&qp)?.map(|id| (qp, Kept::Datagrams(id))))
+    }
+
+    fn destination<R: Issues>(
+        qp: &mut QueuePair<Ud, Rts, Perf<R>>,
+        way: &Way<'_>,
         peer: &Endpoint,
-    ) -> Result<(QueuePair<Ud, Rts, Perf>, Option<wr::Destination>)> {
-        let qp = qp.modify(UdRtr::default())?;
-        let mut qp = qp.modify(UdRts::new(mine.psn))?;
+    ) -> Result<Option<wr::Destination>> {
         let address_handle = qp.add_address_handle(way.pd.create_ah(way.address(peer))?)?;
-        let qkey = Qkey::try_from(QKEY)?;
-        Ok((qp, Some(wr::Destination { address_handle, qpn: peer.qpn, qkey })))
+        Ok(Some(wr::Destination { address_handle, qpn: peer.qpn, qkey: way.qkey }))
     }
 }

@@ -6,11 +6,11 @@ use proverbs::prelude::*;
 use proverbs::transport::Transport;
 
 use crate::Result;
-use crate::connect::Perf;
+use crate::connect::{Issues, Perf};
 use crate::work::{Payload, Work};
 
-pub struct End<T: Transport> {
-    pub qp: QueuePair<T, Rts, Perf>,
+pub struct End<T: Transport, R: Issues> {
+    pub qp: QueuePair<T, Rts, Perf<R>>,
     pub cq: CompletionQueue,
     /// What the peer may write to and read from.
     pub open: MemoryRegion<RemoteAll>,
@@ -23,7 +23,7 @@ pub struct End<T: Transport> {
     pub stall: Stall,
 }
 
-impl<T: Transport> End<T> {
+impl<T: Transport, R: Issues> End<T, R> {
     /// Takes what has completed: buffers of sends become spare, receives are counted and posted anew.
     pub fn poll(&mut self) -> Result<()> {
         let End { qp, cq, spare, received, stall, local, .. } = self;
@@ -70,7 +70,7 @@ impl<T: Transport> End<T> {
     }
 
     /// Posts one send, inline if there are bytes for that.
-    pub fn post<W: Work<T>>(
+    pub fn post<W: Work<T, Issues = R>>(
         &mut self,
         work: &W,
         size: usize,

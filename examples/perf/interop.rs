@@ -4,8 +4,10 @@ use proverbs::prelude::*;
 
 use crate::connect::{Connect, Endpoint};
 use crate::end::End;
+use crate::exchange::Exchange;
+use crate::meet::Meeting;
 use crate::options::{Options, Verb, name};
-use crate::perftest::{Exchange, Keys, Rates};
+use crate::perftest::{Keys, Rates};
 use crate::report::{Report, Row};
 use crate::run::Station;
 use crate::work::Work;
@@ -16,15 +18,32 @@ use crate::{Result, Role, bandwidth};
 pub fn measure<T: Connect, W: Work<T>>(
     mut station: Station<'_>,
     mut peer: Exchange,
+    meeting: Option<&Meeting>,
     work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
 ) -> Result<Option<Report>> {
     let size = *station.sizes.last().ok_or("nothing to measure")?;
     let (cycle, mtu) = peer.hello(station.mtu)?;
     station.mtu = mtu;
-    let ready = station.prepare::<T>(cycle as usize)?;
-    let mine = keys(&ready.mine);
-    let theirs = endpoint(peer.keys(&mine)?, size.max(8) as u64)?;
-    let (mut end, to) = station.connect(ready, &theirs)?;
+    let (open, length) = (cycle as usize, size.max(8) as u64);
+    let (mut end, mine, theirs, to, kept);
+    match meeting {
+        None => {
+            let ready = station.prepare::<T, W::Issues>(open)?;
+            mine = keys(&ready.mine);
+            theirs = endpoint(peer.keys(&mine)?, length)?;
+            (end, to) = station.connect(ready, &theirs)?;
+            kept = None;
+        }
+        Some(meeting) => {
+            peer.sign("sign before it listens again")?;
+            let mut met = station.meet::<T, W::Issues>(meeting, open)?;
+            peer.sign("sign after it met")?;
+            mine = keys(&met.mine);
+            theirs = endpoint(peer.keys(&mine)?, length)?;
+            to = station.destination(&mut met, &theirs)?;
+            (end, kept) = (met.end, Some(met.kept));
+        }
+    }
     let work = work(theirs.open, to)?;
     let Options { lat, verb, .. } = *station.options;
     // The server only waits.
@@ -43,8 +62,9 @@ pub fn measure<T: Connect, W: Work<T>>(
         }
         false => stream(&station, &mut peer, &mut end, &work, size)?,
     };
-    // perftest's WRITEs to and fro end without a word.
-    if !(lat && verb == Verb::Write) {
+    // WRITEs to and fro end without a word.
+    let is_silent = lat && verb == Verb::Write;
+    if !is_silent {
         peer.keys_after_traffic(&mine)?;
         if passive {
             let theirs = peer.rates(row.as_ref().map(Row::rates).unwrap_or_default())?;
@@ -53,8 +73,13 @@ pub fn measure<T: Connect, W: Work<T>>(
             }
             peer.keys(&mine)?;
         }
-        peer.done();
     }
+    // Before what connected it.
+    drop(end);
+    if let Some(kept) = kept {
+        kept.close()?;
+    }
+    peer.done(!is_silent)?;
     Ok(row.map(|row| station.report(vec![row])))
 }
 
@@ -62,7 +87,7 @@ pub fn measure<T: Connect, W: Work<T>>(
 fn stream<T: Connect, W: Work<T>>(
     station: &Station<'_>,
     peer: &mut Exchange,
-    end: &mut End<T>,
+    end: &mut End<T, W::Issues>,
     work: &W,
     size: usize,
 ) -> Result<Option<Row>> {

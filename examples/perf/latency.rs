@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use proverbs::transport::Transport;
 
 use crate::Result;
+use crate::connect::Issues;
 use crate::end::End;
 use crate::options::{Options, Verb};
 use crate::work::{Payload, Work};
@@ -16,7 +17,7 @@ use crate::work::{Payload, Work};
 /// Runs `-n` exchanges. Gives what each took: of those to and fro, one less at the end that does not
 /// start; of READs and atomics, none at the end that does not.
 pub fn exchange<T: Transport, W: Work<T>>(
-    end: &mut End<T>,
+    end: &mut End<T, W::Issues>,
     work: &W,
     options: &Options,
     starts: bool,
@@ -33,7 +34,7 @@ pub fn exchange<T: Transport, W: Work<T>>(
     for number in 1..=options.iters {
         let signaled = number % cq_mod == 0 || number == options.iters;
         let mark = mark(number);
-        let mut send = |end: &mut End<T>| -> Result<()> {
+        let mut send = |end: &mut End<T, W::Issues>| -> Result<()> {
             while end.qp.send_room() == 0 {
                 end.poll()?;
             }
@@ -47,7 +48,7 @@ pub fn exchange<T: Transport, W: Work<T>>(
             };
             work.post(&mut end.qp, payload, signaled)
         };
-        let wait = |end: &mut End<T>| match options.verb {
+        let wait = |end: &mut End<T, W::Issues>| match options.verb {
             Verb::Write => written(end, size, mark),
             _ => {
                 while end.received - arrived < number.into() {
@@ -95,7 +96,7 @@ fn mark(number: u32) -> u8 {
 
 /// Waits until the peer's WRITE of `size` bytes is there: until its last byte is. That the last
 /// byte lands last is what devices do and no rule says; perftest relies on it too.
-fn written<T: Transport>(end: &mut End<T>, size: usize, mark: u8) -> Result<()> {
+fn written<T: Transport, R: Issues>(end: &mut End<T, R>, size: usize, mark: u8) -> Result<()> {
     let mut last = [0];
     let mut looks = 0u32;
     loop {

@@ -5,7 +5,7 @@
 //! perf -d mlx5_0 -x 3                     server
 //! perf -d mlx5_0 -x 3 -V write -s 4096 -t 128 -l 16 -Q 64 SERVER      client
 //! perf -V send --lat -s 64 -I 64 --svg latency.svg SERVER             latency, and its histogram
-//! perf -d mlx5_0 -x 3 -V send --lat --perftest [SERVER]               with ib_send_lat
+//! perf -d mlx5_0 -x 3 -V send --lat --perftest [SERVER]               with ib_send_lat; -R with its -R
 //! ```
 //!
 //! The flags are perftest's. What differs: each work request in flight has a buffer of its own,
@@ -17,18 +17,23 @@
 
 mod bandwidth;
 mod chart;
+#[path = "../cm_common/mod.rs"]
+mod cm_common;
 mod connect;
 #[path = "../common/device.rs"]
 mod device;
 mod end;
+mod exchange;
 mod interop;
 mod latency;
 mod link;
+mod meet;
 mod options;
 mod perftest;
 mod report;
 mod run;
 mod stats;
+mod words;
 mod work;
 
 use std::error::Error;
@@ -42,9 +47,10 @@ use proverbs::Context;
 use proverbs::loopback::Fabric;
 
 use device::Device;
+use exchange::Exchange;
 use link::Link;
+use meet::Meeting;
 use options::Options;
-use perftest::Exchange;
 use report::Report;
 use run::Peer;
 
@@ -76,6 +82,9 @@ fn measure(options: &Options) -> Result<()> {
                 let why = format!("the loopback device reaches only this process, not {server}");
                 return Err(why.into());
             }
+            if options.perftest {
+                return Err("the loopback device reaches only this process, not perftest".into());
+            }
             options.say(
                 "both ends run in this process, on the loopback device: what is measured is \
                          software, not a network",
@@ -89,13 +98,31 @@ fn measure(options: &Options) -> Result<()> {
         }
         Device::Real(context) => match &options.server {
             Some(server) => {
-                let peer = peer(options, link::connect(server, options.port())?, Role::Client)?;
+                let peer = match options.rdma_cm {
+                    true => {
+                        let (server, port) = (server.clone(), options.port());
+                        let meeting = Meeting::Client { server, port };
+                        Peer::Perftest(Exchange::cm(&meeting, Role::Client)?, Some(meeting))
+                    }
+                    false => by_tcp(options, link::connect(server, options.port())?, Role::Client)?,
+                };
                 run::run(options, &context, peer, Role::Client)?
             }
             None => {
                 let port = options.port();
-                let listening = || options.say(&format!("waiting for a client on TCP port {port}"));
-                let peer = peer(options, link::accept(port, listening)?, Role::Server)?;
+                let listening =
+                    |on| options.say(&format!("waiting for a client on {on} port {port}"));
+                let peer = match options.rdma_cm {
+                    true => {
+                        let meeting = Meeting::listen(port)?;
+                        listening("rdma_cm");
+                        Peer::Perftest(Exchange::cm(&meeting, Role::Server)?, Some(meeting))
+                    }
+                    false => {
+                        let stream = link::accept(port, || listening("TCP"))?;
+                        by_tcp(options, stream, Role::Server)?
+                    }
+                };
                 run::run(options, &context, peer, Role::Server)?
             }
         },
@@ -107,9 +134,9 @@ fn measure(options: &Options) -> Result<()> {
 }
 
 /// Who is at the other end of the stream.
-fn peer(options: &Options, stream: TcpStream, role: Role) -> Result<Peer> {
+fn by_tcp(options: &Options, stream: TcpStream, role: Role) -> Result<Peer> {
     Ok(match options.perftest {
-        true => Peer::Perftest(Exchange::new(stream, role)),
+        true => Peer::Perftest(Exchange::tcp(stream, role), None),
         false => Peer::Perf(Link::tcp(stream)?),
     })
 }

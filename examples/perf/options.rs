@@ -33,6 +33,9 @@ pub struct Options {
     /// so on, told the same -c, -n and -s
     #[arg(long, conflicts_with_all = ["local", "all"])]
     pub perftest: bool,
+    /// Connect by rdma_cm, as perftest's -R; SERVER is the address of its RDMA network device
+    #[arg(short = 'R', long, requires = "perftest")]
+    pub rdma_cm: bool,
     /// What is measured
     #[arg(short = 'V', long, value_enum, default_value = "write")]
     pub verb: Verb,
@@ -118,6 +121,9 @@ impl Options {
         if self.post_list > tx_depth {
             let list = self.post_list;
             return Err(format!("{list} sends a post (-l) exceed -t {tx_depth}: -t {list}").into());
+        }
+        if self.rdma_cm && self.connection == Connection::Uc {
+            return Err("rdma_cm has no UC: leave -R out, or -c RC".into());
         }
         let carries = match self.connection {
             Connection::Rc => true,

@@ -5,17 +5,19 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use proverbs::cm::RDMA_UDP_QKEY;
 use proverbs::completion::GRH_LEN;
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
 use serde_json::{Value, json};
 
-use crate::connect::{Connect, Endpoint, Perf, Way};
+use crate::connect::{Connect, Endpoint, Issues, Perf, QKEY, Way};
 use crate::device::{self, Source};
 use crate::end::{End, Stall};
+use crate::exchange::Exchange;
 use crate::link::Link;
+use crate::meet::{Kept, Meeting, until};
 use crate::options::{Connection, Options, Verb, name};
-use crate::perftest::Exchange;
 use crate::report::{Report, Row};
 use crate::stats::Latencies;
 use crate::work::{Adds, Datagrams, ReadsOf, Sends, Swaps, Work, Writes};
@@ -25,8 +27,8 @@ use crate::{Result, Role, bandwidth, interop, latency};
 pub enum Peer {
     /// This one.
     Perf(Link),
-    /// One of perftest's.
-    Perftest(Exchange),
+    /// One of perftest's; with the place where rdma_cm connects, if it does.
+    Perftest(Exchange, Option<Meeting>),
 }
 
 /// Runs this end; the client has a report.
@@ -64,14 +66,22 @@ pub struct Station<'a> {
 }
 
 /// One end that is not connected yet.
-pub struct Ready<T: Transport> {
+pub struct Ready<T: Transport, R: Issues> {
     pd: ProtectionDomain,
-    qp: QueuePair<T, Init, Perf>,
+    qp: QueuePair<T, Init, Perf<R>>,
     cq: CompletionQueue,
     open: MemoryRegion<RemoteAll>,
     spare: Vec<Buf>,
     /// What the peer must know of it.
     pub mine: Endpoint,
+}
+
+/// One end that rdma_cm connected.
+pub struct Met<T: Transport, R: Issues> {
+    pub end: End<T, R>,
+    pub pd: ProtectionDomain,
+    pub mine: Endpoint,
+    pub kept: Kept,
 }
 
 impl<'a> Station<'a> {
@@ -95,7 +105,9 @@ impl<'a> Station<'a> {
     ) -> Result<Option<Report>> {
         match peer {
             Peer::Perf(link) => self.with_perf(link, work),
-            Peer::Perftest(exchange) => interop::measure(self, exchange, work),
+            Peer::Perftest(exchange, meeting) => {
+                interop::measure(self, exchange, meeting.as_ref(), work)
+            }
         }
     }
 
@@ -105,7 +117,7 @@ impl<'a> Station<'a> {
         work: impl FnOnce(RemoteSlice<RemoteAll>, Option<wr::Destination>) -> Result<W>,
     ) -> Result<Option<Report>> {
         let options = self.options;
-        let ready = self.prepare::<T>(0)?;
+        let ready = self.prepare::<T, W::Issues>(0)?;
         link.send(&json!({ "test": test(options), "endpoint": ready.mine.json() }))?;
         let hello = link.recv()?;
         agree(&test(options), &hello["test"])?;
@@ -128,7 +140,7 @@ impl<'a> Station<'a> {
     }
 
     /// The queue pair in INIT with its receives, and at least `open` bytes for the peer to use.
-    pub fn prepare<T: Connect>(&self, open: usize) -> Result<Ready<T>> {
+    pub fn prepare<T: Connect, R: Issues>(&self, open: usize) -> Result<Ready<T, R>> {
         let options = self.options;
         let attr = self.context.query_device()?;
         let pd = self.context.alloc_pd()?;
@@ -136,7 +148,8 @@ impl<'a> Station<'a> {
         // Depths are booked here, and one send more for a drain.
         let cq = self.context.create_cq(options.tx_depth + 1 + receives)?;
         let depth = Depth { send: options.tx_depth, recv: receives };
-        let mut qp = T::init(pd.create_qp::<T, Perf>(&cq, &cq, depth)?, options.ib_port)?;
+        let qp = pd.create_qp::<T, Perf<R>>(&cq, &cq, depth)?;
+        let mut qp = T::init(qp, &self.way(&pd)?)?;
 
         let size = self.sizes.last().copied().unwrap_or(1);
         let open = pd.register::<RemoteAll>(open.max(size).max(8))?;
@@ -162,28 +175,61 @@ impl<'a> Station<'a> {
         Ok(Ready { pd, qp, cq, open, spare, mine })
     }
 
-    /// Connects it, to RTS; gives also the destination of datagrams.
-    pub fn connect<T: Connect>(
-        &self,
-        ready: Ready<T>,
-        peer: &Endpoint,
-    ) -> Result<(End<T>, Option<wr::Destination>)> {
-        let Ready { pd, qp, cq, open, spare, mine } = ready;
+    fn way<'w>(&'w self, pd: &'w ProtectionDomain) -> Result<Way<'w>> {
         let outs = match self.options.outs {
             Some(outs) => outs,
             None => some(self.context.query_device()?.max_qp_init_rd_atom),
         };
-        let port = self.options.ib_port;
-        let way = Way { pd: &pd, source: &self.source, port, mtu: self.mtu, outs };
-        let (qp, to) = T::connect(qp, &way, &mine, peer)?;
+        let qkey = if self.options.rdma_cm { RDMA_UDP_QKEY } else { Qkey::try_from(QKEY)? };
+        Ok(Way { pd, source: &self.source, port: self.options.ib_port, mtu: self.mtu, outs, qkey })
+    }
+
+    /// Connects it, to RTS; gives also the destination of datagrams.
+    pub fn connect<T: Connect, R: Issues>(
+        &self,
+        ready: Ready<T, R>,
+        peer: &Endpoint,
+    ) -> Result<(End<T, R>, Option<wr::Destination>)> {
+        let Ready { pd, qp, cq, open, spare, mine } = ready;
+        let way = self.way(&pd)?;
+        let mut qp = T::connect(qp, &way, &mine, peer)?;
+        let to = T::destination(&mut qp, &way, peer)?;
+        Ok((self.end(qp, cq, open, spare), to))
+    }
+
+    /// Connects one by rdma_cm; gives also what the peer must know of it.
+    pub fn meet<T: Connect, R: Issues>(&self, meeting: &Meeting, open: usize) -> Result<Met<T, R>> {
+        until(|| {
+            let Ready { pd, qp, cq, open, spare, mine } = self.prepare::<T, R>(open)?;
+            let met = T::meet(qp, meeting, &self.way(&pd)?, &mine)?;
+            Ok(met.map(|(qp, kept)| Met { end: self.end(qp, cq, open, spare), pd, mine, kept }))
+        })
+    }
+
+    /// The destination of datagrams.
+    pub fn destination<T: Connect, R: Issues>(
+        &self,
+        met: &mut Met<T, R>,
+        peer: &Endpoint,
+    ) -> Result<Option<wr::Destination>> {
+        T::destination(&mut met.end.qp, &self.way(&met.pd)?, peer)
+    }
+
+    fn end<T: Connect, R: Issues>(
+        &self,
+        qp: QueuePair<T, Rts, Perf<R>>,
+        cq: CompletionQueue,
+        open: MemoryRegion<RemoteAll>,
+        spare: Vec<Buf>,
+    ) -> End<T, R> {
         let (stall, local) = (Stall::new(), self.options.local);
-        Ok((End { qp, cq, open, spare, received: 0, local, stall }, to))
+        End { qp, cq, open, spare, received: 0, local, stall }
     }
 
     fn row<T: Connect, W: Work<T>>(
         &self,
         link: &mut Link,
-        end: &mut End<T>,
+        end: &mut End<T, W::Issues>,
         work: &W,
         size: usize,
     ) -> Result<Option<Row>> {
@@ -223,7 +269,7 @@ impl<'a> Station<'a> {
     /// Exchanges of `size` bytes, of which this end starts each or the other.
     pub fn latency<T: Connect, W: Work<T>>(
         &self,
-        end: &mut End<T>,
+        end: &mut End<T, W::Issues>,
         work: &W,
         size: usize,
         starts: bool,
@@ -238,7 +284,7 @@ impl<'a> Station<'a> {
     /// What the client's work requests of `size` bytes took.
     pub fn bandwidth<T: Connect, W: Work<T>>(
         &self,
-        end: &mut End<T>,
+        end: &mut End<T, W::Issues>,
         work: &W,
         size: usize,
     ) -> Result<Duration> {

@@ -2,10 +2,11 @@
 
 use proverbs::post::SendList;
 use proverbs::prelude::*;
+use proverbs::qp::{NoReads, Reads};
 use proverbs::transport::Transport;
 
 use crate::Result;
-use crate::connect::Perf;
+use crate::connect::{Issues, Perf};
 
 /// Work requests of one post at most (-l).
 pub const MAX_LIST: usize = 64;
@@ -18,10 +19,13 @@ pub enum Payload<'d> {
 
 /// A verb on a transport: how it becomes a work request.
 pub trait Work<T: Transport> {
+    /// `Reads` if it is a READ or an atomic.
+    type Issues: Issues;
+
     /// Adds one to the list.
     fn push<'d>(
         &self,
-        list: &mut SendList<'d, T, Perf, 1>,
+        list: &mut SendList<'d, T, Perf<Self::Issues>, 1>,
         payload: Payload<'d>,
         signaled: bool,
     ) -> Result<()>;
@@ -29,7 +33,7 @@ pub trait Work<T: Transport> {
     /// Posts one alone.
     fn post(
         &self,
-        qp: &mut QueuePair<T, Rts, Perf>,
+        qp: &mut QueuePair<T, Rts, Perf<Self::Issues>>,
         payload: Payload<'_>,
         signaled: bool,
     ) -> Result<()>;
@@ -39,9 +43,11 @@ pub trait Work<T: Transport> {
 macro_rules! carries {
     ($work:ident on $($transport:ident)*: $self:ident, $data:ident => $new:expr, $inline:expr) => {$(
         impl Work<$transport> for $work {
+            type Issues = NoReads;
+
             fn push<'d>(
                 &$self,
-                list: &mut SendList<'d, $transport, Perf, 1>,
+                list: &mut SendList<'d, $transport, Perf<NoReads>, 1>,
                 payload: Payload<'d>,
                 signaled: bool,
             ) -> Result<()> {
@@ -56,7 +62,7 @@ macro_rules! carries {
 
             fn post(
                 &$self,
-                qp: &mut QueuePair<$transport, Rts, Perf>,
+                qp: &mut QueuePair<$transport, Rts, Perf<NoReads>>,
                 payload: Payload<'_>,
                 signaled: bool,
             ) -> Result<()> {
@@ -77,9 +83,11 @@ macro_rules! carries {
 macro_rules! fetches {
     ($work:ident: $self:ident, $data:ident => $new:expr) => {
         impl Work<Rc> for $work {
+            type Issues = Reads;
+
             fn push<'d>(
                 &$self,
-                list: &mut SendList<'d, Rc, Perf, 1>,
+                list: &mut SendList<'d, Rc, Perf<Reads>, 1>,
                 payload: Payload<'d>,
                 signaled: bool,
             ) -> Result<()> {
@@ -93,7 +101,7 @@ macro_rules! fetches {
 
             fn post(
                 &$self,
-                qp: &mut QueuePair<Rc, Rts, Perf>,
+                qp: &mut QueuePair<Rc, Rts, Perf<Reads>>,
                 payload: Payload<'_>,
                 signaled: bool,
             ) -> Result<()> {

@@ -5,24 +5,37 @@
 #     cargo xtask soft-roce -- sh tests/interop/perftest.sh "$PWD/target/release/examples" [PATTERN]
 #
 # The argument is an absolute path; with PATTERN, a case of shell, only the cases that it fits. The
-# device is $PROVERBS_DEVICE (rxe0) with GID index $PROVERBS_GID_INDEX (1). One line for each case; the
-# exit code is 1 if any failed.
+# device is $PROVERBS_DEVICE (rxe0) with GID index $PROVERBS_GID_INDEX (1), and $PROVERBS_CM_ADDRESS
+# (10.77.0.1) the address of its network device. One line for each case; the exit code is 1 if any
+# failed.
 set -u
 
 examples=${1:?usage: perftest.sh DIRECTORY-OF-EXAMPLES [PATTERN]}
 pattern=${2:-*}
 device=${PROVERBS_DEVICE:-rxe0}
 gid=${PROVERBS_GID_INDEX:-1}
-seconds=60
+address=${PROVERBS_CM_ADDRESS:-10.77.0.1}
+# Empty, or -R to connect by rdma_cm.
+cm=
+seconds=120
 port=19000
 failed=0
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
-# Waits until somebody listens on TCP port $1, but no longer than process $2 lives.
+# Whether somebody listens on port $1.
+is_listening() {
+    if [ "$cm" ]; then
+        rdma resource show cm_id 2>/dev/null | grep 'state LISTEN' | grep -q ":$1\b"
+    else
+        hex=$(printf %04X "$1")
+        cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$hex [0-9A-F]*:0000 0A "
+    fi
+}
+
+# Waits until somebody listens on port $1, but no longer than process $2 lives.
 listening() {
-    hex=$(printf %04X "$1")
-    until cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$hex [0-9A-F]*:0000 0A "; do
+    until is_listening "$1"; do
         kill -0 "$2" 2>/dev/null || return 1
         sleep 0.05
     done
@@ -35,7 +48,7 @@ end() {
     if [ "$whose" = c ]; then
         case $tool in *atomic*) size= ;; esac
         timeout "$seconds" "$tool" -F -d "$device" -x "$gid" -p "$port" -c "$connection" \
-            -n "$iters" ${size:+-s "$size"} "$@"
+            -n "$iters" $cm ${size:+-s "$size"} "$@"
         return
     fi
     case $tool in
@@ -46,7 +59,7 @@ end() {
     esac
     case $tool in *_lat) lat=--lat ;; *) lat= ;; esac
     timeout "$seconds" "$examples/perf" --perftest -d "$device" -x "$gid" -p "$port" \
-        -c "$connection" -n "$iters" ${size:+-s "$size"} -V "$verb" $lat "$@"
+        -c "$connection" -n "$iters" ${size:+-s "$size"} -V "$verb" $lat $cm "$@"
 }
 
 # clean ROLE WHOSE TOOL SIZE: whether this end, which printed $out/ROLE, tells of all the messages.
@@ -65,7 +78,7 @@ clean() {
 
 # pair TOOL CONNECTION SIZE ITERATIONS SERVER CLIENT: one case; SERVER and CLIENT are rust or c.
 pair() {
-    name="$1 -c $2 -s $3 -n $4: $5 server, $6 client"
+    name="$1 ${cm:+$cm }-c $2 -s $3 -n $4: $5 server, $6 client"
     iters=$4
     case $name in $pattern) ;; *) return ;; esac
     port=$((port + 1))
@@ -73,7 +86,7 @@ pair() {
     end "$5" "$1" "$2" "$3" >"$out/server" 2>&1 &
     pid=$!
     if listening "$port" "$pid"; then
-        end "$6" "$1" "$2" "$3" 127.0.0.1 >"$out/client" 2>&1
+        end "$6" "$1" "$2" "$3" "$address" >"$out/client" 2>&1
         client_code=$?
     else
         echo "not started: the server is gone" >"$out/client"
@@ -123,6 +136,20 @@ against_c ib_read_bw RC 4096
 against_c ib_atomic_lat RC 8
 against_c ib_atomic_bw RC 8
 against_c ib_send_lat UD 64
+against_c ib_send_bw UD 1024
+
+# perftest has no UC here.
+cm=-R
+against_c ib_send_lat RC 64
+against_c ib_send_bw RC 4096
+against_c ib_write_lat RC 64
+against_c ib_write_bw RC 4096
+against_c ib_read_lat RC 64
+against_c ib_read_bw RC 4096
+against_c ib_atomic_lat RC 8
+against_c ib_atomic_bw RC 8
+# The C server of this one says nothing more once it has accepted our client.
+pair ib_send_lat UD 64 20 rust c
 against_c ib_send_bw UD 1024
 
 [ "$failed" = 0 ] || {

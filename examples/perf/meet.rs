@@ -1,0 +1,136 @@
+//! perftest's -R: rdma_cm connects, once for words and once for the traffic.
+
+use std::time::{Duration, Instant};
+
+use proverbs::bounded::ResponderDepth;
+use proverbs::cm::{
+    AcceptParam, CmId, ConnParam, Connection, Established, Found, Listening, PrivateData, Tcp, Udp,
+};
+use proverbs::prelude::*;
+use proverbs::{ErrorKind, Refused};
+
+use crate::Result;
+use crate::cm_common::{STEP, listen, route};
+use crate::connect::{Issues, Perf};
+use crate::words::Words;
+
+/// The other end comes to the second meeting within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Nobody listens on TCP (R16.22).
+const NO_LISTENER: i32 = 8;
+
+/// Where the two ends meet, and meet again.
+pub enum Meeting {
+    Server { words: Box<CmId<Tcp, Listening>>, datagrams: Box<CmId<Udp, Listening>> },
+    Client { server: String, port: u16 },
+}
+
+/// What keeps the queue pairs together.
+pub enum Kept {
+    Connection(CmId<Tcp, Established>),
+    Datagrams(#[allow(dead_code, reason = "it is kept")] CmId<Udp, Established>),
+}
+
+impl Kept {
+    /// Both ends disconnect.
+    pub fn close(self) -> Result<()> {
+        if let Kept::Connection(id) = self {
+            let mut id = id.disconnect().map_err(Refused::into_error)?;
+            id.wait_disconnected(STEP)?;
+        }
+        Ok(())
+    }
+}
+
+impl Meeting {
+    /// Listens for all that a client may ask for: perftest's own server does so later, and a client
+    /// that is earlier gives up.
+    pub fn listen(port: u16) -> Result<Meeting> {
+        Ok(Meeting::Server {
+            words: Box::new(listen(None, port)?),
+            datagrams: Box::new(listen(None, port)?),
+        })
+    }
+
+    /// The connection for words of up to `len` bytes.
+    pub fn words(&self, len: usize) -> Result<Words> {
+        match self {
+            Meeting::Server { words, .. } => Words::accept(words.get_request()?, len),
+            Meeting::Client { server, port } => Words::connect(route::<Tcp>(server, *port)?, len),
+        }
+    }
+
+    /// The connection of a queue pair; `None` if the server does not listen yet.
+    pub fn connect<R: Issues>(
+        &self,
+        qp: QueuePair<Rc, Init, Perf<R>>,
+        depth: R::Depth,
+        responder_resources: ResponderDepth,
+    ) -> Result<Option<Connection<Perf<R>>>> {
+        match self {
+            Meeting::Server { words, .. } => {
+                let request = words.get_request_timeout(PATIENCE)?;
+                let param = AcceptParam {
+                    initiator_depth: depth,
+                    responder_resources,
+                    ..Default::default()
+                };
+                let accepted = request.accept(qp, &param, STEP);
+                Ok(Some(accepted.map_err(Refused::into_error)?))
+            }
+            Meeting::Client { server, port } => {
+                let param =
+                    ConnParam { initiator_depth: depth, responder_resources, ..Default::default() };
+                let connected = route::<Tcp>(server, *port)?.connect(qp, &param, STEP);
+                match connected.map_err(Refused::into_error) {
+                    Ok(connection) => Ok(Some(connection)),
+                    Err(error) => match error.kind() {
+                        ErrorKind::Rejected { reason: NO_LISTENER, .. } => Ok(None),
+                        _ => Err(error.into()),
+                    },
+                }
+            }
+        }
+    }
+
+    /// Tells of a queue pair of datagrams, or asks for the peer's; `None` as above.
+    pub fn find<R: Issues>(
+        &self,
+        qp: &QueuePair<Ud, Rts, Perf<R>>,
+    ) -> Result<Option<CmId<Udp, Established>>> {
+        match self {
+            Meeting::Server { datagrams, .. } => {
+                let request = datagrams.get_request_timeout(PATIENCE)?;
+                let answered = request.accept(qp, &PrivateData::none());
+                Ok(Some(answered.map_err(Refused::into_error)?))
+            }
+            Meeting::Client { server, port } => {
+                let found = route::<Udp>(server, *port)?.connect(&PrivateData::none(), STEP);
+                match found.map_err(Refused::into_error) {
+                    // Where it is says also its keys.
+                    Ok(Found { id, .. }) => Ok(Some(id)),
+                    Err(error) => match error.kind() {
+                        ErrorKind::Rejected { .. } => Ok(None),
+                        _ => Err(error.into()),
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// What `attempt` gives, once the other end is there.
+pub fn until<T>(mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+        if began.elapsed() > PATIENCE {
+            let time = PATIENCE.as_secs();
+            return Err(format!("the server did not listen again within {time} s").into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
