@@ -100,6 +100,10 @@ fn an_endpoint_says_what_it_was_made_with() {
         let needed = if got < 12 { 12 } else { needed };
         assert_eq!(error, WireError::Truncated { needed, got });
     }
+    // What does not begin so is shown as far as it came.
+    for (said, found) in [(&b"G"[..], [b'G', 0, 0, 0]), (b"GE", [b'G', b'E', 0, 0])] {
+        assert_eq!(Endpoint::split_bytes(said).unwrap_err(), WireError::Magic(found));
+    }
 }
 
 #[test]

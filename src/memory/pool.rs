@@ -286,3 +286,17 @@ impl<C, M> Clone for Pool<C, M> {
         Pool { shared: self.shared.clone(), _memory: PhantomData }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_bytes_and_the_most_buffers() {
+        let most = u32::MAX as usize / 2;
+        within("number of buffers", most).unwrap();
+        let error = within("number of buffers", most + 1).unwrap_err();
+        let text = "ibv_reg_mr: number of buffers 2147483648 exceeds 2147483647";
+        assert_eq!(error.to_string(), text);
+    }
+}

@@ -415,3 +415,37 @@ fn windows_that_are_gone_are_forgotten() {
     let alive = a.core.windows.iter().filter(|window| window.strong_count() != 0).count();
     assert_eq!(alive, kept.len());
 }
+
+/// What the device may still use stays, where it refuses to let a queue pair go.
+#[cfg(feature = "loopback")]
+#[test]
+fn the_address_handles_of_a_queue_pair_that_stays() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    static ENDED: AtomicU32 = AtomicU32::new(0);
+    let control = Control {
+        destroy_qp: |_| libc::EBUSY,
+        destroy_ah: |ah| {
+            ENDED.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: the argument is the verb's.
+            unsafe { (LOOPBACK.destroy_ah)(ah) }
+        },
+        ..LOOPBACK
+    };
+    let mut context = Fabric::new().open_alone();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq::<Buf>(16).unwrap();
+    let depth = Depth { send: 4, recv: 4 };
+    let ah = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1).unwrap(), 1)).unwrap();
+    drop(ah());
+    assert_eq!(ENDED.load(Ordering::Relaxed), 1);
+    let mut qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap();
+    qp.add_address_handle(ah()).unwrap();
+    let qp = qp.destroy().unwrap_err().into_object();
+    drop(qp);
+    assert_eq!(ENDED.load(Ordering::Relaxed), 1);
+}

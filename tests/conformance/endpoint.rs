@@ -79,7 +79,10 @@ fn two_sides_connect_send_and_read() {
     let (a, b) = sides::<DefaultProfile, DefaultProfile>();
     let play = |mut side: Side<DefaultProfile>, byte: u8| {
         let recv = wr::Recv::new(poisoned(&side.pool));
-        side.connector.qp().post_recv(recv).unwrap();
+        let mut qp = side.connector.qp();
+        assert_eq!((qp.recv_room(), qp.depth().recv), (4, 4));
+        qp.post_recv(recv).unwrap();
+        assert_eq!(qp.recv_room(), 3);
         side.connector.set_psn(Psn::new(0xff_ffff).unwrap());
         side.connector.set_mtu(if byte == 1 { Mtu::Bytes512 } else { Mtu::Bytes1024 });
         side.connector.set_responder_depth(ResponderDepth::new(byte).unwrap());

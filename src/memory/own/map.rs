@@ -37,16 +37,11 @@ impl HugePage {
         1 << self.log2()
     }
 
-    /// The pages that nobody has, on `node` or on all of them.
-    fn free(self, node: Option<u32>) -> u64 {
-        let dir =
-            node.map_or("/sys/kernel/mm".into(), |n| format!("/sys/devices/system/node/node{n}"));
-        self.free_by(dir.as_ref())
-    }
-
-    /// The same by the kernel's files in `dir`.
-    fn free_by(self, dir: &Path) -> u64 {
-        let dir = dir.join(format!("hugepages/hugepages-{}kB", self.size() / 1024));
+    /// The pages that nobody has, on `node` or on all of them, by the kernel's files in `sys`.
+    fn free(self, sys: &Path, node: Option<u32>) -> u64 {
+        let whose = node.map_or("kernel/mm".into(), |n| format!("devices/system/node/node{n}"));
+        let name = format!("hugepages/hugepages-{}kB", self.size() / 1024);
+        let dir = sys.join(whose).join(name);
         let number = |name| {
             let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
             text.trim().parse::<u64>().unwrap_or(0)
@@ -57,7 +52,8 @@ impl HugePage {
 
     pub(crate) fn none_left(self, verb: &'static str, len: usize, node: Option<u32>) -> Error {
         let (page, pages) = (self.size() as u64, len.div_ceil(self.size()) as u64);
-        Error::new(verb, ErrorKind::HugePages { page, asked: pages, free: self.free(node), node })
+        let free = self.free("/sys".as_ref(), node);
+        Error::new(verb, ErrorKind::HugePages { page, asked: pages, free, node })
     }
 }
 
@@ -293,17 +289,20 @@ mod tests {
     #[test]
     fn pages_that_are_reserved_are_not_free() {
         let dir = std::env::temp_dir().join(format!("proverbs-pages-{}", std::process::id()));
-        let write = |name: &str, text| {
-            let path = dir.join("hugepages").join(name);
+        let write = |whose: &str, name: &str, text| {
+            let path = dir.join(whose).join("hugepages").join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        write("hugepages-2048kB/free_hugepages", "7\n");
-        write("hugepages-2048kB/resv_hugepages", "3\n");
-        write("hugepages-1048576kB/free_hugepages", "2\n"); // a node has no number of the others
-        assert_eq!((HugePage::MiB2.free_by(&dir), HugePage::GiB1.free_by(&dir)), (4, 2));
+        write("kernel/mm", "hugepages-2048kB/free_hugepages", "7\n");
+        write("kernel/mm", "hugepages-2048kB/resv_hugepages", "3\n");
+        // A node has no number of the others.
+        write("devices/system/node/node1", "hugepages-1048576kB/free_hugepages", "2\n");
+        let free = |huge: HugePage, node| huge.free(&dir, node);
+        assert_eq!((free(HugePage::MiB2, None), free(HugePage::GiB1, Some(1))), (4, 2));
+        assert_eq!((free(HugePage::GiB1, None), free(HugePage::GiB1, Some(0))), (0, 0));
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(HugePage::MiB2.free_by(&dir), 0);
+        assert_eq!(free(HugePage::MiB2, None), 0);
     }
 
     /// As in the manual: the size's logarithm, above the other flags.
