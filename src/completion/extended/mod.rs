@@ -45,7 +45,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// # let mut qp = qp
 /// #     .modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?
 /// #     .modify(RcRtr::new(address, itself, psn))?
-/// #     .modify(RcRts::new(psn, RdAtomic::try_from(1)?))?;
+/// #     .modify(RcRts::new(psn, ReadDepth::try_from(1)?))?;
 /// # let region = pd.register::<RemoteWrite>(8)?;
 /// # let counter = region.remote();
 /// // ... and now that it is connected:
