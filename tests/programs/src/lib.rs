@@ -7,6 +7,7 @@
 //! | `connect`, `profiles` | what programs use besides the crate |
 //! | `awaited` | what an executor waits for |
 //! | `lanes` | what one thread uses |
+//! | `fields` | completion queues that are polled for fields |
 //! | `own` | memory of the program's own, contexts that hold other values |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
@@ -16,10 +17,10 @@ mod awaited;
 mod bytes;
 mod choice;
 mod connect;
+mod fields;
 mod lanes;
 mod oracle;
 mod own;
-mod polled;
 mod profiles;
 mod watch;
 mod world;

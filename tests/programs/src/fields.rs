@@ -9,7 +9,7 @@ use crate::world::{DEPTH, World};
 impl World {
     /// Makes such a queue with a queue pair on it, moves that to ERR with buffers outstanding, polls
     /// some of them, and drops what there is in one of the orders.
-    pub fn polled(&self, context: &Context, pd: &ProtectionDomain, order: u8) {
+    pub fn polls_fields(&self, context: &Context, pd: &ProtectionDomain, order: u8) {
         let clock = context.query_device_ex().ok().and_then(|attr| attr.clock());
         let timed = context.create_cq_ex::<CompletionTs, Buf>(64);
         if let (Ok(mut cq), Some(clock)) = (timed, clock) {
