@@ -278,7 +278,10 @@ fn a_group_has_members_on_every_device() {
             let (.., qp, joined) = &mut members[member];
             joined.attach(qp).unwrap();
         }
-        let (_, _, pd, _, _, qp, joined) = &mut members[0];
+        let (device, _, pd, _, _, qp, joined) = &mut members[0];
+        let own = device.query_gid(1, 0).unwrap();
+        let refused = qp.attach_mcast(own, joined.peer.vector.dlid).unwrap_err();
+        assert_eq!(refused.errno(), Some(libc::EINVAL), "{own} is no group");
         let ah = pd.create_ah(joined.peer.vector).unwrap();
         let to = joined.peer.destination(qp.add_address_handle(ah).unwrap());
         qp.post_send(wr::Send::inline(b"to all").to(to)).unwrap();
