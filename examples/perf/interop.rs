@@ -6,7 +6,7 @@ use crate::connect::{Connect, Endpoint};
 use crate::end::End;
 use crate::exchange::Exchange;
 use crate::meet::Meeting;
-use crate::options::{Options, Verb, name};
+use crate::options::{Connection, Options, Verb, name};
 use crate::perftest::{Keys, Rates};
 use crate::report::{Report, Row};
 use crate::run::Station;
@@ -37,6 +37,13 @@ pub fn measure<T: Connect, W: Work<T>>(
         Some(meeting) => {
             peer.sign("sign before it listens again")?;
             let mut met = station.meet::<T, W::Issues>(meeting, open)?;
+            let Options { connection, lat, .. } = *station.options;
+            // A client that is to be answered introduces its queue pair by a datagram.
+            if connection == Connection::Ud && lat && station.role == Role::Server {
+                while met.end.received == 0 {
+                    met.end.poll()?;
+                }
+            }
             peer.sign("sign after it met")?;
             mine = keys(&met.mine);
             theirs = endpoint(peer.keys(&mine)?, length)?;

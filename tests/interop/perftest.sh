@@ -148,7 +148,7 @@ against_c ib_read_lat RC 64
 against_c ib_read_bw RC 4096
 against_c ib_atomic_lat RC 8
 against_c ib_atomic_bw RC 8
-# The C server of this one says nothing more once it has accepted our client.
+# The C server waits for a datagram that introduces the client, which ours does not send.
 pair ib_send_lat UD 64 20 rust c
 against_c ib_send_bw UD 1024
 
