@@ -1,7 +1,7 @@
 //! The bytes that programs send, receive and open: each is where it belongs.
 
 use proverbs::completion::{Completions, Received, UdReceived, WcOpcode};
-use proverbs::memory::{Access, Entry, Memory, Owned, Remote};
+use proverbs::memory::{Access, Entry, Memory, Owned, Remote, Windowed};
 use proverbs::prelude::*;
 
 use crate::world::{World, lock};
@@ -30,6 +30,15 @@ impl World {
                 return self.complain(format!("byte {} of a region was written", at - addr));
             }
         }
+    }
+
+    /// The bytes of a region that only windows open.
+    pub fn content(&self, region: &MemoryRegion<Windowed<LocalWrite>>) -> Vec<u8> {
+        let mut content = vec![0; region.len()];
+        if region.read_at(0, &mut content).is_err() {
+            self.complain("a region cannot be read from end to end");
+        }
+        content
     }
 
     /// The bytes are those that a program sends: each one more than that before it.

@@ -30,6 +30,11 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
     let mut body = Body::new(table);
     let may_forget = dice.percent(20);
     setup(&mut body, &mut dice, what);
+    // Dice of its own: the programs without are what they were.
+    let mut windows = Dice::new(!seed, number);
+    if windows.percent(8) {
+        with_windows(&mut body, &mut windows);
+    }
     body.may_leave_out = true;
     let (least, most) = if what == For::Miri { (5, 16) } else { (12, 60) };
     let steps = least + dice.below(most - least);
@@ -70,17 +75,26 @@ fn block(body: &mut Body, dice: &mut Dice, what: For) -> usize {
     2 + dice.below(6)
 }
 
+/// Makes the call of this name, if its arguments are there.
+fn make(body: &mut Body, dice: &mut Dice, name: &str) {
+    let rows = body.table.rows.iter().filter(|row| row.name == name);
+    for row in rows {
+        if let Some(call) = call::choose(body, row, dice, &[]) {
+            habits::emit(body, &call);
+        }
+    }
+}
+
+/// A pair of queue pairs whose completions bring memory windows, and some that are bound.
+fn with_windows(body: &mut Body, dice: &mut Dice) {
+    for name in ["pair for windows", "memory for windows", "bind", "binds until it is full"] {
+        make(body, dice, name);
+    }
+}
+
 /// What most programs begin with. Without queue pairs nothing much happens.
 fn setup(body: &mut Body, dice: &mut Dice, what: For) {
     let is_short = what == For::Miri;
-    let make = |body: &mut Body, dice: &mut Dice, name: &str| {
-        let rows = body.table.rows.iter().filter(|row| row.name == name);
-        for row in rows {
-            if let Some(call) = call::choose(body, row, dice, &[]) {
-                habits::emit(body, &call);
-            }
-        }
-    };
     make(body, dice, "context");
     make(body, dice, "Context::alloc_pd");
     make(body, dice, "ProtectionDomain::create_pool");
