@@ -366,6 +366,7 @@ fn one_life(dev: &Device) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(64, 256).unwrap();
     let region = pd.register::<RemoteAll>(8192).unwrap();
+    drop(wr::Send::inline(&[0; 1024]).prepare());
     let (cq, other) = (dev.ctx.create_cq(64).unwrap(), dev.ctx.create_cq(64).unwrap());
     let depth = Depth { send: 8, recv: 8 };
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };

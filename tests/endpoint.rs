@@ -202,6 +202,14 @@ fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(42, &[4]), none);
     assert_eq!(wrong(47, &[1]), format!("Q_Key is 1, {foreign}"));
     assert_eq!(wrong(12, &[2]), format!("initiator depth is 1, {foreign}"));
+    let (qpn, psn) = (Qpn::new(0x1c).unwrap(), Psn::new(0).unwrap());
+    let uc = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap();
+    for (at, what) in [(40, "initiator depth"), (41, "responder depth")] {
+        let mut wire = uc.to_bytes();
+        wire[at] = 1;
+        let error = Endpoint::from_bytes(&wire).unwrap_err();
+        assert_eq!(error.to_string(), format!("{what} is 1, {foreign}"));
+    }
     assert_eq!(
         wrong(56, &[255; 8]),
         "region 0: 16 bytes at 0xffffffffffffffff end past the end of the address space"

@@ -205,6 +205,9 @@ mod tests {
             unsafe { put(NonNull::new(at).unwrap()) };
         }
         OWN.with(|own| assert!(own.0.count.get() <= MOST));
+        let mut shown = 0;
+        each(|_| shown += 1);
+        assert_eq!(shown % BATCH, 0, "those of each batch, and none behind it");
         let mut known = 0;
         each(|at| known += returned.contains(&(at.as_ptr() as usize)) as usize);
         assert_eq!(known, count);

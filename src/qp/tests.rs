@@ -449,3 +449,46 @@ fn the_address_handles_of_a_queue_pair_that_stays() {
     drop(qp);
     assert_eq!(ENDED.load(Ordering::Relaxed), 1);
 }
+
+/// The completion of a bind comes after the queue pair went, and the window with it: C's object is not touched any more.
+#[cfg(feature = "loopback")]
+#[test]
+fn a_bind_that_completes_after_its_window_ended() {
+    use crate::sys::types::ibv_mw;
+    thread_local! {
+        static DEVICE: std::cell::Cell<Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>> =
+            const { std::cell::Cell::new(None) };
+    }
+    /// Frees a copy: the object itself stays to be looked at.
+    unsafe extern "C" fn dealloc(mw: *mut ibv_mw) -> c_int {
+        // SAFETY: the object is live, and the device has only its number.
+        let copy = Box::into_raw(Box::new(unsafe { ptr::read(mw) }));
+        // SAFETY: as live as the original, which is not used any more by those that call this.
+        unsafe { DEVICE.get().unwrap()(copy) }
+    }
+    let ends = crate::loopback::pair_of::<Windowed>().unwrap();
+    let (mut a, mut cq, pd) = (ends.a, ends.cq, ends.pd);
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*a.core.qp()).context };
+    // SAFETY: its context is, too, and nobody else uses it.
+    DEVICE.set(unsafe { (*context).ops.dealloc_mw.replace(dealloc) });
+    let region = pd.register::<crate::memory::Windowed<LocalWrite>>(64).unwrap();
+    let window = a.alloc_mw().unwrap();
+    let mw = window.0.core().mw;
+    a.post_send(wr::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap()).unwrap();
+    drop(a);
+    // SAFETY: the copy was freed, and this is the test's.
+    let rkey = || unsafe { (*mw).rkey };
+    let before = rkey();
+    let mut entry = None;
+    while entry.is_none() {
+        entry = cq.poll_one().unwrap().map(|completion| {
+            completion.status().unwrap();
+            completion.into_entry()
+        });
+    }
+    assert_eq!(rkey(), before);
+    drop(entry);
+    // SAFETY: made by the device as a box, and freed by nobody.
+    drop(unsafe { Box::from_raw(mw) });
+}

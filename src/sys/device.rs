@@ -106,3 +106,19 @@ fn with_list<R>(f: impl FnOnce(&[*mut ibv_device], &mut bool) -> R) -> Result<R,
     unsafe { raw::ibv_free_device_list(list) };
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is too late for the first time only.
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the library")]
+    fn what_was_done_in_time_is_done_again_at_any_time() {
+        fork_init().unwrap();
+        let before = std::mem::replace(&mut *opened(), true);
+        let again = fork_init();
+        *opened() = before;
+        assert_eq!(again, Ok(()));
+    }
+}

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use proverbs::prelude::*;
+use proverbs::qp::Max;
 
 use crate::support::*;
 
@@ -11,6 +12,7 @@ struct Owns(Option<Box<dyn Any + Send>>);
 
 profile! { Ring { entry: Buf<Owns>, signaling: Selective } }
 profile! { Plain { entry: Buf<Owns> } }
+profile! { Served { entry: Buf<Owns>, receive: SharedRq } }
 
 type Cq = CompletionQueue<Buf<Owns>>;
 
@@ -69,4 +71,49 @@ fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
     assert_eq!(poll_empty(&mut stays), 0);
     assert_eq!(pool.available(), 2);
     stays.destroy().unwrap();
+}
+
+/// Sends a last message to a queue pair that goes with it.
+struct LastWord {
+    from: QueuePair<Rc, Rts>,
+    sent: CompletionQueue,
+    _to: QueuePair<Rc, Rts, Served>,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        self.from.post_send(wr::Send::inline(b"late")).unwrap();
+        while self.sent.poll_one().unwrap().is_none() {}
+    }
+}
+
+/// A message arrives while its completion queue ends. What it was received in comes home, unless the device takes its
+/// completion along with the queue pair.
+#[test]
+fn a_message_that_comes_at_the_end_of_its_completion_queue() {
+    let (dev, wish) = (Device::open(), Wish::new());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool_with(2, 64, |_| Owns(None)).unwrap();
+    let (ends, sends): (Cq, Cq) = (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
+    let sent = dev.ctx.create_cq(30).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf<Owns>, Max<1>, Owns>(&pool).unwrap();
+    while let Some(buf) = pool.take() {
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
+    }
+    let from = pd.create_qp::<Rc, DefaultProfile>(&sent, &sent, DEPTH).unwrap();
+    let to = pd.create_qp_on_srq::<Rc, Served, _>(&sends, &ends, &srq, 2).unwrap();
+    let (nf, nt) = (from.qp_num(), to.qp_num());
+    let (from, to) = (Rc::up(from, &dev, nt, &wish), Rc::up(to, &dev, nf, &wish));
+    let mut first = init(pd.create_qp::<Rc, Plain>(&ends, &ends, DEPTH).unwrap());
+    strands(&pd, &mut first, LastWord { from, sent, _to: to });
+    drop(first);
+    assert_eq!((srq.recvs_outstanding(), pool.available()), (2, 0));
+    drop(ends);
+    if let Some(along) = dev.takes_completions_along() {
+        let home = if along { 0 } else { 1 };
+        assert_eq!((srq.recvs_outstanding(), pool.available()), (2 - home, home));
+    }
+    drop(sends);
+    srq.destroy().unwrap();
+    assert_eq!(pool.available(), 2);
 }

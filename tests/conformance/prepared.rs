@@ -50,6 +50,7 @@ fn inline_bytes_are_those_of_the_moment() {
     let mut p = Pair::<Uc>::new();
     let mut beat = wr::Send::inline(b"beat 0").prepare();
     let mut none = wr::SendWithImm::inline(&[], 9).prepare();
+    let mut one = wr::Send::inline(b"1").prepare();
     for count in b'1'..=b'3' {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         beat.bytes_mut()[5] = count;
@@ -62,7 +63,10 @@ fn inline_bytes_are_those_of_the_moment() {
         p.a.post_prepared_inline(&mut none).unwrap();
         let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
         assert_eq!((got.imm_data, got.byte_len), (Some(9), 0));
-        assert!(poll(&p.dev, &mut p.ca, 2).into_iter().all(|done| done.sent().entry.is_none()));
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.a.post_prepared_inline(&mut one).unwrap();
+        assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"1");
+        assert!(poll(&p.dev, &mut p.ca, 3).into_iter().all(|done| done.sent().entry.is_none()));
     }
 }
 

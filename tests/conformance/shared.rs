@@ -294,6 +294,21 @@ fn a_frozen_buffer_is_thawed() {
     assert_eq!(p.pool.available(), 40);
 }
 
+/// A new handle has no number, whatever its header was used for before.
+#[test]
+fn a_new_handle_has_no_number() {
+    let p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    for number in 1..4 {
+        let (mut piece, mut shared) =
+            (region.piece(0, 8).unwrap(), p.pool.take().unwrap().freeze());
+        assert_eq!((piece.id(), shared.id()), (0, 0));
+        piece.set_id(number);
+        shared.set_id(number << 32);
+        assert_eq!((piece.id(), shared.id()), (number, number << 32));
+    }
+}
+
 /// A handle of a list that was given up was with no queue: whoever has its header next keeps it when the queue pair
 /// goes.
 #[test]

@@ -242,3 +242,27 @@ fn it_tells_what_it_holds_and_takes_a_limit() {
     let text = "ibv_modify_srq: EINVAL: Invalid argument (srq_limit 1000)";
     assert_eq!(said(&error), text);
 }
+
+/// Completions that are there when their completion queue is dropped are discarded first: what they brought is not
+/// lost with a queue pair that was dropped before, whose completions some devices take along.
+#[test]
+fn a_completion_queue_is_dropped_with_what_was_received() {
+    let base = Base::new();
+    let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
+    let Link { mut from, to } = base.link(&srq);
+    let source = base.pd.create_pool(2, 128).unwrap();
+    for _ in 0..4 {
+        srq.post_srq_recv(wr::Recv::new(poisoned(&base.pool))).unwrap();
+    }
+    for byte in 0..2 {
+        from.post_send(wr::Send::new(filled(&source, &[byte]))).unwrap();
+    }
+    let Base { dev, pool, mut sends, receives, .. } = base;
+    poll(&dev, &mut sends, 2);
+    assert_eq!((srq.recvs_outstanding(), pool.available()), (4, 2));
+    drop(to);
+    drop(receives);
+    assert_eq!((srq.recvs_outstanding(), pool.available()), (2, 4));
+    drop(from);
+    srq.destroy().unwrap();
+}

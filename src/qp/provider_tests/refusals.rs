@@ -1,6 +1,7 @@
 //! What comes back when the provider refuses a list, or says nothing of it.
 
 use super::*;
+use crate::memory::header::Handle;
 
 #[test]
 fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
@@ -105,7 +106,9 @@ fn receives_refused_from_each_index_on() {
             (PostErrorKind::Refused { errno: libc::ENOMEM }, accepted)
         );
         assert!(error.is_full());
-        assert_eq!(labels(error.into_rejected()), (accepted as u8..n as u8).collect::<Vec<_>>());
+        let back: Vec<Buf> = error.into_rejected().collect();
+        assert!(back.iter().all(|buf| buf.header().counter().is_null()), "with no queue");
+        assert_eq!(labels(back.into_iter()), (accepted as u8..n as u8).collect::<Vec<_>>());
         assert_eq!((it.qp.recvs_outstanding(), it.qp.recv_room()), (accepted, 8 - accepted));
         // As good as any queue, but for what was taken.
         ANSWER.set(Answer::Device);
