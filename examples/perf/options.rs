@@ -125,6 +125,11 @@ impl Options {
         if self.rdma_cm && self.connection == Connection::Uc {
             return Err("rdma_cm has no UC: leave -R out, or -c RC".into());
         }
+        if self.rdma_cm && self.connection == Connection::Ud && self.lat && self.server.is_some() {
+            return Err(
+                "UD latency by rdma_cm (-R) is measured as the server only: leave -R out".into()
+            );
+        }
         let carries = match self.connection {
             Connection::Rc => true,
             Connection::Uc => matches!(self.verb, Verb::Send | Verb::Write),
