@@ -132,8 +132,7 @@ macro_rules! vectors {
     };
 }
 
-/// As `vectors`, but stores only those words whose bits are set in `mask`, which has eight for each
-/// vector of 64 bytes.
+/// As `vectors`, but stores only the words whose bits are set in `mask`: eight for each vector.
 macro_rules! masked {
     ($to:ident, $from:ident, $len:ident, $mask:expr; $($register:tt [$at:tt] $k:tt)+) => {
         asm!(
@@ -287,6 +286,10 @@ unsafe extern "C" fn store_by_32(mut to: NonNull<u64>, mut from: NonNull<u64>, m
     // the least of them 8, each of which is copied behind the greater ones: each word is stored
     // once, and none beyond the last. The upper halves of all registers are 0 afterwards.
     unsafe {
+        if len == 64 {
+            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]);
+            return zero_upper();
+        }
         if len >= 128 {
             if len >= LONG {
                 seldom();
