@@ -38,4 +38,23 @@ fn a_device_that_grants_less_than_was_asked_for() {
     let error = srq.resize(before + 1).unwrap_err();
     let (asked, max) = (u64::from(before) + 1, before.into());
     assert_eq!(*error.kind(), ErrorKind::Limit { what: "max_wr", asked, max });
+    // Its queues hold as many as it says, and not one more.
+    let most = Fabric::new().open_device().query_device().unwrap().max_srq_wr;
+    for (asked, max) in [(most, before), (most + 1, most)] {
+        let (error, asked, max) = (srq.resize(asked).unwrap_err(), asked.into(), max.into());
+        assert_eq!(*error.kind(), ErrorKind::Limit { what: "max_wr", asked, max });
+    }
+}
+
+/// Some devices lose their queue when they refuse it, so they are not asked for fewer than are posted.
+#[test]
+fn a_device_is_not_asked_for_less_than_is_posted() {
+    let (mut srq, pool) = queue(|_, _, _| unreachable!("it is asked"));
+    for _ in 0..3 {
+        srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    }
+    for max_wr in [0, 1, 2] {
+        let error = srq.resize(max_wr).unwrap_err();
+        assert_eq!((error.verb(), error.errno()), ("ibv_modify_srq", Some(libc::EINVAL)));
+    }
 }

@@ -61,6 +61,7 @@ fn a_connection_in_a_struct_is_made_again_and_again() {
         let qp = a.qp.as_state::<Rts>().unwrap();
         qp.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();
         assert_eq!((a.qp.sends_outstanding(), b.qp.recvs_outstanding()), (1, 2));
+        assert_eq!((b.qp.sends_outstanding(), a.qp.recvs_outstanding()), (0, 0));
         poll(&dev, &mut a.cq, 1);
         poll(&dev, &mut b.cq, 1);
         assert_eq!((a.hang_up(), b.hang_up()), (0, 1));

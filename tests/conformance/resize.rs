@@ -144,6 +144,9 @@ fn queues_are_spread_over_the_vectors_of_their_context() {
     let error = dev.ctx.create_cq_on_vector::<Buf>(4, &channel, foreign).unwrap_err();
     let text = "ibv_create_cq: the completion vector and the completion queue belong to different contexts";
     assert_eq!(error.to_string(), text);
+    let lane = dev.ctx.alloc_pd().unwrap().alloc_lane().unwrap();
+    let error = lane.create_cq_on_vector::<Buf>(4, &channel, foreign).unwrap_err();
+    assert_eq!(error.to_string(), text);
     // They keep nothing open.
     other.ctx.destroy().unwrap();
 }

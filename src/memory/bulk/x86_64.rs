@@ -47,16 +47,21 @@ impl Best {
     }
 
     fn find(&self, by_64: Copy, by_32: Copy) -> Copy {
-        let best = match () {
-            _ if is_x86_feature_detected!("avx512vl") => {
-                SHORT.store(128, Relaxed);
-                by_64
-            }
-            _ if is_x86_feature_detected!("avx") => by_32,
-            _ => by_8,
-        };
+        let has = (is_x86_feature_detected!("avx512vl"), is_x86_feature_detected!("avx"));
+        let (best, short) = best_of(has, by_64, by_32);
+        SHORT.store(short, Relaxed);
         self.0.store(best as *mut (), Relaxed);
         best
+    }
+}
+
+/// The best copy, and the most bytes of a short one, of a processor that has AVX-512 (F and VL), and
+/// AVX.
+fn best_of(has: (bool, bool), by_64: Copy, by_32: Copy) -> (Copy, usize) {
+    match has {
+        (true, _) => (by_64, 128),
+        (false, true) => (by_32, 0),
+        (false, false) => (by_8, 0),
     }
 }
 
@@ -369,6 +374,19 @@ unsafe extern "C" fn by_8(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No processor is given instructions that it lacks.
+    #[test]
+    fn each_processor_copies_as_it_can() {
+        for (has, way, short) in [
+            ((true, true), load_by_64 as Copy, 128),
+            ((false, true), load_by_32, 0),
+            ((false, false), by_8, 0),
+        ] {
+            let (best, most) = best_of(has, load_by_64, load_by_32);
+            assert_eq!((best as *mut (), most), (way as *mut (), short), "{has:?}");
+        }
+    }
 
     /// Every copy that this processor has instructions for, against a plain array.
     #[test]
