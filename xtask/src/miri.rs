@@ -83,6 +83,8 @@ const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the books, of what completion queues know, and of memory with keepers.
 const UNITS: [&str; 6] =
     ["--lib", "--", "qp::", "ledger::", "completion::", "memory::own::tests::"];
+/// rdma_cm, without threads that wait.
+const CM: [&str; 3] = ["--test", "cm", "fabric::"];
 /// Tests that take minutes under Miri: lists as long as a queue is deep.
 const LONG: [&str; 3] = ["--", "--skip", "exact_limits::"];
 
@@ -109,6 +111,7 @@ pub fn main(args: &Args) -> Result<()> {
         miri(&model.flags(false), &[&SUITES, &filter[..]].concat())?;
         if filter.is_empty() {
             miri(&model.flags(false), &UNITS)?;
+            miri(&model.flags(false), &CM)?;
         }
     }
     Ok(())
@@ -120,6 +123,7 @@ pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
     miri(&stacked, &[&SUITES[..], &LONG].concat())?;
     miri(&stacked, &UNITS)?;
+    miri(&stacked, &CM)?;
     miri(&Model::TreeBorrows.flags(false), &ATTACK)?;
     weak(&THREADED, FEW, &[])
 }
