@@ -98,6 +98,7 @@ impl Home {
 }
 
 impl Clone for Home {
+    #[inline(always)]
     fn clone(&self) -> Self {
         // SAFETY: one of the references to it exists (invariant).
         unsafe { (self.kind.share)(self.at) };
@@ -107,6 +108,7 @@ impl Clone for Home {
 }
 
 impl Drop for Home {
+    #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the reference is this value's (invariant), which goes.
         unsafe { (self.kind.release)(self.at) };
@@ -218,6 +220,17 @@ impl Lent {
     /// Ends the handle. Its home is the caller's.
     #[inline(always)]
     pub fn into_home(self) -> Home {
+        let (home, is_long) = self.apart();
+        if is_long {
+            spares::fewer();
+        }
+        home
+    }
+
+    /// Ends the handle. Its home is the caller's, and so is the call of `spares::fewer` if the
+    /// answer is true.
+    #[inline(always)]
+    fn apart(self) -> (Home, bool) {
         let at = self.at;
         std::mem::forget(self);
         // SAFETY: the handle, the only one (invariant), was given up, so the home is read once, and
@@ -226,8 +239,7 @@ impl Lent {
             let home = (*at.as_ptr()).home.assume_init_read();
             // It names a queue if it was part of a list that was dropped before it was posted.
             (*at.cast::<Header>().as_ptr()).forget_queue();
-            spares::put(at);
-            home
+            (home, spares::put(at))
         }
     }
 
@@ -254,8 +266,18 @@ impl Clone for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: this is the only handle (invariant), and it goes: another is made of it, once.
-        drop(Lent { at: self.at }.into_home());
+        /// (With the home, so that nothing needs to be kept over the call.)
+        #[cold]
+        #[inline(never)]
+        fn fewer_then(home: Home) {
+            spares::fewer();
+            drop(home);
+        }
+        // INVARIANT: this is the only handle, and it goes: another is made of it, once.
+        match (Lent { at: self.at }.apart()) {
+            (home, false) => drop(home),
+            (home, true) => fewer_then(home),
+        }
     }
 }
 

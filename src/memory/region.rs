@@ -294,6 +294,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Arc::try_unwrap(self.region).map_err(of)
     }
 
+    #[inline(always)]
     pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
         self.region.check(offset, len)?;
         // An empty piece at the end is legal; it gets the address of the last byte.

@@ -244,6 +244,7 @@ impl Registered {
         mark::lent(self.mark, len)
     }
 
+    #[inline(always)]
     pub(crate) fn check(&self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
         OutOfBounds::check(offset, len, self.len())
     }

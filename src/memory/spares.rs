@@ -23,6 +23,8 @@ use crate::sync::{Mutex, MutexGuard, global, lock};
 const BATCH: usize = 64;
 /// Most spare headers of a thread.
 const MOST: usize = 2 * BATCH;
+/// What the list of a thread counts besides while nobody gives it to all when the thread ends.
+const UNKEPT: usize = usize::MAX / 2;
 
 /// # Invariants
 /// Its headers are spare, and in no other list.
@@ -78,17 +80,32 @@ impl List {
     }
 }
 
-/// The list of a thread. What is in it goes to all when the thread ends.
-struct Own(List);
+/// Gives the list of a thread to all when the thread ends.
+struct End;
 
-impl Drop for Own {
+impl Drop for End {
     fn drop(&mut self) {
-        self.0.give(usize::MAX, &all().spare);
+        OWN.with(|own| {
+            own.give(usize::MAX, &all().spare);
+            own.count.set(UNKEPT);
+        });
     }
 }
 
 thread_local! {
-    static OWN: Own = const { Own(List::new()) };
+    /// (Without a Drop of its own, since that would be asked about on each access.)
+    static OWN: List = const { List { first: Cell::new(ptr::null_mut()), count: Cell::new(UNKEPT) } };
+    static END: End = const { End };
+}
+
+/// Sees to it that the list of the thread goes to all when the thread ends. False if it is too late
+/// for that.
+fn keep(own: &List) -> bool {
+    let is_kept = END.try_with(|_| ()).is_ok();
+    if is_kept && own.count.get() >= UNKEPT {
+        own.count.set(own.count.get() - UNKEPT);
+    }
+    is_kept
 }
 
 fn all() -> MutexGuard<'static, All> {
@@ -99,24 +116,20 @@ fn all() -> MutexGuard<'static, All> {
 }
 
 /// A spare header, which is the caller's.
-#[inline]
+#[inline(always)]
 pub(super) fn take() -> NonNull<LentHeader> {
-    OWN.try_with(|own| own.0.pop()).ok().flatten().unwrap_or_else(|| more())
+    OWN.with(List::pop).unwrap_or_else(|| more())
 }
 
-/// Takes a header back.
+/// Takes a header back. If the answer is true, the caller calls `fewer`.
 ///
 /// # Safety
 /// The caller has the header alone, and gives it up. It names no queue.
-#[inline]
-pub(super) unsafe fn put(at: NonNull<LentHeader>) {
+#[inline(always)]
+#[must_use]
+pub(super) unsafe fn put(at: NonNull<LentHeader>) -> bool {
     // SAFETY: the caller gives it up.
-    match OWN.try_with(|own| unsafe { own.0.push(at) }) {
-        Ok(count) if count <= MOST => {}
-        Ok(_) => fewer(),
-        // The thread is at its end, and its list was given away.
-        Err(_) => last(at),
-    }
+    OWN.with(|own| unsafe { own.push(at) }) > MOST
 }
 
 /// Brings the thread a batch of headers. Returns one more.
@@ -124,30 +137,30 @@ pub(super) unsafe fn put(at: NonNull<LentHeader>) {
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
 extern "C" fn more() -> NonNull<LentHeader> {
-    let mut all = all();
-    if all.spare.count.get() == 0 {
-        all.make();
-    }
-    let one = all.spare.pop().expect("there are some, or they were just made");
-    // (At its end the thread has no list.)
-    let _ = OWN.try_with(|own| all.spare.give(BATCH - 1, &own.0));
-    one
+    OWN.with(|own| {
+        let is_kept = keep(own);
+        let mut all = all();
+        if all.spare.count.get() == 0 {
+            all.make();
+        }
+        let one = all.spare.pop().expect("there are some, or they were just made");
+        if is_kept {
+            all.spare.give(BATCH - 1, own);
+        }
+        one
+    })
 }
 
-/// Gives a batch of the thread's headers to all.
+/// Gives a batch of the thread's headers to all, if there are too many, or all at its end.
 #[cold]
 #[inline(never)]
-extern "C" fn fewer() {
-    let _ = OWN.try_with(|own| own.0.give(BATCH, &all().spare));
-}
-
-/// Gives all a header that the caller of `put` gave up.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-extern "C" fn last(at: NonNull<LentHeader>) {
-    // SAFETY: the caller of `put` had the header alone, and gave it up.
-    unsafe { all().spare.push(at) };
+pub(super) extern "C" fn fewer() {
+    OWN.with(|own| {
+        let is_kept = keep(own);
+        if !is_kept || own.count.get() > MOST {
+            own.give(BATCH, &all().spare);
+        }
+    })
 }
 
 impl All {
@@ -181,6 +194,17 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// As a handle that is dropped.
+    ///
+    /// # Safety
+    /// As for `put`.
+    unsafe fn back(at: NonNull<LentHeader>) {
+        // SAFETY: as asked of the caller.
+        if unsafe { put(at) } {
+            fewer();
+        }
+    }
+
     /// No header is handed out twice, whichever threads take and return them.
     #[test]
     fn a_header_has_one_owner() {
@@ -202,9 +226,9 @@ mod tests {
         for at in taken {
             let at = std::ptr::with_exposed_provenance_mut::<LentHeader>(at);
             // SAFETY: taken above, and returned once.
-            unsafe { put(NonNull::new(at).unwrap()) };
+            unsafe { back(NonNull::new(at).unwrap()) };
         }
-        OWN.with(|own| assert!(own.0.count.get() <= MOST));
+        OWN.with(|own| assert!(own.count.get() <= MOST));
         let mut shown = 0;
         each(|_| shown += 1);
         assert_eq!(shown % BATCH, 0, "those of each batch, and none behind it");
@@ -222,7 +246,7 @@ mod tests {
             fn drop(&mut self) {
                 for at in self.0.take() {
                     // SAFETY: taken below, and returned once.
-                    unsafe { put(at) };
+                    unsafe { back(at) };
                 }
             }
         }
@@ -261,10 +285,10 @@ mod tests {
         impl Drop for Late {
             fn drop(&mut self) {
                 for at in self.0.borrow_mut().drain(..) {
-                    let is_gone = OWN.try_with(|_| ()).is_err();
+                    let is_gone = END.try_with(|_| ()).is_err();
                     LATE.fetch_add(is_gone as usize, Relaxed);
                     // SAFETY: taken below, and returned once.
-                    unsafe { put(at) };
+                    unsafe { back(at) };
                 }
             }
         }
@@ -294,7 +318,7 @@ mod tests {
         let before = made();
         for _ in 0..100 {
             // SAFETY: taken here, and returned once.
-            std::thread::spawn(|| unsafe { put(take()) }).join().unwrap();
+            std::thread::spawn(|| unsafe { back(take()) }).join().unwrap();
         }
         // (Other tests make some meanwhile.)
         assert!(made() - before < 80, "{} batches", made() - before);
