@@ -118,6 +118,38 @@ fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
     pool.destroy().unwrap();
 }
 
+/// Nobody polls any more when the queue pair goes: what it sent comes home at once, although the
+/// shared receive queue that it receives from lives on.
+#[test]
+fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues() {
+    profile! { RingOnSrq { receive: SharedRq, signaling: Selective } }
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    let wish = Wish::new();
+    macro_rules! goes {
+        ($profile:ty) => {
+            let sends = dev.ctx.create_cq::<Buf>(30).unwrap();
+            let receives = dev.ctx.create_cq::<Buf>(30).unwrap();
+            let qp = pd.create_qp_on_srq::<Rc, $profile, _>(&sends, &receives, &srq, 8).unwrap();
+            // A peer that is not there: nothing completes.
+            let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
+            qp.post_send(wr::Send::new(filled(&pool, b"to nobody"))).unwrap();
+            qp.post_send(wr::Send::new(filled(&pool, b"nor this"))).unwrap();
+            drop((sends, receives));
+            drop(qp);
+            assert_eq!(pool.available(), 3);
+        };
+    }
+    goes!(OnSrq);
+    goes!(RingOnSrq);
+    srq.destroy().unwrap();
+    assert_eq!(pool.available(), 4);
+    pool.destroy().unwrap();
+}
+
 /// The user's iterator panics, or lies about its length, in the midst of a list.
 #[test]
 fn iterators_that_panic_or_lie() {
