@@ -273,13 +273,15 @@ fn a_completion_of_a_ring_has_no_number() {
     }
     let context = Fabric::new().open_device();
     let mut cq: CompletionQueue = context.create_cq(4).unwrap();
-    // SAFETY: the context is live, and nobody else uses it.
-    let poll_cq = unsafe { &mut (*context.handle.as_ptr()).ops.poll_cq };
-    let device = poll_cq.replace(one);
+    // SAFETY: the context is live. It is a pointer, since polls read there meanwhile.
+    let poll_cq = unsafe { &raw mut (*context.handle.as_ptr()).ops.poll_cq };
+    // SAFETY: the context is live, and nobody reads or writes it at this moment.
+    let device = unsafe { poll_cq.replace(Some(one)) };
     let completion = cq.poll_one().unwrap().unwrap();
     assert_eq!((completion.status(), completion.id()), (Ok(()), 0));
     drop(completion);
-    *poll_cq = device;
+    // SAFETY: the same.
+    unsafe { poll_cq.write(device) };
 }
 
 /// A device may have no completion vectors, and says what it likes of their number.
