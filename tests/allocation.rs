@@ -281,6 +281,61 @@ fn lists_and_shared_receive_queues() {
     });
 }
 
+/// Handles that share memory, parts of buffers and buffers of an arena are made, sent and dropped.
+#[test]
+fn handles_and_parts() {
+    let dev = device();
+    let Ends { mut a, b: _b, mut ca, pool, pd, .. } = ends::<Lists>(&dev);
+    let region = pd.register::<RemoteAll>(4096).unwrap();
+    let local = pd.register::<LocalWrite>(4096).unwrap();
+    let arena = pd.create_arena(1 << 16, 16).unwrap();
+    let there = region.remote().slice(0, 64).unwrap().write();
+    let mut kept = Vec::with_capacity(8);
+    counted("shared buffers, pieces, parts and arenas", dev.posts / 8, || {
+        let shared = pool.take().unwrap().freeze();
+        kept.extend((0..8).map(|_| shared.clone()));
+        a.post_send(wr::RdmaWrite::new(shared.clone(), there)).unwrap();
+        a.post_send(wr::RdmaWrite::new(region.piece(64, 64).unwrap(), there)).unwrap();
+        a.post_send(wr::RdmaWrite::new(local.piece(8, 8).unwrap(), there)).unwrap();
+        let mut long = arena.take(3000).unwrap();
+        let rest = long.split_off(1024).unwrap();
+        long.narrow(0..64).unwrap();
+        a.post_send(wr::RdmaWrite::new(long, there)).unwrap();
+        drop(rest);
+        let (mut one, other) = {
+            let mut all = arena.take(128).unwrap();
+            let other = all.split_off(64).unwrap();
+            (all, other)
+        };
+        one.join(other).unwrap();
+        drop(one);
+        drain(&mut ca, 4);
+        kept.clear();
+        drop(shared.thaw::<()>().unwrap());
+        4
+    });
+}
+
+/// What is prepared is posted again and again.
+#[test]
+fn prepared_work_requests() {
+    let dev = device();
+    let Ends { mut a, b: _b, mut ca, pool, pd, .. } = ends::<DefaultProfile>(&dev);
+    let region = pd.register::<RemoteAll>(64).unwrap();
+    let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    let mut inline = wr::RdmaWrite::inline(&[1; 8], region.remote().write()).prepare();
+    counted("prepared", dev.posts / 8, || {
+        for _ in 0..4 {
+            a.post_prepared(&mut write, pool.take().unwrap()).unwrap();
+            inline.bytes_mut()[0] ^= 1;
+            a.post_prepared_inline(&mut inline).unwrap();
+        }
+        write.refill(wr::RdmaWrite::new(wr::Later, region.remote().write()));
+        drain(&mut ca, 8);
+        8
+    });
+}
+
 #[test]
 fn refused_posts() {
     let dev = device();
