@@ -1,5 +1,6 @@
 //! Whatever goes first, everything comes home, and nothing leaks that was not forgotten.
 
+use proverbs::loopback::{Fault, Script};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
@@ -148,6 +149,36 @@ fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues(
     srq.destroy().unwrap();
     assert_eq!(pool.available(), 4);
     pool.destroy().unwrap();
+}
+
+/// A completion queue goes that another queue pair still completes into: what a dead one left with it
+/// comes home then, and not with the living one. The same if it is broken, so that polls fail.
+#[test]
+fn a_completion_queue_that_goes_while_one_of_its_queue_pairs_lives() {
+    for broken in [false, true] {
+        let fabric = Device::fabric();
+        let dev = Device::loopback(&fabric);
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(4, 64).unwrap();
+        let cq = dev.ctx.create_cq::<Buf>(30).unwrap();
+        let (wish, depth) = (Wish::new(), Depth { send: 2, recv: 2 });
+        let [mut dead, mut living] = [0xfffff0, 0xfffff1].map(|nobody| {
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            Rc::up(qp, &dev, nobody, &wish)
+        });
+        dead.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        dead.post_send(wr::Send::new(filled(&pool, b"to nobody"))).unwrap();
+        living.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        if broken {
+            fabric.inject(Script::default().with(Fault::BreakCq.always()));
+        }
+        drop(dead);
+        drop(cq);
+        assert_eq!(pool.available(), 3, "broken: {broken}");
+        drop(living);
+        assert_eq!(pool.available(), 4, "broken: {broken}");
+        pool.destroy().unwrap();
+    }
 }
 
 /// The user's iterator panics, or lies about its length, in the midst of a list.
