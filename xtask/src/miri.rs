@@ -6,7 +6,7 @@ use std::env;
 use anyhow::Result;
 
 use crate::sanitize::FORGETTING;
-use crate::sh::{Cmd, Next};
+use crate::sh::{Cmd, Next, Run, two_at_a_time};
 use crate::{cargo, setup};
 
 #[derive(clap::Args)]
@@ -79,6 +79,25 @@ const THREADED: [Threaded; 3] = [
 const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
 const ATTACK: [&str; 2] = ["--test", "attack"];
+const CONFORMANCE: [&str; 2] = ["--test", "conformance"];
+/// What of conformance runs beside the rest.
+const SECOND_HALF: [&str; 15] = [
+    "own_memory::",
+    "owning::",
+    "prepared::",
+    "reset::",
+    "resize::",
+    "second_life::",
+    "selective::",
+    "shared::",
+    "srq::",
+    "teardown::",
+    "turning::",
+    "typed::",
+    "ud::",
+    "waits::",
+    "windows::",
+];
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the books, of what completion queues know, and of memory with keepers.
 const UNITS: [&str; 6] =
@@ -118,14 +137,31 @@ pub fn main(args: &Args) -> Result<()> {
 }
 
 /// What `cargo xtask test` runs: all suites in the stricter model, but for what takes minutes; in
-/// the other one those that try to break in; and with weak memory those that have threads.
+/// the other one those that try to break in; and with weak memory those that have threads. Miri has
+/// one thread, so two of these run at a time, the longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
-    miri(&stacked, &[&SUITES[..], &LONG].concat())?;
-    miri(&stacked, &UNITS)?;
-    miri(&stacked, &CM)?;
-    miri(&Model::TreeBorrows.flags(false), &ATTACK)?;
-    weak(&THREADED, FEW, &[])
+    let first = [&LONG[..], &SECOND_HALF.map(|name| ["--skip", name]).concat()].concat();
+    let tree = Model::TreeBorrows.flags(false);
+    let mut runs = vec![
+        ("conformance", stacked.clone(), [&CONFORMANCE[..], &first].concat()),
+        (
+            "conformance, second half",
+            stacked.clone(),
+            [&CONFORMANCE[..], &LONG, &SECOND_HALF].concat(),
+        ),
+        ("units", stacked.clone(), UNITS.to_vec()),
+        ("attacks, Tree Borrows", tree, ATTACK.to_vec()),
+        ("attacks", stacked.clone(), ATTACK.to_vec()),
+        ("rdma_cm", stacked, CM.to_vec()),
+    ];
+    for (target, names) in &THREADED {
+        runs.push(("weak memory", weak_flags(FEW), [target, &["--"][..], names].concat()));
+    }
+    two_at_a_time(&runs, |_, (what, flags, args)| {
+        command(flags, args)?.step(format!("Miri, {what}")).next(hint(flags))
+    })
+    .map(drop)
 }
 
 fn weak(targets: &[Threaded], seeds: u32, filter: &[&str]) -> Result<()> {
@@ -147,15 +183,25 @@ const WORST: &str = "worst:1";
 const PERSONALITY: &str = "PROVERBS_PERSONALITY";
 
 fn miri(flags: &str, args: &[&str]) -> Result<()> {
+    command(flags, args)?.run().next(hint(flags))
+}
+
+fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     setup::ensure(&[setup::Group::Build])?;
     setup::nightly()?;
     let test = [&["+nightly", "miri", "test"], args].concat();
-    let device = env::var(PERSONALITY).unwrap_or_else(|_| WORST.to_owned());
     // (Miri shows a program no variable without being told.)
     let flags =
         &format!("{flags} -Zmiri-env-forward={PERSONALITY} -Zmiri-env-forward=PROVERBS_WORLD");
-    let cmd = on(cargo::cargo(&test)?, flags).env(PERSONALITY, &device);
-    cmd.run().next(format!("{PERSONALITY} was {device}, MIRIFLAGS were {flags}"))
+    Ok(on(cargo::cargo(&test)?, flags).env(PERSONALITY, device()))
+}
+
+fn device() -> String {
+    env::var(PERSONALITY).unwrap_or_else(|_| WORST.to_owned())
+}
+
+fn hint(flags: &str) -> String {
+    format!("{PERSONALITY} was {}, MIRIFLAGS began with {flags}", device())
 }
 
 /// `cargo +nightly miri ...` with these flags.

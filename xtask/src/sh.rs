@@ -8,6 +8,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context, Error, Result, anyhow, ensure};
 pub use xshell::{Cmd, Shell, cmd};
@@ -107,6 +110,32 @@ pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     let from = all.len().saturating_sub(lines);
     all[from..].iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Does something with each, on two threads, and says which of the two it is. Gives the results in order.
+pub fn two_at_a_time<T: Sync, R: Send>(
+    all: &[T],
+    does: impl Fn(usize, &T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = |side: usize| -> Result<()> {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(at) else { return Ok(()) };
+            let result = does(side, one)?;
+            let mut results = results.lock().map_err(|_| anyhow!("a thread panicked"))?;
+            results.push((at, result));
+        }
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| work(1));
+        let this = work(0);
+        let other = other.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")));
+        this.and(other)
+    })?;
+    let mut results = results.into_inner().map_err(|_| anyhow!("a thread panicked"))?;
+    results.sort_by_key(|(at, _)| *at);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 /// A word for sh(1), quoted where it must be. None that we have has a NUL in it.

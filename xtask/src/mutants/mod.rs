@@ -18,13 +18,13 @@ mod watch;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 
 use crate::setup::{self, Group};
+use crate::sh::two_at_a_time;
 use crate::wrap::wrap;
 use crate::{Outcome, paths};
 use find::{Candidate, candidates};
@@ -262,32 +262,6 @@ fn judge<'m>(
         Ok(Some(verdict))
     })?;
     Ok(mutants.iter().zip(verdicts.into_iter().map_while(|verdict| verdict)).collect())
-}
-
-/// Does something with each, on two threads, and says which of the two it is. Gives the results in order.
-fn two_at_a_time<T: Sync, R: Send>(
-    all: &[T],
-    does: impl Fn(usize, &T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = |side: usize| -> Result<()> {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = all.get(at) else { return Ok(()) };
-            let result = does(side, one)?;
-            let mut results = results.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-            results.push((at, result));
-        }
-    };
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| work(1));
-        let this = work(0);
-        let other = other.join().unwrap_or_else(|_| bail!("a thread panicked"));
-        this.and(other)
-    })?;
-    let mut results = results.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-    results.sort_by_key(|(at, _)| *at);
-    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 fn verdict(suites: &Suites, id: u32, quick: bool) -> Result<Verdict> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{two_at_a_time, watch};
+use super::watch;
+use crate::sh::two_at_a_time;
 use crate::{paths, progress::Step, test::OF_ROCE};
 
 /// Where tests run.
