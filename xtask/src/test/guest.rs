@@ -60,6 +60,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let script = rate.join("connections.sh");
     lines.push(format!("sh {} {connections} {connections_c}", script.display()));
     lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
+    // Those of bandwidth are tried on the other kernels (`kernels`), which are not in a hurry.
+    lines.push(format!("{} '*_lat *'", interop(PERFTEST, examples)));
     if device.is_none() {
         // Pages of 2 MiB are reserved in a guest.
         lines.push(format!("{} --huge", examples.join("kv").display()));
@@ -124,6 +126,7 @@ pub fn kernels(features: &str) -> Result<()> {
     let examples = cargo::named(&examples, "rc_pingpong")?;
     let examples = examples.parent().context("the examples are in a directory")?;
     lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
+    lines.push(interop(PERFTEST, examples));
     // All of them, so that one boot tells all that differs.
     let lines: Vec<String> = lines.iter().map(|line| format!("{line} || code=1")).collect();
     let script = format!("code=0\n{}\nexit $code", lines.join("\n"));
@@ -150,7 +153,9 @@ fn on_kernel(kernel: &str, library: Library, command: &[&str]) -> Result<()> {
 }
 
 /// Examples against their C namesakes.
-const INTEROP: [&str; 5] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh", "perftest.sh"];
+const INTEROP: [&str; 4] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"];
+/// The example perf against the programs of perftest.
+const PERFTEST: &str = "perftest.sh";
 
 /// The line that runs a script of them.
 fn interop(script: &str, examples: &Path) -> String {
