@@ -10,15 +10,14 @@
 pub(crate) use self::raw::ibv_context_ops;
 #[cfg(feature = "loopback")]
 pub(crate) use self::raw::ibv_node_type;
-#[cfg(feature = "loopback")]
-pub(crate) use self::raw::imm_data_invalidated_rkey_union_t;
 pub(crate) use self::raw::{
     atomic_t, ibv_access_flags, ibv_ah, ibv_ah_attr, ibv_atomic_cap, ibv_comp_channel, ibv_context,
     ibv_cq, ibv_device, ibv_device_attr, ibv_gid, ibv_global_route, ibv_mr, ibv_mtu, ibv_mw,
     ibv_pd, ibv_port_attr, ibv_port_state, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
     ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge,
     ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr, ibv_transport_type, ibv_wc,
-    ibv_wc_flags, ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode, rdma_t, ud_t,
+    ibv_wc_flags, ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode, imm_data_invalidated_rkey_union_t,
+    rdma_t, ud_t,
 };
 
 #[cfg(not(feature = "rdma-sys"))]
