@@ -31,6 +31,9 @@ pub struct Args {
     /// With the part `full`: write what was seen to tests/FULL.md.
     #[arg(long)]
     record: bool,
+    /// With the part `full`: only this line of it, as `miri --weak`; may be given again.
+    #[arg(long = "line", value_name = "LINE")]
+    lines: Vec<String>,
 }
 
 /// The parts, in the order in which they run; some by name only.
@@ -221,7 +224,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         }
         Part::Newest => guest::newest(FEATURES),
         Part::Kernels => guest::kernels(FEATURES),
-        Part::Full => full::run(args.record),
+        Part::Full => full::run(&args.lines, args.record),
     }
 }
 

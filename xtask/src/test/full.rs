@@ -37,11 +37,16 @@ const COMMANDS: [&str; 23] = [
     "package --verify --policy",
 ];
 
-/// Runs them one after the other. One that fails does not keep the others from running.
-pub fn run(record: bool) -> Result<()> {
-    let mut page = head()?;
+/// Runs them one after the other, or those of `only`. One that fails does not keep the others from
+/// running. A record keeps what it had of the lines that were not run now, each with its commit.
+pub fn run(only: &[String], record: bool) -> Result<()> {
+    for line in only {
+        ensure!(COMMANDS.contains(&line.as_str()), "`{line}` is none of: {}", COMMANDS.join("; "));
+    }
+    let of = commit()?;
     let mut failed = Vec::new();
-    for line in COMMANDS {
+    let is_asked = |line: &&str| only.is_empty() || only.iter().any(|one| one == line);
+    for line in COMMANDS.into_iter().filter(is_asked) {
         let log = paths::below_target("test")?.join(format!("{}.log", line.replace(' ', "_")));
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         eprintln!("==> cargo xtask {line}: {}", log.display());
@@ -55,25 +60,42 @@ pub fn run(record: bool) -> Result<()> {
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let how = if status.success() { "passed" } else { "**failed**" };
         eprintln!("    {how}, {seconds} s: {last}");
-        writeln!(page, "| `{line}` | {how} | {seconds} | {} |", last.trim().replace('|', "\\|"))?;
+        if record {
+            let last = last.trim().replace('|', "\\|");
+            enter(line, &format!("{how} | {of} | {seconds} | {last} |"))?;
+        }
         if !status.success() {
             failed.push(line);
         }
-    }
-    if record {
-        let path = paths::workspace().join("tests/FULL.md");
-        fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     ensure!(failed.is_empty(), "these failed: {}", failed.join("; "));
     Ok(())
 }
 
-fn head() -> Result<String> {
-    let format = "--format=%h, %cs";
-    let commit = cmd!(sh::at(paths::workspace()), "git log -1 {format}").read()?;
-    Ok(format!(
-        "# The last run of everything\n\n\
-         Written by `cargo xtask test full --record`, on the commit {commit}.\n\n\
-         | `cargo xtask` | | seconds | its last line |\n|---|---|--:|---|\n"
-    ))
+/// Writes what was seen of a line into the page.
+fn enter(line: &str, seen: &str) -> Result<()> {
+    let path = paths::workspace().join("tests/FULL.md");
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    let mut page = HEAD.to_owned();
+    for command in COMMANDS {
+        let begins = format!("| `{command}` | ");
+        let had = before.lines().find_map(|row| row.strip_prefix(&begins));
+        let row = if command == line { seen } else { had.unwrap_or("not run | | | |") };
+        writeln!(page, "{begins}{row}")?;
+    }
+    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
 }
+
+fn commit() -> Result<String> {
+    let format = "--format=%h, %cs";
+    Ok(cmd!(sh::at(paths::workspace()), "git log -1 {format}").read()?)
+}
+
+const HEAD: &str = "# The last run of everything
+
+Written by `cargo xtask test full --record`, or of one line by
+`cargo xtask test full --record --line LINE`. Each line names the commit that it was run on.
+
+| `cargo xtask` | | commit | seconds | its last line |
+|---|---|---|--:|---|
+";
