@@ -18,7 +18,7 @@ use crate::{callgrind, cargo, figures, paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record the table in README.md.
+    /// Record the table in benches/README.md.
     #[arg(long)]
     record: bool,
 }
@@ -47,7 +47,7 @@ pub fn main(args: &Args) -> Result<()> {
     let text = measure(&objects, &cargo::named(&built, NAME)?, &source)?;
     println!("{text}");
     if args.record {
-        figures::put("README.md", "provider", &text)?;
+        figures::put("benches/README.md", "provider", &text)?;
     }
     Ok(())
 }

@@ -322,6 +322,7 @@ fn doc() -> Result<()> {
     for name in ["first_steps", "faults", "structs", "windows", "forward"] {
         example(name, &[])?;
     }
+    example("log", &["-d", "loopback"])?;
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {
         example(name, &["-d", "loopback", "-c"])?;
     }

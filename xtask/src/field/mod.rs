@@ -22,7 +22,7 @@ use crate::{figures, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record what was measured: the table in benches/field/RESULTS.md, and the README's.
+    /// Record what was measured: the tables in benches/field/RESULTS.md and benches/README.md.
     #[arg(long)]
     record: bool,
     /// Count with fat LTO too, which builds everything a second time.
@@ -55,7 +55,7 @@ pub fn main(args: &Args) -> Result<()> {
     if args.record {
         fs::write(build::directory().join("RESULTS.md"), wrap(&text))
             .context("the field's results")?;
-        figures::put("README.md", "field", &table::readme(&forms))?;
+        figures::put("benches/README.md", "field", &table::readme(&forms))?;
     }
     for form in forms.iter().filter(|form| form.krate == "proverbs") {
         if form.cells.values().any(|cell| cell.allocations > 0.0) {

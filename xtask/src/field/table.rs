@@ -70,8 +70,8 @@ fn line(form: &Form) -> String {
     format!("| {krate} | {name} | {} | {allocations} | {unchecked} |\n", cells.join(" | "))
 }
 
-/// The README's table: a post and a whole cycle, and who sees to it that a buffer outlives its work
-/// request.
+/// The table of benches/README.md: a post and a whole cycle, and who sees to it that a buffer
+/// outlives its work request.
 pub fn readme(forms: &[Form]) -> String {
     let mut text = "\
 | crate | form | post | cycle | allocations | who keeps the buffer from misuse |

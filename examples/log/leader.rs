@@ -1,0 +1,262 @@
+//! The leader: it writes each entry to every follower, and counts who has it.
+
+use std::time::{Duration, Instant};
+
+use proverbs::bounded::ResponderDepth;
+use proverbs::completion::WcError;
+use proverbs::endpoint::{ConnectError, Endpoint, RcConnector};
+use proverbs::post::PostError;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
+
+use crate::entry::{self, LEN, SLOT};
+use crate::{FOLLOWERS, Result};
+
+/// Work requests that may be outstanding at a follower.
+const DEPTH: u32 = 32;
+/// Entries of a post. With the number of the last committed entry they are a quarter of the queue,
+/// and have one completion.
+const BATCH: usize = 7;
+/// Of the leader and three followers, the followers that make a majority.
+const NEEDED: usize = 2;
+/// How often a post is tried that the device refuses.
+const TRIES: u32 = 100;
+/// How long followers may be silent.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+profile! { Fanout { entry: SharedBuf, signaling: Selective, max_inline: 8 } }
+
+pub struct Leader {
+    pd: ProtectionDomain,
+    cq: CompletionQueue<SharedBuf>,
+    pool: Pool,
+    gid_index: u8,
+    /// Read by those who catch up.
+    log: MemoryRegion<RemoteRead>,
+    /// Entries that are not posted yet.
+    batch: Vec<SharedBuf>,
+    /// The last entry of the log.
+    last: u64,
+    links: Links,
+}
+
+/// What completions change. They borrow the completion queue, so this is a part of its own.
+#[derive(Default)]
+struct Links {
+    places: [Option<Link>; FOLLOWERS],
+    committed: u64,
+}
+
+/// A follower that is alive, as far as the leader knows.
+struct Link {
+    qp: QueuePair<Rc, Rts, Fanout>,
+    log: RemoteSlice<RemoteWrite>,
+    /// The last entry that it acknowledged.
+    has: u64,
+    /// Whether it has all entries before that, too.
+    is_whole: bool,
+    failed: Option<WcError>,
+}
+
+impl Leader {
+    pub fn new(context: Context, gid_index: u8) -> Result<Leader> {
+        let pd = context.alloc_pd()?;
+        // For each follower its sends and one for a drain.
+        let cq = context.create_cq(FOLLOWERS as u32 * (DEPTH + 1 + 1))?;
+        let pool = pd.create_pool(2 * DEPTH as usize, SLOT)?;
+        let log = pd.register::<RemoteRead>(LEN)?;
+        let batch = Vec::with_capacity(BATCH);
+        let links = Links::default();
+        Ok(Leader { pd, cq, pool, gid_index, log, batch, last: 0, links })
+    }
+
+    pub fn gid_index(&self) -> u8 {
+        self.gid_index
+    }
+
+    /// The last entry that a majority has.
+    pub fn committed(&self) -> u64 {
+        self.links.committed
+    }
+
+    /// Whether the follower of this place is alive, as far as the leader knows.
+    pub fn is_alive(&self, place: usize) -> bool {
+        self.links.places[place].is_some()
+    }
+
+    /// Takes a follower. Gives the endpoint that it connects to, and the number of the first entry
+    /// that it will be sent: it reads those before by itself.
+    pub fn join(&mut self, place: usize, follower: &Endpoint) -> Result<(Endpoint, u64)> {
+        self.post()?;
+        self.leave(place)?;
+        let depth = Depth { send: DEPTH, recv: 1 };
+        let qp = self.pd.create_qp::<Rc, Fanout>(&self.cq, &self.cq, depth)?;
+        let access = QpAccess::REMOTE_READ;
+        let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
+        let mut connector = RcConnector::new(qp, Some(self.gid_index))?;
+        connector.set_responder_depth(ResponderDepth::new(4).ok_or("at most 128")?);
+        connector.export(self.log.remote())?;
+        let mine = connector.endpoint().clone();
+        let qp = connector.connect_to(follower).map_err(ConnectError::from)?;
+        let log = follower.region(0)?;
+        self.links.places[place] =
+            Some(Link { qp, log, has: self.last, is_whole: false, failed: None });
+        Ok((mine, self.last + 1))
+    }
+
+    /// The follower has caught up: from now on it counts.
+    pub fn admit(&mut self, place: usize) {
+        if let Some(link) = &mut self.links.places[place] {
+            link.is_whole = true;
+        }
+    }
+
+    /// Appends an entry. It is committed later: see [`commit`](Self::commit).
+    pub fn append(&mut self, text: &[u8]) -> Result<()> {
+        let n = self.last + 1;
+        if n > entry::MOST {
+            return Err(format!("the log has room for {} entries", entry::MOST).into());
+        }
+        let slot = entry::to_bytes(n, text)?;
+        let mut buf = loop {
+            match self.pool.take() {
+                Some(buf) => break buf,
+                None => self.turn()?, // all are on their way
+            }
+        };
+        buf.copy_from(&slot)?;
+        self.log.write_at(entry::offset(n), &slot)?;
+        self.last = n;
+        let mut buf = buf.freeze();
+        buf.set_id(n);
+        self.batch.push(buf);
+        if self.batch.len() == BATCH { self.post() } else { Ok(()) }
+    }
+
+    /// Posts what was appended, and waits until a majority has it.
+    pub fn commit(&mut self) -> Result<()> {
+        self.post()?;
+        let end = Instant::now() + PATIENCE;
+        while self.links.committed < self.last {
+            self.turn()?;
+            let alive = self.links.places.iter().flatten().count();
+            if alive < NEEDED || Instant::now() > end {
+                let (last, committed) = (self.last, self.links.committed);
+                let what =
+                    format!("{alive} followers: {committed} of {last} entries are committed");
+                return Err(what.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells all followers what is committed, and waits until they have all of it.
+    pub fn settle(&mut self) -> Result<()> {
+        self.post()?;
+        self.post_to_all(&[])?;
+        while self.links.places.iter().flatten().any(|link| link.qp.sends_outstanding() > 0) {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Posts the batch to every follower.
+    fn post(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.batch);
+        self.post_to_all(&batch)
+    }
+
+    fn post_to_all(&mut self, batch: &[SharedBuf]) -> Result<()> {
+        for place in 0..FOLLOWERS {
+            let mut rest: Vec<SharedBuf> = batch.to_vec();
+            let mut tries = 0;
+            while let Some(link) = &mut self.links.places[place] {
+                if link.qp.send_room() > rest.len() {
+                    match link.post(rest, self.links.committed) {
+                        Ok(()) => break,
+                        // The device's own queue is full: what it took is on its way.
+                        Err(error) if tries < TRIES => rest = error.into_rejected().collect(),
+                        Err(error) => return Err(error.without_entries().into()),
+                    }
+                    tries += 1;
+                }
+                self.turn()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the completions that are there, and gives up followers that failed.
+    fn turn(&mut self) -> Result<()> {
+        for completion in self.cq.poll()? {
+            self.links.take(completion);
+        }
+        for place in 0..FOLLOWERS {
+            if self.links.places[place].as_ref().is_some_and(|link| link.failed.is_some()) {
+                self.leave(place)?;
+            }
+        }
+        self.links.count();
+        Ok(())
+    }
+
+    /// Brings home what is with a follower, if there is one.
+    fn leave(&mut self, place: usize) -> Result<()> {
+        let Some(link) = self.links.places[place].take() else { return Ok(()) };
+        let mut qp = link.qp.to_error()?;
+        qp.drain(&mut self.cq, |found| match found {
+            Drained::Entry(_) => {}
+            Drained::Other(completion) => self.links.take(completion),
+        })?;
+        Ok(())
+    }
+}
+
+impl Links {
+    /// A completion of one of the followers.
+    fn take(&mut self, completion: Completion<'_, SharedBuf>) {
+        let qp_num = completion.qp_num();
+        let mut links = self.places.iter_mut().flatten();
+        let Some(link) = links.find(|link| link.qp.qp_num() == qp_num) else { return };
+        let Ok(done) = link.qp.complete(completion) else { return };
+        match done.status {
+            Ok(()) => link.has = done.released.map(|buf| buf.id()).max().unwrap_or(0).max(link.has),
+            Err(error) => link.failed = Some(error),
+        }
+    }
+
+    /// What a majority has is committed.
+    fn count(&mut self) {
+        let mut has = self.places.each_ref().map(|link| match link {
+            Some(Link { has, is_whole: true, .. }) => *has,
+            _ => 0,
+        });
+        has.sort_unstable_by(|a, b| b.cmp(a));
+        self.committed = self.committed.max(has[NEEDED - 1]);
+    }
+}
+
+impl Link {
+    /// Posts entries, and the number of the last committed one behind them. What was not accepted
+    /// comes back in the error.
+    fn post(
+        &mut self,
+        batch: Vec<SharedBuf>,
+        committed: u64,
+    ) -> std::result::Result<(), PostError<SharedBuf>> {
+        let committed = committed.to_ne_bytes(); // as long as the list
+        let mut slots = SendSlots::<{ BATCH + 1 }>::new();
+        let mut list = self.qp.send_list(&mut slots);
+        for buf in batch {
+            let at = self.log.slice(entry::offset(buf.id()) as u64, SLOT as u64);
+            let at = at.expect("append has looked at the room");
+            list.push(wr::RdmaWrite::new(buf, at.write()))?;
+        }
+        let at = self.log.slice(0, 8).expect("a log has room for a number");
+        list.push(wr::RdmaWrite::inline(&committed, at.write()))?;
+        list.post()
+    }
+}

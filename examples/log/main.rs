@@ -1,0 +1,122 @@
+//! A replicated log: a leader writes it into the memory of three followers.
+//!
+//! Nothing runs at a follower while entries arrive: the leader writes them by RDMA WRITE, and an
+//! entry is committed once a majority of the four has it. A follower that dies is noticed by the
+//! first WRITE that nobody acknowledges, and the leader goes on without it. It comes back with the
+//! memory that it had, and reads what it missed out of the leader's log by RDMA READ, while the
+//! leader writes what comes next.
+//!
+//! ```text
+//! log                 on the first RDMA device, or on the loopback device
+//! log -d loopback     the leader and its followers in this process, each on a device of its own
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `entry` | what the bytes of the log mean |
+//! | `leader` | batches, acknowledgements, the majority, and links that fail |
+//! | `follower` | memory that is written to; dying and catching up |
+//!
+//! What it is not: nobody elects another leader, and the memory of a follower that died is that of
+//! this process. The endpoints are handed over as values here; between hosts
+//! `RcConnector::connect` exchanges them over a stream.
+
+#![forbid(unsafe_code)]
+
+mod entry;
+mod follower;
+mod leader;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+
+use clap::Parser;
+use proverbs::{Context, devices, loopback::Fabric};
+
+use follower::{Follower, Starting, blank};
+use leader::Leader;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// How many followers there are.
+const FOLLOWERS: usize = 3;
+
+#[derive(Parser)]
+struct Args {
+    /// RDMA device; "loopback" is a device in this process [default: the first one, or loopback]
+    #[arg(short, long = "ib-dev", value_name = "DEVICE", env = "PROVERBS_DEVICE")]
+    device: Option<String>,
+    /// Index of the local GID
+    #[arg(
+        short,
+        long = "gid-idx",
+        value_name = "INDEX",
+        env = "PROVERBS_GID_INDEX",
+        default_value_t = 1
+    )]
+    gid_index: u8,
+    /// Entries to append
+    #[arg(short = 'n', long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=entry::MOST))]
+    entries: u64,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let name = match args.device {
+        Some(name) => Some(name).filter(|name| name != "loopback"),
+        None => devices()?.first().map(|name| name.to_string()),
+    };
+    let fabric = Fabric::new();
+    let open = || match &name {
+        Some(name) => Context::open(name),
+        None => Ok(fabric.open_device()),
+    };
+    println!("on {}", name.as_deref().unwrap_or("the loopback device"));
+
+    let mut leader = Leader::new(open()?, args.gid_index)?;
+    let mut followers = Vec::new();
+    for place in 0..FOLLOWERS {
+        followers.push(join(&mut leader, place, open()?, blank())?);
+    }
+    let text = |n: u64| format!("entry {n}").into_bytes();
+    let (dies, back) = (args.entries * 3 / 10, args.entries * 7 / 10);
+
+    (1..=dies).try_for_each(|n| leader.append(&text(n)))?;
+    leader.commit()?;
+    println!("{} entries are committed; follower 1 dies", leader.committed());
+    let memory = followers.remove(1).die()?;
+
+    (dies + 1..=back).try_for_each(|n| leader.append(&text(n)))?;
+    leader.commit()?;
+    assert!(!leader.is_alive(1), "nobody acknowledged what was written to it");
+    println!("{} are committed by the others; follower 1 comes back", leader.committed());
+    followers.insert(1, join(&mut leader, 1, open()?, memory)?);
+    println!("it caught up by {} READs", followers[1].reads);
+
+    (back + 1..=args.entries).try_for_each(|n| leader.append(&text(n)))?;
+    leader.commit()?;
+    leader.settle()?;
+    for (place, follower) in followers.iter().enumerate() {
+        assert_eq!(follower.committed()?, args.entries, "follower {place}");
+        for n in 1..=args.entries {
+            assert_eq!(follower.get(n)?, Some(text(n)), "entry {n} of follower {place}");
+        }
+    }
+    println!("{} entries are committed, and in all three logs", leader.committed());
+    Ok(())
+}
+
+/// Makes a follower of `memory`, new or of one that died, and has it catch up.
+fn join(
+    leader: &mut Leader,
+    place: usize,
+    context: Context,
+    memory: follower::Memory,
+) -> Result<Follower> {
+    let starting = Starting::new(context, leader.gid_index(), memory)?;
+    let (endpoint, from) = leader.join(place, starting.endpoint())?;
+    let follower = starting.catch_up(&endpoint, from)?;
+    leader.admit(place);
+    Ok(follower)
+}
