@@ -7,6 +7,8 @@ mod support;
 
 #[path = "faults/busy.rs"]
 mod busy;
+#[path = "faults/clock.rs"]
+mod clock;
 #[path = "faults/dead_queue.rs"]
 mod dead_queue;
 #[path = "faults/late.rs"]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use super::asynchronous::Affiliate;
 use super::channel::Event;
@@ -67,6 +68,8 @@ pub(super) struct Cqe {
     pub(super) generation: u32,
     /// Its number among the completions of the fabric.
     pub(super) at: u64,
+    /// The time by the clock.
+    pub(super) clock: Duration,
 }
 
 impl State {
@@ -168,7 +171,7 @@ impl State {
     /// Adds a completion, and an event when one was asked for.
     pub(super) fn complete(&mut self, cq: u32, mut entry: Cqe, solicited: bool) {
         self.completions += 1;
-        entry.at = self.completions;
+        (entry.at, entry.clock) = (self.completions, self.now());
         let Some(queue) = self.cqs.get_mut(&cq) else {
             return;
         };

@@ -1,5 +1,8 @@
 //! The engine: the order of work, and the fate of work requests and messages.
 
+use std::time::Duration;
+
+use super::clock::{until_retries_are_over, until_rnr_is_over};
 use super::cq::Cqe;
 use super::fabric::State;
 use super::faults::Doom;
@@ -9,7 +12,8 @@ use super::wr::Send;
 use crate::sys::types::ibv_wc_status as status;
 use crate::sys::types::raw::ibv_event_type;
 
-/// The retry timer expires after this many runs of the engine in which nothing else happened.
+/// While no test has the clock, a retry timer expires after this many runs of the engine in which
+/// nothing else happened.
 pub(super) const IDLE_RUNS: u32 = 100;
 
 /// The `rnr_retry` that means "for ever".
@@ -33,12 +37,28 @@ pub(super) struct Wait {
     idle: u32,
     /// Retries left; `None` if the timer never expires.
     left: Option<u8>,
+    /// When the last retry is over, by the clock that a test has stopped.
+    expires: Duration,
 }
 
 impl Wait {
     /// Without a timeout, a lost message is never sent again.
     fn is_hopeless(self) -> bool {
         self.cause == Cause::Lost && self.left.is_none()
+    }
+
+    /// When the send is given up, by the clock that a test has stopped.
+    pub(super) fn expires(self) -> Option<Duration> {
+        self.left.map(|_| self.expires)
+    }
+
+    /// The status of a send that is given up.
+    fn failure(self) -> Option<status::Type> {
+        match self.cause {
+            Cause::NotReady => Some(status::IBV_WC_RNR_RETRY_EXC_ERR),
+            Cause::Lost => Some(status::IBV_WC_RETRY_EXC_ERR),
+            Cause::Late => None,
+        }
     }
 }
 
@@ -72,7 +92,7 @@ impl State {
         while self.round() {
             worked = true;
         }
-        if !worked && self.tick() {
+        if !worked && self.clock.is_none() && self.give_up(Qp::tick) {
             worked = true;
             while self.round() {}
         }
@@ -92,7 +112,9 @@ impl State {
 
     /// Whether a retry timer runs that will expire, or a queue is to be flushed later.
     pub(super) fn timers_run(&self) -> bool {
-        let ends = |wait: Wait| wait.left.is_some() || wait.cause == Cause::Late;
+        // A clock that a test has stopped does not go on by runs.
+        let is_going = self.clock.is_none();
+        let ends = |wait: Wait| is_going && wait.left.is_some() || wait.cause == Cause::Late;
         let runs = |qp: &Qp| qp.wait.is_some_and(ends) || qp.flush_from > self.faults.runs;
         self.has_late() || self.active.iter().filter_map(|qp| self.qps.get(qp)).any(runs)
     }
@@ -138,7 +160,7 @@ impl State {
         let Some(mut wr) = qp.sends.pop_front() else {
             return self.rest(number);
         };
-        let transport = qp.shape.transport;
+        let (transport, retries) = (qp.shape.transport, qp.attributes.retry_cnt > 0);
         let outcome = match (self.begin(number, &mut wr), transport) {
             (Err(()), _) => {
                 self.put_back(number, wr);
@@ -148,7 +170,7 @@ impl State {
             (Ok(None), Transport::Ud) => self.send_datagram(number, &wr),
             (Ok(None), Transport::Rc | Transport::Uc) => self.send_connected(number, &wr),
         };
-        if matches!(wr.doom, Doom::Lost | Doom::NotReady) {
+        if wr.doom == Doom::NotReady || wr.doom == Doom::Lost && retries {
             // The next try succeeds.
             wr.doom = Doom::None;
         }
@@ -184,42 +206,52 @@ impl State {
         }
     }
 
-    /// The send is retried in every run, but only idle runs use up its retries.
+    /// The send is retried in every run. Idle runs use up its retries, or the clock's going on.
     fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
-        let Some(qp) = self.qps.get_mut(&number) else {
+        let Some(qp) = self.qps.get(&number) else {
             return false;
         };
         if qp.wait.is_some_and(|wait| wait.cause == cause) {
             self.put_back(number, wr);
             return false;
         }
-        let left = match cause {
-            Cause::NotReady if qp.attributes.rnr_retry == ENDLESS => None,
-            Cause::NotReady => Some(qp.attributes.rnr_retry),
-            Cause::Lost if qp.attributes.timeout == 0 => None,
-            Cause::Lost => Some(qp.attributes.retry_cnt),
-            Cause::Late => None,
+        let (left, span) = match cause {
+            Cause::NotReady if qp.attributes.rnr_retry == 0 => {
+                self.fail_send(number, &wr, status::IBV_WC_RNR_RETRY_EXC_ERR);
+                return true;
+            }
+            Cause::NotReady if qp.attributes.rnr_retry == ENDLESS => (None, Duration::ZERO),
+            Cause::NotReady => {
+                let peer = self.qps.get(&qp.attributes.dest_qpn);
+                (Some(qp.attributes.rnr_retry), until_rnr_is_over(qp, peer))
+            }
+            Cause::Lost if qp.attributes.timeout == 0 => (None, Duration::ZERO),
+            Cause::Lost => (Some(qp.attributes.retry_cnt), until_retries_are_over(qp)),
+            Cause::Late => (None, Duration::ZERO),
         };
-        if cause == Cause::NotReady && left == Some(0) {
-            self.fail_send(number, &wr, status::IBV_WC_RNR_RETRY_EXC_ERR);
-            return true;
+        let expires = match self.clock {
+            Some(now) if left.is_some() => now.saturating_add(span * self.habits.patience()),
+            _ => span,
+        };
+        if let Some(qp) = self.qps.get_mut(&number) {
+            qp.wait = Some(Wait { cause, idle: 0, left, expires });
         }
-        qp.wait = Some(Wait { cause, idle: 0, left });
         self.put_back(number, wr);
         false
     }
 
-    /// An idle run: fails the sends whose retries are used up. Returns whether there were any.
-    fn tick(&mut self) -> bool {
+    /// Fails the sends whose retries are used up. Returns whether there were any.
+    pub(super) fn give_up(&mut self, is_over: impl Fn(&mut Qp) -> bool) -> bool {
         let mut gave_up = false;
         let mut next = self.active.first().copied();
         while let Some(number) = next {
-            if let Some(cause) = self.qps.get_mut(&number).and_then(Qp::tick) {
-                let wr = self.qps.get_mut(&number).and_then(|qp| qp.sends.pop_front());
-                if let Some(wr) = wr {
-                    self.fail_send(number, &wr, cause);
-                    gave_up = true;
-                }
+            let over = self.qps.get_mut(&number).and_then(|qp| {
+                let cause = is_over(qp).then(|| qp.wait?.failure())??;
+                Some((qp.sends.pop_front()?, cause))
+            });
+            if let Some((wr, cause)) = over {
+                self.fail_send(number, &wr, cause);
+                gave_up = true;
             }
             next = self.active.range(number + 1..).next().copied();
         }
@@ -292,31 +324,36 @@ impl State {
 }
 
 impl Qp {
-    /// Returns the status of the first send if its last retry has now expired.
-    fn tick(&mut self) -> Option<status::Type> {
-        let wait = self.wait.as_mut()?;
-        let left = wait.left.as_mut()?;
+    /// An idle run. Whether the last retry of the first send has now expired.
+    fn tick(&mut self) -> bool {
+        let Some(wait) = &mut self.wait else { return false };
+        let Some(left) = &mut wait.left else { return false };
         wait.idle += 1;
         if wait.idle < IDLE_RUNS {
-            return None;
+            return false;
         }
         wait.idle = 0;
         match wait.cause {
             // A receiver that was not ready is asked once, and once more for each retry.
             Cause::NotReady => {
                 *left = left.saturating_sub(1);
-                (*left == 0).then_some(status::IBV_WC_RNR_RETRY_EXC_ERR)
+                *left == 0
             }
             // A lost message is sent once and again for each retry, and each sending has its
             // timeout.
-            Cause::Late => None,
             Cause::Lost => match left.checked_sub(1) {
                 Some(less) => {
                     *left = less;
-                    None
+                    false
                 }
-                None => Some(status::IBV_WC_RETRY_EXC_ERR),
+                None => true,
             },
+            Cause::Late => false,
         }
+    }
+
+    /// Whether the last retry of the first send is over at this time.
+    pub(super) fn has_expired(&self, now: Duration) -> bool {
+        self.wait.and_then(Wait::expires).is_some_and(|expires| expires <= now)
     }
 }

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 #[cfg(feature = "cm")]
 use std::sync::Weak;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::Verb;
 use super::address::{Ah, Gid, Gids};
@@ -92,7 +93,6 @@ impl Fabric {
         super::entry::open(&self.0)
     }
 
-    #[cfg(any(test, feature = "cm"))]
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.0
     }
@@ -338,6 +338,8 @@ pub(super) struct State {
     devices_opened: u32,
     /// The number of completions so far.
     pub(super) completions: u64,
+    /// The time by the clock, once a test has stopped it.
+    pub(super) clock: Option<Duration>,
     #[cfg(feature = "cm")]
     pub(super) cm: super::cm::Cm,
 }

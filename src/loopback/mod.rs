@@ -3,12 +3,17 @@
 //! Devices opened on one [`Fabric`] reach each other. Like hardware, a device works after a post
 //! has returned: a post makes the checks of libibverbs' providers and copies the work request.
 //! Every other verb first lets the whole fabric work until nothing more can happen. The fabric uses
-//! no thread, no clock and no randomness, so a program that makes the same calls sees the same
-//! completions.
+//! no thread, no clock of the machine and no randomness, so a program that makes the same calls
+//! sees the same completions.
 //!
 //! Only calls of verbs make the fabric work. So a program that sleeps on a descriptor in its own
 //! event loop is also woken by a post, and while retry timers run, without an event. Real devices
 //! may do that, too.
+//!
+//! Retries (`rnr_retry`, `retry_cnt`) are used up by calls that find nothing, so that a program of
+//! one thread sees them end. A program of several threads [stops the clock](Fabric::stop_clock):
+//! then a send waits until its peer is ready, or until the test [moves the clock](Fabric::advance)
+//! beyond its retries.
 //!
 //! Faults of real fabrics and devices can be injected by a seeded [`Script`] of [`Fault`]s, so that
 //! a program can test how it handles them; see `examples/faults.rs`.
@@ -36,6 +41,7 @@
 //! | completion queues for one thread | yes | yes | yes | either |
 //! | timestamps of completions | from 0 on | no | soon used up, and from 0 on again | as mlx5's |
 //! | copies to and from device memory | of bytes | | of 4 aligned bytes | either |
+//! | a send whose retries are over is given up | in time | in time | in time | up to four times later |
 //! | keys of a region that is re-registered | new | | the old ones | either |
 //!
 //! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and no GRH
@@ -51,7 +57,7 @@
 //! | `cm/` | rdma_cm: ids, their events, and the boundary to C |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
-//! | `clock` | the times of completions |
+//! | `clock` | the times of completions, and the clock that a test moves |
 //! | `lanes` | thread domains, and who uses what is in one |
 //! | `script`, `faults` | injected faults, and their effects |
 //! | `strict` | assertions on what no correct crate does |

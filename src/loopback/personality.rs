@@ -227,6 +227,11 @@ impl Habits {
         self.is_worst() && self.below(2) == 0
     }
 
+    /// How many times later than its attributes say a device gives a send up.
+    pub(super) fn patience(&mut self) -> u32 {
+        if self.is_worst() { 1 + self.below(4) } else { 1 }
+    }
+
     /// The return value of a failed poll.
     pub(super) fn poll_error(&mut self) -> i32 {
         if self.as_mlx5() { -2 } else { -1 }

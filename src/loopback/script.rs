@@ -29,8 +29,8 @@ use crate::completion::status::WcStatus;
 #[non_exhaustive]
 pub enum Fault {
     /// The message is lost. On UC and UD it is lost for good, and the send still succeeds (R10.10).
-    /// On RC the first transmission is lost, and the message is sent again; with
-    /// `Timeout::Infinite` it is not, and the queue stands still.
+    /// On RC the first transmission is lost, and the message is sent again. With a `retry_cnt` of 0
+    /// it is not, and fails; with `Timeout::Infinite` the queue stands still.
     Lose,
     /// The message arrives twice (UC and UD; on RC the receiver recognises the second by its
     /// number).

@@ -4,6 +4,7 @@
 mod code_tests;
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::sys::types::ibv_mtu;
 
@@ -130,6 +131,26 @@ impl RetryCount {
 impl MinRnrTimer {
     /// 0.64 ms (code 12), the value of rdma-core's examples.
     pub const MS_0_64: MinRnrTimer = MinRnrTimer(12);
+
+    /// The time that the code stands for: 10 µs to 655.36 ms (ibv_modify_qp(3)).
+    ///
+    /// ```
+    /// # use proverbs::bounded::MinRnrTimer;
+    /// # use std::time::Duration;
+    /// assert_eq!(MinRnrTimer::MS_0_64.duration(), Duration::from_micros(640));
+    /// assert_eq!(MinRnrTimer::try_from(0)?.duration(), Duration::from_micros(655_360));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn duration(self) -> Duration {
+        // 1, 2, 3, 4, 6, 8, 12, 16 and so on, and 0 is what would be the next.
+        let tens = match self.0 {
+            0 => 1 << 16,
+            1 => 1,
+            code if code % 2 == 0 => 1 << (code / 2),
+            code => 3 << (code / 2 - 1),
+        };
+        Duration::from_micros(10 * tens)
+    }
 }
 
 impl ResponderDepth {
@@ -218,6 +239,21 @@ impl Timeout {
             Some(Timeout::Exponent(TimeoutExponent(exponent)))
         } else {
             None
+        }
+    }
+
+    /// The time that it stands for; `None` if it is infinite. A send is given up after one more
+    /// than [`RetryCount`] times this, and on some devices up to four times as late.
+    ///
+    /// ```
+    /// # use proverbs::bounded::Timeout;
+    /// assert_eq!(Timeout::MS_67.duration().map(|time| time.as_micros()), Some(67_108));
+    /// assert_eq!(Timeout::Infinite.duration(), None);
+    /// ```
+    pub const fn duration(self) -> Option<Duration> {
+        match self {
+            Timeout::Exponent(e) => Some(Duration::from_nanos(4096 << e.0)),
+            Timeout::Infinite => None,
         }
     }
 
@@ -327,6 +363,19 @@ mod tests {
             Psn::try_from(0x100_0000).unwrap_err().to_string(),
             "PSN 16777216 exceeds 16777215"
         );
+    }
+
+    #[test]
+    fn rnr_timers_are_those_of_the_manual_page() {
+        // ibv_modify_qp(3): 0 and 1 to 31, in units of 10 µs.
+        let page = [
+            65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
+            1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+        ];
+        for (code, tens) in (0..).zip(page) {
+            let timer = MinRnrTimer::new(code).unwrap();
+            assert_eq!(timer.duration(), Duration::from_micros(10 * tens), "code {code}");
+        }
     }
 
     #[test]

@@ -107,7 +107,7 @@ unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
             Err(_) => return Err(libc::EIO),
         };
         let fields = fields(&entry, state.habits.fill());
-        let time = state.habits.time(entry.at);
+        let time = state.habits.time(entry.at, entry.clock);
         Ok((entry.wr_id, entry.status, Shown { fields, qp_num: entry.qp_num, time }))
     });
     match next {
