@@ -299,4 +299,30 @@ mod tests {
         let text = "ibv_reg_mr: number of buffers 2147483648 exceeds 2147483647";
         assert_eq!(error.to_string(), text);
     }
+
+    /// The way home of a buffer that met another thread, while its pool lives and after.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn a_buffer_that_met_another_thread_comes_home() {
+        let crate::loopback::Pair { pool, pd, .. } = crate::loopback::pair().unwrap();
+        let (context, free) = (std::rc::Rc::new(()), pool.available());
+        let own = pd.create_pool_with(3, 8, |_| context.clone()).unwrap();
+        let home = NonNull::from(&*own.shared);
+        let slots = [(); 3].map(|()| Slots::take(&own.shared).unwrap());
+        assert_eq!(own.available(), 0);
+        // SAFETY: each handle is the only one of its slot, and given up once; those of them that
+        // outlive the pool keep the slots.
+        unsafe {
+            Slots::put_later(slots[1], home);
+            Slots::put_later(slots[0], home);
+            assert_eq!(own.available(), 2);
+            // The last one home goes first.
+            assert_eq!(Slots::take(&own.shared), Some(slots[0]));
+            drop(own);
+            assert_eq!(std::rc::Rc::strong_count(&context), 4);
+            Slots::put_later(slots[2], home);
+            Slots::put_later(slots[0], home);
+        }
+        assert_eq!((std::rc::Rc::strong_count(&context), pool.available()), (1, free));
+    }
 }

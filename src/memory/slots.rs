@@ -371,7 +371,7 @@ impl<C> Slots<C> {
     /// As for `put_back`; these are its slots.
     #[cold]
     #[inline(never)]
-    unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
+    pub(super) unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
         // SAFETY: the handle is given up to `free`, after which neither it nor the slots are
         // touched; or, if that is closed, as a part of what is left.
         unsafe {
