@@ -66,7 +66,7 @@ impl Context {
     /// ```
     /// # use proverbs::prelude::*;
     /// let error = Context::open("nonesuch").unwrap_err();
-    /// assert!(error.to_string().contains("no device is called nonesuch"));
+    /// assert!(error.to_string().contains("no device is called \"nonesuch\""));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -84,7 +84,7 @@ impl Context {
             Ok(None) => {
                 let there = devices().unwrap_or_default().join(", ");
                 let there = if there.is_empty() { "there is none".into() } else { there };
-                let what = format!("no device is called {name}; devices here: {there}");
+                let what = format!("no device is called \"{name}\"; devices here: {there}");
                 Err(Error::new(VERB, ErrorKind::NotFound(what)))
             }
             Err(errno) => Err(Error::os(VERB, errno, name)),

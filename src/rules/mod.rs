@@ -129,14 +129,23 @@ impl<T: Transport> FenceOn<T> for Unfenced {}
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning on a `{M}` queue pair",
     label = "every work request of this queue pair is signaled",
-    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)",
-    note = "BIND_MW and LOCAL_INV of a window need a profile with `SignalAll`: their completions say what became of it (R19.2)"
+    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)"
 )]
 pub trait SignaledOn<M: Signaling> {}
 
 impl SignaledOn<Selective> for Signaled {}
 impl<M: Signaling> SignaledOn<M> for Plain {}
-impl SignaledOn<SignalAll> for Told {}
+impl<M: CompletesEach> SignaledOn<M> for Told {}
+
+/// Every work request has a completion, which says what became of its window (R19.2).
+#[diagnostic::on_unimplemented(
+    message = "BIND_MW and LOCAL_INV of a window cannot be posted to a `{Self}` queue pair",
+    label = "no completion of its own would say what became of the window",
+    note = "use a profile with `SignalAll`, which is the default (R19.2)"
+)]
+pub trait CompletesEach: Signaling {}
+
+impl CompletesEach for SignalAll {}
 
 /// READs and atomics need an initiator depth of at least 1 (R4.6).
 #[diagnostic::on_unimplemented(

@@ -81,7 +81,11 @@ impl fmt::Display for OutOfRange {
         if asked < min {
             return write!(f, "{what} {asked} is less than {min}");
         }
-        write!(f, "{what} {asked} exceeds {max}")
+        write!(f, "{what} {asked} exceeds {max}")?;
+        if *what == "Q_Key" {
+            f.write_str(" (its top bit makes it privileged: see `PrivilegedQkey`)")?;
+        }
+        Ok(())
     }
 }
 

@@ -176,6 +176,7 @@ impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Ar
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
 impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
+impl<M: Limit, I: Limit> Fits<M, I> for Later {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}

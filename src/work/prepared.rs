@@ -139,6 +139,23 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     }
 }
 
+/// The bound of posting [`Later`] by itself: no entry satisfies it.
+#[diagnostic::on_unimplemented(
+    message = "a work request of `wr::Later` has no buffer yet: `post_prepared` posts it",
+    label = "its buffer is missing",
+    note = "`prepare()` the work request once, and give `post_prepared(&mut prepared, buf)` a buffer each time (R2.10)"
+)]
+pub trait PostsLater {}
+
+/// Here for its message: no entry posts what comes later.
+impl<E: Entry + PostsLater> Data<E> for Later {
+    type Sges = [ibv_sge; 1];
+
+    unsafe fn emit(self, _: *mut ibv_sge, _: Use, _: u32, _: &mut Check) -> Emitted<E> {
+        unreachable!("no entry has the bound")
+    }
+}
+
 impl<O: Opcode, A: Address, F, G> WorkRequest<O, Later, A, F, G> {
     /// Fills the work request, to be posted by
     /// [`post_prepared`](crate::QueuePair::post_prepared) with one buffer each time, as

@@ -36,7 +36,7 @@ fn a_device_that_is_not_there() {
     let error = Context::open("no_such_device").unwrap_err();
     assert_eq!(error.verb(), "ibv_open_device");
     let ErrorKind::NotFound(what) = error.kind() else { panic!("{error}") };
-    assert!(what.starts_with("no device is called no_such_device; devices here: "), "{what}");
+    assert!(what.starts_with("no device is called \"no_such_device\"; devices here: "), "{what}");
     assert!(error.to_string().starts_with("ibv_open_device: no device is called "), "{error}");
     assert_eq!(error.errno(), None);
 }
