@@ -230,9 +230,9 @@ cells!(Fenced: yes FenceOn<Rc>; no FenceOn<Uc>, FenceOn<Ud>);
 // SIGNALED by signaling of the queue pair (R2.4).
 cells!(Plain: yes SignaledOn<SignalAll>, SignaledOn<Selective>; no);
 cells!(Signaled: yes SignaledOn<Selective>; no SignaledOn<SignalAll>);
-// Lists whose last work request is not signaled (R2.4).
-cells!(SignalAll: yes; no LeavesUnsignaled);
-cells!(Selective: yes LeavesUnsignaled; no);
+// Lists whose last work request is not signaled, and work requests that need a completion of their own (R2.4, R19.2).
+cells!(SignalAll: yes CompletesEach; no LeavesUnsignaled);
+cells!(Selective: yes LeavesUnsignaled; no CompletesEach);
 // Posting by state (R7.14, R7.15, R8.19, R8.20).
 cells!(Reset: yes; no CanPostSend, CanPostRecv);
 cells!(Init: yes CanPostRecv; no CanPostSend);
