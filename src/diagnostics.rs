@@ -10,6 +10,8 @@ use std::ops::{Index, IndexMut};
 use crate::completion::queue::CompletionQueue;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
+use crate::memory::on_demand::OnDemandRegion;
+use crate::memory::open_buf::OpenBuf;
 use crate::memory::region::{Access, MemoryRegion};
 use crate::memory::remote::RemoteCell;
 use crate::memory::span::{RemoteSpan, ToRead};
@@ -48,6 +50,42 @@ pub trait InlineSink<O: Opcode> {
 impl<O: Opcode> InlineSink<O> for Infallible {
     fn never(self) -> WorkRequest<O, Empty> {
         match self {}
+    }
+}
+
+/// The bound of a piece of a region on demand: no type implements it (R20.2).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # use proverbs::memory::OnDemandRegion;
+/// fn post(region: &OnDemandRegion<RemoteRead>) {
+///     let _ = region.piece(0, 64); // no piece of a region on demand can be posted
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "no piece of a region on demand can be posted",
+    label = "whether a queue pair can use memory on demand depends on its transport and the opcode",
+    note = "peers reach the region by `remote`, and `read_at` and `write_at` copy; what is posted here is in a pool or a `MemoryRegion` (R20.2)"
+)]
+pub trait PieceOnDemand {
+    #[doc(hidden)]
+    fn never(self) -> OpenBuf;
+}
+
+#[diagnostic::do_not_recommend]
+impl PieceOnDemand for Infallible {
+    fn never(self) -> OpenBuf {
+        match self {}
+    }
+}
+
+impl<A: Access, M> OnDemandRegion<A, M> {
+    #[doc(hidden)]
+    pub fn piece<O>(&self, offset: O, _len: usize) -> OpenBuf
+    where
+        O: PieceOnDemand,
+    {
+        offset.never()
     }
 }
 

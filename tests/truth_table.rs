@@ -221,6 +221,10 @@ cells!(&'static [u8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, Inlin
 cells!(&'static mut [u8; 8]: yes; no);
 cells!(&'static mut [u8; 8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
 cells!(Buf: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
+// Where a piece of a region on demand may begin (R20.2).
+cells!(usize: yes; no PieceOnDemand);
+cells!(u32: yes; no PieceOnDemand);
+cells!(i32: yes; no PieceOnDemand);
 // Destinations by transport (R1.2, R5.1).
 cells!(Connected: yes Addressed<Rc>, Addressed<Uc>; no Addressed<Ud>);
 cells!(Datagram: yes Addressed<Ud>; no Addressed<Rc>, Addressed<Uc>);

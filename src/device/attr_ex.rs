@@ -6,59 +6,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-use bitflags::bitflags;
-
 use crate::device::attr::{DeviceAttr, DeviceCap};
 use crate::device::clock::Clock;
 use crate::device::context::Context;
+use crate::device::odp::{OdpCaps, OdpOps};
 use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::handle;
 use crate::sys::types::zeroed;
 use crate::terms::error::Error;
-
-bitflags! {
-    /// The operations whose memory may be on demand (`odp_caps` of ibv_query_device_ex(3)).
-    ///
-    /// [`DeviceAttrEx`] has an example.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct OdpOps: u32 {
-        /// SEND.
-        const SEND = 1 << 0;
-        /// Receives.
-        const RECV = 1 << 1;
-        /// RDMA WRITE.
-        const WRITE = 1 << 2;
-        /// RDMA READ.
-        const READ = 1 << 3;
-        /// Atomics.
-        const ATOMIC = 1 << 4;
-        /// Receives of a shared receive queue.
-        const SRQ_RECV = 1 << 5;
-        /// FLUSH.
-        const FLUSH = 1 << 6;
-        /// ATOMIC WRITE.
-        const ATOMIC_WRITE = 1 << 7;
-    }
-}
-
-/// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)). [`DeviceAttrEx`] has an
-/// example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OdpCaps {
-    /// Whether the device has it.
-    pub is_supported: bool,
-    /// Whether a region may be the whole address space.
-    pub is_implicit: bool,
-    /// The operations on RC.
-    pub rc: OdpOps,
-    /// The operations on UC.
-    pub uc: OdpOps,
-    /// The operations on UD.
-    pub ud: OdpOps,
-    /// The operations on XRC.
-    pub xrc: OdpOps,
-}
 
 /// The attributes of a device that newer devices have besides [`DeviceAttr`]
 /// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
@@ -69,7 +24,7 @@ pub struct OdpCaps {
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let attr: DeviceAttrEx = context.query_device_ex()?;
 /// let odp: OdpCaps = attr.odp;
-/// assert!(!odp.is_supported && !odp.rc.contains(OdpOps::SEND)); // the loopback device has none
+/// assert!(odp.is_supported && odp.rc.contains(OdpOps::READ)); // regions on demand
 /// assert_eq!(attr.device.max_qp, context.query_device()?.max_qp);
 /// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -195,7 +150,7 @@ impl DeviceAttrEx {
             Which::MemoryWindows2B => {
                 self.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B)
             }
-            Which::OnDemand => self.odp.is_supported,
+            Which::OnDemand { qp_type, ops } => self.odp.has(qp_type, ops),
             Which::DeviceMemory => self.max_dm_size != 0,
             Which::FlushGlobal => flag(38),
             Which::FlushPersistent => flag(39),
@@ -211,7 +166,7 @@ impl DeviceAttrEx {
 pub enum Which {
     ResizeSrq,
     MemoryWindows2B,
-    OnDemand,
+    OnDemand { qp_type: u32, ops: OdpOps },
     DeviceMemory,
     FlushGlobal,
     FlushPersistent,
@@ -228,7 +183,7 @@ pub trait Ability: sealed::Sealed {
     const NAME: &'static str;
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
@@ -251,8 +206,6 @@ abilities! {
     ResizeSrq: "SRQ_RESIZE";
     /// Memory windows of type 2B (`IBV_DEVICE_MEM_WINDOW_TYPE_2B`): an [`Ability`].
     MemoryWindows2B: "MEM_WINDOW_TYPE_2B";
-    /// Regions on demand (`odp_caps`): an [`Ability`].
-    OnDemand: "on-demand paging";
     /// Memory of the device's own (`max_dm_size`): an [`Ability`], which
     /// [`alloc_dm`](crate::Context::alloc_dm) takes.
     DeviceMemory: "device memory";

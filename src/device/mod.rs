@@ -15,6 +15,7 @@ pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod lane;
+pub(crate) mod odp;
 pub(crate) mod pd;
 pub(crate) mod port;
 
@@ -23,7 +24,7 @@ pub use ah_table::AhIndex;
 pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, TransportType};
 pub use attr_ex::{
     Abilities, Ability, AtomicWrite, Can, DeviceAttrEx, DeviceMemory, FlushGlobal, FlushPersistent,
-    MemoryWindows2B, OdpCaps, OdpOps, OnDemand, ResizeSrq, Timestamps,
+    MemoryWindows2B, ResizeSrq, Timestamps,
 };
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncDeviceEvents;
@@ -36,6 +37,7 @@ pub use fork::{ForkStatus, fork_init, fork_status};
 pub use gid::{GidEntry, RoceV2Gid};
 pub use ids::{CqId, SrqId};
 pub use lane::Lane;
+pub use odp::{OdpCaps, OdpOps};
 pub use pd::ProtectionDomain;
 pub use port::{LinkLayer, PortAttr, PortState};
 

@@ -22,6 +22,7 @@ pub(crate) static LOOPBACK: Control = Control {
     reg_dmabuf_mr,
     rereg_mr,
     dereg_mr,
+    advise_mr,
     alloc_dm,
     free_dm,
     reg_dm_mr,

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::Verb;
 use super::fabric::State;
+use super::on_demand::ON_DEMAND;
 use super::strict::broken;
 use super::wr::Sge;
 use crate::memory::open::Open;
@@ -125,7 +126,8 @@ impl State {
         length: usize,
         access: u32,
     ) -> Verb<(u32, u32, u32)> {
-        self.check_region(pd, length, access)?;
+        self.check_on_demand(access)?;
+        self.check_region(pd, length, access & !ON_DEMAND)?;
         base.addr().checked_add(length).ok_or(libc::EINVAL)?;
         let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
         self.add_region(Mr::of_program(pd, base, length, access))
@@ -190,6 +192,10 @@ impl State {
         let mr = self.mrs.get(&mr)?;
         if mr.pd != pd || granted.unwrap_or(mr.access) & rights != rights {
             return None;
+        }
+        match key {
+            Key::Remote(_, qp) if mr.access & ON_DEMAND != 0 => self.pages_for(qp, rights)?,
+            _ => {}
         }
         let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
         if offset.checked_add(length)? > mr.length {

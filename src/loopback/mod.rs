@@ -85,6 +85,7 @@ mod lanes;
 mod memory;
 mod modify;
 mod multicast;
+mod on_demand;
 mod pair;
 mod personality;
 mod qp;

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
+use crate::device::OdpOps;
+
 /// How the devices of a [`Fabric`](super::Fabric) behave where the manual pages leave it open.
 ///
 /// [The module](crate::loopback) has the table. A program that keeps to the manual pages, as every
@@ -182,6 +184,19 @@ impl Habits {
     /// Whether its completions have timestamps.
     pub(super) fn has_clock(&self) -> bool {
         !self.is_rxe()
+    }
+
+    /// The operations that may touch memory on demand, on RC, UC and UD; none if there is no such
+    /// memory. The worst device has the least that is of use.
+    pub(super) fn odp(&self) -> Option<[OdpOps; 3]> {
+        let all = OdpOps::all() - OdpOps::FLUSH - OdpOps::ATOMIC_WRITE;
+        let none = OdpOps::empty();
+        match self.personality {
+            Personality::Plain => Some([all; 3]),
+            Personality::Rxe => None,
+            Personality::Mlx5 => Some([all - OdpOps::ATOMIC, none, OdpOps::SEND]),
+            Personality::Worst { .. } => Some([OdpOps::READ, none, none]),
+        }
     }
 
     pub(super) fn is_plain(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::sys::handle;
 use crate::sys::memory::{
     CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
 };
-use crate::sys::types::{ibv_access_flags, ibv_mr};
+use crate::sys::types::{ibv_access_flags, ibv_mr, ibv_sge};
 use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_reg_mr";
@@ -34,6 +34,7 @@ bitflags! {
         const REMOTE_READ = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
         const REMOTE_ATOMIC = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
         const MW_BIND = ibv_access_flags::IBV_ACCESS_MW_BIND.0;
+        const ON_DEMAND = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
         const RELAXED_ORDERING = ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0;
     }
 }
@@ -310,6 +311,13 @@ impl Registered {
             (self.base, self.len) = (to.addr, to.length);
             self.memory.replace(new)
         }))
+    }
+
+    /// `ibv_advise_mr` in the region's domain: 0 or an errno.
+    pub(crate) fn advise(&self, advice: u32, flags: u32, list: &mut [ibv_sge]) -> c_int {
+        let pd = self.mr.parents();
+        // SAFETY: a region keeps its domain, which is live. The device looks at what the list names.
+        unsafe { (self.mr.control().advise_mr)(pd.as_ptr(), advice, flags, list) }
     }
 
     /// Deregisters now. If the device refuses, the memory stays registered and leaks.

@@ -55,6 +55,8 @@ pub(crate) struct Control {
     pub reg_dmabuf_mr: unsafe fn(*mut ibv_pd, DmabufPart, u32) -> Created<ibv_mr>,
     pub rereg_mr: unsafe fn(*mut ibv_mr, Rereg) -> Result<(), ReregFailed>,
     pub dereg_mr: unsafe fn(*mut ibv_mr) -> c_int,
+    /// EOPNOTSUPP if the library or the device lacks it.
+    pub advise_mr: unsafe fn(*mut ibv_pd, u32, u32, &mut [ibv_sge]) -> c_int,
     pub alloc_dm: unsafe fn(*mut ibv_context, ibv_alloc_dm_attr) -> Created<ibv_dm>,
     pub free_dm: unsafe fn(*mut ibv_dm) -> c_int,
     pub reg_dm_mr: unsafe fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> Created<ibv_mr>,
@@ -172,6 +174,11 @@ unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
     unsafe { super::memory::rereg_mr(mr, to) }
 }
 
+unsafe fn advise_mr(pd: *mut ibv_pd, advice: u32, flags: u32, list: &mut [ibv_sge]) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::memory::advise_mr(pd, advice, flags, list) })
+}
+
 unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     unsafe { super::lanes::alloc_td(context) }
@@ -248,6 +255,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     reg_dmabuf_mr,
     rereg_mr,
     dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
+    advise_mr,
     alloc_dm,
     free_dm,
     reg_dm_mr,

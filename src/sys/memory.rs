@@ -1,9 +1,9 @@
 //! Memory that is not the processor's, and regions that change: device memory, dma-buf,
-//! `ibv_rereg_mr`.
+//! `ibv_rereg_mr`, `ibv_advise_mr`.
 //!
 //! `ibv_reg_dmabuf_mr` (rdma-core 34) and `ibv_rereg_mr` are looked up when used, so that one
-//! program runs with older and newer libraries. Device memory is made by extended operations, which
-//! C's inlines call.
+//! program runs with older and newer libraries. Device memory is made, and regions are advised, by
+//! extended operations, which C's inlines call.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -15,6 +15,7 @@ use super::extended::op;
 use super::types::*;
 
 /// The distances of operations before the context, bytes: see `extended`.
+pub(crate) const ADVISE_MR: usize = 312;
 pub(crate) const REG_DM_MR: usize = 264;
 pub(crate) const ALLOC_DM: usize = 256;
 pub(crate) const FREE_DM: usize = 248;
@@ -37,6 +38,16 @@ pub(crate) const ERR_DO_FORK_OLD: c_int = -3;
 pub(crate) const ERR_CMD: c_int = -4;
 #[cfg(test)]
 pub(crate) const ERR_CMD_AND_DO_FORK_NEW: c_int = -5;
+
+/// `enum ibv_advise_mr_advice`, without its prefix.
+pub(crate) mod advice {
+    pub const PREFETCH: u32 = 0;
+    pub const PREFETCH_WRITE: u32 = 1;
+    pub const PREFETCH_NO_FAULT: u32 = 2;
+}
+
+/// `IBV_ADVISE_MR_FLAG_FLUSH`: the answer comes when it is done.
+pub(crate) const FLUSH: u32 = 1;
 
 /// C's struct, as of rdma-core 24.
 #[repr(C)]
@@ -68,6 +79,7 @@ pub struct ibv_dm {
 type AllocDm = unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
 type FreeDm = unsafe extern "C" fn(*mut ibv_dm) -> c_int;
 type RegDmMr = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> *mut ibv_mr;
+type AdviseMr = unsafe extern "C" fn(*mut ibv_pd, u32, u32, *mut ibv_sge, u32) -> c_int;
 pub(crate) type RegDmabufMr =
     unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
 pub(crate) type ReregMr =
@@ -172,6 +184,26 @@ pub(super) unsafe fn reg_dm_mr(
     unsafe {
         let register = op::<RegDmMr>((*pd).context, REG_DM_MR).ok_or(libc::EOPNOTSUPP)?;
         created(register(pd, dm, offset, length, access))
+    }
+}
+
+/// `ibv_advise_mr`, as C's inline does it: 0 or an errno.
+///
+/// # Safety
+/// `pd` is live and of libibverbs.
+pub(super) unsafe fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: u32,
+    flags: u32,
+    list: &mut [ibv_sge],
+) -> c_int {
+    // SAFETY: the domain is the verb's, and its context lives as long as it. The list is a slice,
+    // and the kernel looks at what it names.
+    unsafe {
+        match op::<AdviseMr>((*pd).context, ADVISE_MR) {
+            Some(advise) => advise(pd, advice, flags, list.as_mut_ptr(), list.len() as u32),
+            None => libc::EOPNOTSUPP,
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod inline;
 mod lanes;
 mod lengths;
 mod lists;
+mod on_demand;
 mod own_memory;
 mod owning;
 mod prepared;

@@ -2,10 +2,11 @@
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount};
 use proverbs::device::{
-    AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, OnDemand,
-    ResizeSrq, Timestamps, fork_status,
+    AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, ResizeSrq,
+    Timestamps, fork_status,
 };
 use proverbs::loopback::Personality;
+use proverbs::memory::OnDemand;
 use proverbs::prelude::*;
 use proverbs::qp::RtrOptional;
 use proverbs::state::QpState;
@@ -50,7 +51,8 @@ fn the_device_tells_what_it_may_lack() {
     assert_eq!(abilities.can::<DeviceMemory>().is_some(), attr.max_dm_size != 0);
     assert_eq!(abilities.can::<Timestamps>().is_none(), is_rxe);
     assert_eq!(attr.clock().is_none(), is_rxe);
-    assert_eq!(abilities.can::<OnDemand>().is_some(), attr.odp.is_supported);
+    assert_eq!(abilities.can::<OnDemand<Rc, RemoteRead>>().is_some(), attr.odp.is_supported);
+    assert_eq!(attr.odp.is_supported, !is_rxe);
     assert_eq!(abilities.can::<FlushGlobal>().is_some(), attr.device_cap_flags_ex & 1 << 38 != 0);
     // A proof keeps nothing open.
     let proof = other.ctx.abilities().unwrap().can::<ResizeSrq>();

@@ -121,11 +121,13 @@ mod memory {
     mod no_flag_in_relaxed_memory;
     mod no_key_with_rights_that_the_region_lacks;
     mod no_local_inv_of_a_lent_window;
+    mod no_piece_of_memory_on_demand;
     mod no_pool_in_shared_memory;
     mod no_rdma_read_from_a_write_address;
     mod no_rdma_read_without_remote_read;
     mod no_rdma_write_to_a_read_address;
     mod no_rdma_write_without_remote_write;
+    mod no_region_on_demand_without_its_proof;
     mod no_rkey_for_a_local_region;
     mod no_send_of_a_borrowed_range;
     mod no_send_of_unregistered_memory;

@@ -113,10 +113,15 @@ pub(in super::super) unsafe fn query_device_ex(
 ) -> c_int {
     let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
     value.device_cap_flags_ex = device_caps().into();
+    let ask =
+        |state: &mut State, _| (state.max_dm_size(), state.habits.has_clock(), state.habits.odp());
     // SAFETY: `context` is live (the verb's contract).
-    let (max_dm_size, has_clock) =
-        unsafe { verb(context, |state, _| (state.max_dm_size(), state.habits.has_clock())) };
+    let (max_dm_size, has_clock, odp) = unsafe { verb(context, ask) };
     value.max_dm_size = max_dm_size;
+    if let Some(ops) = odp {
+        value.odp_caps.general_caps = 1; // regions on demand
+        value.odp_caps.per_transport_caps = ops.map(|ops| ops.bits());
+    }
     if has_clock {
         (value.completion_timestamp_mask, value.hca_core_clock) = (clock::MASK, clock::KHZ);
     }

@@ -5,7 +5,8 @@ use std::ffi::c_int;
 
 use super::super::address::Address;
 use super::super::fabric::State;
-use super::{Domain, destroy, hand_out, verb};
+use super::super::wr::Sge;
+use super::{Domain, destroy, errno_of, hand_out, verb};
 use crate::sys::control::Created;
 use crate::sys::types::*;
 
@@ -32,6 +33,18 @@ pub(in super::super) unsafe fn reg_mr(
 pub(in super::super) unsafe fn dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: `mr` is live, made by `reg_mr`, and not used afterwards (the verb's contract).
     unsafe { destroy(mr, State::dereg_mr) }
+}
+
+pub(in super::super) unsafe fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: u32,
+    flags: u32,
+    list: &mut [ibv_sge],
+) -> c_int {
+    let of = |sge: &ibv_sge| Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey };
+    let list: Vec<Sge> = list.iter().map(of).collect();
+    // SAFETY: `pd` is live (the verb's contract).
+    errno_of(unsafe { verb(pd, |state, pd| state.advise_mr(pd, advice, flags, &list)) })
 }
 
 pub(in super::super) unsafe fn create_ah(

@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod names;
+mod operations;
 
 use std::io::Write;
 use std::mem::{align_of, offset_of, size_of};
@@ -13,6 +14,7 @@ use std::process::{Command, Stdio};
 
 use super as ours;
 use crate::sys::types;
+use operations::{distances, prototypes};
 
 /// What is longer in newer headers, since when, and its size then.
 const GROWN: [(&str, &str, usize); 1] = [("ibv_port_attr", "rdma-core 49: active_speed_ex", 56)];
@@ -210,101 +212,6 @@ fn more_layouts() -> Vec<Layout> {
     all
 }
 
-/// How far before the context an extended operation lies.
-fn distances() -> String {
-    use crate::sys::{extended::*, lanes::*, memory::*, polling::*};
-    let mut text = String::new();
-    let operations = [
-        ("query_port", QUERY_PORT),
-        ("query_device_ex", QUERY_DEVICE_EX),
-        ("reg_dm_mr", REG_DM_MR),
-        ("alloc_dm", ALLOC_DM),
-        ("free_dm", FREE_DM),
-        ("alloc_parent_domain", ALLOC_PARENT_DOMAIN),
-        ("dealloc_td", DEALLOC_TD),
-        ("alloc_td", ALLOC_TD),
-        ("create_cq_ex", CREATE_CQ_EX),
-    ];
-    for (op, distance) in operations {
-        let context = "offsetof(struct verbs_context, context)";
-        let op = format!("offsetof(struct verbs_context, {op})");
-        text += &format!("_Static_assert({context} - {op} == {distance}, \"\");\n");
-        text += &format!(
-            "_Static_assert(sizeof(struct verbs_context) - {op} == {}, \"\");\n",
-            BARE + distance
-        );
-    }
-    text
-}
-
-/// The types of functions and operations that `sys::memory`, `sys::lanes` and `sys::polling` call by pointers.
-fn prototypes() -> String {
-    let of_context = "__typeof__(((struct verbs_context *)0)->";
-    let text = [
-        (
-            "__typeof__(&ibv_reg_dmabuf_mr)".into(),
-            "struct ibv_mr *(*)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int)",
-        ),
-        (
-            "__typeof__(&ibv_rereg_mr)".into(),
-            "int (*)(struct ibv_mr *, int, struct ibv_pd *, void *, size_t, int)",
-        ),
-        (
-            format!("{of_context}alloc_dm)"),
-            "struct ibv_dm *(*)(struct ibv_context *, struct ibv_alloc_dm_attr *)",
-        ),
-        (format!("{of_context}free_dm)"), "int (*)(struct ibv_dm *)"),
-        (
-            format!("{of_context}alloc_td)"),
-            "struct ibv_td *(*)(struct ibv_context *, struct ibv_td_init_attr *)",
-        ),
-        (format!("{of_context}dealloc_td)"), "int (*)(struct ibv_td *)"),
-        (
-            format!("{of_context}alloc_parent_domain)"),
-            "struct ibv_pd *(*)(struct ibv_context *, struct ibv_parent_domain_init_attr *)",
-        ),
-        (
-            format!("{of_context}create_cq_ex)"),
-            "struct ibv_cq_ex *(*)(struct ibv_context *, struct ibv_cq_init_attr_ex *)",
-        ),
-        (
-            "__typeof__(((struct ibv_cq_ex *)0)->start_poll)".into(),
-            "int (*)(struct ibv_cq_ex *, struct ibv_poll_cq_attr *)",
-        ),
-        ("__typeof__(((struct ibv_cq_ex *)0)->next_poll)".into(), "int (*)(struct ibv_cq_ex *)"),
-        ("__typeof__(((struct ibv_cq_ex *)0)->end_poll)".into(), "void (*)(struct ibv_cq_ex *)"),
-        (
-            "__typeof__(((struct ibv_cq_ex *)0)->read_slid)".into(),
-            "uint32_t (*)(struct ibv_cq_ex *)",
-        ),
-        ("__typeof__(((struct ibv_cq_ex *)0)->read_sl)".into(), "uint8_t (*)(struct ibv_cq_ex *)"),
-        (
-            "__typeof__(((struct ibv_cq_ex *)0)->read_completion_ts)".into(),
-            "uint64_t (*)(struct ibv_cq_ex *)",
-        ),
-        (
-            "__typeof__(((struct ibv_cq_ex *)0)->read_completion_wallclock_ns)".into(),
-            "uint64_t (*)(struct ibv_cq_ex *)",
-        ),
-        (
-            format!("{of_context}reg_dm_mr)"),
-            "struct ibv_mr *(*)(struct ibv_pd *, struct ibv_dm *, uint64_t, size_t, unsigned int)",
-        ),
-        (
-            "__typeof__(((struct ibv_dm *)0)->memcpy_to_dm)".into(),
-            "int (*)(struct ibv_dm *, uint64_t, const void *, size_t)",
-        ),
-        (
-            "__typeof__(((struct ibv_dm *)0)->memcpy_from_dm)".into(),
-            "int (*)(void *, struct ibv_dm *, uint64_t, size_t)",
-        ),
-    ]
-    .map(|(theirs, ours)| {
-        format!("_Static_assert(__builtin_types_compatible_p({theirs}, {ours}), \"\");\n")
-    });
-    text.concat()
-}
-
 #[test]
 #[ignore = "needs the C headers: cargo xtask test bindings"]
 fn the_headers_agree() {
@@ -324,6 +231,10 @@ fn the_headers_agree() {
         ("IBV_REREG_MR_ERR_DO_FORK_OLD", ERR_DO_FORK_OLD.into()),
         ("IBV_REREG_MR_ERR_CMD", ERR_CMD.into()),
         ("IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW", ERR_CMD_AND_DO_FORK_NEW.into()),
+        ("IBV_ADVISE_MR_ADVICE_PREFETCH", advice::PREFETCH.into()),
+        ("IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE", advice::PREFETCH_WRITE.into()),
+        ("IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT", advice::PREFETCH_NO_FAULT.into()),
+        ("IBV_ADVISE_MR_FLAG_FLUSH", FLUSH.into()),
     ];
     use crate::sys::polling::{MASK_FLAGS, SINGLE_THREADED, wc_flags};
     let of_polling = [

@@ -128,7 +128,20 @@ unsafe extern "C" fn copy_from(to: *mut c_void, _: *mut ibv_dm, at: u64, len: us
     ANSWER.get()
 }
 
-const WORDS: usize = REG_DM_MR / 8;
+unsafe extern "C" fn advise(
+    pd: *mut ibv_pd,
+    advice: u32,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
+) -> c_int {
+    let (pd, list) = unsafe { ((*pd).handle, std::slice::from_raw_parts(list, count as usize)) };
+    let list: Vec<_> = list.iter().map(|sge| (sge.addr, sge.length, sge.lkey)).collect();
+    saw(format!("pd {pd}, advice {advice}, flags {flags}, {list:?}"));
+    ANSWER.get()
+}
+
+const WORDS: usize = ADVISE_MR / 8;
 
 /// A `verbs_context` as far as the operations reach, with what is made from it.
 #[repr(C)]
@@ -163,6 +176,7 @@ impl Fake {
             set(ALLOC_DM, alloc as *const ());
             set(FREE_DM, free as *const ());
             set(REG_DM_MR, reg_dm as *const ());
+            set(ADVISE_MR, advise as *const ());
         }
         fake
     }
@@ -182,7 +196,7 @@ impl Fake {
     }
 }
 
-const ALL: usize = BARE + REG_DM_MR;
+const ALL: usize = BARE + ADVISE_MR;
 
 /// A descriptor, of whatever: nobody looks.
 fn some_fd() -> OwnedFd {
@@ -302,7 +316,30 @@ fn an_older_library_has_no_device_memory() {
     };
     assert_eq!(asked(BARE + FREE_DM), (Some(libc::EOPNOTSUPP), true));
     assert_eq!(asked(BARE + ALLOC_DM), (None, false));
-    assert_eq!(asked(ALL), (None, true));
+    assert_eq!(asked(BARE + REG_DM_MR), (None, true));
+}
+
+#[test]
+fn advice_reaches_c_as_it_is() {
+    let advise = |size, advice, flags| {
+        let fake = Fake::new(size);
+        let sge = |addr, length| ibv_sge { addr, length, lkey: 0x11 };
+        unsafe {
+            let context = fake.byte_add(std::mem::offset_of!(Fake, context)).cast::<ibv_context>();
+            (*fake).pd.context = context;
+            let mut list = [sge(0x1000, 64), sge(0x3000, 1 << 30)];
+            (LIBIBVERBS.advise_mr)(&raw mut (*fake).pd, advice, flags, &mut list)
+        }
+    };
+    assert_eq!(advise(ALL, advice::PREFETCH_WRITE, FLUSH), 0);
+    ANSWER.set(libc::EFAULT);
+    assert_eq!(advise(ALL, advice::PREFETCH_NO_FAULT, 0), libc::EFAULT);
+    let list = "[(4096, 64, 17), (12288, 1073741824, 17)]";
+    let seen = seen();
+    let expected = [(1, 1), (2, 0)]
+        .map(|(advice, flags)| format!("pd 3, advice {advice}, flags {flags}, {list}"));
+    assert_eq!(seen, expected);
+    assert_eq!(advise(BARE + REG_DM_MR, advice::PREFETCH, FLUSH), libc::EOPNOTSUPP);
 }
 
 /// What a change of a region is told as, and what each of C's codes means.

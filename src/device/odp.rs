@@ -1,0 +1,62 @@
+//! What a device can do in memory on demand.
+
+use bitflags::bitflags;
+
+use crate::sys::types::ibv_qp_type;
+
+bitflags! {
+    /// The operations whose memory may be on demand (`odp_caps` of ibv_query_device_ex(3)).
+    ///
+    /// [`DeviceAttrEx`] has an example.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct OdpOps: u32 {
+        /// SEND.
+        const SEND = 1 << 0;
+        /// Receives.
+        const RECV = 1 << 1;
+        /// RDMA WRITE.
+        const WRITE = 1 << 2;
+        /// RDMA READ.
+        const READ = 1 << 3;
+        /// Atomics.
+        const ATOMIC = 1 << 4;
+        /// Receives of a shared receive queue.
+        const SRQ_RECV = 1 << 5;
+        /// FLUSH.
+        const FLUSH = 1 << 6;
+        /// ATOMIC WRITE.
+        const ATOMIC_WRITE = 1 << 7;
+    }
+}
+
+/// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)). [`DeviceAttrEx`](super::DeviceAttrEx) has an
+/// example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OdpCaps {
+    /// Whether the device has it.
+    pub is_supported: bool,
+    /// Whether a region may be the whole address space.
+    pub is_implicit: bool,
+    /// The operations on RC.
+    pub rc: OdpOps,
+    /// The operations on UC.
+    pub uc: OdpOps,
+    /// The operations on UD.
+    pub ud: OdpOps,
+    /// The operations on XRC.
+    pub xrc: OdpOps,
+}
+
+impl OdpCaps {
+    /// Whether all of these operations are possible on queue pairs of this type.
+    pub(crate) fn has(&self, qp_type: u32, ops: OdpOps) -> bool {
+        let of = match qp_type {
+            ibv_qp_type::IBV_QPT_RC => self.rc,
+            ibv_qp_type::IBV_QPT_UC => self.uc,
+            ibv_qp_type::IBV_QPT_UD => self.ud,
+            _ => OdpOps::empty(),
+        };
+        self.is_supported && of.contains(ops)
+    }
+}

@@ -1,0 +1,66 @@
+//! Memory on demand: which operations may touch it, and what a device is told of it.
+//!
+//! All memory is there when it is touched, so nothing is fetched.
+
+use super::Verb;
+use super::fabric::State;
+use super::memory::{LOCAL_TAG, LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, number_of};
+use super::qp::Transport;
+use super::wr::Sge;
+use crate::device::OdpOps;
+use crate::sys::memory::{FLUSH, advice};
+use crate::sys::types::ibv_access_flags;
+
+pub(super) const ON_DEMAND: u32 = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
+
+impl State {
+    /// Whether a region may have this access.
+    pub(super) fn check_on_demand(&self, access: u32) -> Verb {
+        if access & ON_DEMAND != 0 && self.habits.odp().is_none() {
+            return Err(libc::EOPNOTSUPP);
+        }
+        Ok(())
+    }
+
+    /// Whether what came to this queue pair may use these rights in memory on demand.
+    pub(super) fn pages_for(&self, qp: u32, rights: u32) -> Option<()> {
+        let [rc, uc, ud] = self.habits.odp()?;
+        let ops = match self.qps.get(&qp)?.shape.transport {
+            Transport::Rc => rc,
+            Transport::Uc => uc,
+            Transport::Ud => ud,
+        };
+        let needs = [
+            (REMOTE_READ, OdpOps::READ),
+            (REMOTE_WRITE, OdpOps::WRITE),
+            (REMOTE_ATOMIC, OdpOps::ATOMIC),
+        ];
+        needs.iter().all(|(right, op)| rights & right == 0 || ops.contains(*op)).then_some(())
+    }
+
+    /// `ibv_advise_mr`: all of the list is looked at, whether it is done now or later.
+    pub(super) fn advise_mr(&self, pd: u32, advice: u32, flags: u32, list: &[Sge]) -> Verb {
+        self.check_alive_pd(pd)?;
+        if self.habits.odp().is_none() || advice > advice::PREFETCH_NO_FAULT {
+            return Err(libc::EOPNOTSUPP);
+        }
+        if flags & !FLUSH != 0 || list.is_empty() {
+            return Err(libc::EINVAL);
+        }
+        for sge in list {
+            let number = number_of(sge.lkey, LOCAL_TAG).ok_or(libc::EINVAL)?;
+            let mr = self.mrs.get(&number).ok_or(libc::EINVAL)?;
+            if mr.pd != pd || mr.access & ON_DEMAND == 0 {
+                return Err(libc::EINVAL);
+            }
+            if advice == advice::PREFETCH_WRITE && mr.access & LOCAL_WRITE == 0 {
+                return Err(libc::EPERM);
+            }
+            let offset = sge.addr.checked_sub(mr.iova).ok_or(libc::EFAULT)?;
+            if offset.checked_add(sge.length.into()).is_none_or(|end| end > mr.length as u64) {
+                return Err(libc::EFAULT);
+            }
+        }
+        Ok(())
+    }
+}

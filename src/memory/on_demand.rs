@@ -1,0 +1,335 @@
+//! Regions on demand: their pages are not pinned, and come when the device touches them.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
+
+use crate::device::OdpOps;
+use crate::device::attr_ex::{Ability, Can, Which, sealed};
+use crate::device::pd::ProtectionDomain;
+use crate::memory::own::heap::Pages;
+use crate::memory::own::{Allows, CanBeWritten, Memory};
+use crate::memory::region::{Access, Includes, MemoryRegion, Remote};
+use crate::memory::registered::{AccessFlags, Registered};
+use crate::memory::relaxed::Ordered;
+use crate::memory::remote::{OutOfBounds, RemoteSlice};
+use crate::sys::memory::{FLUSH, advice};
+use crate::sys::types::ibv_sge;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::transport::Transport;
+
+const REGISTER: &str = "ibv_reg_mr";
+const ADVISE: &str = "ibv_advise_mr";
+
+/// Peers may use the rights `A` over the transport `T` in memory on demand: an
+/// [`Ability`](crate::device::Ability), which
+/// [`register_on_demand`](ProtectionDomain::register_on_demand) takes.
+///
+/// It is there if `odp_caps` names RDMA WRITE, READ and atomics for the transport, as far as `A`
+/// grants them. UD carries none of these.
+pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
+
+impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
+
+impl<T: Transport, A: Remote> Ability for OnDemand<T, A> {
+    const WHICH: Which = Which::OnDemand { qp_type: T::QP_TYPE, ops: needs(A::FLAGS) };
+    const NAME: &'static str = "on-demand paging";
+}
+
+/// The operations that peers may post with these rights.
+const fn needs(access: u32) -> OdpOps {
+    let mut ops = OdpOps::empty();
+    let pairs = [
+        (AccessFlags::REMOTE_WRITE, OdpOps::WRITE),
+        (AccessFlags::REMOTE_READ, OdpOps::READ),
+        (AccessFlags::REMOTE_ATOMIC, OdpOps::ATOMIC),
+    ];
+    let mut i = 0;
+    while i < pairs.len() {
+        if access & pairs[i].0.bits() != 0 {
+            ops = ops.union(pairs[i].1);
+        }
+        i += 1;
+    }
+    ops
+}
+
+/// A region with the rights `A` whose pages are not pinned (`IBV_ACCESS_ON_DEMAND` of
+/// ibv_reg_mr(3)): the device asks for them when a peer touches them. It does not count against
+/// `ulimit -l`, and may be larger than the machine's memory.
+///
+/// It is for peers: they read it, write it and do atomics, and this program copies. Nothing of it
+/// is posted here, because a queue pair on which the device has no such operation would fail; so it
+/// has no pieces (R20.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{device::Can, memory::{Advice, OnDemand, OnDemandRegion}};
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } = proverbs::loopback::pair()?;
+/// let can: Option<Can<OnDemand<Rc, RemoteWrite>>> = context.abilities()?.can();
+/// let can = can.ok_or("no WRITEs over RC to memory on demand")?;
+/// let large: OnDemandRegion<RemoteWrite, Vec<u8>> = pd.register_on_demand(&can, vec![0u8; 1 << 20])?;
+/// large.prefetch(Advice::PrefetchWrite, 0, 4096)?; // what is written first
+///
+/// let mut buf = pool.take().ok_or("no buffer")?;
+/// buf.copy_from(b"from a peer")?;
+/// a.post_send(wr::RdmaWrite::new(buf, large.remote().write()))?;
+/// proverbs::loopback::poll(&mut cq, 1)?;
+/// let mut there = [0; 11];
+/// large.read_at(0, &mut there)?;
+/// assert_eq!(&there, b"from a peer");
+/// let memory: Vec<u8> = large.destroy()?;
+/// assert_eq!(memory.len(), 1 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct OnDemandRegion<A: Access, M = Pages> {
+    /// A region with `ON_DEMAND`. Nothing hands it out, nor a piece of it.
+    region: MemoryRegion<A, M>,
+}
+
+/// What a device is told of memory on demand (`advice` of ibv_advise_mr(3)). [`OnDemandRegion`] has
+/// an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// `IBV_ADVISE_MR_ADVICE_PREFETCH`: the bytes will be read.
+    Prefetch,
+    /// `IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE`: the bytes will be written. Their memory must be
+    /// writable.
+    PrefetchWrite,
+    /// `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT`: only pages that are in memory are meant, so that
+    /// none is made (Linux 5.12).
+    PrefetchNoFault,
+}
+
+impl Advice {
+    fn to_c(self) -> u32 {
+        match self {
+            Advice::Prefetch => advice::PREFETCH,
+            Advice::PrefetchWrite => advice::PREFETCH_WRITE,
+            Advice::PrefetchNoFault => advice::PREFETCH_NO_FAULT,
+        }
+    }
+}
+
+impl ProtectionDomain {
+    /// Registers all of `memory` on demand, with the rights `A` (`ibv_reg_mr` with
+    /// `IBV_ACCESS_ON_DEMAND`). [`OnDemandRegion`] has an example.
+    ///
+    /// The proof is for peers that come over `T`. Over another transport their accesses may fail, as
+    /// the device's `odp_caps` say (R20.1).
+    ///
+    /// # Errors
+    /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if the proof is another
+    /// context's; otherwise as for [`register`](Self::register).
+    pub fn register_on_demand<T: Transport, A: Remote, M: Memory>(
+        &self,
+        can: &Can<OnDemand<T, A>>,
+        memory: M,
+    ) -> Result<OnDemandRegion<A, M>, Refused<M>>
+    where
+        M::Protection: Allows<A>,
+    {
+        if !can.is_of(&self.context()) {
+            let what = "the proof of on-demand paging and the protection domain";
+            let error = Error::new(REGISTER, ErrorKind::ContextMismatch { what });
+            return Err(Refused::new(memory, error));
+        }
+        let access = AccessFlags::from_bits_retain(A::FLAGS) | AccessFlags::ON_DEMAND;
+        let region = Registered::new(self, memory, access, |bytes| Ok((0, bytes.len())))?;
+        Ok(OnDemandRegion { region: MemoryRegion::of(region) })
+    }
+}
+
+impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Always false: empty regions are refused (R6.4).
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The key with which a peer reaches the region: see [`MemoryRegion::remote`].
+    pub fn remote(&self) -> RemoteSlice<A> {
+        self.region.remote()
+    }
+
+    /// The key with the rights `B` only: see [`MemoryRegion::export`].
+    pub fn export<B: Access>(&self) -> RemoteSlice<B>
+    where
+        A: Includes<B>,
+    {
+        self.region.export()
+    }
+
+    /// Copies bytes out: see [`MemoryRegion::read_at`].
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.region.read_at(offset, out)
+    }
+
+    /// Copies bytes in: see [`MemoryRegion::write_at`].
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
+    where
+        M: Memory<Protection: CanBeWritten>,
+    {
+        self.region.write_at(offset, bytes)
+    }
+
+    /// The 8 bytes at `offset` as an atomic: see [`MemoryRegion::cell`].
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
+    /// not at a multiple of 8.
+    pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
+    where
+        A: Ordered,
+        M: Memory<Protection: CanBeWritten>,
+    {
+        self.region.cell(offset)
+    }
+
+    /// Has the device fetch the pages of `len` bytes from `offset` on before they are touched, and
+    /// returns when it has (`ibv_advise_mr` with `IBV_ADVISE_MR_FLAG_FLUSH`). [`OnDemandRegion`] has
+    /// an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if the bytes end beyond the region (R20.3).
+    /// [`ErrorKind::Unsupported`] if the device or its library has no such verb, or not this advice.
+    /// Otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EPERM if what is read-only
+    /// is to be written (R20.4), EFAULT if a page cannot be had.
+    pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
+        self.advise(advice, FLUSH, offset, len)
+    }
+
+    /// Like [`prefetch`](Self::prefetch), but it does not wait for the device: pages come in the
+    /// background, or do not.
+    ///
+    /// # Errors
+    /// As for [`prefetch`](Self::prefetch), but that nothing tells of a page that cannot be had.
+    pub fn start_prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
+        self.advise(advice, 0, offset, len)
+    }
+
+    fn advise(&self, advice: Advice, flags: u32, offset: usize, len: usize) -> Result<(), Error> {
+        let (all, end) = (self.len(), offset.saturating_add(len));
+        if end > all {
+            return Err(Error::limit(ADVISE, "offset and length", end as u64, all as u64));
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let region = self.region.registered();
+        let at = region.at(offset).expose_provenance() as u64;
+        let mut list = elements(at, region.lkey(), len);
+        let asked = || format!("{advice:?} of {len} bytes from {offset} on");
+        match region.advise(advice.to_c(), flags, &mut list) {
+            0 => Ok(()),
+            errno @ (libc::EOPNOTSUPP | libc::ENOSYS) => {
+                let lacks =
+                    format!("this device or its library has no such advice (errno {errno})");
+                let instead = "leave it out: pages come when they are touched";
+                let asked = asked();
+                Err(Error::new(ADVISE, ErrorKind::Unsupported { asked, lacks, instead }))
+            }
+            libc::EPERM => {
+                let asked = format!("{}; the region is read-only", asked());
+                Err(Error::os(ADVISE, libc::EPERM, asked))
+            }
+            errno => Err(Error::os(ADVISE, errno, asked())),
+        }
+    }
+
+    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: its
+    /// memory stays registered (R6.9).
+    pub fn destroy(self) -> Result<M, Refused<Self>> {
+        self.region.destroy().map_err(|refused| refused.map(|region| OnDemandRegion { region }))
+    }
+}
+
+/// The longest piece of a range in one element of a list, which has 32 bits for a length.
+const LONGEST: usize = 1 << 30;
+
+/// So many bytes as a list of scatter/gather elements.
+fn elements(at: u64, lkey: u32, len: usize) -> Vec<ibv_sge> {
+    let element = |start: usize| {
+        let length = (len - start).min(LONGEST) as u32;
+        ibv_sge { addr: at + start as u64, length, lkey }
+    };
+    (0..len).step_by(LONGEST).map(element).collect()
+}
+
+impl<A: Access, M> fmt::Debug for OnDemandRegion<A, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OnDemandRegion({} {} bytes)", A::NAME, self.region.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::OdpCaps;
+    use crate::memory::{RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite};
+    use crate::terms::transport::{Rc, Uc, Ud};
+
+    fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {
+        match <OnDemand<T, A>>::WHICH {
+            Which::OnDemand { qp_type, ops } => caps.has(qp_type, ops),
+            _ => unreachable!(),
+        }
+    }
+
+    /// Each right needs its operation, on its transport.
+    #[test]
+    fn rights_need_operations() {
+        let all = OdpOps::all();
+        let of = |rc, uc, ud| OdpCaps { is_supported: true, rc, uc, ud, ..OdpCaps::default() };
+        let rights = |caps: &OdpCaps| {
+            [
+                has::<Rc, RemoteRead>(caps),
+                has::<Rc, RemoteWrite>(caps),
+                has::<Rc, RemoteReadWrite>(caps),
+                has::<Rc, RemoteAtomic>(caps),
+                has::<Rc, RemoteAll>(caps),
+            ]
+        };
+        let none = OdpOps::empty();
+        assert_eq!(rights(&of(OdpOps::READ, all, all)), [true, false, false, false, false]);
+        assert_eq!(rights(&of(OdpOps::WRITE, all, all)), [false, true, false, false, false]);
+        assert_eq!(rights(&of(OdpOps::ATOMIC, all, all)), [false, false, false, true, false]);
+        let both = OdpOps::READ | OdpOps::WRITE;
+        assert_eq!(rights(&of(both, none, none)), [true, true, true, false, false]);
+        assert_eq!(rights(&of(all, none, none)), [true; 5]);
+        assert_eq!(rights(&of(all - both - OdpOps::ATOMIC, all, all)), [false; 5]);
+        assert_eq!(rights(&OdpCaps { is_supported: false, ..of(all, all, all) }), [false; 5]);
+        assert!(has::<Uc, RemoteWrite>(&of(none, OdpOps::WRITE, none)));
+        assert!(has::<Ud, RemoteWrite>(&of(none, none, OdpOps::WRITE)));
+        assert!(!has::<Uc, RemoteWrite>(&of(all, none, all)));
+    }
+
+    #[test]
+    fn many_bytes_are_several_elements() {
+        let list = |len| {
+            let list = elements(0x1_0000, 7, len);
+            assert!(list.iter().all(|sge| sge.lkey == 7));
+            list.iter().map(|sge| (sge.addr, sge.length)).collect::<Vec<_>>()
+        };
+        const G: usize = 1 << 30;
+        assert_eq!(list(1), [(0x1_0000, 1)]);
+        assert_eq!(list(G), [(0x1_0000, G as u32)]);
+        let two = (0x1_0000 + G as u64, G as u32);
+        assert_eq!(list(2 * G + 5), [(0x1_0000, G as u32), two, (two.0 + G as u64, 5)]);
+    }
+}

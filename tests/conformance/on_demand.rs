@@ -1,0 +1,135 @@
+//! Regions on demand, by what the device says that it can do in them.
+
+use proverbs::device::{Can, OdpOps};
+use proverbs::memory;
+use proverbs::memory::{Advice, OnDemand, OnDemandRegion};
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
+
+use crate::support::*;
+
+const ALL: [Advice; 3] = [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault];
+
+fn can<T: Transport, A: memory::Remote>(dev: &Device) -> Option<Can<OnDemand<T, A>>> {
+    dev.ctx.abilities().unwrap().can()
+}
+
+/// A region of `A`, or why there is none.
+fn region<A: memory::Remote>(
+    p: &Pair<Rc, DefaultProfile>,
+    needs: OdpOps,
+) -> Option<OnDemandRegion<A, Vec<u8>>>
+where
+    memory::Writable: memory::Allows<A>,
+{
+    let odp = p.dev.ctx.query_device_ex().unwrap().odp;
+    let can = can::<Rc, A>(&p.dev);
+    assert_eq!(can.is_some(), odp.is_supported && odp.rc.contains(needs));
+    let Some(can) = can else {
+        println!("R20.1: not on this device: {needs:?} over RC");
+        return None;
+    };
+    assert_eq!(format!("{can:?}"), "Can(on-demand paging)");
+    Some(p.pd.register_on_demand(&can, vec![7u8; 8192]).unwrap())
+}
+
+#[test]
+fn peers_read_memory_on_demand() {
+    let mut p = Pair::<Rc, DefaultProfile>::new();
+    let Some(region) = region::<RemoteRead>(&p, OdpOps::READ) else { return };
+    for advice in ALL {
+        region.prefetch(advice, 0, 4096).unwrap();
+        region.prefetch(advice, 8000, 192).unwrap();
+        region.prefetch(advice, 8192, 0).unwrap();
+        region.start_prefetch(advice, 0, 8192).unwrap();
+    }
+    region.write_at(8184, b"8 bytes!").unwrap();
+    let from = region.export::<RemoteRead>().slice(8184, 8).unwrap().read();
+    p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), from)).unwrap();
+    holds(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap(), b"8 bytes!");
+    assert_eq!((region.len(), region.is_empty()), (8192, false));
+    assert_eq!(format!("{region:?}"), "OnDemandRegion(RemoteRead 8192 bytes)");
+    assert!(region.destroy().unwrap().ends_with(b"\x078 bytes!"));
+}
+
+#[test]
+fn peers_write_memory_on_demand() {
+    let mut p = Pair::<Rc, DefaultProfile>::new();
+    let Some(region) = region::<RemoteWrite>(&p, OdpOps::WRITE) else { return };
+    region.prefetch(Advice::PrefetchWrite, 4096, 4096).unwrap();
+    let to = region.remote().slice(4096, 8).unwrap().write();
+    p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, b"8 bytes!"), to)).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let mut there = [0; 10];
+    region.read_at(4095, &mut there).unwrap();
+    assert_eq!(&there, b"\x078 bytes!\x07");
+}
+
+#[test]
+fn peers_add_in_memory_on_demand() {
+    let mut p = Pair::<Rc, DefaultProfile>::new();
+    let Some(_) = region::<RemoteAtomic>(&p, OdpOps::ATOMIC) else { return };
+    let can = can::<Rc, RemoteAtomic>(&p.dev).unwrap();
+    let region = p.pd.register_on_demand(&can, vec![0u64; 8]).unwrap();
+    let ticket = region.remote().atomic(8).unwrap();
+    p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), ticket, 5)).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let cell = region.cell(8).unwrap();
+    assert_eq!(cell.load(std::sync::atomic::Ordering::Relaxed), 5);
+    assert!(region.cell(4).is_err() && region.cell(64).is_err());
+}
+
+/// What is no part of the region, or cannot be written, is not fetched (R20.3, R20.4).
+#[test]
+fn what_cannot_be_fetched_is_refused() {
+    let p = Pair::<Rc, DefaultProfile>::new();
+    let Some(writable) = region::<RemoteRead>(&p, OdpOps::READ) else { return };
+    let error = writable.prefetch(Advice::Prefetch, 8000, 193).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { asked: 8193, max: 8192, .. }), "{error}");
+    assert!(said(&error).starts_with("ibv_advise_mr: "), "{error}");
+    let error = writable.start_prefetch(Advice::Prefetch, 2, usize::MAX).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { max: 8192, .. }), "{error}");
+    let can = can::<Rc, RemoteRead>(&p.dev).unwrap();
+    let constant = p.pd.register_on_demand(&can, &[1u8; 64][..]).unwrap();
+    constant.prefetch(Advice::Prefetch, 0, 64).unwrap();
+    let error = constant.prefetch(Advice::PrefetchWrite, 0, 64).unwrap_err();
+    assert_eq!(error.errno(), Some(1), "{error}");
+    assert!(error.to_string().ends_with("; the region is read-only)"), "{error}");
+    let refused = p.pd.register_on_demand(&can, Vec::<u8>::new()).unwrap_err();
+    assert_eq!(refused.error.errno(), Some(22));
+    assert!(refused.into_object().is_empty());
+}
+
+/// A proof is of its context (R20.1).
+#[test]
+fn a_proof_of_another_device_is_refused() {
+    let p = Pair::<Rc, DefaultProfile>::new();
+    let other = Device::open();
+    let Some(can) = can::<Rc, RemoteRead>(&other) else { return };
+    let refused = p.pd.register_on_demand(&can, vec![3u8; 64]).unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::ContextMismatch { .. }), "{refused}");
+    assert_eq!(refused.into_object(), [3; 64]);
+}
+
+/// Over another transport than that of the proof, the device decides (R20.1).
+#[test]
+fn the_proof_is_for_one_transport() {
+    let mut p = Pair::<Uc, DefaultProfile>::new();
+    let odp = p.dev.ctx.query_device_ex().unwrap().odp;
+    assert_eq!(
+        can::<Uc, RemoteWrite>(&p.dev).is_some(),
+        odp.is_supported && odp.uc.contains(OdpOps::WRITE)
+    );
+    assert!(can::<Ud, RemoteRead>(&p.dev).is_none() || odp.ud.contains(OdpOps::READ));
+    let Some(can) = can::<Rc, RemoteWrite>(&p.dev) else { return };
+    if p.dev.kind != Kind::Loopback {
+        return println!("R20.1: what a device does then is its own");
+    }
+    let region = p.pd.register_on_demand(&can, vec![7u8; 64]).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", region.remote().write())).unwrap();
+    poll(&p.dev, &mut p.ca, 1);
+    let mut there = [0; 8];
+    region.read_at(0, &mut there).unwrap();
+    let expected = if odp.uc.contains(OdpOps::WRITE) { b"8 bytes!" } else { &[7; 8] };
+    assert_eq!(&there, expected);
+}

@@ -1,0 +1,13 @@
+// R20.1, ibv_query_device_ex(3): the legal twin of ui-tests/memory/no_region_on_demand_without_its_proof.rs.
+use proverbs::device::Can;
+use proverbs::memory::{OnDemand, OnDemandRegion};
+use proverbs::prelude::*;
+
+fn writes(pd: &ProtectionDomain, writes: &Can<OnDemand<Rc, RemoteWrite>>) {
+    let _: Option<OnDemandRegion<RemoteWrite, Vec<u8>>> =
+        pd.register_on_demand(writes, vec![0u8; 64]).ok();
+}
+
+fn other(pd: &ProtectionDomain, reads: &Can<OnDemand<Rc, RemoteRead>>) {
+    let _ = pd.register_on_demand(reads, vec![0u8; 64]);
+}
