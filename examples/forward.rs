@@ -1,8 +1,8 @@
-//! A message is sent on from behind its header: the device wrote it into a buffer, and reads its payload there. No byte is copied, and
-//! the buffer takes the next message afterwards.
+//! A message is sent on from behind its header: the device wrote it into a buffer, and reads its
+//! payload there. No byte is copied, and the buffer takes the next message afterwards.
 //!
-//! All ends are in this process, on the loopback device: a client, a proxy, and the server that the proxy sends to. The buffers are an
-//! arena's, as long as each end needs them.
+//! All ends are in this process, on the loopback device: a client, a proxy, and the server that the
+//! proxy sends to. The buffers are an arena's, as long as each end needs them.
 
 #![forbid(unsafe_code)]
 

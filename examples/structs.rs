@@ -1,5 +1,5 @@
-//! Structs as messages: a request is made in the buffer that sends it, and read in the buffer that received it. No byte is copied,
-//! and each answer goes back in the buffer of its request.
+//! Structs as messages: a request is made in the buffer that sends it, and read in the buffer that
+//! received it. No byte is copied, and each answer goes back in the buffer of its request.
 //!
 //! Both ends are in this process, on the loopback device. Run it with `--features zerocopy`.
 

@@ -1,8 +1,9 @@
-//! Posting, polling and completing allocate nothing: a million work requests of every kind, refused and
-//! flushed ones too.
+//! Posting, polling and completing allocate nothing: a million work requests of every kind, refused
+//! and flushed ones too.
 //!
-//! What the crate allocates is counted, not what the device does: the loopback device says when it is at
-//! work, and a real one does not allocate from Rust. (`PROVERBS_DEVICE` as in the conformance suite.)
+//! What the crate allocates is counted, not what the device does: the loopback device says when it
+//! is at work, and a real one does not allocate from Rust. (`PROVERBS_DEVICE` as in the conformance
+//! suite.)
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -87,7 +88,8 @@ fn device() -> Device {
     }
 }
 
-/// Runs `round` until it has posted enough, the first rounds uncounted: queues of the device grow there.
+/// Runs `round` until it has posted enough, the first rounds uncounted: queues of the device grow
+/// there.
 fn counted(what: &str, posts: u64, mut round: impl FnMut() -> u64) {
     for _ in 0..4 {
         round();
@@ -416,7 +418,8 @@ fn the_counter_counts() {
 
 profile! { OnShared { receive: SharedRq } }
 
-/// Everything that a program makes, with buffers that are stranded, shared and forgotten by their queues.
+/// Everything that a program makes, with buffers that are stranded, shared and forgotten by their
+/// queues.
 fn one_life(dev: &Device) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(64, 256).unwrap();

@@ -303,7 +303,8 @@ fn a_broken_completion_queue_says_so_for_good() {
     assert!(p.cb.poll_one().unwrap().is_none(), "the other one lives");
 }
 
-/// What no device ever answers would be taken for success, with the buffer at the device and in nobody's books.
+/// What no device ever answers would be taken for success, with the buffer at the device and in
+/// nobody's books.
 #[test]
 fn a_failure_that_says_success_is_no_fault() {
     let no_rule = |fault: Fault| std::panic::catch_unwind(|| fault.always()).is_err();

@@ -1,4 +1,5 @@
-//! The compile errors that the guide and the README show are those that the compiler gave to the ui-tests.
+//! The compile errors that the guide and the README show are those that the compiler gave to the
+//! ui-tests.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! A program that is half C, on a real device: contexts, domains and regions of C's, verbs of this crate's, and one
-//! verb that it does not offer.
+//! A program that is half C, on a real device: contexts, domains and regions of C's, verbs of this
+//! crate's, and one verb that it does not offer.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
-//! What a message carries besides its data, between this crate and C: immediates in host order here,
-//! in network order on the wire and in C; and the key of a window, which a message ends.
+//! What a message carries besides its data, between this crate and C: immediates in host order
+//! here, in network order on the wire and in C; and the key of a window, which a message ends.
 //!
 //! `cargo xtask test guest` builds the C peer and runs this against it.
 #![forbid(unsafe_code)]

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 #![deny(ambiguous_glob_reexports)]
 
-/// No name stands for two things, whichever modules a program takes together: the compiler says so of this one.
+/// No name stands for two things, whichever modules a program takes together: the compiler says so
+/// of this one.
 pub mod all {
     #[cfg(feature = "cm")]
     pub use proverbs::cm::*;
@@ -23,7 +24,8 @@ pub mod all {
     pub use proverbs::wr::*;
 }
 
-/// What std's prelude has is still itself beside the crate's, and so are the names that std's own modules are known by.
+/// What std's prelude has is still itself beside the crate's, and so are the names that std's own
+/// modules are known by.
 mod beside_std {
     use std::error::Error;
 

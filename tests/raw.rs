@@ -73,8 +73,8 @@ fn the_callers_wr_ids_come_back() {
     assert_eq!(&got, b"one two");
 }
 
-/// The crate does not know what is outstanding, so what a queue pair booked is booked until its completion queue was
-/// seen empty.
+/// The crate does not know what is outstanding, so what a queue pair booked is booked until its
+/// completion queue was seen empty.
 #[test]
 fn room_is_kept_for_what_the_caller_counts() {
     let context = Fabric::new().open_device();
@@ -128,7 +128,8 @@ fn a_refusal_names_its_work_request() {
 
 profile! { Overlong { entry: Raw } }
 
-/// The only way to a message that is too long, and so to SQE on a device that follows IBA (R3.6, R8.16).
+/// The only way to a message that is too long, and so to SQE on a device that follows IBA (R3.6,
+/// R8.16).
 #[test]
 fn a_message_beyond_the_mtu_stops_the_send_queue() {
     let context = Fabric::new().open_device();
@@ -206,7 +207,8 @@ fn rdma_sys_works_on_the_same_queues() {
     let mut wr = unsafe { zeroed::<ibv_recv_wr>() };
     (wr.wr_id, wr.sg_list, wr.num_sge) = (1, &raw mut sge, 1);
     let mut bad = ptr::null_mut();
-    // SAFETY: the queue pair is live and its entry `Raw`, and nobody touches the region until the receive completed.
+    // SAFETY: the queue pair is live and its entry `Raw`, and nobody touches the region until the
+    // receive completed.
     assert_eq!(unsafe { ibv_post_recv(qp.as_raw(), &mut wr, &mut bad) }, 0);
     let send = wr::Send::new(wr::Sge::new(2, [wr::Piece::new(&region, 0..4).unwrap()])).signaled();
     // SAFETY: the region outlives the queue pair, and nobody writes to it until the send completed.
@@ -303,7 +305,8 @@ fn next(cq: &mut CompletionQueue) -> (Option<WcOpcode>, Result<(), WcStatus>) {
     panic!("nothing completed");
 }
 
-/// LOCAL_INV ends the key of a window of the queue pair's domain, once, and no key of a region (R1.6).
+/// LOCAL_INV ends the key of a window of the queue pair's domain, once, and no key of a region
+/// (R1.6).
 #[test]
 fn a_window_is_closed_once() {
     let Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair().unwrap();
@@ -336,8 +339,8 @@ mod window;
 fn a_verb_that_is_not_offered() {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
-    // SAFETY: context and domain are live; every entry of the table is a function. The window is not
-    // used once it is deallocated.
+    // SAFETY: context and domain are live; every entry of the table is a function. The window is
+    // not used once it is deallocated.
     unsafe {
         let ops = (*context.as_raw()).ops;
         assert_eq!((*pd.as_raw()).context, context.as_raw());

@@ -1,8 +1,8 @@
 //! What must not compile does not, and says why in verbs terms.
 //!
 //! `ui-tests/<family>/<rule>.rs` must fail with exactly the messages in its `.stderr` (trybuild, by
-//! `cargo check`). Its legal twin, `ui-tests/pass/<family>/<rule>.rs`, is compiled as a module of this
-//! test: it needs no device, no linking of its own and no running, only to be accepted.
+//! `cargo check`). Its legal twin, `ui-tests/pass/<family>/<rule>.rs`, is compiled as a module of
+//! this test: it needs no device, no linking of its own and no running, only to be accepted.
 #![cfg(not(miri))]
 
 use std::fs;
@@ -53,12 +53,14 @@ fn each_illegal_program_has_a_legal_twin() {
 #[test]
 fn illegal_programs_are_refused_in_verbs_terms() {
     let version = rustc("--version");
-    // Another compiler chooses other words. That is no fault of the rules, but it is no pass either.
+    // Another compiler chooses other words. That is no fault of the rules, but it is no pass
+    // either.
     eprintln!(
         "the .stderr files are those of rustc {RUSTC}x, this is {version}; if only wording differs, \
          bless with `TRYBUILD=overwrite cargo test --test ui` and read the diff"
     );
-    // With the component rust-src, rustc quotes the standard library where it only names a file without.
+    // With the component rust-src, rustc quotes the standard library where it only names a file
+    // without.
     let quotes = Path::new(&rustc("--print=sysroot")).join("lib/rustlib/src/rust/library").exists();
     let tests = trybuild::TestCases::new();
     for path in illegal() {

@@ -1,5 +1,6 @@
-//! Worlds that no machine at hand has: InfiniBand, IPv6, devices that grant something else than was asked, that refuse
-//! to destroy, and that break. (The conformance suite runs on InfiniBand and on IPv6 too.)
+//! Worlds that no machine at hand has: InfiniBand, IPv6, devices that grant something else than was
+//! asked, that refuse to destroy, and that break. (The conformance suite runs on InfiniBand and on
+//! IPv6 too.)
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, unused_macros)]
@@ -259,7 +260,8 @@ fn events_of_ports_and_events_that_nobody_knows() {
     }
 }
 
-/// An address handle that is taken away is destroyed at once if nothing names it, and tried again later if not.
+/// An address handle that is taken away is destroyed at once if nothing names it, and tried again
+/// later if not.
 #[test]
 fn an_address_handle_that_is_refused_to_be_destroyed() {
     let (fabric, dev) = device(World::ipv4());
@@ -270,7 +272,8 @@ fn an_address_handle_that_is_refused_to_be_destroyed() {
     assert_eq!(fabric.injected().busy, 1, "the removal itself destroys it");
 }
 
-/// Datagrams that are with the device name address handles, which stay as long as a queue pair that is refused to go.
+/// Datagrams that are with the device name address handles, which stay as long as a queue pair that
+/// is refused to go.
 #[test]
 fn what_a_refused_queue_pair_names_stays() {
     let (fabric, dev) = device(World::ipv4());
@@ -327,8 +330,8 @@ fn two_sides_connect_by_lid() {
     assert!(refused.error.to_string().contains("needs a GID index"), "{}", refused.error);
 }
 
-/// On a device that broke the port says nothing any more, and nothing is taken for its MTU. What never changes
-/// of it is known, and so it is the device that refuses.
+/// On a device that broke the port says nothing any more, and nothing is taken for its MTU. What
+/// never changes of it is known, and so it is the device that refuses.
 #[test]
 fn a_port_that_does_not_answer_lets_nobody_send() {
     let (fabric, dev) = device(World::ipv4());
@@ -443,8 +446,8 @@ fn a_service_level() {
 
 profile! { RingOnSrq { signaling: Selective, receive: SharedRq } }
 
-/// A queue pair that waits for its completion queue to be empty, and is then refused to be destroyed: the device may use
-/// what it sent, for ever.
+/// A queue pair that waits for its completion queue to be empty, and is then refused to be
+/// destroyed: the device may use what it sent, for ever.
 #[test]
 fn a_parked_queue_pair_that_is_refused_to_be_destroyed_stays_whole() {
     let (fabric, dev) = device(World::ipv4());

@@ -28,7 +28,8 @@ impl Record {
         Ok(Record { lid, qpn: Qpn::try_from(qp_num)?, psn, gid })
     }
 
-    /// What is sent where there is no queue pair (the C programs always send as many as they can have).
+    /// What is sent where there is no queue pair (the C programs always send as many as they can
+    /// have).
     pub fn unused() -> Result<Record> {
         let (qpn, psn) = (Qpn::try_from(0)?, Psn::try_from(0)?);
         Ok(Record { lid: 0, qpn, psn, gid: Gid::default() })

@@ -58,8 +58,8 @@ impl Starting {
         self.connector.endpoint()
     }
 
-    /// Connects to the leader, who writes the entries from `from` on, and reads those before it that
-    /// are not here.
+    /// Connects to the leader, who writes the entries from `from` on, and reads those before it
+    /// that are not here.
     pub fn catch_up(self, leader: &Endpoint, from: u64) -> Result<Follower> {
         let qp = self.connector.connect_to(leader).map_err(ConnectError::from)?;
         let mut follower = Follower { qp, cq: self.cq, log: self.log, reads: 0 };

@@ -24,7 +24,8 @@ pub struct End<T: Transport, R: Issues> {
 }
 
 impl<T: Transport, R: Issues> End<T, R> {
-    /// Takes what has completed: buffers of sends become spare, receives are counted and posted anew.
+    /// Takes what has completed: buffers of sends become spare, receives are counted and posted
+    /// anew.
     pub fn poll(&mut self) -> Result<()> {
         let End { qp, cq, spare, received, stall, local, .. } = self;
         let mut some = false;

@@ -14,8 +14,8 @@ use crate::end::End;
 use crate::options::{Options, Verb};
 use crate::work::{Payload, Work};
 
-/// Runs `-n` exchanges. Gives what each took: of those to and fro, one less at the end that does not
-/// start; of READs and atomics, none at the end that does not.
+/// Runs `-n` exchanges. Gives what each took: of those to and fro, one less at the end that does
+/// not start; of READs and atomics, none at the end that does not.
 pub fn exchange<T: Transport, W: Work<T>>(
     end: &mut End<T, W::Issues>,
     work: &W,

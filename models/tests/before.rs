@@ -5,7 +5,8 @@ use loom::sync::atomic::{AtomicBool, AtomicU32};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// L1: a flag says that some queue pair is gone. The poller took the flag away by a store, and then looked which.
+/// L1: a flag says that some queue pair is gone. The poller took the flag away by a store, and then
+/// looked which.
 #[test]
 #[should_panic(expected = "nobody will ever notice")]
 fn a_flag_that_is_taken_away_by_a_store() {
@@ -19,7 +20,8 @@ fn a_flag_that_is_taken_away_by_a_store() {
     notices(|any_dead| any_dead.store(true, Release), take);
 }
 
-/// The same in one step each. (Where stores and swaps are mixed, loom knows less of their order than memory keeps.)
+/// The same in one step each. (Where stores and swaps are mixed, loom knows less of their order
+/// than memory keeps.)
 #[test]
 fn a_flag_that_is_taken_away_by_a_swap() {
     let give = |any_dead: &AtomicBool| {
@@ -58,8 +60,9 @@ fn notices(give: fn(&AtomicBool), take: fn(&AtomicBool) -> bool) {
     });
 }
 
-/// L2: a shared receive queue says that it is gone and looks whether a completion queue is left; the completion queue
-/// says that it is gone and looks whether the shared receive queue is. Each may see the other as it was.
+/// L2: a shared receive queue says that it is gone and looks whether a completion queue is left;
+/// the completion queue says that it is gone and looks whether the shared receive queue is. Each
+/// may see the other as it was.
 #[test]
 #[should_panic(expected = "each left it to the other")]
 fn two_that_look_for_each_other() {
@@ -100,8 +103,8 @@ fn a_number_that_is_loaded_and_stored() {
     });
 }
 
-/// Who is to be told of an end looks whether it is over, and enters himself on the list in a second step: he is in a list
-/// that nobody reads.
+/// Who is to be told of an end looks whether it is over, and enters himself on the list in a second
+/// step: he is in a list that nobody reads.
 #[test]
 #[should_panic(expected = "nobody destroys it")]
 fn who_looks_before_he_enters() {

@@ -1,4 +1,5 @@
-//! Event channels of librdmacm: who takes an event, who makes a call on an id, and who moves the id to another channel, do not meet.
+//! Event channels of librdmacm: who takes an event, who makes a call on an id, and who moves the id
+//! to another channel, do not meet.
 
 #[path = "../../src/sys/cm/lock.rs"]
 mod lock;

@@ -1,4 +1,5 @@
-//! What a poll asks while there is something to do before: no reason is lost, whoever gives one when.
+//! What a poll asks while there is something to do before: no reason is lost, whoever gives one
+//! when.
 
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../src/completion/switch.rs"]
@@ -41,7 +42,8 @@ impl Inbox {
 
     /// A poll: what is known to be gone after it, as bits.
     fn poll(&self) -> u32 {
-        // (That `is_on` was asked before would hide orders from loom, which knows of each atomic who touched it last.)
+        // (That `is_on` was asked before would hide orders from loom, which knows of each atomic
+        // who touched it last.)
         if !self.switch.take(Reason::Dead) {
             return 0;
         }
@@ -49,8 +51,8 @@ impl Inbox {
     }
 }
 
-/// Two queue pairs go on two threads while a third polls. What it did not notice, a poll after finds: nothing is left
-/// that no poll would ever notice.
+/// Two queue pairs go on two threads while a third polls. What it did not notice, a poll after
+/// finds: nothing is left that no poll would ever notice.
 #[test]
 fn every_end_is_noticed() {
     loom::model(|| {

@@ -1,4 +1,5 @@
-//! Threads that wait for one event: each takes its turn to wait, and none sleeps on when the event was told to another.
+//! Threads that wait for one event: each takes its turn to wait, and none sleeps on when the event
+//! was told to another.
 
 #[path = "support/sync.rs"]
 mod sync;
@@ -13,8 +14,8 @@ use loom::thread;
 
 use turn::Turn;
 
-/// Three threads; the event comes once, to who has the turn then, and each of them learns of it and leaves. (loom fails where a
-/// thread sleeps for ever.)
+/// Three threads; the event comes once, to who has the turn then, and each of them learns of it and
+/// leaves. (loom fails where a thread sleeps for ever.)
 #[test]
 fn every_thread_leaves() {
     loom::model(|| {

@@ -1,4 +1,5 @@
-//! Contexts of the user's that panic when they are made or dropped, or that post and poll meanwhile.
+//! Contexts of the user's that panic when they are made or dropped, or that post and poll
+//! meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -44,7 +45,8 @@ fn a_context_that_panics_while_it_is_made() {
     pd.destroy().unwrap();
 }
 
-/// Several buffers are dropped at once, and with the first its pool and a context that panics: the others go home all the same.
+/// Several buffers are dropped at once, and with the first its pool and a context that panics: the
+/// others go home all the same.
 #[test]
 fn a_context_that_panics_amid_others() {
     for place in 0..5 {
@@ -104,8 +106,8 @@ fn a_context_that_panics_amid_others() {
     }
 }
 
-/// The last handle to a pool is in a completion, in a ring, in an error, in a list: wherever it is dropped, the
-/// contexts are, and panic there.
+/// The last handle to a pool is in a completion, in a ring, in an error, in a list: wherever it is
+/// dropped, the contexts are, and panic there.
 #[test]
 fn contexts_that_panic_when_their_pool_goes() {
     for place in 0..6 {
@@ -160,8 +162,8 @@ fn contexts_that_panic_when_their_pool_goes() {
     }
 }
 
-/// A reset lets a pool go whose contexts panic: the queue pair, in a struct's field, is in RESET and
-/// can be used again.
+/// A reset lets a pool go whose contexts panic: the queue pair, in a struct's field, is in RESET
+/// and can be used again.
 #[test]
 fn a_context_that_panics_while_its_queue_pair_is_reset() {
     let dev = Device::open();
@@ -184,7 +186,8 @@ fn a_context_that_panics_while_its_queue_pair_is_reset() {
     qp.reset().unwrap();
 }
 
-/// A panic in a post, which does not unwind: its payload is the user's code, too, and may panic when it is dropped.
+/// A panic in a post, which does not unwind: its payload is the user's code, too, and may panic
+/// when it is dropped.
 #[test]
 fn a_payload_that_panics_amid_a_post() {
     struct Payload;
@@ -213,11 +216,13 @@ fn a_payload_that_panics_amid_a_post() {
     while p.ca.poll_one().unwrap().is_none() {
         deadline.tick(&());
     }
-    // Its completion was dropped, so the queue pair finds that there is room, and its entry goes here.
+    // Its completion was dropped, so the queue pair finds that there is room, and its entry goes
+    // here.
     assert_eq!((p.a.send_room(), dropped.load(SeqCst)), (room, 1));
 }
 
-/// A context that posts to another queue pair, polls its completion queue and takes from a pool when it is dropped.
+/// A context that posts to another queue pair, polls its completion queue and takes from a pool
+/// when it is dropped.
 #[test]
 fn a_context_that_posts_and_polls_when_it_is_dropped() {
     struct Busy(Arc<Mutex<Pair<Rc>>>);

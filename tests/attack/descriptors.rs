@@ -1,6 +1,6 @@
-//! The descriptors that the crate shows, so that event loops can watch them: numbers, with which safe code can do
-//! nothing else. (That they cannot be cloned and read as files is a test of what does not compile,
-//! `ui-tests/forging/no_descriptor_is_a_file.rs`.)
+//! The descriptors that the crate shows, so that event loops can watch them: numbers, with which
+//! safe code can do nothing else. (That they cannot be cloned and read as files is a test of what
+//! does not compile, `ui-tests/forging/no_descriptor_is_a_file.rs`.)
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -11,7 +11,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Linux opens descriptors anew by name: it is another file then, or none, and what is done to it harms nobody.
+/// Linux opens descriptors anew by name: it is another file then, or none, and what is done to it
+/// harms nobody.
 #[test]
 #[cfg_attr(miri, ignore = "Miri shows no files")]
 fn who_opens_a_descriptor_by_its_name() {

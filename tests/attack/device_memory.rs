@@ -1,5 +1,6 @@
-//! Memory that is not the processor's: descriptors that are closed, duplicated, of other things or of nothing; ranges
-//! beyond what there is; device memory in other hands; regions that change under those who have a key.
+//! Memory that is not the processor's: descriptors that are closed, duplicated, of other things or
+//! of nothing; ranges beyond what there is; device memory in other hands; regions that change under
+//! those who have a key.
 
 #[cfg(not(miri))]
 use std::fs::File;
@@ -147,8 +148,8 @@ fn device_memory_in_other_hands() {
     assert!(there.iter().all(|byte| [1, 2].contains(byte)), "{there:?}");
 }
 
-/// What has a key to a region that changed reaches the new one within its rights, or nothing; never what the region
-/// was over.
+/// What has a key to a region that changed reaches the new one within its rights, or nothing; never
+/// what the region was over.
 #[test]
 fn a_key_to_memory_that_was_given_back() {
     let able =
@@ -168,7 +169,8 @@ fn a_key_to_memory_that_was_given_back() {
     }
 }
 
-/// A device that fails in the middle keeps what it may have, and safe code drops and forgets what is left.
+/// A device that fails in the middle keeps what it may have, and safe code drops and forgets what
+/// is left.
 #[test]
 fn what_is_left_of_a_region() {
     for code in [-4, -5] {

@@ -1,4 +1,5 @@
-//! Processes that end with work outstanding, threads that do, and programs that are started meanwhile.
+//! Processes that end with work outstanding, threads that do, and programs that are started
+//! meanwhile.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -200,7 +201,8 @@ fn a_process_that_ends_with_work_outstanding() {
     }
 }
 
-/// What a thread keeps for itself goes when the thread does, with work outstanding: everything is home then.
+/// What a thread keeps for itself goes when the thread does, with work outstanding: everything is
+/// home then.
 #[test]
 fn a_thread_that_ends_with_work_outstanding() {
     thread_local! {
@@ -216,8 +218,8 @@ fn a_thread_that_ends_with_work_outstanding() {
     pool.destroy().unwrap();
 }
 
-/// Between fork and exec a child shares this process's pages; what the device writes then must reach this
-/// process all the same (R17.4).
+/// Between fork and exec a child shares this process's pages; what the device writes then must
+/// reach this process all the same (R17.4).
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn programs_started_while_messages_come() {

@@ -1,6 +1,7 @@
 //! `mem::forget` of each type there is: what was forgotten leaks, and everything else goes on.
 //!
-//! (Completions, iterators, lists, queue pairs and refused posts are in `tests/conformance/forget.rs`.)
+//! (Completions, iterators, lists, queue pairs and refused posts are in
+//! `tests/conformance/forget.rs`.)
 
 use std::mem::forget;
 
@@ -74,8 +75,8 @@ fn queues_and_channels() {
     drop((p.a, p.b));
 }
 
-/// A completion queue that was forgotten can never be polled again: what is in flight there is lost with it, and
-/// not given back as if nobody had it.
+/// A completion queue that was forgotten can never be polled again: what is in flight there is lost
+/// with it, and not given back as if nobody had it.
 #[test]
 fn a_completion_queue_with_receives_posted() {
     let mut p = Pair::<Rc>::new();
@@ -196,7 +197,8 @@ fn a_region_that_is_dropped_under_its_window() {
     assert_eq!(status, Some(true));
 }
 
-/// A future that waits amid a post, with buffers that the queue is about to have, and is never polled again.
+/// A future that waits amid a post, with buffers that the queue is about to have, and is never
+/// polled again.
 #[test]
 fn a_post_that_waits_for_ever() {
     use std::future::{Future, pending};

@@ -6,8 +6,9 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Methods of the names that the macros use, for every type there is. By the rules of method lookup those that
-/// take `&self` come before inherent ones that take `&mut self`, unless the call is written with care.
+/// Methods of the names that the macros use, for every type there is. By the rules of method lookup
+/// those that take `&self` come before inherent ones that take `&mut self`, unless the call is
+/// written with care.
 #[allow(dead_code)] // never used is what they shall be
 mod hijack {
     /// What a stolen work request would leave: an entry for one that was never written.

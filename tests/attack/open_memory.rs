@@ -8,7 +8,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// A peer writes a region piecemeal while one thread looks at its cells, and another copies bytes in and out.
+/// A peer writes a region piecemeal while one thread looks at its cells, and another copies bytes
+/// in and out.
 #[test]
 fn bytes_cells_and_a_peer_at_the_same_places() {
     let mut p = Pair::<Rc>::new();
@@ -71,8 +72,8 @@ fn the_edges_of_a_region() {
     assert!(slice.atomic(5).is_err() && slice.slice(12, 0).is_ok());
 }
 
-/// Pieces that overlap each other, and what they are read from: the device does one after the other, and nobody
-/// has a reference that it could change the bytes of.
+/// Pieces that overlap each other, and what they are read from: the device does one after the
+/// other, and nobody has a reference that it could change the bytes of.
 #[test]
 fn pieces_that_overlap() {
     profile! { OfPieces { entry: OpenBuf } }
@@ -103,7 +104,8 @@ fn pieces_that_overlap() {
     drop(again);
 }
 
-/// A page that is registered is kept from a child process as a whole, so nothing of the heap's may be in it.
+/// A page that is registered is kept from a child process as a whole, so nothing of the heap's may
+/// be in it.
 #[test]
 fn the_rest_of_a_registered_page_is_nobodys() {
     let dev = Device::open();

@@ -10,8 +10,9 @@ use crate::support::*;
 profile! { Ring { signaling: Selective } }
 profile! { OnSrq { receive: SharedRq } }
 
-/// A region that is open, buffers that are exclusive, shared and lists, all with the device, and every order of
-/// going: with the completion queue goes the last chance to poll, so what is stranded comes home by itself.
+/// A region that is open, buffers that are exclusive, shared and lists, all with the device, and
+/// every order of going: with the completion queue goes the last chance to poll, so what is
+/// stranded comes home by itself.
 #[test]
 fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
     profile! { Any { entry: AnyBuf, max_recv_sge: 2 } }
@@ -64,7 +65,8 @@ fn a_shared_receive_queue_that_nobody_used() {
     assert_eq!(pool.available(), 4);
 }
 
-/// The queue pair goes, the completion queue is polled, and only then the shared receive queue goes.
+/// The queue pair goes, the completion queue is polled, and only then the shared receive queue
+/// goes.
 #[test]
 fn a_shared_receive_queue_that_goes_last() {
     let dev = Device::open();
@@ -93,7 +95,8 @@ fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     assert_eq!(poll(&p.dev, &mut cb, 1).remove(0).received().data(), b"kept");
 }
 
-/// Nothing completes into it any more, so it may go, though the shared receive queue that fed it stays.
+/// Nothing completes into it any more, so it may go, though the shared receive queue that fed it
+/// stays.
 #[test]
 fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
     let dev = Device::open();
@@ -151,8 +154,8 @@ fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues(
     pool.destroy().unwrap();
 }
 
-/// A completion queue goes that another queue pair still completes into: what a dead one left with it
-/// comes home then, and not with the living one. The same if it is broken, so that polls fail.
+/// A completion queue goes that another queue pair still completes into: what a dead one left with
+/// it comes home then, and not with the living one. The same if it is broken, so that polls fail.
 #[test]
 fn a_completion_queue_that_goes_while_one_of_its_queue_pairs_lives() {
     for broken in [false, true] {
@@ -227,7 +230,8 @@ fn iterators_that_panic_or_lie() {
     assert_eq!(pool.available(), 40);
 }
 
-/// A work request that is refused because the list is full, and is wrong besides, does not spoil the next one.
+/// A work request that is refused because the list is full, and is wrong besides, does not spoil
+/// the next one.
 #[test]
 fn what_is_wrong_with_one_is_not_found_with_the_next() {
     let p = Pair::<Rc>::new();

@@ -1,4 +1,5 @@
-//! Arenas and parts of buffers: what is joined that is none, who goes first, threads, and what is refused.
+//! Arenas and parts of buffers: what is joined that is none, who goes first, threads, and what is
+//! refused.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -114,8 +115,8 @@ fn parts_outlive_their_arena() {
     assert_eq!(two.context(), &[17]);
 }
 
-/// An atomic's eight bytes would go beyond a buffer that was narrowed to fewer. However that is refused, what comes
-/// back has no more bytes than it has.
+/// An atomic's eight bytes would go beyond a buffer that was narrowed to fewer. However that is
+/// refused, what comes back has no more bytes than it has.
 #[test]
 fn a_buffer_too_short_for_an_atomic() {
     profile! { Lists { entry: BufList, max_send_sge: 2 } }
@@ -266,9 +267,9 @@ fn what_another_part_has_is_not_given_again() {
     arena.destroy().unwrap();
 }
 
-/// A region of 1 GiB is shared out among many queue pairs and threads, in messages of any length; what arrives is
-/// checked, and dropped, by the next thread. (Pages that nobody touches cost nothing. A device that pins them gets
-/// fewer.)
+/// A region of 1 GiB is shared out among many queue pairs and threads, in messages of any length;
+/// what arrives is checked, and dropped, by the next thread. (Pages that nobody touches cost
+/// nothing. A device that pins them gets fewer.)
 #[test]
 fn a_gibibyte_among_queue_pairs_and_threads() {
     let dev = Device::open();

@@ -85,7 +85,8 @@ fn it_goes_around_among_threads() {
     });
 }
 
-/// An address handle is removed while its datagram may be outstanding, and the next post is refused.
+/// An address handle is removed while its datagram may be outstanding, and the next post is
+/// refused.
 #[test]
 fn its_address_handle_goes_first() {
     let mut p = Pair::<Ud>::new();

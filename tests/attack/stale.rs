@@ -57,8 +57,8 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
     assert_eq!(pool.available(), 40);
 }
 
-/// A drain that ends half way (its closure panics) has posted its sentinel; the next one needs none. A second
-/// sentinel would take the slot of the oldest entry.
+/// A drain that ends half way (its closure panics) has posted its sentinel; the next one needs
+/// none. A second sentinel would take the slot of the oldest entry.
 #[test]
 fn a_drain_that_was_interrupted_is_taken_up_again() {
     let p = Pair::<Rc, Ring>::new();
@@ -100,8 +100,9 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
     drop((other, qp));
 }
 
-/// The sentinel of a drain that was interrupted is beyond the depth: a reset that withholds its room has none to give back
-/// for it. With more room than was asked for the completion queue, which books for that, would overrun (R9.9).
+/// The sentinel of a drain that was interrupted is beyond the depth: a reset that withholds its
+/// room has none to give back for it. With more room than was asked for the completion queue, which
+/// books for that, would overrun (R9.9).
 #[test]
 fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
     let p = Pair::<Rc, Ring>::new();

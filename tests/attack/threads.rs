@@ -13,8 +13,8 @@ use crate::support::*;
 profile! { OnSrq { receive: SharedRq } }
 profile! { Ring { signaling: Selective } }
 
-/// What must not leave its thread: contexts that may not, in every handle that could take them along, and what
-/// moves counters that have one writer.
+/// What must not leave its thread: contexts that may not, in every handle that could take them
+/// along, and what moves counters that have one writer.
 mod stays {
     use std::cell::Cell;
     use std::rc::Rc as Counted;
@@ -101,14 +101,15 @@ fn a_lane_ends_with_its_thread() {
     pd.destroy().unwrap();
 }
 
-/// More of them, chosen by whoever looks for one order of the threads (`cargo xtask holes` does), take seconds.
+/// More of them, chosen by whoever looks for one order of the threads (`cargo xtask holes` does),
+/// take seconds.
 fn rounds() -> usize {
     let asked = std::env::var("ATTACK_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     asked.unwrap_or(if cfg!(miri) { 4 } else { 200 })
 }
 
-/// One thread resets a queue pair again and again while another polls its completion queue empty: the booking must
-/// stay with the queue pair (R9.9).
+/// One thread resets a queue pair again and again while another polls its completion queue empty:
+/// the booking must stay with the queue pair (R9.9).
 #[test]
 fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
     let Pair { a, b, ca, cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -154,7 +155,8 @@ fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
     drop((b, cb));
 }
 
-/// One shared receive queue that completes into queues on two threads, and a third thread that feeds it.
+/// One shared receive queue that completes into queues on two threads, and a third thread that
+/// feeds it.
 #[test]
 fn a_shared_receive_queue_and_two_completion_queues() {
     let dev = Device::open();
@@ -262,7 +264,8 @@ fn a_completion_queue_that_goes_elsewhere() {
     }
 }
 
-/// Handles to one buffer and to one region are made and dropped on several threads, and the last one thaws.
+/// Handles to one buffer and to one region are made and dropped on several threads, and the last
+/// one thaws.
 #[test]
 fn shared_handles_on_several_threads() {
     let p = Pair::<Rc>::new();
@@ -311,7 +314,8 @@ fn shared_handles_on_several_threads() {
     }
 }
 
-/// Handles that a thread drops at its very end, after what it keeps of spare headers is gone, go home as all do.
+/// Handles that a thread drops at its very end, after what it keeps of spare headers is gone, go
+/// home as all do.
 #[test]
 fn handles_in_thread_locals_that_go_last() {
     use std::cell::RefCell;

@@ -122,7 +122,8 @@ fn writes(p: &mut Pair<Rc, Any>, to: RemoteSpan) -> Result<(), WcStatus> {
     status.unwrap()
 }
 
-/// The region's value is gone, and its window is not: what the peer writes goes to memory that is still the region's.
+/// The region's value is gone, and its window is not: what the peer writes goes to memory that is
+/// still the region's.
 #[test]
 fn a_region_that_is_dropped_while_its_window_is_bound() {
     let mut p = Pair::<Rc, Any>::new();
@@ -135,7 +136,8 @@ fn a_region_that_is_dropped_while_its_window_is_bound() {
     assert_eq!(writes(&mut p, to), Err(WcStatus::RemAccess));
 }
 
-/// Two queue pairs change places behind references, and so do their windows: none is bound through another's.
+/// Two queue pairs change places behind references, and so do their windows: none is bound through
+/// another's.
 #[test]
 fn windows_of_queue_pairs_that_change_places() {
     let mut p = Pair::<Rc, Any>::new();
@@ -192,7 +194,8 @@ fn a_completion_of_others_revokes_nothing() {
     region.destroy().unwrap();
 }
 
-/// A bind is with the device while its queue pair, and then everything else, is dropped, in any order.
+/// A bind is with the device while its queue pair, and then everything else, is dropped, in any
+/// order.
 #[test]
 fn a_bind_that_nobody_waits_for() {
     for order in 0..6 {
@@ -218,7 +221,8 @@ fn a_bind_that_nobody_waits_for() {
     }
 }
 
-/// Windows are sent to another thread, are ended there while their queue pair posts here, and outlive it.
+/// Windows are sent to another thread, are ended there while their queue pair posts here, and
+/// outlive it.
 #[test]
 fn windows_on_another_thread() {
     let mut p = Pair::<Rc, Any>::new();

@@ -8,8 +8,8 @@ use proverbs::{post_send, wr};
 
 use crate::support::{LONG, address, end, event_channel, listener, new_id, routed};
 
-/// The next event that is about `id`; events of others must not come, but for the end of a connection's
-/// TIMEWAIT, which comes at a time of its own.
+/// The next event that is about `id`; events of others must not come, but for the end of a
+/// connection's TIMEWAIT, which comes at a time of its own.
 fn event_of(channel: &EventChannel, id: IdKey) -> Event {
     loop {
         let event = channel.wait_timeout(LONG).unwrap().expect("an event");
@@ -89,7 +89,8 @@ fn both_ends_on_one_channel_in_one_thread() {
     passive.drain(here.qp);
 }
 
-/// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is rejected.
+/// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is
+/// rejected.
 #[test]
 fn forgotten_and_dropped_things_block_nobody() {
     let channel = event_channel();

@@ -7,7 +7,8 @@ use proverbs::{post_send, wr};
 
 use crate::support::{LONG, end, listener, routed};
 
-/// One message each way between two threads, then both sides disconnect, and every buffer is at home.
+/// One message each way between two threads, then both sides disconnect, and every buffer is at
+/// home.
 #[test]
 fn a_message_each_way_and_an_orderly_end() {
     let (listening, at) = listener::<Tcp>();

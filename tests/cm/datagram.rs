@@ -31,7 +31,8 @@ fn datagram(end: &mut End) -> UdReceived<Buf> {
     })
 }
 
-/// The service's queue pair comes with its answer; its way back to a client with the client's message.
+/// The service's queue pair comes with its answer; its way back to a client with the client's
+/// message.
 #[test]
 fn a_service_is_found_and_answers() {
     let (listening, at) = listener::<Udp>();

@@ -53,7 +53,8 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
     let attempt = thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
-    // The descriptor of the channel would tell when the request is there; dying at any time is fine.
+    // The descriptor of the channel would tell when the request is there; dying at any time is
+    // fine.
     drop(listening);
     let refused = attempt.join().unwrap().unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
@@ -61,7 +62,8 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     active.drain(qp);
 }
 
-/// A connected peer drops everything while sends are posted here: they fail or are flushed, all come home.
+/// A connected peer drops everything while sends are posted here: they fail or are flushed, all
+/// come home.
 #[test]
 fn a_connected_peer_dies_while_sends_are_posted() {
     let (listening, at) = listener::<Tcp>();

@@ -1,4 +1,5 @@
-//! What only a loopback fabric shows: several devices, links that fail when the test says so, and every world.
+//! What only a loopback fabric shows: several devices, links that fail when the test says so, and
+//! every world.
 
 use std::net::SocketAddr;
 use std::time::Duration;

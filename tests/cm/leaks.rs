@@ -19,8 +19,9 @@ fn mappings() -> usize {
     fs::read_to_string("/proc/self/maps").unwrap().lines().count()
 }
 
-/// Bytes of the heap that somebody holds: this crate, the C libraries, the test. Resident memory tells less:
-/// a leak hides in the holes of the heap, and pages become resident that nobody asked for.
+/// Bytes of the heap that somebody holds: this crate, the C libraries, the test. Resident memory
+/// tells less: a leak hides in the holes of the heap, and pages become resident that nobody asked
+/// for.
 #[allow(unsafe_code)]
 fn heap() -> usize {
     // SAFETY: mallinfo2 takes nothing, and locks each arena while it counts there.
@@ -69,7 +70,8 @@ fn a_thousand_connections_leave_nothing() {
             let (qp, mut end) = end(&id, 2);
             let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
             post_send!(connection.qp, [wr::Send::inline(&i.to_be_bytes())]).unwrap();
-            // Who leaves before the other side knows of the connection is a disconnection to its `accept`.
+            // Who leaves before the other side knows of the connection is a disconnection to its
+            // `accept`.
             assert_eq!(end.receive().data(), b"seen");
             let mut ended = connection.disconnect().unwrap();
             ended.id.wait_disconnected(LONG).unwrap();
@@ -90,7 +92,8 @@ fn a_thousand_connections_leave_nothing() {
     // A mapping for each connection would be a thousand; the allocator has a few more now and then.
     let mapped = mappings();
     assert!(mapped < mappings_before + 10, "mappings: {mappings_before} -> {mapped}");
-    // What a connection leaves grows in each window. What the allocator keeps for each size does not.
+    // What a connection leaves grows in each window. What the allocator keeps for each size does
+    // not.
     let grown = held.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min().unwrap();
     assert!(grown < 20 * window, "at least {} bytes a connection: {held:?}", grown / window);
     drop(measured);

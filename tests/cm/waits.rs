@@ -1,4 +1,5 @@
-//! Every wait of rdma_cm ends within its time, whatever the peer, another thread or an earlier call did.
+//! Every wait of rdma_cm ends within its time, whatever the peer, another thread or an earlier call
+//! did.
 
 use std::marker::Send as Sendable;
 use std::sync::{Barrier, mpsc};
@@ -25,8 +26,8 @@ fn is_time_out(result: Result<(), proverbs::Error>) -> bool {
     matches!(result.unwrap_err().kind(), ErrorKind::TimedOut { .. })
 }
 
-/// The documented end, after the program looked for DISCONNECTED by itself: the event comes once, and the second and
-/// the third call know of it. TIMEWAIT_EXIT would take seconds.
+/// The documented end, after the program looked for DISCONNECTED by itself: the event comes once,
+/// and the second and the third call know of it. TIMEWAIT_EXIT would take seconds.
 #[test]
 fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     let (mut connection, mut end, server) = connected(|connection, mut end| {
@@ -51,7 +52,8 @@ fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     server.join().unwrap();
 }
 
-/// DISCONNECTED comes once, here to the program, which took it from a channel: the id knows of it all the same.
+/// DISCONNECTED comes once, here to the program, which took it from a channel: the id knows of it
+/// all the same.
 #[test]
 fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
     let (connection, mut end, server) = connected(|connection, mut end| {
@@ -95,7 +97,8 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
     server.join().unwrap();
 }
 
-/// Another thread moves an id away, with its event, between the look and the taking of who waits here.
+/// Another thread moves an id away, with its event, between the look and the taking of who waits
+/// here.
 #[test]
 fn an_event_that_another_thread_takes_away_is_not_slept_for() {
     let (_listening, at) = listener::<Tcp>();
@@ -206,7 +209,8 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
     server.join().unwrap();
 }
 
-/// One group, joined twice: the second is refused, the first goes on, and once it was left it can be joined again.
+/// One group, joined twice: the second is refused, the first goes on, and once it was left it can
+/// be joined again.
 #[test]
 fn a_group_is_joined_once() {
     let at = "239.77.0.2:7471".parse().unwrap();

@@ -67,7 +67,8 @@ fn writes_reads_and_lists() {
     is_whole(arena);
 }
 
-/// A message that is received is sent back from behind its header, without a copy, and the buffer receives again.
+/// A message that is received is sent back from behind its header, without a copy, and the buffer
+/// receives again.
 #[test]
 fn a_payload_is_sent_on_from_an_offset() {
     let mut p = Pair::<Rc>::new();

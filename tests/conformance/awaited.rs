@@ -46,7 +46,8 @@ fn ends() -> (End, End, Device) {
 }
 
 impl End {
-    /// Sends bytes and awaits the answer, or answers, `rounds` times; each message is one byte more.
+    /// Sends bytes and awaits the answer, or answers, `rounds` times; each message is one byte
+    /// more.
     async fn play(mut self, starts: bool, rounds: u8) -> Self {
         self.qp.post_recv(wr::Recv::new(poisoned(&self.pool))).unwrap();
         if starts {
@@ -128,7 +129,8 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
             drop(all);
             a.qp.post_send(wr::Send::new(filled(&a.pool, &[i]))).unwrap();
             poll(&dev, &mut a.cq, 1);
-            // It is armed, its event is there: a wait that is dropped half-way leaves it for the next.
+            // It is armed, its event is there: a wait that is dropped half-way leaves it for the
+            // next.
             tokio::task::yield_now().await;
             let received = b.channel.wait(&mut b.cq).await.unwrap().next().unwrap();
             assert_eq!(received.into_entry().unwrap()[0], i);
@@ -353,7 +355,8 @@ fn waits_end_with_their_runtime() {
     });
 }
 
-/// Awaiting ends with its time, on a queue that is quiet and beside one that another thread drops with its event.
+/// Awaiting ends with its time, on a queue that is quiet and beside one that another thread drops
+/// with its event.
 #[test]
 fn an_awaited_wait_ends_with_its_time() {
     crate::waits::ends("a wait that is awaited", || {

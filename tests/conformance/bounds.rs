@@ -1,4 +1,5 @@
-//! What a `RemoteSlice` bounds: a WRITE that is longer is refused before it is posted, and a READ brings just the slice (R6.7).
+//! What a `RemoteSlice` bounds: a WRITE that is longer is refused before it is posted, and a READ
+//! brings just the slice (R6.7).
 
 use arrayvec::ArrayVec;
 use proverbs::completion::Direction;
@@ -32,7 +33,8 @@ impl There {
     }
 }
 
-/// The post is refused, because it has a byte more than the slice; gives the buffers that came back.
+/// The post is refused, because it has a byte more than the slice; gives the buffers that came
+/// back.
 #[track_caller]
 fn beyond<E: Owned>(refused: Result<(), PostError<E>>, at: usize) -> Vec<E> {
     let error = refused.expect_err("it goes beyond the slice");
@@ -113,7 +115,8 @@ fn ringed(p: &mut Pair<Rc, Ring>, n: usize) -> Vec<AnyBuf> {
     all.into_iter().flat_map(|(_, released)| released).collect()
 }
 
-/// Buffers of `byte` that were posted here last, so that nothing but their length is looked at any more.
+/// Buffers of `byte` that were posted here last, so that nothing but their length is looked at any
+/// more.
 macro_rules! known {
     ($p:ident, $byte:expr, $n:expr, $home:expr) => {{
         let somewhere = $p.pd.register::<RemoteWrite>(1).unwrap();
@@ -151,7 +154,8 @@ fn a_write_that_gathers() {
     assert_eq!(p.pool.available(), p.pool.count());
 }
 
-/// Every way to post several, on one kind of books: nothing of a list is posted behind one that goes beyond.
+/// Every way to post several, on one kind of books: nothing of a list is posted behind one that
+/// goes beyond.
 macro_rules! in_lists {
     ($name:ident, $profile:ty, $home:expr, $completions:literal) => {
         #[test]
@@ -186,7 +190,8 @@ macro_rules! in_lists {
                     1
                 );
                 assert!(beyond(list.push(wr::RdmaWrite::inline_slice(&[3; 9], to)), 1).is_empty());
-                // What was pushed before stays; the others come back, or were not taken from the iterator.
+                // What was pushed before stays; the others come back, or were not taken from the
+                // iterator.
                 let lens = [1, 8, 9, 2, 3];
                 let mut wrs = lens.into_iter().map(|len| wr::RdmaWrite::new(part(len), to));
                 let back = beyond(list.extend(&mut wrs), 3).len();
@@ -233,7 +238,8 @@ fn a_read_brings_the_slice() {
     region.write_at(0, &numbered(1, 256)).unwrap();
     let remote = region.remote();
     let mut buf = poisoned(&p.pool);
-    // Whatever the length was before: of a buffer that was never posted, that a READ filled, that sent 1 byte, that is empty.
+    // Whatever the length was before: of a buffer that was never posted, that a READ filled, that
+    // sent 1 byte, that is empty.
     for (i, len) in [(0, 20), (256, 30), (1, 256), (2, 1), (0, 2)].into_iter().enumerate() {
         buf.set_len(usize::MAX);
         buf[..].fill(0xa5);
@@ -397,7 +403,8 @@ fn a_slice_whose_length_has_more_than_32_bits() {
 
 #[test]
 fn a_length_that_is_wrong_opens_nothing() {
-    // A peer that says too much is checked by its own device; one that says too little narrows what is posted.
+    // A peer that says too much is checked by its own device; one that says too little narrows what
+    // is posted.
     let mut p = Pair::<Rc>::new();
     let there = There::new(&p.pd);
     let short = said_to_be(there.slice, 3);

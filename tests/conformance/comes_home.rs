@@ -1,5 +1,6 @@
-//! What queues left that are gone comes home by itself, buffers and room, whatever the completion queue is used for
-//! meanwhile; and what a program does with completions, besides taking them apart, loses nothing.
+//! What queues left that are gone comes home by itself, buffers and room, whatever the completion
+//! queue is used for meanwhile; and what a program does with completions, besides taking them
+//! apart, loses nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -83,8 +84,8 @@ impl Busy {
         let mut polls = 0;
         for life in 0..LIVES {
             let qp = loop {
-                // There are buffers and room, or there will be: no idle moment is needed. (A device that grants more
-                // room than was asked for runs out of buffers first.)
+                // There are buffers and room, or there will be: no idle moment is needed. (A device
+                // that grants more room than was asked for runs out of buffers first.)
                 let has_buffers = self.pool.available() >= depth.recv as usize;
                 match self.pd.create_qp::<Rc, DefaultProfile>(&self.cq, &self.cq, depth) {
                     Ok(qp) if has_buffers => break qp,
@@ -216,7 +217,8 @@ fn room_of_a_ring_without_a_poll() {
     assert_eq!((poll_empty(&mut p.ca), p.ca.unbooked()), (0, p.ca.capacity()));
 }
 
-/// The buffers of a queue pair that failed, and was dropped at the first failure, are not missed by the next.
+/// The buffers of a queue pair that failed, and was dropped at the first failure, are not missed by
+/// the next.
 #[test]
 fn a_server_whose_clients_crash() {
     let dev = Device::open();
@@ -261,7 +263,8 @@ fn a_server_whose_clients_crash() {
 profile! { Server { receive: SharedRq } }
 profile! { RingServer { receive: SharedRq, signaling: Selective } }
 
-/// A client, and a server that receives from a shared receive queue and has three questions that it did not look at.
+/// A client, and a server that receives from a shared receive queue and has three questions that it
+/// did not look at.
 struct Asked<P: Profile> {
     dev: Device,
     pd: ProtectionDomain,
@@ -309,7 +312,8 @@ where
     }
 }
 
-/// A device may take a queue pair's completions away with it. So it is destroyed only when they were handed out.
+/// A device may take a queue pair's completions away with it. So it is destroyed only when they
+/// were handed out.
 #[test]
 fn questions_to_a_server_that_is_dropped() {
     let Asked { dev, feed, pool, mut sends, mut receives, mut srq, client, mut server, .. } =
@@ -358,8 +362,8 @@ fn questions_to_a_server_that_is_drained() {
     srq.destroy().unwrap();
 }
 
-/// What a queue pair that was dropped needs may go before it, in any order, and be destroyed in the order of the
-/// manual.
+/// What a queue pair that was dropped needs may go before it, in any order, and be destroyed in the
+/// order of the manual.
 #[test]
 fn a_server_that_is_dropped_is_in_nobodys_way() {
     for order in 0..6 {
@@ -411,7 +415,8 @@ fn a_server_that_outlives_its_shared_receive_queue() {
     drop(pd);
 }
 
-/// A completion that is held does not mind what becomes of the iterator that gave it, or of its like.
+/// A completion that is held does not mind what becomes of the iterator that gave it, or of its
+/// like.
 #[test]
 fn a_completion_outlives_its_iterator() {
     fn both(completions: Completions<'_, Buf>, completion: Completion<'_, Buf>) -> Option<Buf> {
@@ -465,7 +470,8 @@ fn a_completion_outlives_its_iterator() {
     assert_eq!((poll_empty(&mut p.cb), p.pool.available()), (2, 40));
 }
 
-/// A buffer that is posted twice, for a queue that dies and for one that lives, has one life at a time.
+/// A buffer that is posted twice, for a queue that dies and for one that lives, has one life at a
+/// time.
 #[test]
 fn what_was_forgotten_comes_home_once() {
     let mut p = Pair::<Rc>::new();
@@ -536,7 +542,8 @@ fn a_completion_of_a_ring_that_nobody_takes() {
     assert_eq!((found, p.pool.available()), (vec![0, 1, 2], 40));
 }
 
-/// Buffers that come home take their pool along, and a user's context panics: the others come home all the same.
+/// Buffers that come home take their pool along, and a user's context panics: the others come home
+/// all the same.
 #[test]
 fn a_panic_on_the_way_home_loses_nothing() {
     use std::sync::Arc;
@@ -612,7 +619,8 @@ fn a_server_without_receives_goes_at_once() {
     assert_eq!(cq.unbooked(), cq.capacity() - 3, "the shared receive queue's");
 }
 
-/// Its receive completion queue went before it, so nothing can be handed out that it would wait for.
+/// Its receive completion queue went before it, so nothing can be handed out that it would wait
+/// for.
 #[test]
 fn a_server_whose_completion_queue_went_first() {
     let Asked { feed, pool, mut sends, receives, srq, client, mut server, .. } =
@@ -630,8 +638,8 @@ fn a_server_whose_completion_queue_went_first() {
     assert_eq!(feed.available(), 5);
 }
 
-/// One that is destroyed or reset without a drain takes along what a device may take: that is outstanding until the shared
-/// receive queue goes, and is said to be.
+/// One that is destroyed or reset without a drain takes along what a device may take: that is
+/// outstanding until the shared receive queue goes, and is said to be.
 #[test]
 fn questions_to_a_server_that_is_not_drained() {
     for resets in [false, true] {
@@ -718,7 +726,8 @@ fn a_shared_receive_queue_that_is_dropped_after_its_server() {
     assert_eq!(feed.available(), 5);
 }
 
-/// More questions than one poll brings, to a server that is dropped: all are handed out, on each device.
+/// More questions than one poll brings, to a server that is dropped: all are handed out, on each
+/// device.
 #[test]
 fn many_questions_to_a_server_that_is_dropped() {
     let (dev, wish) = (Device::open(), Wish::new());
@@ -777,7 +786,8 @@ fn a_drain_beside_a_neighbour_that_never_rests() {
     assert_eq!(srq.recvs_outstanding() + feed.available(), 4);
 }
 
-/// More questions than one poll brings: a drain takes out all of them, of a completion queue that is full, too.
+/// More questions than one poll brings: a drain takes out all of them, of a completion queue that
+/// is full, too.
 #[test]
 fn a_drain_finds_more_than_a_poll_brings() {
     for (questions, rest) in [(40, 4), (17, 0)] {
@@ -815,14 +825,16 @@ fn a_drain_finds_more_than_a_poll_brings() {
     }
 }
 
-/// Who asks in between what came home, under a load that never ends, does not stop what is on its way.
+/// Who asks in between what came home, under a load that never ends, does not stop what is on its
+/// way.
 #[test]
 fn under_a_heavy_load_with_questions_in_between() {
     for shares in [false, true] {
         let mut busy = Busy::new(HEAVY);
         let feed = busy.pd.create_pool(4, 64).unwrap();
         let mut srq: SharedReceiveQueue<Rc> = busy.pd.create_srq(&feed).unwrap();
-        // The neighbour's is always booked, and so is what the shared receive queue has, once somebody uses it.
+        // The neighbour's is always booked, and so is what the shared receive queue has, once
+        // somebody uses it.
         let rest = if shares { 4 } else { 0 };
         for _ in 0..if cfg!(miri) { 1 } else { 3 } {
             let wish = Wish::new();
@@ -898,8 +910,8 @@ fn what_is_left_comes_first() {
     }
 }
 
-/// A completion queue goes, and a user's context panics as it is discarded: what a queue pair left that was gone before
-/// comes home all the same.
+/// A completion queue goes, and a user's context panics as it is discarded: what a queue pair left
+/// that was gone before comes home all the same.
 #[test]
 fn a_panic_as_a_completion_queue_goes_loses_nothing() {
     struct Loud(bool);
@@ -939,8 +951,8 @@ fn a_panic_as_a_completion_queue_goes_loses_nothing() {
 
 profile! { TwoQueues { signaling: Selective } }
 
-/// The completion queue of its sends goes, which had nothing of it any more: what its receives left in the other one is
-/// there all the same, and is nobody else's until then.
+/// The completion queue of its sends goes, which had nothing of it any more: what its receives left
+/// in the other one is there all the same, and is nobody else's until then.
 #[test]
 fn a_completion_queue_that_has_nothing_of_a_ring_takes_nothing_home() {
     let (dev, wish) = (Device::open(), Wish::new());
@@ -971,8 +983,8 @@ fn a_completion_queue_that_has_nothing_of_a_ring_takes_nothing_home() {
     assert_eq!(std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().len(), 2);
 }
 
-/// A completion queue that was empty once, and full when the next queue pair went: what that left is handed out before
-/// anything of it comes home, though it is more than one poll takes.
+/// A completion queue that was empty once, and full when the next queue pair went: what that left
+/// is handed out before anything of it comes home, though it is more than one poll takes.
 #[test]
 fn what_was_seen_once_says_nothing_of_later() {
     let dev = Device::open();

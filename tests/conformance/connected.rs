@@ -237,7 +237,8 @@ fn a_completion_tells_of_itself() {
     assert_eq!(tell(&mut p.cb, 2), receives);
 }
 
-/// A key that no window has cannot be ended: the sender may hear nothing of it, the receiver does (R1.6).
+/// A key that no window has cannot be ended: the sender may hear nothing of it, the receiver does
+/// (R1.6).
 #[test]
 fn a_message_ends_no_key_of_a_region() {
     let mut p = Pair::<Rc>::new();

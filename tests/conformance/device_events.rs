@@ -96,7 +96,8 @@ fn a_forgotten_event_hangs_nothing() {
     shared.a.post_send(wr::Send::inline_slice(b"x")).unwrap();
     poll(&shared.dev, &mut shared.ca, 1);
     poll(&shared.dev, &mut shared.cb, 1);
-    // Taken and looked at by nobody: in C, without an acknowledgement, the next line would sleep for ever.
+    // Taken and looked at by nobody: in C, without an acknowledgement, the next line would sleep
+    // for ever.
     let id = shared.srq.id();
     let event = next(&shared.dev, &mut shared.events);
     drop(shared.b);

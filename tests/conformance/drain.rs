@@ -207,8 +207,9 @@ fn unsignaled_sends_come_home() {
     });
 }
 
-/// ERR, drain, destroy: sends come home, and what was posted to the shared receive queue stays there (R7.7), for
-/// the other queue pairs; the pool has it back when the shared queue is gone, too.
+/// ERR, drain, destroy: sends come home, and what was posted to the shared receive queue stays
+/// there (R7.7), for the other queue pairs; the pool has it back when the shared queue is gone,
+/// too.
 #[test]
 fn on_a_shared_receive_queue() {
     profile! { OnSrq { receive: SharedRq, signaling: Selective } }

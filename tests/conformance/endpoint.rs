@@ -198,8 +198,8 @@ const SHORT: Duration = Duration::from_millis(if cfg!(miri) { 500 } else { 50 })
 
 type Connected = Result<QueuePair<Rc, Rts>, Refused<Stage<DefaultProfile>, ConnectError>>;
 
-/// Connects to a peer that says this, within `time`; the failure, what the peer heard, and the streams' time-outs,
-/// which are as they were.
+/// Connects to a peer that says this, within `time`; the failure, what the peer heard, and the
+/// streams' time-outs, which are as they were.
 fn connect_to(
     says: impl FnOnce(Vec<u8>) -> Vec<Say>,
     deaf_after: Option<(usize, io::ErrorKind)>,
@@ -234,7 +234,8 @@ fn failed(result: Connected) -> (&'static str, String) {
 #[test]
 fn a_peer_that_stops_is_waited_for_no_longer_than_asked() {
     let after = format!("within {SHORT:?}");
-    // It says nothing, not all of its endpoint (that with one region has 80 bytes), or no last word.
+    // It says nothing, not all of its endpoint (that with one region has 80 bytes), or no last
+    // word.
     for (said, reached, came) in
         [(0, "INIT", "0 of 56"), (30, "INIT", "30 of 80"), (80, "RTS", "0 of 4")]
     {

@@ -1,4 +1,5 @@
-//! Exactly the limit is taken, and one more is not: slots, rooms, regions, what the device has at most, the ends of rings.
+//! Exactly the limit is taken, and one more is not: slots, rooms, regions, what the device has at
+//! most, the ends of rings.
 
 use proverbs::memory::OutOfBounds;
 use proverbs::post::PostErrorKind;
@@ -28,7 +29,8 @@ fn a_chain_takes_all_the_room() {
     }
 }
 
-/// Lists to which `extend` adds `more` where there are `had`, with room for four by the slots, or by the queue.
+/// Lists to which `extend` adds `more` where there are `had`, with room for four by the slots, or
+/// by the queue.
 macro_rules! lists_grow {
     ($name:ident, $profile:ty) => {
         #[test]
@@ -164,7 +166,8 @@ fn lists_across_the_end_of_a_ring() {
                 let full = PostErrorKind::QueueFull { asked: depth + 1, room: depth };
                 assert_eq!(error.unwrap_err().kind(), full);
                 list.post().unwrap();
-                // By `fold`, which has a way of its own around the end; what was is in the slots behind it.
+                // By `fold`, which has a way of its own around the end; what was is in the slots
+                // behind it.
                 let mut released = Vec::new();
                 until(&p.dev, "the completion", || {
                     let Some(completion) = p.ca.poll_one().unwrap() else { return false };

@@ -67,7 +67,8 @@ macro_rules! tests {
                     let mut slots = SendSlots::<8>::new();
                     let mut list = p.a.send_list(&mut slots);
                     let mut bufs: Vec<_> = labelled(&p.pool, n).into_iter().map(Some).collect();
-                    // Of known length; behind it one of which no more is known than a bound; and one without.
+                    // Of known length; behind it one of which no more is known than a bound; and
+                    // one without.
                     let (first, rest) = bufs.split_at_mut(n as usize / 2);
                     list.extend(first.iter_mut().map(|buf| wr::Send::new(buf.take().unwrap())))
                         .unwrap();
@@ -241,7 +242,8 @@ macro_rules! tests {
                     let before = if hint.is_some() { vec![7, 0, 1, 2] } else { vec![] };
                     assert_eq!(posted!(p, list), before.into_iter().chain([0]).collect::<Vec<_>>());
 
-                    // A buffer that nobody looked at before the panic is looked at by the next step, whichever it is.
+                    // A buffer that nobody looked at before the panic is looked at by the next
+                    // step, whichever it is.
                     for next in 0..3 {
                         let mut p = Both::new();
                         let foreign = foreign(&p);

@@ -1,4 +1,5 @@
-//! Messages too long for the port: refused before they are posted, in whatever way (R3.5, R3.6, R2.8).
+//! Messages too long for the port: refused before they are posted, in whatever way (R3.5, R3.6,
+//! R2.8).
 
 use proverbs::completion::GRH_LEN;
 use proverbs::memory::Owned;
@@ -7,7 +8,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Every refusal is by length, names both numbers, and gives back the `n` entries; what is sent next arrives.
+/// Every refusal is by length, names both numbers, and gives back the `n` entries; what is sent
+/// next arrives.
 #[track_caller]
 fn too_long<E: Owned>(refused: Result<(), PostError<E>>, kind: PostErrorKind, n: usize) -> Vec<E> {
     let error = refused.expect_err("a message too long");

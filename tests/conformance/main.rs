@@ -1,8 +1,9 @@
-//! One suite for every device: what the crate promises, held against the loopback device, under Miri,
-//! and against a real device when `PROVERBS_DEVICE` names one (`PROVERBS_GID_INDEX`: its GID, 0 if
-//! unset).
+//! One suite for every device: what the crate promises, held against the loopback device, under
+//! Miri, and against a real device when `PROVERBS_DEVICE` names one (`PROVERBS_GID_INDEX`: its GID,
+//! 0 if unset).
 //!
-//! Where devices differ, `by_rule!` names the rule and one exact value for each (rules R10.16 and others).
+//! Where devices differ, `by_rule!` names the rule and one exact value for each (rules R10.16 and
+//! others).
 #![forbid(unsafe_code)]
 
 mod support;

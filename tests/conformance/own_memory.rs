@@ -29,7 +29,8 @@ fn as_pool_of<M: Memory<Sharing = Private, Protection = Writable>>(memory: M, si
     pool.destroy().map_err(|refused| refused.error).unwrap()
 }
 
-/// A WRITE and an atomic of a peer's into a region in this memory, a READ of them, and the memory again.
+/// A WRITE and an atomic of a peer's into a region in this memory, a READ of them, and the memory
+/// again.
 fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     profile! { Any { entry: AnyBuf } }
     let mut p = Pair::<Rc, Any>::new();

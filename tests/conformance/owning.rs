@@ -35,8 +35,8 @@ fn init(qp: QueuePair<Rc, Reset, Plain>) -> QueuePair<Rc, Init, Plain> {
     qp.modify(attr).unwrap()
 }
 
-/// A queue pair ends while its completion queue does, at the last moment. What is in its other completion queue stays
-/// until that was polled.
+/// A queue pair ends while its completion queue does, at the last moment. What is in its other
+/// completion queue stays until that was polled.
 #[test]
 fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
     let dev = Device::open();
@@ -87,8 +87,8 @@ impl Drop for LastWord {
     }
 }
 
-/// A message arrives while its completion queue ends. What it was received in comes home, unless the device takes its
-/// completion along with the queue pair.
+/// A message arrives while its completion queue ends. What it was received in comes home, unless
+/// the device takes its completion along with the queue pair.
 #[test]
 fn a_message_that_comes_at_the_end_of_its_completion_queue() {
     let (dev, wish) = (Device::open(), Wish::new());

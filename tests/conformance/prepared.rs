@@ -171,7 +171,8 @@ fn selective_queue_pairs_signal_what_they_are_told() {
     assert_eq!(released(&mut p), 1);
 }
 
-/// The number of entries that the next completion of a ring releases, those that are none among them.
+/// The number of entries that the next completion of a ring releases, those that are none among
+/// them.
 fn released(p: &mut Pair<Rc, Ring>) -> usize {
     let before = p.a.sends_outstanding();
     until(&p.dev, "a signaled send", || match p.ca.poll_one().unwrap() {

@@ -128,7 +128,8 @@ fn depths_of_reads_and_atomics() {
 fn a_fork_and_registered_memory() {
     let dev = Device::open();
     by_rule!(dev, "R17.4",
-        // No RDMA in this kernel, so it does not say that it copies pinned pages; nobody asked the library to.
+        // No RDMA in this kernel, so it does not say that it copies pinned pages; nobody asked the
+        // library to.
         loopback: assert_ne!(fork_status(), ForkStatus::Enabled),
         rxe: assert_eq!(fork_status(), ForkStatus::Unneeded));
 }

@@ -151,8 +151,8 @@ fn a_destroyed_ring_gives_back_what_it_held() {
     drop(ca);
 }
 
-/// A ring's entries come back at a reset, its completions stay in the completion queue (R8.18): their room
-/// is not given out again before it was polled empty, or it would overrun (R9.9).
+/// A ring's entries come back at a reset, its completions stay in the completion queue (R8.18):
+/// their room is not given out again before it was polled empty, or it would overrun (R9.9).
 #[test]
 fn completions_of_before_a_reset_keep_their_room() {
     let wish = Wish { depth: Depth { send: 4, recv: 2 }, cqe: 7, ..Wish::new() };

@@ -1,5 +1,5 @@
-//! Buffers bring something from their former life: a mark, a length, another queue. Whatever it is, they are looked at
-//! as if they were new, and each is in one place.
+//! Buffers bring something from their former life: a mark, a length, another queue. Whatever it is,
+//! they are looked at as if they were new, and each is in one place.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -81,7 +81,8 @@ macro_rules! post_three {
     }};
 }
 
-/// Leaves a receive with each end, of a pool of its own, so that there is something to look for when they go.
+/// Leaves a receive with each end, of a pool of its own, so that there is something to look for
+/// when they go.
 macro_rules! leave_some {
     ($p:ident) => {{
         let other = $p.pd.create_pool(2, 64).unwrap();
@@ -91,8 +92,9 @@ macro_rules! leave_some {
     }};
 }
 
-/// The queue pairs go, and what the device still says of their buffers is forgotten, so that only the marks tell: they
-/// bring home what is `left` there of the pool, and nothing that the program holds or that is at home already.
+/// The queue pairs go, and what the device still says of their buffers is forgotten, so that only
+/// the marks tell: they bring home what is `left` there of the pool, and nothing that the program
+/// holds or that is at home already.
 fn marks_bring_home(p: Pair<Rc, impl Profile<Entry = Buf>>, left: usize, held: usize) {
     let Pair { a, b, mut ca, mut cb, pool, .. } = p;
     assert_eq!(pool.available() + left + held, pool.count());

@@ -216,7 +216,8 @@ fn a_list_among_other_entries() {
     assert!(got.entry.unwrap().into_list().is_none());
 }
 
-/// Each handle brings the word that the program gave it, also where the buffer has several, and where the work requests fail.
+/// Each handle brings the word that the program gave it, also where the buffer has several, and
+/// where the work requests fail.
 #[test]
 fn handles_bring_the_programs_words() {
     let mut p = Pair::<Rc, Any>::new();
@@ -309,8 +310,8 @@ fn a_new_handle_has_no_number() {
     }
 }
 
-/// A handle of a list that was given up was with no queue: whoever has its header next keeps it when the queue pair
-/// goes.
+/// A handle of a list that was given up was with no queue: whoever has its header next keeps it
+/// when the queue pair goes.
 #[test]
 fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -211,8 +211,8 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     assert_eq!(base.pool.reclaim(&mut base.receives), 0);
 }
 
-/// The completion queue has been polled empty since the queue pairs went, and hears of the shared queue's
-/// end all the same.
+/// The completion queue has been polled empty since the queue pairs went, and hears of the shared
+/// queue's end all the same.
 #[test]
 fn it_goes_last_and_its_receives_come_back() {
     let mut base = Base::new();
@@ -243,8 +243,9 @@ fn it_tells_what_it_holds_and_takes_a_limit() {
     assert_eq!(said(&error), text);
 }
 
-/// Completions that are there when their completion queue is dropped are discarded first: what they brought is not
-/// lost with a queue pair that was dropped before, whose completions some devices take along.
+/// Completions that are there when their completion queue is dropped are discarded first: what they
+/// brought is not lost with a queue pair that was dropped before, whose completions some devices
+/// take along.
 #[test]
 fn a_completion_queue_is_dropped_with_what_was_received() {
     let base = Base::new();

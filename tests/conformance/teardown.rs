@@ -51,7 +51,8 @@ fn a_queue_pair_moves_to_another_thread() {
             poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap()
         })
     };
-    // The buffer comes from there, too. Joined first: polls of this thread would not measure that one.
+    // The buffer comes from there, too. Joined first: polls of this thread would not measure that
+    // one.
     assert_eq!(&sender.join().unwrap()[..], b"from there");
     let got = poll(&dev, &mut cb, 1).remove(0).received();
     assert_eq!(got.data(), b"from there");

@@ -44,7 +44,8 @@ fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
     poll(&p.dev, &mut p.cb, 1);
 }
 
-/// A drain whose closure panicked has posted its sentinel, which names the address handle that was removed.
+/// A drain whose closure panicked has posted its sentinel, which names the address handle that was
+/// removed.
 #[test]
 fn one_that_a_sentinel_names_waits_for_it() {
     let mut p = Pair::<Ud, Ring>::new();

@@ -1,4 +1,5 @@
-//! Waits end: whatever other threads and peers do meanwhile, within their time, and asleep until then.
+//! Waits end: whatever other threads and peers do meanwhile, within their time, and asleep until
+//! then.
 
 use std::fs;
 use std::marker::Send as Sendable;
@@ -40,8 +41,8 @@ fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
     });
 }
 
-/// Another thread drops the completion queue whose event waits: it takes the event along, between the look and the
-/// read of who waits here. Neither sleeps for the other, and nothing is left over.
+/// Another thread drops the completion queue whose event waits: it takes the event along, between
+/// the look and the read of who waits here. Neither sleeps for the other, and nothing is left over.
 #[test]
 fn a_completion_queue_goes_while_its_event_is_taken() {
     ends("a look at a channel", || {
@@ -148,7 +149,8 @@ fn a_wait_waits_and_does_not_spin() {
     let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
     let time = Duration::from_millis(150);
     let takes_its_time = |what: &str, wait: &mut dyn FnMut()| {
-        // An emulated machine that was stopped for a while gives its ticks to whoever runs then: once, not each time.
+        // An emulated machine that was stopped for a while gives its ticks to whoever runs then:
+        // once, not each time.
         let asleep = (0..5).any(|_| {
             let (began, ran, slept) = (Instant::now(), ticks(), naps());
             wait();
@@ -196,8 +198,9 @@ fn a_wait_waits_and_does_not_spin() {
     assert!(is_a_look, "no time is {time:?} and more");
 }
 
-/// A drain of a queue pair one of whose completions was forgotten, on a completion queue that is never empty: two
-/// neighbours talk without a pause. It ends when its time is over, says what is missing, and does so again.
+/// A drain of a queue pair one of whose completions was forgotten, on a completion queue that is
+/// never empty: two neighbours talk without a pause. It ends when its time is over, says what is
+/// missing, and does so again.
 #[test]
 fn a_drain_ends_beside_busy_neighbours() {
     let left = ends("a drain", || {
@@ -291,7 +294,8 @@ fn a_drain_that_is_done_leaves_its_neighbours_alone() {
     poll(&p.dev, &mut p.ca, 32);
 }
 
-/// A queue pair that is parked goes while nobody holds a lock: what it sent may own its shared receive queue.
+/// A queue pair that is parked goes while nobody holds a lock: what it sent may own its shared
+/// receive queue.
 #[test]
 fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
     struct Holds(Option<SharedReceiveQueue<Rc, Buf<Holds>>>);

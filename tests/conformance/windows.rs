@@ -72,7 +72,8 @@ fn held(region: &Open, at: usize) -> [u8; 8] {
     bytes
 }
 
-/// BIND, use, LOCAL_INV, and again: each life has another key, and the old ones open nothing (R1.6, R1.8, R19.1).
+/// BIND, use, LOCAL_INV, and again: each life has another key, and the old ones open nothing (R1.6,
+/// R1.8, R19.1).
 #[test]
 fn a_window_has_many_lives() {
     let mut p = Pair::<Rc, Any>::new();
@@ -108,7 +109,8 @@ fn a_window_has_many_lives() {
     drop(window);
 }
 
-/// The keys of a window count by one in their lower 8 bits, as `ibv_inc_rkey` does, however it ended before.
+/// The keys of a window count by one in their lower 8 bits, as `ibv_inc_rkey` does, however it
+/// ended before.
 #[test]
 fn the_keys_of_a_window_count() {
     const LIVES: u32 = if cfg!(miri) { 3 } else { 258 };
@@ -131,8 +133,8 @@ fn the_keys_of_a_window_count() {
     }
 }
 
-/// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and gives one back with its answer.
-/// The other is ended here.
+/// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and gives one back
+/// with its answer. The other is ended here.
 #[test]
 fn two_binds_and_a_message_in_one_post() {
     let mut p = Pair::<Rc, Any>::new();
@@ -210,7 +212,8 @@ fn two_binds_and_a_message_in_one_post() {
     drop((one, two));
 }
 
-/// What is dropped or destroyed opens nothing any more, and no longer keeps its region (R6.11, R19.1).
+/// What is dropped or destroyed opens nothing any more, and no longer keeps its region (R6.11,
+/// R19.1).
 #[test]
 fn a_bound_window_that_goes_takes_its_key_along() {
     for destroys in [false, true] {
@@ -230,7 +233,8 @@ fn a_bound_window_that_goes_takes_its_key_along() {
     }
 }
 
-/// A region that is dropped while a window is bound to it goes with the window, and its domain can go (R6.11, R11.8).
+/// A region that is dropped while a window is bound to it goes with the window, and its domain can
+/// go (R6.11, R11.8).
 #[test]
 fn a_dropped_region_goes_with_its_window() {
     let mut p = Pair::<Rc, Any>::new();
@@ -246,7 +250,8 @@ fn a_dropped_region_goes_with_its_window() {
     pd.destroy().unwrap();
 }
 
-/// A window shows what it was bound to with the rights that it was bound with, and nothing to be written that is to be read.
+/// A window shows what it was bound to with the rights that it was bound with, and nothing to be
+/// written that is to be read.
 #[test]
 fn the_rights_are_the_windows() {
     let mut p = Pair::<Rc, Any>::new();
@@ -277,7 +282,8 @@ fn a_window_to_relaxed_memory() {
     assert_eq!(&bytes, b"windowed");
 }
 
-/// A key opens the bytes that its window was bound to, and none beside them; on Soft-RoCE, all of the region (R19.7).
+/// A key opens the bytes that its window was bound to, and none beside them; on Soft-RoCE, all of
+/// the region (R19.7).
 #[test]
 fn the_bounds_are_the_windows() {
     for at in [0, 16, 20] {
@@ -332,7 +338,8 @@ fn a_bind_is_looked_at() {
     region.destroy().unwrap();
 }
 
-/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one (R19.5).
+/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one
+/// (R19.5).
 #[test]
 fn what_is_not_posted_has_not_happened() {
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
@@ -368,7 +375,8 @@ fn what_is_not_posted_has_not_happened() {
     drop((two, three));
 }
 
-/// What was flushed may have happened: the windows can only go (R19.5). A message behind a bind is flushed with it (R19.3).
+/// What was flushed may have happened: the windows can only go (R19.5). A message behind a bind is
+/// flushed with it (R19.3).
 #[test]
 fn what_is_flushed_is_not_known() {
     let mut p = Pair::<Rc, Any>::new();
@@ -434,7 +442,8 @@ fn a_window_is_of_one_queue_pair() {
     region.destroy().unwrap();
 }
 
-/// The end of a queue pair, and its reset, end its windows first, and so their hold on the region (R19.4, R6.11).
+/// The end of a queue pair, and its reset, end its windows first, and so their hold on the region
+/// (R19.4, R6.11).
 #[test]
 fn windows_end_with_their_queue_pair() {
     for resets in [false, true] {
@@ -473,7 +482,8 @@ fn many_windows_end_with_their_queue_pair() {
     drop((kept, a));
 }
 
-/// A key that is no window's, or that was given back before, cannot be given back: the receiver hears of it (R1.6).
+/// A key that is no window's, or that was given back before, cannot be given back: the receiver
+/// hears of it (R1.6).
 #[test]
 fn a_key_is_given_back_once() {
     let mut p = Pair::<Rc, Any>::new();

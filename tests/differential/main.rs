@@ -1,8 +1,8 @@
-//! The same random legal programs on the loopback device and on a real one: statuses, bytes, orders and counts
-//! must be the same, but for the deviations that are listed by rule.
+//! The same random legal programs on the loopback device and on a real one: statuses, bytes, orders
+//! and counts must be the same, but for the deviations that are listed by rule.
 //!
-//! The real device is the one that `PROVERBS_DEVICE` names; without it, a second loopback device, so that
-//! the comparison itself is seen to work.
+//! The real device is the one that `PROVERBS_DEVICE` names; without it, a second loopback device,
+//! so that the comparison itself is seen to work.
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.

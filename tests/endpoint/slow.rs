@@ -24,7 +24,8 @@ fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// How the exchange with the peer at the other end fails: in its time, which on a busy machine may be a few seconds.
+/// How the exchange with the peer at the other end fails: in its time, which on a busy machine may
+/// be a few seconds.
 fn fails(here: UnixStream, mine: &Endpoint) -> ExchangeError {
     fails_within(SHORT, here, mine)
 }

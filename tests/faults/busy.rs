@@ -14,8 +14,8 @@ fn stubborn() -> Script {
         .with(Fault::Busy.always().on_transport::<Ud>())
 }
 
-/// The address handles that its sends name stay with a queue pair that the device keeps (R5.3). (The loopback device
-/// looks at what is destroyed.)
+/// The address handles that its sends name stay with a queue pair that the device keeps (R5.3).
+/// (The loopback device looks at what is destroyed.)
 #[test]
 fn a_datagram_queue_pair_that_stays_keeps_its_address_handles() {
     let (fabric, mut p) = pair::<Ud, DefaultProfile>(Script::default(), &Wish::new());

@@ -1,5 +1,5 @@
-//! Retries by the clock that a test stops and moves: they run out when their time has passed, however often and on
-//! however many threads the program polls meanwhile.
+//! Retries by the clock that a test stops and moves: they run out when their time has passed,
+//! however often and on however many threads the program polls meanwhile.
 
 use std::sync::mpsc;
 use std::thread;
@@ -72,7 +72,8 @@ fn rnr_retries_run_out_in_their_time() {
     assert_eq!(fabric.next_timer(), None);
 }
 
-/// The timer is the receiver's, the count the sender's (`min_rnr_timer` and `rnr_retry` of ibv_modify_qp(3)).
+/// The timer is the receiver's, the count the sender's (`min_rnr_timer` and `rnr_retry` of
+/// ibv_modify_qp(3)).
 #[test]
 fn the_receiver_says_how_long_a_retry_waits() {
     let (fabric, mut p) = stopped(&rnr(1));
@@ -83,8 +84,8 @@ fn the_receiver_says_how_long_a_retry_waits() {
     is_due(fabric.next_timer(), timer.duration());
 }
 
-/// A receive that is posted a moment before the time is over lets the send pass, and the next send has its retries
-/// anew.
+/// A receive that is posted a moment before the time is over lets the send pass, and the next send
+/// has its retries anew.
 #[test]
 fn a_receive_in_time_lets_the_send_pass() {
     let (fabric, mut p) = stopped(&rnr(1));
@@ -220,8 +221,8 @@ fn timestamps_move_with_the_clock() {
     assert_eq!(Duration::from_nanos(second.1 - first.1), passed);
 }
 
-/// The program's threads poll as fast as they can, and nothing is given up until the test says so; then the one that
-/// waits for an event is woken.
+/// The program's threads poll as fast as they can, and nothing is given up until the test says so;
+/// then the one that waits for an event is woken.
 #[test]
 fn threads_that_poll_use_no_retries_up() {
     let (fabric, p) = stopped(&rnr(1));

@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use super::*;
 use proverbs::completion::Notify;
 
-/// A queue that is armed and empty when it dies, its channel, and a queue pair with a receive outstanding in it.
+/// A queue that is armed and empty when it dies, its channel, and a queue pair with a receive
+/// outstanding in it.
 fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
@@ -136,7 +137,8 @@ fn what_was_gone_before_it_died() {
 
 profile! { OnSrq { receive: SharedRq } }
 
-/// A queue pair that was dropped, and waits for what is in a completion queue that dies, goes with it.
+/// A queue pair that was dropped, and waits for what is in a completion queue that dies, goes with
+/// it.
 #[test]
 fn what_waited_for_a_completion_queue_that_died() {
     let fabric = Device::fabric();

@@ -1,5 +1,5 @@
-//! Draining on a device that flushes late (R7.15): on every transport, with and without a shared receive queue,
-//! signaled and not.
+//! Draining on a device that flushes late (R7.15): on every transport, with and without a shared
+//! receive queue, signaled and not.
 
 use super::*;
 use proverbs::qp::{Drained, Max};
@@ -18,7 +18,8 @@ fn late() -> (Fabric, Device) {
     (fabric.clone(), Device::loopback(&fabric))
 }
 
-/// Moves it to ERR and drains it: `all` come home, and not at once. Gives the first bytes, in order.
+/// Moves it to ERR and drains it: `all` come home, and not at once. Gives the first bytes, in
+/// order.
 fn drained<T: Transport, P: Profile<Entry = Buf>>(
     qp: QueuePair<T, Rts, P>,
     cq: &mut CompletionQueue,
@@ -110,7 +111,8 @@ unsignaled! {
     };
 }
 
-/// On a shared receive queue: the sends come home, the receives stay there, and the pool has them when it goes.
+/// On a shared receive queue: the sends come home, the receives stay there, and the pool has them
+/// when it goes.
 macro_rules! shared {
     ($($name:ident: $t:ty, $profile:ty, |$pool:ident, $i:ident, $qp:ident, $dev:ident, $pd:ident| $wr:expr;)*) => {$(
         #[test]

@@ -1,5 +1,5 @@
-//! Many queue pairs on one completion queue and one shared receive queue; two threads with a completion queue
-//! each. Every message is counted, every byte looked at, and memory must not grow.
+//! Many queue pairs on one completion queue and one shared receive queue; two threads with a
+//! completion queue each. Every message is counted, every byte looked at, and memory must not grow.
 //!
 //! On the loopback device, or on the one that `PROVERBS_DEVICE` names.
 #![forbid(unsafe_code)]
@@ -55,7 +55,8 @@ fn resident() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4
 }
 
-/// Sends round robin on all queue pairs until `messages` were sent, or until `end`. Gives their number.
+/// Sends round robin on all queue pairs until `messages` were sent, or until `end`. Gives their
+/// number.
 fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u64 {
     let dev = Device::open();
     let pairs = queue_pairs / 2;

@@ -119,10 +119,11 @@ impl Window {
     }
 }
 
-/// LOCAL_INV ends the key of a window, and no key of a region. Soft-RoCE does not ask for the protection domain.
+/// LOCAL_INV ends the key of a window, and no key of a region. Soft-RoCE does not ask for the
+/// protection domain.
 ///
-/// A key that was ended before is not tried here: with Linux 6.1 that is a NULL pointer in Soft-RoCE's
-/// `rxe_invalidate_mw`, and the end of the kernel.
+/// A key that was ended before is not tried here: with Linux 6.1 that is a NULL pointer in
+/// Soft-RoCE's `rxe_invalidate_mw`, and the end of the kernel.
 #[test]
 #[ignore = "needs an RDMA device with memory windows: cargo xtask test guest"]
 fn a_window_of_a_device_is_closed() {

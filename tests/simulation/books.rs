@@ -28,7 +28,8 @@ pub enum Place {
     Forgotten,
 }
 
-/// Where buffers are, and behind them pieces of the region that is open: a piece that nobody has is at home.
+/// Where buffers are, and behind them pieces of the region that is open: a piece that nobody has is
+/// at home.
 #[derive(Default)]
 pub struct Places {
     all: Vec<Place>,

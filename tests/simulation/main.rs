@@ -1,8 +1,8 @@
 //! Random programs against the loopback device and its faults, held against a model.
 //!
-//! A model beside the program says what must hold after every step: each buffer is in one place, completions
-//! come in order, bytes are right, credits are exact. Programs are drawn from a seed; a failing one is
-//! made as short as it gets and printed, with the command that runs it again.
+//! A model beside the program says what must hold after every step: each buffer is in one place,
+//! completions come in order, bytes are right, credits are exact. Programs are drawn from a seed; a
+//! failing one is made as short as it gets and printed, with the command that runs it again.
 #![forbid(unsafe_code)]
 
 mod books;

@@ -34,8 +34,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// As `poll`, by the channel: arms, polls, and sleeps for no time.
     pub fn wait(&mut self, at: usize) -> Check {
-        // Waiting polls before it arms and after. What the first of these polls says would not be seen if the second
-        // found something: hence one before.
+        // Waiting polls before it arms and after. What the first of these polls says would not be
+        // seen if the second found something: hence one before.
         if self.poll(at, 16, Then::Drop)? || self.over {
             return Ok(());
         }
@@ -115,8 +115,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.settle_over()
     }
 
-    /// Room is free that belonged to what is over, and its buffers are home. How many entries these were, and how many of
-    /// lent memory.
+    /// Room is free that belonged to what is over, and its buffers are home. How many entries these
+    /// were, and how many of lent memory.
     fn settle_over(&mut self) -> Check<(usize, usize)> {
         let (mut entries, mut lent) = (0, 0);
         let mut home = Vec::new();
@@ -264,7 +264,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             hold!(!matches!(opcode, WcOpcode::Recv), "a send completed as {opcode:?}");
         }
         let (entry, ids) = numbered(completion.into_entry(), &self.places);
-        // The life that the buffer was posted in; without one, the oldest, as order is all there is.
+        // The life that the buffer was posted in; without one, the oldest, as order is all there
+        // is.
         let life = match (&entry, ids.first()) {
             (_, Some(&buffer)) => match self.places.of(buffer) {
                 Place::Sends(life) => life,

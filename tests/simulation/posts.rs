@@ -66,8 +66,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// What a post says, held against what it may say: how many are with the device now, and whether
-    /// nobody knows. What was not accepted goes home, or is kept.
+    /// What a post says, held against what it may say: how many are with the device now, and
+    /// whether nobody knows. What was not accepted goes home, or is kept.
     fn settle_post(
         &mut self,
         posted: Posted,

@@ -1,5 +1,6 @@
-//! Programs: a world's make, and the steps that run in it. Every number in a step is taken modulo what
-//! there is, so that any part of a program is a program, and a failing one can be made shorter.
+//! Programs: a world's make, and the steps that run in it. Every number in a step is taken modulo
+//! what there is, so that any part of a program is a program, and a failing one can be made
+//! shorter.
 
 use proverbs::completion::WcStatus;
 use proverbs::loopback::{Fault, Personality, Script};
@@ -74,7 +75,8 @@ pub struct Config {
     /// Whether work requests without a buffer are posted; then a reset is settled at once, because
     /// nothing but their order tells their completions apart.
     pub bufferless: bool,
-    /// Whether messages are sent that are longer than some receives, and receives without a buffer posted.
+    /// Whether messages are sent that are longer than some receives, and receives without a buffer
+    /// posted.
     pub short: bool,
     pub script_seed: u64,
     pub faults: Vec<Chance>,

@@ -142,7 +142,8 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
         world.reclaim(at)?;
     }
     world.check()?;
-    // What is left in the shared receive queue comes back when that is gone, for which no queue pair may be left.
+    // What is left in the shared receive queue comes back when that is gone, for which no queue
+    // pair may be left.
     world.srq = AnySrq::None;
     let leaked = world.lives.values().any(|life| life.forgotten);
     if !leaked {

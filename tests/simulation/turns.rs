@@ -175,7 +175,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         if matches!(any, Any::Gone) {
             return Ok(());
         }
-        // Destroyed only when its completion queue was seen empty, since it might take receives along.
+        // Destroyed only when its completion queue was seen empty, since it might take receives
+        // along.
         let is_parked = P::SHARED
             && !matches!(any, Any::Reset(_))
             && !self.qps[slot].is_drained
@@ -215,8 +216,9 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// The queue pair leaks: it goes on to receive, and what it has comes back by completions or not at all. (With
-    /// sends under way nobody could tell what it still does to its peer's memory.)
+    /// The queue pair leaks: it goes on to receive, and what it has comes back by completions or
+    /// not at all. (With sends under way nobody could tell what it still does to its peer's
+    /// memory.)
     pub fn forget(&mut self, slot: usize) {
         if matches!(self.qps[slot].any, Any::Gone) || !self.life(slot).sends.is_empty() {
             return;

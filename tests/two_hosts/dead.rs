@@ -14,8 +14,8 @@ const ENOUGH: usize = 20;
 const RECVS: usize = 32;
 /// Seven tries of 67 ms (`RcConnector`'s defaults) are half a second; emulated guests are slow.
 const BOUND: Duration = Duration::from_secs(30);
-/// Soft-RoCE keeps a device half alive that is removed while a process has it open: its peer hears from it now
-/// and then, and takes between 5 and 50 s to give it up.
+/// Soft-RoCE keeps a device half alive that is removed while a process has it open: its peer hears
+/// from it now and then, and takes between 5 and 50 s to give it up.
 const REMOVED: Duration = Duration::from_secs(100);
 
 /// Keeps the send queue full until the peer is gone, and sees everything come home.
@@ -117,8 +117,8 @@ fn receive(station: &mut Station, qp: &mut QueuePair<Rc, Rts>, count: usize) -> 
     Ok(())
 }
 
-/// Sends until a completion says that it failed. Gives its status and how long after the last good one it came;
-/// everything else must be flushed, and every buffer be back.
+/// Sends until a completion says that it failed. Gives its status and how long after the last good
+/// one it came; everything else must be flushed, and every buffer be back.
 fn send_until_error(
     station: &mut Station,
     mut qp: QueuePair<Rc, Rts>,

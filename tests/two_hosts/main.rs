@@ -1,15 +1,17 @@
-//! Two hosts and what a fabric does to them: loss, delay, reordering, a peer that dies, a link that goes
-//! down, a device that is removed.
+//! Two hosts and what a fabric does to them: loss, delay, reordering, a peer that dies, a link that
+//! goes down, a device that is removed.
 //!
-//! This is one end of one scenario. `cargo xtask two-hosts` runs all of them, in two Soft-RoCE guests joined by a
-//! cable; `tests/two_hosts/host.sh` is what each guest does. By hand, on two machines with RDMA devices:
+//! This is one end of one scenario. `cargo xtask two-hosts` runs all of them, in two Soft-RoCE
+//! guests joined by a cable; `tests/two_hosts/host.sh` is what each guest does. By hand, on two
+//! machines with RDMA devices:
 //!
 //! ```text
 //! two_hosts --host 2 --peer ADDRESS-OF-1 rc-loss
 //! two_hosts --host 1 --peer ADDRESS-OF-2 rc-loss
 //! ```
 //!
-//! Host 1 listens for the talk beside the fabric. The last line is `ok SCENARIO: figures`, or the exit code says no.
+//! Host 1 listens for the talk beside the fabric. The last line is `ok SCENARIO: figures`, or the
+//! exit code says no.
 
 #![forbid(unsafe_code)]
 

@@ -36,7 +36,8 @@ impl Station {
         Ok(Station { context, gid_index, pd, cq, pool })
     }
 
-    /// An RC queue pair, connected to the peer's; `recvs` receives are posted before. `export` is the peer's.
+    /// An RC queue pair, connected to the peer's; `recvs` receives are posted before. `export` is
+    /// the peer's.
     pub fn connect_rc(
         &self,
         talk: &mut Talk,

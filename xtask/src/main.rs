@@ -101,8 +101,8 @@ enum Command {
     Rate(rate::Args),
     /// Count bytes on top of C's, and instructions with up to ten thousand queue pairs.
     Scale(field::scale::Args),
-    /// Build mlx5 from Debian's source package, and see what C and Rust cost on it, with locks and in
-    /// a lane.
+    /// Build mlx5 from Debian's source package, and see what C and Rust cost on it, with locks and
+    /// in a lane.
     Provider(provider::Args),
     /// Time the bench forms with criterion, for information.
     Time,

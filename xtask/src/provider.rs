@@ -1,5 +1,5 @@
-//! `cargo xtask provider`: what C and Rust cost on mlx5's own code, with the provider's locks and in a
-//! lane.
+//! `cargo xtask provider`: what C and Rust cost on mlx5's own code, with the provider's locks and
+//! in a lane.
 //!
 //! rdma-core is built from Debian's source package; `benches/provider` has the device that is not
 //! there, the C twins, and the program. Nothing of it is installed.

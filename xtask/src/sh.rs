@@ -112,7 +112,8 @@ pub fn tail(text: &str, lines: usize) -> String {
     all[from..].iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Does something with each, on two threads, and says which of the two it is. Gives the results in order.
+/// Does something with each, on two threads, and says which of the two it is. Gives the results in
+/// order.
 pub fn two_at_a_time<T: Sync, R: Send>(
     all: &[T],
     does: impl Fn(usize, &T) -> Result<R> + Sync,

@@ -1,5 +1,5 @@
-//! A byte of an arena is with one buffer at a time, on whatever thread that is taken, split, joined or dropped, and what is dropped can
-//! be taken again.
+//! A byte of an arena is with one buffer at a time, on whatever thread that is taken, split, joined
+//! or dropped, and what is dropped can be taken again.
 
 use std::sync::Arc as Plain;
 

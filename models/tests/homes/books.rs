@@ -1,7 +1,8 @@
 //! What a queue's thread learns of completions that another thread polls.
 //!
-//! (The poller is the model's first thread. loom knows of each atomic who touched it last: what the poller stores is tried before
-//! and after what the other loads, but not the other way round, since it loads before it stores.)
+//! (The poller is the model's first thread. loom knows of each atomic who touched it last: what the
+//! poller stores is tried before and after what the other loads, but not the other way round, since
+//! it loads before it stores.)
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -44,7 +45,8 @@ fn a_completion_that_is_counted_is_done_with() {
     });
 }
 
-/// Completions of a ring are dropped on one thread. The queue's thread learns of the last of them, whatever it asked meanwhile.
+/// Completions of a ring are dropped on one thread. The queue's thread learns of the last of them,
+/// whatever it asked meanwhile.
 #[test]
 fn a_dropped_completion_is_not_forgotten() {
     loom::model(|| {

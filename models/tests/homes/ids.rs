@@ -39,7 +39,8 @@ fn numbers_are_used_up_once() {
     });
 }
 
-/// The last tags, and the first one, which another queue has: two threads make queues, and one lets go of one of them.
+/// The last tags, and the first one, which another queue has: two threads make queues, and one lets
+/// go of one of them.
 #[test]
 fn a_tag_is_with_one_queue_at_a_time() {
     loom::model(|| {

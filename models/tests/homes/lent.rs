@@ -70,8 +70,8 @@ fn a_handle_that_goes_is_not_looked_at() {
     });
 }
 
-/// One is dropped, and its header becomes another handle's and is posted, while another thread looks for the first one's queue:
-/// which it finds nothing of.
+/// One is dropped, and its header becomes another handle's and is posted, while another thread
+/// looks for the first one's queue: which it finds nothing of.
 #[test]
 fn a_header_that_is_used_again_is_not_taken() {
     loom::model(|| {

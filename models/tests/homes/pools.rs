@@ -42,8 +42,8 @@ pub fn pool(count: usize) -> (Pool<Context>, Arc<AtomicU32>) {
     (Pool::new(contexts), gone)
 }
 
-/// Runs a model in every order in which threads are stopped where they could go on at most so often.
-/// (In every order that there is, these take minutes to hours.)
+/// Runs a model in every order in which threads are stopped where they could go on at most so
+/// often. (In every order that there is, these take minutes to hours.)
 fn model(stops: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(stops);
@@ -73,7 +73,8 @@ fn a_buffer_has_one_holder() {
     });
 }
 
-/// The pool's own handles go first; its buffers go home on two threads, and a third one took and gave one back.
+/// The pool's own handles go first; its buffers go home on two threads, and a third one took and
+/// gave one back.
 #[test]
 fn a_pool_goes_with_its_last_buffer() {
     loom::model(|| {
@@ -139,7 +140,8 @@ fn two_threads_take_what_is_there() {
     });
 }
 
-/// A slot that one thread looks at is taken by another and is home again, while the one behind it is out: that has one holder.
+/// A slot that one thread looks at is taken by another and is home again, while the one behind it
+/// is out: that has one holder.
 #[test]
 fn a_slot_that_was_gone_meanwhile_is_not_mistaken() {
     model(3, || {

@@ -1,5 +1,5 @@
-//! Spare headers of handles, as `src/memory/spares.rs` keeps them, but two threads never pass one on: so no lock of theirs orders
-//! what the model is about.
+//! Spare headers of handles, as `src/memory/spares.rs` keeps them, but two threads never pass one
+//! on: so no lock of theirs orders what the model is about.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;

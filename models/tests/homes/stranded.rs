@@ -55,7 +55,8 @@ fn complete(posted: Posted) -> Buf<Context> {
     buf
 }
 
-/// One comes out of a completion and is dropped, the other is stranded. The pool's own handle goes, too.
+/// One comes out of a completion and is dropped, the other is stranded. The pool's own handle goes,
+/// too.
 #[test]
 fn each_buffer_goes_home_once() {
     loom::model(|| {
@@ -74,7 +75,8 @@ fn each_buffer_goes_home_once() {
     });
 }
 
-/// Another thread asks for what is stranded at any time, as `Pool::reclaim` may on another completion queue.
+/// Another thread asks for what is stranded at any time, as `Pool::reclaim` may on another
+/// completion queue.
 #[test]
 fn who_asks_takes_nothing_twice() {
     loom::model(|| {
@@ -101,7 +103,8 @@ fn who_asks_takes_nothing_twice() {
     });
 }
 
-/// One that came out of a completion is posted to another queue at once: nobody takes it for one that is stranded.
+/// One that came out of a completion is posted to another queue at once: nobody takes it for one
+/// that is stranded.
 #[test]
 fn a_buffer_that_is_posted_again_is_not_stranded() {
     loom::model(|| {
@@ -125,7 +128,8 @@ fn a_buffer_that_is_posted_again_is_not_stranded() {
     });
 }
 
-/// The other way round: who gives back his part before he takes his completion apart has his buffer sent home by another as well.
+/// The other way round: who gives back his part before he takes his completion apart has his buffer
+/// sent home by another as well.
 #[test]
 #[should_panic]
 fn who_gives_back_his_part_too_early() {

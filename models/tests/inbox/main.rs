@@ -1,5 +1,6 @@
-//! What a completion queue shares with the queues that complete into it: their ends meet polls, and its own end, on other threads.
-//! The inbox, the switch and the count of parts are the crate's; the queue and the poll around them are played.
+//! What a completion queue shares with the queues that complete into it: their ends meet polls, and
+//! its own end, on other threads. The inbox, the switch and the count of parts are the crate's; the
+//! queue and the poll around them are played.
 
 #[path = "../support/sync.rs"]
 mod sync;
@@ -30,7 +31,8 @@ fn inbox() -> Arc<Inbox> {
     Arc::new(Inbox::new(poll::device(), CAPACITY, None))
 }
 
-/// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has to send home what is stranded of.
+/// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has
+/// to send home what is stranded of.
 fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
     let mut quiet = Quiet::default();
     inbox.end(books, LEFT, &mut quiet);
@@ -38,8 +40,9 @@ fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
     quiet.stranded.len()
 }
 
-/// Two queue pairs go on one thread while another polls: their bookings end, and what they left is sent home once each, by polls
-/// alone, however early those began. (That they may go on two threads is the switch's to bear.)
+/// Two queue pairs go on one thread while another polls: their bookings end, and what they left is
+/// sent home once each, by polls alone, however early those began. (That they may go on two threads
+/// is the switch's to bear.)
 #[test]
 fn queue_pairs_go_while_the_completion_queue_is_polled() {
     loom::model(|| {
@@ -58,7 +61,8 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
     });
 }
 
-/// A shared receive queue goes while one of its two completion queues does. It knows them as long as they are there.
+/// A shared receive queue goes while one of its two completion queues does. It knows them as long
+/// as they are there.
 #[test]
 fn a_shared_receive_queue_and_its_completion_queues() {
     loom::model(|| {

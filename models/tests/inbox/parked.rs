@@ -100,7 +100,8 @@ fn drop_srq(srq: Arc<Core>) -> usize {
     over.send_home()
 }
 
-/// Ends `world` with what is still there, and sees that all came home, and once. `came` is what did already.
+/// Ends `world` with what is still there, and sees that all came home, and once. `came` is what did
+/// already.
 fn all_came_home(mut came: usize, receive: &Inbox, send: &Inbox, home: &AtomicU32) {
     came += home.load(Relaxed) as usize;
     assert_eq!(came, 2, "the queue pair, and the shared receive queue");

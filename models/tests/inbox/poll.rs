@@ -19,8 +19,9 @@ pub fn poll(inbox: &Inbox) -> usize {
     if inbox.switch.is_on() { look(inbox) } else { 0 }
 }
 
-/// A poll that looks in any case, for where other threads are at work: loom knows of each atomic who touched it last. Did the poll begin
-/// with a load, another thread's load would take its place, and loom would not try that one's change before the poll.
+/// A poll that looks in any case, for where other threads are at work: loom knows of each atomic
+/// who touched it last. Did the poll begin with a load, another thread's load would take its place,
+/// and loom would not try that one's change before the poll.
 pub fn look(inbox: &Inbox) -> usize {
     let mut over = Over::default();
     // SAFETY: one thread polls.

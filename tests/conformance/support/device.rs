@@ -78,8 +78,8 @@ impl Device {
         Device { ctx, gid_index, kind }
     }
 
-    /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names, and of the world that `PROVERBS_WORLD`
-    /// does. (Miri shows them with `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
+    /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names, and of the world that
+    /// `PROVERBS_WORLD` does. (Miri shows them with `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
     pub fn fabric() -> Fabric {
         Fabric::with(world().personality(Device::personality()))
     }
@@ -92,8 +92,8 @@ impl Device {
         }
     }
 
-    /// Whether a queue pair that is destroyed or reset takes its completions along that nobody polled; `None` if it
-    /// may, and may not.
+    /// Whether a queue pair that is destroyed or reset takes its completions along that nobody
+    /// polled; `None` if it may, and may not.
     pub fn takes_completions_along(&self) -> Option<bool> {
         match (self.kind, Device::personality()) {
             (Kind::Rxe, _) | (Kind::Loopback, Personality::Plain | Personality::Rxe) => Some(false),
@@ -102,7 +102,8 @@ impl Device {
         }
     }
 
-    /// Whether a completion names the key that its message ended; `None` if it may, and may not (R10.3).
+    /// Whether a completion names the key that its message ended; `None` if it may, and may not
+    /// (R10.3).
     pub fn names_ended_keys(&self) -> Option<bool> {
         match (self.kind, Device::personality()) {
             (Kind::Rxe, _) | (Kind::Loopback, Personality::Rxe) => Some(false),
@@ -177,7 +178,8 @@ pub struct Deadline {
 
 /// The loopback device works in polls: retries of a lost message take hundreds.
 const LOOPBACK_POLLS: u64 = 20_000;
-/// A real device, or another thread, takes its time, and says nothing by it: this only ends what would hang.
+/// A real device, or another thread, takes its time, and says nothing by it: this only ends what
+/// would hang.
 const REAL_TIME: Duration = Duration::from_secs(60);
 
 impl Deadline {

@@ -1,4 +1,5 @@
-//! What the tests share: a device, connected pairs, polling with an end, buffers whose bytes are known.
+//! What the tests share: a device, connected pairs, polling with an end, buffers whose bytes are
+//! known.
 
 mod bufs;
 mod datagrams;

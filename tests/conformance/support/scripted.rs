@@ -22,8 +22,8 @@ pub enum Say {
 pub struct Scripted {
     says: VecDeque<Say>,
     pub heard: Vec<u8>,
-    /// After so many bytes a write ends so: `TimedOut` comes after its time-out. Later ones are heard, unless it is
-    /// `WriteZero`.
+    /// After so many bytes a write ends so: `TimedOut` comes after its time-out. Later ones are
+    /// heard, unless it is `WriteZero`.
     pub deaf_after: Option<(usize, ErrorKind)>,
     pub timeouts: Cell<Timeouts>,
     /// It cannot be held to a time.

@@ -7,8 +7,8 @@ use crate::connect::Connects;
 use crate::world::{DEPTH, World};
 
 impl World {
-    /// Makes such a queue with a queue pair on it, moves that to ERR with buffers outstanding, polls
-    /// some of them, and drops what there is in one of the orders.
+    /// Makes such a queue with a queue pair on it, moves that to ERR with buffers outstanding,
+    /// polls some of them, and drops what there is in one of the orders.
     pub fn polls_fields(&self, context: &Context, pd: &ProtectionDomain, order: u8) {
         let clock = context.query_device_ex().ok().and_then(|attr| attr.clock());
         let timed = context.create_cq_ex::<CompletionTs, Buf>(64);

@@ -8,8 +8,8 @@ use crate::world::{DEPTH, World};
 profile! { Fast { threads: InLane } }
 
 impl World {
-    /// Makes a lane with a queue pair, moves that to ERR with work outstanding, and drops what there
-    /// is in one of the orders.
+    /// Makes a lane with a queue pair, moves that to ERR with work outstanding, and drops what
+    /// there is in one of the orders.
     pub fn lane(&self, pd: &ProtectionDomain, order: u8) {
         let Some(lane) = self.made(pd.alloc_lane()) else { return };
         let Some(cq) = self.made(lane.create_cq::<Buf>(64)) else { return };

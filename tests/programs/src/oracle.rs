@@ -129,7 +129,8 @@ impl World {
         }
     }
 
-    /// A device is asked for nothing that it takes for a mistake: the crate knows what belongs together.
+    /// A device is asked for nothing that it takes for a mistake: the crate knows what belongs
+    /// together.
     pub fn made<T>(&self, made: Result<T, proverbs::Error>) -> Option<T> {
         const EINVAL: i32 = 22;
         if let Err(error) = &made
@@ -164,7 +165,8 @@ impl World {
         }
     }
 
-    /// A device refuses no post that the types let through, unless it was told to. Whether it was taken.
+    /// A device refuses no post that the types let through, unless it was told to. Whether it was
+    /// taken.
     pub fn posted<T, E: Entry>(&self, posted: Result<T, PostError<E>>) -> bool {
         posted.map_err(|error| self.refused(&error)).is_ok()
     }
@@ -245,7 +247,8 @@ impl World {
 
 /// Queue pairs.
 impl World {
-    /// The queue pair is in the error state, and its completion queue was polled to its end: nothing is outstanding.
+    /// The queue pair is in the error state, and its completion queue was polled to its end:
+    /// nothing is outstanding.
     pub fn flushed<T: Transport, P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<T, state::Err, P>,
@@ -261,7 +264,8 @@ impl World {
         }
     }
 
-    /// The last send that was posted is signaled, and nothing keeps it: when all completions were taken, none is outstanding.
+    /// The last send that was posted is signaled, and nothing keeps it: when all completions were
+    /// taken, none is outstanding.
     pub fn rested<T: Transport, S: State, P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<T, S, P>,
@@ -326,7 +330,8 @@ impl World {
         lives && self.is_calm()
     }
 
-    /// How many messages from one to the other must arrive: both are connected and nothing goes wrong.
+    /// How many messages from one to the other must arrive: both are connected and nothing goes
+    /// wrong.
     pub fn expects<T: Transport, P: Profile>(
         &self,
         one: &mut QueuePair<T, Rts, P>,
@@ -350,7 +355,8 @@ impl World {
         if one.sends_outstanding() == 0 { room.min(receives) as u32 } else { 0 }
     }
 
-    /// So many messages were sent to it, and it went: what had arrived is told. (The last may not have.)
+    /// So many messages were sent to it, and it went: what had arrived is told. (The last may not
+    /// have.)
     pub fn crashed<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
         let mut seen = 0;
         self.each(cq, EMPTY, |completion| {
@@ -362,7 +368,8 @@ impl World {
         }
     }
 
-    /// So many messages were sent to it, each with its number as its immediate; they have arrived, in order.
+    /// So many messages were sent to it, each with its number as its immediate; they have arrived,
+    /// in order.
     pub fn arrived<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
         let mut seen = 0;
         self.each(cq, EMPTY, |completion| {

@@ -205,8 +205,9 @@ pub(crate) fn sevens() -> Arc<[u32]> {
     Arc::new([SEVENS; 16])
 }
 
-/// Methods of the names that posting macros call, for every type there is. They take `&self`, so method lookup finds
-/// them before inherent ones that take `&mut self`, unless the macros are written with care.
+/// Methods of the names that posting macros call, for every type there is. They take `&self`, so
+/// method lookup finds them before inherent ones that take `&mut self`, unless the macros are
+/// written with care.
 #[allow(dead_code)]
 pub trait Hijacks {
     fn vouch(&self) {

@@ -95,8 +95,8 @@ impl World {
     }
 }
 
-/// A stream whose other end takes its time, if it is slow: a byte comes shortly before whoever waits
-/// would give up.
+/// A stream whose other end takes its time, if it is slow: a byte comes shortly before whoever
+/// waits would give up.
 pub struct Peer {
     says: Vec<u8>,
     at: usize,

@@ -1,4 +1,5 @@
-//! A program that sleeps without end is noticed by another thread (not under Miri, whose caller has a clock of its own).
+//! A program that sleeps without end is noticed by another thread (not under Miri, whose caller has
+//! a clock of its own).
 
 use std::process::exit;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! What a generated program has around it: a fabric, other threads, faults, and what it must not do.
+//! What a generated program has around it: a fabric, other threads, faults, and what it must not
+//! do.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,7 +26,8 @@ pub struct Program {
     pub run: fn(&World),
 }
 
-/// Of each queue pair that a program makes. With the send of a drain, what a ring of its entries has room for.
+/// Of each queue pair that a program makes. With the send of a drain, what a ring of its entries
+/// has room for.
 pub const DEPTH: Depth = Depth { send: 7, recv: 8 };
 /// Of each pool; a shared receive queue books as much.
 pub const BUFFERS: usize = 12;
@@ -314,7 +316,8 @@ impl World {
         Some(AddressVector::roce(1, context.query_gid(1, 1).ok()?, 1))
     }
 
-    /// Connects two queue pairs, to where the context's device is: to each other, if they are known to be of it.
+    /// Connects two queue pairs, to where the context's device is: to each other, if they are known
+    /// to be of it.
     pub fn join<T: Connects, P: Profile>(
         &self,
         context: &Context,

@@ -31,7 +31,8 @@ pub struct Args {
     /// Count the programs as they were built last.
     #[arg(long)]
     as_built: bool,
-    /// Measure these crates only, as they are called in benches/field/peers; they cannot be recorded.
+    /// Measure these crates only, as they are called in benches/field/peers; they cannot be
+    /// recorded.
     #[arg(conflicts_with = "record")]
     crates: Vec<String>,
 }

@@ -1,9 +1,10 @@
 //! `cargo xtask holes`: each hole that was ever found is brought back, and something notices.
 //!
-//! A hole is a patch in `tests/holes`: the smallest change that opens it again, and above it, in lines that
-//! begin with `#`, what it is, how it was found, and what notices it. The project is copied, the patch applied, and that is run:
-//! it must fail. A hole that makes the crate not compile is not one any more, and a patch that does not apply is out of date:
-//! both are failures of the book.
+//! A hole is a patch in `tests/holes`: the smallest change that opens it again, and above it, in
+//! lines that begin with `#`, what it is, how it was found, and what notices it. The project is
+//! copied, the patch applied, and that is run: it must fail. A hole that makes the crate not
+//! compile is not one any more, and a patch that does not apply is out of date: both are failures
+//! of the book.
 
 mod hole;
 mod tree;
@@ -67,7 +68,8 @@ pub fn all() -> Result<()> {
     run(&book()?, true)?.has_half()
 }
 
-/// A tenth of them, which the commit chooses. (That what notices passes is seen by the other parts of the test.)
+/// A tenth of them, which the commit chooses. (That what notices passes is seen by the other parts
+/// of the test.)
 pub fn tenth() -> Result<()> {
     let hash = cmd!(sh::at(paths::workspace()), "git rev-parse HEAD").read()?;
     run(&only_tenth(book()?, which(&hash)?), false).map(drop)
@@ -96,7 +98,8 @@ struct BySafePrograms {
 }
 
 impl BySafePrograms {
-    /// The programs look for holes that nobody has thought of: of those that are known they must find half.
+    /// The programs look for holes that nobody has thought of: of those that are known they must
+    /// find half.
     fn has_half(&self) -> Result<()> {
         let BySafePrograms { safe, noticed } = self;
         ensure!(

@@ -18,7 +18,8 @@ use crate::{loom, paths, programs};
 const MOST_SECONDS: &str = "300";
 /// How long one may run that is.
 const HANG_SECONDS: &str = "30";
-/// How long the generated programs may take. What sleeps in one of them is ended by a clock of their own.
+/// How long the generated programs may take. What sleeps in one of them is ended by a clock of
+/// their own.
 const PROGRAMS_SECONDS: &str = "900";
 /// How often attacks with threads try.
 const ROUNDS: &str = "20000";
@@ -41,7 +42,8 @@ pub enum Seen {
 }
 
 impl Tree {
-    /// The project's files as they are now, those not yet committed too. Only what differs is written, so that little is built again.
+    /// The project's files as they are now, those not yet committed too. Only what differs is
+    /// written, so that little is built again.
     pub fn new() -> Result<Tree> {
         let root = paths::workspace();
         let below = paths::below_target("holes")?;
@@ -69,7 +71,8 @@ impl Tree {
 
     /// Brings the hole back, or closes it again.
     pub fn apply(&self, hole: &Hole, reverse: bool) -> Result<()> {
-        // The tree is below a repository, and is none: without the ceiling, git would look for that one's files.
+        // The tree is below a repository, and is none: without the ceiling, git would look for that
+        // one's files.
         let ceiling = self.dir.parent().context("the tree is below the target directory")?;
         let (reverse, patch) = (reverse.then_some("--reverse"), &hole.patch);
         let git = cmd!(sh::at(&self.dir), "git apply {reverse...} {patch}");

@@ -1,8 +1,9 @@
 //! Where run-time logic can be changed, and into what.
 //!
-//! Looked at are the bodies of functions that run: no `const fn`, constants, patterns or types, which must be known
-//! at compile time; nothing that a macro is given or expands to, since its tokens are not Rust yet; no `Debug` and
-//! `Display`, which are words; no orderings of atomics, for which there are models.
+//! Looked at are the bodies of functions that run: no `const fn`, constants, patterns or types,
+//! which must be known at compile time; nothing that a macro is given or expands to, since its
+//! tokens are not Rust yet; no `Debug` and `Display`, which are words; no orderings of atomics, for
+//! which there are models.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -344,7 +345,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}
 }
 
-/// Whether this is part of the build that is tested: the features are those of users, the machine this one.
+/// Whether this is part of the build that is tested: the features are those of users, the machine
+/// this one.
 fn is_built(attrs: &[Attribute]) -> bool {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).all(|attr| {
         let text = attr.meta.require_list().map_or(String::new(), |list| list.tokens.to_string());
@@ -355,7 +357,8 @@ fn is_built(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a statement does something that can be left out: a branch that is not taken is a condition's change.
+/// Whether a statement does something that can be left out: a branch that is not taken is a
+/// condition's change.
 fn is_action(expr: &Expr) -> bool {
     match expr {
         Expr::Call(_) | Expr::MethodCall(_) | Expr::Assign(_) | Expr::Unsafe(_) | Expr::Try(_) => {

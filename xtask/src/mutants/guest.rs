@@ -1,8 +1,8 @@
 //! Mutants of what nothing native reaches: the same build, judged where there is a device.
 //!
-//! This program runs in the guest too: there it gets the executables and the numbers of the mutants from a file,
-//! notes which test reaches which, judges them one after the other, and leaves the verdicts in the directory that
-//! guest and host share.
+//! This program runs in the guest too: there it gets the executables and the numbers of the mutants
+//! from a file, notes which test reaches which, judges them one after the other, and leaves the
+//! verdicts in the directory that guest and host share.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,8 +33,8 @@ fn page() -> Result<PathBuf> {
     Ok(soft_roce::out_dir()?.join("mutants.json"))
 }
 
-/// Boots a guest and has it judge the mutants. One that the guest does not survive is noticed; then another guest
-/// judges the rest.
+/// Boots a guest and has it judge the mutants. One that the guest does not survive is noticed; then
+/// another guest judges the rest.
 pub fn judge<'m>(
     executables: &[(String, PathBuf)],
     mutants: &'m [Mutant],

@@ -1,9 +1,10 @@
 //! `cargo xtask mutants`: does a test notice when run-time logic is changed?
 //!
-//! Mutants are drawn from all logic that runs: a comparison shifted, a statement deleted, a condition that is always
-//! true, SEND for RECEIVE. They all stand in one build, each behind a switch that a variable of the environment turns
-//! (`PROVERBS_MUTANT=17`). A first run without any notes which test reaches which, so for each only those run,
-//! fastest first, up to the first that fails. A test that sleeps for ever has noticed too.
+//! Mutants are drawn from all logic that runs: a comparison shifted, a statement deleted, a
+//! condition that is always true, SEND for RECEIVE. They all stand in one build, each behind a
+//! switch that a variable of the environment turns (`PROVERBS_MUTANT=17`). A first run without any
+//! notes which test reaches which, so for each only those run, fastest first, up to the first that
+//! fails. A test that sleeps for ever has noticed too.
 
 mod find;
 mod guest;
@@ -52,19 +53,22 @@ pub struct Args {
     /// Instead of a sample, the mutants that a file names, as tests/mutants/harmless.toml does.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// Of what only a kernel's device reaches (rdma_cm, the calls of libibverbs), judged in the guest; else of the rest.
+    /// Of what only a kernel's device reaches (rdma_cm, the calls of libibverbs), judged in the
+    /// guest; else of the rest.
     #[arg(long)]
     guest: bool,
     /// Stop after so many minutes of judging, and tell what came of the first of the sample.
     #[arg(long)]
     minutes: Option<u64>,
-    /// Leave out tests that take longer than half a second: what they alone notice is told as not noticed.
+    /// Leave out tests that take longer than half a second: what they alone notice is told as not
+    /// noticed.
     #[arg(long)]
     quick: bool,
     /// Fail if less than 95 of 100 are noticed, of those that are not harmless.
     #[arg(long)]
     gate: bool,
-    /// Run nothing: tell again what the last run found, with the list of harmless ones as it is now.
+    /// Run nothing: tell again what the last run found, with the list of harmless ones as it is
+    /// now.
     #[arg(long)]
     again: bool,
     /// Write tests/mutants/RESULTS.md, or GUEST.md.
@@ -82,7 +86,8 @@ const NOTICED_AT_LEAST: usize = 95;
 /// The changes that nobody can notice.
 const HARMLESS: &str = "tests/mutants/harmless.toml";
 
-/// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code in examples.
+/// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code
+/// in examples.
 const NOT_LOGIC: [&str; 4] = ["src/loopback/", "src/sys/bindings/", "src/guide/", "src/bench.rs"];
 /// Nothing native reaches these: rdma_cm and libibverbs need a kernel's device.
 const GUEST_ONLY: [&str; 7] = [
@@ -236,7 +241,8 @@ fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// What each mutant does to the tests that reach it; of as many, from the first on, as there is time for.
+/// What each mutant does to the tests that reach it; of as many, from the first on, as there is
+/// time for.
 fn judge<'m>(
     suites: &Suites,
     mutants: &'m [Mutant],
@@ -311,8 +317,8 @@ fn in_guest(candidate: &Candidate) -> bool {
     is_only && !HERE_FUNCTIONS.contains(&function) || GUEST_FUNCTIONS.contains(&function)
 }
 
-/// In the order of a number that the seed and the content of each give, so that an edit, or a move to another file, moves
-/// nothing else.
+/// In the order of a number that the seed and the content of each give, so that an edit, or a move
+/// to another file, moves nothing else.
 fn order(mut all: Vec<Candidate>, args: &Args) -> Vec<Candidate> {
     if !args.folder.is_empty() {
         all.retain(|candidate| args.folder.iter().any(|path| candidate.file.starts_with(path)));

@@ -93,7 +93,8 @@ impl Report {
         println!("{}", self.summary());
     }
 
-    /// Leaves what was not noticed in the form of the list of harmless ones, for a look at those alone.
+    /// Leaves what was not noticed in the form of the list of harmless ones, for a look at those
+    /// alone.
     pub fn leave(&self, path: &Path) -> Result<()> {
         let mutant = self.unnoticed().map(|(at, _, _)| Entry::of(at)).collect();
         Ok(fs::write(path, toml::to_string(&Entries { mutant })?)?)

@@ -25,7 +25,8 @@ pub struct Place {
     pub bytes: Range<usize>,
 }
 
-/// Puts mutants of one file into its text. Those that lie within another are part of what is there without it.
+/// Puts mutants of one file into its text. Those that lie within another are part of what is there
+/// without it.
 pub fn splice(text: &str, mutants: &[&Mutant]) -> Spliced {
     let mut order = mutants.to_vec();
     order

@@ -25,7 +25,8 @@ pub enum Place {
 pub struct Suite {
     /// The target's name.
     pub target: &'static str,
-    /// What the loopback device is like, and its world, unless it is the plain one in a world of IPv4.
+    /// What the loopback device is like, and its world, unless it is the plain one in a world of
+    /// IPv4.
     device: Option<(&'static str, &'static str)>,
 }
 

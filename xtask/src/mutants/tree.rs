@@ -30,7 +30,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The project may be edited from here on. What did not change keeps its time, and is not built again.
+    /// The project may be edited from here on. What did not change keeps its time, and is not built
+    /// again.
     pub fn new(root: &Path) -> Result<Tree> {
         let dir = paths::below_target("mutants")?.join("logic");
         for name in ALONGSIDE {
@@ -92,7 +93,8 @@ impl Tree {
         Ok(places)
     }
 
-    /// Copies of the executables, since the next build makes others in their place, perhaps while these run.
+    /// Copies of the executables, since the next build makes others in their place, perhaps while
+    /// these run.
     fn keep(&self, executables: Executables, place: Place) -> Result<Executables> {
         let dir = paths::directory(self.dir.join(place.name()))?;
         let kept = executables.into_iter().map(|(name, path)| {
@@ -176,8 +178,9 @@ const SWITCH: &str = "src/mutant_switch.rs";
 const LIB: &str =
     "#![allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic)]\n";
 
-/// The mutants that an error is about: the innermost around a place that it names, or else those within, or else the
-/// statements between such places, since what moves or drops a value far away is one.
+/// The mutants that an error is about: the innermost around a place that it names, or else those
+/// within, or else the statements between such places, since what moves or drops a value far away
+/// is one.
 fn blamed(message: &Value, places: &BTreeMap<String, Spliced>) -> BTreeSet<u32> {
     let (mut around, mut within, mut between) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let spans: Vec<&Value> = message["spans"].as_array().into_iter().flatten().collect();

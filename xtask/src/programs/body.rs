@@ -122,7 +122,8 @@ impl<'t> Body<'t> {
         self.vars.retain(|var| var.level <= level);
     }
 
-    /// How many queue pairs, or shared receive queues, may live; the former as far as they may complete into `cq`.
+    /// How many queue pairs, or shared receive queues, may live; the former as far as they may
+    /// complete into `cq`.
     fn count(&self, role: &str, cq: u32) -> usize {
         fn of(body: &Body, ty: &Term, role: &str) -> usize {
             // A Vec has at most what a program puts into one.
@@ -133,8 +134,8 @@ impl<'t> Body<'t> {
         self.vars.iter().filter(may).map(|var| of(self, &var.ty, role)).sum()
     }
 
-    /// How many queue pairs and shared receive queues may live that complete into `cq`: a queue pair keeps the one that it
-    /// receives from.
+    /// How many queue pairs and shared receive queues may live that complete into `cq`: a queue
+    /// pair keeps the one that it receives from.
     pub fn living(&self, cq: u32) -> (usize, usize) {
         match self.count("qp", cq) {
             0 => (0, self.count("srq", cq)),

@@ -173,7 +173,8 @@ impl Call<'_> {
         all.is_some_and(|all| all.windows(2).all(|two| two[0] == two[1]))
     }
 
-    /// The context of all that must be of one, unless it is not known: the first, and whether another is different.
+    /// The context of all that must be of one, unless it is not known: the first, and whether
+    /// another is different.
     pub fn kin(&self, body: &Body) -> (Option<u32>, bool) {
         let root = |at: &usize| body.get(self.args[*at]).and_then(|var| var.root);
         let of = if self.row.kin.is_empty() {

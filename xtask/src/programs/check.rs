@@ -1,5 +1,5 @@
-//! The table against the public interface: no call is left out, none is named that is not there, and what a row says of
-//! its receiver and of borrows is what the signature says.
+//! The table against the public interface: no call is left out, none is named that is not there,
+//! and what a row says of its receiver and of borrows is what the signature says.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::draw::Program;
 use crate::{cargo, paths};
 
-/// The package that the programs are compiled into, with what the suites are built with, so that nothing is built twice.
+/// The package that the programs are compiled into, with what the suites are built with, so that
+/// nothing is built twice.
 pub const PACKAGE: &str = "proverbs-programs";
 const FEATURES: &str = "proverbs/tokio,proverbs/serde";
 

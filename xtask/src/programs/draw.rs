@@ -210,7 +210,8 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     }
 }
 
-/// Everything is dropped, in any order that borrows allow; on the way, what is gone must have come home.
+/// Everything is dropped, in any order that borrows allow; on the way, what is gone must have come
+/// home.
 fn finish(body: &mut Body, dice: &mut Dice) {
     for var in body.vars.clone().iter().filter(|var| var.ty.name == "Region") {
         body.line(format!("if let Some(region) = v{}.as_ref() {{ w.untouched(region); }}", var.id));
@@ -240,8 +241,8 @@ fn finish(body: &mut Body, dice: &mut Dice) {
             .iter()
             .map(|cq| format!("if let Some(cq) = v{cq}.as_mut() {{ w.dry(cq); }} "))
             .collect();
-        // Twice: a queue pair that ends with a buffer, which one of them brings, is destroyed by the
-        // poller of another, which may have been polled already.
+        // Twice: a queue pair that ends with a buffer, which one of them brings, is destroyed by
+        // the poller of another, which may have been polled already.
         let mut settled = dry.repeat(2);
         settled.push_str("w.home_meanwhile(); ");
         // In one line: what is home is asked when all completions were taken.

@@ -1,5 +1,5 @@
-//! What a program does with its values besides calling: it drops, forgets, moves, swaps and keeps them, sends them to
-//! other threads, and panics while they live.
+//! What a program does with its values besides calling: it drops, forgets, moves, swaps and keeps
+//! them, sends them to other threads, and panics while they live.
 
 use super::body::{Body, Var};
 use super::call::{self, Call};

@@ -1,4 +1,5 @@
-//! `cargo xtask programs`: safe programs, written from a table of the public calls and a seed; what compiles is run.
+//! `cargo xtask programs`: safe programs, written from a table of the public calls and a seed; what
+//! compiles is run.
 //!
 //! | file | what |
 //! |---|---|
@@ -52,8 +53,8 @@ pub struct Args {
     /// The first one's number.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// How many programs each text is run as: each chooses its own numbers, leaves calls out, and has its own device.
-    /// Without, 20, and 4 under Miri.
+    /// How many programs each text is run as: each chooses its own numbers, leaves calls out, and
+    /// has its own device. Without, 20, and 4 under Miri.
     #[arg(long)]
     turns: Option<u64>,
     /// Only this one of a text's programs.

@@ -185,7 +185,8 @@ fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
         if code.starts_with("//") {
             continue;
         }
-        // Named by type and function, not by line: what else changes in the file is no news of the mutant.
+        // Named by type and function, not by line: what else changes in the file is no news of the
+        // mutant.
         if line.starts_with("impl") {
             owner = implemented(line);
         } else if *line == "}" {
