@@ -1,5 +1,5 @@
 //! A program that is half C, on a real device: contexts, domains and regions of C's, verbs of this
-//! crate's, and one verb that it does not offer.
+//! crate's, and what it does not offer.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -22,6 +22,7 @@ unsafe extern "C" {
     fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
     fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, len: usize, access: c_int) -> *mut ibv_mr;
     fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
+    fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int;
 }
 
 /// The order in which C's objects end.
@@ -148,10 +149,13 @@ fn what_c_has_is_used_by_both() {
     region.read_at(0, &mut got).unwrap();
     assert_eq!(&got, b"into what C registered");
 
-    // A verb that this crate does not offer: a memory window, by the device's table.
-    // SAFETY: the domain is live, every entry of the table is a function, and the window is freed
-    // once.
+    // What this crate does not offer: a verb, and a memory window of type 1, by the device's table.
+    // SAFETY: context and domain are live, every entry of the table is a function, and the window is
+    // freed once.
     unsafe {
+        const DEFAULT: u16 = 0xffff;
+        assert_eq!(ibv_get_pkey_index(context.as_raw(), 1, DEFAULT), 0);
+        assert_eq!(ibv_get_pkey_index(context.as_raw(), 1, 0x1234_u16.to_be()), -1);
         let ops = &(*context.as_raw()).ops;
         let window = ops.alloc_mw.unwrap()(pd.as_raw(), WINDOW_TYPE_1);
         assert!(!window.is_null(), "{}", std::io::Error::last_os_error());

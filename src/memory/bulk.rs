@@ -6,8 +6,8 @@
 //! inline assembly, which Rust does not see through: what it must do for Rust is what Rust code
 //! could have done. It does what relaxed accesses to each word would, in some order:
 //!
-//! - It touches the same bytes: whole words. Each is stored once, so that what another stores there
-//!   next stays; some are loaded twice.
+//! - It touches the same bytes: whole words, and parts of them at its ends. Each is stored once, so
+//!   that what another stores there next stays; some are loaded twice.
 //! - No word is torn. On aarch64 a vector of 128 bits at a multiple of 8 is two words, each of which
 //!   is accessed at once (Arm ARM, "single-copy atomicity"). On x86-64 processors with AVX access 16
 //!   aligned bytes at once (Intel SDM volume 3, AMD APM volume 2). Of others the manuals do not
@@ -16,11 +16,19 @@
 //!   is any.) Java's virtual machines copy arrays of references in this way, which must not tear
 //!   either. A vector that is stored with a mask is stored where the mask has a bit for the word, and
 //!   the other words are not touched (Intel SDM volume 1, "opmask registers").
+//! - A part of a word is changed as a compare-and-swap of the word would, which keeps the rest. On
+//!   x86-64 it is stored as such: all see the stores to a word in one order, and each leaves the
+//!   bytes that are not its own. A load of the word by the same thread has the whole word of one
+//!   moment too, since a processor forwards to a load only a store that has all of its bytes, and
+//!   else makes the load wait for memory (Intel's and AMD's optimization guides, "store
+//!   forwarding"). On aarch64, where a load may be put together, it is a compare-and-swap.
 //! - It orders nothing else, as relaxed accesses do not.
 
 #![allow(unsafe_code)] // accesses raw memory
 
 use std::ptr::NonNull;
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::cold::seldom;
 
@@ -61,6 +69,40 @@ pub(super) unsafe fn store(at: NonNull<u64>, bytes: &[u8], word: impl Fn(NonNull
         each_word(bytes.len(), |i| word(at.add(i), from.add(i).read_unaligned()));
     }
 }
+
+/// Puts `bytes` into the word, starting at its byte `from`, and leaves the others as they are.
+///
+/// # Panics
+/// If the word has not as many bytes from there on, or no others.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(super) fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
+    let merged = |old: u64| {
+        let mut whole = old.to_ne_bytes();
+        whole[from..from + bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_ne_bytes(whole))
+    };
+    // `merged` never refuses.
+    let _ = word.fetch_update(Relaxed, Relaxed, merged);
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) use vectors::{any, any_short, find_masks, merge};
+
+/// Copies bytes that are not whole words, if the processor can: it does not.
+///
+/// # Safety
+/// None is asked.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(super) unsafe fn any(_: NonNull<u8>, _: NonNull<u8>, _: usize, _: usize) -> bool {
+    false
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(super) use any as any_short;
+
+/// What `any` asks for: nothing.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(super) fn find_masks() {}
 
 /// Calls `one` with the index of each word of `len` bytes.
 #[inline(always)]

@@ -81,10 +81,59 @@ impl Open {
             true => unsafe { self.load_words(offset, out) },
             false => {
                 seldom(); // one jump less for whole words
-                self.copy_any(offset, out)
+                self.copy_bytes(offset, out)
             }
         }
         Ok(())
+    }
+
+    /// As `copy`, within the region.
+    #[inline(always)]
+    fn copy_bytes(&self, offset: usize, out: &mut [u8]) {
+        let to = NonNull::from(&mut *out).cast();
+        let (from, before) = self.at(offset);
+        // SAFETY: the bytes are within the region (asked of the callers, which check it), and so
+        // valid (invariant); `bulk` says why they are accessed as parts of their words.
+        if !unsafe { bulk::any_short(to, from, out.len(), before) } {
+            self.copy_called(offset, out);
+        }
+    }
+
+    #[inline(never)]
+    fn copy_called(self, offset: usize, out: &mut [u8]) {
+        let to = NonNull::from(&mut *out).cast();
+        let (from, before) = self.at(offset);
+        // SAFETY: as in `copy_bytes`, which calls this.
+        if !unsafe { bulk::any(to, from, out.len(), before) } {
+            self.copy_any(offset, out);
+        }
+    }
+
+    /// As `write`, within the region.
+    #[inline(always)]
+    fn write_bytes(&self, offset: usize, bytes: &[u8]) {
+        let (to, before) = self.at(offset);
+        // SAFETY: as in `copy_bytes`; what is valid may be written.
+        if !unsafe { bulk::any_short(to, NonNull::from(bytes).cast(), bytes.len(), before) } {
+            self.write_called(offset, bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn write_called(self, offset: usize, bytes: &[u8]) {
+        let (to, before) = self.at(offset);
+        // SAFETY: as in `write_bytes`, which calls this.
+        if !unsafe { bulk::any(to, NonNull::from(bytes).cast(), bytes.len(), before) } {
+            self.write_any(offset, bytes);
+        }
+    }
+
+    /// The byte at `offset`, which is within the region, and how many are before it in its word.
+    #[inline(always)]
+    fn at(&self, offset: usize) -> (NonNull<u8>, usize) {
+        // SAFETY: within the region, or its end (asked of the callers, which check it).
+        let at = unsafe { self.base.add(offset) };
+        (at, at.addr().get() % WORD)
     }
 
     /// # Safety
@@ -123,6 +172,7 @@ impl Open {
     /// As `copy`, within the region.
     #[inline(never)]
     fn copy_any(self, offset: usize, out: &mut [u8]) {
+        bulk::find_masks();
         let (lead, rest) = out.split_at_mut(self.lead(offset, out.len()));
         let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
         let at = offset + lead.len();
@@ -147,7 +197,7 @@ impl Open {
             true => unsafe { self.store_words(offset, bytes) },
             false => {
                 seldom(); // one jump less for whole words
-                self.write_any(offset, bytes)
+                self.write_bytes(offset, bytes)
             }
         }
         Ok(())
@@ -156,6 +206,7 @@ impl Open {
     /// As `write`, within the region.
     #[inline(never)]
     fn write_any(self, offset: usize, bytes: &[u8]) {
+        bulk::find_masks();
         let (lead, rest) = bytes.split_at(self.lead(offset, bytes.len()));
         let (words, tail) = rest.split_at(rest.len() / WORD * WORD);
         let at = offset + lead.len();
@@ -200,7 +251,7 @@ impl Open {
         while done < bytes.len() {
             match self.part(offset + done, bytes.len() - done) {
                 Part::Word(word, from, count) => {
-                    merge(word, from, &bytes[done..done + count]);
+                    bulk::merge(word, from, &bytes[done..done + count]);
                     done += count;
                 }
                 Part::Byte(byte) => {
@@ -240,17 +291,6 @@ pub(crate) unsafe fn read_volatile(base: NonNull<u8>, offset: usize, out: &mut [
             at = at.add(1);
         }
     }
-}
-
-/// Puts `bytes` into the word, starting at its byte `from`.
-fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
-    let merged = |old: u64| {
-        let mut whole = old.to_ne_bytes();
-        whole[from..from + bytes.len()].copy_from_slice(bytes);
-        Some(u64::from_ne_bytes(whole))
-    };
-    // `merged` never refuses.
-    let _ = word.fetch_update(Relaxed, Relaxed, merged);
 }
 
 #[cfg(test)]

@@ -1,14 +1,72 @@
 //! Vectors of 64 bytes, where there are AVX-512 registers, or of 32.
 //!
 //! What takes time in a short copy are its jumps. So each length has a way of its own, which ends
-//! in a `ret`, and the shortest have the straightest.
+//! in a `ret`, and the shortest have the straightest. What the processor has is asked at run time,
+//! by the first copy of a kind, so a program that is compiled for any x86-64 copies by its
+//! processor's best.
 
 use std::arch::{asm, is_x86_feature_detected};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
 
+use super::WORD;
 use crate::cold::seldom;
+
+/// Loads the vectors at some offsets, and then stores them: in unsafe code, where the words are
+/// such as a `Copy` may load and store, and the processor has the instruction.
+///
+/// The compiler knows of all that it changes: memory and the registers that are named.
+macro_rules! vectors {
+    ($to:expr, $from:expr $(, $len:ident)?; $mov:tt $($register:tt [$at:tt])+) => {
+        asm!(
+            $(concat!($mov, " ", $register, ", [{from} + ", $at, "]"),)+
+            $(concat!($mov, " [{to} + ", $at, "], ", $register),)+
+            to = in(reg) $to.as_ptr(),
+            from = in(reg) $from.as_ptr(),
+            $($len = in(reg) $len,)?
+            $(out($register) _,)+
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// Copies the whole vectors among less than nine vectors of bytes, the last one first: in unsafe
+/// code, where they may be copied, and the processor has the instruction.
+///
+/// A jump goes to the one that is to be the first. Each has 16 bytes of code: the assembler fills
+/// up what has less, and `.org` is an error if one has more.
+macro_rules! up_to_8_vectors {
+    ($to:ident, $from:ident, $len:ident; $size:literal $mov:tt $register:tt) => {
+        up_to_8_vectors!($to, $from, $len; $size $mov $register; 7 6 5 4 3 2 1 0)
+    };
+    ($to:ident, $from:ident, $len:ident; $size:literal $mov:tt $register:tt; $($i:literal)+) => {
+        asm!(
+            "lea {jump}, [rip + 3f]; sub {jump}, {code}; jmp {jump}",
+            ".p2align 6",
+            "2:",
+            $(
+                concat!($mov, " ", $register, ", [rsi + ", $size, " * ", $i, "]"),
+                concat!($mov, " [rdi + ", $size, " * ", $i, "], ", $register),
+                ".p2align 4",
+            )+
+            ".org 2b + 128",
+            "3:",
+            in("rdi") $to.as_ptr(),
+            in("rsi") $from.as_ptr(),
+            code = in(reg) $len / $size * 16,
+            jump = out(reg) _,
+            out($register) _,
+            options(nostack),
+        )
+    };
+}
+
+mod avx;
+mod avx512;
+
+use avx::{load_by_32, store_by_32};
+use avx512::{bytes_by_64, bytes_short, load_by_64, load_short, store_by_64, store_short};
 
 /// From so many bytes on a call is worth it.
 pub const LEAST: usize = 64;
@@ -38,6 +96,16 @@ static STORE: Best = Best(AtomicPtr::new(find_store as Copy as *mut ()));
 /// # Invariants
 /// It is at most 128, and 0 unless the processor has AVX-512 (F and VL).
 static SHORT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the processor has AVX-512 with masks for bytes (F, VL and BW).
+///
+/// # Invariants
+/// It is `YES` only if the processor has.
+static MASKS: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+const UNKNOWN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
 
 impl Best {
     #[inline(always)]
@@ -75,6 +143,10 @@ pub unsafe fn load(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
     // most 128, and the processor has AVX-512; `LOAD` always has what its copy needs, and is one
     // from shared memory (invariants).
     unsafe {
+        if len == 64 {
+            seldom(); // or not: but a jump is less for the others
+            return by_16(to, from);
+        }
         if len > SHORT.load(Relaxed) {
             seldom(); // or not: but a jump is less there
             return LOAD.get()(to, from, len);
@@ -93,12 +165,87 @@ pub unsafe fn store(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
     // most 128, and the processor has AVX-512; `STORE` always has what its copy needs, and is one
     // to shared memory (invariants).
     unsafe {
+        if len == 64 {
+            seldom(); // or not: but a jump is less for the others
+            return by_16(to, from);
+        }
         if len > SHORT.load(Relaxed) {
             seldom(); // or not: but a jump is less there
             return STORE.get()(to, from, len);
         }
         store_short(to, from, len);
     }
+}
+
+/// Copies bytes that are not whole words, from shared memory or to it, if they are 65 to 128 together
+/// with those before them in their first word, and the processor is known to have what that takes.
+///
+/// # Safety
+/// As for `any`.
+#[inline(always)]
+pub unsafe fn any_short(to: NonNull<u8>, from: NonNull<u8>, len: usize, before: usize) -> bool {
+    let can = matches!(before + len, 65..=128) && MASKS.load(Relaxed) == YES;
+    if can {
+        // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
+        unsafe { bytes_short(to, from, len, before) };
+    }
+    can
+}
+
+/// Copies bytes that are not whole words, from shared memory or to it, if the processor is known to
+/// have what that takes.
+///
+/// # Safety
+/// `len` bytes may be stored at the first address and loaded at the second, those on the shared
+/// side with others of their words. On that side, the first word has `before` bytes before them,
+/// which is less than 8.
+#[inline(always)]
+pub unsafe fn any(to: NonNull<u8>, from: NonNull<u8>, len: usize, before: usize) -> bool {
+    let can = MASKS.load(Relaxed) == YES;
+    if can {
+        // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
+        unsafe { bytes_by_64(to, from, len, before) };
+    }
+    can
+}
+
+/// What `any` asks for, for the next time.
+#[inline(always)]
+pub fn find_masks() {
+    if MASKS.load(Relaxed) == UNKNOWN {
+        let has = is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512bw");
+        MASKS.store(if has { YES } else { NO }, Relaxed);
+    }
+}
+
+/// Puts `bytes` into the word, starting at its byte `from`, and leaves the others as they are: by
+/// stores of four bytes, of two and of one.
+///
+/// # Panics
+/// If the word has not as many bytes from there on, or no others.
+#[inline]
+pub fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
+    assert!(bytes.len() < WORD && from + bytes.len() <= WORD, "a part of one word");
+    let (at, mut left) = (word.as_ptr().cast::<u8>().wrapping_add(from), bytes);
+    macro_rules! part {
+        ($($int:ident $register:ident $bits:tt)+) => {$(
+            if let Some((part, rest)) = left.split_first_chunk() {
+                // SAFETY: the bytes are of the word (asserted), which may be changed through a
+                // shared reference; `bulk` says why a part of one may be stored.
+                unsafe {
+                    asm!(
+                        concat!("mov [{to}], {part", $bits, "}"),
+                        to = in(reg) at.wrapping_add(bytes.len() - left.len()),
+                        part = in($register) $int::from_ne_bytes(*part),
+                        options(nostack, preserves_flags),
+                    );
+                }
+                left = rest;
+            }
+        )+};
+    }
+    part!(u32 reg ":e" u16 reg ":x" u8 reg_byte "");
+    debug_assert!(left.is_empty());
 }
 
 /// # Safety
@@ -119,219 +266,14 @@ unsafe extern "C" fn find_store(to: NonNull<u64>, from: NonNull<u64>, len: usize
     unsafe { STORE.find(store_by_64, store_by_32)(to, from, len) }
 }
 
-/// Loads the vectors at some offsets, and then stores them: in unsafe code, where the words are
-/// such as a `Copy` may load and store, and the processor has the instruction.
-///
-/// The compiler knows of all that it changes: memory and the registers that are named.
-macro_rules! vectors {
-    ($to:expr, $from:expr $(, $len:ident)?; $mov:tt $($register:tt [$at:tt])+) => {
-        asm!(
-            $(concat!($mov, " ", $register, ", [{from} + ", $at, "]"),)+
-            $(concat!($mov, " [{to} + ", $at, "], ", $register),)+
-            to = in(reg) $to.as_ptr(),
-            from = in(reg) $from.as_ptr(),
-            $($len = in(reg) $len,)?
-            $(out($register) _,)+
-            options(nostack, preserves_flags),
-        )
-    };
-}
-
-/// As `vectors`, but stores only the words whose bits are set in `mask`: eight for each vector.
-macro_rules! masked {
-    ($to:ident, $from:ident, $len:ident, $mask:expr; $($register:tt [$at:tt] $k:tt)+) => {
-        asm!(
-            $(concat!("vmovdqu64 ", $register, ", [{from} + ", $at, "]"),)+
-            $(concat!("kmovw ", $k, ", {mask:e}; shr {mask:e}, 8"),)+
-            $(concat!("vmovdqu64 [{to} + ", $at, "] {{", $k, "}}, ", $register),)+
-            to = in(reg) $to.as_ptr(),
-            from = in(reg) $from.as_ptr(),
-            $len = in(reg) $len,
-            mask = inout(reg) $mask => _,
-            $(out($register) _, out($k) _,)+
-            options(nostack),
-        )
-    };
-}
-
-/// A bit for each word of `all` bytes, at most 256, which is set if it is in the last `len` bytes.
+/// # Safety
+/// As for a `Copy`, of 64 bytes.
 #[inline(always)]
-fn last_words(len: usize, all: usize) -> u32 {
-    let mask = (1_u64 << (all / 8)) - 1;
-    (mask << (all / 8) >> (len / 8) & mask) as u32
-}
-
-/// # Safety
-/// As for a `Copy`, of at most 128 bytes; the processor has AVX-512 (F and VL).
-#[inline(always)]
-unsafe fn load_short(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: the first 64 bytes and the last 64, of at least as many. A word that is in both is
-    // loaded twice, and stored twice in memory that nobody else touches. Registers from 16 on leave
-    // the upper halves of the others alone.
-    unsafe { vectors!(to, from, len; "vmovdqu64" "zmm16" ["0"] "zmm17" ["{len} - 64"]) }
-}
-
-/// # Safety
-/// As for a `Copy`, of at most 128 bytes; the processor has AVX-512 (F and VL).
-#[inline(always)]
-unsafe fn store_short(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: the first 64 bytes, and of the last 64 those words that are not among these: each
-    // word is stored once. Registers from 16 on leave the upper halves of the others alone.
+unsafe fn by_16(to: NonNull<u64>, from: NonNull<u64>) {
+    // SAFETY: the 64 bytes.
     unsafe {
-        vectors!(to, from; "vmovdqu64" "zmm16" ["0"]);
-        masked!(to, from, len, last_words(len - 64, 64); "zmm17" ["{len} - 64"] "k1");
+        vectors!(to, from; "movups" "xmm0" ["0"] "xmm1" ["16"] "xmm2" ["32"] "xmm3" ["48"]);
     }
-}
-
-/// # Safety
-/// As for a `Copy`; the processor has AVX-512 (F and VL).
-unsafe extern "C" fn load_by_64(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
-    // SAFETY: each vector is between the first word and the last: `len` is as much as has been
-    // tested, and where the last 256 bytes are copied, the loop has copied others before. A word in
-    // two vectors is loaded twice, and stored twice in memory that nobody else touches. Registers
-    // from 16 on leave the upper halves of the others alone.
-    unsafe {
-        if len <= 128 {
-            seldom(); // `load` does so itself, when it knows the processor
-            return load_short(to, from, len);
-        }
-        if len <= 256 {
-            return vectors!(to, from, len; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]
-                "zmm18" ["{len} - 128"] "zmm19" ["{len} - 64"]);
-        }
-        if len >= LONG {
-            seldom();
-            return by_string(to, from, len);
-        }
-        while len > 256 {
-            vectors!(to, from; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]
-                "zmm18" ["128"] "zmm19" ["192"]);
-            (to, from, len) = (to.byte_add(256), from.byte_add(256), len - 256);
-        }
-        vectors!(to, from, len; "vmovdqu64" "zmm16" ["{len} - 256"] "zmm17" ["{len} - 192"]
-            "zmm18" ["{len} - 128"] "zmm19" ["{len} - 64"]);
-    }
-}
-
-/// # Safety
-/// As for a `Copy`; the processor has AVX-512 (F and VL).
-unsafe extern "C" fn store_by_64(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
-    // SAFETY: whole vectors, one behind the other, and of the last ones those words that are not
-    // among these: each word is stored once. All are between the first word and the last: `len` is
-    // as much as has been tested, and where the last 256 bytes are copied, the loop has copied
-    // others before. Registers from 16 on leave the upper halves of the others alone.
-    unsafe {
-        if len <= 128 {
-            seldom(); // `store` does so itself, when it knows the processor
-            return store_short(to, from, len);
-        }
-        if len <= 256 {
-            vectors!(to, from; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]);
-            // Behind the second, if it is whole; else the second again, of which no word is stored.
-            let third = (len - 65) & 192;
-            let is_third = (third as u32 >> 7).wrapping_neg();
-            masked!(to, from, third, is_third; "zmm18" ["{third}"] "k1");
-            let rest = last_words(len - 64 - third, 64);
-            return masked!(to, from, len, rest; "zmm19" ["{len} - 64"] "k1");
-        }
-        if len >= LONG {
-            seldom();
-            return by_string(to, from, len);
-        }
-        while len >= 256 {
-            vectors!(to, from; "vmovdqu64" "zmm16" ["0"] "zmm17" ["64"]
-                "zmm18" ["128"] "zmm19" ["192"]);
-            (to, from, len) = (to.byte_add(256), from.byte_add(256), len - 256);
-        }
-        if len == 0 {
-            return;
-        }
-        seldom();
-        masked!(to, from, len, last_words(len, 256);
-            "zmm16" ["{len} - 256"] "k1" "zmm17" ["{len} - 192"] "k2"
-            "zmm18" ["{len} - 128"] "k3" "zmm19" ["{len} - 64"] "k4");
-    }
-}
-
-/// # Safety
-/// As for a `Copy`; the processor has AVX.
-unsafe extern "C" fn load_by_32(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
-    // SAFETY: each vector is between the first word and the last: there are at least 64 bytes, as a
-    // `Copy` asks, and where the last 128 are copied, the loop has copied others before. A word in
-    // two vectors is loaded twice, and stored twice in memory that nobody else touches. The upper
-    // halves of all registers are 0 afterwards.
-    unsafe {
-        if len == 64 {
-            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]);
-            return zero_upper();
-        }
-        if len <= 128 {
-            vectors!(to, from, len; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]
-                "ymm2" ["{len} - 64"] "ymm3" ["{len} - 32"]);
-            return zero_upper();
-        }
-        if len >= LONG {
-            seldom();
-            return by_string(to, from, len);
-        }
-        while len > 128 {
-            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"] "ymm2" ["64"] "ymm3" ["96"]);
-            (to, from, len) = (to.byte_add(128), from.byte_add(128), len - 128);
-        }
-        vectors!(to, from, len; "vmovdqu" "ymm0" ["{len} - 128"] "ymm1" ["{len} - 96"]
-            "ymm2" ["{len} - 64"] "ymm3" ["{len} - 32"]);
-        zero_upper();
-    }
-}
-
-/// # Safety
-/// As for a `Copy`; the processor has AVX.
-unsafe extern "C" fn store_by_32(mut to: NonNull<u64>, mut from: NonNull<u64>, mut len: usize) {
-    // SAFETY: the loop copies whole multiples of 128 bytes. What is left is a sum of powers of two,
-    // the least of them 8, each of which is copied behind the greater ones: each word is stored
-    // once, and none beyond the last. The upper halves of all registers are 0 afterwards.
-    unsafe {
-        if len == 64 {
-            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]);
-            return zero_upper();
-        }
-        if len >= 128 {
-            if len >= LONG {
-                seldom();
-                return by_string(to, from, len);
-            }
-            while len >= 128 {
-                vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"] "ymm2" ["64"] "ymm3" ["96"]);
-                (to, from, len) = (to.byte_add(128), from.byte_add(128), len - 128);
-            }
-        }
-        if len & 64 != 0 {
-            vectors!(to, from; "vmovdqu" "ymm0" ["0"] "ymm1" ["32"]);
-        }
-        if len & 56 == 0 {
-            return zero_upper();
-        }
-        if len & 32 != 0 {
-            let at = len & 64;
-            vectors!(to.byte_add(at), from.byte_add(at); "vmovdqu" "ymm0" ["0"]);
-        }
-        zero_upper();
-        if len & 16 != 0 {
-            let at = len & 96;
-            vectors!(to.byte_add(at), from.byte_add(at); "movdqu" "xmm0" ["0"]);
-        }
-        if len & 8 != 0 {
-            vectors!(to, from, len; "mov" "rax" ["{len} - 8"]);
-        }
-    }
-}
-
-/// # Safety
-/// The processor has AVX.
-#[inline(always)]
-unsafe fn zero_upper() {
-    // SAFETY: the compiler is told that no vector register keeps its value.
-    unsafe { asm!("vzeroupper", clobber_abi("C"), options(nomem, nostack, preserves_flags)) }
 }
 
 /// # Safety
@@ -400,6 +342,10 @@ mod tests {
             ways.extend([("load_by_64", load_by_64 as Copy), ("store_by_64", store_by_64)]);
         }
         let from: Vec<u64> = (1..MOST as u64 + 8).collect();
+        let mut eight = [0_u64; 10];
+        // SAFETY: eight words each.
+        unsafe { by_16(NonNull::from(&mut eight[1..]).cast(), NonNull::from(&from[..]).cast()) };
+        assert_eq!(eight, [0, 1, 2, 3, 4, 5, 6, 7, 8, 0]);
         for (name, way) in ways {
             for words in (8..120).chain(MOST - 3..MOST) {
                 for skip in 0..8 {
@@ -412,6 +358,90 @@ mod tests {
                     assert_eq!(rest, 10, "{name}: {words} at {skip}");
                 }
             }
+        }
+    }
+
+    /// Bytes that are not words, of which some begin or end where the next page is not there.
+    #[test]
+    fn bytes_are_copied_and_no_others() {
+        let two = Edges::new();
+        // SAFETY: mappings of as many bytes, which nothing else uses but the copies below.
+        let (plain, source) = unsafe { (&mut *two.all(0), &mut *two.all(1)) };
+        source.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % 251) as u8 | 4);
+        let (to, from) = (NonNull::from(&mut *plain), NonNull::from(&mut *source));
+        let zeros = vec![0; Edges::LEN];
+        find_masks();
+        let mut lens: Vec<usize> = (0..290).chain(570..660).collect();
+        lens.extend([1000, 4096, LONG - 1, LONG + 70]);
+        for (before, len) in (0..WORD).flat_map(|before| lens.iter().map(move |&len| (before, len)))
+        {
+            for skipped in [0, Edges::LEN - len] {
+                // SAFETY: as many bytes each, behind what is skipped. No reference is used between.
+                let (did, now, source) = unsafe {
+                    to.cast::<u8>().copy_from(NonNull::from(&zeros[..]).cast(), Edges::LEN);
+                    let at = (to.cast::<u8>().add(skipped), from.cast::<u8>().add(skipped));
+                    (any(at.0, at.1, len, before), to.as_ref(), from.as_ref())
+                };
+                if !did {
+                    return eprintln!("skipped: the processor has no masks");
+                }
+                let (start, end) = (skipped, skipped + len);
+                assert!(now[start..end] == source[start..end], "{len} bytes behind {before}");
+                let others = now[..start] == zeros[..start] && now[end..] == zeros[end..];
+                assert!(others, "{len} bytes behind {before}");
+            }
+        }
+    }
+
+    /// Two mappings, each between pages that cannot be accessed.
+    struct Edges([*mut u8; 2]);
+
+    impl Edges {
+        const PAGE: usize = 4096;
+        const LEN: usize = LONG + Edges::PAGE;
+
+        fn new() -> Self {
+            Edges([(); 2].map(|()| {
+                // SAFETY: a new mapping, of which the inner pages are made accessible.
+                unsafe {
+                    let (none, all) = (libc::PROT_NONE, Edges::LEN + 2 * Edges::PAGE);
+                    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                    let at = libc::mmap(std::ptr::null_mut(), all, none, flags, -1, 0);
+                    assert_ne!(at, libc::MAP_FAILED);
+                    let inner = at.cast::<u8>().add(Edges::PAGE);
+                    let access = libc::PROT_READ | libc::PROT_WRITE;
+                    assert_eq!(libc::mprotect(inner.cast(), Edges::LEN, access), 0);
+                    inner
+                }
+            }))
+        }
+
+        fn all(&self, i: usize) -> *mut [u8] {
+            std::ptr::slice_from_raw_parts_mut(self.0[i], Edges::LEN)
+        }
+    }
+
+    impl Drop for Edges {
+        fn drop(&mut self) {
+            for at in self.0 {
+                let all = Edges::LEN + 2 * Edges::PAGE;
+                // SAFETY: the mapping, with its outer pages; nothing uses it any more.
+                unsafe { libc::munmap(at.wrapping_sub(Edges::PAGE).cast(), all) };
+            }
+        }
+    }
+
+    /// A part of a word is changed, and the rest of it not.
+    #[test]
+    fn a_part_of_a_word_is_stored() {
+        for (from, len) in
+            (0..=WORD).flat_map(|from| (0..=7.min(WORD - from)).map(move |len| (from, len)))
+        {
+            let word = AtomicU64::new(!0);
+            merge(&word, from, &[1, 2, 3, 4, 5, 6, 7, 8][..len]);
+            let mut expected = [0xff; WORD];
+            (1..=len).for_each(|i| expected[from + i - 1] = i as u8);
+            assert_eq!(word.into_inner().to_ne_bytes(), expected, "{len} at {from}");
         }
     }
 }

@@ -11,8 +11,11 @@ use std::time::Instant;
 
 use proverbs::prelude::*;
 
-const LENGTHS: [usize; 16] =
-    [64, 72, 96, 128, 160, 192, 248, 256, 512, 1024, 2048, 4096, 16384, 32768, 65536, 262144];
+/// The last ones end in the midst of a word.
+const LENGTHS: [usize; 24] = [
+    64, 72, 96, 128, 160, 192, 248, 256, 384, 512, 576, 1024, 2048, 4096, 16384, 32768, 65536,
+    262144, 20, 65, 100, 250, 500, 1500,
+];
 const MOST: usize = 1 << 18;
 const BATCHES: usize = 300;
 const PAGE: usize = 4096;
