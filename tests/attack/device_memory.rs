@@ -115,6 +115,12 @@ fn numbers_beyond_what_there_is() {
         }
     }
     assert!(taken > 20 && refused > 1000, "{taken} and {refused}");
+    // The last page of all, which ends where the address space does, is for the device to refuse.
+    for (iova, who) in [(u64::MAX - 4095, "the dma-buf"), (u64::MAX - 4094, "their pages")] {
+        let part = DmaBuf { fd: fd.try_clone().unwrap(), offset: 0, len: 4096, iova };
+        let refused = pd.register_dmabuf::<RemoteRead>(part).unwrap_err();
+        assert!(refused.to_string().contains(who), "{refused}");
+    }
 }
 
 /// Device memory is one context's, its proof too, and its bytes are bounded on every way.

@@ -26,6 +26,23 @@ fn are_strangers(one: &mut Buf, two: Buf) -> Buf {
     next
 }
 
+/// Nothing but two parts is left of an arena. Joined they are one, and the last.
+#[test]
+fn parts_that_outlive_their_arena_are_counted_when_they_join() {
+    let p = Pair::<Rc>::new();
+    let context = std::rc::Rc::new(());
+    let arena = p.pd.create_arena_with(1024, 4, |_| context.clone()).unwrap();
+    let mut one = arena.take(128).unwrap();
+    let two = one.split_off(64).unwrap();
+    drop(arena);
+    assert_eq!(std::rc::Rc::strong_count(&context), 5);
+    one.join(two).unwrap();
+    let three = one.split_off(32).unwrap();
+    one.join(three).unwrap();
+    drop(one);
+    assert_eq!(std::rc::Rc::strong_count(&context), 1);
+}
+
 #[test]
 fn what_is_no_neighbour_is_not_joined() {
     let p = Pair::<Rc>::new();

@@ -360,6 +360,10 @@ fn a_channel_wakes_for_them() {
     let vector = dev.ctx.comp_vectors().pop().unwrap();
     let mut cq: CompletionQueueEx<()> =
         dev.ctx.create_cq_ex_on_vector(wish.cqe, &channel, &vector).unwrap();
+    let stranger = Device::open().ctx.comp_vectors().pop().unwrap();
+    let refused =
+        dev.ctx.create_cq_ex_on_vector::<(), Buf>(wish.cqe, &channel, &stranger).unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::ContextMismatch { .. }), "{refused}");
     let mut other: CompletionQueueEx<()> = dev.ctx.create_cq_ex_on(wish.cqe, &channel).unwrap();
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &other, wish.depth).unwrap();
     let itself = qp.qp_num();
