@@ -257,6 +257,24 @@ cells!(Draining: yes CanFail; no);
 cells!(Sqd: yes CanFail; no);
 cells!(Sqe: yes CanFail; no);
 cells!(Err: yes CanFail; no);
+// States in which options of a connection are set (R22.3).
+cells!(Reset: yes TakesEce; no);
+cells!(Init: yes TakesEce; no);
+cells!(Rtr: yes; no TakesEce);
+cells!(Rts: yes; no TakesEce);
+cells!(Draining: yes; no TakesEce);
+cells!(Sqd: yes; no TakesEce);
+cells!(Sqe: yes; no TakesEce);
+cells!(Err: yes; no TakesEce);
+// States in which a queue pair has a rate (R22.2).
+cells!(Reset: yes; no HasRate);
+cells!(Init: yes; no HasRate);
+cells!(Rtr: yes; no HasRate);
+cells!(Rts: yes HasRate; no);
+cells!(Draining: yes; no HasRate);
+cells!(Sqd: yes; no HasRate);
+cells!(Sqe: yes; no HasRate);
+cells!(Err: yes; no HasRate);
 // Transports whose send queue can stop in SQE (R8.16).
 cells!(Rc: yes; no StopsSending);
 cells!(Uc: yes StopsSending; no);

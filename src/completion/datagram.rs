@@ -94,7 +94,7 @@ impl<E: Entry> UdReceived<E> {
             None if self.slid != 0 => None,
             None => return None,
         };
-        Some(AddressVector { port, dlid: self.slid, sl, global })
+        Some(AddressVector { sl, global, ..AddressVector::infiniband(port, self.slid) })
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod channel;
 pub(crate) mod datagram;
 pub(crate) mod extended;
 pub(crate) mod inbox;
+mod moderation;
 pub(crate) mod notify;
 pub(crate) mod outcome;
 pub(crate) mod parked;
@@ -33,6 +34,7 @@ pub use extended::{
     CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
     ReadFields, WcFields, WithFields,
 };
+pub use moderation::Moderation;
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};
 pub use poll::Completions;

@@ -11,6 +11,7 @@ use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
 use crate::terms::bounded::ServiceLevel;
 use crate::terms::error::Error;
 use crate::terms::gid::Gid;
+use crate::terms::rate::StaticRate;
 
 /// The global route of a path, the GRH of its packets (`struct ibv_global_route` of
 /// ibv_create_ah(3)).
@@ -45,6 +46,20 @@ impl GlobalRoute {
     pub fn new(dgid: Gid, sgid_index: u8) -> Self {
         GlobalRoute { dgid, sgid_index, hop_limit: 64, traffic_class: 0, flow_label: 0 }
     }
+
+    /// The UDP source port of RoCE v2 that stands for the flow label
+    /// (`ibv_flow_label_to_udp_sport`): by it, routers choose among paths of equal cost. Devices
+    /// that take the port from the flow label use it; without a flow label they may choose another.
+    ///
+    /// ```
+    /// use proverbs::device::{Gid, GlobalRoute};
+    /// let route = GlobalRoute { flow_label: 0x0_4321, ..GlobalRoute::new(Gid::default(), 1) };
+    /// assert_eq!(route.udp_sport(), 0xc320);
+    /// ```
+    pub fn udp_sport(&self) -> u16 {
+        let label = self.flow_label & 0xf_ffff;
+        (label & 0x3fff ^ label >> 14) as u16 | 0xc000
+    }
 }
 
 /// An address vector (`struct ibv_ah_attr` of ibv_create_ah(3)). On RoCE it needs a global route
@@ -68,6 +83,8 @@ pub struct AddressVector {
     pub dlid: u16,
     /// The service level.
     pub sl: ServiceLevel,
+    /// The rate that the path may carry (InfiniBand).
+    pub static_rate: StaticRate,
     /// The global route.
     pub global: Option<GlobalRoute>,
 }
@@ -76,12 +93,13 @@ impl AddressVector {
     /// The address vector of a RoCE path.
     pub fn roce(port: u8, dgid: Gid, sgid_index: u8) -> Self {
         let global = Some(GlobalRoute::new(dgid, sgid_index));
-        AddressVector { port, dlid: 0, sl: ServiceLevel::default(), global }
+        AddressVector { global, ..AddressVector::infiniband(port, 0) }
     }
 
     /// The address vector of a path within an InfiniBand subnet.
     pub fn infiniband(port: u8, dlid: u16) -> Self {
-        AddressVector { port, dlid, sl: ServiceLevel::default(), global: None }
+        let (sl, static_rate) = (ServiceLevel::default(), StaticRate::default());
+        AddressVector { port, dlid, sl, static_rate, global: None }
     }
 
     #[cfg(any(feature = "cm", test))]
@@ -97,7 +115,8 @@ impl AddressVector {
             flow_label: c.grh.flow_label,
         });
         let sl = ServiceLevel::new(c.sl & 15).unwrap_or_default();
-        AddressVector { port: c.port_num, dlid: c.dlid, sl, global }
+        let static_rate = StaticRate::from_c(c.static_rate).unwrap_or_default();
+        AddressVector { port: c.port_num, dlid: c.dlid, sl, static_rate, global }
     }
 
     pub(crate) fn to_c(self) -> ibv_ah_attr {
@@ -113,6 +132,7 @@ impl AddressVector {
             },
             dlid: self.dlid,
             sl: self.sl.get(),
+            static_rate: self.static_rate.to_c(),
             is_global: self.global.is_some() as u8,
             port_num: self.port,
             ..zeroed()

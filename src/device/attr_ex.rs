@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use crate::device::attr::{DeviceAttr, DeviceCap};
 use crate::device::clock::Clock;
 use crate::device::context::Context;
+use crate::device::node::QpTypes;
 use crate::device::odp::{OdpCaps, OdpOps};
 use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::handle;
@@ -44,10 +45,10 @@ pub struct DeviceAttrEx {
     pub device_cap_flags_ex: u64,
     /// Longest message that is segmented by the device, bytes; 0 if it cannot.
     pub max_tso: u32,
-    /// The queue pair types that may do so: bit n for `enum ibv_qp_type` n.
-    pub tso_qpts: u32,
+    /// The queue pair types that may do so.
+    pub tso_qpts: QpTypes,
     /// The queue pair types that may spread receives by hashes.
-    pub rss_qpts: u32,
+    pub rss_qpts: QpTypes,
     /// Most receive work queue indirection tables.
     pub max_rwq_indirection_tables: u32,
     /// Most receive work queues of such a table.
@@ -63,7 +64,7 @@ pub struct DeviceAttrEx {
     /// Highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
     pub qp_rate_limit_max: u32,
     /// The queue pair types whose rate may be limited.
-    pub packet_pacing_qpts: u32,
+    pub packet_pacing_qpts: QpTypes,
     /// Abilities of raw packets.
     pub raw_packet_caps: u32,
     /// Most tags of a shared receive queue with tag matching; 0 if there is none.
@@ -109,8 +110,8 @@ impl DeviceAttrEx {
             hca_core_clock: c.hca_core_clock,
             device_cap_flags_ex: c.device_cap_flags_ex,
             max_tso: c.tso_caps.max_tso,
-            tso_qpts: c.tso_caps.supported_qpts,
-            rss_qpts: c.rss_caps.supported_qpts,
+            tso_qpts: QpTypes(c.tso_caps.supported_qpts),
+            rss_qpts: QpTypes(c.rss_caps.supported_qpts),
             max_rwq_indirection_tables: c.rss_caps.max_rwq_indirection_tables,
             max_rwq_indirection_table_size: c.rss_caps.max_rwq_indirection_table_size,
             rx_hash_function: c.rss_caps.rx_hash_function,
@@ -118,7 +119,7 @@ impl DeviceAttrEx {
             max_wq_type_rq: c.max_wq_type_rq,
             qp_rate_limit_min: c.packet_pacing_caps.qp_rate_limit_min,
             qp_rate_limit_max: c.packet_pacing_caps.qp_rate_limit_max,
-            packet_pacing_qpts: c.packet_pacing_caps.supported_qpts,
+            packet_pacing_qpts: QpTypes(c.packet_pacing_caps.supported_qpts),
             raw_packet_caps: c.raw_packet_caps,
             tm_max_num_tags: c.tm_caps.max_num_tags,
             tm_max_rndv_hdr_size: c.tm_caps.max_rndv_hdr_size,
@@ -156,6 +157,10 @@ impl DeviceAttrEx {
             Which::FlushPersistent => flag(39),
             Which::AtomicWrite => flag(40),
             Which::Timestamps => self.completion_timestamp_mask != 0,
+            Which::CqModeration => self.max_cq_count != 0 && self.max_cq_period != 0,
+            Which::PacketPacing { qp_type } => {
+                self.qp_rate_limit_max != 0 && self.packet_pacing_qpts.0 & 1 << qp_type != 0
+            }
         }
     }
 }
@@ -172,6 +177,8 @@ pub enum Which {
     FlushPersistent,
     AtomicWrite,
     Timestamps,
+    CqModeration,
+    PacketPacing { qp_type: u32 },
 }
 
 /// What a device may lack, as a type: see [`Can`].
@@ -217,6 +224,9 @@ abilities! {
     AtomicWrite: "ATOMIC_WRITE";
     /// Timestamps of completions (`completion_timestamp_mask`): an [`Ability`].
     Timestamps: "completion timestamps";
+    /// Events of completion queues can be moderated (`cq_mod_caps`): an [`Ability`], which
+    /// [`moderate`](crate::CompletionQueue::moderate) takes.
+    CqModeration: "moderation of completions";
 }
 
 /// The proof that a device can do `A`, which it may lack: asked for once, and given to what needs

@@ -15,7 +15,9 @@ pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod lane;
+pub(crate) mod node;
 pub(crate) mod odp;
+pub(crate) mod pacing;
 pub(crate) mod pd;
 pub(crate) mod port;
 
@@ -23,8 +25,8 @@ pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
 pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, TransportType};
 pub use attr_ex::{
-    Abilities, Ability, AtomicWrite, Can, DeviceAttrEx, DeviceMemory, FlushGlobal, FlushPersistent,
-    MemoryWindows2B, ResizeSrq, Timestamps,
+    Abilities, Ability, AtomicWrite, Can, CqModeration, DeviceAttrEx, DeviceMemory, FlushGlobal,
+    FlushPersistent, MemoryWindows2B, ResizeSrq, Timestamps,
 };
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncDeviceEvents;
@@ -37,8 +39,11 @@ pub use fork::{ForkStatus, fork_init, fork_status};
 pub use gid::{GidEntry, RoceV2Gid};
 pub use ids::{CqId, SrqId};
 pub use lane::Lane;
+pub use node::{NodeType, QpTypes};
 pub use odp::{OdpCaps, OdpOps};
+pub use pacing::PacketPacing;
 pub use pd::ProtectionDomain;
 pub use port::{LinkLayer, PortAttr, PortState};
 
 pub use crate::terms::gid::{Gid, GidKind};
+pub use crate::terms::rate::StaticRate;

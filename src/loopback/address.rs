@@ -5,6 +5,7 @@ use super::fabric::State;
 use super::multicast::FIRST_LID;
 use super::world::Link;
 use super::{Verb, limits};
+use crate::device::StaticRate;
 use crate::sys::gid::{self, ibv_gid_entry};
 use crate::sys::types::ibv_gid;
 
@@ -51,6 +52,7 @@ pub(super) struct Address {
     pub(super) hop_limit: u8,
     pub(super) traffic_class: u8,
     pub(super) sl: u8,
+    pub(super) rate: u8,
     pub(super) is_global: bool,
     pub(super) port: u8,
 }
@@ -68,7 +70,7 @@ impl State {
         let fits = address.sl <= 15 && address.flow_label < 1 << 20 && address.port == 1;
         let lids = if address.is_to_a_group() { FIRST_LID..u16::MAX } else { 1..FIRST_LID };
         let leads_somewhere = !is_infiniband || lids.contains(&address.dlid);
-        if !fits || !leads_somewhere {
+        if !fits || !leads_somewhere || StaticRate::from_c(address.rate).is_none() {
             return Err(libc::EINVAL);
         }
         if is_infiniband && !address.is_global {

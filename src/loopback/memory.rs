@@ -48,6 +48,8 @@ pub(super) enum Backing {
     Map(#[allow(dead_code)] Map), // held, not read
     /// A device's, by the number of its `Dm`.
     Device(u32),
+    /// None: zeroes are read there, and what is written is gone.
+    Null,
 }
 
 impl Mr {
@@ -92,6 +94,8 @@ pub(super) struct Span {
     length: usize,
     /// Whether anything but the registering program could write there meanwhile.
     shared: bool,
+    /// Whether there is no memory.
+    is_null: bool,
 }
 
 impl State {
@@ -197,8 +201,9 @@ impl State {
             Key::Remote(_, qp) if mr.access & ON_DEMAND != 0 => self.pages_for(qp, rights)?,
             _ => {}
         }
+        let is_null = matches!(mr.backing, Backing::Null);
         let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
-        if offset.checked_add(length)? > mr.length {
+        if !is_null && offset.checked_add(length)? > mr.length {
             return None;
         }
         Some(Span {
@@ -207,6 +212,7 @@ impl State {
             offset,
             length,
             shared: mr.access & LOCAL_WRITE != 0,
+            is_null,
         })
     }
 
@@ -256,6 +262,9 @@ impl Span {
         let before = out.len();
         if self.shared {
             out.resize(before + self.length, 0);
+            if self.is_null {
+                return;
+            }
             let copied = self.open().copy(self.offset, &mut out[before..]);
             return copied.expect("inside the region (`resolve`)");
         }
@@ -271,13 +280,16 @@ impl Span {
 
     /// Writes `bytes`, cut to the length of the span.
     pub(super) fn store(self, bytes: &[u8]) {
+        if self.is_null {
+            return;
+        }
         let written = self.open().write(self.offset, &bytes[..bytes.len().min(self.length)]);
         written.expect("inside the region (`resolve`)");
     }
 
     /// Runs `change` on the word at the start, if it is whole and aligned.
     pub(super) fn atomic(self, change: impl FnOnce(&AtomicU64) -> u64) -> Option<u64> {
-        if self.length < 8 {
+        if self.length < 8 || self.is_null {
             return None;
         }
         self.open().word(self.offset).map(change)

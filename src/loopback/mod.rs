@@ -95,6 +95,7 @@ mod script;
 mod signal;
 mod srq;
 mod strict;
+mod tuning;
 mod window;
 mod world;
 mod wr;

@@ -84,6 +84,8 @@ pub(super) struct Qp {
     pub(super) established: bool,
     /// Whether an event reports that its send queue has drained.
     pub(super) tells_drained: bool,
+    /// The options of its connection that are taken.
+    pub(super) options: u32,
 }
 
 impl Qp {
@@ -163,6 +165,7 @@ impl State {
             flush_from: 0,
             established: false,
             tells_drained: false,
+            options: super::tuning::OPTIONS,
         };
         self.qps.insert(number, qp);
         Ok((number, shape))

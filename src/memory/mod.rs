@@ -11,6 +11,7 @@ pub(crate) mod free;
 pub(crate) mod header;
 pub(crate) mod lent;
 pub(crate) mod list;
+pub(crate) mod null;
 pub(crate) mod on_demand;
 pub(crate) mod open;
 pub(crate) mod open_buf;
@@ -37,6 +38,7 @@ pub use buf::{Buf, TooLong};
 pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use list::BufList;
+pub use null::Null;
 pub use on_demand::{Advice, OnDemand, OnDemandRegion};
 pub use open_buf::OpenBuf;
 pub use own::{

@@ -205,7 +205,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// # Errors
     /// [`ErrorKind::Limit`] if the bytes end beyond the region (R20.3).
     /// [`ErrorKind::Unsupported`] if the device or its library has no such verb, or not this advice.
-    /// Otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EPERM if what is read-only
+    /// Otherwise [`ErrorKind::Os`] with the errno: EPERM if what is read-only
     /// is to be written (R20.4), EFAULT if a page cannot be had.
     pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, FLUSH, offset, len)
@@ -252,7 +252,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: its
+    /// [`ErrorKind::Os`] with the errno, and the region is given back: its
     /// memory stays registered (R6.9).
     pub fn destroy(self) -> Result<M, Refused<Self>> {
         self.region.destroy().map_err(|refused| refused.map(|region| OnDemandRegion { region }))

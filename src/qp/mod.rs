@@ -7,6 +7,7 @@ pub(crate) mod attr;
 mod create;
 mod drain;
 mod foreign;
+mod in_order;
 mod limit;
 mod modify;
 mod multicast;
@@ -17,6 +18,7 @@ mod provider_tests;
 mod query;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
+mod tuning;
 mod window;
 
 use std::fmt;
@@ -39,6 +41,7 @@ pub use create::Depth;
 pub use drain::Drained;
 pub use modify::Transition;
 pub use query::QpAttr;
+pub use tuning::{Ece, RateLimit};
 
 use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;

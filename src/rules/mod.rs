@@ -53,7 +53,7 @@ pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 use crate::profile::{
     Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
 };
-use crate::terms::state::{Draining, Err, Init, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 use crate::work::address::{Connected, Datagram};
 use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
@@ -209,6 +209,27 @@ impl CanFail for Draining {}
 impl CanFail for Sqd {}
 impl CanFail for Sqe {}
 impl CanFail for Err {}
+
+/// States in which options of the connection are set: those before RTR (R22.3).
+#[diagnostic::on_unimplemented(
+    message = "options of a connection cannot be set in QP state `{Self}`",
+    label = "the queue pair is in state `{Self}`",
+    note = "set them in RESET or INIT: the device takes them on its way to RTR (R22.3)"
+)]
+pub trait TakesEce: State {}
+
+impl TakesEce for Reset {}
+impl TakesEce for Init {}
+
+/// States in which a queue pair has a rate: RTS (R22.2).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair in state `{Self}` has no rate",
+    label = "the queue pair is in state `{Self}`",
+    note = "limit it in RTS, after `modify` (R22.2)"
+)]
+pub trait HasRate: State {}
+
+impl HasRate for Rts {}
 
 /// Transports whose send queue can stop in SQE: UC and UD (R8.16).
 #[diagnostic::on_unimplemented(

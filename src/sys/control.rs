@@ -9,6 +9,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::ptr::NonNull;
 
+use super::asking::ibv_values_ex;
 use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
@@ -17,6 +18,7 @@ use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
 use super::lanes::ibv_td;
 use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
 use super::polling::{CqAttr, ibv_cq_ex};
+use super::tuning::{ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
 use super::types::*;
 
 /// The filled entries of a device's GID tables, or the errno.
@@ -41,6 +43,11 @@ pub(crate) struct Control {
     /// The filled entries of these ports, whose tables have these lengths.
     pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> GidTable,
     pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
+    /// Negative if it is not known.
+    pub device_index: unsafe fn(*mut ibv_context) -> c_int,
+    /// Tenths of Gbit/s. ENOSYS if the library lacks it.
+    pub query_port_speed: unsafe fn(*mut ibv_context, u8) -> Result<u64, c_int>,
+    pub query_rt_values: unsafe fn(*mut ibv_context, &mut ibv_values_ex) -> c_int,
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
     pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
@@ -57,6 +64,8 @@ pub(crate) struct Control {
     pub dereg_mr: unsafe fn(*mut ibv_mr) -> c_int,
     /// EOPNOTSUPP if the library or the device lacks it.
     pub advise_mr: unsafe fn(*mut ibv_pd, u32, u32, &mut [ibv_sge]) -> c_int,
+    /// Like the other extended operations: EOPNOTSUPP if the library or the device lacks it.
+    pub alloc_null_mr: unsafe fn(*mut ibv_pd) -> Created<ibv_mr>,
     pub alloc_dm: unsafe fn(*mut ibv_context, ibv_alloc_dm_attr) -> Created<ibv_dm>,
     pub free_dm: unsafe fn(*mut ibv_dm) -> c_int,
     pub reg_dm_mr: unsafe fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> Created<ibv_mr>,
@@ -78,6 +87,7 @@ pub(crate) struct Control {
     /// What was granted is in `ibv_cq.cqe` afterwards.
     pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
+    pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> c_int,
 
     pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
     pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
@@ -88,6 +98,11 @@ pub(crate) struct Control {
     pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
     pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
     pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
+    /// Of messages with this opcode.
+    pub data_in_order: unsafe fn(*mut ibv_qp, u32) -> bool,
+    pub modify_qp_rate_limit: unsafe fn(*mut ibv_qp, &mut ibv_qp_rate_limit_attr) -> c_int,
+    pub set_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> c_int,
+    pub query_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> c_int,
     pub attach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
     pub detach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
 
@@ -149,6 +164,26 @@ unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mu
         unsafe { out.write(u16::from_be(out.read())) };
     }
     code
+}
+
+unsafe fn device_index(context: *mut ibv_context) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::asking::device_index(context) }
+}
+
+unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Result<u64, c_int> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::asking::query_port_speed(context, port) }
+}
+
+unsafe fn query_rt_values(context: *mut ibv_context, values: &mut ibv_values_ex) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::asking::query_rt_values(context, values) })
+}
+
+unsafe fn data_in_order(qp: *mut ibv_qp, opcode: u32) -> bool {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::asking::data_in_order(qp, opcode) }
 }
 
 unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> Created<ibv_mr> {
@@ -225,6 +260,31 @@ unsafe fn reg_dm_mr(
     unsafe { super::memory::reg_dm_mr(pd, dm, offset, length, access) }
 }
 
+unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::tuning::alloc_null_mr(pd) }
+}
+
+unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::modify_cq(cq, attr) })
+}
+
+unsafe fn modify_qp_rate_limit(qp: *mut ibv_qp, attr: &mut ibv_qp_rate_limit_attr) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::modify_qp_rate_limit(qp, attr) })
+}
+
+unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::set_ece(qp, ece) })
+}
+
+unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::query_ece(qp, ece) })
+}
+
 unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -246,6 +306,9 @@ pub(crate) static LIBIBVERBS: Control = Control {
     query_gid_ex,
     query_gid_table,
     query_pkey,
+    device_index,
+    query_port_speed,
+    query_rt_values,
     alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
     dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),
     alloc_td,
@@ -256,6 +319,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     rereg_mr,
     dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
     advise_mr,
+    alloc_null_mr,
     alloc_dm,
     free_dm,
     reg_dm_mr,
@@ -269,6 +333,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     polls_singly,
     resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
+    modify_cq,
     create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
     modify_srq: forward!(status raw::ibv_modify_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr, m: c_int),
     query_srq: forward!(status raw::ibv_query_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr),
@@ -277,6 +342,10 @@ pub(crate) static LIBIBVERBS: Control = Control {
     modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
     query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
     destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),
+    data_in_order,
+    modify_qp_rate_limit,
+    set_ece,
+    query_ece,
     attach_mcast: forward!(status raw::ibv_attach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
     detach_mcast: forward!(status raw::ibv_detach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
     async_fd,

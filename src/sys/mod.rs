@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)] // the verbs themselves
 
+pub(crate) mod asking;
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub(crate) mod bindings;
 #[cfg(feature = "cm")]
@@ -19,5 +20,6 @@ pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
 pub(crate) mod polling;
+pub(crate) mod tuning;
 pub(crate) mod types;
 pub(crate) mod window;

@@ -3,6 +3,7 @@
 pub(crate) mod bounded;
 pub(crate) mod error;
 pub(crate) mod gid;
+pub(crate) mod rate;
 pub(crate) mod state;
 pub(crate) mod threads;
 pub(crate) mod transport;

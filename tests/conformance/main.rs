@@ -49,6 +49,7 @@ mod shared;
 mod srq;
 mod states;
 mod teardown;
+mod tuning;
 mod turning;
 #[cfg(feature = "zerocopy")]
 mod typed;

@@ -1,9 +1,11 @@
 //! What devices and queue pairs tell of themselves.
 
+use std::time::Duration;
+
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount};
 use proverbs::device::{
-    AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, ResizeSrq,
-    Timestamps, fork_status,
+    AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, NodeType,
+    ResizeSrq, Timestamps, fork_status,
 };
 use proverbs::loopback::Personality;
 use proverbs::memory::OnDemand;
@@ -58,6 +60,56 @@ fn the_device_tells_what_it_may_lack() {
     let proof = other.ctx.abilities().unwrap().can::<ResizeSrq>();
     other.ctx.destroy().unwrap();
     assert!(proof.is_some_and(|proof| !proof.is_of(&dev.ctx)));
+}
+
+/// What may be asked of now and of names, by what the device tells else.
+#[test]
+fn what_is_asked_besides() {
+    let (dev, other) = (Device::open(), Device::open());
+    assert_eq!(dev.ctx.node_type(), NodeType::ChannelAdapter);
+    println!("{} is {:?} to the kernel", dev.ctx.name(), dev.ctx.device_index());
+    assert!(dev.kind != Kind::Loopback || dev.ctx.device_index().is_some());
+    assert_eq!(dev.ctx.pkey_index(1, 0xffff).unwrap(), 0);
+    let error = dev.ctx.pkey_index(1, 0x1234).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotFound(_)), "{error}");
+    assert_eq!(dev.ctx.pkey_index(9, 0xffff).unwrap_err().verb(), "ibv_query_port");
+    let port = dev.ctx.query_port(1).unwrap();
+    let told = port.lanes.zip(port.lane_speed).map(|(n, speed)| u64::from(n) * u64::from(speed));
+    assert_eq!(dev.ctx.query_port_speed(1).ok(), told);
+    assert!(dev.ctx.query_port_speed(9).is_err());
+    let attr = dev.ctx.query_device_ex().unwrap();
+    assert!(!attr.tso_qpts.contains::<Rc>() && !attr.rss_qpts.contains::<Ud>());
+    if let Some(can) = dev.ctx.abilities().unwrap().can::<Timestamps>() {
+        let now = dev.ctx.clock_now(&can).unwrap();
+        assert_eq!(now & attr.completion_timestamp_mask, now);
+        if dev.kind == Kind::Loopback {
+            let fabric = Device::fabric();
+            let here = fabric.open_device();
+            let can = here.abilities().unwrap().can::<Timestamps>().unwrap();
+            let clock = here.query_device_ex().unwrap().clock().unwrap();
+            fabric.stop_clock();
+            let before = here.clock_now(&can).unwrap();
+            fabric.advance(Duration::from_millis(3));
+            let passed = clock.between(before, here.clock_now(&can).unwrap());
+            assert_eq!(passed, Duration::from_millis(3));
+        }
+        let error = other.ctx.clock_now(&can).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
+    }
+}
+
+/// What tells that data has arrived (R21.1).
+#[test]
+fn a_device_tells_whether_data_is_in_order() {
+    let p = Pair::<Rc, DefaultProfile>::new();
+    let told = [
+        p.b.data_in_order::<wr::Send>(),
+        p.b.data_in_order::<wr::RdmaWrite>(),
+        p.a.data_in_order::<wr::RdmaRead>(),
+    ];
+    if p.dev.kind == Kind::Loopback {
+        assert_eq!(told, [Device::personality() == Personality::Plain; 3]);
+    }
 }
 
 #[test]

@@ -184,6 +184,7 @@ mod ownership {
 
 mod polling {
     mod fields_are_asked_for_in_order;
+    mod no_clock_without_proof;
     mod no_field_across_the_next_poll;
     mod only_fields_that_were_asked_for_are_read;
 }
@@ -218,8 +219,10 @@ mod state {
     mod a_moved_queue_pair_is_gone;
     mod attributes_are_those_of_the_transport;
     mod no_error_from_reset;
+    mod no_options_after_rtr;
     mod no_path_mtu_on_ud;
     mod no_qkey_on_rc;
+    mod no_rate_before_rts;
     mod no_read_depth_without_reads;
     mod no_reads_without_a_read_depth;
     mod no_receive_in_error;

@@ -10,14 +10,15 @@ fn routed() -> AddressVector {
         traffic_class: 5,
         flow_label: 0xa_bcde,
     };
-    AddressVector { port: 2, dlid: 11, sl: ServiceLevel::new(15).unwrap(), global: Some(global) }
+    let (sl, static_rate) = (ServiceLevel::new(15).unwrap(), StaticRate::Gbps40);
+    AddressVector { port: 2, dlid: 11, sl, static_rate, global: Some(global) }
 }
 
 #[test]
 fn each_field_has_its_place() {
     let c = routed().to_c();
     assert_eq!((c.is_global, c.port_num, c.dlid, c.sl), (1, 2, 11, 15));
-    assert_eq!((c.src_path_bits, c.static_rate), (0, 0));
+    assert_eq!((c.src_path_bits, c.static_rate), (0, 7));
     let grh = &c.grh;
     assert_eq!((grh.sgid_index, grh.hop_limit, grh.traffic_class), (3, 9, 5));
     assert_eq!({ grh.flow_label }, 0xa_bcde);
@@ -43,4 +44,13 @@ fn what_a_route_has_by_default() {
     assert_eq!((route.traffic_class, route.flow_label), (0, 0));
     let vector = AddressVector::roce(2, Gid([1; 16]), 4);
     assert_eq!((vector.port, vector.dlid, vector.sl.get(), vector.global), (2, 0, 0, Some(route)));
+}
+
+/// A port of 14 bits above 0xc000, in which all 20 bits of the label count.
+#[test]
+fn a_flow_label_is_a_source_port() {
+    let port = |flow_label| GlobalRoute { flow_label, ..GlobalRoute::new(Gid::default(), 0) };
+    let ports =
+        [0, 1, 0x3fff, 0x4000, 0xf_c000, 0xf_ffff, 0x10_0001].map(|it| port(it).udp_sport());
+    assert_eq!(ports, [0xc000, 0xc001, 0xffff, 0xc001, 0xc03f, 0xffc0, 0xc001]);
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::super::clock;
 use super::super::fabric::{Shared, State};
 use super::super::limits;
+use super::super::tuning;
 use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
 use crate::sys::extended::{PortAttr, ibv_device_attr_ex};
@@ -113,11 +114,19 @@ pub(in super::super) unsafe fn query_device_ex(
 ) -> c_int {
     let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
     value.device_cap_flags_ex = device_caps().into();
-    let ask =
-        |state: &mut State, _| (state.max_dm_size(), state.habits.has_clock(), state.habits.odp());
+    let ask = |state: &mut State, _| {
+        let habits = &state.habits;
+        (state.max_dm_size(), habits.has_clock(), habits.odp(), !habits.is_rxe())
+    };
     // SAFETY: `context` is live (the verb's contract).
-    let (max_dm_size, has_clock, odp) = unsafe { verb(context, ask) };
+    let (max_dm_size, has_clock, odp, tunes) = unsafe { verb(context, ask) };
     value.max_dm_size = max_dm_size;
+    if tunes {
+        (value.cq_mod_caps.max_cq_count, value.cq_mod_caps.max_cq_period) = tuning::MODERATION;
+        (value.packet_pacing_caps.qp_rate_limit_min, value.packet_pacing_caps.qp_rate_limit_max) =
+            tuning::RATES;
+        value.packet_pacing_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RC;
+    }
     if let Some(ops) = odp {
         value.odp_caps.general_caps = 1; // regions on demand
         value.odp_caps.per_transport_caps = ops.map(|ops| ops.bits());

@@ -75,6 +75,7 @@ pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
         hop_limit: attr.grh.hop_limit,
         traffic_class: attr.grh.traffic_class,
         sl: attr.sl,
+        rate: attr.static_rate,
         is_global: attr.is_global != 0,
         port: attr.port_num,
     }
@@ -92,6 +93,7 @@ pub(in super::super) fn address_to(address: &Address) -> ibv_ah_attr {
         },
         dlid: address.dlid,
         sl: address.sl,
+        static_rate: address.rate,
         is_global: address.is_global.into(),
         port_num: address.port,
         ..zeroed()

@@ -12,6 +12,7 @@
 //! it is deregistered.
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
+mod asking;
 mod asynchronous;
 mod attr;
 mod completion;
@@ -23,9 +24,11 @@ mod ops;
 mod pair;
 mod polling;
 mod read_wr;
+mod tuning;
 mod window;
 mod write_wc;
 
+pub(super) use asking::*;
 pub(super) use asynchronous::*;
 #[cfg(feature = "cm")]
 pub(super) use attr::attributes_to_c;
@@ -36,6 +39,7 @@ pub(super) use lanes::*;
 pub(super) use memory::*;
 pub(super) use pair::*;
 pub(super) use polling::{create_cq_ex, polls_singly};
+pub(super) use tuning::*;
 
 use std::ffi::c_int;
 use std::ptr;

@@ -186,8 +186,15 @@ fn own_layouts() -> Vec<Layout> {
 }
 
 fn more_layouts() -> Vec<Layout> {
-    use crate::sys::{gid, lanes, memory, polling};
+    use crate::sys::{asking, gid, lanes, memory, polling, tuning};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
+    all.extend(layouts! { tuning
+        ibv_ece { vendor_id options comp_mask }
+        ibv_moderate_cq { cq_count cq_period }
+        ibv_modify_cq_attr { attr_mask moderate }
+        ibv_qp_rate_limit_attr { rate_limit max_burst_sz typical_pkt_sz comp_mask }
+    });
+    all.extend(layouts! { asking ibv_values_ex { comp_mask raw_clock } });
     all.extend(layouts! { memory
         ibv_alloc_dm_attr { length log_align_req comp_mask }
         ibv_dm { context memcpy_to_dm memcpy_from_dm comp_mask handle }
@@ -236,6 +243,10 @@ fn the_headers_agree() {
         ("IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT", advice::PREFETCH_NO_FAULT.into()),
         ("IBV_ADVISE_MR_FLAG_FLUSH", FLUSH.into()),
     ];
+    let of_asking = [
+        ("IBV_CQ_ATTR_MODERATE", crate::sys::tuning::MODERATE.into()),
+        ("IBV_VALUES_MASK_RAW_CLOCK", crate::sys::asking::RAW_CLOCK.into()),
+    ];
     use crate::sys::polling::{MASK_FLAGS, SINGLE_THREADED, wc_flags};
     let of_polling = [
         ("IBV_CQ_INIT_ATTR_MASK_FLAGS", MASK_FLAGS.into()),
@@ -259,6 +270,7 @@ fn the_headers_agree() {
         kinds.to_vec(),
         of_memory.to_vec(),
         of_polling.to_vec(),
+        of_asking.to_vec(),
     ]
     .concat();
     let layouts: Vec<_> =

@@ -50,6 +50,7 @@ impl sealed::Sealed for CmpAndSwp {}
 
 impl Opcode for CmpAndSwp {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
+    const NAME: &'static str = "ATOMIC_CMP_AND_SWP";
     const USE: Use = Use::Atomic;
     const COMPLETES_AS: WcOpcode = WcOpcode::CompSwap;
 
@@ -110,6 +111,7 @@ impl sealed::Sealed for FetchAndAdd {}
 
 impl Opcode for FetchAndAdd {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const NAME: &'static str = "ATOMIC_FETCH_AND_ADD";
     const USE: Use = Use::Atomic;
     const COMPLETES_AS: WcOpcode = WcOpcode::FetchAdd;
 

@@ -168,6 +168,7 @@ impl<A> sealed::Sealed for BindMw<A> {}
 
 impl<A> Opcode for BindMw<A> {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_BIND_MW;
+    const NAME: &'static str = "BIND_MW";
     const COMPLETES_AS: WcOpcode = WcOpcode::BindMw;
 
     #[inline(always)]

@@ -51,6 +51,7 @@ impl sealed::Sealed for LocalInv {}
 
 impl Opcode for LocalInv {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_LOCAL_INV;
+    const NAME: &'static str = "LOCAL_INV";
     const COMPLETES_AS: WcOpcode = WcOpcode::LocalInv;
 
     #[inline(always)]

@@ -39,12 +39,16 @@ use crate::work::wc_opcode::WcOpcode;
 /// }
 /// let buf = pool.take().ok_or("no buffer")?;
 /// assert_eq!(operands(&wr::Send::new(buf)), 0);
+/// assert_eq!(<wr::CmpAndSwp as wr::Opcode>::NAME, "ATOMIC_CMP_AND_SWP");
 /// assert_eq!(operands(&wr::SendWithImm::new(wr::Empty, 7)), 4); // `imm_data`
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Opcode: sealed::Sealed {
     #[doc(hidden)]
     const CODE: u32;
+
+    /// The name in the manual pages.
+    const NAME: &'static str;
 
     /// How it uses a buffer, if it goes to or comes from something that has an end.
     #[doc(hidden)]

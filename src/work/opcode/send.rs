@@ -56,6 +56,7 @@ impl sealed::Sealed for Send {}
 
 impl Opcode for Send {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND;
+    const NAME: &'static str = "SEND";
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
 
     #[inline(always)]
@@ -116,6 +117,7 @@ impl sealed::Sealed for SendWithImm {}
 
 impl Opcode for SendWithImm {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
+    const NAME: &'static str = "SEND_WITH_IMM";
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
 
     #[inline(always)]
@@ -200,6 +202,7 @@ impl sealed::Sealed for SendWithInv {}
 
 impl Opcode for SendWithInv {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
+    const NAME: &'static str = "SEND_WITH_INV";
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
 
     #[inline(always)]

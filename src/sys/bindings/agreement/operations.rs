@@ -2,18 +2,22 @@
 
 /// How far before the context an extended operation lies.
 pub(super) fn distances() -> String {
-    use crate::sys::{extended::*, lanes::*, memory::*, polling::*};
+    use crate::sys::{asking::*, extended::*, lanes::*, memory::*, polling::*, tuning::*};
     let mut text = String::new();
     let operations = [
         ("query_port", QUERY_PORT),
         ("query_device_ex", QUERY_DEVICE_EX),
         ("advise_mr", ADVISE_MR),
+        ("alloc_null_mr", ALLOC_NULL_MR),
+        ("modify_qp_rate_limit", MODIFY_QP_RATE_LIMIT),
+        ("modify_cq", MODIFY_CQ),
         ("reg_dm_mr", REG_DM_MR),
         ("alloc_dm", ALLOC_DM),
         ("free_dm", FREE_DM),
         ("alloc_parent_domain", ALLOC_PARENT_DOMAIN),
         ("dealloc_td", DEALLOC_TD),
         ("alloc_td", ALLOC_TD),
+        ("query_rt_values", QUERY_RT_VALUES),
         ("create_cq_ex", CREATE_CQ_EX),
     ];
     for (op, distance) in operations {
@@ -45,6 +49,26 @@ pub(super) fn prototypes() -> String {
             "struct ibv_dm *(*)(struct ibv_context *, struct ibv_alloc_dm_attr *)",
         ),
         (format!("{of_context}free_dm)"), "int (*)(struct ibv_dm *)"),
+        (
+            format!("{of_context}query_rt_values)"),
+            "int (*)(struct ibv_context *, struct ibv_values_ex *)",
+        ),
+        (
+            format!("{of_context}modify_cq)"),
+            "int (*)(struct ibv_cq *, struct ibv_modify_cq_attr *)",
+        ),
+        (
+            format!("{of_context}modify_qp_rate_limit)"),
+            "int (*)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *)",
+        ),
+        (format!("{of_context}alloc_null_mr)"), "struct ibv_mr *(*)(struct ibv_pd *)"),
+        ("__typeof__(&ibv_set_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
+        ("__typeof__(&ibv_query_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
+        ("__typeof__(&ibv_get_device_index)".into(), "int (*)(struct ibv_device *)"),
+        (
+            "__typeof__(&ibv_query_qp_data_in_order)".into(),
+            "int (*)(struct ibv_qp *, enum ibv_wr_opcode, uint32_t)",
+        ),
         (
             format!("{of_context}advise_mr)"),
             "int (*)(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t, struct ibv_sge *, uint32_t)",

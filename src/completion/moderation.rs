@@ -1,0 +1,97 @@
+//! Fewer events for many completions: `ibv_modify_cq`.
+
+#![allow(unsafe_code)] // one verb
+
+use std::num::NonZeroU16;
+
+use crate::completion::queue::CompletionQueue;
+use crate::device::attr_ex::{Can, CqModeration};
+use crate::device::context::Context;
+use crate::memory::entry::Entry;
+use crate::sys::tuning::{MODERATE, ibv_moderate_cq, ibv_modify_cq_attr};
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::threads::Threads;
+
+/// When an armed completion queue makes its event (`moderate` of ibv_modify_cq(3)): after so many
+/// completions, or so long after the first of them. Neither can be 0: with a number alone, the event
+/// of a last completion would never come (R22.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{completion::Moderation, device::{Can, CqModeration}};
+/// # let proverbs::loopback::Pair { context, mut cq, .. } = proverbs::loopback::pair()?;
+/// let can: Can<CqModeration> = context.abilities()?.can().ok_or("an event for each completion")?;
+/// let moderation = Moderation::new(16, 50).ok_or("neither is 0")?; // 16 completions, or 50 µs
+/// cq.moderate(&can, Some(moderation))?;
+/// assert_eq!((moderation.cq_count(), moderation.cq_period()), (16, 50));
+/// assert_eq!((Moderation::new(16, 0), Moderation::new(0, 50)), (None, None));
+/// cq.moderate(&can, None)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moderation {
+    cq_count: NonZeroU16,
+    cq_period: NonZeroU16,
+}
+
+impl Moderation {
+    /// An event after `cq_count` completions, or after `cq_period` µs; `None` if one of them is 0.
+    pub fn new(cq_count: u16, cq_period: u16) -> Option<Moderation> {
+        let cq_count = NonZeroU16::new(cq_count)?;
+        NonZeroU16::new(cq_period).map(|cq_period| Moderation { cq_count, cq_period })
+    }
+
+    /// The greatest number of completions for one event.
+    pub fn cq_count(&self) -> u16 {
+        self.cq_count.get()
+    }
+
+    /// The longest time from a completion to its event, µs.
+    pub fn cq_period(&self) -> u16 {
+        self.cq_period.get()
+    }
+}
+
+impl<E: Entry, L: Threads> CompletionQueue<E, L> {
+    /// Has the device moderate the events of this queue (`ibv_modify_cq` with
+    /// `IBV_CQ_ATTR_MODERATE`), or with `None` no longer. It changes when a
+    /// [channel](crate::CompletionChannel) wakes up, and nothing that [`poll`](Self::poll) finds. A
+    /// device may make events sooner. [`Moderation`] has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ContextMismatch`] if the proof is another context's, [`ErrorKind::Limit`] if a
+    /// number exceeds the device's `max_cq_count` or `max_cq_period`, otherwise
+    /// [`ErrorKind::Os`] with the errno.
+    pub fn moderate(
+        &mut self,
+        can: &Can<CqModeration>,
+        moderation: Option<Moderation>,
+    ) -> Result<(), Error> {
+        const VERB: &str = "ibv_modify_cq";
+        let handle = self.shared.handle();
+        let context = Context { handle: handle.parents().context.clone() };
+        if !can.is_of(&context) {
+            let what = "the proof of moderation and the completion queue";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+        let moderate = moderation.map_or_else(ibv_moderate_cq::default, |to| ibv_moderate_cq {
+            cq_count: to.cq_count(),
+            cq_period: to.cq_period(),
+        });
+        let most = context.query_device_ex()?;
+        for (what, asked, max) in [
+            ("cq_count", moderate.cq_count, most.max_cq_count),
+            ("cq_period", moderate.cq_period, most.max_cq_period),
+        ] {
+            if asked > max {
+                return Err(Error::limit(VERB, what, asked.into(), max.into()));
+            }
+        }
+        let mut attr = ibv_modify_cq_attr { attr_mask: MODERATE, moderate };
+        // SAFETY: the queue is live.
+        match unsafe { (handle.control().modify_cq)(handle.as_ptr(), &mut attr) } {
+            0 => Ok(()),
+            errno => Err(Error::os(VERB, errno, format!("{moderation:?}"))),
+        }
+    }
+}

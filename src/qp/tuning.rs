@@ -1,0 +1,151 @@
+//! What is agreed on or limited besides attributes: `ibv_set_ece`, `ibv_modify_qp_rate_limit`.
+
+#![allow(unsafe_code)] // three verbs
+
+use super::QueuePair;
+use crate::device::context::Context;
+use crate::device::{Can, PacketPacing};
+use crate::profile::Profile;
+use crate::rules::{HasRate, TakesEce};
+use crate::sys::tuning::{ibv_ece, ibv_qp_rate_limit_attr};
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::state::State;
+use crate::terms::transport::Transport;
+
+/// Options of a vendor's for a connection (`struct ibv_ece` of ibv_set_ece(3), enhanced connection
+/// establishment). One side tells the other what its device offers; that one sets it, and tells what
+/// its device took of it; which the first sets in turn. A program passes the numbers on, and reads
+/// nothing into them.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::Ece;
+/// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
+/// let depth = Depth { send: 4, recv: 4 };
+/// let mut active = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+/// let mut passive = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+/// let offered: Ece = active.query_ece()?; // to the peer, with the endpoint
+/// passive.set_ece(offered)?;
+/// let taken = passive.query_ece()?;       // and back
+/// active.set_ece(taken)?;
+/// assert_eq!(active.query_ece()?, passive.query_ece()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ece {
+    /// Whose options these are: the vendor's IEEE OUI.
+    pub vendor_id: u32,
+    /// The options.
+    pub options: u32,
+}
+
+/// The rate of a queue pair (`struct ibv_qp_rate_limit_attr` of ibv_modify_qp_rate_limit(3)):
+/// [`QueuePair::limit_rate`].
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{device::{Can, PacketPacing}, qp::RateLimit};
+/// # let proverbs::loopback::Pair { context, mut a, .. } = proverbs::loopback::pair()?;
+/// let can: Can<PacketPacing<Rc>> = context.abilities()?.can().ok_or("no rates of RC queue pairs")?;
+/// a.limit_rate(&can, Some(RateLimit { max_burst_sz: 8192, ..RateLimit::kbps(1_000_000) }))?;
+/// a.limit_rate(&can, None)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// kbit/s.
+    pub rate_limit: u32,
+    /// The most that is sent at once, bytes; 0 is the device's own choice.
+    pub max_burst_sz: u32,
+    /// The usual length of a packet, bytes, by which the device reckons; 0 is its own choice.
+    pub typical_pkt_sz: u16,
+}
+
+impl RateLimit {
+    /// A rate in kbit/s, with the device's own choice of all else.
+    pub fn kbps(rate_limit: u32) -> RateLimit {
+        RateLimit { rate_limit, max_burst_sz: 0, typical_pkt_sz: 0 }
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
+    /// The options of the connection that the device offers, or has taken (`ibv_query_ece`). [`Ece`]
+    /// has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP if the device has none,
+    /// ENOSYS if the library is older than rdma-core 30.
+    pub fn query_ece(&self) -> Result<Ece, Error> {
+        let mut c = ibv_ece::default();
+        // SAFETY: the queue pair is live.
+        match unsafe { (self.core.handle.control().query_ece)(self.core.qp(), &mut c) } {
+            0 => Ok(Ece { vendor_id: c.vendor_id, options: c.options }),
+            errno => Err(Error::os("ibv_query_ece", errno, "")),
+        }
+    }
+
+    /// Sets options of the connection that the peer offers, or has taken (`ibv_set_ece`), before
+    /// RTR (R22.3). The device takes what it can do of them, as [`query_ece`](Self::query_ece) tells
+    /// then. [`Ece`] has an example.
+    ///
+    /// # Errors
+    /// As for [`query_ece`](Self::query_ece); EINVAL if they are another vendor's. The queue pair
+    /// connects as before then, without options.
+    pub fn set_ece(&mut self, ece: Ece) -> Result<(), Error>
+    where
+        S: TakesEce,
+    {
+        let Ece { vendor_id, options } = ece;
+        let mut c = ibv_ece { vendor_id, options, comp_mask: 0 };
+        // SAFETY: the queue pair is live.
+        match unsafe { (self.core.handle.control().set_ece)(self.core.qp(), &mut c) } {
+            0 => Ok(()),
+            errno => {
+                let asked = format!("vendor {vendor_id:#x}, options {options:#x}");
+                Err(Error::os("ibv_set_ece", errno, asked))
+            }
+        }
+    }
+
+    /// Limits the rate at which the queue pair sends (`ibv_modify_qp_rate_limit`), or with `None` no
+    /// longer. A move to another state than RTS may end it. [`RateLimit`] has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ContextMismatch`] if the proof is another context's. [`ErrorKind::Limit`] if the
+    /// rate exceeds the device's `qp_rate_limit_max`, otherwise
+    /// [`ErrorKind::Os`] with the errno: EINVAL if it is below
+    /// `qp_rate_limit_min` (R22.2), or the device has no bursts.
+    pub fn limit_rate(
+        &mut self,
+        can: &Can<PacketPacing<T>>,
+        limit: Option<RateLimit>,
+    ) -> Result<(), Error>
+    where
+        S: HasRate,
+    {
+        const VERB: &str = "ibv_modify_qp_rate_limit";
+        let context = Context { handle: self.core.handle.parents().pd.parents().context.clone() };
+        if !can.is_of(&context) {
+            let what = "the proof of packet pacing and the queue pair";
+            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        }
+        let mut c = ibv_qp_rate_limit_attr::default();
+        if let Some(RateLimit { rate_limit, max_burst_sz, typical_pkt_sz }) = limit {
+            let device = context.query_device_ex()?;
+            let (min, max) = (device.qp_rate_limit_min, device.qp_rate_limit_max);
+            if rate_limit > max {
+                return Err(Error::limit(VERB, "rate_limit", rate_limit.into(), max.into()));
+            }
+            if rate_limit < min.max(1) {
+                let asked = format!("{rate_limit} kbit/s, of {} at least", min.max(1));
+                return Err(Error::os(VERB, libc::EINVAL, asked));
+            }
+            c = ibv_qp_rate_limit_attr { rate_limit, max_burst_sz, typical_pkt_sz, comp_mask: 0 };
+        }
+        // SAFETY: the queue pair is live.
+        match unsafe { (self.core.handle.control().modify_qp_rate_limit)(self.core.qp(), &mut c) } {
+            0 => Ok(()),
+            errno => Err(Error::os(VERB, errno, format!("{limit:?}"))),
+        }
+    }
+}

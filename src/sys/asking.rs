@@ -1,0 +1,122 @@
+//! Verbs that only ask: extended operations, which C's inlines call, and functions that are looked
+//! up when used, since older libraries lack them.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use super::control::errno;
+use super::extended::op;
+use super::memory::find;
+use super::types::*;
+
+/// The distance of the operation before the context, bytes: see `extended`.
+pub(crate) const QUERY_RT_VALUES: usize = 128;
+
+/// `IBV_VALUES_MASK_RAW_CLOCK`.
+pub(crate) const RAW_CLOCK: u32 = 1;
+
+/// C's struct.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_values_ex {
+    pub comp_mask: u32,
+    pub raw_clock: libc::timespec,
+}
+
+// SAFETY: it consists of integers.
+unsafe impl Zeroes for ibv_values_ex {}
+
+type QueryRtValues = unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int;
+pub(super) type DeviceIndex = unsafe extern "C" fn(*mut ibv_device) -> c_int;
+pub(super) type PortSpeed = unsafe extern "C" fn(*mut ibv_context, u32, *mut u64) -> c_int;
+pub(super) type DataInOrder = unsafe extern "C" fn(*mut ibv_qp, u32, u32) -> c_int;
+
+/// Functions that a library may lack.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Symbols {
+    /// Since rdma-core 28.
+    pub device_index: Option<DeviceIndex>,
+    /// Since rdma-core 63.
+    pub port_speed: Option<PortSpeed>,
+    /// Since rdma-core 40.
+    pub data_in_order: Option<DataInOrder>,
+}
+
+fn symbols() -> Symbols {
+    static FOUND: OnceLock<Symbols> = OnceLock::new();
+    #[cfg(test)]
+    if let Some(stand_in) = tests::STAND_IN.get() {
+        return stand_in;
+    }
+    *FOUND.get_or_init(|| {
+        let index = find(c"ibv_get_device_index");
+        let speed = find(c"ibv_query_port_speed");
+        let in_order = find(c"ibv_query_qp_data_in_order");
+        // SAFETY: the functions have had these types since they are there (`bindings::agreement`
+        // holds those of installed headers against them), and a null pointer is a `None`.
+        unsafe {
+            Symbols {
+                device_index: std::mem::transmute::<*mut c_void, Option<DeviceIndex>>(index),
+                port_speed: std::mem::transmute::<*mut c_void, Option<PortSpeed>>(speed),
+                data_in_order: std::mem::transmute::<*mut c_void, Option<DataInOrder>>(in_order),
+            }
+        }
+    })
+}
+
+/// `ibv_get_device_index`; negative if library or kernel do not tell.
+///
+/// # Safety
+/// `context` is live and of libibverbs.
+pub(super) unsafe fn device_index(context: *mut ibv_context) -> c_int {
+    match symbols().device_index {
+        // SAFETY: a device is live as long as a context of it.
+        Some(index) => unsafe { index((*context).device) },
+        None => -1,
+    }
+}
+
+/// `ibv_query_port_speed`; ENOSYS if the library lacks it.
+///
+/// # Safety
+/// `context` is live and of libibverbs.
+pub(super) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Result<u64, c_int> {
+    let ask = symbols().port_speed.ok_or(libc::ENOSYS)?;
+    let mut speed = 0;
+    // SAFETY: the context is the verb's, and the speed is a local.
+    match unsafe { ask(context, port.into(), &mut speed) } {
+        0 => Ok(speed),
+        answer if answer < 0 => Err(errno()),
+        answer => Err(answer),
+    }
+}
+
+/// `ibv_query_rt_values_ex`, as C's inline does it.
+///
+/// # Safety
+/// `context` is live and of libibverbs.
+pub(super) unsafe fn query_rt_values(
+    context: *mut ibv_context,
+    values: &mut ibv_values_ex,
+) -> c_int {
+    // SAFETY: the context is the verb's, and the values are writable.
+    match unsafe { op::<QueryRtValues>(context, QUERY_RT_VALUES) } {
+        // SAFETY: as said above: the verb's, and writable.
+        Some(ask) => unsafe { ask(context, values) },
+        None => libc::EOPNOTSUPP,
+    }
+}
+
+/// `ibv_query_qp_data_in_order`; a library without it promises nothing.
+///
+/// # Safety
+/// `qp` is live and of libibverbs.
+pub(super) unsafe fn data_in_order(qp: *mut ibv_qp, opcode: u32) -> bool {
+    // SAFETY: the queue pair is the verb's, and the opcode a number that the library looks at.
+    symbols().data_in_order.is_some_and(|ask| unsafe { ask(qp, opcode, 0) } == 1)
+}
+
+#[cfg(test)]
+mod tests;

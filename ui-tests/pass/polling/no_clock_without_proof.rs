@@ -1,0 +1,11 @@
+// R21.2, ibv_query_rt_values_ex(3): the legal twin of ui-tests/polling/no_clock_without_proof.rs.
+use proverbs::device::{Can, Timestamps};
+use proverbs::prelude::*;
+
+fn without(context: &Context) -> Option<Can<Timestamps>> {
+    context.abilities().ok()?.can()
+}
+
+fn other(context: &Context, can: &Can<Timestamps>) {
+    let _ = context.clock_now(can);
+}

@@ -1,0 +1,7 @@
+// R22.3, ibv_set_ece(3): the legal twin of ui-tests/state/no_options_after_rtr.rs.
+use proverbs::prelude::*;
+use proverbs::qp::Ece;
+
+fn late(qp: &mut QueuePair<Rc, state::Init>, ece: Ece) {
+    let _ = qp.set_ece(ece);
+}
