@@ -101,10 +101,9 @@ impl Station {
             ..GlobalRoute::new(peer.gid, self.source.gid_index.unwrap_or(0))
         };
         Ok(AddressVector {
-            port: self.options.ib_port,
-            dlid: peer.lid,
             sl: self.options.sl,
             global: global.then_some(route),
+            ..AddressVector::infiniband(self.options.ib_port, peer.lid)
         })
     }
 }

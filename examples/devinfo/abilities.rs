@@ -1,9 +1,10 @@
 //! What this crate can do on a device: seen by doing it.
 
 use proverbs::device::{
-    AtomicCap, AtomicWrite, DeviceAttr, DeviceMemory, FlushGlobal, FlushPersistent,
-    MemoryWindows2B, OnDemand, ResizeSrq, Timestamps,
+    AtomicCap, AtomicWrite, CqModeration, DeviceAttr, DeviceMemory, FlushGlobal, FlushPersistent,
+    MemoryWindows2B, PacketPacing, ResizeSrq, Timestamps,
 };
+use proverbs::memory::OnDemand;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::transport::Transport;
@@ -74,12 +75,15 @@ fn may_lack(context: &Context) -> Result<()> {
         |what: &str, can: bool| println!("        {what}: {}", if can { "yes" } else { "no" });
     tell("shared receive queues resized", abilities.can::<ResizeSrq>().is_some());
     tell("memory windows of type 2B", abilities.can::<MemoryWindows2B>().is_some());
-    tell("memory on demand", abilities.can::<OnDemand>().is_some());
+    let on_demand = abilities.can::<OnDemand<Rc, RemoteReadWrite>>();
+    tell("memory on demand for peers on RC, READ and WRITE", on_demand.is_some());
     tell("device memory", abilities.can::<DeviceMemory>().is_some());
     tell("FLUSH, global", abilities.can::<FlushGlobal>().is_some());
     tell("FLUSH, persistent", abilities.can::<FlushPersistent>().is_some());
     tell("ATOMIC WRITE", abilities.can::<AtomicWrite>().is_some());
     tell("timestamps of completions", abilities.can::<Timestamps>().is_some());
+    tell("events of completion queues moderated", abilities.can::<CqModeration>().is_some());
+    tell("rates of RC queue pairs limited", abilities.can::<PacketPacing<Rc>>().is_some());
     Ok(())
 }
 

@@ -1,9 +1,8 @@
 //! Static rates.
 
-/// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`): packets of
-/// an [`AddressVector`](crate::device::AddressVector) with a lower rate than its port's are sent with gaps
-/// between them, for the sake of slower ports on the way. InfiniBand alone has it; elsewhere devices
-/// ignore it.
+/// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
+/// [`AddressVector`](crate::device::AddressVector): packets are sent with gaps between them, for
+/// the sake of slower ports on the way. InfiniBand alone has it; elsewhere devices ignore it.
 ///
 /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's `IBV_RATE_MAX`:
 /// that of the port.
