@@ -106,7 +106,7 @@
 //! |---|---|
 //! | `cm` (default) | [`cm`], connections by rdma_cm; without it nothing links librdmacm |
 //! | `loopback` (default) | [`loopback`], a software device in this process |
-//! | `tokio` | `AsyncCompletionChannel` and `AsyncDeviceEvents`: completions and events to await |
+//! | `tokio` | completions, events, connections and drains to await: [the guide](guide::tokio) |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
 //! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |

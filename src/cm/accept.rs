@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::event::{Event, EventKind, PeerParam};
-use super::id::{CmId, Step, Waits, failure};
+use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::listen::Request;
 use super::param::{AcceptParam, check_depth};
 use super::queue_pair::bring_up;
@@ -180,11 +180,6 @@ impl<P: Profile, M: Mode> Accepted<P, M> {
 impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
     type Done = Connection<P, M>;
     type Failed = NotAccepted<P, M>;
-    const VERB: &'static str = VERB;
-
-    fn id(&self) -> &Id {
-        &self.id.core.id
-    }
 
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
         if event.id() != self.id.key() {
@@ -210,6 +205,14 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
 
     fn give_up(self) -> Self::Failed {
         self.cancel()
+    }
+}
+
+impl<P: Profile, M: Mode> Sleeps for Accepted<P, M> {
+    const VERB: &'static str = VERB;
+
+    fn id(&self) -> &Id {
+        &self.id.core.id
     }
 }
 

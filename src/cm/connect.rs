@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::event::{Event, EventKind};
-use super::id::{CmId, Step, Waits, failure};
+use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::param::{ConnParam, Tuning};
 use super::queue_pair::bring_up;
 use super::space::Tcp;
@@ -221,11 +221,6 @@ impl<P: Profile, M: Mode> Pending<P, M> {
 impl<P: Profile, M: Mode> Waits for Pending<P, M> {
     type Done = Connection<P, M>;
     type Failed = NotConnected<P, M>;
-    const VERB: &'static str = VERB;
-
-    fn id(&self) -> &Id {
-        &self.id.core.id
-    }
 
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
         if event.id() != self.id.key() {
@@ -248,6 +243,14 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
 
     fn give_up(self) -> Self::Failed {
         self.cancel()
+    }
+}
+
+impl<P: Profile, M: Mode> Sleeps for Pending<P, M> {
+    const VERB: &'static str = VERB;
+
+    fn id(&self) -> &Id {
+        &self.id.core.id
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::event::{Event, EventKind};
-use super::id::{CmId, Step, Waits, failure};
+use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::listen::Request;
 use super::private_data::{LookupData, ReplyData};
 use super::space::Udp;
@@ -210,11 +210,6 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
 impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
     type Done = Found<M>;
     type Failed = NotFound<M>;
-    const VERB: &'static str = CONNECT;
-
-    fn id(&self) -> &Id {
-        &self.core.id
-    }
 
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
         if event.id() != self.key() {
@@ -239,6 +234,14 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
 
     fn give_up(self) -> Self::Failed {
         NotFound::Failed(self.to())
+    }
+}
+
+impl<M: Mode> Sleeps for CmId<Udp, Connecting, M> {
+    const VERB: &'static str = CONNECT;
+
+    fn id(&self) -> &Id {
+        &self.core.id
     }
 }
 

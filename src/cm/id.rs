@@ -125,20 +125,29 @@ pub enum Step<D, W, F> {
     Failed(Refused<F>),
 }
 
-/// An object that waits for an event.
-pub(super) trait Waits: Sized {
+/// What waits for an event of its id: a step of a [`CmId`] that is under way, a
+/// [`Pending`](super::Pending) or an [`Accepted`](super::Accepted) connection. Each has `advance`,
+/// and with the feature `tokio` `AsyncEventChannel::finish` awaits it.
+pub trait Waits: Sized {
+    /// What comes of it.
     type Done;
+    /// What is given back if it fails.
     type Failed;
 
+    #[doc(hidden)]
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
+
+    /// Stops waiting.
+    #[doc(hidden)]
+    fn give_up(self) -> Self::Failed;
+}
+
+/// What waits, with the calling thread asleep.
+pub(super) trait Sleeps: Waits {
     /// The verb, for errors.
     const VERB: &'static str;
 
     fn id(&self) -> &Id;
-
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
-
-    /// Stops waiting.
-    fn give_up(self) -> Self::Failed;
 
     /// Waits for the result, for at most `timeout` if there is one.
     fn finish(mut self, timeout: Option<Duration>) -> Result<Self::Done, Refused<Self::Failed>> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::channel::Events;
+use super::channel::{EventChannel, Events};
 use super::event::{Event, EventKind, PeerParam};
 use super::id::{CmId, Core};
 use super::space::PortSpace;
@@ -137,6 +137,22 @@ impl<PS: PortSpace> Request<PS, OnChannel> {
 }
 
 impl<PS: PortSpace, M: Mode> Request<PS, M> {
+    /// Moves the request to `channel` (`rdma_migrate_id`), so that it is answered there while others
+    /// come. `AsyncEventChannel` has an example.
+    ///
+    /// # Errors
+    /// The request is given back, as for [`CmId::migrate_to`].
+    pub fn migrate_to(
+        self,
+        channel: &EventChannel,
+    ) -> Result<Request<PS, OnChannel>, Refused<Self>> {
+        let Request { id, peer, private_data } = self;
+        match id.migrate_to(channel) {
+            Ok(id) => Ok(Request { id, peer, private_data }),
+            Err(refused) => Err(refused.map(|id| Request { id, peer, private_data })),
+        }
+    }
+
     /// Refuses the connection, with private data for the peer (`rdma_reject`).
     ///
     /// # Errors

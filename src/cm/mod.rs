@@ -139,7 +139,7 @@
 //! # }
 //! ```
 //!
-//! Both sides in one thread, by events: [`EventChannel`]. Datagrams: [`UdPeer`]; multicast:
+//! Both sides in one thread, by events: [`EventChannel`]; on tokio: `AsyncEventChannel`. Datagrams: [`UdPeer`]; multicast:
 //! [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
 //! # Without a device
@@ -199,6 +199,8 @@
 
 mod accept;
 mod addrinfo;
+#[cfg(feature = "tokio")]
+mod awaited;
 mod channel;
 mod connect;
 mod connection;
@@ -223,13 +225,15 @@ pub mod verbs;
 
 pub use accept::{Accepted, NotAccepted};
 pub use addrinfo::{AddrInfo, PassiveInfo};
+#[cfg(feature = "tokio")]
+pub use awaited::AsyncEventChannel;
 pub use channel::EventChannel;
 pub use connect::{NotConnected, Pending};
 pub use connection::{Connection, Ended, Ends};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ep::{Ep, EpRecvs, EpSends, EpState};
 pub use event::{Event, EventKind, IdKey, PeerParam};
-pub use id::{CmId, Step};
+pub use id::{CmId, Step, Waits};
 pub use listen::Request;
 #[cfg(feature = "loopback")]
 pub use loopback::{ConnectedPair, loopback_pair};

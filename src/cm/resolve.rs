@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::event::{Event, EventKind, IdKey};
-use super::id::{CmId, Step, Waits, failure};
+use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::space::PortSpace;
 use super::state::{
     AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvesRoute, ResolvingAddr,
@@ -118,11 +118,6 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
 impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
     type Done = CmId<PS, AddrResolved, M>;
     type Failed = CmId<PS, Bound, M>;
-    const VERB: &'static str = ADDR;
-
-    fn id(&self) -> &Id {
-        &self.core.id
-    }
 
     fn step(mut self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
         if event.id() != self.key() {
@@ -146,6 +141,14 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
 
     fn give_up(self) -> Self::Failed {
         self.to()
+    }
+}
+
+impl<PS: PortSpace, M: Mode> Sleeps for CmId<PS, ResolvingAddr, M> {
+    const VERB: &'static str = ADDR;
+
+    fn id(&self) -> &Id {
+        &self.core.id
     }
 }
 
@@ -217,11 +220,6 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
 impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
     type Done = CmId<PS, RouteResolved, M>;
     type Failed = CmId<PS, AddrResolved, M>;
-    const VERB: &'static str = ROUTE;
-
-    fn id(&self) -> &Id {
-        &self.core.id
-    }
 
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
         if event.id() != IdKey(self.core.id.key()) {
@@ -238,6 +236,14 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
 
     fn give_up(self) -> Self::Failed {
         self.to()
+    }
+}
+
+impl<PS: PortSpace, M: Mode> Sleeps for CmId<PS, ResolvingRoute, M> {
+    const VERB: &'static str = ROUTE;
+
+    fn id(&self) -> &Id {
+        &self.core.id
     }
 }
 

@@ -102,10 +102,19 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
+        self.ready(cq).await?;
+        Ok(cq.hand_out())
+    }
+
+    /// Waits until `cq` has completions, which stay in it.
+    pub(crate) async fn ready<E: Entry, L: Threads>(
+        &mut self,
+        cq: &mut CompletionQueue<E, L>,
+    ) -> Result<(), Error> {
         while !cq.is_ready(self.get_ref(), Notify::Any)? {
             self.event().await?;
         }
-        Ok(cq.hand_out())
+        Ok(())
     }
 
     /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive ends the sleep, and

@@ -114,10 +114,10 @@ pub fn exchange<S: Timed + ?Sized>(
 
 /// An exchange in progress.
 pub(super) struct Exchange {
-    out: Vec<u8>,
-    sent: usize,
-    received: Vec<u8>,
-    needed: usize,
+    pub(super) out: Vec<u8>,
+    pub(super) sent: usize,
+    pub(super) received: Vec<u8>,
+    pub(super) needed: usize,
     timeout: Duration,
 }
 
@@ -146,7 +146,7 @@ impl Exchange {
             }
             self.read_chunk(stream)?;
         }
-        Endpoint::from_bytes(&self.received).map_err(|error| self.malformed(error))
+        self.peer()
     }
 
     fn read_chunk<S: Timed + ?Sized>(
@@ -160,20 +160,32 @@ impl Exchange {
             self.received.resize(end.min(self.needed), 0);
             let result = stream.read(&mut self.received[at..]);
             self.received.truncate(at + *result.as_ref().unwrap_or(&0));
-            if result.map_err(|stop| self.stopped(stop))? == 0 {
-                let received = std::mem::take(&mut self.received);
-                return Err(ExchangeError::HungUp { needed: self.needed, received });
-            }
-            match wire::announced(&self.received) {
-                Ok(length) => self.needed = length,
-                Err(WireError::Truncated { .. }) => {}
-                Err(error) => return Err(self.malformed(error)),
-            }
+            let count = result.map_err(|stop| self.stopped(stop))?;
+            self.came(count)?;
         }
         Ok(())
     }
 
-    fn stopped(&mut self, stop: Stop) -> ExchangeError {
+    /// Looks at what a read brought: none is the stream's end.
+    pub(super) fn came(&mut self, count: usize) -> Result<(), ExchangeError> {
+        if count == 0 {
+            let received = std::mem::take(&mut self.received);
+            return Err(ExchangeError::HungUp { needed: self.needed, received });
+        }
+        match wire::announced(&self.received) {
+            Ok(length) => self.needed = length,
+            Err(WireError::Truncated { .. }) => {}
+            Err(error) => return Err(self.malformed(error)),
+        }
+        Ok(())
+    }
+
+    /// The peer's endpoint, once all of it came.
+    pub(super) fn peer(&mut self) -> Result<Endpoint, ExchangeError> {
+        Endpoint::from_bytes(&self.received).map_err(|error| self.malformed(error))
+    }
+
+    pub(super) fn stopped(&mut self, stop: Stop) -> ExchangeError {
         stopped(stop, self.timeout, self.needed, std::mem::take(&mut self.received))
     }
 
@@ -190,8 +202,8 @@ fn stopped(stop: Stop, after: Duration, needed: usize, received: Vec<u8>) -> Exc
 }
 
 /// The last message of each side of a connection.
-const READY: [u8; 4] = *b"pvok";
-const REFUSED: [u8; 4] = *b"pvno";
+pub(super) const READY: [u8; 4] = *b"pvok";
+pub(super) const REFUSED: [u8; 4] = *b"pvno";
 
 /// Tells the peer that this side can receive, and waits for the same message, so that neither sends
 /// too early.
@@ -214,6 +226,11 @@ pub(super) fn agree<S: Timed + ?Sized>(
             Err(stop) => return Err(stopped(stop, timeout, needed, word[..at].to_vec()).into()),
         }
     }
+    verdict(word)
+}
+
+/// What the peer's last message says.
+pub(super) fn verdict(word: [u8; 4]) -> Result<(), ConnectError> {
     match word {
         READY => Ok(()),
         REFUSED => Err(ConnectError::PeerRefused),

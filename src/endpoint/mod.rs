@@ -2,7 +2,8 @@
 //!
 //! An [`Endpoint`] describes a queue pair and the regions that the peer may reach. It travels by
 //! whatever means two programs have: [`exchange`] sends it over any `Read + Write`,
-//! [`RcConnector::connect`] connects an RC pair on top of that, and with the feature `serde` it
+//! [`RcConnector::connect`] connects an RC pair on top of that (on tokio,
+//! `RcConnector::connect_async`), and with the feature `serde` it
 //! goes into any format.
 //!
 //! Nothing here is secret, and nothing authenticates the peer: any program that can write to the
@@ -56,6 +57,8 @@
 //! ```
 
 mod address;
+#[cfg(feature = "tokio")]
+mod awaited;
 mod connect;
 mod exchange;
 mod receiving;

@@ -14,6 +14,8 @@
 //! | [`completions`] | how buffers come back, successes and failures |
 //! | [`one_sided`] | READ, WRITE and atomics: a key-value store whose server sleeps |
 //! | [`layout`] | where a program keeps its objects: structs, threads, several kinds of buffers |
+//! | [`tokio`] | awaiting completions, connections and drains; other executors |
+//! | [`testing`] | faults, devices that differ, rdma_cm: on the loopback device |
 //! | [`porting`] | each C call beside its form here |
 //! | [`from_ibverbs`], [`from_sideway`] | the same for programs that use these crates |
 //! | [`compile_errors`] | how to read the compiler's messages |
@@ -36,6 +38,12 @@ pub mod one_sided {}
 
 #[doc = include_str!("layout.md")]
 pub mod layout {}
+
+#[doc = include_str!("tokio.md")]
+pub mod tokio {}
+
+#[doc = include_str!("testing.md")]
+pub mod testing {}
 
 #[doc = include_str!("porting.md")]
 pub mod porting {}

@@ -80,9 +80,30 @@ where
         timeout: Duration,
         mut found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), Error> {
-        const VERB: &str = "drain";
-        let capacity = cq.capacity() as usize;
         let end = Instant::now().checked_add(timeout);
+        let mut progress = self.begin_drain(cq, &mut found)?;
+        let mut is_late = false;
+        loop {
+            let Some((sends, receives)) = self.left_to_drain(&mut progress)? else { return Ok(()) };
+            if is_late {
+                let asked = format!(
+                    "{sends} sends and {receives} receives were not flushed within {timeout:?}: the \
+                     device is late, or completions were forgotten"
+                );
+                return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
+            }
+            self.drain_some(&mut progress, cq, &mut found)?;
+            // Completions of others are not progress: they may come for ever.
+            is_late = end.is_some_and(|end| Instant::now() >= end);
+        }
+    }
+
+    /// Looks whether `cq` is of this queue pair, and gives up what a dropped completion released.
+    pub(super) fn begin_drain<L: Threads>(
+        &mut self,
+        cq: &CompletionQueue<P::Entry, L>,
+        found: &mut impl FnMut(Drained<'_, P::Entry>),
+    ) -> Result<Progress, Error> {
         let sends = Arc::ptr_eq(cq.shared(), &self.core.send_cq);
         let receives = Arc::ptr_eq(cq.shared(), &self.core.recv_cq);
         if !sends && !receives {
@@ -95,45 +116,69 @@ where
         if let (true, Some(released)) = (sends, self.core.send.ledger.release(Until::Dropped)) {
             released.for_each(|entry| found(Drained::Entry(entry)));
         }
-        let mut sentinel = !sends;
-        let mut is_late = false;
         // Receives of a shared receive queue are not counted: those in the completion queue must be
         // taken out.
-        let mut sees_all = !(receives && self.has_srq());
-        let mut passed = 0;
-        loop {
-            if !sentinel {
-                sentinel = self.core.post_sentinel::<T>();
-                if self.core.is_poisoned() {
-                    return Err(Error::os(VERB, libc::EIO, UNKNOWN));
-                }
-            }
-            let left = (
-                if sends { self.sends_outstanding() } else { 0 },
-                if receives { self.recvs_outstanding() } else { 0 },
-            );
-            if left == (0, 0) && sees_all {
-                self.core.is_drained |= receives;
-                return Ok(());
-            }
-            if is_late {
-                let (sends, receives) = left;
-                let asked = format!(
-                    "{sends} sends and {receives} receives were not flushed within {timeout:?}: the \
-                     device is late, or completions were forgotten"
-                );
-                return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
-            }
-            let (completions, sees) = cq.poll_and_see()?;
-            passed += completions.len();
-            sees_all |= sees || passed >= capacity;
-            for completion in completions {
-                self.core.sort(completion, &mut found);
-            }
-            // Completions of others are not progress: they may come for ever.
-            is_late = end.is_some_and(|end| Instant::now() >= end);
-        }
+        let sees_all = !(receives && self.has_srq());
+        let capacity = cq.capacity() as usize;
+        Ok(Progress { sends, receives, capacity, sentinel: !sends, sees_all, passed: 0 })
     }
+
+    /// The sends and receives that are outstanding; `None` if nothing is, or may be.
+    pub(super) fn left_to_drain(
+        &mut self,
+        progress: &mut Progress,
+    ) -> Result<Option<(usize, usize)>, Error> {
+        if !progress.sentinel {
+            progress.sentinel = self.core.post_sentinel::<T>();
+            if self.core.is_poisoned() {
+                return Err(Error::os(VERB, libc::EIO, UNKNOWN));
+            }
+        }
+        let left = (
+            if progress.sends { self.sends_outstanding() } else { 0 },
+            if progress.receives { self.recvs_outstanding() } else { 0 },
+        );
+        if left == (0, 0) && progress.sees_all {
+            self.core.is_drained |= progress.receives;
+            return Ok(None);
+        }
+        Ok(Some(left))
+    }
+
+    /// Polls once, and says how many completions there were.
+    pub(super) fn drain_some<L: Threads>(
+        &mut self,
+        progress: &mut Progress,
+        cq: &mut CompletionQueue<P::Entry, L>,
+        found: &mut impl FnMut(Drained<'_, P::Entry>),
+    ) -> Result<usize, Error> {
+        let (completions, sees) = cq.poll_and_see()?;
+        let count = completions.len();
+        progress.passed += count;
+        progress.sees_all |= sees || progress.passed >= progress.capacity;
+        for completion in completions {
+            self.core.sort(completion, found);
+        }
+        Ok(count)
+    }
+}
+
+const VERB: &str = "drain";
+
+/// How far a drain is.
+pub(super) struct Progress {
+    /// Whether sends complete into the queue that is polled.
+    sends: bool,
+    /// Whether receives do.
+    receives: bool,
+    /// The completions that the queue has room for.
+    capacity: usize,
+    /// Whether the sentinel was posted, or is not needed.
+    sentinel: bool,
+    /// Whether all that was in the queue when the drain began was taken out.
+    sees_all: bool,
+    /// The completions that were taken out.
+    passed: usize,
 }
 
 /// Why a queue pair cannot be drained.

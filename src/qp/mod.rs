@@ -4,6 +4,8 @@
 
 mod any;
 pub(crate) mod attr;
+#[cfg(feature = "tokio")]
+mod awaited;
 mod create;
 mod drain;
 mod foreign;

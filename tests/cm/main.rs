@@ -6,6 +6,8 @@
 // A refused step gives everything back, by value.
 #![allow(clippy::result_large_err)]
 
+#[cfg(all(feature = "tokio", not(miri)))]
+mod awaited;
 mod channel;
 mod connect;
 mod datagram;

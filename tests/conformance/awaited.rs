@@ -8,7 +8,7 @@ use proverbs::bounded::{RnrRetries, RnrRetry};
 use proverbs::completion::Notify;
 use proverbs::device::{DeviceEvent, QpEvent};
 use proverbs::prelude::*;
-use proverbs::qp::Drain;
+use proverbs::qp::{Drain, Drained};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;
@@ -260,6 +260,30 @@ fn many_queues_are_awaited_at_once() {
                 }
             }
         }
+    });
+}
+
+/// A drain that is dropped again and again passes on what it polled, and the next one goes on.
+#[test]
+fn a_drain_is_awaited() {
+    runtime().block_on(async {
+        let (mut a, mut b, _dev) = ends();
+        for i in 0..8 {
+            a.qp.post_recv(wr::Recv::new(filled(&a.pool, &[i]))).unwrap();
+        }
+        let b_channel = &mut b.channel;
+        let mut qp = a.qp.to_error().unwrap();
+        let mut home = 0;
+        let mut found = |found: Drained<'_, Buf>| match found {
+            Drained::Entry(_) => home += 1,
+            Drained::Other(_) => panic!("one queue pair on this completion queue"),
+        };
+        let elsewhere = qp.drain_async(b_channel, &mut b.cq, &mut found).await.unwrap_err();
+        assert_eq!(elsewhere.errno(), Some(libc::EINVAL));
+        let _ = once(qp.drain_async(&mut a.channel, &mut a.cq, &mut found));
+        qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
+        qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
+        assert_eq!((home, qp.recvs_outstanding(), a.pool.available()), (8, 0, 8));
     });
 }
 

@@ -1,0 +1,235 @@
+//! Awaiting connections on tokio.
+
+#![allow(unsafe_code)] // one descriptor that outlives its registration
+
+use std::collections::VecDeque;
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+
+use super::channel::EventChannel;
+use super::connection::Ends;
+use super::event::{Event, EventKind};
+use super::id::{CmId, Step, Waits};
+use super::listen::Request;
+use super::space::{PortSpace, Tcp};
+use super::state::{Listening, OnChannel};
+use crate::terms::error::{Error, Refused};
+use crate::wait::registration;
+
+/// An event channel to await on, in a tokio runtime (feature `tokio`).
+///
+/// The calls of an id on a channel return at once, and what they return waits for an event:
+/// [`finish`](Self::finish) awaits it. A task has a channel for each connection that it makes; a
+/// listener takes requests, and each moves to a channel of its own, so that tasks answer at the same
+/// time:
+///
+/// ```
+/// use proverbs::{cm::*, loopback::Fabric, prelude::*};
+/// use std::time::Duration;
+///
+/// # type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+/// const SECOND: Duration = Duration::from_secs(1);
+///
+/// # fn end<S: HasDevice, M: Mode>(id: &CmId<Tcp, S, M>) -> Result<QueuePair<Rc, Init>, proverbs::Error> {
+/// #     let (pd, cq) = (id.pd()?, id.context()?.create_cq(32)?);
+/// #     id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })
+/// # }
+/// async fn ask(channel: EventChannel, at: std::net::SocketAddr) -> Outcome<Connection<DefaultProfile, OnChannel>> {
+///     let mut channel = channel.into_async()?;
+///     let id = channel.get_ref().create_id::<Tcp>()?;
+///     let id = channel.finish(id.resolve_addr(at, SECOND)?).await?;
+///     let id = channel.finish(id.resolve_route(SECOND)?).await?;
+///     let qp = end(&id)?; // `create_qp`, and receives
+///     let pending = id.connect(qp, &ConnParam::default())?;
+///     Ok(tokio::time::timeout(SECOND, channel.finish(pending)).await??)
+/// }
+///
+/// async fn answer(channel: EventChannel, request: Request<Tcp, OnChannel>) -> Outcome<()> {
+///     let mut channel = channel.into_async()?;
+///     let request = request.migrate_to(channel.get_ref())?;
+///     let qp = end(&request.id)?;
+///     let accepted = request.accept(qp, &AcceptParam::default())?;
+///     let connection = channel.finish(accepted).await?;
+///     // ... serve it ...
+///     channel.disconnected(&connection.id).await?; // the peer ends it
+///     connection.disconnect()?;
+///     Ok(())
+/// }
+///
+/// # fn main() -> Outcome<()> {
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// # let fabric = Fabric::new();
+/// # let _device = fabric.open_device();
+/// # let at = "10.0.0.1:7471".parse()?;
+/// let mut listener = EventChannel::on(&fabric)?.into_async()?; // or `EventChannel::new()`
+/// let listening = listener.get_ref().create_id::<Tcp>()?.bind_addr(at)?.listen(8)?;
+/// let client = async {
+///     let connection = ask(EventChannel::on(&fabric)?, at).await?;
+///     connection.disconnect()?;
+///     Outcome::Ok(())
+/// };
+/// let server = async {
+///     let request = listener.request(&listening).await?;
+///     answer(EventChannel::on(&fabric)?, request).await // usually in a task of its own
+/// };
+/// tokio::try_join!(client, server)?;
+/// # Ok(())
+/// # })
+/// # }
+/// ```
+///
+/// Events that are not of what is awaited are kept, and found by the next call that looks for them;
+/// [`next`](Self::next) takes all.
+#[derive(Debug)]
+pub struct AsyncEventChannel {
+    fd: AsyncFd<EventChannel>,
+    /// Events that nobody asked for yet, in the order in which they came.
+    kept: VecDeque<Event>,
+}
+
+impl EventChannel {
+    /// Registers the channel with the current tokio runtime.
+    ///
+    /// # Errors
+    /// The channel is given back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` with
+    /// which the runtime registers it; EEXIST: a clone of the channel is registered.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
+    pub fn into_async(self) -> Result<AsyncEventChannel, Refused<Self>> {
+        // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
+        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
+            Ok(fd) => Ok(AsyncEventChannel { fd, kept: VecDeque::new() }),
+            Err(failed) => {
+                let (channel, error) = failed.into_parts();
+                Err(Refused::new(channel, registration(&error)))
+            }
+        }
+    }
+}
+
+impl AsyncEventChannel {
+    /// The channel, to create ids on and to move requests to.
+    pub fn get_ref(&self) -> &EventChannel {
+        self.fd.get_ref()
+    }
+
+    /// Waits for the next event, **for ever** if none comes: put a time-out around it. What was kept
+    /// comes first.
+    ///
+    /// Safe to cancel at any point: an event is taken only to be returned.
+    ///
+    /// # Errors
+    /// As for [`EventChannel::try_event`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
+    /// runtime is shutting down.
+    pub async fn next(&mut self) -> Result<Event, Error> {
+        match self.kept.pop_front() {
+            Some(event) => Ok(event),
+            None => self.take().await,
+        }
+    }
+
+    /// Waits until what was begun is done: an address or a route that is resolved, a connection that
+    /// is asked for or accepted, a service that is looked up. The steps have time-outs of their own
+    /// but for the last three, which wait **for ever** if the peer says nothing: put a time-out
+    /// around it.
+    ///
+    /// Dropped, the future gives the attempt up, and drops what went into it: a queue pair sends its
+    /// receives home when it is gone.
+    ///
+    /// # Errors
+    /// What `advance` of it says, with what went into it; and as for [`next`](Self::next), with the
+    /// same.
+    pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
+        let (mut waiting, mut at) = (begun, 0);
+        loop {
+            let event = match self.kept.remove(at) {
+                Some(event) => event,
+                None => match self.take().await {
+                    Ok(event) => event,
+                    Err(error) => return Err(Refused::new(waiting.give_up(), error)),
+                },
+            };
+            match waiting.step(&event) {
+                Step::Done(done) => return Ok(done),
+                Step::Failed(refused) => return Err(refused),
+                Step::Waiting(still) => waiting = still,
+            }
+            self.kept.insert(at, event);
+            at += 1;
+        }
+    }
+
+    /// Waits for the next request of `listening`, which must be on this channel, **for ever** if
+    /// none comes.
+    ///
+    /// Safe to cancel at any point: a request is taken only to be returned.
+    ///
+    /// # Errors
+    /// [`Cm`](crate::ErrorKind::Cm), from then on, if the device is going away; and as for
+    /// [`next`](Self::next).
+    pub async fn request<PS: PortSpace>(
+        &mut self,
+        listening: &CmId<PS, Listening, OnChannel>,
+    ) -> Result<Request<PS, OnChannel>, Error> {
+        let mut at = 0;
+        loop {
+            let event = match self.kept.remove(at) {
+                Some(event) => event,
+                None => {
+                    listening.core.removal("rdma_get_cm_event")?;
+                    self.take().await?
+                }
+            };
+            let is_request = event.kind() == EventKind::ConnectRequest;
+            let is_its = event.id() == listening.key();
+            match listening.request(event) {
+                Ok(request) => return Ok(request),
+                // Without a device it cannot be answered.
+                Err(event) if is_request && is_its => drop(event),
+                Err(event) => {
+                    self.kept.insert(at, event);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// Waits until the connection has ended, **for ever** if it does not: the peer ended it, or
+    /// confirmed this side's [`disconnect`](super::Connection::disconnect). The id must be on this
+    /// channel. After the end, every call returns at once.
+    ///
+    /// Safe to cancel at any point.
+    ///
+    /// # Errors
+    /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the device is going away; and as
+    /// for [`next`](Self::next).
+    pub async fn disconnected<S: Ends>(
+        &mut self,
+        id: &CmId<Tcp, S, OnChannel>,
+    ) -> Result<(), Error> {
+        // Events are noted where they are taken.
+        while !id.core.id.seen().is_disconnected() {
+            id.core.removal("rdma_get_cm_event")?;
+            let event = self.take().await?;
+            self.kept.push_back(event);
+        }
+        Ok(())
+    }
+
+    /// The next event of the descriptor. The only `await` is before it is taken.
+    async fn take(&mut self) -> Result<Event, Error> {
+        loop {
+            if let Some(event) = self.get_ref().try_event()? {
+                return Ok(event);
+            }
+            let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+            match guard.get_inner_mut().try_event()? {
+                Some(event) => return Ok(event),
+                None => guard.clear_ready(),
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Draining on tokio.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::QueuePair;
+use super::drain::Drained;
+use crate::completion::AsyncCompletionChannel;
+use crate::completion::queue::CompletionQueue;
+use crate::memory::entry::Owned;
+use crate::profile::Profile;
+use crate::terms::error::Error;
+use crate::terms::state::Err;
+use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
+
+impl<T: Transport, P: Profile> QueuePair<T, Err, P>
+where
+    P::Entry: Owned,
+{
+    /// Like [`drain`](Self::drain), awaited (feature `tokio`): between polls the task waits on
+    /// `channel`, on which `cq` must be. It waits **for ever** if the device does not flush, or if a
+    /// completion of this queue pair was forgotten: put a time-out around it.
+    ///
+    /// Safe to cancel at any point: what was polled was passed to `found`, and the drain may be
+    /// repeated.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::qp::Drained;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let context = Fabric::new().open_device();
+    /// # let pd = context.alloc_pd()?;
+    /// # let pool = pd.create_pool(1, 64)?;
+    /// let mut channel = context.create_comp_channel()?.into_async()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() })?;
+    /// qp.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// // ... the connection is of no further use ...
+    /// let mut qp = qp.to_error()?;
+    /// let mut home = 0;
+    /// let drained = qp.drain_async(&mut channel, &mut cq, |found| match found {
+    ///     Drained::Entry(_buf) => home += 1,
+    ///     Drained::Other(completion) => println!("{completion:?}"),
+    /// });
+    /// tokio::time::timeout(std::time::Duration::from_secs(10), drained).await??;
+    /// assert_eq!(home, 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`drain`](Self::drain), but for the time-out, and for
+    /// [`AsyncCompletionChannel::wait`].
+    pub async fn drain_async<L: Threads>(
+        &mut self,
+        channel: &mut AsyncCompletionChannel,
+        cq: &mut CompletionQueue<P::Entry, L>,
+        mut found: impl FnMut(Drained<'_, P::Entry>),
+    ) -> Result<(), Error> {
+        let mut progress = self.begin_drain(cq, &mut found)?;
+        while self.left_to_drain(&mut progress)?.is_some() {
+            if self.drain_some(&mut progress, cq, &mut found)? > 0 {
+                // Completions of others may come for ever.
+                step_aside().await;
+            } else if self.left_to_drain(&mut progress)?.is_some() {
+                channel.ready(cq).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lets other tasks of the runtime have their turn.
+async fn step_aside() {
+    let mut was_aside = false;
+    poll_fn(|task| {
+        if was_aside {
+            return Poll::Ready(());
+        }
+        was_aside = true;
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

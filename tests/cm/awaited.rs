@@ -1,0 +1,152 @@
+//! rdma_cm on tokio: what is begun is awaited, and nothing that a channel said is lost.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::{Context as Task, Poll, Waker};
+
+use proverbs::cm::*;
+use proverbs::{DefaultProfile, ErrorKind, post_send, wr};
+use tokio::runtime::Builder;
+
+use crate::support::{BUFS, End, LONG, address, end, event_channel};
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(LONG, future).await.expect("in time") })
+}
+
+/// Polls once, and drops the future.
+fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Task::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+fn channel() -> AsyncEventChannel {
+    event_channel().into_async().unwrap()
+}
+
+fn listener(channel: &AsyncEventChannel) -> (CmId<Tcp, Listening, OnChannel>, SocketAddr) {
+    let id = channel.get_ref().create_id::<Tcp>().unwrap();
+    let listening = id.bind_addr(address(0)).unwrap().listen(8).unwrap();
+    let at = listening.local_addr().unwrap();
+    (listening, at)
+}
+
+async fn routed(
+    channel: &mut AsyncEventChannel,
+    at: SocketAddr,
+) -> CmId<Tcp, RouteResolved, OnChannel> {
+    let id = channel.get_ref().create_id::<Tcp>().unwrap();
+    let id = channel.finish(id.resolve_addr(at, LONG).unwrap()).await.unwrap();
+    channel.finish(id.resolve_route(LONG).unwrap()).await.unwrap()
+}
+
+type Connected = Connection<DefaultProfile, OnChannel>;
+
+async fn asked(channel: &mut AsyncEventChannel, at: SocketAddr) -> (Connected, End) {
+    let id = routed(channel, at).await;
+    let (qp, end) = end(&id, 2);
+    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    (channel.finish(pending).await.unwrap(), end)
+}
+
+/// Several clients, each with a channel; the listener takes requests while others are answered.
+#[test]
+fn tasks_connect_beside_each_other() {
+    run(async {
+        let mut listener_channel = channel();
+        let (listening, at) = listener(&listener_channel);
+        let client = |number: u8| async move {
+            let mut channel = channel();
+            let (mut connection, mut end) = asked(&mut channel, at).await;
+            post_send!(connection.qp, [wr::Send::inline(&[number])]).unwrap();
+            end.sent();
+            let ended = connection.disconnect().unwrap();
+            end.drain(ended.qp);
+            channel.disconnected(&ended.id).await.unwrap();
+        };
+        let server = async {
+            let mut sum = 0;
+            for _ in 0..3 {
+                let request = listener_channel.request(&listening).await.unwrap();
+                let mut own = channel();
+                let request = request.migrate_to(own.get_ref()).unwrap();
+                let (qp, mut end) = end(&request.id, 2);
+                let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+                let connection = own.finish(accepted).await.unwrap();
+                sum += end.receive().data()[0];
+                let ended = connection.disconnect().unwrap();
+                end.drain(ended.qp);
+            }
+            sum
+        };
+        let (sum, ..) = tokio::join!(server, client(1), client(2), client(4));
+        assert_eq!(sum, 7);
+    });
+}
+
+/// Events of others are kept for who asks for them later, in their order.
+#[test]
+fn what_others_are_told_is_kept() {
+    run(async {
+        let mut channel = channel();
+        let (listening, at) = listener(&channel);
+        let clone = channel.get_ref().clone();
+        let create = || clone.create_id::<Tcp>().unwrap();
+        let first = create().resolve_addr(at, LONG).unwrap();
+        let second = create().resolve_addr(at, LONG).unwrap();
+        let third = create().resolve_addr(at, LONG).unwrap();
+        let third_key = third.key();
+        // The second finds its own behind that of the first.
+        let second = channel.finish(second).await.unwrap();
+        let first = channel.finish(first).await.unwrap();
+        let event = channel.next().await.unwrap();
+        assert_eq!((event.id(), event.kind()), (third_key, EventKind::AddrResolved));
+        drop((third, second));
+
+        // A request that came while something else was awaited.
+        let id = channel.finish(first.resolve_route(LONG).unwrap()).await.unwrap();
+        let (qp, mut active) = end(&id, 0);
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+        let other = create().resolve_addr(at, LONG).unwrap();
+        drop(channel.finish(other).await.unwrap());
+        let request = channel.request(&listening).await.unwrap();
+        request.reject(&RejectData::of(b"no")).unwrap();
+        let refused = channel.finish(pending).await.unwrap_err();
+        let ErrorKind::Rejected { private_data, .. } = refused.error.kind() else {
+            panic!("{refused}");
+        };
+        assert!(private_data.starts_with(b"no"));
+        let NotConnected::Failed { qp, .. } = refused.into_object() else { panic!("it was sent") };
+        active.drain(qp);
+    });
+}
+
+/// Whoever gives up waiting takes no event along; an attempt that is given up sends its buffers
+/// home.
+#[test]
+fn a_dropped_future_loses_no_event() {
+    run(async {
+        let mut here = channel();
+        let (listening, at) = listener(&here);
+        assert!(once(here.request(&listening)).is_none());
+        assert!(once(here.next()).is_none());
+
+        let mut there = channel();
+        let id = routed(&mut there, at).await;
+        let (qp, End { mut cq, pool }) = end(&id, 2);
+        assert_eq!(pool.available(), BUFS - 2);
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+        assert!(once(there.finish(pending)).is_none(), "nobody answers");
+        while pool.available() < BUFS {
+            cq.poll().unwrap().for_each(drop);
+        }
+
+        // The request is there, though its peer is gone by now.
+        let request = here.request(&listening).await.unwrap();
+        assert_eq!(request.id.local_addr(), Some(at));
+    });
+}
