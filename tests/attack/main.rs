@@ -26,5 +26,6 @@ mod prepared;
 mod sizes;
 mod stale;
 mod threads;
+mod tuning;
 mod unsaid;
 mod windows;
