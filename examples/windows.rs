@@ -124,10 +124,8 @@ fn finish(
             completion.status()?;
             // The device's word that the key is no longer valid. Soft-RoCE does not say which key
             // a message ended; there the window is given up, which ends the key as well.
-            if completion.byte_len().is_some()
-                && let Some(window) = lent.take()
-            {
-                back = Some(window.revoked(&completion));
+            if completion.byte_len().is_some() {
+                back = lent.take().map(|window| window.revoked(&completion)).or(back);
             }
             match completion.outcome() {
                 Outcome::Sent(Sent { entry: Some(AnyBuf::Window(window)), .. }) => {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::sh::{self, Next, Run, cmd};
 use crate::{paths, soft_roce};
@@ -51,11 +51,38 @@ impl Group {
 
 /// Installs what is missing of the groups. Costs one dpkg-query when nothing is.
 pub fn ensure(groups: &[Group]) -> Result<()> {
-    install(&groups.iter().flat_map(|group| group.packages().split(' ')).collect::<Vec<_>>())
+    install(&packages(groups), None)
 }
 
-/// Installs those of the Debian packages that are missing, as root or through sudo.
-fn install(packages: &[&str]) -> Result<()> {
+/// As `ensure`, for what has toolchains of its own: what it cannot install it names all at once.
+pub fn ensure_with_rustup(command: &str, groups: &[Group]) -> Result<()> {
+    let has_rustup = cmd!(sh::here(), "rustup --version").succeeds();
+    install(&packages(groups), (!has_rustup).then_some(command))
+}
+
+fn packages(groups: &[Group]) -> Vec<&'static str> {
+    groups.iter().flat_map(|group| group.packages().split_whitespace()).collect()
+}
+
+/// Installs those of the Debian packages that are missing, as root or through sudo. `no_rustup` is
+/// the command that wants it, where it is missing.
+fn install(packages: &[&str], no_rustup: Option<&str>) -> Result<()> {
+    let missing = missing(packages)?;
+    if let Some(lacks) = lacks(&missing, no_rustup, may_install) {
+        bail!(lacks);
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let args = [&["install", "--no-install-recommends"], &missing[..]].concat();
+    let install = || apt_get(&args, "Installing packages");
+    // There may be no package lists yet, or old ones that name versions which the archive no longer
+    // has.
+    install().or_else(|_| refresh_package_lists().and_then(|()| install())).next(by_hand(&missing))
+}
+
+/// The packages that are not installed.
+fn missing<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>> {
     let format = "${Package} ${db:Status-Status}\n";
     let list = cmd!(sh::here(), "dpkg-query -W -f {format} {packages...}");
     // It fails when it does not know one of them, and still lists the others.
@@ -66,19 +93,44 @@ fn install(packages: &[&str]) -> Result<()> {
     ))?;
     let installed: HashSet<&str> =
         list.lines().filter_map(|line| line.strip_suffix(" installed")).collect();
-    let missing: Vec<&str> =
-        packages.iter().copied().filter(|package| !installed.contains(package)).collect();
-    if missing.is_empty() {
-        return Ok(());
+    Ok(packages.iter().copied().filter(|package| !installed.contains(package)).collect())
+}
+
+/// The one line that names what cannot be installed from here, if anything.
+fn lacks(
+    missing: &[&str],
+    no_rustup: Option<&str>,
+    may_install: impl FnOnce() -> bool,
+) -> Option<String> {
+    let packages = (!missing.is_empty() && !may_install()).then(|| by_hand(missing));
+    let rustup = no_rustup.map(|command| {
+        format!("`{command}` needs rustup, by which it takes other toolchains: https://rustup.rs")
+    });
+    match (packages, rustup) {
+        (None, None) => None,
+        (None, Some(rustup)) => Some(rustup),
+        (Some(packages), None) => {
+            Some(format!("packages are missing, and this user may not install them: {packages}"))
+        }
+        (Some(packages), Some(rustup)) => Some(format!(
+            "packages are missing, and this user may not install them: {packages}; and {rustup}"
+        )),
     }
+}
+
+/// The command for an administrator.
+fn by_hand(missing: &[&str]) -> String {
     let words = missing.join(" ");
-    let args = [&["install", "--no-install-recommends"], &missing[..]].concat();
-    let install = || apt_get(&args, "Installing packages");
-    // There may be no package lists yet, or old ones that name versions which the archive no longer
-    // has.
-    install().or_else(|_| refresh_package_lists().and_then(|()| install())).next(format!(
-        "sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends {words}'"
-    ))
+    format!("sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends {words}'")
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
+}
+
+/// As root, or by a sudo that asks for no password.
+fn may_install() -> bool {
+    is_root() || cmd!(sh::here(), "sudo -n true").succeeds()
 }
 
 /// Fetches the package lists.
@@ -87,8 +139,7 @@ pub fn refresh_package_lists() -> Result<()> {
 }
 
 fn apt_get(args: &[&str], what: &'static str) -> Result<()> {
-    let me = fs::metadata("/proc/self").context("cannot tell who we are from /proc/self")?;
-    let root: &[&str] = if me.uid() == 0 { &["env"] } else { &["sudo", "-n", "env"] };
+    let root: &[&str] = if is_root() { &["env"] } else { &["sudo", "-n", "env"] };
     // Another apt may be at work: unattended upgrades on a machine that just booted.
     let options = ["-y", "-o", "DPkg::Lock::Timeout=120"];
     let [first, rest @ ..] = root else { return Ok(()) };
@@ -96,14 +147,24 @@ fn apt_get(args: &[&str], what: &'static str) -> Result<()> {
     line.args(options).args(args).step(what)
 }
 
-/// What gets a nightly toolchain, which is the user's to choose.
-const INSTALL: &str = "install Rust with rustup, then: rustup toolchain install nightly";
+/// What has the toolchains besides the one that runs us.
+const RUSTUP: &str = "install Rust by rustup: https://rustup.rs";
 
-/// Sees that there is a nightly toolchain, and adds Miri to it.
+/// Sees that there is a nightly toolchain that has Miri.
 pub fn nightly() -> Result<()> {
     let sh = sh::here();
-    let installed = cmd!(sh, "rustup component list --toolchain nightly --installed").text();
-    let installed = installed.next(INSTALL)?;
+    let installed = cmd!(sh, "rustup component list --toolchain nightly --installed");
+    let installed = match installed.capture().next(RUSTUP)? {
+        (0, installed) => installed,
+        _ => {
+            return cmd!(
+                sh,
+                "rustup toolchain install nightly --profile minimal -c miri -c rust-src"
+            )
+            .step("Installing a nightly toolchain")
+            .next("one that has Miri, by its date: rustup toolchain install nightly-YYYY-MM-DD");
+        }
+    };
     let is_there = |name| installed.lines().any(|line| line.starts_with(name));
     if is_there("miri") && is_there("rust-src") {
         return Ok(());
@@ -195,7 +256,7 @@ fn wheel() -> Result<PathBuf> {
         let modules = "import ensurepip, venv";
         // Debian's Python has the module in a package of its own.
         if !cmd!(sh, "python3 -c {modules}").succeeds() {
-            install(&["python3-venv"])?;
+            install(&["python3-venv"], None)?;
         }
         cmd!(sh, "python3 -m venv {venv}").step("Making a Python environment")?;
         cmd!(sh, "{python} -m pip install --quiet --no-deps {WHEEL}")
@@ -205,4 +266,28 @@ fn wheel() -> Result<PathBuf> {
     let found = find();
     ensure!(found.is_some(), "{WHEEL} left no libclang.so in {}", venv.display());
     found.context("it was looked at")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_names_all_that_is_missing() {
+        let told = |missing: &[&str], rustup, may| lacks(missing, rustup, || may);
+        let test = Some("cargo xtask test");
+        assert_eq!(told(&[], None, false), None);
+        assert_eq!(told(&["gcc"], None, true), None);
+        let both = told(&["gcc", "valgrind"], test, false).expect("both are missing");
+        assert_eq!(both.lines().count(), 1);
+        assert!(
+            both.contains("apt-get install -y --no-install-recommends gcc valgrind'"),
+            "{both}"
+        );
+        assert!(both.ends_with("and `cargo xtask test` needs rustup, by which it takes other toolchains: https://rustup.rs"));
+        let rustup = told(&["gcc"], test, true).expect("rustup is missing");
+        assert!(rustup.starts_with("`cargo xtask test` needs rustup"), "{rustup}");
+        let packages = told(&["gcc"], None, false).expect("a package is missing");
+        assert!(packages.ends_with("gcc'") && !packages.contains("rustup"), "{packages}");
+    }
 }

@@ -116,8 +116,10 @@ pub fn main(args: &Args) -> Result<()> {
         println!("{} passed, 0 failed", times.len());
         return Ok(());
     }
-    // Once, since two would be in each other's way.
-    setup::ensure(&[Group::Build, Group::Guest])?;
+    // Once, since two would be in each other's way; and all, so that a user who may not install
+    // anything is told once.
+    let groups = [Group::Build, Group::Guest, Group::Valgrind, Group::Aarch64];
+    setup::ensure_with_rustup("cargo xtask test", &groups)?;
     setup::nightly()?;
     let mut names: Vec<String> = BESIDE.iter().map(|part| name(*part)).collect();
     names.extend(args.device.iter().flat_map(|device| ["--device".to_owned(), device.clone()]));

@@ -141,11 +141,11 @@ impl Finder<'_> {
             }
         }
         self.visit_block(block);
-        if self.unit
-            && let Some(Stmt::Expr(last, None)) = block.stmts.last()
-            && is_action(last)
-        {
-            self.value(last, "()".to_owned(), "statement deleted".to_owned());
+        match block.stmts.last() {
+            Some(Stmt::Expr(last, None)) if self.unit && is_action(last) => {
+                self.value(last, "()".to_owned(), "statement deleted".to_owned());
+            }
+            _ => {}
         }
         self.unit = outer;
         self.scope.pop();

@@ -84,9 +84,8 @@ pub fn render(rows: &[Row], failures: &[String], versions: &[String]) -> Result<
     rows.iter().filter(|row| row.keeps_books()).for_each(|row| text.push_str(&accesses(row)));
     text.push_str(ABOVE);
     for row in rows {
-        if let (Some((_, ours)), Some(c)) = (row.ours(), row.limit())
-            && ours > c
-        {
+        let (Some((_, ours)), Some(c)) = (row.ours(), row.limit()) else { continue };
+        if ours > c {
             let _ = writeln!(text, "- `{}`: {}", row.id(), show(Some(ours - c)));
         }
     }

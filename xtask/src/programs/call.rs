@@ -17,10 +17,8 @@ pub struct Call<'t> {
 pub fn choose<'t>(body: &Body<'_>, row: &'t Row, dice: &mut Dice, not: &[u32]) -> Option<Call<'t>> {
     for _ in 0..4 {
         let mut bound = Bound::new();
-        if let Some(args) = arguments(body, row, dice, not, &mut bound)
-            && settle(row, dice, &mut bound)
-            && fits(body, row, &args)
-        {
+        let Some(args) = arguments(body, row, dice, not, &mut bound) else { continue };
+        if settle(row, dice, &mut bound) && fits(body, row, &args) {
             return Some(Call { row, args, bound });
         }
     }

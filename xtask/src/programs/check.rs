@@ -79,9 +79,7 @@ fn differs(row: &Row, function: &Function) -> Option<String> {
         Type::BorrowedRef { .. } => Mode::Shared,
         _ => Mode::Value,
     });
-    if let Some(mode) = mode
-        && !row.takes.iter().any(|arg| arg.mode == mode)
-    {
+    if let Some(mode) = mode.filter(|mode| !row.takes.iter().any(|arg| arg.mode == *mode)) {
         return Some(format!("row `{}` takes nothing as the receiver is: {mode:?}", row.name));
     }
     let lends = function.sig.output.as_ref().is_some_and(borrows);

@@ -212,7 +212,7 @@ fn lost_bounds(root: &Path, file: &'static str) -> Result<Vec<Mutant>> {
             in_where = true;
         } else if code.ends_with('{') || code == "}" || code.ends_with(';') {
             in_where = false;
-        } else if in_where && let Some((subject, bounds)) = code.split_once(": ") {
+        } else if let Some((subject, bounds)) = code.split_once(": ").filter(|_| in_where) {
             let bounds: Vec<&str> = bounds.trim_end_matches(',').split(" + ").collect();
             for lost in &bounds {
                 let rest: Vec<_> = bounds.iter().filter(|b| *b != lost).copied().collect();
