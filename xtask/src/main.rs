@@ -10,6 +10,7 @@ mod cargo;
 mod coverage;
 mod field;
 mod figures;
+mod hardware;
 mod holes;
 mod interface;
 mod loom;
@@ -73,6 +74,9 @@ enum Command {
     Holes(holes::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
+    /// Conformance on real devices, and our perf beside perftest, between two machines: a report that
+    /// can be sent to us.
+    Hardware(hardware::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
     TwoHosts(two_hosts::Args),
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is
@@ -130,6 +134,7 @@ fn run(command: Command) -> Outcome {
         Command::Mutants(args) => return mutants::main(args),
         Command::Holes(args) => return holes::main(args),
         Command::WhatCDoes(args) => what_c_does::run(args.record)?,
+        Command::Hardware(args) => hardware::main(&args)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
         Command::Anywhere => release::anywhere()?,

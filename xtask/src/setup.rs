@@ -18,6 +18,8 @@ pub enum Group {
     /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
     /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
     Guest,
+    /// To measure beside our perf.
+    Hardware,
     /// To count instructions, of what both C compilers make, and to read machine code.
     Valgrind,
     /// To build the other crates of the field: some build rdma-core, or a shim of it, with cmake.
@@ -38,6 +40,7 @@ impl Group {
                 "qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
                  ibverbs-utils rdmacm-utils perftest strace"
             }
+            Self::Hardware => "perftest ibverbs-providers",
             Self::Valgrind => "valgrind clang binutils",
             Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",
             Self::Provider => {

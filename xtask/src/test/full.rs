@@ -11,7 +11,7 @@ use crate::paths;
 use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "test",
     "test kernels",
     "miri",
@@ -30,6 +30,7 @@ const COMMANDS: [&str; 23] = [
     "load",
     "load --soft-roce",
     "two-hosts",
+    "hardware --guests",
     "sanitize address",
     "sanitize thread",
     "sanitize memcheck",
