@@ -87,6 +87,11 @@ struct env {
 	/* How much is copied, and to or from where. */
 	uint64_t lengths[2];
 	uint8_t bytes[LONG];
+	/* Where queue pairs are made, and a queue pair's port and peer. */
+	struct ibv_pd *pd;
+	uint32_t port, peer;
+	/* Of a queue that is polled for fields. */
+	struct ibv_cq_ex *timed;
 };
 
 /* What a program does with a refused post: not on the path that is measured. */

@@ -9,12 +9,13 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include <infiniband/verbs.h>
 #include <valgrind/callgrind.h>
 
-enum { IMAGE = 1 << 16, PENDING = 1 << 12, MASK = PENDING - 1 };
+enum { IMAGE = 1 << 18, PENDING = 1 << 12, MASK = PENDING - 1 };
 
 static unsigned char image[IMAGE];
 static size_t image_len;
@@ -25,6 +26,14 @@ static struct {
 	uint32_t byte_len;
 } pending[PENDING];
 static uint32_t first, end, signal_all;
+
+/* While completions are held, those from `shown` on are seen once their event was taken, as by a program that slept for
+ * them, and what is asked of the provider is noted. */
+static uint32_t shown, holds;
+static struct ibv_cq *armed;
+static int has_fired, event_fd = -1;
+/* What the image says of them. */
+enum { POLLED = 0x10, ARMED, TAKEN };
 
 /* Loops of our own (and built with -fno-builtin): the C library's instructions are counted, the stub's are not. */
 static void put(const void *bytes, size_t len)
@@ -67,6 +76,33 @@ static uint32_t put_sges(const struct ibv_sge *sge, int n, int is_inline)
 	return total;
 }
 
+/* A system call without the C library, whose instructions are counted. */
+static long call(long number, long a, const void *b, long c)
+{
+	long ret;
+
+	__asm__ volatile("syscall" : "=a"(ret) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+	return ret;
+}
+
+static void note(uint64_t what)
+{
+	if (holds)
+		put_u64(what);
+}
+
+/* The event of a completion that came, if the queue is armed. */
+static void fire(void)
+{
+	const uint64_t one = 1;
+
+	if (!armed || has_fired || shown == end)
+		return;
+	has_fired = 1;
+	if (call(SYS_write, event_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
 static void complete(uint64_t wr_id, uint32_t qp_num, uint32_t opcode, uint32_t byte_len)
 {
 	if (end - first == PENDING)
@@ -76,6 +112,10 @@ static void complete(uint64_t wr_id, uint32_t qp_num, uint32_t opcode, uint32_t 
 	pending[end & MASK].opcode = opcode;
 	pending[end & MASK].byte_len = byte_len;
 	end++;
+	if (!holds)
+		shown = end;
+	else
+		fire();
 }
 
 static uint32_t put_operands(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
@@ -158,7 +198,8 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	int i;
 
 	(void)cq;
-	for (i = 0; i < n && first != end; i++, first++) {
+	note(POLLED);
+	for (i = 0; i < n && first != shown; i++, first++) {
 		wc[i].vendor_err = 0;
 		wc[i].wc_flags = 0;
 		wc[i].wr_id = pending[first & MASK].wr_id;
@@ -170,6 +211,42 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return i;
 }
 
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	(void)solicited_only;
+	note(ARMED);
+	armed = cq;
+	fire();
+	return 0;
+}
+
+/* For a channel: the descriptor that says that there is an event. */
+void stub_tell(int fd)
+{
+	event_fd = fd;
+}
+
+/* Takes an event, if there is one: its queue, whose completions are seen now. */
+struct ibv_cq *stub_take_event(void)
+{
+	struct ibv_cq *cq = armed;
+	uint64_t count;
+
+	note(TAKEN);
+	if (call(SYS_read, event_fd, &count, sizeof(count)) != sizeof(count))
+		return NULL;
+	shown = end;
+	has_fired = 0;
+	armed = NULL;
+	return cq;
+}
+
+/* Whether completions are held from now on. */
+void stub_hold(uint32_t is_held)
+{
+	holds = is_held;
+}
+
 /* Takes over the data path of a device. */
 void stub_install(struct ibv_context *context)
 {
@@ -177,13 +254,14 @@ void stub_install(struct ibv_context *context)
 	context->ops.post_recv = post_recv;
 	context->ops.post_srq_recv = post_srq_recv;
 	context->ops.poll_cq = poll_cq;
+	context->ops.req_notify_cq = req_notify_cq;
 }
 
 /* Nothing is posted or noted; whether every send completes from now on. */
 void stub_reset(uint32_t all)
 {
 	image_len = 0;
-	first = end;
+	first = shown = end;
 	signal_all = all;
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // one verb
 
-use crate::completion::poll::Completions;
+use crate::completion::poll::{Completions, Polled};
 use crate::completion::queue::CompletionQueue;
 use crate::device::ids::CqId;
 use crate::memory::entry::Entry;
@@ -57,8 +57,19 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             let asked = "the completion queue is on no channel, so nobody would hear of it";
             return Err(Error::os("ibv_req_notify_cq", libc::EINVAL, asked));
         }
-        self.is_ready_or_armed(notify)?;
-        Ok(self.hand_out())
+        let polled = self.look_for_or_arm(notify)?;
+        Ok(self.completions(polled))
+    }
+
+    /// Polls; if there is nothing, arms the queue and polls again.
+    #[inline(always)]
+    pub(super) fn look_for_or_arm(&mut self, notify: Notify) -> Result<Polled, Error> {
+        let polled = self.look_for()?;
+        if !polled.is_empty() {
+            return Ok(polled);
+        }
+        self.arm(notify)?;
+        self.look_for()
     }
 
     /// Whether there are completions; if not, arms the queue.
@@ -66,10 +77,16 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         if self.fetch()? {
             return Ok(true);
         }
+        self.arm(notify)?;
+        self.fetch()
+    }
+
+    #[inline(always)]
+    fn arm(&mut self, notify: Notify) -> Result<(), Error> {
         let solicited_only = (notify == Notify::Solicited).into();
         // SAFETY: the queue is live.
         match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), solicited_only) } {
-            0 => self.fetch(),
+            0 => Ok(()),
             errno => Err(Error::os("ibv_req_notify_cq", errno, "")),
         }
     }

@@ -22,6 +22,19 @@ struct Found {
     error: Option<Error>,
 }
 
+/// Completions that were polled and are in no other place's count: `left` from `at` on.
+#[must_use = "else they are lost"]
+pub(super) struct Polled {
+    at: *const ibv_wc,
+    left: u32,
+}
+
+impl Polled {
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+}
+
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Polls (`ibv_poll_cq`): returns up to 16 completions, those that are there.
     ///
@@ -120,6 +133,30 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         // SAFETY: the queue polled is live: the device's, or a stand-in, which is static. The inbox
         // has room for `most`, and no completion in it is left.
         unsafe { data::poll_cq(polled, most, inbox.cast::<ibv_wc>().cast_mut()) }
+    }
+
+    /// Polls, as `poll` does. What was found is to be handed out (`completions`).
+    #[inline(always)]
+    pub(super) fn look_for(&mut self) -> Result<Polled, Error> {
+        let count = self.ask(BATCH as i32);
+        if count > 0 {
+            return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
+        }
+        // (As `find` asks first. A batch with completions is a reason for the stand-in.)
+        if count < 0 || self.shared.switch.is_on() {
+            if let Some(error) = self.find(count) {
+                return Err(error);
+            }
+        }
+        let (at, left) = self.take(BATCH as u32);
+        Ok(Polled { at, left })
+    }
+
+    /// Hands out what was polled last.
+    #[inline(always)]
+    pub(super) fn completions(&mut self, polled: Polled) -> Completions<'_, E> {
+        let Polled { at, left } = polled;
+        Completions { at, left, inbox: self.inbox.0, _queue: PhantomData }
     }
 
     /// Fills the batch if it is empty; returns whether it has completions.

@@ -40,16 +40,24 @@ mod sealed {
 
     impl<E: Entry, L: Threads> Sealed for CompletionQueue<E, L> {
         fn is_ready(&mut self, channel: &CompletionChannel, notify: Notify) -> Result<bool, Error> {
-            if !self.is_on(channel.handle()) {
-                let asked = "the completion queue is not on this channel";
-                return Err(Error::os("ibv_get_cq_event", libc::EINVAL, asked));
-            }
+            check_is_on(self, channel)?;
             self.is_ready_or_armed(notify)
         }
     }
 }
 
 pub(super) use sealed::Sealed as Ready;
+
+fn check_is_on<E: Entry, L: Threads>(
+    cq: &CompletionQueue<E, L>,
+    channel: &CompletionChannel,
+) -> Result<(), Error> {
+    if cq.is_on(channel.handle()) {
+        return Ok(());
+    }
+    let asked = "the completion queue is not on this channel";
+    Err(Error::os("ibv_get_cq_event", libc::EINVAL, asked))
+}
 
 impl CompletionChannel {
     /// Sleeps until `cq`, which must have been created on this channel, has completions, and polls
@@ -69,8 +77,7 @@ impl CompletionChannel {
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.sleep_until(None, |channel| cq.is_ready(channel, Notify::Any))?;
-        Ok(cq.hand_out())
+        self.wait_for(cq, Notify::Any, None)
     }
 
     /// Like [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up).
@@ -83,8 +90,7 @@ impl CompletionChannel {
         cq: &'cq mut CompletionQueue<E, L>,
         timeout: Duration,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.sleep_until(Some(timeout), |channel| cq.is_ready(channel, Notify::Any))?;
-        Ok(cq.hand_out())
+        self.wait_for(cq, Notify::Any, Some(timeout))
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but a
@@ -121,8 +127,7 @@ impl CompletionChannel {
         cq: &'cq mut CompletionQueue<E, L>,
         timeout: Option<Duration>,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.sleep_until(timeout, |channel| cq.is_ready(channel, Notify::Solicited))?;
-        Ok(cq.hand_out())
+        self.wait_for(cq, Notify::Solicited, timeout)
     }
 
     /// Sleeps until one of `queues`, all on this channel, has completions. Returns the index of the
@@ -161,6 +166,27 @@ impl CompletionChannel {
             Ok(first.is_some())
         })?;
         Ok(first)
+    }
+
+    /// Takes events until there are completions, or until the time-out.
+    fn wait_for<'cq, E: Entry, L: Threads>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E, L>,
+        notify: Notify,
+        timeout: Option<Duration>,
+    ) -> Result<Completions<'cq, E>, Error> {
+        check_is_on(cq, self)?;
+        // What is polled is handed out at once: `sleep_until` would put it back first.
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let polled = cq.look_for_or_arm(notify)?;
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if !polled.is_empty() || left == Some(Duration::ZERO) {
+                return Ok(cq.completions(polled));
+            }
+            sleep_on(self.as_raw_fd(), left)?;
+            self.try_event()?;
+        }
     }
 
     /// Takes events until `is_ready` says so, or until the time-out.

@@ -30,8 +30,8 @@ pub struct Books {
     pub pd: u32,
     /// The number of the only pool that a shared receive queue takes buffers of.
     pool: Option<u32>,
-    /// Names the queue in the wr_ids of a ring.
-    ring: RingTag,
+    /// Names the queue in the wr_ids of a ring, if it has one.
+    ring: Option<RingTag>,
     /// The longest message in bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
     by_mtu: AtomicU32,
@@ -85,16 +85,20 @@ impl Books {
     /// New books; `None` when all tags of rings are in use (or if memory has addresses of more than
     /// 48 bits, which no system gives out unasked).
     pub fn new(pd: u32) -> Option<Arc<Self>> {
-        Self::with(pd, None)
+        Self::with(pd, None, Some(RingTag::new()?))
+    }
+
+    /// Like `new`, for a queue pair whose sends all complete, so that no wr_id has a ring's tag.
+    pub fn without_ring(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, None, None)
     }
 
     /// Like `new`, for a shared receive queue, which takes buffers of the pool with this number.
     pub fn shared(pd: u32, pool: u32) -> Option<Arc<Self>> {
-        Self::with(pd, Some(pool))
+        Self::with(pd, Some(pool), None)
     }
 
-    fn with(pd: u32, pool: Option<u32>) -> Option<Arc<Self>> {
-        let ring = RingTag::new()?;
+    fn with(pd: u32, pool: Option<u32>, ring: Option<RingTag>) -> Option<Arc<Self>> {
         let books = Arc::new(Books {
             completed: Default::default(),
             posted_at_end: Default::default(),
@@ -141,10 +145,10 @@ impl Books {
         self.completed.iter().any(|own| std::ptr::eq(own, counter))
     }
 
-    /// The number that names the queue in the wr_ids of a ring: not 0, below 2^29, and unique to
-    /// these books.
+    /// The number that names the queue in the wr_ids of a ring: below 2^29, and unique to these
+    /// books; 0 if the queue has none.
     pub fn ring_tag(&self) -> u32 {
-        self.ring.get()
+        self.ring.as_ref().map_or(0, RingTag::get)
     }
 
     /// The counter of a direction.
@@ -266,6 +270,14 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
+    /// The lowest and the highest address at which a counter of these queues may be.
+    pub fn span(&self) -> (usize, usize) {
+        let all = self.stranded.iter().map(|books| Arc::as_ptr(books).addr());
+        let (lowest, highest) =
+            all.fold((usize::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
+        (lowest, highest.saturating_add(size_of::<Books>()))
+    }
+
     /// Whether nothing is stranded.
     pub fn is_empty(&self) -> bool {
         self.stranded.is_empty()

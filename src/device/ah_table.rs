@@ -34,23 +34,29 @@ impl AhIndex {
     }
 }
 
+/// The keys of a table that never had a handle.
+static NONE: [u32; 1] = [0];
+
 /// # Invariants
 /// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
 ///   names.
-/// - There are `mask + 1` keys, a power of two. Key 0 names nothing.
+/// - There are `mask + 1` keys from `keys` on, a power of two: those of `own`, or, as long as that is
+///   empty, `NONE`. Key 0 names nothing.
 /// - `retired` holds removed handles, each with a number: work requests posted before it may name
 ///   the handle.
 #[doc(hidden)]
 pub struct AhTable {
-    keys: Box<[u32]>,
+    keys: *const u32,
     mask: u32,
+    own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
     retired: Vec<(handle::Ah, u32)>,
 }
 
 impl Default for AhTable {
     fn default() -> Self {
-        AhTable { keys: Box::new([0]), mask: 0, ahs: Vec::new(), retired: Vec::new() }
+        let (own, ahs, retired) = (Vec::new(), Vec::new(), Vec::new());
+        AhTable { keys: NONE.as_ptr(), mask: 0, own, ahs, retired }
     }
 }
 
@@ -60,7 +66,7 @@ impl AhTable {
     pub fn has(&self, index: AhIndex) -> bool {
         let slot = (index.index & self.mask) as usize;
         // SAFETY: the slot is masked, and there are `mask + 1` keys (invariant).
-        *unsafe { self.keys.get_unchecked(slot) } == index.key
+        unsafe { *self.keys.add(slot) == index.key }
     }
 
     /// Adds a handle; gives it back when names are used up.
@@ -73,16 +79,20 @@ impl AhTable {
         if index == self.ahs.len() {
             self.ahs.push(None);
         }
-        if index >= self.keys.len() {
-            let mut keys = std::mem::take(&mut self.keys).into_vec();
-            keys.resize((index + 1).next_power_of_two(), 0);
-            self.mask = keys.len() as u32 - 1;
-            self.keys = keys.into_boxed_slice();
+        if index >= self.own.len() {
+            self.own.resize((index + 1).next_power_of_two(), 0);
         }
         let raw = ah.as_ptr();
         self.ahs[index] = Some(ah);
-        self.keys[index] = key;
+        self.set_key(index, key);
         Ok(AhIndex { raw, index: index as u32, key })
+    }
+
+    /// Sets a key of `own`, which is not empty.
+    fn set_key(&mut self, slot: usize, key: u32) {
+        self.own[slot] = key;
+        // INVARIANT: anew, since they may have moved, and were borrowed mutably.
+        (self.keys, self.mask) = (self.own.as_ptr(), self.own.len() as u32 - 1);
     }
 
     /// Removes the name. The handle is destroyed once `posted` work requests have completed.
@@ -91,7 +101,7 @@ impl AhTable {
             return false;
         }
         let slot = (index.index & self.mask) as usize;
-        self.keys[slot] = 0;
+        self.set_key(slot, 0);
         self.retired.extend(self.ahs[slot].take().map(|ah| (ah, posted)));
         true
     }
@@ -127,18 +137,19 @@ mod tests {
         let gid = context.query_gid(1, 1).unwrap();
         let ah = || pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap().handle;
         let mut table = AhTable::default();
-        assert_eq!((&table.keys[..], table.mask), (&[0][..], 0));
+        assert_eq!((table.own.len(), table.mask), (0, 0));
+        assert!(!table.has(AhIndex { raw: std::ptr::null_mut(), index: 7, key: 1 }));
         let mut names = Vec::new();
         for (keys, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
             names.push(table.add(ah()).unwrap_or_else(|_| panic!("there are names")));
-            assert_eq!((table.keys.len(), table.mask as usize), (keys, keys - 1));
-            assert!(table.keys[n..].iter().all(|&key| key == 0), "{:?}", table.keys);
+            assert_eq!((table.own.len(), table.mask as usize), (keys, keys - 1));
+            assert!(table.own[n..].iter().all(|&key| key == 0), "{:?}", table.own);
         }
         assert!(names.iter().all(|&name| table.has(name)));
         assert!(table.remove(names[2], 5) && !table.has(names[2]));
-        assert_eq!((table.keys[2], table.remove(names[2], 5)), (0, false));
+        assert_eq!((table.own[2], table.remove(names[2], 5)), (0, false));
         let again = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
-        assert_eq!((again.index, table.keys.len()), (2, 8));
+        assert_eq!((again.index, table.own.len()), (2, 8));
         assert!(table.has(again) && !table.has(names[2]));
         // It waits for as many as were posted, and no longer.
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
@@ -148,7 +159,7 @@ mod tests {
         for _ in 0..100 {
             let name = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
             assert!(table.remove(name, 2));
-            assert_eq!((table.reap(2), table.ahs.len(), table.keys.len()), (0, 5, 8));
+            assert_eq!((table.reap(2), table.ahs.len(), table.own.len()), (0, 5, 8));
         }
     }
 }

@@ -171,9 +171,11 @@ fn posted_to(header: NonNull<LentHeader>) -> *const Counter {
 /// Takes the handles with headers of their own that are with one of the queues in `quiet`.
 pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     let mut stranded = Vec::new();
+    let (lowest, highest) = quiet.span();
     // One search at a time.
     spares::each(|header| {
-        if quiet.has(posted_to(header)) {
+        let name = posted_to(header);
+        if name.addr().wrapping_sub(lowest) <= highest.wrapping_sub(lowest) && quiet.has(name) {
             // SAFETY: the queue that had the handle is gone, and no completion can bring the handle
             // back any more (`Quiet`), so it is ours. That its header says so is taken back under
             // the lock, so no other thread finds it.

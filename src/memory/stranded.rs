@@ -102,8 +102,10 @@ pub(crate) fn forget_pool<C>(slots: *mut Slot<C>) {
 impl Headers {
     /// The headers of buffers that were taken at some time: all that can be with a queue.
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
-        (0..self.untaken.load(Ordering::Relaxed) as usize).map(|i| {
-            let address = self.first + i * self.stride;
+        let &Headers { first, stride, .. } = self;
+        let taken = self.untaken.load(Ordering::Relaxed) as usize;
+        // (In locals, since atomics are read meanwhile, and without a multiplication.)
+        (first..first + taken * stride).step_by(stride).map(|address| {
             let header = std::ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
             // touched through it.
@@ -116,8 +118,11 @@ impl Headers {
         if !quiet.is_of(self.pd) {
             return;
         }
+        // One comparison for each header of another queue, or of none: there may be many.
+        let (lowest, highest) = quiet.span();
         for (address, header) in self.all() {
-            if quiet.has(header.posted_to()) {
+            let name = header.posted_to();
+            if name.addr().wrapping_sub(lowest) <= highest.wrapping_sub(lowest) && quiet.has(name) {
                 header.forget_queue();
                 let word = address | word::LIST;
                 found.push(Stranded { pool: self.first, word, send_home: self.send_home });

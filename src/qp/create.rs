@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Core, QueuePair};
+use super::{Core, QueuePair, books};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
@@ -118,7 +118,7 @@ fn create<T: Transport, P: Profile>(
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
     }
-    let books = Books::new(pd.id())
+    let books = books::<P>(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;

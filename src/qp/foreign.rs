@@ -6,10 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::create::{SENTINEL, Undo, bookable, check_granted};
-use super::{Core, Depth, QueuePair};
+use super::{Core, Depth, QueuePair, books};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
-use crate::counters::books::Books;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::SendMode;
 use crate::profile::Profile;
@@ -105,7 +104,7 @@ impl<L: Threads> ProtectionDomain<L> {
         let sends = bookable(depth.send)? + SENTINEL;
         check_granted::<P>(VERB, sends, bookable(depth.recv)?, false, &init.cap)?;
 
-        let books = Books::new(self.id())
+        let books = books::<P>(self.id())
             .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
         send_cq.shared().attach(&books, sends, Share::Sends)?;
         let undo_send = Undo(|| send_cq.shared().detach(&books));

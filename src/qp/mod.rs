@@ -58,7 +58,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::ledger::Ledger;
 use crate::memory::entry::Entry;
 use crate::memory::stranded::reclaim_everything;
-use crate::post::queue::{RecvQueue, SendQueue};
+use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
 use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
 use crate::sys::handle;
@@ -133,6 +133,11 @@ pub(crate) struct Core<P: Profile> {
     /// Its memory windows.
     pub windows: window::Windows,
     pub handle: handle::Qp,
+}
+
+/// The books of a new queue pair, or of one that was reset; `None` if there are too many.
+fn books<P: Profile>(pd: u32) -> Option<Arc<Books>> {
+    if SendLedger::<P>::MARKED { Books::without_ring(pd) } else { Books::new(pd) }
 }
 
 // SAFETY: the queue pair is owned, the ledgers point to books that are owned too, and entries are

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::attr::*;
 use super::query::QpAttr;
-use super::{Core, QueuePair};
+use super::{Core, QueuePair, books};
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
 use crate::device::ah::AddressVector;
 use crate::ledger::{Commit, Ledger};
@@ -66,10 +66,6 @@ impl Attr {
     pub(super) fn new(to: QpState) -> Self {
         let c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
         Attr { c, mask: Mask::IBV_QP_STATE.0, address: None }
-    }
-
-    fn asked(&self) -> String {
-        self.address.map(|address| format!(" by {address}")).unwrap_or_default()
     }
 
     /// The queue pair's port after the transition, which an address has too (R8.4). `before` is the
@@ -338,8 +334,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
         let port = filled.port_or(self.core.port);
-        let asked = filled.asked();
-        self.modify_to(&mut filled.c, filled.mask, port, &asked)
+        let address = filled.address;
+        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
+        self.modify_to(&mut filled.c, filled.mask, port, asked)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
@@ -352,7 +349,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         attr.qp_state = To::STATE.to_c();
         let is_set = mask & Mask::IBV_QP_PORT.0 != 0;
         let port = if is_set { attr.port_num } else { self.core.port };
-        self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, port, " by rdma_cm's attributes")
+        self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, port, || {
+            " by rdma_cm's attributes".into()
+        })
     }
 
     /// Moves the queue pair to `To`, which `attr` names, and where it has this port.
@@ -361,7 +360,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         attr: &mut ibv_qp_attr,
         mask: u32,
         port: u8,
-        asked: &str,
+        asked: impl FnOnce() -> String,
     ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
         let limit = match self.core.message_limit::<T>((S::STATE, To::STATE), port) {
             Ok(limit) => limit,
@@ -373,7 +372,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
                 self.core.limit_messages::<T>(limit);
                 Ok(QueuePair::from_core(self.core))
             }
-            Err(errno) => Err(Refused::new(self, transition(S::STATE, To::STATE, asked, errno))),
+            Err(errno) => Err(Refused::new(self, transition(S::STATE, To::STATE, &asked(), errno))),
         }
     }
 
@@ -430,7 +429,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub(super) fn reset_alone(
         mut self,
     ) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>, Rest), Refused<Self>> {
-        let Some(books) = Books::new(self.core.books.pd) else {
+        let Some(books) = books::<P>(self.core.books.pd) else {
             let error = Error::os("ibv_modify_qp", libc::ENOSPC, "too many queues exist");
             return Err(Refused::new(self, error));
         };

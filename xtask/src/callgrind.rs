@@ -16,12 +16,15 @@ use crate::progress::Step;
 use crate::sh::{self, Run, cmd};
 
 /// What a program printed, and what it cost.
+#[derive(Default)]
 pub struct Counted {
     pub said: String,
     /// Instructions a call, of each label for which it printed `count LABEL CALLS`.
     pub each: Vec<(String, f64)>,
     /// Accesses of each, in the same order.
     pub accesses: Vec<Accesses>,
+    /// Calls of the allocator, a call of each.
+    pub allocations: Vec<f64>,
 }
 
 /// Accesses to memory a call.
@@ -66,12 +69,19 @@ pub fn run(
     let text = fs::read_to_string(&out).with_context(|| format!("{}", out.display()))?;
     let costs = costs(&text, &stub.display().to_string());
     ensure!(text.lines().any(|line| line == EVENTS), "callgrind counts something else");
-    let (mut each, mut accesses) = (Vec::new(), Vec::new());
+    let (mut each, mut accesses, mut allocations) = (Vec::new(), Vec::new(), Vec::new());
+    // Of all counted calls; the stub says so at the dump, before the program does.
+    let allocated: HashMap<&str, f64> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("allocations ")?.rsplit_once(' '))
+        .filter_map(|(label, count)| Some((label, count.parse().ok()?)))
+        .collect();
     for line in said.lines().filter_map(|line| line.strip_prefix("count ")) {
         let (label, calls) = line.rsplit_once(' ').context("a count has a label and a number")?;
         let calls: f64 = calls.parse().with_context(|| format!("`{line}`"))?;
         let cost = costs.get(label).with_context(|| format!("callgrind has no `{label}`"))?;
         let a_call = |count: u64| count as f64 / calls;
+        allocations.push(allocated.get(label).context("no count of allocations")? / calls);
         let &[instructions, loads, stores, _, read_misses, write_misses, ..] = cost;
         each.push((label.to_owned(), a_call(instructions)));
         accesses.push(Accesses {
@@ -82,7 +92,7 @@ pub fn run(
     }
     ensure!(!each.is_empty(), "{what}: nothing was counted");
     step.done(&format!("Counted: {what}"));
-    Ok(Counted { said, each, accesses })
+    Ok(Counted { said, each, accesses, allocations })
 }
 
 /// The self cost of each dump by its label, without that of objects whose path begins with `stub`.

@@ -22,7 +22,8 @@ static struct ibv_device device = {
 	.name = "stub0",
 	.dev_name = "uverbs0",
 	.dev_path = "/sys/class/infiniband_verbs/uverbs0",
-	.ibdev_path = "/sys/class/infiniband/stub0",
+	/* A path that exists, and is that of no software device. */
+	.ibdev_path = "/sys/devices/system",
 };
 
 struct ibv_device **ibv_get_device_list(int *count)

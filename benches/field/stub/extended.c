@@ -125,6 +125,27 @@ static uint32_t read_qp_num(struct ibv_cq_ex *cq)
 	return current.qp_num;
 }
 
+static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+/* A clock of one tick a completion. */
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
+{
+	static uint64_t ticks;
+
+	(void)cq;
+	return ++ticks;
+}
+
 void extend_cq(struct ibv_cq_ex *cq)
 {
 	cq->start_poll = start_poll;
@@ -133,4 +154,7 @@ void extend_cq(struct ibv_cq_ex *cq)
 	cq->read_opcode = read_opcode;
 	cq->read_byte_len = read_byte_len;
 	cq->read_qp_num = read_qp_num;
+	cq->read_wc_flags = read_wc_flags;
+	cq->read_vendor_err = read_vendor_err;
+	cq->read_completion_ts = read_completion_ts;
 }

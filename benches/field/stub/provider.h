@@ -6,6 +6,12 @@
 
 /* The data path, in benches/stub/stub.c. */
 void stub_install(struct ibv_context *context);
+void stub_tell(int fd);
+struct ibv_cq *stub_take_event(void);
+
+/* Memory of an object, zeroed; it never goes through the C library, whose instructions are counted. */
+void *take(size_t size);
+void give(void *at);
 
 /* Fills the functions of the ibv_wr_* interface and of cq_ex. */
 void extend_qp(struct ibv_qp_ex *qp);

@@ -13,7 +13,7 @@ use proverbs::transport::Transport;
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
-use crate::{raw, safe, selective, typed};
+use crate::{ends, raw, safe, selective, typed};
 
 /// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
 macro_rules! rows {
@@ -23,13 +23,17 @@ macro_rules! rows {
     };
 }
 
+mod deaths;
 mod lives;
 mod owned;
 mod ready;
+mod sleeps;
 
+use deaths::{drained, outstanding};
 use lives::{life_of_datagrams, life_of_rings, lives};
 use owned::owned;
 use ready::ready;
+use sleeps::{timed, wakes};
 
 /// What is compared: one thing to do, in several forms.
 pub struct Row {
@@ -49,6 +53,8 @@ pub struct Row {
     pub items: u32,
     /// C's function, if it has another name.
     pub twin: &'static str,
+    /// Whether its instructions are few enough to be gone through one by one.
+    pub has_floor: bool,
 }
 
 /// Rows on the same objects.
@@ -57,6 +63,8 @@ pub struct Family {
     /// The forms of C: what their functions' names begin with.
     pub twins: &'static [&'static str],
     pub signal_all: bool,
+    /// Whether completions are seen only when their event was taken.
+    pub holds: bool,
     pub world: *mut c_void,
     /// Takes back what is outstanding, between two calls, in Rust and in C: `None` where nothing is, and both find
     /// their room by themselves.
@@ -68,7 +76,8 @@ pub struct Family {
 const CALLS: u32 = 8;
 
 fn row(name: &'static str, rust: Form) -> Row {
-    Row { name, rust, raw: None, after: None, prime: None, calls: CALLS, items: 1, twin: name }
+    let (raw, after, prime) = (None, None, None);
+    Row { name, rust, raw, after, prime, calls: CALLS, items: 1, twin: name, has_floor: true }
 }
 
 fn leak<W>(world: W) -> *mut c_void {
@@ -92,6 +101,11 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         life_of_rings(stub),
         owned(stub),
         ready(stub),
+        wakes(stub),
+        timed(),
+        drained(),
+        outstanding(0),
+        outstanding(ends::IDLE),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }
@@ -115,6 +129,7 @@ fn caller(stub: &Stub) -> Family {
         name: "caller",
         twins: &["idiom", "fast"],
         signal_all: true,
+        holds: false,
         world: leak(world),
         restore: None,
         twin,
@@ -132,6 +147,7 @@ fn caller_datagram(stub: &Stub) -> Family {
         name: "caller",
         twins: &["idiom", "fast"],
         signal_all: true,
+        holds: false,
         world: leak(with(world, to)),
         restore: None,
         twin,
@@ -194,7 +210,16 @@ fn all_signaled(name: &'static str, stub: &Stub, depth: u32, rows: Vec<Row>) -> 
     let (world, twin) = ground.world(stub, qp, cq);
     let restore: unsafe fn(*mut c_void) = restore::<DefaultProfile, Rc, ()>;
     let restore = (depth == DEPTH).then_some(restore);
-    Family { name, twins: BOOKS, signal_all: true, world: leak(world), restore, twin, rows }
+    Family {
+        name,
+        twins: BOOKS,
+        signal_all: true,
+        holds: false,
+        world: leak(world),
+        restore,
+        twin,
+        rows,
+    }
 }
 
 fn datagram_signaled(stub: &Stub) -> Family {
@@ -207,6 +232,7 @@ fn datagram_signaled(stub: &Stub) -> Family {
         name: "signal-all",
         twins: BOOKS,
         signal_all: true,
+        holds: false,
         world: leak(with(world, to)),
         restore: Some(restore::<DefaultProfile, Ud, wr::Destination>),
         twin,
@@ -223,6 +249,7 @@ fn gather(stub: &Stub) -> Family {
         name: "signal-all",
         twins: BOOKS,
         signal_all: true,
+        holds: false,
         world: leak(world),
         restore: Some(restore::<Gather, Rc, ()>),
         twin,
@@ -253,6 +280,7 @@ fn shared(stub: &Stub) -> Family {
         name: "signal-all",
         twins: BOOKS,
         signal_all: true,
+        holds: false,
         world: leak(safe::Shared { srq, cq, bufs }),
         restore: Some(|world| {
             // SAFETY: the world of this family.
@@ -307,6 +335,7 @@ where
         name: "selective",
         twins: RINGS,
         signal_all: false,
+        holds: false,
         world: leak(world),
         restore: Some(release_all::<P, T, X>),
         twin,

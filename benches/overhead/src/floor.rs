@@ -22,7 +22,8 @@ const WARM: u32 = 3;
 pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
     let mut decoded = Decoded::default();
     for family in families(stub) {
-        for row in family.rows.iter().filter(|row| is_of(&family, row, only)) {
+        let rows = family.rows.iter().filter(|row| row.has_floor && is_of(&family, row, only));
+        for row in rows {
             let mut least = None;
             for contender in contenders(&family, row, libraries)? {
                 if !is_bare(&contender.name) {

@@ -5,6 +5,7 @@
 //! instead, and says what no form can do without, with `--time` it takes their time; `--only=TEXT` takes the rows whose `family/row` begins so.
 //! `cargo xtask overhead` builds the shared objects, runs this, and makes the table.
 
+mod ends;
 mod family;
 mod floor;
 mod form;
@@ -21,6 +22,7 @@ mod stub;
 mod time;
 mod twin;
 mod typed;
+mod wake;
 mod world;
 
 use std::process::exit;

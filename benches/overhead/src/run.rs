@@ -114,6 +114,7 @@ pub(crate) fn prepare(
     label: &str,
 ) -> Result<(), String> {
     stub.reset(family.signal_all);
+    stub.hold(family.holds);
     match contender.before {
         // SAFETY: the form's own environment.
         Some(before) => check(label, unsafe { before(contender.env) }),

@@ -64,6 +64,7 @@ pub struct Step {
 pub struct Stub {
     install: unsafe extern "C" fn(*mut proverbs::bench::c::ibv_context),
     reset: unsafe extern "C" fn(u32),
+    hold: unsafe extern "C" fn(u32),
     image: unsafe extern "C" fn(*mut *const u8) -> usize,
     pending: unsafe extern "C" fn() -> u32,
     measure: unsafe extern "C" fn(Form, *mut c_void) -> c_int,
@@ -87,6 +88,7 @@ impl Stub {
         Ok(Stub {
             install: find!("stub_install"),
             reset: find!("stub_reset"),
+            hold: find!("stub_hold"),
             image: find!("stub_image"),
             pending: find!("stub_pending"),
             measure: find!("stub_measure"),
@@ -110,6 +112,12 @@ impl Stub {
     pub fn reset(&self, signal_all: bool) {
         // SAFETY: no precondition.
         unsafe { (self.reset)(signal_all.into()) }
+    }
+
+    /// Whether completions are held from now on until their event is taken.
+    pub fn hold(&self, is_held: bool) {
+        // SAFETY: no precondition.
+        unsafe { (self.hold)(is_held.into()) }
     }
 
     /// What was posted since the last reset.

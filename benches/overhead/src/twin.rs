@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use crate::own::LONG;
-use proverbs::bench::c::{ibv_ah, ibv_cq, ibv_qp, ibv_sge, ibv_srq};
+use proverbs::bench::c::{ibv_ah, ibv_cq, ibv_pd, ibv_qp, ibv_sge, ibv_srq};
 
 pub const MOST: usize = 32;
 pub const PAYLOAD: usize = 16;
@@ -104,6 +104,12 @@ pub struct Twin {
     /// How much is copied, and to or from where.
     lengths: [u64; 2],
     bytes: [u8; LONG],
+    /// Where queue pairs are made, and a queue pair's port and peer.
+    pub pd: *mut ibv_pd,
+    pub port: u32,
+    pub peer: u32,
+    /// Of a queue that is polled for fields.
+    pub timed: *mut c_void,
 }
 
 impl TwinQueue {
@@ -178,6 +184,10 @@ impl Twin {
             answered: ptr::null_mut(),
             lengths: [64, LONG as u64],
             bytes: [0; LONG],
+            pd: ptr::null_mut(),
+            port: 1,
+            peer: 1,
+            timed: ptr::null_mut(),
         }))
     }
 }

@@ -55,19 +55,32 @@ pub struct World<P: Profile, T: Transport = Rc, X = ()> {
 
 /// A device, and what is made on it before the queue pair.
 pub struct Ground {
-    context: Context,
+    pub context: Context,
     pub pd: ProtectionDomain,
     pub pool: Pool,
     region: &'static MemoryRegion<RemoteAll>,
+    vector: AddressVector,
 }
 
 impl Ground {
+    /// On the loopback device: only its data path is the stub's.
     pub fn new() -> Self {
         let context = Fabric::new().open_device();
+        let gid = context.query_gid(1, 1).expect("a GID");
+        Ground::of(context, AddressVector::roce(1, gid, 1))
+    }
+
+    /// On the stub's device, control path included.
+    pub fn of_stub() -> Self {
+        let context = Context::open("stub0").expect("the stub libibverbs");
+        Ground::of(context, AddressVector::infiniband(1, 1))
+    }
+
+    fn of(context: Context, vector: AddressVector) -> Self {
         let pd = context.alloc_pd().expect("a protection domain");
         let pool = pd.create_pool(2 * MOST, SIZE).expect("a pool");
         let region = pd.register(MOST * SIZE).expect("a region");
-        Ground { context, pd, pool, region: Box::leak(Box::new(region)) }
+        Ground { context, pd, pool, region: Box::leak(Box::new(region)), vector }
     }
 
     pub fn cq<E: Entry>(&self) -> CompletionQueue<E> {
@@ -78,9 +91,13 @@ impl Ground {
         std::array::from_fn(|_| ManuallyDrop::new(self.pool.take().expect("a buffer")))
     }
 
+    /// Where WRITEs go.
+    pub fn remote(&self) -> RemoteSlice<RemoteAll> {
+        self.region.remote()
+    }
+
     pub fn vector(&self) -> AddressVector {
-        let gid = self.context.query_gid(1, 1).expect("a GID");
-        AddressVector::roce(1, gid, 1)
+        self.vector
     }
 
     /// The world of a queue pair, and the same in C.
@@ -152,11 +169,12 @@ pub fn bring_up<P: Profile<Initiator = Reads>>(
     ground: &Ground,
     qp: QueuePair<Rc, Reset, P>,
 ) -> QueuePair<Rc, Rts, P> {
+    let address = ground.vector();
     let dest_qpn = Qpn::new(qp.qp_num()).expect("a queue pair number");
     let access = QpAccess::all();
     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access }).expect("INIT");
     let rtr = RcRtr {
-        address: ground.vector(),
+        address,
         path_mtu: Mtu::Bytes1024,
         dest_qpn,
         rq_psn: Psn::new(7).expect("24 bits"),

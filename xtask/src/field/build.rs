@@ -1,7 +1,7 @@
 //! What is measured: the stub libibverbs, and one program a crate.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -51,9 +51,21 @@ pub fn versions() -> Result<Vec<String>> {
 
 /// What the programs get in place of a device.
 pub struct Stub {
-    libibverbs: PathBuf,
+    pub libibverbs: PathBuf,
     /// Loaded before all else: it counts allocations, and knows one file below /sys.
     preload: PathBuf,
+}
+
+impl Stub {
+    /// The directory of both objects.
+    pub fn directory(&self) -> &Path {
+        self.libibverbs.parent().unwrap_or(Path::new("."))
+    }
+
+    /// What a program needs around it to get them.
+    pub fn env(&self) -> [(&'static str, PathBuf); 2] {
+        [("LD_PRELOAD", self.preload.clone()), ("LD_LIBRARY_PATH", self.directory().to_owned())]
+    }
 }
 
 /// Builds the libibverbs that the programs get.
@@ -72,7 +84,7 @@ pub fn stub() -> Result<Stub> {
         "-fno-builtin",
         "-fno-tree-loop-distribute-patterns",
     ];
-    let files = ["device.c", "objects.c", "extended.c", "missing.c", "allocations.c"];
+    let files = ["device.c", "objects.c", "extended.c", "events.c", "missing.c", "allocations.c"];
     let inner = ["-Dstub_measure=stub_measure_inner", "-Dstub_dump=stub_dump_inner"];
     let link = "-Wl,--version-script=libibverbs.map,-soname,libibverbs.so.1,--no-undefined";
     cmd!(sh, "gcc {flags...} {files...} ../../stub/stub.c {inner...} {link} -o {libibverbs}")
@@ -106,7 +118,5 @@ pub fn program(peer: &str, profile: &str, as_built: bool) -> Result<PathBuf> {
 /// Builds a program and counts it.
 pub fn counted(stub: &Stub, peer: &str, profile: &str, as_built: bool) -> Result<Counted> {
     let program = program(peer, profile, as_built)?;
-    let dir = stub.libibverbs.parent().context("the stub is in a directory")?;
-    let env = [("LD_PRELOAD", stub.preload.clone()), ("LD_LIBRARY_PATH", dir.to_owned())];
-    callgrind::run(&format!("{peer}, {profile}"), &program, &[], &env, dir)
+    callgrind::run(&format!("{peer}, {profile}"), &program, &[], &stub.env(), stub.directory())
 }

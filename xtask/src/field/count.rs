@@ -1,6 +1,6 @@
 //! The forms of a program: what they hold, what they cost.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 
@@ -27,10 +27,8 @@ pub struct Cell {
 /// Joins what a program said with what callgrind counted.
 pub fn forms(counted: &Counted, with_lto: Option<&Counted>) -> Result<Vec<Form>> {
     let mut forms: Vec<Form> = Vec::new();
-    let mut allocations: HashMap<&str, f64> = HashMap::new();
-    let count = |counted: &Counted, label: &str| {
-        counted.each.iter().find(|(it, _)| it == label).map(|(_, count)| *count)
-    };
+    let at = |counted: &Counted, label: &str| counted.each.iter().position(|(it, _)| it == label);
+    let count = |counted: &Counted, label: &str| at(counted, label).map(|i| counted.each[i].1);
     for line in counted.said.lines() {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let two = || rest.split_once(' ').with_context(|| format!("`{line}` has two words more"));
@@ -41,25 +39,18 @@ pub fn forms(counted: &Counted, with_lto: Option<&Counted>) -> Result<Vec<Form>>
             forms.push(Form { krate, name, held, note, cells });
             continue;
         }
-        if word == "allocations" {
-            // Of all counted calls; the stub says so at the dump, before the program does.
-            let (label, count) = two()?;
-            allocations.insert(label, count.parse()?);
-            continue;
-        }
         // Crates may write to stdout themselves.
         let Some(form) = forms.last_mut() else { continue };
         match word {
             "held" => form.held.push(two().map(|(what, by)| (what.to_owned(), by.to_owned()))?),
             "note" => form.note = rest.to_owned(),
             "count" => {
-                let (label, calls) = two()?;
-                let calls: f64 = calls.parse()?;
-                let all = allocations.get(label).context("no count of allocations")?;
+                let label = two()?.0;
+                let at = at(counted, label).context("callgrind counted it")?;
                 let cell = Cell {
-                    instructions: count(counted, label).context("callgrind counted it")?,
+                    instructions: counted.each[at].1,
                     with_lto: with_lto.and_then(|lto| count(lto, label)),
-                    allocations: all / calls,
+                    allocations: counted.allocations[at],
                 };
                 form.cells.insert(label.rsplit('/').next().unwrap_or_default().to_owned(), cell);
             }
@@ -77,15 +68,17 @@ mod tests {
 
     #[test]
     fn a_program_is_read() {
-        let said = "noise\nform a/b\nheld state type\nnote so so\nallocations a/b/post 32\n\
-                    count a/b/post 32\n";
+        let said = "noise\nform a/b\nheld state type\nnote so so\ncount a/b/post 32\n";
         let each = vec![("a/b/post".to_owned(), 20.0)];
-        let read = forms(&Counted { said: said.into(), each, accesses: Vec::new() }, None)
-            .expect("well formed");
+        let read = forms(
+            &Counted { said: said.into(), each, allocations: vec![1.0], accesses: Vec::new() },
+            None,
+        )
+        .expect("well formed");
         assert_eq!(read[0].held, [("state".to_owned(), "type".to_owned())]);
         let cell = &read[0].cells["post"];
         assert_eq!((cell.instructions, cell.allocations), (20.0, 1.0));
-        let nothing = Counted { said: "form a/b\n".into(), each: Vec::new(), accesses: Vec::new() };
+        let nothing = Counted { said: "form a/b\n".into(), ..Counted::default() };
         assert!(forms(&nothing, None).is_err());
     }
 }

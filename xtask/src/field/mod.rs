@@ -7,7 +7,7 @@
 //! | `table` | the table in Markdown |
 //! | `scale` | `cargo xtask scale`: memory and growth, on the same stub |
 
-mod build;
+pub mod build;
 mod count;
 pub mod scale;
 mod table;

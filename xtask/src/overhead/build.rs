@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::field::build::{self as field, Stub};
 use crate::sh::{self, Run, cmd};
 use crate::{cargo, paths};
 
@@ -46,9 +47,6 @@ const FLAGS: [&str; 10] = [
 /// callgrind counts by iteration.
 const GCC: [&str; 2] = ["-fno-ipa-icf", "-mstringop-strategy=unrolled_loop"];
 
-/// For the stub: its instructions are left out by its file, so it must not use the C library's.
-const STUB: [&str; 3] = ["-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns"];
-
 const LEVELS: [&str; 2] = ["-O2", "-O3"];
 
 /// clang: what the distribution calls so, or another that is there.
@@ -56,7 +54,7 @@ const CLANGS: [&str; 6] = ["clang", "clang-14", "clang-19", "clang-16", "clang-1
 
 /// The shared objects.
 pub struct Twins {
-    pub stub: PathBuf,
+    pub stub: Stub,
     /// Name (`gcc -O2`) and file.
     pub objects: Vec<(String, PathBuf)>,
     clang: Option<&'static str>,
@@ -94,10 +92,8 @@ fn llvm_of_rustc() -> Result<String> {
 pub fn twins() -> Result<Twins> {
     let out = paths::below_target("overhead")?;
     let benches = paths::workspace().join("benches");
-    let stub = out.join("stub.so");
+    let stub = field::stub()?;
     let sh = sh::at(&benches);
-    cmd!(sh, "gcc {FLAGS...} {STUB...} stub/stub.c -o {stub}")
-        .step("Compiling the stub provider")?;
     let clang = CLANGS.into_iter().find(|name| cmd!(sh, "{name} --version").succeeds());
     if clang.is_none() {
         eprintln!("warning: there is no clang here; C is measured with gcc alone");
@@ -125,6 +121,9 @@ fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()
         "c1_selective",
         "c2_selective",
         "life",
+        "wake",
+        "ends",
+        "extended",
         "own",
         "ready",
     ];

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::build::Twins;
 use crate::callgrind::{self, Counted};
@@ -15,21 +15,20 @@ use crate::sh::{self, Run, cmd};
 pub fn run(twins: &Twins, forms: &Path, what: &str, only: &str) -> Result<Counted> {
     let only = OsString::from(format!("--only={only}"));
     let args: Vec<_> = [only].into_iter().chain(arguments(twins)).collect();
-    callgrind::run(what, forms, &args, &[], &twins.stub)
+    callgrind::run(what, forms, &args, &twins.stub.env(), twins.stub.directory())
 }
 
 /// The floor of each row, by `family/row`: the same forms, run instruction by instruction.
 pub fn floors(twins: &Twins, forms: &Path, only: &str) -> Result<HashMap<String, f64>> {
     let args = arguments(twins);
-    let text = cmd!(sh::here(), "{forms} --floor --only={only} {args...}").text()?;
+    let floors = cmd!(sh::here(), "{forms} --floor --only={only} {args...}");
+    let text = floors.envs(twins.stub.env()).text()?;
     let lines = text.lines().filter_map(|line| line.strip_prefix("floor "));
     let floor = |line: &str| {
         let (id, count) = line.rsplit_once(' ').context("a floor has a row and a number")?;
         Ok((id.to_owned(), count.parse().with_context(|| format!("`{line}`"))?))
     };
-    let floors: HashMap<_, _> = lines.map(floor).collect::<Result<_>>()?;
-    ensure!(!floors.is_empty(), "no floor was found");
-    Ok(floors)
+    lines.map(floor).collect()
 }
 
 /// The stub, and the twins by their names.
@@ -38,5 +37,8 @@ pub fn arguments(twins: &Twins) -> Vec<OsString> {
         let file: &std::path::PathBuf = file;
         format!("{name}={}", file.display()).into()
     };
-    [twins.stub.clone().into()].into_iter().chain(twins.objects.iter().map(twin)).collect()
+    [twins.stub.libibverbs.clone().into()]
+        .into_iter()
+        .chain(twins.objects.iter().map(twin))
+        .collect()
 }

@@ -3,6 +3,7 @@
 use crate::callgrind::{Accesses, Counted};
 
 /// One thing to do, in all its forms.
+#[derive(Default)]
 pub struct Row {
     pub family: String,
     pub name: String,
@@ -10,6 +11,8 @@ pub struct Row {
     pub forms: Vec<(String, String, f64)>,
     /// Accesses to memory of each form.
     pub accesses: Vec<Accesses>,
+    /// Allocations of each form.
+    pub allocations: Vec<f64>,
     /// The least of any form, once it is known: the stores that the provider reads, its calls, the
     /// return.
     pub floor: Option<f64>,
@@ -18,7 +21,10 @@ pub struct Row {
 /// Groups counts by row, in the order in which they were made, families together.
 pub fn from_counts(counted: Counted) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for ((label, instructions), accesses) in counted.each.into_iter().zip(counted.accesses) {
+    let Counted { each, accesses, allocations, .. } = counted;
+    for (((label, instructions), accesses), allocations) in
+        each.into_iter().zip(accesses).zip(allocations)
+    {
         let mut parts = label.splitn(3, '/');
         let mut next = || parts.next().unwrap_or_default().to_owned();
         let (family, name, form) = (next(), next(), next());
@@ -30,12 +36,12 @@ pub fn from_counts(counted: Counted) -> Vec<Row> {
         let at = at.unwrap_or_else(|| {
             let after = rows.iter().rposition(|row| row.family == family);
             let at = after.map_or(rows.len(), |last| last + 1);
-            let (forms, accesses) = (Vec::new(), Vec::new());
-            rows.insert(at, Row { family, name, forms, accesses, floor: None });
+            rows.insert(at, Row { family, name, ..Row::default() });
             at
         });
         rows[at].forms.push((form, compiler, instructions));
         rows[at].accesses.push(accesses);
+        rows[at].allocations.push(allocations);
     }
     rows
 }
@@ -62,6 +68,16 @@ impl Row {
             !f.1.is_empty() && f.0.trim_end_matches('s') == form && f.1.starts_with(compiler)
         };
         self.forms.iter().filter(of_form).map(|f| f.2).min_by(f64::total_cmp)
+    }
+
+    /// Allocations of typed or safe Rust, and the least of C.
+    pub fn allocations(&self) -> (f64, f64) {
+        let of = |is_ours| {
+            let of = self.forms.iter().zip(&self.allocations);
+            let of = of.filter(move |(form, _)| (form.1.is_empty() && form.0 != "raw") == is_ours);
+            of.map(|(_, count)| *count).min_by(f64::total_cmp).unwrap_or(0.0)
+        };
+        (of(true), of(false))
     }
 
     /// Accesses of typed or safe Rust.

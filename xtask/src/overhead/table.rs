@@ -47,6 +47,15 @@ simulates it: of Rust / of C0 / of C2, each by the compiler with the fewest inst
 |---|--:|--:|--:|
 ";
 
+const ALLOCATIONS: &str = "
+## Allocations
+
+Calls of the allocator by safe Rust and by C, in the rows that have any; the others have none.
+
+| row | Rust | C |
+|---|--:|--:|
+";
+
 const ABOVE: &str = "
 ## Rows that the better C wins
 
@@ -82,6 +91,13 @@ pub fn render(rows: &[Row], failures: &[String], versions: &[String]) -> Result<
     }
     text.push_str(ACCESSES);
     rows.iter().filter(|row| row.keeps_books()).for_each(|row| text.push_str(&accesses(row)));
+    text.push_str(ALLOCATIONS);
+    for row in rows {
+        let (ours, c) = row.allocations();
+        if ours + c != 0.0 {
+            let _ = writeln!(text, "| {} | {} | {} |", row.id(), show(Some(ours)), show(Some(c)));
+        }
+    }
     text.push_str(ABOVE);
     for row in rows {
         let (Some((_, ours)), Some(c)) = (row.ours(), row.limit()) else { continue };
@@ -154,18 +170,20 @@ const IN_README: [(&str, &str); 7] = [
 ];
 
 /// Rows of programs as they are written, and what they are called in the README.
-const LIVES: [(&str, &str); 11] = [
-    ("readme", "the loop at the top of this page"),
-    ("set_len", "a WRITE of another length each time"),
-    ("full", "a queue kept as full as it is deep"),
-    ("echo1", "receive, answer from the same buffer"),
-    ("echo8", "the same, 8 in flight"),
-    ("shared16", "shared receive queue, 16 a poll"),
-    ("two_queue_pairs", "one buffer, two queue pairs by turns"),
-    ("datagrams", "UD to 64 peers, arrivals behind a GRH"),
-    ("faa", "fetch-and-add"),
-    ("chain4", "chain of 4, one completion"),
-    ("pool", "a buffer of the pool for each"),
+const LIVES: [(&str, &str); 13] = [
+    ("life/readme", "the loop at the top of this page"),
+    ("life/set_len", "a WRITE of another length each time"),
+    ("life/full", "a queue kept as full as it is deep"),
+    ("life/echo1", "receive, answer from the same buffer"),
+    ("life/echo8", "the same, 8 in flight"),
+    ("life/shared16", "shared receive queue, 16 a poll"),
+    ("life/two_queue_pairs", "one buffer, two queue pairs by turns"),
+    ("life/datagrams", "UD to 64 peers, arrivals behind a GRH"),
+    ("life/faa", "fetch-and-add"),
+    ("life/chain4", "chain of 4, one completion"),
+    ("life/pool", "a buffer of the pool for each"),
+    ("wake/wake1", "a sleep for one WRITE's completion"),
+    ("wake/wake32", "a sleep for the completions of 32"),
 ];
 
 /// Where Rust and C with the same checks are as good as equal: 5 of 100.
@@ -201,7 +219,7 @@ pub fn readme(rows: &[Row]) -> String {
 ",
     );
     for (name, label) in LIVES {
-        let row = rows.iter().find(|row| row.family == "life" && row.name == name);
+        let row = rows.iter().find(|row| row.id() == name);
         let Some(row) = row else { continue };
         let [c0, c2] = ["c0", "c2"].map(|form| row.best(form, ""));
         let ours = row.ours().map(|(_, count)| count);

@@ -25,5 +25,6 @@ pub fn run() -> Result<()> {
         .step("Compiling the forms, to be timed")?;
     let (forms, arguments) = (target.join("release/proverbs-overhead"), count::arguments(&twins));
     let home = target.join("criterion");
-    Ok(cmd!(sh::here(), "{forms} {arguments...}").env("CRITERION_HOME", home).run()?)
+    let time = cmd!(sh::here(), "{forms} {arguments...}").env("CRITERION_HOME", home);
+    Ok(time.envs(twins.stub.env()).run()?)
 }

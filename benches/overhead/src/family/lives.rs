@@ -111,6 +111,7 @@ pub(super) fn lives(stub: &Stub) -> Family {
         name: "life",
         twins: &["c0", "c2"],
         signal_all: true,
+        holds: false,
         world: leak(Life { qp, shallow, other, srq, cq, pool, at, cell, slots }),
         restore: Some(|life| {
             // SAFETY: the world of this family.
@@ -147,6 +148,7 @@ pub(super) fn life_of_datagrams(stub: &Stub) -> Family {
         name: "life",
         twins: &["c0", "c2"],
         signal_all: true,
+        holds: false,
         world: leak(life::Datagrams { qp, cq, to: more.map(|(to, _)| to), slots }),
         restore: Some(|life| {
             // SAFETY: the world of this family.
@@ -172,6 +174,7 @@ pub(super) fn life_of_rings(stub: &Stub) -> Family {
         name: "life",
         twins: &["c0", "c2"],
         signal_all: false,
+        holds: false,
         world: leak(life::Ring { qp, cq, at, slots }),
         restore: None,
         twin,

@@ -72,6 +72,7 @@ pub(super) fn owned(stub: &Stub) -> Family {
         name: "own",
         twins: &["c0"],
         signal_all: true,
+        holds: false,
         world: leak(own),
         restore: None,
         twin,

@@ -44,6 +44,7 @@ pub(super) fn ready(stub: &Stub) -> Family {
         name: "prepared",
         twins: &["c0", "c2"],
         signal_all: true,
+        holds: false,
         world: leak(with(world, filled)),
         restore: Some(restore::<DefaultProfile, Rc, Filled>),
         twin,

@@ -1,0 +1,36 @@
+/* Extended polling: completions with the device's clock. */
+#include "env.h"
+#include "fields.h"
+
+/* A program looks at the time. */
+static volatile uint64_t last;
+
+INLINE int timed(struct env *e, int n)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	int i, ret;
+
+	for (i = 0; i < n; i++) {
+		struct ibv_send_wr wr, *bad;
+		struct ibv_sge sge = e->bufs[i]->sge;
+
+		emit_write(&wr, &sge, e);
+		wr.wr_id = (uintptr_t)e->bufs[i];
+		wr.next = NULL;
+		if (UNLIKELY(ibv_post_send(e->qp, &wr, &bad)))
+			return failed(&wr, bad, -1);
+	}
+	ret = ibv_start_poll(e->timed, &attr);
+	for (i = 0; ret == 0; i++) {
+		if (UNLIKELY(e->timed->status))
+			return failed(e, NULL, ret);
+		last = ibv_wc_read_completion_ts(e->timed);
+		e->bufs[i] = (struct buf *)(uintptr_t)e->timed->wr_id;
+		ret = i + 1 == n ? -1 : ibv_next_poll(e->timed);
+	}
+	ibv_end_poll(e->timed);
+	return i == n ? 0 : failed(e, NULL, ret);
+}
+
+int c0_timed1(struct env *e) { return timed(e, 1); }
+int c0_timed16(struct env *e) { return timed(e, 16); }

@@ -1,0 +1,58 @@
+/* Sleeping on a completion channel: the queue is armed when it was found empty, and polled once more, before anybody sleeps.
+ * (To arm it before it is polled takes a poll less. But then devices tell of what is about to be polled: an event and
+ * its interrupt for each wake, in vain.) */
+#include <poll.h>
+
+#include "life.h"
+
+/* Sleeps, and takes the event. */
+INLINE int event_of(struct ibv_cq *cq)
+{
+	struct pollfd fd = {.fd = cq->channel->fd, .events = POLLIN};
+	struct ibv_cq *of;
+	void *context;
+
+	if (UNLIKELY(poll(&fd, 1, -1) != 1 || ibv_get_cq_event(cq->channel, &of, &context)))
+		return failed(cq, NULL, -1);
+	ibv_ack_cq_events(of, 1);
+	return 0;
+}
+
+#define TWINS(c) \
+	POSTS(c) \
+	INLINE int c##_wake(struct env *e, int n) \
+	{ \
+		int r, i; \
+		for (r = 0; r < ROUNDS; r++) { \
+			int back = 0; \
+			for (i = 0; i < n; i++) \
+				TRY(c##_send(e, e->qp, e->bufs[i], IBV_WR_RDMA_WRITE, -1)); \
+			while (back < n) { \
+				struct ibv_wc wc[BATCH]; \
+				int got = ibv_poll_cq(e->cq, BATCH, wc); \
+				if (got == 0) { \
+					TRY(ibv_req_notify_cq(e->cq, 0)); \
+					got = ibv_poll_cq(e->cq, BATCH, wc); \
+					if (got == 0) { \
+						TRY(event_of(e->cq)); \
+						continue; \
+					} \
+				} \
+				if (UNLIKELY(got < 0)) \
+					return failed(wc, NULL, got); \
+				for (i = 0; i < got; i++) { \
+					struct buf *b; \
+					if (UNLIKELY(wc[i].status)) \
+						return failed(wc, NULL, got); \
+					TAKE_##c(b, &wc[i]) \
+					e->bufs[back++] = b; \
+				} \
+			} \
+		} \
+		return 0; \
+	} \
+	int c##_wake1(struct env *e) { return c##_wake(e, 1); } \
+	int c##_wake32(struct env *e) { return c##_wake(e, 32); }
+
+TWINS(c0)
+TWINS(c2)

@@ -1,0 +1,80 @@
+//! Sleeps, and extended polling.
+
+use std::mem;
+
+use proverbs::bench;
+use proverbs::bench::c::ibv_sge;
+use proverbs::prelude::*;
+
+use super::{Family, Row, leak, row};
+use crate::life::ROUNDS;
+use crate::stub::Stub;
+use crate::twin::Twin;
+use crate::wake::{Sleeper, Timed};
+use crate::world::*;
+
+/// The forms of `wake`, as the stub calls them.
+mod forms {
+    use crate::form::form;
+    use crate::wake::{Sleeper, Timed, code, timed, wake};
+
+    form! { wake1(life: Sleeper) code(wake::<1>(life)) }
+    form! { wake32(life: Sleeper) code(wake::<32>(life)) }
+    form! { timed1(life: Timed) code(timed::<1>(life)) }
+    form! { timed16(life: Timed) code(timed::<16>(life)) }
+}
+
+pub(super) fn wakes(stub: &Stub) -> Family {
+    let ground = Ground::of_stub();
+    let channel = ground.context.create_comp_channel().expect("a channel");
+    let cq = ground.context.create_cq_on(4 * DEPTH, &channel).expect("a completion queue");
+    let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let World { qp, cq, at, bufs, .. } = world;
+    let bufs = bufs.map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
+    let row = |name, rust| Row { items: ROUNDS, has_floor: false, ..row(name, rust) };
+    Family {
+        name: "wake",
+        twins: &["c0", "c2"],
+        signal_all: true,
+        holds: true,
+        world: leak(Sleeper { channel, qp, cq, at, bufs }),
+        restore: None,
+        twin,
+        rows: vec![row("wake1", forms::wake1), row("wake32", forms::wake32)],
+    }
+}
+
+pub(super) fn timed() -> Family {
+    let ground = Ground::of_stub();
+    let cq = ground.context.create_cq_ex(4 * DEPTH).expect("a completion queue with a clock");
+    let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
+    let bufs = ground.bufs();
+    let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
+    let twin = Twin::new([none; crate::twin::MOST], addresses(&bufs), DEPTH);
+    twin.qp = bench::qp(&qp).cast();
+    twin.timed = bench::cq(&cq).cast();
+    let remote = ground.remote();
+    (twin.to.addr, twin.to.rkey) = bench::remote(remote.write());
+    let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
+    let life = Timed {
+        qp,
+        cq,
+        at: remote.write(),
+        bufs: std::array::from_fn(|_| bufs.next().expect("32 buffers")),
+    };
+    mem::forget((ground, bufs));
+    Family {
+        name: "extended",
+        twins: &["c0"],
+        signal_all: true,
+        holds: false,
+        world: leak(life),
+        restore: None,
+        twin,
+        rows: vec![
+            row("timed1", forms::timed1),
+            Row { items: 16, ..row("timed16", forms::timed16) },
+        ],
+    }
+}

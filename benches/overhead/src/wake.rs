@@ -1,0 +1,100 @@
+//! Sleeping until there are completions, and completions with fields that were asked for.
+//!
+//! Safe code, the public interface alone.
+#![forbid(unsafe_code)]
+
+use std::ffi::c_int;
+use std::hint::black_box;
+
+use proverbs::completion::{CompletionQueueEx, CompletionTs};
+use proverbs::memory::ToWrite;
+use proverbs::prelude::*;
+
+use crate::life::ROUNDS;
+
+/// What a program has that sleeps.
+pub struct Sleeper {
+    pub channel: CompletionChannel,
+    pub qp: QueuePair<Rc, Rts>,
+    pub cq: CompletionQueue,
+    pub at: RemoteSpan<ToWrite>,
+    pub bufs: [Option<Buf>; 32],
+}
+
+/// What a program has that looks at the time.
+pub struct Timed {
+    pub qp: QueuePair<Rc, Rts>,
+    pub cq: CompletionQueueEx<CompletionTs>,
+    pub at: RemoteSpan<ToWrite>,
+    pub bufs: [Option<Buf>; 16],
+}
+
+#[cold]
+#[inline(never)]
+fn refused(error: PostError<Buf>) -> c_int {
+    drop(error);
+    black_box(-1)
+}
+
+#[cold]
+#[inline(never)]
+fn dead(error: proverbs::Error) -> c_int {
+    drop(error);
+    black_box(-2)
+}
+
+#[cold]
+#[inline(never)]
+fn missing() -> c_int {
+    black_box(-3)
+}
+
+/// As many WRITEs, and a sleep until the first of them completes. An item is one sleep with what is
+/// posted and completes for it.
+#[inline(always)]
+pub fn wake<const N: usize>(life: &mut Sleeper) -> Result<(), c_int> {
+    for _ in 0..ROUNDS {
+        for buf in &mut life.bufs[..N] {
+            let buf = buf.take().ok_or_else(missing)?;
+            life.qp.post_send(wr::RdmaWrite::new(buf, life.at)).map_err(refused)?;
+        }
+        let mut back = 0;
+        while back < N {
+            for completion in life.channel.wait(&mut life.cq).map_err(dead)? {
+                if completion.status().is_err() {
+                    return Err(missing());
+                }
+                let slot = life.bufs.get_mut(back).ok_or_else(missing)?;
+                *slot = completion.into_entry();
+                back += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As many WRITEs, and their completions with the device's clock.
+#[inline(always)]
+pub fn timed<const N: usize>(life: &mut Timed) -> Result<(), c_int> {
+    for buf in &mut life.bufs[..N] {
+        let buf = buf.take().ok_or_else(missing)?;
+        life.qp.post_send(wr::RdmaWrite::new(buf, life.at)).map_err(refused)?;
+    }
+    let mut slots = life.bufs.iter_mut();
+    for (completion, fields) in life.cq.poll().map_err(dead)? {
+        if completion.status().is_err() {
+            return Err(missing());
+        }
+        black_box(fields.completion_ts());
+        *slots.next().ok_or_else(missing)? = completion.into_entry();
+    }
+    Ok(())
+}
+
+#[inline(always)]
+pub fn code(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(code) => code,
+    }
+}
