@@ -2,9 +2,8 @@
 //!
 //! Made from rules/table.toml by `cargo xtask rules --write`: change it there.
 //!
-//! The compiler checks all of it. `Posts` has the bounds of `QueuePair::post_send`; that they are
-//! enough is checked by `accepted`, and that the method has them all by the ui-tests and the
-//! mutants.
+//! The compiler checks all of it. `Posts` has the bounds of `QueuePair::post_send`; that they are enough is
+//! checked by `accepted`, and that the method has them all by the ui-tests and the mutants.
 
 use std::marker::PhantomData;
 
@@ -235,8 +234,7 @@ cells!(Fenced: yes FenceOn<Rc>; no FenceOn<Uc>, FenceOn<Ud>);
 // SIGNALED by signaling of the queue pair (R2.4).
 cells!(Plain: yes SignaledOn<SignalAll>, SignaledOn<Selective>; no);
 cells!(Signaled: yes SignaledOn<Selective>; no SignaledOn<SignalAll>);
-// Lists whose last work request is not signaled, and work requests that need a completion of their
-// own (R2.4, R19.2).
+// Lists whose last work request is not signaled, and work requests that need a completion of their own (R2.4, R19.2).
 cells!(SignalAll: yes CompletesEach; no LeavesUnsignaled);
 cells!(Selective: yes LeavesUnsignaled; no CompletesEach);
 // Posting by state (R7.14, R7.15, R8.19, R8.20).
@@ -433,9 +431,9 @@ leads!(UcSqd: Uc Sqd => Draining; never Rc, Ud);
 leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Draining, Uc Sqe, Uc Err);
 leads!(UdSqd: Ud Sqd => Draining; never Rc, Uc);
 leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Draining, Ud Sqe, Ud Err);
-// What `post_send` takes. First in RTS, with `Reads` and with `NoReads`, in groups of four bits:
-// connected, connected fenced, datagram, datagram fenced. In each group: plain and signaled under
-// `SignalAll`, then under `Selective`. Then by state, from RESET to ERR, to the right destination.
+// What `post_send` takes. First in RTS, with `Reads` and with `NoReads`, in groups of four bits: connected,
+// connected fenced, datagram, datagram fenced. In each group: plain and signaled under `SignalAll`, then under
+// `Selective`. Then by state, from RESET to ERR, to the right destination.
 sends!(Send Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
 sends!(Send Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b00011101);
 sends!(Send Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b00011101);
