@@ -46,6 +46,7 @@ mod sealed {
     }
 }
 
+#[cfg(feature = "tokio")]
 pub(super) use sealed::Sealed as Ready;
 
 fn check_is_on<E: Entry, L: Threads>(
