@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::env;
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use proverbs::completion::CompletionQueueEx;
 use proverbs::loopback::{Fabric, is_at_work};
 use proverbs::memory::Owned;
 use proverbs::post::PostErrorKind;
@@ -318,6 +319,31 @@ fn handles_and_parts() {
     });
 }
 
+/// One thread makes pieces and another drops them: what they are made of goes round.
+#[test]
+fn pieces_that_another_thread_drops() {
+    let dev = device();
+    let region = dev.ctx.alloc_pd().unwrap().register::<RemoteAll>(4096).unwrap();
+    let (to, from) = std::sync::mpsc::sync_channel(1);
+    let (back, again) = std::sync::mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for mut pieces in from {
+                Vec::clear(&mut pieces);
+                back.send(pieces).unwrap();
+            }
+        });
+        let mut kept = Vec::with_capacity(48);
+        counted("pieces of another thread", dev.posts / 8, || {
+            kept.extend((0..48).map(|_| region.piece(64, 64).unwrap()));
+            to.send(std::mem::take(&mut kept)).unwrap();
+            kept = again.recv().unwrap();
+            48
+        });
+        drop(to);
+    });
+}
+
 /// What is prepared is posted again and again.
 #[test]
 fn prepared_work_requests() {
@@ -426,6 +452,7 @@ fn one_life(dev: &Device) {
     let region = pd.register::<RemoteAll>(8192).unwrap();
     drop(wr::Send::inline(&[0; 1024]).prepare());
     let (cq, other) = (dev.ctx.create_cq(64).unwrap(), dev.ctx.create_cq(64).unwrap());
+    let _fields: CompletionQueueEx<()> = dev.ctx.create_cq_ex(8).unwrap();
     let depth = Depth { send: 8, recv: 8 };
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &other, depth).unwrap();

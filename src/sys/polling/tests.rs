@@ -353,3 +353,22 @@ fn a_queue_that_was_exchanged_is_refused() {
     std::mem::swap::<CompletionQueue>(&mut timed, &mut plain);
     assert_eq!(polled(&mut timed, []), (Ok(0), "start(0)".into()));
 }
+
+/// Devices that are software of the kernel are polled singly, and those of which nobody knows.
+#[test]
+#[cfg(not(miri))] // which sees no files
+fn software_is_polled_singly() {
+    for (path, is_single) in [
+        (c"/sys/devices/virtual", true),
+        (c"/sys/devices/system", false),
+        (c"/sys/devices/none such", true),
+        (c"", true),
+    ] {
+        let (mut device, mut context) = (zeroed::<ibv_device>(), zeroed::<ibv_context>());
+        for (to, from) in device.ibdev_path.iter_mut().zip(path.to_bytes_with_nul()) {
+            *to = *from as _;
+        }
+        context.device = &raw mut device;
+        assert_eq!(unsafe { polls_singly(&raw mut context) }, is_single, "{path:?}");
+    }
+}
