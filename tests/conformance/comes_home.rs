@@ -1021,3 +1021,29 @@ fn what_was_seen_once_says_nothing_of_later() {
     let each: std::collections::BTreeSet<_> = all.iter().map(|buf| buf.as_ptr()).collect();
     assert_eq!((all.len(), each.len()), (20, 20));
 }
+
+/// Two queue pairs of different protection domains are over in the same poll. Each leaves a buffer.
+#[test]
+fn two_domains_in_one_poll() {
+    let dev = Device::open();
+    let (wish, other) = (Wish::new(), dev.ctx.alloc_pd().unwrap());
+    let one = dev.ctx.alloc_pd().unwrap();
+    let mut cq: CompletionQueue = dev.ctx.create_cq(4 * wish.cqe).unwrap();
+    let pools = [&one, &other].map(|pd| pd.create_pool(4, 64).unwrap());
+    let qps = [&one, &other].map(|pd| {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+        let itself = qp.qp_num();
+        Rc::up(qp, &dev, itself, &wish)
+    });
+    for (mut qp, pool) in qps.into_iter().zip(&pools) {
+        // The first is for its own message, whose completions nobody polls before it goes.
+        qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
+        qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
+        qp.post_send(wr::Send::inline(b"to itself")).unwrap();
+        drop(qp);
+    }
+    until(&dev, "buffers of both domains", || {
+        cq.poll().unwrap().for_each(drop);
+        pools.iter().all(|pool| pool.available() == pool.count())
+    });
+}

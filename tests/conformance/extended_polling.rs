@@ -190,6 +190,19 @@ fn ud_says_what_it_says() {
     assert_eq!(bits, Some(0), "the port has one LID");
 }
 
+/// A field that was not asked for is not read.
+#[test]
+fn a_datagram_without_fields() {
+    let mut p = Polled::<Ud, ()>::new();
+    let (dev, pd) = (p.dev.clone(), p.pd.clone());
+    let to = p.a.way_to(&dev, &pd, p.b.qp_num());
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"hello")).to(to)).unwrap();
+    come(&dev, &mut p.ca, 1, |_| ()).remove(0).0.sent();
+    let got = come(&dev, &mut p.cb, 1, |_| ()).remove(0).0.datagram();
+    assert_eq!((got.src_qp.get(), got.payload()), (p.a.qp_num(), &b"hello"[..]));
+}
+
 /// A drain polls as it does elsewhere: what was posted before the failure and after it comes home.
 #[test]
 fn what_is_flushed_comes_home() {
