@@ -290,6 +290,8 @@ impl<C, M> Clone for Pool<C, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "loopback")]
+    use crate::memory::header::Header;
 
     #[test]
     fn the_most_bytes_and_the_most_buffers() {
@@ -307,8 +309,10 @@ mod tests {
         let crate::loopback::Pair { pool, pd, .. } = crate::loopback::pair().unwrap();
         let (context, free) = (std::rc::Rc::new(()), pool.available());
         let own = pd.create_pool_with(3, 8, |_| context.clone()).unwrap();
-        let home = NonNull::from(&*own.shared);
         let slots = [(); 3].map(|()| Slots::take(&own.shared).unwrap());
+        // SAFETY: a header is alive while its handle is. What it names as its home are the slots.
+        let home = unsafe { slots[0].cast::<Header>().as_ref() }.home.cast_mut().cast();
+        let home = NonNull::new(home).unwrap();
         assert_eq!(own.available(), 0);
         // SAFETY: each handle is the only one of its slot, and given up once; those of them that
         // outlive the pool keep the slots.
