@@ -3,12 +3,11 @@
 
 #![allow(non_camel_case_types)] // C's names
 
-use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
+use std::ffi::c_int;
 
 use super::control::errno;
 use super::extended::op;
-use super::memory::find;
+use super::symbols::symbols;
 use super::types::*;
 
 /// The distance of the operation before the context, bytes: see `extended`.
@@ -33,37 +32,17 @@ pub(super) type DeviceIndex = unsafe extern "C" fn(*mut ibv_device) -> c_int;
 pub(super) type PortSpeed = unsafe extern "C" fn(*mut ibv_context, u32, *mut u64) -> c_int;
 pub(super) type DataInOrder = unsafe extern "C" fn(*mut ibv_qp, u32, u32) -> c_int;
 
-/// Functions that a library may lack.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Symbols {
-    /// Since rdma-core 28.
-    pub device_index: Option<DeviceIndex>,
-    /// Since rdma-core 63.
-    pub port_speed: Option<PortSpeed>,
-    /// Since rdma-core 40.
-    pub data_in_order: Option<DataInOrder>,
-}
-
-fn symbols() -> Symbols {
-    static FOUND: OnceLock<Symbols> = OnceLock::new();
-    #[cfg(test)]
-    if let Some(stand_in) = tests::STAND_IN.get() {
-        return stand_in;
+symbols! {
+    // SAFETY: the functions have had these types since they are there (`bindings::agreement` holds
+    // those of installed headers against them).
+    unsafe struct Symbols {
+        /// Since rdma-core 28.
+        device_index: DeviceIndex = c"ibv_get_device_index",
+        /// Since rdma-core 63.
+        port_speed: PortSpeed = c"ibv_query_port_speed",
+        /// Since rdma-core 40.
+        data_in_order: DataInOrder = c"ibv_query_qp_data_in_order",
     }
-    *FOUND.get_or_init(|| {
-        let index = find(c"ibv_get_device_index");
-        let speed = find(c"ibv_query_port_speed");
-        let in_order = find(c"ibv_query_qp_data_in_order");
-        // SAFETY: the functions have had these types since they are there (`bindings::agreement`
-        // holds those of installed headers against them), and a null pointer is a `None`.
-        unsafe {
-            Symbols {
-                device_index: std::mem::transmute::<*mut c_void, Option<DeviceIndex>>(index),
-                port_speed: std::mem::transmute::<*mut c_void, Option<PortSpeed>>(speed),
-                data_in_order: std::mem::transmute::<*mut c_void, Option<DataInOrder>>(in_order),
-            }
-        }
-    })
 }
 
 /// `ibv_get_device_index`; negative if library or kernel do not tell.
@@ -103,7 +82,7 @@ pub(super) unsafe fn query_rt_values(
 ) -> c_int {
     // SAFETY: the context is the verb's, and the values are writable.
     match unsafe { op::<QueryRtValues>(context, QUERY_RT_VALUES) } {
-        // SAFETY: as said above: the verb's, and writable.
+        // SAFETY: the operation is this context's; the values are a reference's, so writable.
         Some(ask) => unsafe { ask(context, values) },
         None => libc::EOPNOTSUPP,
     }

@@ -7,9 +7,8 @@ use std::ffi::{CStr, c_int};
 use std::fs;
 use std::mem::size_of;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
-use super::memory::find;
+use super::symbols::symbols;
 use super::types::*;
 
 /// C's struct, which the functions are told the size of.
@@ -34,20 +33,12 @@ type QueryEx =
 type QueryTable =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_gid_entry, usize, u32, usize) -> isize;
 
-/// The functions, if the library has them.
-fn symbols() -> (Option<QueryEx>, Option<QueryTable>) {
-    static FOUND: OnceLock<(Option<QueryEx>, Option<QueryTable>)> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let (one, all) = (find(c"_ibv_query_gid_ex"), find(c"_ibv_query_gid_table"));
-        // SAFETY: the functions have had these types since rdma-core 32 (IBVERBS_1.11), and a null
-        // pointer is a `None`.
-        unsafe {
-            (
-                std::mem::transmute::<*mut libc::c_void, Option<QueryEx>>(one),
-                std::mem::transmute::<*mut libc::c_void, Option<QueryTable>>(all),
-            )
-        }
-    })
+symbols! {
+    // SAFETY: the functions have had these types since rdma-core 32 (IBVERBS_1.11).
+    unsafe struct Symbols {
+        query_ex: QueryEx = c"_ibv_query_gid_ex",
+        query_table: QueryTable = c"_ibv_query_gid_table",
+    }
 }
 
 /// An entry of a port's table: ENODATA if it is empty.
@@ -60,7 +51,7 @@ pub(super) unsafe fn query_gid_ex(
     index: u32,
     entry: *mut ibv_gid_entry,
 ) -> c_int {
-    let answer = match symbols().0 {
+    let answer = match symbols().query_ex {
         // SAFETY: context and entry are the verb's, and the size is the entry's.
         Some(query) => unsafe {
             query(context, port.into(), index, entry, 0, size_of::<ibv_gid_entry>())
@@ -89,7 +80,7 @@ pub(super) unsafe fn query_gid_table(
 ) -> Result<Vec<ibv_gid_entry>, c_int> {
     let most: usize = ports.iter().map(|(_, len)| *len as usize).sum();
     let mut entries = vec![zeroed(); most];
-    if let Some(query) = symbols().1 {
+    if let Some(query) = symbols().query_table {
         // SAFETY: the context is the verb's, and there is room for `most` entries of this size.
         let found =
             unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<ibv_gid_entry>()) };
@@ -201,7 +192,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "asks the dynamic linker")]
     fn this_library_has_both_functions() {
-        let (one, all) = symbols();
-        assert!(one.is_some() && all.is_some());
+        let symbols = symbols();
+        assert!(symbols.query_ex.is_some() && symbols.query_table.is_some());
     }
 }

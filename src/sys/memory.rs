@@ -1,17 +1,16 @@
 //! Memory that is not the processor's, and regions that change: device memory, dma-buf,
 //! `ibv_rereg_mr`, `ibv_advise_mr`.
 //!
-//! `ibv_reg_dmabuf_mr` (rdma-core 34) and `ibv_rereg_mr` are looked up when used, so that one
-//! program runs with older and newer libraries. Device memory is made, and regions are advised, by
-//! extended operations, which C's inlines call.
+//! `ibv_reg_dmabuf_mr` (rdma-core 34) and `ibv_rereg_mr` are looked up when used. Device memory is
+//! made, and regions are advised, by extended operations, which C's inlines call.
 
 #![allow(non_camel_case_types)] // C's names
 
-use std::ffi::{CStr, c_int, c_void};
-use std::sync::OnceLock;
+use std::ffi::{c_int, c_void};
 
 use super::control::{Created, created, errno};
 use super::extended::op;
+use super::symbols::symbols;
 use super::types::*;
 
 /// The distances of operations before the context, bytes: see `extended`.
@@ -85,36 +84,13 @@ pub(crate) type RegDmabufMr =
 pub(crate) type ReregMr =
     unsafe extern "C" fn(*mut ibv_mr, c_int, *mut ibv_pd, *mut c_void, usize, c_int) -> c_int;
 
-/// Functions that a library may lack.
-#[derive(Clone, Copy)]
-pub(crate) struct Symbols {
-    pub reg_dmabuf_mr: Option<RegDmabufMr>,
-    pub rereg_mr: Option<ReregMr>,
-}
-
-/// A function of the libraries that this program has; null if there is none of this name.
-pub(super) fn find(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is a C string; the lookup has no other condition.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-}
-
-fn symbols() -> Symbols {
-    static FOUND: OnceLock<Symbols> = OnceLock::new();
-    #[cfg(test)]
-    if let Some(stand_in) = tests::STAND_IN.get() {
-        return stand_in;
+symbols! {
+    // SAFETY: the functions have had these types since IBVERBS_1.12 and IBVERBS_1.1
+    // (`bindings::agreement` holds them against the headers).
+    unsafe struct Symbols {
+        reg_dmabuf_mr: RegDmabufMr = c"ibv_reg_dmabuf_mr",
+        rereg_mr: ReregMr = c"ibv_rereg_mr",
     }
-    *FOUND.get_or_init(|| {
-        let (dmabuf, rereg) = (find(c"ibv_reg_dmabuf_mr"), find(c"ibv_rereg_mr"));
-        // SAFETY: the functions have had these types since IBVERBS_1.12 and IBVERBS_1.1
-        // (`bindings::agreement` holds them against the headers), and a null pointer is a `None`.
-        unsafe {
-            Symbols {
-                reg_dmabuf_mr: std::mem::transmute::<*mut c_void, Option<RegDmabufMr>>(dmabuf),
-                rereg_mr: std::mem::transmute::<*mut c_void, Option<ReregMr>>(rereg),
-            }
-        }
-    })
 }
 
 /// The part of a dma-buf that is registered.

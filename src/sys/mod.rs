@@ -20,6 +20,9 @@ pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
 pub(crate) mod polling;
+mod symbols;
+#[cfg(test)]
+mod tests;
 pub(crate) mod tuning;
 pub(crate) mod types;
 pub(crate) mod window;

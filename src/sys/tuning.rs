@@ -3,12 +3,11 @@
 
 #![allow(non_camel_case_types)] // C's names
 
-use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
+use std::ffi::c_int;
 
 use super::control::{Created, created};
 use super::extended::op;
-use super::memory::find;
+use super::symbols::symbols;
 use super::types::*;
 
 /// The distances of operations before the context, bytes: see `extended`.
@@ -59,30 +58,14 @@ type ModifyQpRateLimit = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_rate_limi
 type ModifyCq = unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int;
 type Ece = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_ece) -> c_int;
 
-/// Functions that a library may lack: both are there since rdma-core 30.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Symbols {
-    pub set_ece: Option<Ece>,
-    pub query_ece: Option<Ece>,
-}
-
-fn symbols() -> Symbols {
-    static FOUND: OnceLock<Symbols> = OnceLock::new();
-    #[cfg(test)]
-    if let Some(stand_in) = tests::STAND_IN.get() {
-        return stand_in;
+symbols! {
+    /// Both are there since rdma-core 30.
+    // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` holds it
+    // against the headers).
+    unsafe struct Symbols {
+        set_ece: Ece = c"ibv_set_ece",
+        query_ece: Ece = c"ibv_query_ece",
     }
-    *FOUND.get_or_init(|| {
-        let (set, query) = (find(c"ibv_set_ece"), find(c"ibv_query_ece"));
-        // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` holds
-        // it against the headers), and a null pointer is a `None`.
-        unsafe {
-            Symbols {
-                set_ece: std::mem::transmute::<*mut c_void, Option<Ece>>(set),
-                query_ece: std::mem::transmute::<*mut c_void, Option<Ece>>(query),
-            }
-        }
-    })
 }
 
 /// `ibv_set_ece`; ENOSYS if the library lacks it.

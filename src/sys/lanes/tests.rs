@@ -2,7 +2,7 @@
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use super::*;
@@ -13,22 +13,14 @@ use crate::sys::control::{Control, LIBIBVERBS};
 use crate::sys::extended::BARE;
 use crate::sys::handle;
 use crate::sys::polling::{CREATE_CQ_EX, ibv_cq_ex, ibv_cq_init_attr_ex};
+use crate::sys::tests::{saw, seen};
 
 profile! { Fast { threads: InLane } }
 profile! { Served { threads: InLane, receive: SharedRq } }
 
 thread_local! {
-    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// The call that is refused, and its errno.
     static REFUSED: Cell<(&str, c_int)> = const { Cell::new(("", 0)) };
-}
-
-fn saw(call: String) {
-    SEEN.with_borrow_mut(|seen| seen.push(call));
-}
-
-fn seen() -> Vec<String> {
-    SEEN.with_borrow_mut(std::mem::take)
 }
 
 /// An object that is freed by `gone`; null with errno set, if this call is refused.

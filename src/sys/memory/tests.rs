@@ -2,7 +2,7 @@
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
@@ -12,24 +12,13 @@ use crate::memory::{Dm, DmaBuf};
 use crate::prelude::*;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::{BARE, QUERY_DEVICE_EX, ibv_device_attr_ex};
+use crate::sys::tests::{ANSWER, saw, seen};
 
 thread_local! {
-    pub(super) static STAND_IN: Cell<Option<Symbols>> = const { Cell::new(None) };
-    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    /// What the functions answer: an errno, or 0.
-    static ANSWER: Cell<c_int> = const { Cell::new(0) };
     static CODE: Cell<c_int> = const { Cell::new(0) };
 }
 
-fn saw(call: String) {
-    SEEN.with_borrow_mut(|seen| seen.push(call));
-}
-
-fn seen() -> Vec<String> {
-    SEEN.with_borrow_mut(std::mem::take)
-}
-
-/// An object, or null with errno set.
+/// An object; null with errno set, if an errno is to be answered.
 fn answer<T>(object: *mut T) -> *mut T {
     match ANSWER.get() {
         0 => object,

@@ -15,10 +15,10 @@ use crate::prelude::*;
 use crate::qp::InLane;
 use crate::sys::control::{Control, LIBIBVERBS};
 use crate::sys::extended::BARE;
-use crate::sys::handle;
+use crate::sys::tests::saw;
+use crate::sys::{handle, tests};
 
 thread_local! {
-    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// What the next starts and nexts answer: a completion, or an errno.
     static SCRIPT: RefCell<VecDeque<Result<Shown, c_int>>> = const { RefCell::new(VecDeque::new()) };
     static IS_SINGLE: Cell<bool> = const { Cell::new(false) };
@@ -35,12 +35,8 @@ enum Shown {
     Failed,
 }
 
-fn saw(call: impl Into<String>) {
-    SEEN.with_borrow_mut(|seen| seen.push(call.into()));
-}
-
 fn seen() -> String {
-    SEEN.with_borrow_mut(std::mem::take).join(" ")
+    tests::seen().join(" ")
 }
 
 fn play(script: impl IntoIterator<Item = Result<Shown, c_int>>) {

@@ -2,43 +2,27 @@
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
-use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use super::*;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::BARE;
-
-thread_local! {
-    pub(super) static STAND_IN: Cell<Option<Symbols>> = const { Cell::new(None) };
-    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static ANSWER: Cell<c_int> = const { Cell::new(0) };
-}
-
-fn saw(call: String) -> c_int {
-    SEEN.with_borrow_mut(|seen| seen.push(call));
-    unsafe { *libc::__errno_location() = libc::EPERM };
-    ANSWER.get()
-}
-
-fn seen() -> Vec<String> {
-    SEEN.with_borrow_mut(std::mem::take)
-}
+use crate::sys::tests::{ANSWER, answered, seen};
 
 unsafe extern "C" fn moderate(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     let (cq, attr) = unsafe { ((*cq).handle, *attr) };
     let ibv_moderate_cq { cq_count, cq_period } = attr.moderate;
-    saw(format!("cq {cq}, mask {}, {cq_count} or {cq_period} us", attr.attr_mask))
+    answered(format!("cq {cq}, mask {}, {cq_count} or {cq_period} us", attr.attr_mask))
 }
 
 unsafe extern "C" fn limit(qp: *mut ibv_qp, attr: *mut ibv_qp_rate_limit_attr) -> c_int {
     let (qp, attr) = unsafe { ((*qp).qp_num, *attr) };
     let ibv_qp_rate_limit_attr { rate_limit, max_burst_sz, typical_pkt_sz, comp_mask } = attr;
-    saw(format!("qp {qp}, {rate_limit} kbps, {max_burst_sz}, {typical_pkt_sz}, {comp_mask}"))
+    answered(format!("qp {qp}, {rate_limit} kbps, {max_burst_sz}, {typical_pkt_sz}, {comp_mask}"))
 }
 
 unsafe extern "C" fn null(pd: *mut ibv_pd) -> *mut ibv_mr {
-    match saw(format!("pd {}", unsafe { (*pd).handle })) {
+    match answered(format!("pd {}", unsafe { (*pd).handle })) {
         0 => ptr::without_provenance_mut(0x1000),
         _ => ptr::null_mut(),
     }
@@ -46,12 +30,12 @@ unsafe extern "C" fn null(pd: *mut ibv_pd) -> *mut ibv_mr {
 
 unsafe extern "C" fn set(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     let (qp, ibv_ece { vendor_id, options, comp_mask }) = unsafe { ((*qp).qp_num, *ece) };
-    saw(format!("qp {qp}, set {vendor_id:#x}, {options:#x}, {comp_mask}"))
+    answered(format!("qp {qp}, set {vendor_id:#x}, {options:#x}, {comp_mask}"))
 }
 
 unsafe extern "C" fn query(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     unsafe { *ece = ibv_ece { vendor_id: 7, options: 8, comp_mask: 0 } };
-    saw(format!("qp {}, query", unsafe { (*qp).qp_num }))
+    answered(format!("qp {}, query", unsafe { (*qp).qp_num }))
 }
 
 const WORDS: usize = ALLOC_NULL_MR / 8;
