@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::connection::Connection;
+use super::ece;
 use super::event::{Event, EventKind, PeerParam};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::listen::Request;
@@ -89,14 +90,22 @@ pub struct Accepted<P: Profile = DefaultProfile, M: Mode = OnChannel> {
 
 impl<M: Mode> Request<Tcp, M> {
     fn begin<P: Profile>(
-        self,
-        qp: QueuePair<Rc, Init, P>,
+        mut self,
+        mut qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
         // A program that removed the parameters asks for nothing.
         let peer = self.peer.unwrap_or_default();
         if let Err(error) = check_depth::<P>(VERB, peer.initiator_depth) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
+        }
+        if param.ece {
+            let id = &mut self.id.core.id;
+            let taken = ece::take(id, &mut qp);
+            let told = taken.and_then(|taken| if taken { ece::tell(id, &qp) } else { Ok(()) });
+            if let Err(error) = told {
+                return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
+            }
         }
         let tuning = param.tuning().within(&peer);
         let Request { mut id, private_data, .. } = self;
@@ -134,7 +143,8 @@ impl Request<Tcp> {
     /// nothing was answered. [`TimedOut`](crate::ErrorKind::TimedOut),
     /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) if the peer did not
     /// confirm; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr`
-    /// or `ibv_modify_qp`.
+    /// or `ibv_modify_qp`. With `ece`, nothing was answered if the queue pair does not take what the
+    /// peer offers: EINVAL for the options of another vendor's device.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -155,7 +165,7 @@ impl Request<Tcp, OnChannel> {
     /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
     /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none:
     /// nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
-    /// `rdma_init_qp_attr` or `ibv_modify_qp`.
+    /// `rdma_init_qp_attr` or `ibv_modify_qp`. With `ece` as for an id that waits.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

@@ -132,9 +132,9 @@ impl AsyncEventChannel {
     }
 
     /// Waits until what was begun is done: an address or a route that is resolved, a connection that
-    /// is asked for or accepted, a service that is looked up. The steps have time-outs of their own
-    /// but for the last three, which wait **for ever** if the peer says nothing: put a time-out
-    /// around it.
+    /// is asked for or accepted, a service that is looked up, a connection that the peer ends. An
+    /// address and a route have time-outs of their own; the others wait **for ever** if the peer
+    /// says nothing: put a time-out around it.
     ///
     /// Dropped, the future gives the attempt up, and drops what went into it: a queue pair sends its
     /// receives home when it is gone.

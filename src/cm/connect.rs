@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::connection::Connection;
+use super::ece;
 use super::event::{Event, EventKind};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::param::{ConnParam, Tuning};
@@ -110,6 +111,11 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
         qp: QueuePair<Rc, Init, P>,
         param: &ConnParam<P>,
     ) -> Result<Pending<P, M>, Refused<NotConnected<P, M>>> {
+        if param.ece {
+            if let Err(error) = ece::tell(&mut self.core.id, &qp) {
+                return Err(Refused::new(NotConnected::Unsent { id: self, qp }, error));
+            }
+        }
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());
         // SAFETY: in this state the id has a device. The private data lives in `param`.
         match unsafe { self.core.id.connect(&mut c) } {
@@ -139,7 +145,7 @@ impl<S: CmState> CmId<Tcp, S> {
     /// [`TimedOut`](crate::ErrorKind::TimedOut); [`Limit`](crate::ErrorKind::Limit) if the profile
     /// has reads and the peer serves none (R4.6); [`Os`](crate::ErrorKind::Os) with the errno of
     /// `rdma_connect` (a depth exceeds the device's, R16.16), `rdma_init_qp_attr`, `ibv_modify_qp`
-    /// or `rdma_establish`.
+    /// or `rdma_establish`, and with `ece` of the calls of [`Ece`](crate::qp::Ece).
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -191,7 +197,7 @@ impl<P: Profile, M: Mode> Pending<P, M> {
 
     /// Moves the queue pair to RTS and confirms (`rdma_establish`).
     fn establish(self, event: &Event) -> Step<Connection<P, M>, Self, NotConnected<P, M>> {
-        let Pending { mut id, qp, qp_num, tuning } = self;
+        let Pending { mut id, mut qp, qp_num, tuning } = self;
         let failed = |mut id: CmId<Tcp, Connecting, M>, qp, error| {
             // The peer waits for a confirmation. If even the rejection is refused, it waits in
             // vain.
@@ -201,6 +207,11 @@ impl<P: Profile, M: Mode> Pending<P, M> {
         if qp.qp_num() != qp_num {
             let asked = "the queue pair was exchanged for another one";
             return failed(id, qp.give_up(), Error::os(VERB, libc::EINVAL, asked));
+        }
+        if tuning.ece {
+            if let Err(error) = ece::take(&id.core.id, &mut qp) {
+                return failed(id, qp.give_up(), error);
+            }
         }
         let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
             Ok(qp) => qp,

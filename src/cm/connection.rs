@@ -5,18 +5,21 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::channel::Events;
-use super::event::PeerParam;
-use super::id::CmId;
+use super::channel::{EventChannel, Events};
+use super::event::{Event, EventKind, PeerParam};
+use super::id::{CmId, Step, Waits, failure};
 use super::space::{PortSpace, Tcp};
 use super::state::{
-    CmState, Disconnected, Established, HasDevice, Mode, Synchronous, WaitsInCalls,
+    CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Spent, Synchronous,
+    WaitsInCalls,
 };
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::{Err, Rts};
 use crate::terms::transport::Rc;
+
+const WAIT: &str = "rdma_get_cm_event";
 
 /// A connection: an id and the queue pair that it connected.
 ///
@@ -70,6 +73,155 @@ impl<P: Profile, M: Mode> Connection<P, M> {
             Ok(()) => Ok(Ended { qp: self.qp.give_up(), id: self.id.to() }),
             Err(errno) => Err(Refused::new(self, Error::os("rdma_disconnect", errno, ""))),
         }
+    }
+}
+
+impl<P: Profile, M: Mode> Connection<P, M> {
+    /// Moves the connection's id to `channel`, together with its waiting events (`rdma_migrate_id`),
+    /// so that its end is an event there.
+    ///
+    /// # Errors
+    /// The connection is given back, as for [`CmId::migrate_to`].
+    pub fn migrate_to(
+        self,
+        channel: &EventChannel,
+    ) -> Result<Connection<P, OnChannel>, Refused<Self>> {
+        self.migrate(|id| id.migrate_to(channel))
+    }
+
+    /// Makes the connection's id synchronous (`rdma_migrate_id` with no channel).
+    ///
+    /// # Errors
+    /// The connection is given back, as for [`CmId::into_synchronous`].
+    pub fn into_synchronous(self) -> Result<Connection<P>, Refused<Self>> {
+        self.migrate(CmId::into_synchronous)
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn migrate<To: Mode>(
+        self,
+        migrate: impl FnOnce(
+            CmId<Tcp, Established, M>,
+        )
+            -> Result<CmId<Tcp, Established, To>, Refused<CmId<Tcp, Established, M>>>,
+    ) -> Result<Connection<P, To>, Refused<Self>> {
+        let Connection { qp, id, peer, private_data } = self;
+        match migrate(id) {
+            Ok(id) => Ok(Connection { qp, id, peer, private_data }),
+            Err(refused) => Err(refused.map(|id| Connection { qp, id, peer, private_data })),
+        }
+    }
+}
+
+impl<P: Profile> Connection<P, OnChannel> {
+    /// Processes an event of this id: when the peer disconnected, this side confirms, as
+    /// [`disconnect`](Self::disconnect) does. Any other event changes nothing.
+    ///
+    /// [`Step::Failed`] has the connection as it was: [`Cm`](ErrorKind::Cm) if the device is going
+    /// away, or the error of [`disconnect`](Self::disconnect).
+    ///
+    /// ```
+    /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ConnectedPair { fabric, mut cq, a, b, .. } = loopback_pair()?;
+    /// let channel = EventChannel::on(&fabric)?; // or `EventChannel::new()`
+    /// let mut connection = b.migrate_to(&channel)?;
+    /// let a = a.disconnect()?;
+    /// let mut ended: Ended<_, OnChannel> = loop {
+    ///     match connection.advance(&channel.wait()?) {
+    ///         Step::Done(ended) => break ended,
+    ///         Step::Waiting(waiting) => connection = waiting,
+    ///         Step::Failed(refused) => return Err(refused.error.into()),
+    ///     }
+    /// };
+    /// ended.qp.drain(&mut cq, |_| ())?;
+    /// # drop(a);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn advance(self, event: &Event) -> Step<Ended<P, OnChannel>, Self, Self> {
+        self.step(event)
+    }
+}
+
+impl<P: Profile, M: Mode> Waits for Connection<P, M> {
+    type Done = Ended<P, M>;
+    type Failed = Self;
+
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self> {
+        if event.id() != self.id.key() {
+            return Step::Waiting(self);
+        }
+        if event.kind() == EventKind::DeviceRemoval {
+            return Step::Failed(Refused::new(self, failure(WAIT, event)));
+        }
+        // Events are noted where they are taken, perhaps from another channel before.
+        if !self.id.core.id.seen().is_disconnected() {
+            return Step::Waiting(self);
+        }
+        match self.disconnect() {
+            Ok(ended) => Step::Done(ended),
+            Err(refused) => Step::Failed(refused),
+        }
+    }
+
+    fn give_up(self) -> Self {
+        self
+    }
+}
+
+impl CmId<Tcp, Disconnected, OnChannel> {
+    /// Processes an event of this id: when the peer confirmed the end, nothing but to destroy the id
+    /// is left. After an end that the peer began ([`Connection::advance`]) there is nothing to wait
+    /// for.
+    ///
+    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the device is going away.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # let ConnectedPair { fabric, a, b, .. } = loopback_pair()?;
+    /// # let channel = EventChannel::on(&fabric)?;
+    /// let mut id = a.migrate_to(&channel)?.disconnect()?.id;
+    /// # b.disconnect()?; // the peer
+    /// let over: CmId<Tcp, Spent, _> = loop {
+    ///     match id.advance(&channel.wait()?) {
+    ///         Step::Done(over) => break over,
+    ///         Step::Waiting(waiting) => id = waiting,
+    ///         Step::Failed(refused) => return Err(refused.error.into()),
+    ///     }
+    /// };
+    /// over.destroy()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn advance(
+        self,
+        event: &Event,
+    ) -> Step<CmId<Tcp, Spent, OnChannel>, Self, CmId<Tcp, Spent, OnChannel>> {
+        self.step(event)
+    }
+}
+
+impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
+    type Done = CmId<Tcp, Spent, M>;
+    type Failed = CmId<Tcp, Spent, M>;
+
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        if event.id() != self.key() {
+            return Step::Waiting(self);
+        }
+        if event.kind() == EventKind::DeviceRemoval {
+            return Step::Failed(Refused::new(self.to(), failure(WAIT, event)));
+        }
+        if self.core.id.seen().is_disconnected() {
+            Step::Done(self.to())
+        } else {
+            Step::Waiting(self)
+        }
+    }
+
+    fn give_up(self) -> Self::Failed {
+        self.to()
     }
 }
 
@@ -145,14 +297,13 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
         S: Ends,
         M: WaitsInCalls,
     {
-        const VERB: &str = "rdma_get_cm_event";
         let deadline = Instant::now().checked_add(timeout);
         let mut events = Events::until(self.core.id.channel(), deadline);
         // Events are noted where they are taken, perhaps from another channel before.
         while !self.core.id.seen().is_disconnected() {
-            self.core.removal(VERB)?;
+            self.core.removal(WAIT)?;
             if events.next()?.is_none() {
-                return Err(Error::new(VERB, ErrorKind::TimedOut { after: timeout }));
+                return Err(Error::new(WAIT, ErrorKind::TimedOut { after: timeout }));
             }
         }
         Ok(())

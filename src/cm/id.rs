@@ -126,7 +126,8 @@ pub enum Step<D, W, F> {
 }
 
 /// What waits for an event of its id: a step of a [`CmId`] that is under way, a
-/// [`Pending`](super::Pending) or an [`Accepted`](super::Accepted) connection. Each has `advance`,
+/// [`Pending`](super::Pending) or an [`Accepted`](super::Accepted) connection, a
+/// [`Connection`](super::Connection) whose peer ends it. Each has `advance`,
 /// and with the feature `tokio` `AsyncEventChannel::finish` awaits it.
 pub trait Waits: Sized {
     /// What comes of it.

@@ -12,13 +12,12 @@ use super::id::{CmId, Step};
 use super::param::{AcceptParam, ConnParam};
 use super::provider::Provider;
 use super::space::{PortSpace, Tcp};
-use super::state::{Created, OnChannel};
+use super::state::Created;
 use crate::completion::queue::CompletionQueue;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::loopback::{self, Fabric};
 use crate::memory::Pool;
-use crate::profile::DefaultProfile;
 use crate::qp::Depth;
 use crate::sys::cm::Channel;
 use crate::terms::error::{Error, ErrorKind};
@@ -140,7 +139,7 @@ pub fn loopback_pair() -> Result<ConnectedPair, Error> {
     let accepted = request.accept(qp, &AcceptParam::default())?;
     let a = done(pending.advance(&channel.wait()?))?;
     let b = done(accepted.advance(&channel.wait()?))?;
-    let (a, b) = (synchronous(a)?, synchronous(b)?);
+    let (a, b) = (a.into_synchronous()?, b.into_synchronous()?);
     Ok(ConnectedPair { fabric, context, pd, cq, pool, a, b })
 }
 
@@ -155,11 +154,6 @@ fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, Error> {
 
 fn strange(event: &Event) -> Error {
     Error::os(EVENT, libc::EPROTO, format!("{event:?} in the place of a request"))
-}
-
-fn synchronous(connection: Connection<DefaultProfile, OnChannel>) -> Result<Connection, Error> {
-    let Connection { qp, id, peer, private_data } = connection;
-    Ok(Connection { qp, id: id.into_synchronous()?, peer, private_data })
 }
 
 /// The address of a node, an IP address or the name of a device, and a service, a port.

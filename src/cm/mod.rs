@@ -139,6 +139,9 @@
 //! # }
 //! ```
 //!
+//! Its end as an event: [`Connection::advance`]. Options of the devices' vendor for it (ECE):
+//! [`ConnParam::ece`], [`CmId::remote_ece`].
+//!
 //! Both sides in one thread, by events: [`EventChannel`]; on tokio: `AsyncEventChannel`. Datagrams: [`UdPeer`]; multicast:
 //! [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
@@ -206,6 +209,7 @@ mod connect;
 mod connection;
 mod datagram;
 mod devices;
+mod ece;
 mod ep;
 mod event;
 mod id;
@@ -231,6 +235,7 @@ pub use channel::EventChannel;
 pub use connect::{NotConnected, Pending};
 pub use connection::{Connection, Ended, Ends};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
+pub use ece::HeardPeer;
 pub use ep::{Ep, EpRecvs, EpSends, EpState};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use id::{CmId, Step, Waits};

@@ -38,6 +38,12 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     /// How long to wait for an acknowledgement; `None` for rdma_cm's value, which depends on the
     /// path.
     pub ack_timeout: Option<Timeout>,
+    /// Whether the devices agree on options of the connection ([`Ece`](crate::qp::Ece)), where both
+    /// have some: a request offers what its queue pair has, an answer tells what of that the other
+    /// one took, and that is set in turn (R23.1). Between devices without options, or of a peer that
+    /// tells none, the connection is made as if this were false, the default. An id that offered
+    /// options and whose request was not sent (`NotConnected::Unsent`) offers them again.
+    pub ece: bool,
 }
 
 /// The parameters of the accepting side: a [`ConnParam`] with more room for private data.
@@ -53,6 +59,7 @@ impl<P: Profile, const DATA: usize> Default for ConnParam<P, DATA> {
             rnr_retry_count: RnrRetry::Infinite,
             min_rnr_timer: MinRnrTimer::MS_0_64,
             ack_timeout: None,
+            ece: false,
         }
     }
 }
@@ -71,6 +78,7 @@ pub(super) struct Tuning {
     pub retry_count: RetryCount,
     pub min_rnr_timer: MinRnrTimer,
     pub ack_timeout: Option<Timeout>,
+    pub ece: bool,
 }
 
 impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
@@ -96,6 +104,7 @@ impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
             retry_count: self.retry_count,
             min_rnr_timer: self.min_rnr_timer,
             ack_timeout: self.ack_timeout,
+            ece: self.ece,
         }
     }
 }

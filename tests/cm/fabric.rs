@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, Personality, World};
-use proverbs::{Buf, Context, DefaultProfile, Depth, ErrorKind, Outcome, post_send, wr};
+use proverbs::state::Init;
+use proverbs::transport::Rc;
+use proverbs::{Buf, Context, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, post_send, wr};
 
 use crate::support::{End, LONG, end};
 
@@ -15,7 +17,7 @@ fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
     SocketAddr::new(fabric.ip_of(device).unwrap(), 0)
 }
 
-fn done<D, W, F>(step: Step<D, W, F>) -> D {
+pub fn done<D, W, F>(step: Step<D, W, F>) -> D {
     match step {
         Step::Done(done) => done,
         Step::Waiting(_) => panic!("still waiting"),
@@ -24,16 +26,16 @@ fn done<D, W, F>(step: Step<D, W, F>) -> D {
 }
 
 /// The event that is there, of this kind.
-fn next(channel: &EventChannel, kind: EventKind) -> Event {
+pub fn next(channel: &EventChannel, kind: EventKind) -> Event {
     let event = channel.try_event().unwrap().expect("an event is there when the call returns");
     assert_eq!(event.kind(), kind);
     event
 }
 
-type Side = (Connection<DefaultProfile, OnChannel>, End);
+pub type Side = (Connection<DefaultProfile, OnChannel>, End);
 
 /// A connection from one device to another, made in one thread.
-fn connected(fabric: &Fabric, from: &Context, to: &Context) -> (EventChannel, [Side; 2]) {
+pub fn connected(fabric: &Fabric, from: &Context, to: &Context) -> (EventChannel, [Side; 2]) {
     let channel = EventChannel::on(fabric).unwrap();
     let (id, request, _) = asked(fabric, &channel, from, to);
     let (pending, active) = id;
@@ -44,7 +46,7 @@ fn connected(fabric: &Fabric, from: &Context, to: &Context) -> (EventChannel, [S
     (channel, [(there, active), (here, passive)])
 }
 
-type Listener = CmId<Tcp, Listening, OnChannel>;
+pub type Listener = CmId<Tcp, Listening, OnChannel>;
 
 /// A request that waits for an answer.
 fn asked(
@@ -53,12 +55,24 @@ fn asked(
     from: &Context,
     to: &Context,
 ) -> ((Pending, End), Request<Tcp, OnChannel>, Listener) {
+    asked_with(fabric, channel, [from, to], &ConnParam::default(), |_| {})
+}
+
+/// A request with these parameters, of a queue pair that was made ready by `ready`.
+pub fn asked_with(
+    fabric: &Fabric,
+    channel: &EventChannel,
+    [from, to]: [&Context; 2],
+    param: &ConnParam,
+    ready: impl FnOnce(&mut QueuePair<Rc, Init>),
+) -> ((Pending, End), Request<Tcp, OnChannel>, Listener) {
     let listening = channel.create_id::<Tcp>().unwrap().bind_addr(of(fabric, to)).unwrap();
     let listening = listening.listen(1).unwrap();
     let id = routed(fabric, channel, from, listening.local_addr().unwrap());
     assert_eq!((id.device(), listening.device()), (Some(&*from.name()), Some(&*to.name())));
-    let (qp, active) = end(&id, 2);
-    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    let (mut qp, active) = end(&id, 2);
+    ready(&mut qp);
+    let pending = id.connect(qp, param).unwrap();
     let request = listening.request(next(channel, EventKind::ConnectRequest)).unwrap();
     ((pending, active), request, listening)
 }

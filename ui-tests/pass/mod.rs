@@ -17,6 +17,7 @@ mod cm {
     mod no_connect_before_the_route;
     mod no_get_request_on_a_channel;
     mod no_lookup_before_the_route;
+    mod no_options_of_a_peer_not_heard;
     mod no_post_without_a_queue_pair;
     mod no_queue_pair_without_a_device;
     mod no_receive_after_disconnect;

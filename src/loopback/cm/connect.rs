@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, padded};
 use crate::loopback::fabric::State;
 use crate::loopback::{Verb, limits};
+use crate::sys::tuning::ibv_ece;
 
 /// The bytes of private data in each message.
 const REQUEST: usize = 56;
@@ -17,6 +18,7 @@ const LOOKUP_REPLY: usize = 136;
 pub(super) const TIMEOUT: c_int = 4;
 const NOBODY_LISTENS: c_int = 8;
 pub(super) const BY_THE_CONSUMER: c_int = 28;
+pub(super) const OF_THE_OPTIONS: c_int = 35;
 
 /// Status of the answer to a lookup (IBA 12.11.2).
 const NO_SERVICE: c_int = 1;
@@ -36,6 +38,7 @@ impl State {
         }
         let data = padded(data, if space == Space::Tcp { REQUEST } else { LOOKUP })?;
         id.phase = Phase::Asking;
+        let remote_ece = id.local_ece;
         id.qp_num = param.qp_num;
         id.agreed = Agreed {
             initiator_depth: param.initiator_depth,
@@ -75,6 +78,7 @@ impl State {
             peer: Some(number),
             peer_qp_num: param.qp_num,
             agreed,
+            remote_ece,
             ..Id::new(space, channel, Phase::Asked)
         };
         self.cm.ids.insert(request, id);
@@ -130,7 +134,7 @@ impl State {
 
     pub(super) fn accept_request(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
         let id = self.id_in(number, &[Phase::Asked])?;
-        let (space, peer) = (id.space, id.peer);
+        let (space, peer, remote_ece) = (id.space, id.peer, id.local_ece);
         let depths = param.initiator_depth.max(param.responder_resources);
         if space == Space::Tcp && depths > limits::RD_ATOMIC {
             return Err(libc::EINVAL);
@@ -173,7 +177,7 @@ impl State {
             (Space::Udp, None) => return Err(libc::EINVAL),
         };
         let id = self.id(peer)?;
-        id.peer_qp_num = param.qp_num;
+        (id.peer_qp_num, id.remote_ece) = (param.qp_num, remote_ece);
         id.phase = if space == Space::Tcp { Phase::Answered } else { Phase::Connected };
         self.tell(Event::of(peer, kind).arm(arm).data(data));
         Ok(())
@@ -181,6 +185,11 @@ impl State {
 
     /// Refuses a request, or an answer.
     pub(super) fn reject_id(&mut self, number: u32, data: &[u8]) -> Verb {
+        self.reject_id_for(number, BY_THE_CONSUMER, data)
+    }
+
+    /// Like [`reject_id`](Self::reject_id), for a reason.
+    pub(super) fn reject_id_for(&mut self, number: u32, reason: c_int, data: &[u8]) -> Verb {
         let id = self.id_in(number, &[Phase::Asked, Phase::Answered])?;
         let field = if id.space == Space::Tcp { REJECTION } else { LOOKUP_REPLY };
         if data.len() > field {
@@ -190,9 +199,24 @@ impl State {
         let id = self.id(number)?;
         id.phase = Phase::Ended;
         if let Some(peer) = id.peer.take().filter(|_| hears) {
-            self.refuse(peer, BY_THE_CONSUMER, REFUSED, data);
+            self.refuse(peer, reason, REFUSED, data);
         }
         Ok(())
+    }
+
+    /// The options that the next message of an id tells.
+    pub(super) fn set_local_ece(&mut self, number: u32, ece: ibv_ece) -> Verb {
+        let id = self.id(number)?;
+        if ece.vendor_id == 0 || ece.comp_mask != 0 {
+            return Err(libc::EINVAL);
+        }
+        id.local_ece = ece;
+        Ok(())
+    }
+
+    /// The options that the last message of its peer told; zeroes if none.
+    pub(super) fn remote_ece(&mut self, number: u32) -> Verb<ibv_ece> {
+        self.id(number).map(|id| id.remote_ece)
     }
 
     /// Confirms an answer.

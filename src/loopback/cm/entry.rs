@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use libc::{sockaddr, sockaddr_storage};
 
+use super::connect::OF_THE_OPTIONS;
 use super::event::{ack_cm_event, get_cm_event};
 use super::{Object, Param, Seen};
 use crate::loopback::Verb;
@@ -24,6 +25,7 @@ use crate::loopback::limits::BITS_24;
 use crate::sys::cm::{Calls, Channel as Owned, from_c, to_c};
 use crate::sys::control::Created;
 use crate::sys::handle;
+use crate::sys::tuning::ibv_ece;
 use crate::sys::types::*;
 use raw::{rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
@@ -61,6 +63,9 @@ static LOOPBACK: Calls = Calls {
     connect,
     accept,
     reject,
+    reject_ece,
+    set_local_ece,
+    get_remote_ece,
     // SAFETY: the id is live (the call's contract).
     establish: |id| errno_of(unsafe { call(id, State::establish_id) }),
     // SAFETY: the id is live (the call's contract).
@@ -334,6 +339,24 @@ unsafe fn reject(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
     let data = unsafe { bytes(data, len.into()) };
     // SAFETY: the id is live (the call's contract).
     errno_of(unsafe { call(id, |state, id| state.reject_id(id, &data)) })
+}
+
+unsafe fn reject_ece(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
+    // SAFETY: the private data is readable (the call's contract).
+    let data = unsafe { bytes(data, len.into()) };
+    // SAFETY: the id is live (the call's contract).
+    errno_of(unsafe { call(id, |state, id| state.reject_id_for(id, OF_THE_OPTIONS, &data)) })
+}
+
+unsafe fn set_local_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the id is live (the call's contract).
+    errno_of(unsafe { call(id, |state, id| state.set_local_ece(id, *ece)) })
+}
+
+unsafe fn get_remote_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the id is live (the call's contract).
+    let theirs = unsafe { call(id, State::remote_ece) };
+    errno_of(theirs.map(|theirs| *ece = theirs))
 }
 
 unsafe fn init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c_int) -> c_int {

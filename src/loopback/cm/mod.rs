@@ -35,6 +35,7 @@ use super::Verb;
 use super::address::Address;
 use super::fabric::State;
 use super::signal::Signal;
+use crate::sys::tuning::ibv_ece;
 use crate::sys::types::raw::rdma_cm_event_type as Kind;
 use crate::sys::types::raw::{rdma_cm_id, rdma_port_space};
 
@@ -127,6 +128,9 @@ struct Id {
     peer_qp_num: u32,
     /// What was agreed on.
     agreed: Agreed,
+    /// Options of the connection: its own, for the next message, and the peer's.
+    local_ece: ibv_ece,
+    remote_ece: ibv_ece,
     backlog: usize,
     options: Options,
     /// The groups that it joined, with the contexts of the joins.
@@ -384,6 +388,8 @@ impl Id {
             qp_num: 0,
             peer_qp_num: 0,
             agreed: Agreed::default(),
+            local_ece: ibv_ece::default(),
+            remote_ece: ibv_ece::default(),
             backlog: 0,
             options: Options::default(),
             groups: Vec::new(),

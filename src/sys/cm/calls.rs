@@ -13,6 +13,8 @@ use libc::sockaddr;
 use super::super::control::{Created, created, errno};
 use super::super::events::never_block;
 use super::super::handle;
+use super::newer;
+use crate::sys::tuning::ibv_ece;
 use crate::sys::types::*;
 use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
@@ -40,6 +42,9 @@ pub(crate) struct Calls {
     pub connect: unsafe fn(*mut rdma_cm_id, *mut rdma_conn_param) -> c_int,
     pub accept: unsafe fn(*mut rdma_cm_id, *mut rdma_conn_param) -> c_int,
     pub reject: unsafe fn(*mut rdma_cm_id, *const c_void, u8) -> c_int,
+    pub reject_ece: unsafe fn(*mut rdma_cm_id, *const c_void, u8) -> c_int,
+    pub set_local_ece: unsafe fn(*mut rdma_cm_id, &mut ibv_ece) -> c_int,
+    pub get_remote_ece: unsafe fn(*mut rdma_cm_id, &mut ibv_ece) -> c_int,
     pub establish: unsafe fn(*mut rdma_cm_id) -> c_int,
     pub disconnect: unsafe fn(*mut rdma_cm_id) -> c_int,
     /// `rdma_notify` with COMM_EST, the only event of its kind.
@@ -128,6 +133,9 @@ pub(crate) static LIBRDMACM: Calls = Calls {
     connect: forward!(raw::rdma_connect, i: *mut rdma_cm_id, p: *mut rdma_conn_param),
     accept: forward!(raw::rdma_accept, i: *mut rdma_cm_id, p: *mut rdma_conn_param),
     reject: forward!(raw::rdma_reject, i: *mut rdma_cm_id, d: *const c_void, n: u8),
+    reject_ece: newer::reject_ece,
+    set_local_ece: newer::set_local_ece,
+    get_remote_ece: newer::get_remote_ece,
     establish: forward!(raw::rdma_establish, i: *mut rdma_cm_id),
     disconnect: forward!(raw::rdma_disconnect, i: *mut rdma_cm_id),
     notify_comm_est,

@@ -12,6 +12,7 @@ use super::{Calls, Channel, Failed, Seen, from_c, status, to_c};
 use crate::counters::ids;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
+use crate::sys::tuning::ibv_ece;
 use crate::sys::types::*;
 
 /// The owner of an id.
@@ -23,7 +24,7 @@ use crate::sys::types::*;
 /// - `channel` and `seen` are given up only after the id was destroyed. If that is refused, they
 ///   leak with it.
 pub(crate) struct Id {
-    ptr: NonNull<raw::rdma_cm_id>,
+    pub(super) ptr: NonNull<raw::rdma_cm_id>,
     seen: ManuallyDrop<Arc<Seen>>,
     channel: ManuallyDrop<Arc<Channel>>,
     groups: Groups,
@@ -141,6 +142,31 @@ impl Id {
         // SAFETY: the id is live and has a device, and the private data is readable (this
         // function's contract).
         self.call(|cm, id| unsafe { (cm.accept)(id, param) })
+    }
+
+    /// Tells the peer, with the next request or answer, which options the connection may have.
+    pub(crate) fn set_local_ece(&mut self, mut ece: ibv_ece) -> Result<(), c_int> {
+        // SAFETY: the id is live.
+        self.call(|cm, id| unsafe { (cm.set_local_ece)(id, &mut ece) })
+    }
+
+    /// What the peer told of options with its request or answer, if anything.
+    pub(crate) fn remote_ece(&self) -> Result<Option<ibv_ece>, c_int> {
+        let mut ece = ibv_ece::default();
+        // SAFETY: the id is live.
+        match self.call(|cm, id| unsafe { (cm.get_remote_ece)(id, &mut ece) }) {
+            Ok(()) => Ok(Some(ece).filter(|ece| ece.vendor_id != 0)),
+            // A library that knows no options hears of none.
+            Err(libc::ENOSYS) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Like [`reject`](Self::reject), because of the options.
+    pub(crate) fn reject_ece(&mut self, data: &[u8]) -> Result<(), c_int> {
+        let (at, len) = (data.as_ptr().cast(), data.len().min(148) as u8);
+        // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
+        self.call(|cm, id| unsafe { (cm.reject_ece)(id, at, len) })
     }
 
     /// Rejects the request, with `data` of at most 148 bytes.

@@ -15,6 +15,7 @@ mod event;
 mod groups;
 mod id;
 mod lock;
+mod newer;
 mod seen;
 #[cfg(test)]
 pub(crate) mod stub;

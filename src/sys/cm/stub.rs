@@ -20,6 +20,12 @@ pub(crate) fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
     Id::new(NonNull::from(Box::leak(Box::new(zeroed()))), seen, channel)
 }
 
+/// What tells this id from others where C's place is taken.
+pub(crate) fn set_port(id: &Id, port: u8) {
+    // SAFETY: the id is a leaked one of `id`, which nothing else uses.
+    unsafe { (*id.ptr.as_ptr()).port_num = port };
+}
+
 /// An event of the id with this key, about the group with that one.
 pub(crate) fn event(key: u64, group: u64, event: u32, status: c_int) -> Copied {
     let arm = Arm::Ud { ah_attr: zeroed(), qp_num: 0xff_ffff, qkey: 0x0123_4567, group };

@@ -32,7 +32,7 @@ pub(super) fn distances() -> String {
     text
 }
 
-/// The types of functions and operations that `sys::memory`, `sys::lanes` and `sys::polling` call by pointers.
+/// The types of functions and operations that are called by pointers.
 pub(super) fn prototypes() -> String {
     let of_context = "__typeof__(((struct verbs_context *)0)->";
     let text = [
@@ -64,6 +64,18 @@ pub(super) fn prototypes() -> String {
         (format!("{of_context}alloc_null_mr)"), "struct ibv_mr *(*)(struct ibv_pd *)"),
         ("__typeof__(&ibv_set_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
         ("__typeof__(&ibv_query_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
+        (
+            "__typeof__(&rdma_set_local_ece)".into(),
+            "int (*)(struct rdma_cm_id *, struct ibv_ece *)",
+        ),
+        (
+            "__typeof__(&rdma_get_remote_ece)".into(),
+            "int (*)(struct rdma_cm_id *, struct ibv_ece *)",
+        ),
+        (
+            "__typeof__(&rdma_reject_ece)".into(),
+            "int (*)(struct rdma_cm_id *, const void *, uint8_t)",
+        ),
         ("__typeof__(&ibv_get_device_index)".into(), "int (*)(struct ibv_device *)"),
         (
             "__typeof__(&ibv_query_qp_data_in_order)".into(),

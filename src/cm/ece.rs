@@ -1,0 +1,205 @@
+//! Options of connections by rdma_cm: `rdma_set_local_ece`, `rdma_get_remote_ece`,
+//! `rdma_reject_ece`.
+
+use super::id::CmId;
+use super::listen::Request;
+use super::private_data::RejectData;
+use super::space::Tcp;
+use super::state::{Accepting, CmState, Established, HasDevice, Mode, Requested};
+use crate::profile::Profile;
+use crate::qp::{Ece, QueuePair};
+use crate::rules::TakesEce;
+use crate::sys::cm::Id;
+use crate::sys::tuning::ibv_ece;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::state::State;
+use crate::terms::transport::Rc;
+
+/// States after a message of the peer's, which may tell options of the connection (R23.1).
+///
+/// ```no_run
+/// use proverbs::cm::*;
+///
+/// fn print<S: HeardPeer>(id: &CmId<Tcp, S>) -> Result<(), proverbs::Error> {
+///     println!("the peer's device takes {:?}", id.remote_ece()?);
+///     Ok(())
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` has heard nothing of its peer",
+    label = "this id is in state `{Self}`",
+    note = "options come with the peer's request or answer: ask a `Request`'s id, or a `Connection`'s (R23.1)"
+)]
+pub trait HeardPeer: HasDevice {}
+impl HeardPeer for Requested {}
+impl HeardPeer for Accepting {}
+impl HeardPeer for Established {}
+
+impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
+    /// The options that the peer's request offered, or that its answer took
+    /// (`rdma_get_remote_ece`); `None` if it told none, as one without `ece` in its
+    /// [`ConnParam`](super::ConnParam).
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_get_remote_ece`.
+    ///
+    /// ```
+    /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// use std::time::Duration;
+    ///
+    /// # fn end<S: HasDevice>(id: &CmId<Tcp, S>) -> Result<QueuePair<Rc, Init>, proverbs::Error> {
+    /// #     let (pd, cq) = (id.pd()?, id.context()?.create_cq(32)?);
+    /// #     id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })
+    /// # }
+    /// let second = Duration::from_secs(1);
+    /// let fabric = Fabric::new();
+    /// let _device = fabric.open_device();
+    /// let at = "10.0.0.1:7471".parse()?;
+    /// let listening = CmId::<Tcp, _>::on(&fabric)?.bind_addr(at)?.listen(8)?;
+    /// std::thread::scope(|scope| {
+    ///     let active = scope.spawn(|| {
+    ///         let id = CmId::<Tcp, _>::on(&fabric)?.resolve_addr(at, second)?.resolve_route(second)?;
+    ///         let qp = end(&id)?; // `create_qp`
+    ///         let connection = id.connect(qp, &ConnParam { ece: true, ..Default::default() }, second)?;
+    ///         assert_eq!(connection.id.remote_ece()?, Some(connection.qp.query_ece()?));
+    ///         Ok::<(), proverbs::Error>(())
+    ///     });
+    ///     let request = listening.get_request()?;
+    ///     println!("the peer offers {:?}", request.id.remote_ece()?);
+    ///     let qp = end(&request.id)?;
+    ///     let param = AcceptParam { ece: true, ..Default::default() };
+    ///     match request.accept(qp, &param, second).map_err(Refused::into_parts) {
+    ///         Ok(connection) => println!("{:?} are taken", connection.qp.query_ece()?),
+    ///         Err((NotAccepted::Unanswered { request, .. }, error)) => {
+    ///             println!("{error}: options of another vendor's device");
+    ///             request.reject_ece(&RejectData::of(b"without options, please"))?;
+    ///         }
+    ///         Err((_, error)) => return Err(error),
+    ///     }
+    ///     active.join().unwrap()
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remote_ece(&self) -> Result<Option<Ece>, Error>
+    where
+        S: HeardPeer,
+    {
+        heard(&self.core.id)
+    }
+}
+
+impl<M: Mode> Request<Tcp, M> {
+    /// Refuses the connection because of the options that the peer offers (`rdma_reject_ece`): it
+    /// is told reason 35 of IBA 12.6.7.2, and may ask again without.
+    ///
+    /// # Errors
+    /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
+    /// `rdma_reject_ece`; ENOSYS if the library is older than rdma-core 30.
+    pub fn reject_ece(mut self, private_data: &RejectData) -> Result<(), Refused<Self>> {
+        match self.id.core.id.reject_ece(private_data) {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(Refused::new(self, Error::os("rdma_reject_ece", errno, ""))),
+        }
+    }
+}
+
+fn heard(id: &Id) -> Result<Option<Ece>, Error> {
+    let ece = id.remote_ece().map_err(|errno| Error::os("rdma_get_remote_ece", errno, ""))?;
+    Ok(ece.map(|ibv_ece { vendor_id, options, .. }| Ece { vendor_id, options }))
+}
+
+/// Whether device or library have no options, so that the connection is made without.
+fn has_none(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Os { errno: libc::EOPNOTSUPP | libc::ENOSYS, .. })
+}
+
+/// The next message to the peer tells the options that the queue pair has, if it has any.
+pub(super) fn tell<S: State, P: Profile>(
+    id: &mut Id,
+    qp: &QueuePair<Rc, S, P>,
+) -> Result<(), Error> {
+    let Ece { vendor_id, options } = match qp.query_ece() {
+        // No vendor's: there is nothing to tell.
+        Ok(Ece { vendor_id: 0, .. }) => return Ok(()),
+        Ok(ece) => ece,
+        Err(error) if has_none(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match id.set_local_ece(ibv_ece { vendor_id, options, comp_mask: 0 }) {
+        Ok(()) | Err(libc::ENOSYS) => Ok(()),
+        Err(errno) => {
+            let asked = format!("vendor {vendor_id:#x}, options {options:#x}");
+            Err(Error::os("rdma_set_local_ece", errno, asked))
+        }
+    }
+}
+
+/// The queue pair takes what the peer told, if it told anything. Returns whether it did.
+pub(super) fn take<S: TakesEce, P: Profile>(
+    id: &Id,
+    qp: &mut QueuePair<Rc, S, P>,
+) -> Result<bool, Error> {
+    let Some(ece) = heard(id)? else { return Ok(false) };
+    match qp.set_ece(ece) {
+        Ok(()) => Ok(true),
+        Err(error) if has_none(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cm::{AcceptParam, ConnParam, EventChannel, NotAccepted, Step};
+    use crate::loopback::Fabric;
+    use crate::profile::DefaultProfile;
+    use crate::qp::Depth;
+
+    fn done<D, W, F>(step: Step<D, W, F>) -> D {
+        match step {
+            Step::Done(done) => done,
+            _ => panic!("done when the call returns"),
+        }
+    }
+
+    /// The queue pair refuses them before anything is answered, so that the program has the choice.
+    #[test]
+    fn options_of_another_vendor_are_refused_before_the_answer() {
+        const DEPTH: Depth = Depth { send: 1, recv: 1 };
+        let fabric = Fabric::new();
+        let device = fabric.open_device();
+        let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(64).unwrap());
+        let channel = EventChannel::on(&fabric).unwrap();
+        let event = || channel.try_event().unwrap().unwrap();
+
+        let listening = channel.create_id::<Tcp>().unwrap();
+        let at = "10.0.0.1:0".parse().unwrap();
+        let listening = listening.bind_addr(at).unwrap().listen(1).unwrap();
+        let id = channel.create_id::<Tcp>().unwrap();
+        let id = id.resolve_addr(listening.local_addr().unwrap(), Duration::ZERO).unwrap();
+        let id = done(id.advance(&event())).resolve_route(Duration::ZERO).unwrap();
+        let mut id = done(id.advance(&event()));
+        let theirs = ibv_ece { vendor_id: 0x15b3, options: 1, comp_mask: 0 };
+        id.core.id.set_local_ece(theirs).unwrap();
+        let qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH).unwrap();
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+
+        let request = listening.request(event()).unwrap();
+        let heard = Ece { vendor_id: 0x15b3, options: 1 };
+        assert_eq!(request.id.remote_ece().unwrap(), Some(heard));
+        let qp = request.id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH).unwrap();
+        let mut param = AcceptParam { ece: true, ..AcceptParam::default() };
+        let refused = request.accept(qp, &param).unwrap_err();
+        assert!(refused.error.to_string().contains("vendor 0x15b3"), "{}", refused.error);
+        let NotAccepted::Unanswered { request, qp } = refused.into_object() else {
+            panic!("nothing was answered")
+        };
+        param.ece = false;
+        let accepted = request.accept(qp, &param).unwrap();
+        let active = done(pending.advance(&event()));
+        assert_eq!(active.id.remote_ece().unwrap(), None);
+        done(accepted.advance(&event()));
+    }
+}

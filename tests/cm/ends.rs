@@ -1,0 +1,85 @@
+//! The end of a connection as a step on a channel.
+
+use std::time::Instant;
+
+use proverbs::cm::*;
+use proverbs::loopback::Fabric;
+use proverbs::{ErrorKind, Refused};
+
+use crate::fabric;
+use crate::support::{LONG, connected, event_channel};
+
+/// What comes of a step, by the events of the channel.
+fn finish<D, W, F>(
+    channel: &EventChannel,
+    mut waiting: W,
+    advance: impl Fn(W, &Event) -> Step<D, W, F>,
+) -> Result<D, Refused<F>> {
+    let end = Instant::now() + LONG;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let event = channel.wait_timeout(left).unwrap().expect("in time");
+        match advance(waiting, &event) {
+            Step::Done(done) => return Ok(done),
+            Step::Waiting(still) => waiting = still,
+            Step::Failed(refused) => return Err(refused),
+        }
+    }
+}
+
+/// Both sides move to a channel where their end is a step, one of the connection, one after it.
+#[test]
+fn the_end_is_a_step_of_either_side() {
+    let (connection, mut active, server) = connected(|connection, mut passive| {
+        let ended = connection.disconnect().unwrap();
+        passive.drain(ended.qp);
+        let channel = event_channel();
+        let id = ended.id.migrate_to(&channel).unwrap();
+        finish(&channel, id, CmId::<Tcp, Disconnected, _>::advance).unwrap().destroy().unwrap();
+    });
+    let channel = event_channel();
+    let connection = connection.migrate_to(&channel).unwrap();
+    let ended = finish(&channel, connection, Connection::advance).unwrap();
+    active.drain(ended.qp);
+    server.join().unwrap();
+}
+
+/// To a channel and back, and the calls wait as before.
+#[test]
+fn a_connection_goes_to_a_channel_and_back() {
+    let (connection, mut active, server) = connected(|connection, mut passive| {
+        passive.drain(connection.disconnect().unwrap().qp);
+    });
+    let connection = connection.migrate_to(&event_channel()).unwrap();
+    let mut connection = connection.into_synchronous().unwrap();
+    connection.id.wait_disconnected(LONG).unwrap();
+    active.drain(connection.disconnect().unwrap().qp);
+    server.join().unwrap();
+}
+
+/// Of what it is not about, a connection makes nothing; and a device that goes gives it back.
+#[test]
+fn a_connection_makes_nothing_of_other_events() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let (channel, [(a, mut there), (b, mut here)]) = fabric::connected(&fabric, &one, &two);
+    let (others, [(c, _there), (d, _here)]) = fabric::connected(&fabric, &one, &two);
+    let c = c.disconnect().unwrap();
+    let Step::Waiting(a) = a.advance(&fabric::next(&others, EventKind::Disconnected)) else {
+        panic!("the end of another connection");
+    };
+    drop(d);
+    let event = fabric::next(&others, EventKind::Disconnected);
+    let Step::Done(_) = c.id.advance(&event) else { panic!("its end") };
+
+    assert!(fabric.remove_device(&one));
+    let removal = fabric::next(&channel, EventKind::DeviceRemoval);
+    let Step::Waiting(b) = b.advance(&removal) else { panic!("the peer's device") };
+    let Step::Failed(refused) = a.advance(&removal) else { panic!("its device is gone") };
+    assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: 0, .. }), "{}", refused.error);
+    there.drain(refused.into_object().qp.to_error().unwrap());
+    // Its peer is told that it left.
+    let event = fabric::next(&channel, EventKind::Disconnected);
+    let Step::Done(ended) = b.advance(&event) else { panic!("the peer left") };
+    here.drain(ended.qp);
+}
