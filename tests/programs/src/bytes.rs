@@ -42,7 +42,7 @@ impl World {
     }
 
     /// The bytes are those that a program sends: each one more than that before it.
-    pub fn sent_like_this(&self, bytes: &[u8]) {
+    fn sent_like_this(&self, bytes: &[u8]) {
         if bytes.windows(2).any(|two| two[1] != two[0].wrapping_add(1)) {
             self.complain(format!("these bytes were never sent: {bytes:x?}"));
         }

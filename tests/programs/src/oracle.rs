@@ -203,6 +203,7 @@ impl World {
         if self.is_broken() && cq.poll().is_err() {
             let long = Duration::from_secs(30);
             self.within(Duration::ZERO, || channel.wait_timeout(cq, long).map(drop).is_ok());
+            self.within(Duration::ZERO, || channel.wait_any(&mut [cq], Some(long)).is_ok());
         }
     }
 
