@@ -112,21 +112,22 @@ impl Tree {
         })
     }
 
-    /// The generated programs, by this very command, in the tree.
-    pub fn programs(&self, args: &str) -> Result<Seen> {
+    /// The generated programs, by this very command, in the tree; and what they printed.
+    pub fn programs(&self, args: &str) -> Result<(Seen, String)> {
         let me = env::current_exe()?;
         let limit = PROGRAMS_SECONDS;
         let cmd = cmd!(sh::at(&self.dir), "timeout --kill-after=5 {limit} {me} programs --first");
         let cmd =
             cmd.args(args.split_whitespace()).env("CARGO_MANIFEST_DIR", self.dir.join("xtask"));
         let (code, text) = cmd.env("CARGO_TARGET_DIR", &self.target).capture()?;
-        Ok(match code {
+        let seen = match code {
             0 => Seen::Passed,
             code if code == i32::from(programs::FAILED) => Seen::Failed,
             code if TIMED_OUT.contains(&code) => Seen::TimedOut,
             // They were not built, or not run: nothing was noticed.
-            _ => Seen::NotBuilt(text),
-        })
+            _ => Seen::NotBuilt(text.clone()),
+        };
+        Ok((seen, text))
     }
 
     /// Cargo as the run needs it.
