@@ -9,7 +9,7 @@ use crate::device::attr_ex::{Can, CqModeration};
 use crate::device::context::Context;
 use crate::memory::entry::Entry;
 use crate::sys::tuning::{MODERATE, ibv_moderate_cq, ibv_modify_cq_attr};
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
 /// When an armed completion queue makes its event (`moderate` of ibv_modify_cq(3)): after so many
@@ -59,9 +59,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// device may make events sooner. [`Moderation`] has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if the proof is another context's, [`ErrorKind::Limit`] if a
+    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's, [`Limit`](crate::ErrorKind::Limit) if a
     /// number exceeds the device's `max_cq_count` or `max_cq_period`, otherwise
-    /// [`ErrorKind::Os`] with the errno.
+    /// [`Os`](crate::ErrorKind::Os) with the errno.
     pub fn moderate(
         &mut self,
         can: &Can<CqModeration>,
@@ -70,10 +70,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         const VERB: &str = "ibv_modify_cq";
         let handle = self.shared.handle();
         let context = Context { handle: handle.parents().context.clone() };
-        if !can.is_of(&context) {
-            let what = "the proof of moderation and the completion queue";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
+        can.check_is_of(&context, VERB, "the proof of moderation and the completion queue")?;
         let moderate = moderation.map_or_else(ibv_moderate_cq::default, |to| ibv_moderate_cq {
             cq_count: to.cq_count(),
             cq_period: to.cq_period(),

@@ -22,7 +22,8 @@ struct Found {
     error: Option<Error>,
 }
 
-/// Completions that were polled and are in no other place's count: `left` from `at` on.
+/// The `left` completions from `at` on, which were polled. The poller no longer counts them, so
+/// nobody else hands them out.
 #[must_use = "else they are lost"]
 pub(super) struct Polled {
     at: *const ibv_wc,

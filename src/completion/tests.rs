@@ -280,7 +280,7 @@ fn a_completion_of_a_ring_has_no_number() {
     let completion = cq.poll_one().unwrap().unwrap();
     assert_eq!((completion.status(), completion.id()), (Ok(()), 0));
     drop(completion);
-    // SAFETY: the same.
+    // SAFETY: the completion queue keeps the context, and nobody reads or writes it at this moment.
     unsafe { poll_cq.write(device) };
 }
 

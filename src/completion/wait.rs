@@ -161,12 +161,13 @@ impl CompletionChannel {
         queues: &mut [&mut dyn AnyCompletionQueue],
         timeout: Option<Duration>,
     ) -> Result<Option<usize>, Error> {
-        let mut first = None;
-        self.sleep_until(timeout, |channel| {
-            first = first_ready(channel, queues)?;
-            Ok(first.is_some())
-        })?;
-        Ok(first)
+        let end = end_of(timeout);
+        loop {
+            let first = first_ready(self, queues)?;
+            if first.is_some() || !self.next_event(end)? {
+                return Ok(first);
+            }
+        }
     }
 
     /// Takes events until there are completions, or until the time-out.
@@ -177,36 +178,31 @@ impl CompletionChannel {
         timeout: Option<Duration>,
     ) -> Result<Completions<'cq, E>, Error> {
         check_is_on(cq, self)?;
-        // What is polled is handed out at once: `sleep_until` would put it back first.
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let end = end_of(timeout);
         loop {
             let polled = cq.look_for_or_arm(notify)?;
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if !polled.is_empty() || left == Some(Duration::ZERO) {
+            if !polled.is_empty() || !self.next_event(end)? {
                 return Ok(cq.completions(polled));
             }
-            sleep_on(self.as_raw_fd(), left)?;
-            self.try_event()?;
         }
     }
 
-    /// Takes events until `is_ready` says so, or until the time-out.
-    fn sleep_until(
-        &mut self,
-        timeout: Option<Duration>,
-        mut is_ready: impl FnMut(&CompletionChannel) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        while !is_ready(self)? {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                break;
-            }
-            sleep_on(self.as_raw_fd(), left)?;
-            self.try_event()?;
+    /// Sleeps until there is an event, and takes it; `false` if there is none by `end`.
+    #[inline(always)]
+    fn next_event(&mut self, end: Option<Instant>) -> Result<bool, Error> {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(false);
         }
-        Ok(())
+        sleep_on(self.as_raw_fd(), left)?;
+        self.try_event()?;
+        Ok(true)
     }
+}
+
+/// When `timeout` is over, from now on; `None` if never.
+fn end_of(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
 /// The first of the queues that has completions. The queues before it are armed.

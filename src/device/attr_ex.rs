@@ -14,7 +14,7 @@ use crate::device::odp::{OdpCaps, OdpOps};
 use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::handle;
 use crate::sys::types::zeroed;
-use crate::terms::error::Error;
+use crate::terms::error::{Error, ErrorKind};
 
 /// The attributes of a device that newer devices have besides [`DeviceAttr`]
 /// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
@@ -255,6 +255,19 @@ impl<A: Ability> Can<A> {
     pub fn is_of(&self, context: &Context) -> bool {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
     }
+
+    /// Checks that it is a proof for this context's device. `what` names it and what it is for.
+    pub(crate) fn check_is_of(
+        &self,
+        context: &Context,
+        verb: &'static str,
+        what: &'static str,
+    ) -> Result<(), Error> {
+        match self.is_of(context) {
+            true => Ok(()),
+            false => Err(Error::new(verb, ErrorKind::ContextMismatch { what })),
+        }
+    }
 }
 
 impl<A: Ability> Clone for Can<A> {
@@ -288,7 +301,7 @@ impl Context {
     /// that verb tells [`DeviceAttr`] alone.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// [`ErrorKind::Os`] with the errno.
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
         let mut attr = zeroed::<ibv_device_attr_ex>();
         let query = self.handle.control().query_device_ex;

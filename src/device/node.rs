@@ -181,10 +181,7 @@ impl Context {
     /// device has no such verb, ENODATA if it told something else.
     pub fn clock_now(&self, can: &Can<Timestamps>) -> Result<u64, Error> {
         const VERB: &str = "ibv_query_rt_values_ex";
-        if !can.is_of(self) {
-            let what = "the proof of timestamps and the context";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
+        can.check_is_of(self, VERB, "the proof of timestamps and the context")?;
         let mut values = ibv_values_ex { comp_mask: RAW_CLOCK, ..zeroed() };
         let ask = self.handle.control().query_rt_values;
         // SAFETY: the context is live.

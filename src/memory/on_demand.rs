@@ -131,9 +131,8 @@ impl ProtectionDomain {
     where
         M::Protection: Allows<A>,
     {
-        if !can.is_of(&self.context()) {
-            let what = "the proof of on-demand paging and the protection domain";
-            let error = Error::new(REGISTER, ErrorKind::ContextMismatch { what });
+        let what = "the proof of on-demand paging and the protection domain";
+        if let Err(error) = can.check_is_of(&self.context(), REGISTER, what) {
             return Err(Refused::new(memory, error));
         }
         let access = AccessFlags::from_bits_retain(A::FLAGS) | AccessFlags::ON_DEMAND;

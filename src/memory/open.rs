@@ -103,7 +103,8 @@ impl Open {
     fn copy_called(self, offset: usize, out: &mut [u8]) {
         let to = NonNull::from(&mut *out).cast();
         let (from, before) = self.at(offset);
-        // SAFETY: as in `copy_bytes`, which calls this.
+        // SAFETY: the bytes are within the region (`copy_bytes`, which alone calls this, is asked for
+        // that), and so valid (invariant). `out` is as long.
         if !unsafe { bulk::any(to, from, out.len(), before) } {
             self.copy_any(offset, out);
         }
@@ -113,7 +114,8 @@ impl Open {
     #[inline(always)]
     fn write_bytes(&self, offset: usize, bytes: &[u8]) {
         let (to, before) = self.at(offset);
-        // SAFETY: as in `copy_bytes`; what is valid may be written.
+        // SAFETY: the bytes are within the region (asked of the callers, which check it), and so may
+        // be written (invariant); `bulk` says why they are accessed as parts of their words.
         if !unsafe { bulk::any_short(to, NonNull::from(bytes).cast(), bytes.len(), before) } {
             self.write_called(offset, bytes);
         }
@@ -122,7 +124,8 @@ impl Open {
     #[inline(never)]
     fn write_called(self, offset: usize, bytes: &[u8]) {
         let (to, before) = self.at(offset);
-        // SAFETY: as in `write_bytes`, which calls this.
+        // SAFETY: the bytes are within the region (`write_bytes`, which alone calls this, is asked
+        // for that), and so may be written (invariant).
         if !unsafe { bulk::any(to, NonNull::from(bytes).cast(), bytes.len(), before) } {
             self.write_any(offset, bytes);
         }

@@ -8,7 +8,7 @@ use crate::device::{Can, PacketPacing};
 use crate::profile::Profile;
 use crate::rules::{HasRate, TakesEce};
 use crate::sys::tuning::{ibv_ece, ibv_qp_rate_limit_attr};
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
@@ -73,7 +73,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP if the device has none,
+    /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the device has none,
     /// ENOSYS if the library is older than rdma-core 30.
     pub fn query_ece(&self) -> Result<Ece, Error> {
         let mut c = ibv_ece::default();
@@ -111,9 +111,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// longer. A move to another state than RTS may end it. [`RateLimit`] has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if the proof is another context's. [`ErrorKind::Limit`] if the
+    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's. [`Limit`](crate::ErrorKind::Limit) if the
     /// rate exceeds the device's `qp_rate_limit_max`, otherwise
-    /// [`ErrorKind::Os`] with the errno: EINVAL if it is below
+    /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
     /// `qp_rate_limit_min` (R22.2), or the device has no bursts.
     pub fn limit_rate(
         &mut self,
@@ -125,10 +125,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     {
         const VERB: &str = "ibv_modify_qp_rate_limit";
         let context = Context { handle: self.core.handle.parents().pd.parents().context.clone() };
-        if !can.is_of(&context) {
-            let what = "the proof of packet pacing and the queue pair";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
+        can.check_is_of(&context, VERB, "the proof of packet pacing and the queue pair")?;
         let mut c = ibv_qp_rate_limit_attr::default();
         if let Some(RateLimit { rate_limit, max_burst_sz, typical_pkt_sz }) = limit {
             let device = context.query_device_ex()?;

@@ -66,10 +66,7 @@ impl Context {
         len: usize,
         log_align_req: u32,
     ) -> Result<Dm, Error> {
-        if !can.is_of(self) {
-            let what = "the proof of device memory and the context";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
+        can.check_is_of(self, VERB, "the proof of device memory and the context")?;
         let asked = || format!("{len} bytes, log_align_req {log_align_req}");
         if len == 0 {
             return Err(Error::os(VERB, libc::EINVAL, asked()));
