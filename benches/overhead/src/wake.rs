@@ -10,7 +10,7 @@ use proverbs::completion::{CompletionQueueEx, CompletionTs};
 use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 
-use crate::life::ROUNDS;
+use crate::life::{ROUNDS, dead, missing, refused};
 
 /// What a program has that sleeps.
 pub struct Sleeper {
@@ -27,26 +27,6 @@ pub struct Timed {
     pub cq: CompletionQueueEx<CompletionTs>,
     pub at: RemoteSpan<ToWrite>,
     pub bufs: [Option<Buf>; 16],
-}
-
-#[cold]
-#[inline(never)]
-fn refused(error: PostError<Buf>) -> c_int {
-    drop(error);
-    black_box(-1)
-}
-
-#[cold]
-#[inline(never)]
-fn dead(error: proverbs::Error) -> c_int {
-    drop(error);
-    black_box(-2)
-}
-
-#[cold]
-#[inline(never)]
-fn missing() -> c_int {
-    black_box(-3)
 }
 
 /// As many WRITEs, and a sleep until the first of them completes. An item is one sleep with what is
