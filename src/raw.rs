@@ -148,12 +148,13 @@ impl<L: Threads> AsRaw for ProtectionDomain<L> {
 impl ProtectionDomain {
     /// A region that was registered elsewhere, such as by C code, with the rights `A` or more, over
     /// all of `memory`: a [`Foreign`](crate::memory::Foreign), say, whose keeper deregisters it. It
-    /// is not deregistered here, and [`MemoryRegion::destroy`] gives the memory back with the region
-    /// as it is.
+    /// is not deregistered here, and [`MemoryRegion::destroy`] gives the memory back with the
+    /// region as it is.
     ///
     /// # Safety
     /// - `mr` is a region of libibverbs, and live until `memory` is dropped, wherever it is moved.
-    /// - If `memory` is not [`Writable`](crate::memory::Writable), the region has no right to write.
+    /// - If `memory` is not [`Writable`](crate::memory::Writable), the region has no right to
+    ///   write.
     ///
     /// # Errors
     /// The memory comes back. [`ErrorKind::PdMismatch`] if it is of another domain (R6.8);

@@ -26,8 +26,8 @@ pub(crate) fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits a little for what another thread does in a few instructions, and longer after more `turns`:
-/// it may have been stopped between them, and may have a lower priority.
+/// Waits a little for what another thread does in a few instructions, and longer after more
+/// `turns`: it may have been stopped between them, and may have a lower priority.
 pub(crate) fn wait(turns: u32) {
     match turns {
         0..100 => std::hint::spin_loop(),

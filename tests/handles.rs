@@ -150,8 +150,8 @@ fn what_c_has_is_used_by_both() {
     assert_eq!(&got, b"into what C registered");
 
     // What this crate does not offer: a verb, and a memory window of type 1, by the device's table.
-    // SAFETY: context and domain are live, every entry of the table is a function, and the window is
-    // freed once.
+    // SAFETY: context and domain are live, every entry of the table is a function, and the window
+    // is freed once.
     unsafe {
         const DEFAULT: u16 = 0xffff;
         assert_eq!(ibv_get_pkey_index(context.as_raw(), 1, DEFAULT), 0);

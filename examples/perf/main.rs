@@ -5,7 +5,7 @@
 //! perf -d mlx5_0 -x 3                     server
 //! perf -d mlx5_0 -x 3 -V write -s 4096 -t 128 -l 16 -Q 64 SERVER      client
 //! perf -V send --lat -s 64 -I 64 --svg latency.svg SERVER             latency, and its histogram
-//! perf -d mlx5_0 -x 3 -V send --lat --perftest [SERVER]               with ib_send_lat; -R with its -R
+//! perf -d mlx5_0 -x 3 -V send --lat --perftest [SERVER]               with ib_send_lat (-R too)
 //! ```
 //!
 //! The flags are perftest's. What differs: each work request in flight has a buffer of its own,

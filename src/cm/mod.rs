@@ -142,8 +142,8 @@
 //! Its end as an event: [`Connection::advance`]. Options of the devices' vendor for it (ECE):
 //! [`ConnParam::ece`], [`CmId::remote_ece`].
 //!
-//! Both sides in one thread, by events: [`EventChannel`]; on tokio: `AsyncEventChannel`. Datagrams: [`UdPeer`]; multicast:
-//! [`Group`]. The calls of rdma_verbs.h: [`verbs`].
+//! Both sides in one thread, by events: [`EventChannel`]; on tokio: `AsyncEventChannel`. Datagrams:
+//! [`UdPeer`]; multicast: [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
 //! # Without a device
 //!

@@ -117,8 +117,9 @@ impl AsyncCompletionChannel {
         Ok(())
     }
 
-    /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive ends the sleep, and
-    /// on some devices a failure: see [`CompletionChannel::wait_solicited`], and wait beside a time.
+    /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive ends the sleep,
+    /// and on some devices a failure: see [`CompletionChannel::wait_solicited`], and wait beside a
+    /// time.
     ///
     /// Safe to cancel at any point.
     ///

@@ -13,8 +13,8 @@ use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
 /// When an armed completion queue makes its event (`moderate` of ibv_modify_cq(3)): after so many
-/// completions, or so long after the first of them. Neither can be 0: with a number alone, the event
-/// of a last completion would never come (R22.1).
+/// completions, or so long after the first of them. Neither can be 0: with a number alone, the
+/// event of a last completion would never come (R22.1).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -59,9 +59,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// device may make events sooner. [`Moderation`] has an example.
     ///
     /// # Errors
-    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's, [`Limit`](crate::ErrorKind::Limit) if a
-    /// number exceeds the device's `max_cq_count` or `max_cq_period`, otherwise
-    /// [`Os`](crate::ErrorKind::Os) with the errno.
+    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's,
+    /// [`Limit`](crate::ErrorKind::Limit) if a number exceeds the device's `max_cq_count` or
+    /// `max_cq_period`, otherwise [`Os`](crate::ErrorKind::Os) with the errno.
     pub fn moderate(
         &mut self,
         can: &Can<CqModeration>,

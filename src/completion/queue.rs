@@ -51,8 +51,8 @@ pub(crate) trait UsedByOneThreadAtATime {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `L` is [`AnyThread`], or [`InLane`] for a queue of a [`Lane`](crate::device::Lane), which stays on
-/// its thread.
+/// `L` is [`AnyThread`], or [`InLane`] for a queue of a [`Lane`](crate::device::Lane), which stays
+/// on its thread.
 ///
 /// # Invariants
 /// - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point into
@@ -203,8 +203,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 let extended = fields.map(|fields| {
                     // SAFETY: the context is live.
                     let is_single = unsafe { (control.polls_singly)(at) };
-                    // SAFETY: it was created with these fields, and whoever has the inbox to poll it
-                    // has the handle.
+                    // SAFETY: it was created with these fields, and whoever has the inbox to poll
+                    // it has the handle.
                     unsafe { (fields.adapter)(cq.cast(), is_single) }
                 });
                 let shared = Arc::new(CqShared::new(Arc::new(handle), granted, extended));
@@ -235,8 +235,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.shared.unbooked()
     }
 
-    /// Gives the queue room for at least `cqe` completions (`ibv_resize_cq`): more, or less, but not
-    /// less than its queues have booked.
+    /// Gives the queue room for at least `cqe` completions (`ibv_resize_cq`): more, or less, but
+    /// not less than its queues have booked.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -255,8 +255,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// # Errors
     /// The queue is as before. [`ErrorKind::Booked`]; [`ErrorKind::Limit`] if `cqe` exceeds the
-    /// device's `max_cqe`, or the device granted less (then it has what was granted); otherwise [`ErrorKind::Os`] with the errno: EINVAL if it holds more
-    /// completions than that, EOPNOTSUPP if the device cannot do it.
+    /// device's `max_cqe`, or the device granted less (then it has what was granted); otherwise
+    /// [`ErrorKind::Os`] with the errno: EINVAL if it holds more completions than that, EOPNOTSUPP
+    /// if the device cannot do it.
     pub fn resize(&mut self, cqe: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_resize_cq";
         let handle = self.shared.handle();

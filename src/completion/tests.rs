@@ -140,8 +140,8 @@ fn queue_pairs_that_were_parked_are_forgotten() {
     }
 }
 
-/// Another thread may have destroyed a parked queue pair by the time that its completion queue hears
-/// of it: then it is over as any other.
+/// Another thread may have destroyed a parked queue pair by the time that its completion queue
+/// hears of it: then it is over as any other.
 #[test]
 fn a_queue_pair_that_is_gone_is_not_parked() {
     use super::parked::{Over, Parked, Rest};

@@ -286,8 +286,8 @@ impl<E: Entry> Drop for Completion<'_, E> {
         if !E::OWNED {
             return;
         }
-        // SAFETY: `word` is the wr_id of `wc`, and its entry, if there is one, is ours (invariants);
-        // it was not taken before.
+        // SAFETY: `word` is the wr_id of `wc`, and its entry, if there is one, is ours
+        // (invariants); it was not taken before.
         unsafe {
             match word::is_none(word) {
                 true => settle(wc, word),

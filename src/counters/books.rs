@@ -43,8 +43,8 @@ pub struct Books {
 }
 
 /// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
-/// alignment leaves the tag bits free (and the 16 upper bits are 0); and each has a cache line of its own, because two threads
-/// may poll.
+/// alignment leaves the tag bits free (and the 16 upper bits are 0); and each has a cache line of
+/// its own, because two threads may poll.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Counter(AtomicU32);
@@ -74,7 +74,8 @@ impl Counter {
     }
 }
 
-/// The bits of a counter's address: in a wr_id without a buffer, a number of the program's is above.
+/// The bits of a counter's address: in a wr_id without a buffer, a number of the program's is
+/// above.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 
 /// The index of a direction.

@@ -40,8 +40,8 @@ static NONE: [u32; 1] = [0];
 /// # Invariants
 /// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
 ///   names.
-/// - There are `mask + 1` keys from `keys` on, a power of two: those of `own`, or, as long as that is
-///   empty, `NONE`. Key 0 names nothing.
+/// - There are `mask + 1` keys from `keys` on, a power of two: those of `own`, or, as long as that
+///   is empty, `NONE`. Key 0 names nothing.
 /// - `retired` holds removed handles, each with a number: work requests posted before it may name
 ///   the handle.
 #[doc(hidden)]

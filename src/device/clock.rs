@@ -40,7 +40,8 @@ impl Clock {
     pub fn between(&self, earlier: u64, later: u64) -> Duration {
         let ticks = u128::from(later.wrapping_sub(earlier) & self.mask);
         let ns = ticks * 1_000_000 / u128::from(self.khz);
-        // 2^64 ticks of the slowest clock are more seconds than a Duration's nanoseconds in 64 bits.
+        // 2^64 ticks of the slowest clock are more seconds than a Duration's nanoseconds in 64
+        // bits.
         let (secs, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
         Duration::new(u64::try_from(secs).unwrap_or(u64::MAX), rest as u32)
     }

@@ -137,8 +137,8 @@ impl Context {
         TransportType::from_c(unsafe { (*(*self.handle.as_ptr()).device).transport_type })
     }
 
-    /// The device's abilities and limits (`ibv_query_device`). They do not change while the device is
-    /// open: this crate itself asks once for each context.
+    /// The device's abilities and limits (`ibv_query_device`). They do not change while the device
+    /// is open: this crate itself asks once for each context.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.

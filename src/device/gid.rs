@@ -213,9 +213,9 @@ impl Context {
         }
     }
 
-    /// The GID of a port to use where routers may be on the way: of the RoCE v2 entries that are not
-    /// link-local the first of IPv4, or the first of IPv6; and if there is none, the first that is
-    /// link-local. [`RoceV2Gid`] has an example.
+    /// The GID of a port to use where routers may be on the way: of the RoCE v2 entries that are
+    /// not link-local the first of IPv4, or the first of IPv6; and if there is none, the first that
+    /// is link-local. [`RoceV2Gid`] has an example.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the port has no RoCE v2 GID, with what it has; otherwise as for

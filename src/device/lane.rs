@@ -58,7 +58,8 @@ pub type Lane = ProtectionDomain<InLane>;
 
 impl ProtectionDomain {
     /// Makes a [`Lane`] of this domain for the calling thread (`ibv_alloc_td`,
-    /// `ibv_alloc_parent_domain`). If the device has no thread domains, it is one with locks (R17.2).
+    /// `ibv_alloc_parent_domain`). If the device has no thread domains, it is one with locks
+    /// (R17.2).
     ///
     /// On mlx5 each lane has a doorbell page of its own.
     ///

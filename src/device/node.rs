@@ -129,8 +129,8 @@ impl Context {
     }
 
     /// The speed of a port in tenths of Gbit/s (`ibv_query_port_speed`), all lanes together and as
-    /// it is now: of a bond, that of its active links. Before rdma-core 63, and where the device does
-    /// not tell, it is the product of what [`query_port`](Self::query_port) tells.
+    /// it is now: of a bond, that of its active links. Before rdma-core 63, and where the device
+    /// does not tell, it is the product of what [`query_port`](Self::query_port) tells.
     ///
     /// ```
     /// # use proverbs::prelude::*;

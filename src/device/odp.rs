@@ -29,8 +29,8 @@ bitflags! {
     }
 }
 
-/// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)). [`DeviceAttrEx`](super::DeviceAttrEx) has an
-/// example.
+/// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
+/// [`DeviceAttrEx`](super::DeviceAttrEx) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OdpCaps {

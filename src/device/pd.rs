@@ -36,8 +36,8 @@ use crate::terms::threads::{AnyThread, Threads};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `L` is [`AnyThread`], or [`InLane`](crate::qp::InLane) for a [`Lane`](crate::device::Lane) of the
-/// domain.
+/// `L` is [`AnyThread`], or [`InLane`](crate::qp::InLane) for a [`Lane`](crate::device::Lane) of
+/// the domain.
 pub struct ProtectionDomain<L: Threads = AnyThread> {
     pd: Arc<handle::Pd>,
     id: u32,
@@ -65,9 +65,9 @@ impl ProtectionDomain {
         }
     }
 
-    /// A protection domain that was allocated elsewhere, such as by C code: see
-    /// [`raw`](crate::raw) for an example. It is not deallocated here: `keep` is dropped in place of
-    /// that, once neither the value nor anything made from it exists.
+    /// A protection domain that was allocated elsewhere, such as by C code: see [`raw`](crate::raw)
+    /// for an example. It is not deallocated here: `keep` is dropped in place of that, once neither
+    /// the value nor anything made from it exists.
     ///
     /// # Safety
     /// `pd` is a protection domain of libibverbs, and live until `keep` is dropped.

@@ -82,7 +82,8 @@ pub enum ExchangeError {
 /// for ever.
 ///
 /// # Errors
-/// [`ExchangeError`]: the stream failed, the time-out expired, the peer closed the stream, or the bytes received, which the error has, are not an endpoint.
+/// [`ExchangeError`]: the stream failed, the time-out expired, the peer closed the stream, or the
+/// bytes received, which the error has, are not an endpoint.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;

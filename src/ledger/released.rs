@@ -73,8 +73,8 @@ impl<'q, E: Entry> Released<'q, E> {
         Ok(words.map(|word| unsafe { E::from_kept(word) }))
     }
 
-    /// The number that the work request of the completion, which is the last one of these, was given
-    /// ([`with_id`](crate::wr::WorkRequest::with_id)): C's `wr_id`, of which 16 bits are the
+    /// The number that the work request of the completion, which is the last one of these, was
+    /// given ([`with_id`](crate::wr::WorkRequest::with_id)): C's `wr_id`, of which 16 bits are the
     /// program's. 0 if it was given none, or has a buffer; to be asked before the last entry is
     /// taken.
     ///

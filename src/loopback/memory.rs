@@ -269,8 +269,8 @@ impl Span {
             return copied.expect("inside the region (`resolve`)");
         }
         // Memory registered without LOCAL_WRITE is only read, and may be behind a shared reference,
-        // from which no atomic may be made. Other processes may be writing it (a file), so the reads
-        // are volatile.
+        // from which no atomic may be made. Other processes may be writing it (a file), so the
+        // reads are volatile.
         for at in self.offset..self.offset + self.length {
             // SAFETY: inside the region (`resolve`), and readable while registered (the contract of
             // `reg_mr`).

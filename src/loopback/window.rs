@@ -161,8 +161,8 @@ impl State {
         }))
     }
 
-    /// Ends a key for a queue pair: that of a type 2 window of its domain, bound through it. Whether
-    /// it was one (R1.6).
+    /// Ends a key for a queue pair: that of a type 2 window of its domain, bound through it.
+    /// Whether it was one (R1.6).
     pub(super) fn invalidate(&mut self, qp: u32, rkey: u32) -> bool {
         let pd = self.qps.get(&qp).map(|qp| qp.pd);
         let is_its = self.by_key(rkey).is_some_and(|(window, opened)| {

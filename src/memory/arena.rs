@@ -85,8 +85,8 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if there are more than 2^31 - 1 buffers, or the
-    /// region is longer than the device's `max_mr_size`. Otherwise
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if there are more than 2^31 - 1 buffers, or
+    /// the region is longer than the device's `max_mr_size`. Otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it would be empty (R6.4) or have no
     /// buffers, ENOMEM if memory does not suffice; or
     /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory).
@@ -136,8 +136,8 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// As for [`create_arena`](Self::create_arena), and EINVAL if the memory has no whole line of 64
-    /// bytes. The memory comes back in the error.
+    /// As for [`create_arena`](Self::create_arena), and EINVAL if the memory has no whole line of
+    /// 64 bytes. The memory comes back in the error.
     pub fn create_arena_in<M: Memory>(
         &self,
         memory: M,
@@ -150,7 +150,8 @@ impl ProtectionDomain {
         self.create_arena_in_with(memory, buffers, |_| ())
     }
 
-    /// Like [`create_arena_in`](Self::create_arena_in), with a context of the user's in each header.
+    /// Like [`create_arena_in`](Self::create_arena_in), with a context of the user's in each
+    /// header.
     ///
     /// ```
     /// # use proverbs::prelude::*;

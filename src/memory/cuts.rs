@@ -1,7 +1,7 @@
 //! What an arena knows of its slots: which bytes each has, and which bytes nobody has.
 //!
-//! A buffer that is dropped enters its slot into the list of its `Slots`, as a pool's does. The next
-//! that is taken looks there first, and gives the bytes back to `Ranges`.
+//! A buffer that is dropped enters its slot into the list of its `Slots`, as a pool's does. The
+//! next that is taken looks there first, and gives the bytes back to `Ranges`.
 
 use crate::memory::ranges::Ranges;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};

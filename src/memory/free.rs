@@ -13,13 +13,13 @@
 //! comes home meanwhile is entered into a second list, so a drop waits for nobody. The second list
 //! is taken as a whole, under the same lock, when the first is empty.
 //!
-//! What was written through a handle is visible to whoever takes the slot: entering releases, taking
-//! acquires, and a slot that was left in the list is passed on by a store that releases.
+//! What was written through a handle is visible to whoever takes the slot: entering releases,
+//! taking acquires, and a slot that was left in the list is passed on by a store that releases.
 //!
 //! # Why the end is seen
 //!
-//! `close` leaves `CLOSED` in both lists for good, and counts the slots that were there. So each slot
-//! is counted there, or told by `put` to have come later.
+//! `close` leaves `CLOSED` in both lists for good, and counts the slots that were there. So each
+//! slot is counted there, or told by `put` to have come later.
 
 #![allow(unsafe_code)] // follows the links between headers
 
@@ -36,9 +36,9 @@ const CLOSED: usize = 3;
 const TAG: usize = 1;
 
 /// # Invariants
-/// - Each list is empty (null), `LOCKED` (only the first one), `CLOSED`, or the first of initialised
-///   headers without a handle. They are linked where the queue's name is else, ended by null, and
-///   live as long as this.
+/// - Each list is empty (null), `LOCKED` (only the first one), `CLOSED`, or the first of
+///   initialised headers without a handle. They are linked where the queue's name is else, ended by
+///   null, and live as long as this.
 /// - Who put `LOCKED` into `first` has all links, until it stores something else.
 pub(crate) struct Free {
     first: AtomicPtr<Header>,
@@ -51,8 +51,9 @@ impl Free {
         Free { first: AtomicPtr::new(ptr::null_mut()), late: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Takes the slot that came home last. `None`, and nothing was done, if there is none, or others
-    /// are in the way: `take_later` tells. It is not called after `close`, nor while `all` may be.
+    /// Takes the slot that came home last. `None`, and nothing was done, if there is none, or
+    /// others are in the way: `take_later` tells. It is not called after `close`, nor while `all`
+    /// may be.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Header>> {
         let first = self.first.load(Ordering::Relaxed);

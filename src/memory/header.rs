@@ -2,9 +2,9 @@
 //! that has it.
 //!
 //! A handle is one pointer to a `Header`, so that it can travel as a `wr_id`: as a [`word`]. The
-//! first 16 bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a send,
-//! the other that of a receive. A work request of one buffer names the element there; one of several
-//! copies them.
+//! first 16 bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a
+//! send, the other that of a receive. A work request of one buffer names the element there; one of
+//! several copies them.
 //!
 //! # Why a post needs no second look at a known buffer
 //!
@@ -419,8 +419,8 @@ pub(crate) mod word {
     pub const SHARED: usize = 1 << 4;
     pub const LIST: usize = 2 << 4;
     pub const OPEN: usize = 3 << 4;
-    /// A memory window, which is never a receive: of the kind `OPEN`, and apart from it by a bit that
-    /// has a meaning in receives only.
+    /// A memory window, which is never a receive: of the kind `OPEN`, and apart from it by a bit
+    /// that has a meaning in receives only.
     pub const WINDOW: usize = OPEN | DATAGRAM;
 
     /// Whether there is no buffer.

@@ -117,8 +117,8 @@ impl ProtectionDomain {
     /// Registers all of `memory` on demand, with the rights `A` (`ibv_reg_mr` with
     /// `IBV_ACCESS_ON_DEMAND`). [`OnDemandRegion`] has an example.
     ///
-    /// The proof is for peers that come over `T`. Over another transport their accesses may fail, as
-    /// the device's `odp_caps` say (R20.1).
+    /// The proof is for peers that come over `T`. Over another transport their accesses may fail,
+    /// as the device's `odp_caps` say (R20.1).
     ///
     /// # Errors
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if the proof is another
@@ -198,14 +198,14 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     }
 
     /// Has the device fetch the pages of `len` bytes from `offset` on before they are touched, and
-    /// returns when it has (`ibv_advise_mr` with `IBV_ADVISE_MR_FLAG_FLUSH`). [`OnDemandRegion`] has
-    /// an example.
+    /// returns when it has (`ibv_advise_mr` with `IBV_ADVISE_MR_FLAG_FLUSH`). [`OnDemandRegion`]
+    /// has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] if the bytes end beyond the region (R20.3).
-    /// [`ErrorKind::Unsupported`] if the device or its library has no such verb, or not this advice.
-    /// Otherwise [`ErrorKind::Os`] with the errno: EPERM if what is read-only
-    /// is to be written (R20.4), EFAULT if a page cannot be had.
+    /// [`ErrorKind::Limit`] if the bytes end beyond the region (R20.3). [`ErrorKind::Unsupported`]
+    /// if the device or its library has no such verb, or not this advice. Otherwise
+    /// [`ErrorKind::Os`] with the errno: EPERM if what is read-only is to be written (R20.4),
+    /// EFAULT if a page cannot be had.
     pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, FLUSH, offset, len)
     }

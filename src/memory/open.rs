@@ -103,8 +103,8 @@ impl Open {
     fn copy_called(self, offset: usize, out: &mut [u8]) {
         let to = NonNull::from(&mut *out).cast();
         let (from, before) = self.at(offset);
-        // SAFETY: the bytes are within the region (`copy_bytes`, which alone calls this, is asked for
-        // that), and so valid (invariant). `out` is as long.
+        // SAFETY: the bytes are within the region (`copy_bytes`, which alone calls this, is asked
+        // for that), and so valid (invariant). `out` is as long.
         if !unsafe { bulk::any(to, from, out.len(), before) } {
             self.copy_any(offset, out);
         }
@@ -114,8 +114,8 @@ impl Open {
     #[inline(always)]
     fn write_bytes(&self, offset: usize, bytes: &[u8]) {
         let (to, before) = self.at(offset);
-        // SAFETY: the bytes are within the region (asked of the callers, which check it), and so may
-        // be written (invariant); `bulk` says why they are accessed as parts of their words.
+        // SAFETY: the bytes are within the region (asked of the callers, which check it), and so
+        // may be written (invariant); `bulk` says why they are accessed as parts of their words.
         if !unsafe { bulk::any_short(to, NonNull::from(bytes).cast(), bytes.len(), before) } {
             self.write_called(offset, bytes);
         }

@@ -82,8 +82,8 @@ impl<C> Buf<C> {
         self.slots().widen(self.slot());
     }
 
-    /// Splits a buffer of an [`Arena`](crate::Arena): it keeps its bytes before `at`, and those from
-    /// `at` on are a buffer of their own. Each goes to the device and home by itself;
+    /// Splits a buffer of an [`Arena`](crate::Arena): it keeps its bytes before `at`, and those
+    /// from `at` on are a buffer of their own. Each goes to the device and home by itself;
     /// [`join`](Self::join) makes one of them again.
     ///
     /// The length is split too. A narrowed buffer is split where it is narrowed; widened, each part
@@ -134,7 +134,8 @@ impl<C> Buf<C> {
         Ok(rest)
     }
 
-    /// Joins the buffer with the one that begins where it ends, in the same [`Arena`](crate::Arena).
+    /// Joins the buffer with the one that begins where it ends, in the same
+    /// [`Arena`](crate::Arena).
     ///
     /// The length reaches to the end of what `next` holds. If they were narrowed, what lay between
     /// them belongs to the buffer again. The context is this one's.
@@ -155,8 +156,8 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError`], with `next`, if that is no neighbour, or both together exceed 2^31 - 64 bytes.
-    /// Both are as they were.
+    /// [`JoinError`], with `next`, if that is no neighbour, or both together exceed 2^31 - 64
+    /// bytes. Both are as they were.
     pub fn join(&mut self, next: Buf<C>) -> Result<(), JoinError<C>> {
         let slots = self.slots();
         let whole = slots.whole(self.slot());

@@ -302,8 +302,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Ok((self.region.at(offset), self.region.lkey()))
     }
 
-    /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is open
-    /// to no peer. (A piece may be filled by a READ, so read-only memory has none; see
+    /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
+    /// open to no peer. (A piece may be filled by a READ, so read-only memory has none; see
     /// [`share`](Self::share).)
     ///
     /// ```

@@ -52,8 +52,8 @@ pub(super) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
 /// them. `memory` is neither touched, nor moved out of its box, nor dropped before `ibv_dereg_mr`
 /// returned 0 (R6.9). It is `None` only once it was given back.
 ///
-/// Where `memory` is no [`Memory`] (a `DmaBuf`, a `Dm`), there are no bytes: `base` is an address of
-/// the device's, which points at nothing, and the value may be looked at.
+/// Where `memory` is no [`Memory`] (a `DmaBuf`, a `Dm`), there are no bytes: `base` is an address
+/// of the device's, which points at nothing, and the value may be looked at.
 pub(crate) struct Registered {
     mr: handle::Mr,
     base: *mut u8,
@@ -195,10 +195,11 @@ impl Registered {
     /// their bytes; nor do regions of read-only memory, or without bytes.
     pub(crate) fn open(&self) -> Open {
         debug_assert!(self.is_writable);
-        // SAFETY: the callers' region is in a `Memory` (asked by their bounds), so the base is not null.
-        // The bytes are valid while `self` lives, for writes too, and the callers use the value no
-        // longer. Rust code touches the bytes of a region that is open to the fabric through such values
-        // only; the device, which Rust does not see, is no part of its memory model.
+        // SAFETY: the callers' region is in a `Memory` (asked by their bounds), so the base is not
+        // null. The bytes are valid while `self` lives, for writes too, and the callers use the
+        // value no longer. Rust code touches the bytes of a region that is open to the fabric
+        // through such values only; the device, which Rust does not see, is no part of its memory
+        // model.
         unsafe { Open::new(NonNull::new_unchecked(self.base), self.len()) }
     }
 
@@ -316,7 +317,8 @@ impl Registered {
     /// `ibv_advise_mr` in the region's domain: 0 or an errno.
     pub(crate) fn advise(&self, advice: u32, flags: u32, list: &mut [ibv_sge]) -> c_int {
         let pd = self.mr.parents();
-        // SAFETY: a region keeps its domain, which is live. The device looks at what the list names.
+        // SAFETY: a region keeps its domain, which is live. The device looks at what the list
+        // names.
         unsafe { (self.mr.control().advise_mr)(pd.as_ptr(), advice, flags, list) }
     }
 

@@ -11,10 +11,11 @@ use crate::memory::region::{
 };
 use crate::memory::registered::AccessFlags;
 
-/// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may become
-/// visible in any order, also within one message, until its completion was polled (ibv_reg_mr(3)).
-/// Some machines are faster so. Where the device or the kernel does not know this, they leave it
-/// out, and all is as with `A`. The loopback device takes it and writes in order: a message at once.
+/// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may
+/// become visible in any order, also within one message, until its completion was polled
+/// (ibv_reg_mr(3)). Some machines are faster so. Where the device or the kernel does not know this,
+/// they leave it out, and all is as with `A`. The loopback device takes it and writes in order: a
+/// message at once.
 ///
 /// So nothing in this memory tells that something else has arrived: it has no cells and takes no
 /// atomics, and a last byte says nothing of those before it. A completion tells, or a WRITE behind

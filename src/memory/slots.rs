@@ -11,8 +11,8 @@
 //!
 //! # Why the memory is freed once, and after the last handle
 //!
-//! While there is a `Keeper`, which a pool and an arena are, nobody counts handles: a buffer that is
-//! taken or dropped changes `free` alone. The last `Keeper` closes `free` and learns so how many
+//! While there is a `Keeper`, which a pool and an arena are, nobody counts handles: a buffer that
+//! is taken or dropped changes `free` alone. The last `Keeper` closes `free` and learns so how many
 //! slots are out. From then on `left` counts those: each handle that is dropped finds `free` closed
 //! and counts one less. The last of them, or the closing if none is out, frees the memory. Its
 //! accesses are after those of all others, which the count makes visible (AcqRel).
@@ -67,7 +67,8 @@ pub(crate) struct Slots<C> {
     /// In an arena, who has which bytes.
     cuts: Option<Cuts>,
     /// All slots from here on have never been taken. It only grows. (Whoever looks for stranded
-    /// buffers reads it at any time, also while the memory of this goes: so it is not a part of it.)
+    /// buffers reads it at any time, also while the memory of this goes: so it is not a part of
+    /// it.)
     untaken: Arc<AtomicU32>,
     left: AtomicU64,
     pub region: Registered,
@@ -250,8 +251,8 @@ impl<C> Slots<C> {
         Some(self.hand_out(index))
     }
 
-    /// Gives the bytes of the slot `next` to `slot`, if they are those behind it: then the handle of
-    /// `next` is given up. False, and nothing changes, if they are not.
+    /// Gives the bytes of the slot `next` to `slot`, if they are those behind it: then the handle
+    /// of `next` is given up. False, and nothing changes, if they are not.
     ///
     /// # Safety
     /// The caller has the only handle to each of them. It uses that of `next` no more if the answer

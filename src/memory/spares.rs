@@ -1,9 +1,9 @@
 //! The headers of handles that share memory, those in use and those to be used again.
 //!
 //! They are made some at a time and never freed, so there are as many as once were in use together.
-//! A thread has a list of spare ones to itself, from which it takes and to which it returns, without
-//! a lock; only when that is empty or long, and when the thread ends, a batch moves between it and
-//! the list of all threads.
+//! A thread has a list of spare ones to itself, from which it takes and to which it returns,
+//! without a lock; only when that is empty or long, and when the thread ends, a batch moves between
+//! it and the list of all threads.
 //!
 //! # Why a header has one owner
 //!
@@ -237,8 +237,8 @@ mod tests {
         assert_eq!(known, count);
     }
 
-    /// What a thread keeps to its very end goes to all, even if its list of spare headers is gone by
-    /// then.
+    /// What a thread keeps to its very end goes to all, even if its list of spare headers is gone
+    /// by then.
     #[test]
     fn headers_come_back_from_the_end_of_a_thread() {
         struct Kept(std::cell::RefCell<Vec<NonNull<LentHeader>>>);

@@ -125,8 +125,8 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// `qp.modify(RcRtr::new(..))`.
     ///
     /// # Errors
-    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in `S`, and
-    /// otherwise as for [`QueuePair::modify`].
+    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in `S`,
+    /// and otherwise as for [`QueuePair::modify`].
     pub fn modify<S: State, A: Transition<T, S, P>>(&mut self, attr: A) -> Result<(), Error> {
         self.step::<S, _>(|qp| Ok((qp.modify(attr)?.into(), ())))
     }
@@ -190,8 +190,8 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// From RTS to [SQE](Sqe), if the device reports that state ([`QueuePair::into_sqe`]).
     ///
     /// # Errors
-    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in RTS, and
-    /// otherwise as for [`QueuePair::into_sqe`].
+    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in RTS,
+    /// and otherwise as for [`QueuePair::into_sqe`].
     pub fn to_sqe(&mut self) -> Result<(), Error>
     where
         T: StopsSending,

@@ -19,8 +19,8 @@ where
     P::Entry: Owned,
 {
     /// Like [`drain`](Self::drain), awaited (feature `tokio`): between polls the task waits on
-    /// `channel`, on which `cq` must be. It waits **for ever** if the device does not flush, or if a
-    /// completion of this queue pair was forgotten: put a time-out around it.
+    /// `channel`, on which `cq` must be. It waits **for ever** if the device does not flush, or if
+    /// a completion of this queue pair was forgotten: put a time-out around it.
     ///
     /// Safe to cancel at any point: what was polled was passed to `found`, and the drain may be
     /// repeated.

@@ -217,8 +217,8 @@ pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
 }
 
 impl<P: Profile> Core<P> {
-    /// A queue pair on which nothing is outstanding, and whose books are attached to both completion
-    /// queues.
+    /// A queue pair on which nothing is outstanding, and whose books are attached to both
+    /// completion queues.
     pub(super) fn open(
         books: Arc<Books>,
         depth: Depth,

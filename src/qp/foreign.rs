@@ -27,23 +27,23 @@ impl<L: Threads> ProtectionDomain<L> {
     /// completion queues of this crate ([`AsRaw`](crate::raw::AsRaw) gives their handles): see
     /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
     ///
-    /// What the device can tell is compared: domain, completion queues, transport, state, signaling,
-    /// and that depths and limits of the profile are not more than what it was created with
-    /// (`depth.send` and one more, for a drain).
+    /// What the device can tell is compared: domain, completion queues, transport, state,
+    /// signaling, and that depths and limits of the profile are not more than what it was created
+    /// with (`depth.send` and one more, for a drain).
     ///
     /// # Safety
     /// - `qp` is a live queue pair of the same provider as the domain.
     /// - Nothing is outstanding: each work request that was posted to it has completed, and its
     ///   completion was polled.
-    /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts to
-    ///   it from here on. In a lane, nobody else makes or uses anything of its thread domain.
+    /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts
+    ///   to it from here on. In a lane, nobody else makes or uses anything of its thread domain.
     /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
     ///
     /// # Errors
-    /// The queue pair stays the caller's. [`ErrorKind::PdMismatch`], [`ErrorKind::ContextMismatch`];
-    /// [`ErrorKind::Limit`] with what the queue pair was created with; [`ErrorKind::CqTooSmall`]
-    /// (R9.9); [`ErrorKind::NotFound`] with what else differs; otherwise [`ErrorKind::Os`] with the
-    /// errno of `ibv_query_qp`.
+    /// The queue pair stays the caller's. [`ErrorKind::PdMismatch`],
+    /// [`ErrorKind::ContextMismatch`]; [`ErrorKind::Limit`] with what the queue pair was created
+    /// with; [`ErrorKind::CqTooSmall`] (R9.9); [`ErrorKind::NotFound`] with what else differs;
+    /// otherwise [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
     pub unsafe fn qp_from_raw<T: Transport, S: State, P: Profile<Threads = L>>(
         &self,
         qp: NonNull<ibv_qp>,
@@ -120,8 +120,8 @@ impl<L: Threads> ProtectionDomain<L> {
         undo_recv.forget();
         let parents =
             handle::QpParents { pd: parent.clone(), send_cq: send.clone(), recv_cq: recv.clone() };
-        // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up (this
-        // function's contract).
+        // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up
+        // (this function's contract).
         let handle = unsafe { handle::Qp::new(qp, control, parents) };
         let mut core = Core::open(books, depth, &init.cap, send_cq, recv_cq, None, handle);
         core.port = attr.port_num;

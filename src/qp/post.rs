@@ -90,8 +90,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }.map(|()| Unsettled::new())
     }
 
-    /// Posts a prepared work request with a buffer (`ibv_post_send`). On a queue pair with selective
-    /// signaling it is signaled.
+    /// Posts a prepared work request with a buffer (`ibv_post_send`). On a queue pair with
+    /// selective signaling it is signaled.
     ///
     /// [`Prepared`] has an example. The buffer is the device's until its completion, or is given
     /// back in the error, as with [`post_send`](Self::post_send).

@@ -450,7 +450,8 @@ fn the_address_handles_of_a_queue_pair_that_stays() {
     assert_eq!(ENDED.load(Ordering::Relaxed), 1);
 }
 
-/// The completion of a bind comes after the queue pair went, and the window with it: C's object is not touched any more.
+/// The completion of a bind comes after the queue pair went, and the window with it: C's object is
+/// not touched any more.
 #[cfg(feature = "loopback")]
 #[test]
 fn a_bind_that_completes_after_its_window_ended() {

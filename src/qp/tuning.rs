@@ -13,9 +13,9 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
 /// Options of a vendor's for a connection (`struct ibv_ece` of ibv_set_ece(3), enhanced connection
-/// establishment). One side tells the other what its device offers; that one sets it, and tells what
-/// its device took of it; which the first sets in turn. A program passes the numbers on, and reads
-/// nothing into them.
+/// establishment). One side tells the other what its device offers; that one sets it, and tells
+/// what its device took of it; which the first sets in turn. A program passes the numbers on, and
+/// reads nothing into them.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -69,8 +69,8 @@ impl RateLimit {
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// The options of the connection that the device offers, or has taken (`ibv_query_ece`). [`Ece`]
-    /// has an example.
+    /// The options of the connection that the device offers, or has taken (`ibv_query_ece`).
+    /// [`Ece`] has an example.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the device has none,
@@ -85,8 +85,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Sets options of the connection that the peer offers, or has taken (`ibv_set_ece`), before
-    /// RTR (R22.3). The device takes what it can do of them, as [`query_ece`](Self::query_ece) tells
-    /// then. [`Ece`] has an example.
+    /// RTR (R22.3). The device takes what it can do of them, as [`query_ece`](Self::query_ece)
+    /// tells then. [`Ece`] has an example.
     ///
     /// # Errors
     /// As for [`query_ece`](Self::query_ece); EINVAL if they are another vendor's. The queue pair
@@ -107,13 +107,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// Limits the rate at which the queue pair sends (`ibv_modify_qp_rate_limit`), or with `None` no
-    /// longer. A move to another state than RTS may end it. [`RateLimit`] has an example.
+    /// Limits the rate at which the queue pair sends (`ibv_modify_qp_rate_limit`), or with `None`
+    /// no longer. A move to another state than RTS may end it. [`RateLimit`] has an example.
     ///
     /// # Errors
-    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's. [`Limit`](crate::ErrorKind::Limit) if the
-    /// rate exceeds the device's `qp_rate_limit_max`, otherwise
-    /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
+    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's.
+    /// [`Limit`](crate::ErrorKind::Limit) if the rate exceeds the device's `qp_rate_limit_max`,
+    /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
     /// `qp_rate_limit_min` (R22.2), or the device has no bursts.
     pub fn limit_rate(
         &mut self,

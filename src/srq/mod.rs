@@ -42,8 +42,8 @@ use crate::work::limits::{Limit, Max};
 /// with entries of type `E` and at most `M` scatter/gather elements a receive.
 ///
 /// It is fed from one pool or arena, whose headers bound the outstanding receives: each completion
-/// queue that receives from it books room for all of them, once (R9.9). Receives posted here belong to
-/// the queue, not to a queue pair, and are not flushed when one dies (R7.7).
+/// queue that receives from it books room for all of them, once (R9.9). Receives posted here belong
+/// to the queue, not to a queue pair, and are not flushed when one dies (R7.7).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -387,8 +387,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     ///
     /// # Errors
     /// The queue is as before. [`ErrorKind::Limit`] if `max_wr` exceeds the device's `max_srq_wr`,
-    /// or the device granted less (then it has what was granted); otherwise [`ErrorKind::Os`] with the errno: EINVAL if more
-    /// receives are outstanding than that, or the device cannot do it.
+    /// or the device granted less (then it has what was granted); otherwise [`ErrorKind::Os`] with
+    /// the errno: EINVAL if more receives are outstanding than that, or the device cannot do it.
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
         let context = Context { handle: self.core.handle.parents().parents().context.clone() };

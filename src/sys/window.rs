@@ -37,8 +37,8 @@ impl Object for ibv_mw {
 /// # Safety
 /// `pd` is live.
 pub(crate) unsafe fn alloc_mw(pd: *mut ibv_pd, kind: kind::Type) -> Created<ibv_mw> {
-    // SAFETY: a live domain points to its live context, whose table has no null entry (`sys::data`).
-    // An errno of an earlier call must not be taken for this one's.
+    // SAFETY: a live domain points to its live context, whose table has no null entry
+    // (`sys::data`). An errno of an earlier call must not be taken for this one's.
     created(unsafe {
         let alloc = (*(*pd).context).ops.alloc_mw.unwrap_unchecked();
         *libc::__errno_location() = 0;

@@ -89,8 +89,8 @@ impl StaticRate {
         RATES.iter().find(|rate| rate.1 == mbps).map(|rate| rate.0)
     }
 
-    /// The multiple of 2.5 Gbit/s that it counts as (`ibv_rate_to_mult`); `None` for `Unlimited` and
-    /// for rates that are between.
+    /// The multiple of 2.5 Gbit/s that it counts as (`ibv_rate_to_mult`); `None` for `Unlimited`
+    /// and for rates that are between.
     pub fn to_mult(self) -> Option<u32> {
         RATES.iter().find(|rate| rate.0 == self).and_then(|rate| rate.2)
     }

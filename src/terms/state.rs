@@ -13,11 +13,11 @@ pub enum Init {}
 pub enum Rtr {}
 /// RTS ([`State`]), ready to send, as far as the program knows (R8.15).
 pub enum Rts {}
-/// SQD while the send queue drains ([`State`], R8.21): sends that have begun are finished, later ones
-/// are accepted and held (R8.19). `into_sqd` leads on.
+/// SQD while the send queue drains ([`State`], R8.21): sends that have begun are finished, later
+/// ones are accepted and held (R8.19). `into_sqd` leads on.
 pub enum Draining {}
-/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19). Only here attributes may
-/// change, and from here alone the way leads back to RTS (R8.21).
+/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19). Only here attributes
+/// may change, and from here alone the way leads back to RTS (R8.21).
 pub enum Sqd {}
 /// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
 ///

@@ -15,9 +15,9 @@ use std::marker::PhantomData;
 /// ```
 pub enum AnyThread {}
 
-/// The object is in a lane (`threads` of a [`Profile`](crate::Profile)): it stays on the thread that
-/// made it, so it is not `Send`, and the provider may leave its locks out (ibv_alloc_td(3)). See
-/// [`Lane`](crate::device::Lane).
+/// The object is in a lane (`threads` of a [`Profile`](crate::Profile)): it stays on the thread
+/// that made it, so it is not `Send`, and the provider may leave its locks out (ibv_alloc_td(3)).
+/// See [`Lane`](crate::device::Lane).
 pub struct InLane(PhantomData<StaysOnItsThread>);
 
 /// Keeps the members of a lane on the thread that made them.

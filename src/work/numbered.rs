@@ -30,8 +30,8 @@ impl NoBuffer for InlineSlice<'_> {}
 impl NoBuffer for Empty {}
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// With a number that the completion gives back ([`Completion::id`](crate::Completion::id)), where
-    /// there is no buffer to come back: C's `wr_id` (ibv_post_send(3)).
+    /// With a number that the completion gives back ([`Completion::id`](crate::Completion::id)),
+    /// where there is no buffer to come back: C's `wr_id` (ibv_post_send(3)).
     ///
     /// It has 16 bits, enough to tell apart what is outstanding on a queue. The others name the
     /// queue. Whoever needs more has 64 bits in shared buffers

@@ -275,8 +275,8 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Later
     #[inline(always)]
     unsafe fn emit(self, slot: *mut SendSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
         let filled = self.filled.as_ptr();
-        // SAFETY: the slot is what is filled, which is borrowed mutably; the check knows the address
-        // handles.
+        // SAFETY: the slot is what is filled, which is borrowed mutably; the check knows the
+        // address handles.
         unsafe {
             let use_ = match O::USE {
                 // A READ without an end brings what the buffer's length says.
@@ -325,8 +325,8 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
     }
 }
 
-/// The opcodes whose work requests may be posted again: not SEND_WITH_INV, since a key is ended once
-/// (R19.1).
+/// The opcodes whose work requests may be posted again: not SEND_WITH_INV, since a key is ended
+/// once (R19.1).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be prepared",
     label = "it is posted once",

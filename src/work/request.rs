@@ -133,8 +133,8 @@ pub trait Work<E: Entry> {
     ) -> Pending<E, Self::Data>;
 }
 
-/// What emission leaves for the post: the entry, what the program says of the wr_id, and the type of
-/// the data, whose borrows must last until the post.
+/// What emission leaves for the post: the entry, what the program says of the wr_id, and the type
+/// of the data, whose borrows must last until the post.
 #[doc(hidden)]
 pub struct Pending<E, D> {
     pub entry: Option<E>,
@@ -317,8 +317,8 @@ pub(super) unsafe fn emit_one(
     len
 }
 
-/// The same number. Hides from LLVM where it comes from: if it is half of a word, this half alone is
-/// loaded (1 instruction a READ).
+/// The same number. Hides from LLVM where it comes from: if it is half of a word, this half alone
+/// is loaded (1 instruction a READ).
 #[inline(always)]
 #[allow(unused_mut, asm_sub_register)] // nothing is done to it; the register is not named
 fn narrow(mut number: u32) -> u32 {

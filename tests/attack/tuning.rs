@@ -1,5 +1,5 @@
-//! Memory on demand and no memory at all: keys and pieces that outlive them, proofs of devices that are gone. And what
-//! is tuned on a device that breaks.
+//! Memory on demand and no memory at all: keys and pieces that outlive them, proofs of devices that
+//! are gone. And what is tuned on a device that breaks.
 
 use proverbs::completion::{Direction, Moderation, WcStatus};
 use proverbs::device::{CqModeration, PacketPacing, Timestamps};

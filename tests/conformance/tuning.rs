@@ -1,4 +1,5 @@
-//! What is tuned, where a device can: events, rates, options of connections. And regions of no memory.
+//! What is tuned, where a device can: events, rates, options of connections. And regions of no
+//! memory.
 
 use proverbs::completion::Moderation;
 use proverbs::device::{CqModeration, PacketPacing};

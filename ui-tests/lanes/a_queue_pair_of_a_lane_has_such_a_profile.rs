@@ -1,4 +1,4 @@
-// R17.8, ibv_alloc_parent_domain(3): a lane makes only queue pairs whose profile says that they stay on their thread.
+// R17.8, ibv_alloc_parent_domain(3): the profile says that a queue pair stays on its thread.
 // Enforced by `Threads` of the profile.
 use proverbs::prelude::*;
 

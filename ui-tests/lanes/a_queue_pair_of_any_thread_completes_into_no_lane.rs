@@ -1,4 +1,4 @@
-// R17.9, ibv_create_cq_ex(3): a queue pair that another thread may destroy completes into no lane: its end cleans the queue.
+// R17.9, ibv_create_cq_ex(3): the end of a queue pair cleans its queues, on whatever thread.
 // Enforced by `InLane` in the queue's type.
 use proverbs::prelude::*;
 

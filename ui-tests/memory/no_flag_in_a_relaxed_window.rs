@@ -1,4 +1,4 @@
-// R18.41, ibv_bind_mw(3): a window to memory whose writes arrive in any order grants no atomics, and says so.
+// R18.41, ibv_bind_mw(3): where writes arrive in any order, a window grants no atomics.
 // Enforced by `BindsTo`.
 use proverbs::memory::{MemoryWindow, Relaxed, Windowed};
 use proverbs::prelude::*;

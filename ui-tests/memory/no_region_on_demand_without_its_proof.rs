@@ -1,11 +1,12 @@
-// R20.1, ibv_query_device_ex(3): memory is on demand where the device said that it can do what the rights say.
+// R20.1, ibv_query_device_ex(3): the device said that it can do what the rights say.
 // Enforced by `Can<OnDemand<T, A>>`.
 use proverbs::device::{Can, DeviceMemory};
 use proverbs::memory::{OnDemand, OnDemandRegion};
 use proverbs::prelude::*;
 
 fn writes(pd: &ProtectionDomain, reads: &Can<OnDemand<Rc, RemoteRead>>) {
-    let _: Option<OnDemandRegion<RemoteWrite, Vec<u8>>> = pd.register_on_demand(reads, vec![0u8; 64]).ok();
+    let _: Option<OnDemandRegion<RemoteWrite, Vec<u8>>> =
+        pd.register_on_demand(reads, vec![0u8; 64]).ok();
 }
 
 fn other(pd: &ProtectionDomain, memory: &Can<DeviceMemory>) {

@@ -66,8 +66,8 @@ pub struct Family {
     /// Whether completions are seen only when their event was taken.
     pub holds: bool,
     pub world: *mut c_void,
-    /// Takes back what is outstanding, between two calls, in Rust and in C: `None` where nothing is, and both find
-    /// their room by themselves.
+    /// Takes back what is outstanding, between two calls, in Rust and in C: `None` where nothing
+    /// is, and both find their room by themselves.
     pub restore: Option<unsafe fn(*mut c_void)>,
     pub twin: *mut Twin,
     pub rows: Vec<Row>,

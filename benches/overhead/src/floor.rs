@@ -1,9 +1,10 @@
 //! The floor of a row: what a program executes at least that has the provider do the same.
 //!
-//! Each form runs once (but those of C that can only have more), instruction by instruction, and every instruction is disassembled: a store counts if the
-//! provider reads a byte of it before it is overwritten, whichever compiler made it and however wide it is. With the
-//! calls of the provider and the return, the least that any form of the row gets by with is the floor. (Loading what
-//! is stored is left out, as constants need no load, and so are the books.)
+//! Each form runs once (but those of C that can only have more), instruction by instruction, and
+//! every instruction is disassembled: a store counts if the provider reads a byte of it before it
+//! is overwritten, whichever compiler made it and however wide it is. With the calls of the
+//! provider and the return, the least that any form of the row gets by with is the floor. (Loading
+//! what is stored is left out, as constants need no load, and so are the books.)
 
 use std::collections::HashMap;
 
@@ -53,7 +54,8 @@ pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Whether a form may have the least: it assembles no work request elsewhere first, and C keeps no books beside.
+/// Whether a form may have the least: it assembles no work request elsewhere first, and C keeps no
+/// books beside.
 fn is_bare(form: &str) -> bool {
     !["idiom", "c1", "c2"].iter().any(|books| form.starts_with(books))
 }
@@ -67,8 +69,9 @@ impl Decoded {
         /// The longest instruction, bytes.
         const LONGEST: usize = 15;
         *self.0.entry(rip).or_insert_with(|| {
-            // SAFETY: the processor ran an instruction that begins here; code goes on behind the last function of an
-            // object (its `.fini`), so that the longest instruction is readable.
+            // SAFETY: the processor ran an instruction that begins here; code goes on behind the
+            // last function of an object (its `.fini`), so that the longest instruction is
+            // readable.
             let code = unsafe { std::slice::from_raw_parts(rip as *const u8, LONGEST) };
             Decoder::with_ip(64, code, rip, DecoderOptions::NONE).decode()
         })

@@ -10,7 +10,8 @@ use proverbs::memory::Entry;
 use proverbs::post::RawPostError;
 use proverbs::{Buf, Completion, PostError};
 
-/// `form!(name(world: Type) { body })`: a function that the stub can call. The body gives 0, or not.
+/// `form!(name(world: Type) { body })`: a function that the stub can call. The body gives 0, or
+/// not.
 macro_rules! form {
     ($name:ident($world:ident: $type:ty) $body:expr) => {
         pub unsafe extern "C" fn $name(world: *mut std::ffi::c_void) -> std::ffi::c_int {
@@ -102,8 +103,8 @@ pub extern "C" fn failed_among(code: &mut c_int, buf: Option<Buf>) {
 /// The buffer of a slot, as a C program reads a pointer.
 #[inline(always)]
 pub fn take(slot: &ManuallyDrop<Buf>) -> Buf {
-    // SAFETY: the slots hold handles that are not in use while a form runs; the form posts this one, and
-    // its completion puts it back.
+    // SAFETY: the slots hold handles that are not in use while a form runs; the form posts this
+    // one, and its completion puts it back.
     unsafe { ptr::read(&**slot) }
 }
 

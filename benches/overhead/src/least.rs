@@ -1,7 +1,8 @@
 //! The least time of each form: the minimum of many calls, those of all forms of a row by turns.
 //!
-//! A minimum repeats where a mean does not, since other programs only add to it; by turns, so that a slow spell of the
-//! machine hits all forms. The stub's part is included, and is the same for all.
+//! A minimum repeats where a mean does not, since other programs only add to it; by turns, so that
+//! a slow spell of the machine hits all forms. The stub's part is included, and is the same for
+//! all.
 
 use std::time::{Duration, Instant};
 

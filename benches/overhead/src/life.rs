@@ -321,7 +321,8 @@ pub fn prime_datagrams(life: &mut Datagrams) -> Done {
     posted(life.qp.post_send(wr::Send::new(send?).to(life.to[0])))
 }
 
-/// A datagram to one of 64 peers, and what arrives looked at behind its GRH. An item is one of each.
+/// A datagram to one of 64 peers, and what arrives looked at behind its GRH. An item is one of
+/// each.
 #[inline(always)]
 pub fn datagrams(life: &mut Datagrams) -> Done {
     let mut sum = 0;

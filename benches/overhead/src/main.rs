@@ -1,9 +1,10 @@
 //! Rust and C through the same stub provider.
 //!
-//! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider was
-//! given, and under callgrind dumps the cost of each. With `--floor` in front it runs them instruction by instruction
-//! instead, and says what no form can do without, with `--time` it takes their time; `--only=TEXT` takes the rows whose `family/row` begins so.
-//! `cargo xtask overhead` builds the shared objects, runs this, and makes the table.
+//! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider
+//! was given, and under callgrind dumps the cost of each. With `--floor` in front it runs them
+//! instruction by instruction instead, and says what no form can do without, with `--time` it takes
+//! their time; `--only=TEXT` takes the rows whose `family/row` begins so. `cargo xtask overhead`
+//! builds the shared objects, runs this, and makes the table.
 
 mod ends;
 mod family;

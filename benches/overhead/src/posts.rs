@@ -75,7 +75,8 @@ pub(crate) use one;
 macro_rules! chain {
     ($name:ident: $($i:literal)*) => {
         form! { $name(w: All) {
-            // A copy, as C's compiler makes, which knows by their types that the books of buffers are elsewhere.
+            // A copy, as C's compiler makes, which knows by their types that the books of buffers
+            // are elsewhere.
             let at = w.at;
             post_send!(w.qp, [$(wr::RdmaWrite::new(take(&w.bufs[$i]), at)),*]).code()
         }}

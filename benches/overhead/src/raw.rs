@@ -1,6 +1,8 @@
-//! Raw Rust: bindings alone, an `ibv_send_wr` on the stack, field by field, on the C twins' environment.
+//! Raw Rust: bindings alone, an `ibv_send_wr` on the stack, field by field, on the C twins'
+//! environment.
 //!
-//! The three verbs are the inlines of verbs.h as rdma-sys has them, which checks the function pointer; C does not.
+//! The three verbs are the inlines of verbs.h as rdma-sys has them, which checks the function
+//! pointer; C does not.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -21,8 +23,8 @@ macro_rules! verb {
         /// As for its manual page.
         #[inline(always)]
         unsafe fn $name(object: *mut $object, $($arg: $type),*) -> c_int {
-            // SAFETY: the object is live, so its context is, and with it the table of functions. The
-            // function has the verb's contract, which this one hands on.
+            // SAFETY: the object is live, so its context is, and with it the table of functions.
+            // The function has the verb's contract, which this one hands on.
             unsafe { (*(*object).context).ops.$op.unwrap()(object, $($arg),*) }
         }
     };

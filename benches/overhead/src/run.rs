@@ -27,7 +27,8 @@ enum Restore {
 /// Calls before the first that is counted.
 const WARM: u32 = 3;
 
-/// Runs everything. Each line on stdout is `count FAMILY/ROW/FORM CALLS`; a different image is an error.
+/// Runs everything. Each line on stdout is `count FAMILY/ROW/FORM CALLS`; a different image is an
+/// error.
 pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
     let mut errors = Vec::new();
     for family in families(stub) {

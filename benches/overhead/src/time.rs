@@ -1,7 +1,7 @@
 //! Time, for information: some rows under criterion, the stub's part included.
 //!
-//! Forms cannot be called for ever: what they post must be forgotten now and then, and that is not timed. So the
-//! clock runs over as many calls as the stub's ring has room for.
+//! Forms cannot be called for ever: what they post must be forgotten now and then, and that is not
+//! timed. So the clock runs over as many calls as the stub's ring has room for.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::stub::{Library, Stub};
 
 /// What is timed: posts of one, of four, of four different ones, a receive, and the whole cycle.
 const ROWS: [&str; 7] = ["write", "inline_write", "chain4", "mixed4", "recv1", "cycle", "cycle4"];
-/// Those of them that are timed where buffers know that the device has them: posted again before its completion, such a
-/// buffer is a stranger, and the cold path would be timed.
+/// Those of them that are timed where buffers know that the device has them: posted again before
+/// its completion, such a buffer is a stranger, and the cold path would be timed.
 const OF_MARKED: [&str; 3] = ["inline_write", "cycle", "cycle4"];
 
 fn is_timed(family: &Family, row: &Row) -> bool {

@@ -28,7 +28,8 @@ macro_rules! post_unchecked {
         post_unchecked!(@next $begin $post $first at $i + 1, [$($tail),*])
     }};
     (@next $begin:ident $post:ident $first:ident $last:ident $i:expr, []) => {
-        // SAFETY: all were emitted in order into slots that are still there; the stub reads them at once.
+        // SAFETY: all were emitted in order into slots that are still there; the stub reads them at
+        // once.
         unsafe { $post.post_raw([], $first.cast(), $last.cast()) }
     };
 }

@@ -4,7 +4,8 @@
 //! file. It reads the device's completions by extended polling, from start to end, into the inbox.
 //! So whatever polls (also the cold path, a drain, a wait) is one path for all queues; the ordinary
 //! ones pay nothing for it; and no code of the program runs between start and end, so an end
-//! follows each start, whatever panics or is forgotten, and the provider's lock is never left taken.
+//! follows each start, whatever panics or is forgotten, and the provider's lock is never left
+//! taken.
 
 #![allow(unsafe_code)] // a C object of our own, and its function
 
@@ -118,8 +119,8 @@ unsafe extern "C" fn poll<F: WcFields>(cq: *mut ibv_cq, most: c_int, wc: *mut ib
         ((*adapter).device, (&raw mut (*adapter).rows).cast::<Row>(), (*adapter).is_single)
     };
     let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
-    // SAFETY: the device's queue is live and has the functions of `F` (invariant). Nobody else polls
-    // it, and it is not started: whoever starts it is this function, which ends it.
+    // SAFETY: the device's queue is live and has the functions of `F` (invariant). Nobody else
+    // polls it, and it is not started: whoever starts it is this function, which ends it.
     match unsafe { c::start_poll(device, &mut attr) } {
         0 => {}
         libc::ENOENT => return 0,

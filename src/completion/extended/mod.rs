@@ -127,7 +127,8 @@ fn exchanged() -> Error {
 /// A completion and its fields.
 ///
 /// # Safety
-/// It was polled into this inbox, which lives as long as `'cq` and has an adapter of the fields `F`.
+/// It was polled into this inbox, which lives as long as `'cq` and has an adapter of the fields
+/// `F`.
 #[inline(always)]
 unsafe fn with_fields<'cq, F, E: Owned>(
     completion: Completion<'cq, E>,

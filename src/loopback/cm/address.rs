@@ -125,8 +125,8 @@ impl State {
         Ok(())
     }
 
-    /// The device is that of the id's own address; else the one that has the peer's; else the first.
-    /// An address that nobody has is told as one that does not answer in time.
+    /// The device is that of the id's own address; else the one that has the peer's; else the
+    /// first. An address that nobody has is told as one that does not answer in time.
     pub(super) fn resolve_addr(&mut self, number: u32, to: SocketAddr) -> Verb {
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
         let (bound, local) = (id.device, id.local);

@@ -1,7 +1,8 @@
 //! The C boundary of rdma_cm, and its table of calls.
 //!
-//! Channels and ids (and events, in `event`) are C's structs with what the fabric needs behind them. Each is one
-//! allocation, freed by the call that destroys it, and no reference to a whole one is ever made.
+//! Channels and ids (and events, in `event`) are C's structs with what the fabric needs behind
+//! them. Each is one allocation, freed by the call that destroys it, and no reference to a whole
+//! one is ever made.
 //!
 //! # Safety of the calls
 //! They are called as [`Calls`] says, which the SAFETY comments call *the call's contract*.

@@ -14,8 +14,9 @@ use super::{errno_of, locate, read_wr, write_wc};
 use crate::completion::outcome::Direction;
 use crate::sys::types::*;
 
-/// Every function that an inline verb of verbs.h calls: those that the device does not support return
-/// an error. The rest is for programs of a time before libibverbs called providers by other tables.
+/// Every function that an inline verb of verbs.h calls: those that the device does not support
+/// return an error. The rest is for programs of a time before libibverbs called providers by other
+/// tables.
 pub(super) fn table() -> ibv_context_ops {
     ibv_context_ops {
         alloc_mw: Some(alloc_mw),

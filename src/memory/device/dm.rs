@@ -52,8 +52,8 @@ pub struct Dm {
 
 impl Context {
     /// Allocates `len` bytes of the device's own memory, aligned to 2 to the power of
-    /// `log_align_req` bytes (`ibv_alloc_dm`): 3 for atomics, 0 if it does not matter. [`Dm`] has an
-    /// example.
+    /// `log_align_req` bytes (`ibv_alloc_dm`): 3 for atomics, 0 if it does not matter. [`Dm`] has
+    /// an example.
     ///
     /// # Errors
     /// [`ErrorKind::ContextMismatch`] if the proof is another context's.
@@ -192,8 +192,8 @@ impl ProtectionDomain {
         }
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         let len = dm.len;
-        // SAFETY: domain and memory are live, and the memory stays until the region is deregistered.
-        // The region is the domain's, and new.
+        // SAFETY: domain and memory are live, and the memory stays until the region is
+        // deregistered. The region is the domain's, and new.
         let region = unsafe {
             Registered::without_bytes(self, dm, 0, len, |dm, pd| {
                 let register = pd.control().reg_dm_mr;

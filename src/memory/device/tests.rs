@@ -19,7 +19,8 @@ fn dm(context: &Context, len: usize) -> Dm {
     context.alloc_dm(&can, len, 3).unwrap()
 }
 
-/// Posts a piece as the sink of a READ, and as the source of a WRITE and a SEND: all between 8 bytes of the region and a table that a peer has.
+/// Posts a piece as the sink of a READ, and as the source of a WRITE and a SEND: all between 8
+/// bytes of the region and a table that a peer has.
 fn all_that_a_piece_is_for(pair: &mut Pair<Mixed>, piece: impl Fn() -> OpenBuf) {
     let Pair { pd, a, b, cq, pool, .. } = pair;
     let table = pd.register::<RemoteAll>(64).unwrap();
@@ -132,7 +133,8 @@ fn a_device_may_copy_words_only() {
     assert_eq!(&there, b"abc");
 }
 
-/// Memory, region, domain and context go in any order, and what the device refuses to give up stays.
+/// Memory, region, domain and context go in any order, and what the device refuses to give up
+/// stays.
 #[test]
 fn device_memory_stays_while_it_is_registered() {
     let fabric = Fabric::new();

@@ -33,8 +33,8 @@ fn bytes_of<T: Number>(numbers: &mut [T]) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(NonNull::from(numbers).cast(), len)
 }
 
-// SAFETY: the slice is in the heap, initialised, and the box owns it alone. Numbers have no padding,
-// and any bytes are one. Nothing reallocates a boxed slice.
+// SAFETY: the slice is in the heap, initialised, and the box owns it alone. Numbers have no
+// padding, and any bytes are one. Nothing reallocates a boxed slice.
 unsafe impl<T: Number> Memory for Box<[T]> {
     type Sharing = Private;
     type Protection = Writable;
@@ -68,8 +68,8 @@ unsafe impl<T: Number> Memory for &'static mut [T] {
     }
 }
 
-// SAFETY: initialised numbers in the heap, which stay as long as one `Arc` does. Nobody writes them:
-// `Arc::get_mut` needs the only one.
+// SAFETY: initialised numbers in the heap, which stay as long as one `Arc` does. Nobody writes
+// them: `Arc::get_mut` needs the only one.
 unsafe impl<T: Number + Sync> Memory for Arc<[T]> {
     type Sharing = Private;
     type Protection = ReadOnly;

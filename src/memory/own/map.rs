@@ -102,8 +102,8 @@ impl Map {
         let (fd, offset) = file.unwrap_or((-1, 0));
         let offset = libc::off_t::try_from(offset).map_err(|_| libc::EOVERFLOW)?;
         // SAFETY: a new mapping, at an address that the kernel chooses (no MAP_FIXED), touches no
-        // memory that exists. The kernel makes none of 0 bytes (EINVAL), or of more than half of the
-        // addresses (ENOMEM).
+        // memory that exists. The kernel makes none of 0 bytes (EINVAL), or of more than half of
+        // the addresses (ENOMEM).
         let base = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(errno());

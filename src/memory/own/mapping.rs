@@ -45,8 +45,8 @@ impl MapOptions {
         self
     }
 
-    /// Brings every page into memory at once (`MADV_POPULATE_WRITE`, or mlock(2) before Linux 5.14).
-    /// Registering does so later anyway.
+    /// Brings every page into memory at once (`MADV_POPULATE_WRITE`, or mlock(2) before Linux
+    /// 5.14). Registering does so later anyway.
     pub fn populate(mut self) -> Self {
         self.populate = true;
         self

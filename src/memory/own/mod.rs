@@ -33,10 +33,12 @@ use crate::memory::region::{Access, RemoteRead};
 /// Memory of which the processor has no bytes is none of these: see
 /// [`DmaBuf`](crate::memory::DmaBuf) and [`Dm`](crate::memory::Dm).
 ///
-/// What is private is cut into a pool ([`create_pool_in`](crate::ProtectionDomain::create_pool_in)), whose buffers are slices; or it is one
-/// region ([`register_in`](crate::ProtectionDomain::register_in)), which has copies and cells. What other processes can write makes
-/// regions only, since a `&[u8]` promises that nobody writes. What is read-only makes regions that
-/// nobody writes: not this program, not the device, no peer (R6.3).
+/// What is private is cut into a pool
+/// ([`create_pool_in`](crate::ProtectionDomain::create_pool_in)), whose buffers are slices; or it
+/// is one region ([`register_in`](crate::ProtectionDomain::register_in)), which has copies and
+/// cells. What other processes can write makes regions only, since a `&[u8]` promises that nobody
+/// writes. What is read-only makes regions that nobody writes: not this program, not the device, no
+/// peer (R6.3).
 ///
 /// A vector's first and last page are shared with other data of the heap, and registrations pin
 /// whole pages. That matters to programs that fork (R17.4).
@@ -287,9 +289,9 @@ impl<K: Send + 'static, S: Sharing, P: Protection> Foreign<K, S, P> {
     ///
     /// - The bytes are of one allocation, valid for reads from any thread, and if `P` is
     ///   [`Writable`] for writes. All are initialised.
-    /// - Nothing in this process writes them, nor reads them if `P` is [`Writable`], but this crate,
-    ///   and whoever holds `keeper` after [`into_keeper`](Self::into_keeper). So they are in no
-    ///   other [`Memory`] and behind no reference, unless all only read.
+    /// - Nothing in this process writes them, nor reads them if `P` is [`Writable`], but this
+    ///   crate, and whoever holds `keeper` after [`into_keeper`](Self::into_keeper). So they are in
+    ///   no other [`Memory`] and behind no reference, unless all only read.
     /// - If `S` is [`Private`], no other process writes them.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keeper: K) -> Self {
         // INVARIANT: asked of the caller, in the same words.

@@ -26,9 +26,9 @@ const VERB: &str = "mmap";
 /// So there is no slice of it, and no pool in it. It is read and written by copies, here and, once
 /// registered, in its region. With `ReadOnly` as `P` it was mapped for reading.
 ///
-/// A file can be cut off under its mapping. It stays sound: the device goes on with the pages that it
-/// has pinned, which are the file's no longer; but a program that touches a page beyond the file's
-/// end is ended by SIGBUS. [`is_sealed`](Self::is_sealed) says whether that can happen.
+/// A file can be cut off under its mapping. It stays sound: the device goes on with the pages that
+/// it has pinned, which are the file's no longer; but a program that touches a page beyond the
+/// file's end is ended by SIGBUS. [`is_sealed`](Self::is_sealed) says whether that can happen.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -215,8 +215,8 @@ impl<P> SharedMapping<P> {
     where
         P: CanBeWritten,
     {
-        // SAFETY: mapped writable (`P`), and alive as long as `self`. This process touches the bytes
-        // atomically only (invariant).
+        // SAFETY: mapped writable (`P`), and alive as long as `self`. This process touches the
+        // bytes atomically only (invariant).
         unsafe { Open::new(self.map.base(), self.len()) }.write(offset, bytes)
     }
 }

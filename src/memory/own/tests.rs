@@ -21,7 +21,8 @@ struct Fate {
     thread: Mutex<Option<ThreadId>>,
 }
 
-/// Owns aligned bytes, which it frees when it is dropped: whoever touches them later is found by Miri.
+/// Owns aligned bytes, which it frees when it is dropped: whoever touches them later is found by
+/// Miri.
 struct Keeper {
     words: *mut [u64],
     len: usize,

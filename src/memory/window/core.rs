@@ -24,8 +24,8 @@ impl Owner {
         Arc::new(Owner(Mutex::new(Some(mw))))
     }
 
-    /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses, the
-    /// window lives on.
+    /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses,
+    /// the window lives on.
     ///
     /// With what is given the region may go, and with that code of the program's run, which may
     /// panic: the caller drops it where that does no harm.
@@ -125,8 +125,8 @@ impl Window {
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
         let (range, last, known) = (Range::default(), Last::Bind, Known::Not);
         let core = Box::new(Core { mw, owner, books, qp_num, rkey, range, last, known });
-        // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but for
-        // the pointer to C's object, which any thread may use.
+        // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but
+        // for the pointer to C's object, which any thread may use.
         // SAFETY: the box's pointer has the one reference that `WINDOW` counts, and is given up.
         let home = || unsafe { Home::new(Box::into_raw(core).cast_const().cast(), &WINDOW) };
         // One byte that is never sent, so that posts need no look.
@@ -140,8 +140,8 @@ impl Window {
     }
 
     pub(crate) fn core_mut(&mut self) -> &mut Core {
-        // SAFETY: the home is a core in a box, which lives as long as the handle and to which nothing
-        // else refers (invariant). The handle is borrowed exclusively.
+        // SAFETY: the home is a core in a box, which lives as long as the handle and to which
+        // nothing else refers (invariant). The handle is borrowed exclusively.
         unsafe { &mut *self.0.home().at().cast_mut().cast::<Core>() }
     }
 

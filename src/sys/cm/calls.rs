@@ -24,7 +24,8 @@ use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub(crate) struct Calls {
-    /// A new channel of the provider of this one, which needs no lock. Its descriptor does not block.
+    /// A new channel of the provider of this one, which needs no lock. Its descriptor does not
+    /// block.
     pub create_event_channel: unsafe fn(*mut rdma_event_channel) -> Created<rdma_event_channel>,
     pub destroy_event_channel: unsafe fn(*mut rdma_event_channel),
     /// `EAGAIN` if there is none.

@@ -216,8 +216,8 @@ impl Id {
         }
         {
             let _both = self.channel.lock.with(&to.lock);
-            // SAFETY: id and channels are live, and of one provider. Events are acknowledged under the locks, which are
-            // held, so none is open.
+            // SAFETY: id and channels are live, and of one provider. Events are acknowledged under
+            // the locks, which are held, so none is open.
             status(unsafe { (to.calls.migrate_id)(self.ptr.as_ptr(), to.as_ptr()) })?;
         }
         *self.channel = to;

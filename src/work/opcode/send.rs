@@ -134,11 +134,10 @@ impl SolicitedOp for SendWithImm {}
 /// the peer, whose completion names it.
 ///
 /// The slice that the peer lent is given up. Its key is that of a type 2 window (R1.6). With any
-/// other key the peer's receive fails with
-/// [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the error state;
-/// on this side the SEND may have succeeded. Soft-RoCE of Linux 6.1 crashes the peer's kernel if the
-/// window's key was ended before. (A post that is refused ends no key:
-/// [`Revocable::new`] makes the slice of its numbers again.)
+/// other key the peer's receive fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq)
+/// and its queue pair is in the error state; on this side the SEND may have succeeded. Soft-RoCE of
+/// Linux 6.1 crashes the peer's kernel if the window's key was ended before. (A post that is
+/// refused ends no key: [`Revocable::new`] makes the slice of its numbers again.)
 ///
 /// ```
 /// # use proverbs::prelude::*;

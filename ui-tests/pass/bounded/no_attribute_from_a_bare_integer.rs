@@ -1,4 +1,4 @@
-// R8.7, R8.8, R8.9, R4.8, ibv_modify_qp(3): the legal twin of ui-tests/bounded/no_attribute_from_a_bare_integer.rs.
+// R8.7, R8.8, R8.9, R4.8, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R8.7, R4.6, ibv_modify_qp(3): the legal twin of ui-tests/bounded/no_unchecked_constructor.rs.
+// R8.7, R4.6, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn psn() -> Option<Psn> {

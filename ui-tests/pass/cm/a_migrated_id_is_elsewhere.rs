@@ -1,4 +1,4 @@
-// R16.21, rdma_migrate_id(3): the legal twin of ui-tests/cm/a_migrated_id_is_elsewhere.rs.
+// R16.21, rdma_migrate_id(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 
 fn before(mut id: CmId<Tcp, Created>, channel: &EventChannel) {

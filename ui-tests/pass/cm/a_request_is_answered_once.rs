@@ -1,4 +1,4 @@
-// R16.1, rdma_accept(3): the legal twin of ui-tests/cm/a_request_is_answered_once.rs.
+// R16.1, rdma_accept(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R16.1, rdma_resolve_addr(3): the legal twin of ui-tests/cm/a_step_is_made_once.rs.
+// R16.1, rdma_resolve_addr(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use std::time::Duration;
 

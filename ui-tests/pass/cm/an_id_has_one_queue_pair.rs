@@ -1,4 +1,4 @@
-// R16.8, rdma_create_qp(3): the legal twin of ui-tests/cm/an_id_has_one_queue_pair.rs.
+// R16.8, rdma_create_qp(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 use std::time::Duration;

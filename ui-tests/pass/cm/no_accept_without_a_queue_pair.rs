@@ -1,4 +1,4 @@
-// R16.4, rdma_accept(3): the legal twin of ui-tests/cm/no_accept_without_a_queue_pair.rs.
+// R16.4, rdma_accept(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.10, R16.11, rdma_get_send_comp(3): the legal twin of ui-tests/cm/no_completion_calls_on_shared_queues.rs.
+// R16.10, R16.11, rdma_get_send_comp(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 
 fn own(ep: &mut Ep<Tcp, Established>) {

@@ -1,4 +1,4 @@
-// R16.3, rdma_connect(3): the legal twin of ui-tests/cm/no_connect_before_the_route.rs.
+// R16.3, rdma_connect(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.5, rdma_create_qp(3): the legal twin of ui-tests/cm/no_queue_pair_without_a_device.rs.
+// R16.5, rdma_create_qp(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 

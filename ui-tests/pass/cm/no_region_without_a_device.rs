@@ -1,4 +1,4 @@
-// R16.5, rdma_reg_msgs(3): the legal twin of ui-tests/cm/no_region_without_a_device.rs.
+// R16.5, rdma_reg_msgs(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 
 fn in_time(id: CmId<Tcp, AddrResolved>) {

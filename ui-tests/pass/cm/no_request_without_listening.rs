@@ -1,4 +1,4 @@
-// R16.1, rdma_listen(3): the legal twin of ui-tests/cm/no_request_without_listening.rs.
+// R16.1, rdma_listen(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 
 fn in_time(id: CmId<Tcp, Bound>) {

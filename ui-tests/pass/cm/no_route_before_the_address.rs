@@ -1,4 +1,4 @@
-// R16.2, rdma_resolve_route(3): the legal twin of ui-tests/cm/no_route_before_the_address.rs.
+// R16.2, rdma_resolve_route(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-// R16.7, rdma_post_send(3): the legal twin of ui-tests/cm/no_send_before_connected.rs.
+// R16.7, rdma_post_send(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 

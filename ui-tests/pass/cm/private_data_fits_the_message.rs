@@ -1,4 +1,4 @@
-// R16.15, rdma_connect(3): the legal twin of ui-tests/cm/private_data_fits_the_message.rs.
+// R16.15, rdma_connect(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 
 fn just_right() -> ConnectData {

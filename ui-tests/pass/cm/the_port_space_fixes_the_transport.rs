@@ -1,4 +1,4 @@
-// R16.9, rdma_create_id(3): the legal twin of ui-tests/cm/the_port_space_fixes_the_transport.rs.
+// R16.9, rdma_create_id(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 use std::time::Duration;

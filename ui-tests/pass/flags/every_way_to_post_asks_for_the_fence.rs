@@ -1,4 +1,4 @@
-// R2.1, ibv_post_send(3): the legal twin of ui-tests/flags/every_way_to_post_asks_for_the_fence.rs.
+// R2.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 

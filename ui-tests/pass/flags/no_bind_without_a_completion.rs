@@ -1,4 +1,4 @@
-// R19.2, ibv_post_send(3): the legal twin of ui-tests/flags/no_bind_without_a_completion.rs.
+// R19.2, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
 use proverbs::prelude::*;
 

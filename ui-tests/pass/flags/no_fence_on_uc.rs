@@ -1,4 +1,4 @@
-// R2.1, ibv_post_send(3): the legal twin of ui-tests/flags/no_fence_on_uc.rs.
+// R2.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

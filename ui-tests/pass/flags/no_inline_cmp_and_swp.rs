@@ -1,4 +1,4 @@
-// R2.6, ibv_post_send(3): the legal twin of ui-tests/flags/no_inline_cmp_and_swp.rs.
+// R2.6, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {

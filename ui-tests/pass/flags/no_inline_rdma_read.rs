@@ -1,4 +1,4 @@
-// R2.6, ibv_post_send(3): the legal twin of ui-tests/flags/no_inline_rdma_read.rs.
+// R2.6, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;
 

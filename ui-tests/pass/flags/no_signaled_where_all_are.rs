@@ -1,4 +1,4 @@
-// R2.4, ibv_post_send(3): the legal twin of ui-tests/flags/no_signaled_where_all_are.rs.
+// R2.4, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Asked { signaling: Selective } }

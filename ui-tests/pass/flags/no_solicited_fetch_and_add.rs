@@ -1,4 +1,4 @@
-// R2.3, ibv_post_send(3): the legal twin of ui-tests/flags/no_solicited_fetch_and_add.rs.
+// R2.3, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {

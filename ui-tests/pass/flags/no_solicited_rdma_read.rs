@@ -1,4 +1,4 @@
-// R2.3, ibv_post_send(3): the legal twin of ui-tests/flags/no_solicited_rdma_read.rs.
+// R2.3, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;
 

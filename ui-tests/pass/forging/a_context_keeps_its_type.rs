@@ -1,4 +1,4 @@
-// R11.1, ibv_post_recv(3): the legal twin of ui-tests/forging/a_context_keeps_its_type.rs.
+// R11.1, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 type Any = for<'a> fn(&'a str);

@@ -1,4 +1,4 @@
-// R17.1, ibv_poll_cq(3): the legal twin of ui-tests/forging/a_context_stays_on_its_thread.rs.
+// R17.1, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 type Mine = Buf<std::sync::Arc<()>>;

@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): the legal twin of ui-tests/forging/a_transition_of_ones_own.rs.
+// R8.1, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Mine {} }

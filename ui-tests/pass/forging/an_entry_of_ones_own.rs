@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): the legal twin of ui-tests/forging/an_entry_of_ones_own.rs.
+// R11.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 struct Mine(#[allow(dead_code)] [u8; 64]);

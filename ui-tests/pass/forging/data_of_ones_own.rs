@@ -1,4 +1,4 @@
-// R7.10, ibv_post_recv(3): the legal twin of ui-tests/forging/data_of_ones_own.rs.
+// R7.10, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 struct Mine(Buf);

@@ -1,4 +1,4 @@
-// R18.26, ibv_query_device_ex(3): the legal twin of ui-tests/forging/no_ability_is_made_up.rs.
+// R18.26, ibv_query_device_ex(3): the legal twin of the test of this name.
 use proverbs::device::{Can, FlushGlobal};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R9.13, ibv_create_cq(3): the legal twin of ui-tests/forging/no_comp_vector_from_a_number.rs.
+// R9.13, ibv_create_cq(3): the legal twin of the test of this name.
 use proverbs::completion::CompletionChannel;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R10.14, ibv_poll_cq(3): the legal twin of ui-tests/forging/no_completion_leaves_a_drain.rs.
+// R10.14, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 use proverbs::qp::Drained;
 

@@ -1,4 +1,4 @@
-// R13.1, ibv_get_cq_event(3): the legal twin of ui-tests/forging/no_descriptor_is_a_file.rs.
+// R13.1, ibv_get_cq_event(3): the legal twin of the test of this name.
 use std::os::fd::{AsRawFd, RawFd};
 
 use proverbs::{cm, prelude::*};

@@ -1,4 +1,4 @@
-// R18.22, ibv_query_gid_ex(3): the legal twin of ui-tests/forging/no_roce_v2_source_from_any_entry.rs.
+// R18.22, ibv_query_gid_ex(3): the legal twin of the test of this name.
 use proverbs::device::{Gid, RoceV2Gid};
 use proverbs::prelude::*;
 

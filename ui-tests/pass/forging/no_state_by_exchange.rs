@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): the legal twin of ui-tests/forging/no_state_by_exchange.rs.
+// R8.1, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn exchange(one: &mut QueuePair<Rc, Rts>, ready: &mut QueuePair<Rc, Rts>) {

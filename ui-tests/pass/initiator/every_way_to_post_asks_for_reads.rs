@@ -1,4 +1,4 @@
-// R4.6, ibv_post_send(3): the legal twin of ui-tests/initiator/every_way_to_post_asks_for_reads.rs.
+// R4.6, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::ToRead;
 use proverbs::post::SendList;
 use proverbs::prelude::*;

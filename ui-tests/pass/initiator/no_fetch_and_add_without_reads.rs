@@ -1,4 +1,4 @@
-// R4.6, ibv_post_send(3): the legal twin of ui-tests/initiator/no_fetch_and_add_without_reads.rs.
+// R4.6, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {

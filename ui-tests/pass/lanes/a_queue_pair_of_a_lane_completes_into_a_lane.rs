@@ -1,4 +1,4 @@
-// R17.9, ibv_create_cq_ex(3): the legal twin of ui-tests/lanes/a_queue_pair_of_a_lane_completes_into_a_lane.rs.
+// R17.9, ibv_create_cq_ex(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Fast { threads: InLane } }

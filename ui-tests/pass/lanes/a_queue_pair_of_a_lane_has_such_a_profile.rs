@@ -1,4 +1,4 @@
-// R17.8, ibv_alloc_parent_domain(3): the legal twin of ui-tests/lanes/a_queue_pair_of_a_lane_has_such_a_profile.rs.
+// R17.8, ibv_alloc_parent_domain(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Fast { threads: InLane } }

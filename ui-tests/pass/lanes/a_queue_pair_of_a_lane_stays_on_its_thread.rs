@@ -1,4 +1,4 @@
-// R17.8, ibv_alloc_td(3): the legal twin of ui-tests/lanes/a_queue_pair_of_a_lane_stays_on_its_thread.rs.
+// R17.8, ibv_alloc_td(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn another_thread<T: std::marker::Send>(_: T) {}

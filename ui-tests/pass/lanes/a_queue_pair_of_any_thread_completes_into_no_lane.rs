@@ -1,4 +1,4 @@
-// R17.9, ibv_create_cq_ex(3): the legal twin of ui-tests/lanes/a_queue_pair_of_any_thread_completes_into_no_lane.rs.
+// R17.9, ibv_create_cq_ex(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn alike(pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<(), proverbs::Error> {

@@ -1,4 +1,4 @@
-// R17.9, ibv_alloc_td(3): the legal twin of ui-tests/lanes/a_shared_receive_queue_of_a_lane_serves_its_lane.rs.
+// R17.9, ibv_alloc_td(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Served { receive: SharedRq, threads: InLane } }

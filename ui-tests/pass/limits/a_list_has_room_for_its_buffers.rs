@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/a_list_has_room_for_its_buffers.rs.
+// R3.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_recv(3): the legal twin of ui-tests/limits/a_list_of_receives_has_room_for_its_buffers.rs.
+// R3.1, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Wide { max_recv_sge: 4, entry: BufList } }

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_recv(3): the legal twin of ui-tests/limits/a_receive_has_at_most_max_recv_sge_buffers.rs.
+// R3.1, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::post::RecvList;
 use proverbs::prelude::*;
 

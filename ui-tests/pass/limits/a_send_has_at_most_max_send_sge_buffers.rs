@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/a_send_has_at_most_max_send_sge_buffers.rs.
+// R3.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_srq_recv(3): the legal twin of ui-tests/limits/a_shared_receive_has_at_most_its_queues_buffers.rs.
+// R3.1, ibv_post_srq_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 

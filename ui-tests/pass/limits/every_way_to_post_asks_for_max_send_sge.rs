@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/every_way_to_post_asks_for_max_send_sge.rs.
+// R3.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.7, ibv_post_send(3): the legal twin of ui-tests/limits/inline_data_fits_the_capacity.rs.
+// R2.7, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8; 64]) {

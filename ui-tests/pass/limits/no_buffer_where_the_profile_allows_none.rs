@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/no_buffer_where_the_profile_allows_none.rs.
+// R3.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Bare { max_send_sge: 0 } }

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): the legal twin of ui-tests/limits/slots_have_an_element_for_inline_data.rs.
+// R3.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Words { max_inline: 16 } }

@@ -1,4 +1,4 @@
-// R9.10, ibv_post_send(3): the legal twin of ui-tests/macro/a_list_has_at_most_128_work_requests.rs.
+// R9.10, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn e() -> wr::WorkRequest<wr::Send, wr::Empty> {

@@ -1,4 +1,4 @@
-// R7.1, R7.2, R8.19, ibv_post_send(3): the legal twin of ui-tests/macro/a_list_is_for_a_queue.rs.
+// R7.1, R7.2, R8.19, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn sends(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

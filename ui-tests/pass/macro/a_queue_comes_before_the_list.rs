@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): the legal twin of ui-tests/macro/a_queue_comes_before_the_list.rs.
+// R9.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): the legal twin of ui-tests/macro/a_receive_is_no_send.rs.
+// R9.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn in_a_send_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

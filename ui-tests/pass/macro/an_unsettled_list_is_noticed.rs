@@ -1,4 +1,4 @@
-// R9.8, ibv_post_send(3): the legal twin of ui-tests/macro/an_unsettled_list_is_noticed.rs.
+// R9.8, ibv_post_send(3): the legal twin of the test of this name.
 #![deny(unused_must_use)]
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R9.5, ibv_post_send(3): the legal twin of ui-tests/macro/no_list_is_empty.rs.
+// R9.5, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

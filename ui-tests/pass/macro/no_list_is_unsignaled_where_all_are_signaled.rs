@@ -1,4 +1,4 @@
-// R2.4, ibv_post_send(3): the legal twin of ui-tests/macro/no_list_is_unsignaled_where_all_are_signaled.rs.
+// R2.4, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 

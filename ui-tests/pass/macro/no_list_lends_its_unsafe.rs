@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): the legal twin of ui-tests/macro/no_list_lends_its_unsafe.rs.
+// R11.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn made(pool: &Pool) -> Buf {

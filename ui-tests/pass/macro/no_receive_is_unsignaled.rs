@@ -1,4 +1,4 @@
-// R9.9, ibv_post_recv(3): the legal twin of ui-tests/macro/no_receive_is_unsignaled.rs.
+// R9.9, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

@@ -1,4 +1,4 @@
-// R2.4, ibv_post_send(3): the legal twin of ui-tests/macro/nothing_but_unsignaled_follows_a_list.rs.
+// R2.4, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Chosen { signaling: Selective } }

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the legal twin of ui-tests/macro/the_error_is_at_its_element.rs.
+// R1.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Uc, Rts>, [a, b, c]: [Buf; 3], at: RemoteSpan) {

@@ -1,4 +1,4 @@
-// ibv_post_send(3): the macros work where unsafe code is forbidden: theirs carries mixed-site spans.
+// ibv_post_send(3): the macros work where unsafe code is forbidden.
 #![forbid(unsafe_code)]
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R19.2, ibv_post_send(3): the legal twin of ui-tests/memory/a_bind_needs_an_entry_for_its_window.rs.
+// R19.2, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::BoundWindow;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R6.9, ibv_reg_mr(3): the legal twin of ui-tests/memory/a_cell_ends_before_its_region.rs.
+// R6.9, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn outlive(pd: &ProtectionDomain) -> u64 {

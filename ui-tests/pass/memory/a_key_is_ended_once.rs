@@ -1,4 +1,4 @@
-// R19.1, ibv_post_send(3): the legal twin of ui-tests/memory/a_key_is_ended_once.rs.
+// R19.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::{BoundWindow, Revocable};
 use proverbs::prelude::*;
 

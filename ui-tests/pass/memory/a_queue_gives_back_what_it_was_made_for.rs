@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): the legal twin of ui-tests/memory/a_queue_gives_back_what_it_was_made_for.rs.
+// R11.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }

@@ -1,4 +1,4 @@
-// R4.2, ibv_post_send(3): the legal twin of ui-tests/memory/an_atomic_needs_an_aligned_cell.rs.
+// R4.2, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteAll>) {

@@ -1,4 +1,4 @@
-// R4.1, ibv_post_send(3): the legal twin of ui-tests/memory/an_atomic_returns_into_one_buffer.rs.
+// R4.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }

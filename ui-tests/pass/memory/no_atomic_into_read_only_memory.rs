@@ -1,4 +1,4 @@
-// R4.5, ibv_post_send(3): the legal twin of ui-tests/memory/no_atomic_into_read_only_memory.rs.
+// R4.5, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {

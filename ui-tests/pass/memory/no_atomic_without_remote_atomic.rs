@@ -1,4 +1,4 @@
-// R4.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_atomic_without_remote_atomic.rs.
+// R4.3, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteAtomic>) {

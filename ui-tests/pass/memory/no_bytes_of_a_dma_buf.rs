@@ -1,4 +1,4 @@
-// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): the legal twin of ui-tests/memory/no_bytes_of_a_dma_buf.rs.
+// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): the legal twin of the test of this name.
 use proverbs::memory::{Dm, DmaBuf, Mapping};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_cell_of_a_local_region.rs.
+// R6.7, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn open(region: &MemoryRegion<RemoteRead>) {

@@ -1,4 +1,4 @@
-// R18.14, ibv_alloc_dm(3): the legal twin of ui-tests/memory/no_device_memory_without_proof.rs.
+// R18.14, ibv_alloc_dm(3): the legal twin of the test of this name.
 use proverbs::device::{Can, DeviceMemory};
 use proverbs::prelude::*;
 

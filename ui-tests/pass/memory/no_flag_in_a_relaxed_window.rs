@@ -1,4 +1,4 @@
-// R18.41, ibv_bind_mw(3): the legal twin of ui-tests/memory/no_flag_in_a_relaxed_window.rs.
+// R18.41, ibv_bind_mw(3): the legal twin of the test of this name.
 use proverbs::memory::{MemoryWindow, Relaxed, Windowed};
 use proverbs::prelude::*;
 

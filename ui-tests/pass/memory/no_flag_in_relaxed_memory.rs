@@ -1,4 +1,4 @@
-// R18.41, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_flag_in_relaxed_memory.rs.
+// R18.41, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::memory::Relaxed;
 use proverbs::prelude::*;
 

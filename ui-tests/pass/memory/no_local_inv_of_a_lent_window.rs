@@ -1,4 +1,4 @@
-// R19.6, ibv_post_send(3): the legal twin of ui-tests/memory/no_local_inv_of_a_lent_window.rs.
+// R19.6, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::{BoundWindow, LentWindow, WindowEntry};
 use proverbs::prelude::*;
 

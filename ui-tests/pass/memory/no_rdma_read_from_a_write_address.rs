@@ -1,4 +1,4 @@
-// R6.7, ibv_post_send(3): the legal twin of ui-tests/memory/no_rdma_read_from_a_write_address.rs.
+// R6.7, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSlice<RemoteAll>) {

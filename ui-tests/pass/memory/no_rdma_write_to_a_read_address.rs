@@ -1,4 +1,4 @@
-// R6.7, ibv_post_send(3): the legal twin of ui-tests/memory/no_rdma_write_to_a_read_address.rs.
+// R6.7, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, at: RemoteSlice<RemoteAll>) {

@@ -1,4 +1,4 @@
-// R6.7, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_rdma_write_without_remote_write.rs.
+// R6.7, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, peer: RemoteSlice<RemoteWrite>) {

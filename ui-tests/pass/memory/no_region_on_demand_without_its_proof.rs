@@ -1,4 +1,4 @@
-// R20.1, ibv_query_device_ex(3): the legal twin of ui-tests/memory/no_region_on_demand_without_its_proof.rs.
+// R20.1, ibv_query_device_ex(3): the legal twin of the test of this name.
 use proverbs::device::Can;
 use proverbs::memory::{OnDemand, OnDemandRegion};
 use proverbs::prelude::*;

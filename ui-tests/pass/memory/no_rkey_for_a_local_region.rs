@@ -1,4 +1,4 @@
-// R6.6, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_rkey_for_a_local_region.rs.
+// R6.6, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn whole(region: &MemoryRegion<RemoteRead>) {

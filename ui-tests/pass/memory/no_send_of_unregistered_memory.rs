@@ -1,4 +1,4 @@
-// R2.10, ibv_post_send(3): the legal twin of ui-tests/memory/no_send_of_unregistered_memory.rs.
+// R2.10, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8; 8]) {

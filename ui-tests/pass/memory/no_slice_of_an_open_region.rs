@@ -1,4 +1,4 @@
-// R6.12, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_slice_of_an_open_region.rs.
+// R6.12, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn look(region: &MemoryRegion<RemoteWrite>) -> u8 {

@@ -1,4 +1,4 @@
-// R18.2, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_slice_of_shared_memory.rs.
+// R18.2, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::memory::{Mapping, SharedMapping};
 use proverbs::prelude::*;
 

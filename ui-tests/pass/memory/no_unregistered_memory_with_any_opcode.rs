@@ -1,4 +1,4 @@
-// R2.10, ibv_post_send(3): the legal twin of ui-tests/memory/no_unregistered_memory_with_any_opcode.rs.
+// R2.10, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 

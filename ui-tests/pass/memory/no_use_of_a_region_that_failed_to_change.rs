@@ -1,4 +1,4 @@
-// R6.15, ibv_rereg_mr(3): the legal twin of ui-tests/memory/no_use_of_a_region_that_failed_to_change.rs.
+// R6.15, ibv_rereg_mr(3): the legal twin of the test of this name.
 use proverbs::memory::{Pages, ReadOnly, SharedMapping, UnusableRegion};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R1.7, ibv_bind_mw(3): the legal twin of ui-tests/memory/no_window_over_a_region_without_mw_bind.rs.
+// R1.7, ibv_bind_mw(3): the legal twin of the test of this name.
 use proverbs::memory::{MemoryWindow, Windowed};
 use proverbs::prelude::*;
 

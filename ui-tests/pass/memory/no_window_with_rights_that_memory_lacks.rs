@@ -1,4 +1,4 @@
-// R1.7, ibv_bind_mw(3): the legal twin of ui-tests/memory/no_window_with_rights_that_memory_lacks.rs.
+// R1.7, ibv_bind_mw(3): the legal twin of the test of this name.
 use proverbs::memory::{Foreign, MemoryWindow, Private, ReadOnly, Windowed};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R6.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/no_writable_region_of_read_only_memory.rs.
+// R6.3, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::memory::{ReadOnly, SharedMapping};
 use proverbs::prelude::*;
 

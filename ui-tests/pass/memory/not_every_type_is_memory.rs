@@ -1,4 +1,4 @@
-// R18.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/not_every_type_is_memory.rs.
+// R18.3, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn flags(pd: &ProtectionDomain, flags: Vec<u8>) {

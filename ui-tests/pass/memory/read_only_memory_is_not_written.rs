@@ -1,4 +1,4 @@
-// R6.3, ibv_reg_mr(3): the legal twin of ui-tests/memory/read_only_memory_is_not_written.rs.
+// R6.3, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::memory::{ReadOnly, SharedMapping};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.7, R2.10, R19.1, ibv_post_send(3): the legal twin of ui-tests/opcode/a_prepared_work_request_needs_its_data.rs.
+// R2.7, R2.10, R19.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn with_a_buffer(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/every_way_to_post_asks_for_the_opcode.rs.
+// R1.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::ToRead;
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_cmp_and_swp.rs.
+// R1.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf, cell: RemoteCell) {

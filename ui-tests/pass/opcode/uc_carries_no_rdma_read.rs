@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_rdma_read.rs.
+// R1.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/uc_carries_no_send_with_inv.rs.
+// R1.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 

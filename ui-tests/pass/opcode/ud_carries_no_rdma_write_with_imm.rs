@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the legal twin of ui-tests/opcode/ud_carries_no_rdma_write_with_imm.rs.
+// R1.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Uc, Rts>, buf: Buf, at: RemoteSpan) {

@@ -1,4 +1,4 @@
-// R10.7, ibv_poll_cq(3): the legal twin of ui-tests/ownership/a_completion_is_used_once.rs.
+// R10.7, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn twice(cq: &mut CompletionQueue) {

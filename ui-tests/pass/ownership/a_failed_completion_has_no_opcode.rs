@@ -1,4 +1,4 @@
-// R10.1, ibv_poll_cq(3): the legal twin of ui-tests/ownership/a_failed_completion_has_no_opcode.rs.
+// R10.1, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::completion::Direction;
 use proverbs::prelude::*;
 

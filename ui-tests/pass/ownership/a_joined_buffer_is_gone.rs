@@ -1,4 +1,4 @@
-// R18.32, ibv_post_send(3): the legal twin of ui-tests/ownership/a_joined_buffer_is_gone.rs.
+// R18.32, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn join(arena: &Arena, qp: &mut QueuePair<Rc, Rts>) -> Result<(), Box<dyn std::error::Error>> {

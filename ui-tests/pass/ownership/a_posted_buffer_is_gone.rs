@@ -1,4 +1,4 @@
-// R11.1, R11.2, ibv_post_send(3): the legal twin of ui-tests/ownership/a_posted_buffer_is_gone.rs.
+// R11.1, R11.2, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn write_after_post(qp: &mut QueuePair<Rc, Rts>, mut buf: Buf) {

@@ -1,4 +1,4 @@
-// R2.9, ibv_post_send(3): the legal twin of ui-tests/ownership/inline_data_lives_until_the_post.rs.
+// R2.9, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn freed(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {

@@ -1,4 +1,4 @@
-// R2.9: the legal twin of ui-tests/ownership/inline_data_of_a_chain_is_not_changed_before_the_post.rs.
+// R2.9: the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn chain(qp: &mut QueuePair<Rc, Rts>, mut bytes: [u8; 8]) {

@@ -1,4 +1,4 @@
-// R13.3, ibv_get_cq_event(3): the legal twin of ui-tests/ownership/no_bare_wait_for_an_event.rs.
+// R13.3, ibv_get_cq_event(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn sleep(channel: &mut CompletionChannel, cq: &mut CompletionQueue) {

@@ -1,4 +1,4 @@
-// R11.2, ibv_post_recv(3): the legal twin of ui-tests/ownership/no_buffer_is_copied.rs.
+// R11.2, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn copy(buf: Buf) -> [SharedBuf; 2] {

@@ -1,4 +1,4 @@
-// R11.2, ibv_post_recv(3): the legal twin of ui-tests/ownership/no_buffer_is_posted_twice.rs.
+// R11.2, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, first: Buf, second: Buf) {

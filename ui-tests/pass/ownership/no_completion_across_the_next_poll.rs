@@ -1,4 +1,4 @@
-// R10.7, ibv_poll_cq(3): the legal twin of ui-tests/ownership/no_completion_across_the_next_poll.rs.
+// R10.7, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn held(cq: &mut CompletionQueue) {

@@ -1,4 +1,4 @@
-// R11.8, ibv_poll_cq(3): the legal twin of ui-tests/ownership/no_completion_beyond_its_queue.rs.
+// R11.8, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn kept(mut cq: CompletionQueue) {

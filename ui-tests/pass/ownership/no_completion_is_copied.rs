@@ -1,4 +1,4 @@
-// R10.7, ibv_poll_cq(3): the legal twin of ui-tests/ownership/no_completion_is_copied.rs.
+// R10.7, ibv_poll_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn copy(completion: Completion<'_, Buf>) {

@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): the legal twin of ui-tests/ownership/no_post_inside_a_list.rs.
+// R9.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn nested(qp: &mut QueuePair<Rc, Rts>, first: Buf, second: Buf) {

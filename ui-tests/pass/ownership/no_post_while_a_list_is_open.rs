@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): the legal twin of ui-tests/ownership/no_post_while_a_list_is_open.rs.
+// R9.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn between(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>, buf: Buf) {

@@ -1,4 +1,4 @@
-// R10.7, ibv_post_send(3): the legal twin of ui-tests/ownership/no_post_while_released_buffers_are_read.rs.
+// R10.7, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Asked { signaling: Selective } }

@@ -1,4 +1,4 @@
-// R14.7, ibv_resize_cq(3): the legal twin of ui-tests/ownership/no_resize_while_a_completion_is_held.rs.
+// R14.7, ibv_resize_cq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn held(cq: &mut CompletionQueue) {

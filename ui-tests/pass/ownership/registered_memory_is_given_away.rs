@@ -1,4 +1,4 @@
-// R18.1, R18.10, ibv_reg_mr(3): the legal twin of ui-tests/ownership/registered_memory_is_given_away.rs.
+// R18.1, R18.10, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn vector(pd: &ProtectionDomain, table: Vec<u8>) -> Result<Vec<u8>, proverbs::Error> {

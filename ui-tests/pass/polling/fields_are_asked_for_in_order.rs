@@ -1,4 +1,4 @@
-// R14.4, ibv_create_cq_ex(3): the legal twin of ui-tests/polling/fields_are_asked_for_in_order.rs.
+// R14.4, ibv_create_cq_ex(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 use proverbs::completion::{CompletionTs, CompletionWallclock};

@@ -1,4 +1,4 @@
-// R21.2, ibv_query_rt_values_ex(3): the legal twin of ui-tests/polling/no_clock_without_proof.rs.
+// R21.2, ibv_query_rt_values_ex(3): the legal twin of the test of this name.
 use proverbs::device::{Can, Timestamps};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R14.5, ibv_create_cq_ex(3): the legal twin of ui-tests/polling/no_field_across_the_next_poll.rs.
+// R14.5, ibv_create_cq_ex(3): the legal twin of the test of this name.
 use proverbs::completion::{CompletionQueueEx, CompletionTs};
 
 fn kept(cq: &mut CompletionQueueEx<CompletionTs>) {

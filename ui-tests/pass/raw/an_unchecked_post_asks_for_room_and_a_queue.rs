@@ -1,4 +1,4 @@
-// R3.1, R7.1, ibv_post_recv(3): the legal twin of ui-tests/raw/an_unchecked_post_asks_for_room_and_a_queue.rs.
+// R3.1, R7.1, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::{memory::Raw, prelude::*};
 
 profile! { Mine { entry: Raw, max_send_sge: 2, max_recv_sge: 2 } }

@@ -1,4 +1,4 @@
-// R7.14, R8.19, ibv_post_send(3): the legal twin of ui-tests/raw/an_unchecked_post_asks_for_the_state.rs.
+// R7.14, R8.19, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R1.1, R1.2, R2.1, R2.4, R4.6, ibv_post_send(3): the legal twin of ui-tests/raw/an_unchecked_send_asks_for_all_that_types_hold.rs.
+// R1.1, R1.2, R2.1, R2.4, R4.6, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
 

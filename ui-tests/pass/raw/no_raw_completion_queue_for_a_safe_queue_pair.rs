@@ -1,4 +1,4 @@
-// R11.1, ibv_create_qp(3): the legal twin of ui-tests/raw/no_raw_completion_queue_for_a_safe_queue_pair.rs.
+// R11.1, ibv_create_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn create(pd: &ProtectionDomain, cq: &CompletionQueue<Buf>, depth: Depth) {

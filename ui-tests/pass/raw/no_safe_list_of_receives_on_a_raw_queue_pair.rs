@@ -1,4 +1,4 @@
-// R11.2, ibv_post_recv(3): the legal twin of ui-tests/raw/no_safe_list_of_receives_on_a_raw_queue_pair.rs.
+// R11.2, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn list(qp: &mut QueuePair<Rc, Rts>, data: Buf) {

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): the legal twin of ui-tests/raw/no_safe_post_on_a_raw_queue_pair.rs.
+// R11.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): the legal twin of ui-tests/raw/no_unchecked_post_without_unsafe.rs.
+// R11.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R7.1, R7.2, ibv_post_srq_recv(3): the legal twin of ui-tests/receive/a_shared_receive_queue_is_posted_to_by_its_own_call.rs.
+// R7.1, R7.2, ibv_post_srq_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(srq: &mut SharedReceiveQueue<Rc>, buf: Buf) {

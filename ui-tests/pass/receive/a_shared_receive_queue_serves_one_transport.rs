@@ -1,4 +1,4 @@
-// R5.8, R7.3, ibv_create_qp(3): the legal twin of ui-tests/receive/a_shared_receive_queue_serves_one_transport.rs.
+// R5.8, R7.3, ibv_create_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Shared { receive: SharedRq } }

@@ -1,4 +1,4 @@
-// R9.9, ibv_post_srq_recv(3): the legal twin of ui-tests/receive/no_empty_receive_on_a_shared_receive_queue.rs.
+// R9.9, ibv_post_srq_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(srq: &mut SharedReceiveQueue<Rc>, pool: &Pool) {

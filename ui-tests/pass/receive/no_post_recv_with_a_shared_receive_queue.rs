@@ -1,4 +1,4 @@
-// R7.1, ibv_post_recv(3): the legal twin of ui-tests/receive/no_post_recv_with_a_shared_receive_queue.rs.
+// R7.1, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Own { receive: OwnRq } }

@@ -1,4 +1,4 @@
-// R4.5, R6.7, ibv_post_send(3): the legal twin of ui-tests/receive/no_rdma_read_into_read_only_memory.rs.
+// R4.5, R6.7, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::memory::{OpenBuf, ToRead};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.2, R6.12, ibv_post_recv(3): the legal twin of ui-tests/receive/no_receive_into_an_open_region.rs.
+// R11.2, R6.12, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }

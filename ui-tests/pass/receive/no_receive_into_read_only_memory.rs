@@ -1,4 +1,4 @@
-// R4.5, R6.7, ibv_post_recv(3): the legal twin of ui-tests/receive/no_receive_into_read_only_memory.rs.
+// R4.5, R6.7, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }

@@ -1,4 +1,4 @@
-// R7.10, ibv_post_recv(3): the legal twin of ui-tests/receive/no_receive_into_unregistered_memory.rs.
+// R7.10, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }

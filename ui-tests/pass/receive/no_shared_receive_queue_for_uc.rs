@@ -1,4 +1,4 @@
-// R7.3, ibv_create_srq(3): the legal twin of ui-tests/receive/no_shared_receive_queue_for_uc.rs.
+// R7.3, ibv_create_srq(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 

@@ -1,4 +1,4 @@
-// R7.1, ibv_create_qp(3): the legal twin of ui-tests/receive/the_profile_says_where_receives_come_from.rs.
+// R7.1, ibv_create_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 profile! { Shared { receive: SharedRq } }

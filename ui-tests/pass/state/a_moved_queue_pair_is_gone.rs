@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): the legal twin of ui-tests/state/a_moved_queue_pair_is_gone.rs.
+// R8.1, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 use proverbs::qp::Drain;
 

@@ -1,4 +1,4 @@
-// R8.2, R8.3, ibv_modify_qp(3): the legal twin of ui-tests/state/attributes_are_those_of_the_transport.rs.
+// R8.2, R8.3, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn to_rtr(qp: QueuePair<Rc, Init>, attr: RcRtr) {

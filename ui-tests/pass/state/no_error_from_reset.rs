@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): the legal twin of ui-tests/state/no_error_from_reset.rs.
+// R8.1, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn give_up(qp: QueuePair<Rc, Init>) {

@@ -1,4 +1,4 @@
-// R22.3, ibv_set_ece(3): the legal twin of ui-tests/state/no_options_after_rtr.rs.
+// R22.3, ibv_set_ece(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 use proverbs::qp::Ece;
 

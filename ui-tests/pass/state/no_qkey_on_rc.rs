@@ -1,4 +1,4 @@
-// R8.3, ibv_modify_qp(3): the legal twin of ui-tests/state/no_qkey_on_rc.rs.
+// R8.3, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn to_init(qp: QueuePair<Rc, Reset>, access: QpAccess) {

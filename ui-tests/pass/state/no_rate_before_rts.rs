@@ -1,4 +1,4 @@
-// R22.2, ibv_modify_qp_rate_limit(3): the legal twin of ui-tests/state/no_rate_before_rts.rs.
+// R22.2, ibv_modify_qp_rate_limit(3): the legal twin of the test of this name.
 use proverbs::device::{Can, PacketPacing};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R4.6, ibv_modify_qp(3): the legal twin of ui-tests/state/no_read_depth_without_reads.rs.
+// R4.6, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;
 use proverbs::qp::NoDepth;

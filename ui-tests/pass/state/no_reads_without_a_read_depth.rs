@@ -1,4 +1,4 @@
-// R4.6, ibv_modify_qp(3): the legal twin of ui-tests/state/no_reads_without_a_read_depth.rs.
+// R4.6, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R7.14, ibv_post_recv(3): the legal twin of ui-tests/state/no_receive_in_reset.rs.
+// R7.14, ibv_post_recv(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Init>, buf: Buf) {

@@ -1,4 +1,4 @@
-// R8.2, ibv_modify_qp(3): the legal twin of ui-tests/state/no_required_attribute_is_left_out.rs.
+// R8.2, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn to_rtr(qp: QueuePair<Uc, Init>, address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) {

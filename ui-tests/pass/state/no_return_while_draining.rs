@@ -1,4 +1,4 @@
-// R8.21, ibv_modify_qp(3): the legal twin of ui-tests/state/no_return_while_draining.rs.
+// R8.21, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 use proverbs::qp::{Drain, RcReturn, RcSqd};
 

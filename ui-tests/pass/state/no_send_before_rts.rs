@@ -1,4 +1,4 @@
-// R8.19, ibv_post_send(3): the legal twin of ui-tests/state/no_send_before_rts.rs.
+// R8.19, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn rts(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

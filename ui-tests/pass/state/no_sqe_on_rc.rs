@@ -1,4 +1,4 @@
-// R8.16, ibv_modify_qp(3): the legal twin of ui-tests/state/no_sqe_on_rc.rs.
+// R8.16, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn stopped(qp: QueuePair<Ud, Rts>) {

@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): the legal twin of ui-tests/state/no_transition_skips_a_state.rs.
+// R8.1, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn reset(qp: QueuePair<Rc, Init>, attr: RcRtr) {

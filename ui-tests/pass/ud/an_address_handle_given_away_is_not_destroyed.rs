@@ -1,4 +1,4 @@
-// R5.3, ibv_post_send(3): the legal twin of ui-tests/ud/an_address_handle_given_away_is_not_destroyed.rs.
+// R5.3, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Ud, Rts>, ah: AddressHandle) {

@@ -1,4 +1,4 @@
-// R1.2, R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/every_send_names_a_destination.rs.
+// R1.2, R5.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) {

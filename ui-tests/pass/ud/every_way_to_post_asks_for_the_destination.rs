@@ -1,4 +1,4 @@
-// R1.2, R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/every_way_to_post_asks_for_the_destination.rs.
+// R1.2, R5.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/no_address_handle_on_rc.rs.
+// R5.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn add(qp: &mut QueuePair<Ud, Rts>, ah: AddressHandle) {

@@ -1,4 +1,4 @@
-// R1.2, R5.1, ibv_post_send(3): the legal twin of ui-tests/ud/no_destination_on_rc.rs.
+// R1.2, R5.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
 
 fn method(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {

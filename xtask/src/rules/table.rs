@@ -72,9 +72,11 @@ impl Table {
                 line.replace("yes ;", "yes;").replace("no )", "no)")
             };
             let line = cells(&yes, &no);
-            let lines =
-                if line.len() <= 100 { vec![line] } else { vec![cells(&yes, ""), cells("", &no)] };
-            out.push_str(&(lines.join("\n") + "\n"));
+            if line.len() <= 100 || yes.is_empty() || no.is_empty() {
+                writeln!(out, "{line}").expect("a String");
+            } else {
+                writeln!(out, "{}\n{}", cells(&yes, ""), cells("", &no)).expect("a String");
+            }
         }
         if let Some(each) = &self.each {
             for row in self.rows() {
