@@ -94,7 +94,7 @@ impl<M: Mode> Request<Tcp, M> {
     ///
     /// # Errors
     /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
-    /// `rdma_reject_ece`; ENOSYS if the library is older than rdma-core 30.
+    /// `rdma_reject_ece`; ENOSYS if the library is older than rdma-core 31.
     pub fn reject_ece(mut self, private_data: &RejectData) -> Result<(), Refused<Self>> {
         match self.id.core.id.reject_ece(private_data) {
             Ok(()) => Ok(()),

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::datagram::UdPeer;
 use crate::sys::cm::{Arm, Copied};
-use crate::sys::types::raw::rdma_cm_event_type as Type;
 
 /// The id that an event is about. Unique in the process and never reused, so a program with many
 /// ids may use it as the key of a map.
@@ -45,6 +44,13 @@ pub struct IdKey(pub(super) u64);
 #[must_use = "an id waits for this event; a dropped connection request is rejected"]
 pub struct Event {
     pub(super) copied: Copied,
+}
+
+/// C's numbers.
+#[allow(non_snake_case)]
+mod Type {
+    pub(super) use crate::sys::cm::RDMA_CM_EVENT_USER;
+    pub(super) use crate::sys::types::raw::rdma_cm_event_type::*;
 }
 
 macro_rules! kinds {
@@ -99,6 +105,7 @@ kinds! {
     MulticastError = RDMA_CM_EVENT_MULTICAST_ERROR, "The group was not joined, or was lost.";
     AddrChange = RDMA_CM_EVENT_ADDR_CHANGE, "The network device's address changed.";
     TimewaitExit = RDMA_CM_EVENT_TIMEWAIT_EXIT, "The queue pair number may be used again.";
+    User = RDMA_CM_EVENT_USER, "The program wrote it ([`CmId::write_cm_event`](super::CmId::write_cm_event)).";
 }
 
 impl Event {
@@ -112,7 +119,8 @@ impl Event {
         EventKind::from_c(self.copied.event)
     }
 
-    /// 0, a negative errno, or for [`EventKind::Rejected`] the peer's reason.
+    /// 0, a negative errno, for [`EventKind::Rejected`] the peer's reason, or for [`EventKind::User`]
+    /// what was written.
     pub fn status(&self) -> i32 {
         self.copied.status
     }
@@ -140,21 +148,29 @@ impl Event {
                 qp_num,
                 srq,
             }),
-            Arm::Ud { .. } => None,
+            Arm::Ud { .. } | Arm::User { .. } => None,
+        }
+    }
+
+    /// The argument of an event that the program wrote, [`EventKind::User`].
+    pub fn user_arg(&self) -> Option<u64> {
+        match self.copied.arm {
+            Arm::User { arg } => Some(arg),
+            Arm::Conn { .. } | Arm::Ud { .. } => None,
         }
     }
 
     pub(super) fn ud_peer(&self) -> Option<UdPeer> {
         match &self.copied.arm {
             Arm::Ud { ah_attr, qp_num, qkey, .. } => UdPeer::from_c(ah_attr, *qp_num, *qkey),
-            Arm::Conn { .. } => None,
+            Arm::Conn { .. } | Arm::User { .. } => None,
         }
     }
 
     pub(super) fn group(&self) -> u64 {
         match self.copied.arm {
             Arm::Ud { group, .. } => group,
-            Arm::Conn { .. } => 0,
+            Arm::Conn { .. } | Arm::User { .. } => 0,
         }
     }
 }

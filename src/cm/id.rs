@@ -281,6 +281,39 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         set.map_err(|errno| Error::os("rdma_set_option", errno, format!("{name} in {}", S::NAME)))
     }
 
+    /// Brings an event of the program's own, [`EventKind::User`], to the id's channel
+    /// (`rdma_write_cm_event`): it wakes who waits there, on whatever thread.
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`: ENOSYS if the library is older
+    /// than rdma-core 60; EINVAL, ENOSYS or EOPNOTSUPP if the kernel is older than its support.
+    ///
+    /// ```
+    /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    ///
+    /// let fabric = Fabric::new();
+    /// let _device = fabric.open_device();
+    /// let channel = EventChannel::on(&fabric)?; // or `EventChannel::new()`
+    /// let at = "10.0.0.1:7471".parse()?;
+    /// let listening = channel.create_id::<Tcp>()?.bind_addr(at)?.listen(8)?;
+    /// std::thread::scope(|scope| {
+    ///     let server = scope.spawn(|| loop {
+    ///         let event = channel.wait()?;
+    ///         match (event.kind(), event.user_arg()) {
+    ///             (EventKind::User, Some(1)) => return Ok::<(), proverbs::Error>(()),
+    ///             _ => println!("{event:?}"),
+    ///         }
+    ///     });
+    ///     listening.write_cm_event(0, 1)?; // that is all for today
+    ///     server.join().unwrap()
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_cm_event(&self, status: i32, arg: u64) -> Result<(), Error> {
+        let written = self.core.id.write_event(status, arg);
+        written.map_err(|errno| Error::os("rdma_write_cm_event", errno, format!("{arg:#x}")))
+    }
+
     /// Destroys the id (`rdma_destroy_id`) and reports the error that dropping it ignores.
     ///
     /// # Errors

@@ -242,7 +242,9 @@ pub use id::{CmId, Step, Waits};
 pub use listen::Request;
 #[cfg(feature = "loopback")]
 pub use loopback::{ConnectedPair, loopback_pair};
-pub use multicast::{Group, Joining};
+pub use multicast::{
+    FullMember, Group, Joining, Membership, ReceivesFromGroup, SendOnlyFullMember,
+};
 pub use param::{AcceptParam, ConnParam};
 pub use private_data::{
     AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,

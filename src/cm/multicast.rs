@@ -1,7 +1,8 @@
-//! Multicast groups: `rdma_join_multicast`, `rdma_leave_multicast`.
+//! Multicast groups: `rdma_join_multicast`, `rdma_join_multicast_ex`, `rdma_leave_multicast`.
 
 #![allow(unsafe_code)] // one call that needs a device
 
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -10,16 +11,61 @@ use super::datagram::UdPeer;
 use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Step, failure};
 use super::space::Udp;
-use super::state::{AddrResolved, Mode, OnChannel};
+use super::state::{CmState, JoinsGroups, Mode, OnChannel};
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::sys::cm::Failed;
+use crate::sys::cm::{FULLMEMBER, Failed, SENDONLY_FULLMEMBER};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 use crate::terms::state::State;
 use crate::terms::transport::Ud;
 
 const VERB: &str = "rdma_join_multicast";
+
+const VERB_EX: &str = "rdma_join_multicast_ex";
+
+/// What a member of a group does: [`FullMember`] or [`SendOnlyFullMember`].
+///
+/// ```
+/// use proverbs::cm::*;
+///
+/// fn print<J: Membership>(group: &Group<J>) {
+///     println!("{}: {:?}", group.address, group.peer);
+/// }
+/// ```
+pub trait Membership: sealed::Sealed + 'static {
+    #[doc(hidden)]
+    const FLAGS: u32;
+}
+
+/// Sends to the group, and receives from it with queue pairs that are attached.
+#[derive(Debug)]
+pub enum FullMember {}
+/// Sends to the group. Switches send it nothing, so no queue pair can be attached (R23.3).
+#[derive(Debug)]
+pub enum SendOnlyFullMember {}
+
+impl Membership for FullMember {
+    const FLAGS: u32 = FULLMEMBER;
+}
+impl Membership for SendOnlyFullMember {
+    const FLAGS: u32 = SENDONLY_FULLMEMBER;
+}
+
+/// Members to which messages come: [`FullMember`].
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` of a group receives nothing from it",
+    label = "this group was joined as a `{Self}`",
+    note = "switches send such a member nothing; to receive, join with `join_multicast` (R23.3)"
+)]
+pub trait ReceivesFromGroup: Membership {}
+impl ReceivesFromGroup for FullMember {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::FullMember {}
+    impl Sealed for super::SendOnlyFullMember {}
+}
 
 /// A group that an id joined. [`leave_multicast`](CmId::leave_multicast) leaves it, and so does
 /// destroying the id.
@@ -30,8 +76,7 @@ const VERB: &str = "rdma_join_multicast";
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (second, at) = (Duration::from_secs(1), "239.77.0.1:7471".parse()?);
-/// let id = CmId::<Udp, _>::new()?.bind_addr("10.77.0.1:0".parse()?)?;
-/// let mut id = id.resolve_addr(at, second)?;
+/// let mut id = CmId::<Udp, _>::new()?.bind_addr("10.77.0.1:0".parse()?)?.on_device()?;
 /// let (context, pd) = (id.context()?, id.pd()?);
 /// let cq = context.create_cq(32)?;
 /// let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 8, recv: 8 })?;
@@ -48,68 +93,53 @@ const VERB: &str = "rdma_join_multicast";
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Group {
+pub struct Group<J: Membership = FullMember> {
     key: u64,
     /// The group's IP address.
     pub address: SocketAddr,
     /// The destination of messages to the group.
     pub peer: UdPeer,
+    member: PhantomData<J>,
 }
 
 /// A group that is being joined.
 #[derive(Debug)]
-pub struct Joining {
+pub struct Joining<J: Membership = FullMember> {
     id: IdKey,
     key: u64,
     address: SocketAddr,
     failed: Failed,
+    member: PhantomData<J>,
 }
 
-impl<M: Mode> CmId<Udp, AddrResolved, M> {
-    fn begin_join(&mut self, address: SocketAddr) -> Result<Joining, Error> {
-        // SAFETY: in this state the id has a device.
-        match unsafe { self.core.id.join(address) } {
-            Ok((key, failed)) => Ok(Joining { id: self.key(), key, address, failed }),
-            Err(libc::EADDRINUSE) => {
-                let asked = format!("this id joined {} already: leave it first", address.ip());
-                Err(Error::os(VERB, libc::EADDRINUSE, asked))
-            }
-            Err(errno) => Err(Error::os(VERB, errno, address.to_string())),
-        }
-    }
-
-    /// Leaves a group (`rdma_leave_multicast`). The program has to detach the queue pairs that it
-    /// attached.
-    ///
-    /// # Errors
-    /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined the group, or the errno of
-    /// `rdma_leave_multicast`.
-    pub fn leave_multicast(&mut self, group: Group) -> Result<(), Error> {
-        const VERB: &str = "rdma_leave_multicast";
-        match self.core.id.leave(group.key) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::os(VERB, libc::EADDRNOTAVAIL, "another id joined it")),
-            Err(errno) => Err(Error::os(VERB, errno, group.address.to_string())),
-        }
-    }
-}
-
-impl CmId<Udp, AddrResolved> {
-    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from
-    /// it, attach queue pairs with [`Group::attach`]. The id must have resolved an address by the
-    /// same device: resolve the group's own.
-    ///
-    /// # Errors
-    /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
-    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
-    /// errno of `rdma_join_multicast`.
-    pub fn join_multicast(
+impl<S: JoinsGroups, M: Mode> CmId<Udp, S, M> {
+    fn begin_join<J: Membership>(
         &mut self,
         address: SocketAddr,
+        flags: Option<u32>,
+    ) -> Result<Joining<J>, Error> {
+        let verb = if flags.is_some() { VERB_EX } else { VERB };
+        // SAFETY: in these states the id has a device.
+        match unsafe { self.core.id.join(address, flags) } {
+            Ok((key, failed)) => {
+                Ok(Joining { id: self.key(), key, address, failed, member: PhantomData })
+            }
+            Err(libc::EADDRINUSE) => {
+                let asked = format!("this id joined {} already: leave it first", address.ip());
+                Err(Error::os(verb, libc::EADDRINUSE, asked))
+            }
+            Err(errno) => Err(Error::os(verb, errno, address.to_string())),
+        }
+    }
+}
+
+impl<S: JoinsGroups> CmId<Udp, S> {
+    fn finish_join<J: Membership>(
+        &mut self,
+        mut joining: Joining<J>,
         timeout: Duration,
-    ) -> Result<Group, Error> {
-        let deadline = Instant::now().checked_add(timeout);
-        let mut joining = self.begin_join(address)?;
+        deadline: Option<Instant>,
+    ) -> Result<Group<J>, Error> {
         let key = joining.key;
         let mut events = Events::until(self.core.id.channel(), deadline);
         let error = loop {
@@ -128,7 +158,81 @@ impl CmId<Udp, AddrResolved> {
     }
 }
 
-impl CmId<Udp, AddrResolved, OnChannel> {
+impl<S: CmState, M: Mode> CmId<Udp, S, M> {
+    /// Leaves a group (`rdma_leave_multicast`). The program has to detach the queue pairs that it
+    /// attached.
+    ///
+    /// # Errors
+    /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined the group, or the errno of
+    /// `rdma_leave_multicast`.
+    pub fn leave_multicast<J: Membership>(&mut self, group: Group<J>) -> Result<(), Error>
+    where
+        S: JoinsGroups,
+    {
+        const VERB: &str = "rdma_leave_multicast";
+        match self.core.id.leave(group.key) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::os(VERB, libc::EADDRNOTAVAIL, "another id joined it")),
+            Err(errno) => Err(Error::os(VERB, errno, group.address.to_string())),
+        }
+    }
+}
+
+impl<S: CmState> CmId<Udp, S> {
+    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from
+    /// it, attach queue pairs with [`Group::attach`]. The id's device is that of the address that
+    /// it is bound to ([`on_device`](Self::on_device)), or that it resolved: the group's own.
+    ///
+    /// # Errors
+    /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
+    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
+    /// errno of `rdma_join_multicast`.
+    pub fn join_multicast(&mut self, address: SocketAddr, timeout: Duration) -> Result<Group, Error>
+    where
+        S: JoinsGroups,
+    {
+        let deadline = Instant::now().checked_add(timeout);
+        let joining = self.begin_join(address, None)?;
+        self.finish_join(joining, timeout, deadline)
+    }
+
+    /// Like [`join_multicast`](Self::join_multicast), as what kind of member
+    /// (`rdma_join_multicast_ex`): one that only sends costs switches and the other members' links
+    /// nothing.
+    ///
+    /// # Errors
+    /// As for [`join_multicast`](Self::join_multicast); EOPNOTSUPP, as errno or as status, if the
+    /// subnet manager of an InfiniBand knows no such members.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # use std::time::Duration;
+    /// # let fabric = Fabric::new();
+    /// # let _device = fabric.open_device();
+    /// # let (second, at) = (Duration::from_secs(1), "239.77.0.1:7471".parse()?);
+    /// let mut id = CmId::<Udp, _>::on(&fabric)?.bind_addr("10.0.0.1:0".parse()?)?.on_device()?;
+    /// let group: Group<SendOnlyFullMember> = id.join_multicast_ex(at, second)?;
+    /// let address_handle = id.pd()?.create_ah(group.peer.vector)?;
+    /// // ... send to `group.peer.destination(..)` ...
+    /// id.leave_multicast(group)?;
+    /// # drop(address_handle);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn join_multicast_ex<J: Membership>(
+        &mut self,
+        address: SocketAddr,
+        timeout: Duration,
+    ) -> Result<Group<J>, Error>
+    where
+        S: JoinsGroups,
+    {
+        let deadline = Instant::now().checked_add(timeout);
+        let joining = self.begin_join(address, Some(J::FLAGS))?;
+        self.finish_join(joining, timeout, deadline)
+    }
+}
+
+impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// Starts to join the group of an IP address (`rdma_join_multicast`).
     ///
     /// # Errors
@@ -151,23 +255,51 @@ impl CmId<Udp, AddrResolved, OnChannel> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn join_multicast(&mut self, address: SocketAddr) -> Result<Joining, Error> {
-        self.begin_join(address)
+    pub fn join_multicast(&mut self, address: SocketAddr) -> Result<Joining, Error>
+    where
+        S: JoinsGroups,
+    {
+        self.begin_join(address, None)
+    }
+
+    /// Like [`join_multicast`](Self::join_multicast), as what kind of member
+    /// (`rdma_join_multicast_ex`).
+    ///
+    /// # Errors
+    /// As for [`join_multicast`](Self::join_multicast).
+    ///
+    /// ```no_run
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # fn example(mut id: CmId<Udp, BoundToDevice, OnChannel>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let joining = id.join_multicast_ex::<SendOnlyFullMember>("239.77.0.1:7471".parse()?)?;
+    /// # drop(joining);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn join_multicast_ex<J: Membership>(
+        &mut self,
+        address: SocketAddr,
+    ) -> Result<Joining<J>, Error>
+    where
+        S: JoinsGroups,
+    {
+        self.begin_join(address, Some(J::FLAGS))
     }
 }
 
-impl Joining {
+impl<J: Membership> Joining<J> {
     /// Processes an event of the id: MULTICAST_JOIN completes the join. An event of another id or
     /// group changes nothing.
     ///
     /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event.
-    pub fn advance(self, event: &Event) -> Step<Group, Self, ()> {
+    pub fn advance(self, event: &Event) -> Step<Group<J>, Self, ()> {
         if event.id() != self.id || event.group() != self.key {
             return Step::Waiting(self);
         }
         match (event.kind(), event.status(), event.ud_peer()) {
             (EventKind::MulticastJoin, 0, Some(peer)) => {
-                Step::Done(Group { key: self.key, address: self.address, peer })
+                let Joining { key, address, member, .. } = self;
+                Step::Done(Group { key, address, peer, member })
             }
             _ => {
                 self.failed.set();
@@ -177,7 +309,7 @@ impl Joining {
     }
 }
 
-impl Group {
+impl<J: Membership> Group<J> {
     /// The group's GID.
     pub fn gid(&self) -> Gid {
         self.peer.vector.global.map_or(Gid::default(), |route| route.dgid)
@@ -187,7 +319,10 @@ impl Group {
     ///
     /// # Errors
     /// As for [`QueuePair::attach_mcast`].
-    pub fn attach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<(), Error> {
+    pub fn attach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<(), Error>
+    where
+        J: ReceivesFromGroup,
+    {
         qp.attach_mcast(self.gid(), self.peer.vector.dlid)
     }
 
@@ -196,10 +331,10 @@ impl Group {
     ///
     /// # Errors
     /// As for [`QueuePair::detach_mcast`].
-    pub fn detach<S: State, P: Profile>(
-        &self,
-        qp: &mut QueuePair<Ud, S, P>,
-    ) -> Result<bool, Error> {
+    pub fn detach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<bool, Error>
+    where
+        J: ReceivesFromGroup,
+    {
         qp.detach_mcast(self.gid(), self.peer.vector.dlid)
     }
 }
@@ -215,7 +350,8 @@ mod tests {
 
     fn joining() -> Joining {
         let address = "239.77.0.1:7471".parse().unwrap();
-        Joining { id: IdKey(7), key: 9, address, failed: Failed::default() }
+        let (id, failed) = (IdKey(7), Failed::default());
+        Joining { id, key: 9, address, failed, member: PhantomData }
     }
 
     fn event(id: u64, group: u64, kind: u32, status: i32) -> Event {

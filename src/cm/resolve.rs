@@ -10,8 +10,8 @@ use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::space::PortSpace;
 use super::state::{
-    AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvesRoute, ResolvingAddr,
-    ResolvingRoute, RouteResolved, Synchronous,
+    AddrResolved, Binds, Bound, BoundToDevice, CmState, Mode, OnChannel, Resolves, ResolvesRoute,
+    ResolvingAddr, ResolvingRoute, RouteResolved, Synchronous,
 };
 use crate::sys::cm::Id;
 use crate::terms::error::{Error, Refused};
@@ -59,6 +59,34 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
                 Err(Refused::new(self, error))
             }
         }
+    }
+}
+
+impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
+    /// The id with the device whose address it is bound to: queue pairs can be made on it, and
+    /// [groups](super::Group) joined, without an address that is resolved.
+    ///
+    /// # Errors
+    /// The id is given back: [`Os`](crate::ErrorKind::Os) with ENODEV if it is bound to an address
+    /// that is not one device's, like 0.0.0.0.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # let fabric = Fabric::new();
+    /// # let _device = fabric.open_device();
+    /// let id = CmId::<Udp, _>::on(&fabric)?.bind_addr("10.0.0.1:0".parse()?)?.on_device()?;
+    /// println!("bound to port {} of {:?}", id.port(), id.device());
+    /// let any = CmId::<Udp, _>::on(&fabric)?.bind_addr("0.0.0.0:0".parse()?)?;
+    /// assert!(any.on_device().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_device(self) -> Result<CmId<PS, BoundToDevice, M>, Refused<Self>> {
+        if self.core.device.is_some() {
+            return Ok(self.to());
+        }
+        let at = self.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        let asked = format!("{at} is not the address of one device: bind to that of its interface");
+        Err(Refused::new(self, Error::os("rdma_bind_addr", libc::ENODEV, asked)))
     }
 }
 

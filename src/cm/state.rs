@@ -4,6 +4,8 @@
 pub enum Created {}
 /// Bound to a local address, and to its device if it is a device's address.
 pub enum Bound {}
+/// Bound to the address of a device ([`on_device`](super::CmId::on_device)).
+pub enum BoundToDevice {}
 /// `rdma_resolve_addr` is under way.
 pub enum ResolvingAddr {}
 /// The peer's address is known, and the device that reaches it.
@@ -71,6 +73,10 @@ pub enum Spent {}
 ///     id.get_request()
 /// }
 ///
+/// fn join<S: JoinsGroups>(id: &mut CmId<Udp, S>, at: SocketAddr) -> Result<Group, proverbs::Error> {
+///     id.join_multicast(at, SECOND)
+/// }
+///
 /// fn is_over<S: Ends>(id: &mut CmId<Tcp, S>) -> bool {
 ///     id.wait_disconnected(Duration::ZERO).is_ok()
 /// }
@@ -84,9 +90,10 @@ pub trait CmState: sealed::Sealed + 'static {
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
     label = "this id is in state `{Self}`",
-    note = "resolve the address first (`resolve_addr`), or take the id from a connection request (R16.5)"
+    note = "resolve the address first (`resolve_addr`), take the id from a connection request, or ask for the device of a bound one (`on_device`, R16.5)"
 )]
 pub trait HasDevice: CmState {}
+impl HasDevice for BoundToDevice {}
 impl HasDevice for AddrResolved {}
 impl HasDevice for RouteResolved {}
 impl HasDevice for Requested {}
@@ -111,6 +118,7 @@ impl Binds for Created {}
 )]
 pub trait Listens: CmState {}
 impl Listens for Bound {}
+impl Listens for BoundToDevice {}
 
 /// The state in which connection requests arrive: listening.
 #[diagnostic::on_unimplemented(
@@ -148,6 +156,17 @@ impl Connects for RouteResolved {}
 pub trait Resolves: CmState {}
 impl Resolves for Created {}
 impl Resolves for Bound {}
+impl Resolves for BoundToDevice {}
+
+/// States in which an id joins multicast groups: it has a device, and is on no other way (R23.4).
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` cannot join a multicast group",
+    label = "this id is in state `{Self}`",
+    note = "bind a new id to the address of a device and ask for it (`bind_addr`, `on_device`), or resolve the group's own address (`resolve_addr`) (R23.4)"
+)]
+pub trait JoinsGroups: HasDevice {}
+impl JoinsGroups for BoundToDevice {}
+impl JoinsGroups for AddrResolved {}
 
 /// Whether events go to a channel that the program reads ([`OnChannel`]), or each call waits for
 /// its own event ([`Synchronous`]).
@@ -195,5 +214,5 @@ macro_rules! states {
     )*};
 }
 
-states!(Created Bound ResolvingAddr AddrResolved ResolvingRoute RouteResolved Connecting Requested);
+states!(Created Bound BoundToDevice ResolvingAddr AddrResolved ResolvingRoute RouteResolved Connecting Requested);
 states!(Accepting Established Listening Disconnected Spent);

@@ -1,5 +1,6 @@
 //! Datagrams: a service is found, messages go both ways, groups are joined.
 
+use std::net::SocketAddr;
 use std::thread;
 
 use proverbs::cm::*;
@@ -8,7 +9,9 @@ use proverbs::state::Rts;
 use proverbs::transport::Ud;
 use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, wr};
 
-use crate::support::{BUFS, End, LONG, address, gid_index, listener, new_id, routed};
+use crate::support::{
+    BUFS, End, LONG, address, event_channel, fabric, gid_index, listener, new_id, routed,
+};
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
@@ -136,4 +139,66 @@ fn a_group_is_joined_and_left() {
     // A group that is not left before its id is destroyed.
     id.join_multicast(group_address, LONG).unwrap();
     id.destroy().unwrap();
+}
+
+/// Without an address that is resolved; and what a member sends that only sends, others receive.
+#[test]
+fn a_group_is_joined_after_the_bind_alone() {
+    let group_address = "239.77.0.3:7471".parse().unwrap();
+    let bound = || new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
+    let (mut sender, mut member) = (bound(), bound());
+    assert_eq!((sender.device(), sender.port()), (member.device(), member.port()));
+    let (mut from, mut sends) = end(&sender);
+    let (mut qp, mut receives) = end(&member);
+    let out: Group<SendOnlyFullMember> = sender.join_multicast_ex(group_address, LONG).unwrap();
+    let group = member.join_multicast(group_address, LONG).unwrap();
+    assert_eq!((out.gid(), out.peer), (group.gid(), group.peer));
+    group.attach(&mut qp).unwrap();
+
+    let ah = sender.pd().unwrap().create_ah(out.peer.vector).unwrap();
+    let to = out.peer.destination(from.add_address_handle(ah).unwrap());
+    from.post_send(wr::Send::inline(b"from without").to(to)).unwrap();
+    sends.sent();
+    if fabric().is_some() {
+        // Soft-RoCE brings it back as the network below it does.
+        assert_eq!(datagram(&mut receives).payload(), b"from without");
+    }
+    assert!(group.detach(&mut qp).unwrap());
+    member.leave_multicast(group).unwrap();
+    let error = sender.join_multicast(group_address, LONG).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EADDRINUSE), "a member is a member");
+    sender.leave_multicast(out).unwrap();
+
+    // The same on a channel, and the id goes on to what a bound one does.
+    let channel = event_channel();
+    let mut id = member.migrate_to(&channel).unwrap();
+    let mut joining = id.join_multicast_ex::<FullMember>(group_address).unwrap();
+    let group = loop {
+        match joining.advance(&channel.wait_timeout(LONG).unwrap().expect("in time")) {
+            Step::Done(group) => break group,
+            Step::Waiting(waiting) => joining = waiting,
+            Step::Failed(refused) => panic!("{refused}"),
+        }
+    };
+    group.attach(&mut qp).unwrap();
+    assert!(group.detach(&mut qp).unwrap());
+    id.leave_multicast(group).unwrap();
+    drop(qp);
+    let at = id.local_addr();
+    assert_eq!(id.listen(1).unwrap().local_addr(), at);
+}
+
+/// An id that is bound to no device's address has none, and may be used as before.
+#[test]
+fn an_address_of_no_device_leads_to_none() {
+    let any = match address(0) {
+        SocketAddr::V4(_) => "0.0.0.0:0",
+        SocketAddr::V6(_) => "[::]:0",
+    };
+    let id = new_id::<Tcp>().bind_addr(any.parse().unwrap()).unwrap();
+    let refused = id.on_device().unwrap_err();
+    assert_eq!(refused.error.errno(), Some(libc::ENODEV));
+    let text = refused.error.to_string();
+    assert!(text.contains("is not the address of one device"), "{text}");
+    refused.into_object().listen(1).unwrap();
 }

@@ -83,3 +83,31 @@ fn a_connection_makes_nothing_of_other_events() {
     let Step::Done(ended) = b.advance(&event) else { panic!("the peer left") };
     here.drain(ended.qp);
 }
+
+/// Whoever waits on the channel, on whatever thread, is woken by what the program writes.
+#[test]
+fn an_event_of_the_programs_own_wakes_who_waits() {
+    let channel = event_channel();
+    let id = channel.create_id::<Tcp>().unwrap();
+    let told = |status, arg| {
+        let event = channel.wait_timeout(LONG).unwrap().expect("in time");
+        assert_eq!((event.id(), event.kind()), (id.key(), EventKind::User));
+        assert_eq!((event.status(), event.user_arg()), (status, Some(arg)));
+        assert!(event.private_data().is_empty() && event.peer_param().is_none());
+    };
+    match id.write_cm_event(-7, u64::MAX) {
+        Err(error) if crate::support::fabric().is_none() => {
+            // Libraries before rdma-core 60 lack it, and so do kernels of their time.
+            let lacks = [libc::ENOSYS, libc::EINVAL, libc::EOPNOTSUPP];
+            assert!(lacks.map(Some).contains(&error.errno()), "{error}");
+            return;
+        }
+        written => written.unwrap(),
+    }
+    told(-7, u64::MAX);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| told(0, 1));
+        id.write_cm_event(0, 1).unwrap();
+        waits.join().unwrap();
+    });
+}

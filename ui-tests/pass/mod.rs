@@ -10,12 +10,14 @@ mod bounded {
 mod cm {
     mod a_migrated_id_is_elsewhere;
     mod a_request_is_answered_once;
+    mod a_send_only_member_receives_nothing;
     mod a_step_is_made_once;
     mod an_id_has_one_queue_pair;
     mod no_accept_without_a_queue_pair;
     mod no_completion_calls_on_shared_queues;
     mod no_connect_before_the_route;
     mod no_get_request_on_a_channel;
+    mod no_group_without_a_device;
     mod no_lookup_before_the_route;
     mod no_options_of_a_peer_not_heard;
     mod no_post_without_a_queue_pair;

@@ -1,4 +1,6 @@
-//! The attributes with which the queue pair of an id is moved.
+//! The attributes with which the queue pair of an id is moved, and the options of ids.
+
+use std::ffi::c_int;
 
 use super::{Phase, Space};
 use crate::loopback::Verb;
@@ -67,5 +69,24 @@ impl State {
             }
             _ => Err(libc::EINVAL),
         }
+    }
+
+    pub(super) fn set_option(&mut self, number: u32, option: c_int, value: &[u8]) -> Verb {
+        let id = self.id(number)?;
+        let on = || <[u8; 4]>::try_from(value).map(|on| i32::from_ne_bytes(on) != 0);
+        match (option, value) {
+            // The type of service, of which the fabric makes nothing.
+            (0, [_]) => {}
+            (1, _) if id.phase != Phase::Listening => {
+                id.options.reuse_addr = on().map_err(|_| libc::EINVAL)?;
+            }
+            (2, _) if matches!(id.phase, Phase::Idle | Phase::Bound) => {
+                id.options.af_only = on().map_err(|_| libc::EINVAL)?;
+            }
+            (3, [exponent]) if id.space == Space::Tcp => id.options.ack_timeout = Some(*exponent),
+            (0..=3, _) => return Err(libc::EINVAL),
+            _ => return Err(libc::ENOSYS),
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,12 @@
 //! The end of connections and ids, and of devices.
 
+use std::ffi::c_int;
+
 use super::connect::{BY_THE_CONSUMER, TIMEOUT};
-use super::{Event, Id, Kind, Phase, Space};
+use super::{Arm, Event, Id, Kind, Phase, Space};
 use crate::loopback::Verb;
 use crate::loopback::fabric::State;
+use crate::sys::cm::RDMA_CM_EVENT_USER;
 
 impl State {
     /// Asks the peer to end the connection, or confirms that it did.
@@ -98,6 +101,13 @@ impl State {
             self.end_id(waiting);
         }
         self.end_id(number);
+        Ok(())
+    }
+
+    /// An event of the program's own.
+    pub(super) fn write_cm_event(&mut self, number: u32, status: c_int, arg: u64) -> Verb {
+        self.id(number)?;
+        self.tell(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
         Ok(())
     }
 

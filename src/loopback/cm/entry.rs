@@ -1,8 +1,8 @@
 //! The C boundary of rdma_cm, and its table of calls.
 //!
-//! Channels and ids (and events, in `event`) are C's structs with what the fabric needs behind
-//! them. Each is one allocation, freed by the call that destroys it, and no reference to a whole
-//! one is ever made.
+//! Channels and ids (events are in `event`, some calls in `newer`) are C's structs with what the
+//! fabric needs behind them. Each is one allocation, freed by the call that destroys it, and no
+//! reference to a whole one is ever made.
 //!
 //! # Safety of the calls
 //! They are called as [`Calls`] says, which the SAFETY comments call *the call's contract*.
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use libc::{sockaddr, sockaddr_storage};
 
-use super::connect::OF_THE_OPTIONS;
 use super::event::{ack_cm_event, get_cm_event};
+use super::newer::{get_remote_ece, join_multicast_ex, reject_ece, set_local_ece, write_cm_event};
 use super::{Object, Param, Seen};
 use crate::loopback::Verb;
 use crate::loopback::entry::attributes_to_c;
@@ -26,7 +26,6 @@ use crate::loopback::limits::BITS_24;
 use crate::sys::cm::{Calls, Channel as Owned, from_c, to_c};
 use crate::sys::control::Created;
 use crate::sys::handle;
-use crate::sys::tuning::ibv_ece;
 use crate::sys::types::*;
 use raw::{rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
@@ -75,7 +74,9 @@ static LOOPBACK: Calls = Calls {
     notify_comm_est: |id| errno_of(unsafe { call(id, State::comm_est) }),
     init_qp_attr,
     join_multicast,
+    join_multicast_ex,
     leave_multicast,
+    write_cm_event,
     context,
 };
 
@@ -93,7 +94,7 @@ fn new_channel(shared: &Arc<Shared>) -> Created<rdma_event_channel> {
     Ok(NonNull::from(whole).cast())
 }
 
-fn errno_of(result: Verb) -> c_int {
+pub(super) fn errno_of(result: Verb) -> c_int {
     result.err().unwrap_or(0)
 }
 
@@ -101,7 +102,7 @@ fn errno_of(result: Verb) -> c_int {
 ///
 /// # Safety
 /// `id` is a live id of this provider.
-unsafe fn call<R>(id: *mut rdma_cm_id, call: impl FnOnce(&mut State, u32) -> R) -> R {
+pub(super) unsafe fn call<R>(id: *mut rdma_cm_id, call: impl FnOnce(&mut State, u32) -> R) -> R {
     let id = id.cast::<Id>();
     // SAFETY: the id is live (this function's contract), and both fields are written at creation
     // and never after.
@@ -213,7 +214,7 @@ unsafe fn set_option(
 ///
 /// # Safety
 /// `at` is readable for `len` bytes, or null.
-unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
+pub(super) unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
     if at.is_null() || len == 0 {
         return Vec::new();
     }
@@ -342,24 +343,6 @@ unsafe fn reject(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
     errno_of(unsafe { call(id, |state, id| state.reject_id(id, &data)) })
 }
 
-unsafe fn reject_ece(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
-    // SAFETY: the private data is readable (the call's contract).
-    let data = unsafe { bytes(data, len.into()) };
-    // SAFETY: the id is live (the call's contract).
-    errno_of(unsafe { call(id, |state, id| state.reject_id_for(id, OF_THE_OPTIONS, &data)) })
-}
-
-unsafe fn set_local_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the id is live (the call's contract).
-    errno_of(unsafe { call(id, |state, id| state.set_local_ece(id, *ece)) })
-}
-
-unsafe fn get_remote_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the id is live (the call's contract).
-    let theirs = unsafe { call(id, State::remote_ece) };
-    errno_of(theirs.map(|theirs| *ece = theirs))
-}
-
 unsafe fn init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c_int) -> c_int {
     // SAFETY: `attr` is readable and names the state (the call's contract).
     let to = unsafe { (*attr).qp_state };
@@ -377,7 +360,11 @@ unsafe fn init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c
     }
 }
 
-unsafe fn join_multicast(id: *mut rdma_cm_id, at: *mut sockaddr, context: *mut c_void) -> c_int {
+pub(super) unsafe fn join_multicast(
+    id: *mut rdma_cm_id,
+    at: *mut sockaddr,
+    context: *mut c_void,
+) -> c_int {
     // SAFETY: the address is readable (the call's contract).
     let at = unsafe { address(at) };
     // Only handed back, with the event.

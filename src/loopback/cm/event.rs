@@ -70,6 +70,10 @@ pub(super) unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<r
             };
         }
         Arm::Ud { to, qp_num } => c.param.ud = ud(to, *qp_num),
+        Arm::User(arg) => {
+            // SAFETY: a local, larger than this integer and aligned for it.
+            unsafe { (&raw mut c.param).cast::<u64>().write(*arg) };
+        }
         Arm::Group { to, context } => {
             let private_data = ptr::with_exposed_provenance(*context);
             c.param.ud = rdma_ud_param { private_data, ..ud(to, BITS_24) };

@@ -11,9 +11,9 @@
 //! | `connect` | connections: ask, accept, reject, establish |
 //! | `end` | their end: disconnect, destroy, a device that goes |
 //! | `multicast` | groups |
-//! | `attributes` | the attributes with which queue pairs are moved |
+//! | `attributes` | the attributes with which queue pairs are moved, and the options of ids |
 //! | `fabric` | what a test says to its fabric |
-//! | `entry`, `event` | the C boundary, and the table of calls |
+//! | `entry`, `event`, `newer` | the C boundary, and the table of calls |
 
 mod address;
 mod attributes;
@@ -23,6 +23,7 @@ mod entry;
 mod event;
 mod fabric;
 mod multicast;
+mod newer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_int;
@@ -177,6 +178,8 @@ enum Arm {
         to: Address,
         context: usize,
     },
+    /// What the program wrote.
+    User(u64),
 }
 
 struct Event {
@@ -348,25 +351,6 @@ impl State {
             if !channel.events.is_empty() {
                 channel.signal.raise();
             }
-        }
-        Ok(())
-    }
-
-    fn set_option(&mut self, number: u32, option: c_int, value: &[u8]) -> Verb {
-        let id = self.id(number)?;
-        let on = || <[u8; 4]>::try_from(value).map(|on| i32::from_ne_bytes(on) != 0);
-        match (option, value) {
-            // The type of service, of which the fabric makes nothing.
-            (0, [_]) => {}
-            (1, _) if id.phase != Phase::Listening => {
-                id.options.reuse_addr = on().map_err(|_| libc::EINVAL)?;
-            }
-            (2, _) if matches!(id.phase, Phase::Idle | Phase::Bound) => {
-                id.options.af_only = on().map_err(|_| libc::EINVAL)?;
-            }
-            (3, [exponent]) if id.space == Space::Tcp => id.options.ack_timeout = Some(*exponent),
-            (0..=3, _) => return Err(libc::EINVAL),
-            _ => return Err(libc::ENOSYS),
         }
         Ok(())
     }

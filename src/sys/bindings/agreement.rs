@@ -186,6 +186,7 @@ fn own_layouts() -> Vec<Layout> {
 }
 
 fn more_layouts() -> Vec<Layout> {
+    use crate::sys::cm::newer;
     use crate::sys::{asking, gid, lanes, memory, polling, tuning};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { tuning
@@ -194,6 +195,7 @@ fn more_layouts() -> Vec<Layout> {
         ibv_modify_cq_attr { attr_mask moderate }
         ibv_qp_rate_limit_attr { rate_limit max_burst_sz typical_pkt_sz comp_mask }
     });
+    all.extend(layouts! { newer rdma_cm_join_mc_attr_ex { comp_mask join_flags addr } });
     all.extend(layouts! { asking ibv_values_ex { comp_mask raw_clock } });
     all.extend(layouts! { memory
         ibv_alloc_dm_attr { length log_align_req comp_mask }
@@ -264,6 +266,13 @@ fn the_headers_agree() {
             wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK as i64,
         ),
     ];
+    use crate::sys::cm::newer;
+    let of_cm = [
+        ("RDMA_CM_JOIN_MC_ATTR_ADDRESS", newer::JOIN_ADDRESS.into()),
+        ("RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS", newer::JOIN_FLAGS.into()),
+        ("RDMA_MC_JOIN_FLAG_FULLMEMBER", newer::FULLMEMBER.into()),
+        ("RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER", newer::SENDONLY_FULLMEMBER.into()),
+    ];
     let constants = [
         all_constants!(ours),
         own_constants().to_vec(),
@@ -271,6 +280,7 @@ fn the_headers_agree() {
         of_memory.to_vec(),
         of_polling.to_vec(),
         of_asking.to_vec(),
+        of_cm.to_vec(),
     ]
     .concat();
     let layouts: Vec<_> =

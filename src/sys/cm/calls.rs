@@ -52,7 +52,11 @@ pub(crate) struct Calls {
     pub notify_comm_est: unsafe fn(*mut rdma_cm_id) -> c_int,
     pub init_qp_attr: unsafe fn(*mut rdma_cm_id, *mut ibv_qp_attr, *mut c_int) -> c_int,
     pub join_multicast: unsafe fn(*mut rdma_cm_id, *mut sockaddr, *mut c_void) -> c_int,
+    /// With `enum rdma_cm_mc_join_flags`.
+    pub join_multicast_ex: unsafe fn(*mut rdma_cm_id, *mut sockaddr, u32, *mut c_void) -> c_int,
     pub leave_multicast: unsafe fn(*mut rdma_cm_id, *mut sockaddr) -> c_int,
+    /// `rdma_write_cm_event` with RDMA_CM_EVENT_USER, the only event of its kind.
+    pub write_cm_event: unsafe fn(*mut rdma_cm_id, c_int, u64) -> c_int,
     /// The open context of the id's device, if this provider shares its own.
     pub context: unsafe fn(*mut rdma_cm_id) -> Option<Arc<handle::Context>>,
 }
@@ -142,6 +146,8 @@ pub(crate) static LIBRDMACM: Calls = Calls {
     notify_comm_est,
     init_qp_attr: forward!(raw::rdma_init_qp_attr, i: *mut rdma_cm_id, a: *mut ibv_qp_attr, m: *mut c_int),
     join_multicast: forward!(raw::rdma_join_multicast, i: *mut rdma_cm_id, a: *mut sockaddr, c: *mut c_void),
+    join_multicast_ex: newer::join_multicast_ex,
     leave_multicast: forward!(raw::rdma_leave_multicast, i: *mut rdma_cm_id, a: *mut sockaddr),
+    write_cm_event: newer::write_cm_event,
     context: |_| None,
 };

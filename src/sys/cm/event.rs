@@ -1,10 +1,11 @@
 //! Events, copied out of librdmacm before they are acknowledged.
 
 use std::ffi::c_int;
+use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Channel, Id, Seen};
+use super::{Channel, Id, RDMA_CM_EVENT_USER, Seen};
 use crate::sys::types::*;
 
 /// An owned copy of an event (R16.12: the C event's pointers end with its acknowledgement).
@@ -40,6 +41,8 @@ pub(crate) enum Arm {
         /// The key of the group, if the event is about one.
         group: u64,
     },
+    /// What the program wrote.
+    User { arg: u64 },
 }
 
 /// # Safety
@@ -60,7 +63,11 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
         event.event,
         Type::RDMA_CM_EVENT_MULTICAST_JOIN | Type::RDMA_CM_EVENT_MULTICAST_ERROR
     );
-    let (arm, data, len) = if ps == raw::rdma_port_space::RDMA_PS_UDP || is_group {
+    let (arm, data, len) = if event.event == RDMA_CM_EVENT_USER {
+        // SAFETY: librdmacm fills this arm, the first eight bytes, which the union is aligned for.
+        let arg = unsafe { (&raw const event.param).cast::<u64>().read() };
+        (Arm::User { arg }, ptr::null(), 0)
+    } else if ps == raw::rdma_port_space::RDMA_PS_UDP || is_group {
         // SAFETY: librdmacm fills this arm for datagram ids, and zeroed the event before.
         let ud = unsafe { event.param.ud };
         let group = if is_group { ud.private_data.addr() as u64 } else { 0 };
@@ -97,7 +104,6 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ptr;
 
     use super::super::{LIBRDMACM, Lock};
 
@@ -167,6 +173,21 @@ mod tests {
             (conn.private_data, conn.private_data_len) = (ptr::null(), 56);
         });
         assert!(copied.data.is_empty());
+    }
+
+    /// Whatever it looks like as another event's pointer to private data.
+    #[test]
+    fn an_event_of_the_programs_own_has_its_number_and_nothing_else() {
+        for ps in [raw::rdma_port_space::RDMA_PS_TCP, raw::rdma_port_space::RDMA_PS_UDP] {
+            let copied = copied(ps, |event| {
+                (event.event, event.status) = (RDMA_CM_EVENT_USER, 7);
+                let at = (&raw mut event.param).cast::<[u64; 2]>();
+                // SAFETY: the union is larger, and aligned for integers of this size.
+                unsafe { at.write([0x1000, u64::MAX]) };
+            });
+            assert!(matches!(copied.arm, Arm::User { arg: 0x1000 }));
+            assert!(copied.data.is_empty() && copied.request.is_none());
+        }
     }
 
     #[test]

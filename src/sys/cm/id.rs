@@ -234,12 +234,16 @@ impl Id {
         Ok((attr, mask as u32 & USER_QP_ATTR))
     }
 
-    /// Joins a group. Returns its key, and the flag that is set if joining fails. EADDRINUSE if it
+    /// Joins a group, perhaps with flags (`enum rdma_cm_mc_join_flags`). Returns its key, and the flag that is set if joining fails. EADDRINUSE if it
     /// is joined already.
     ///
     /// # Safety
     /// The id has a device.
-    pub(crate) unsafe fn join(&mut self, address: SocketAddr) -> Result<(u64, Failed), c_int> {
+    pub(crate) unsafe fn join(
+        &mut self,
+        address: SocketAddr,
+        flags: Option<u32>,
+    ) -> Result<(u64, Failed), c_int> {
         if self.groups.has(address) {
             return Err(libc::EADDRINUSE);
         }
@@ -251,7 +255,12 @@ impl Id {
         let at = (&raw mut c).cast();
         // SAFETY: the id is live and has a device (this function's contract). The address is a
         // local.
-        self.call(|cm, id| unsafe { (cm.join_multicast)(id, at, context(key)) })?;
+        self.call(|cm, id| unsafe {
+            match flags {
+                None => (cm.join_multicast)(id, at, context(key)),
+                Some(flags) => (cm.join_multicast_ex)(id, at, flags, context(key)),
+            }
+        })?;
         Ok((key, self.groups.add(key, address)))
     }
 
@@ -264,6 +273,12 @@ impl Id {
         // SAFETY: the id is live. The address is a local.
         self.call(|cm, id| unsafe { (cm.leave_multicast)(id, address) })?;
         Ok(true)
+    }
+
+    /// Brings an event of the program's own to the id's channel.
+    pub(crate) fn write_event(&self, status: c_int, arg: u64) -> Result<(), c_int> {
+        // SAFETY: the id is live.
+        self.call(|cm, id| unsafe { (cm.write_cm_event)(id, status, arg) })
     }
 
     /// The id's address and the peer's, as far as they are known.

@@ -15,7 +15,7 @@ mod event;
 mod groups;
 mod id;
 mod lock;
-mod newer;
+pub(super) mod newer;
 mod seen;
 #[cfg(test)]
 pub(crate) mod stub;
@@ -34,6 +34,7 @@ pub(crate) use event::{Arm, Copied};
 pub(crate) use groups::Failed;
 pub(crate) use id::Id;
 use lock::Lock;
+pub(crate) use newer::{FULLMEMBER, RDMA_CM_EVENT_USER, SENDONLY_FULLMEMBER};
 pub(crate) use seen::Seen;
 
 use super::events::wait_readable;

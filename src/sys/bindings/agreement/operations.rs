@@ -76,6 +76,10 @@ pub(super) fn prototypes() -> String {
             "__typeof__(&rdma_reject_ece)".into(),
             "int (*)(struct rdma_cm_id *, const void *, uint8_t)",
         ),
+        (
+            "__typeof__(&rdma_join_multicast_ex)".into(),
+            "int (*)(struct rdma_cm_id *, struct rdma_cm_join_mc_attr_ex *, void *)",
+        ),
         ("__typeof__(&ibv_get_device_index)".into(), "int (*)(struct ibv_device *)"),
         (
             "__typeof__(&ibv_query_qp_data_in_order)".into(),

@@ -4,12 +4,13 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::super::{Id, stub};
+use super::super::{Id, from_c, stub};
 use super::*;
 
 thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static ANSWER: Cell<c_int> = const { Cell::new(0) };
+    static KEY: Cell<u64> = const { Cell::new(0) };
 }
 
 fn saw(id: *mut rdma_cm_id, call: String) -> c_int {
@@ -38,8 +39,28 @@ unsafe extern "C" fn reject(id: *mut rdma_cm_id, data: *const c_void, len: u8) -
     saw(id, format!("reject {}", data.escape_ascii()))
 }
 
-const ALL: Symbols =
-    Symbols { set_local_ece: Some(set), get_remote_ece: Some(get), reject_ece: Some(reject) };
+unsafe extern "C" fn join(
+    id: *mut rdma_cm_id,
+    attr: *mut rdma_cm_join_mc_attr_ex,
+    context: *mut c_void,
+) -> c_int {
+    let rdma_cm_join_mc_attr_ex { comp_mask, join_flags, addr } = unsafe { attr.read() };
+    let (at, key) = (unsafe { from_c(addr) }.unwrap(), context.addr());
+    KEY.set(key as u64);
+    saw(id, format!("join {comp_mask}, {join_flags}, {at}"))
+}
+
+unsafe extern "C" fn write(id: *mut rdma_cm_id, event: u32, status: c_int, arg: u64) -> c_int {
+    saw(id, format!("write {event}, {status}, {arg:#x}"))
+}
+
+const ALL: Symbols = Symbols {
+    set_local_ece: Some(set),
+    get_remote_ece: Some(get),
+    reject_ece: Some(reject),
+    join_multicast_ex: Some(join),
+    write_cm_event: Some(write),
+};
 
 /// Calls with an id whose port is 3, which librdmacm does not know.
 fn with<R>(symbols: Symbols, call: impl FnOnce(&mut Id) -> R) -> R {
@@ -66,9 +87,34 @@ fn options_of_connections_reach_c_as_they_are() {
 }
 
 #[test]
+fn the_kind_of_a_membership_reaches_c() {
+    let at = "239.77.0.1:7471".parse().unwrap();
+    // SAFETY: what takes C's place needs no device.
+    let join = |id: &mut Id, flags| unsafe { id.join(at, Some(flags)) };
+    let joined = with(ALL, |id| join(id, SENDONLY_FULLMEMBER).map(|(key, _)| key)).unwrap();
+    assert_eq!(joined, KEY.get(), "the event names the group by its context");
+    assert!(with(ALL, |id| join(id, FULLMEMBER)).is_ok());
+    assert_eq!(seen(), ["id 3, join 3, 1, 239.77.0.1:7471", "id 3, join 3, 0, 239.77.0.1:7471"]);
+    ANSWER.set(-1);
+    assert_eq!(with(ALL, |id| join(id, FULLMEMBER).err()), Some(libc::EPERM));
+    let none = with(Symbols::default(), |id| join(id, FULLMEMBER).err());
+    assert_eq!(none, Some(libc::ENOSYS));
+}
+
+#[test]
+fn an_event_of_the_programs_own_reaches_c() {
+    let write = |id: &mut Id| id.write_event(-5, u64::MAX - 1);
+    assert_eq!(with(ALL, write), Ok(()));
+    assert_eq!(seen(), ["id 3, write 18, -5, 0xfffffffffffffffe"]);
+    ANSWER.set(-1);
+    assert_eq!(with(ALL, write), Err(libc::EPERM));
+    assert_eq!(with(Symbols::default(), write), Err(libc::ENOSYS));
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "asks the dynamic linker")]
 fn this_library_has_the_functions() {
     let symbols = symbols();
     assert!(symbols.set_local_ece.is_some() && symbols.get_remote_ece.is_some());
-    assert!(symbols.reject_ece.is_some());
+    assert!(symbols.reject_ece.is_some() && symbols.join_multicast_ex.is_some());
 }
