@@ -7,22 +7,34 @@
 //! could have done. It does what relaxed accesses to each word would, in some order:
 //!
 //! - It touches the same bytes: whole words, and parts of them at its ends. Each is stored once, so
-//!   that what another stores there next stays; some are loaded twice.
+//!   that what another stores there next stays; some are loaded twice. Where a word is no part of
+//!   the region as a whole, its bytes beyond the region may be loaded too. They are on the same
+//!   page, and nothing is done with them, so the Rust code has no such load.
 //! - No word is torn. On aarch64 a vector of 128 bits at a multiple of 8 is two words, each of which
 //!   is accessed at once (Arm ARM, "single-copy atomicity"). On x86-64 processors with AVX access 16
-//!   aligned bytes at once (Intel SDM volume 3, AMD APM volume 2). Of others the manuals do not
-//!   speak; processors access what lies in one cache line at once, or in aligned halves of 16 bytes,
-//!   and no aligned word lies in two lines. (`rep movsq` moves words, and says only that their order
-//!   is any.) Java's virtual machines copy arrays of references in this way, which must not tear
-//!   either. A vector that is stored with a mask is stored where the mask has a bit for the word, and
-//!   the other words are not touched (Intel SDM volume 1, "opmask registers").
-//! - A part of a word is changed as a compare-and-swap of the word would, which keeps the rest. On
-//!   x86-64 it is stored as such: all see the stores to a word in one order, and each leaves the
-//!   bytes that are not its own. A load of the word by the same thread has the whole word of one
-//!   moment too, since a processor forwards to a load only a store that has all of its bytes, and
-//!   else makes the load wait for memory (Intel's and AMD's optimization guides, "store
-//!   forwarding"). On aarch64, where a load may be put together, it is a compare-and-swap.
+//!   aligned bytes at once (Intel SDM volume 3, AMD APM volume 2). Of other vectors the manuals do
+//!   not speak; processors access what lies in one cache line at once, or in aligned halves of 16
+//!   bytes, and no aligned word lies in two lines. (`rep movsq` moves words, and says only that
+//!   their order is any.) Java's virtual machines copy arrays of references in this way, which must
+//!   not tear either. A vector that is stored with a mask is stored where the mask has a bit, and
+//!   the other bytes are not touched (Intel SDM volume 1, "opmask registers").
+//! - A part of a word is changed as compare-and-swaps of the word would, one for each store, which
+//!   keep the rest; a byte that is in no word of the region, as a store of the byte would. On
+//!   x86-64 they are plain stores: all see the stores to a word in one order, each leaves the bytes
+//!   that are not its own, and each is a release, so what others released before is still acquired
+//!   with the word. On aarch64 they are compare-and-swaps.
+//! - A thread that has stored a part of a word loads the word whole, as it was at one moment, after
+//!   that store. So no load here is of a part: two threads that store a byte each, and load the
+//!   other's byte, could both miss it on x86-64, which keeps what a processor stored from the others
+//!   for a while, and Rust allows that of two words, not of one. Of a load that is wider than what
+//!   was stored the manuals promise nothing. Processors take what was stored only if it has all
+//!   bytes of the load, and else let the load wait until all can see the store (Intel's and AMD's
+//!   optimization guides, "store forwarding"). This argument rests on that.
 //! - It orders nothing else, as relaxed accesses do not.
+//!
+//! Miri sees none of this, and Rust's own documents speak neither of assembly that is atomic nor of
+//! accesses of several sizes. Should a compiler or a processor be found that breaks it, the words
+//! one by one are what is left; they are what runs under Miri.
 
 #![allow(unsafe_code)] // accesses raw memory
 
@@ -33,6 +45,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::cold::seldom;
 
 pub(super) const WORD: usize = size_of::<u64>();
+
+/// Which side of a copy others may touch meanwhile.
+#[derive(Clone, Copy)]
+pub(super) enum Shared {
+    From,
+    To,
+}
 
 /// Copies words from `at` on to `out`, each with `word` or as `word` does.
 ///
@@ -93,7 +112,7 @@ pub(super) use vectors::{any, any_short, find_masks, merge};
 /// # Safety
 /// None is asked.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(super) unsafe fn any(_: NonNull<u8>, _: NonNull<u8>, _: usize, _: usize) -> bool {
+pub(super) unsafe fn any(_: NonNull<u8>, _: NonNull<u8>, _: usize, _: usize, _: Shared) -> bool {
     false
 }
 

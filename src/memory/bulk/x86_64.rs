@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
 
-use super::WORD;
+use super::{Shared, WORD};
 use crate::cold::seldom;
 
 /// Loads the vectors at some offsets, and then stores them: in unsafe code, where the words are
@@ -64,9 +64,13 @@ macro_rules! up_to_8_vectors {
 
 mod avx;
 mod avx512;
+#[cfg(test)]
+#[path = "x86_64/tests.rs"]
+mod tests;
 
 use avx::{load_by_32, store_by_32};
-use avx512::{bytes_by_64, bytes_short, load_by_64, load_short, store_by_64, store_short};
+use avx512::{load_by_64, load_bytes, load_ends, load_short};
+use avx512::{store_by_64, store_bytes, store_bytes_short, store_short};
 
 /// From so many bytes on a call is worth it.
 pub const LEAST: usize = 64;
@@ -101,11 +105,31 @@ static SHORT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Invariants
 /// It is `YES` only if the processor has.
-static MASKS: AtomicU8 = AtomicU8::new(UNKNOWN);
+struct Masks(AtomicU8);
+
+static MASKS: Masks = Masks(AtomicU8::new(UNKNOWN));
 
 const UNKNOWN: u8 = 0;
 const NO: u8 = 1;
 const YES: u8 = 2;
+
+impl Masks {
+    #[inline(always)]
+    fn are_known(&self) -> bool {
+        self.0.load(Relaxed) == YES
+    }
+
+    /// Asks for VL (and F) and BW, unless it is known.
+    ///
+    /// # Safety
+    /// What is asked tells what the processor has.
+    #[inline(always)]
+    unsafe fn find(&self, has: impl Fn() -> (bool, bool)) {
+        if self.0.load(Relaxed) == UNKNOWN {
+            self.0.store(if has() == (true, true) { YES } else { NO }, Relaxed);
+        }
+    }
+}
 
 impl Best {
     #[inline(always)]
@@ -139,20 +163,8 @@ fn best_of(has: (bool, bool), by_64: Copy, by_32: Copy) -> (Copy, usize) {
 /// As for a `Copy`.
 #[inline(always)]
 pub unsafe fn load(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
-    // SAFETY: the words are the caller's part. `SHORT` is no less than a length only if that is at
-    // most 128, and the processor has AVX-512; `LOAD` always has what its copy needs, and is one
-    // from shared memory (invariants).
-    unsafe {
-        if len == 64 {
-            seldom(); // or not: but a jump is less for the others
-            return by_16(to, from);
-        }
-        if len > SHORT.load(Relaxed) {
-            seldom(); // or not: but a jump is less there
-            return LOAD.get()(to, from, len);
-        }
-        load_short(to, from, len);
-    }
+    // SAFETY: the words are the caller's part, and both ways are from shared memory.
+    unsafe { copy(to, from, len, &LOAD, load_short) }
 }
 
 /// To shared memory.
@@ -161,9 +173,25 @@ pub unsafe fn load(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
 /// As for a `Copy`.
 #[inline(always)]
 pub unsafe fn store(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
+    // SAFETY: the words are the caller's part, and both ways are to shared memory.
+    unsafe { copy(to, from, len, &STORE, store_short) }
+}
+
+/// Copies words: `short` copies at most 128 bytes, if the processor has AVX-512, and `best` what it
+/// does not.
+///
+/// # Safety
+/// As for a `Copy`. Both are in the direction of the copy.
+#[inline(always)]
+unsafe fn copy(
+    to: NonNull<u64>,
+    from: NonNull<u64>,
+    len: usize,
+    best: &Best,
+    short: unsafe fn(NonNull<u64>, NonNull<u64>, usize),
+) {
     // SAFETY: the words are the caller's part. `SHORT` is no less than a length only if that is at
-    // most 128, and the processor has AVX-512; `STORE` always has what its copy needs, and is one
-    // to shared memory (invariants).
+    // most 128, and the processor has AVX-512; `best` always has what its copy needs (invariants).
     unsafe {
         if len == 64 {
             seldom(); // or not: but a jump is less for the others
@@ -171,40 +199,61 @@ pub unsafe fn store(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
         }
         if len > SHORT.load(Relaxed) {
             seldom(); // or not: but a jump is less there
-            return STORE.get()(to, from, len);
+            return best.get()(to, from, len);
         }
-        store_short(to, from, len);
+        short(to, from, len);
     }
 }
 
-/// Copies bytes that are not whole words, from shared memory or to it, if they are 65 to 128 together
-/// with those before them in their first word, and the processor is known to have what that takes.
+/// Copies bytes that are not whole words, if they are 65 to 128 together with those before them in
+/// their first word, and the processor is known to have what that takes.
 ///
 /// # Safety
 /// As for `any`.
 #[inline(always)]
-pub unsafe fn any_short(to: NonNull<u8>, from: NonNull<u8>, len: usize, before: usize) -> bool {
-    let can = matches!(before + len, 65..=128) && MASKS.load(Relaxed) == YES;
+pub unsafe fn any_short(
+    to: NonNull<u8>,
+    from: NonNull<u8>,
+    len: usize,
+    before: usize,
+    shared: Shared,
+) -> bool {
+    let can = matches!(before + len, 65..=128) && MASKS.are_known();
     if can {
         // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
-        unsafe { bytes_short(to, from, len, before) };
+        unsafe {
+            match shared {
+                Shared::From => load_ends(to, from, len, before),
+                Shared::To => store_bytes_short(to, from, len, before),
+            }
+        }
     }
     can
 }
 
-/// Copies bytes that are not whole words, from shared memory or to it, if the processor is known to
-/// have what that takes.
+/// Copies bytes that are not whole words, if the processor is known to have what that takes.
 ///
 /// # Safety
 /// `len` bytes may be stored at the first address and loaded at the second, those on the shared
 /// side with others of their words. On that side, the first word has `before` bytes before them,
 /// which is less than 8.
 #[inline(always)]
-pub unsafe fn any(to: NonNull<u8>, from: NonNull<u8>, len: usize, before: usize) -> bool {
-    let can = MASKS.load(Relaxed) == YES;
+pub unsafe fn any(
+    to: NonNull<u8>,
+    from: NonNull<u8>,
+    len: usize,
+    before: usize,
+    shared: Shared,
+) -> bool {
+    let can = MASKS.are_known();
     if can {
         // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
-        unsafe { bytes_by_64(to, from, len, before) };
+        unsafe {
+            match shared {
+                Shared::From => load_bytes(to, from, len, before),
+                Shared::To => store_bytes(to, from, len, before),
+            }
+        }
     }
     can
 }
@@ -212,10 +261,9 @@ pub unsafe fn any(to: NonNull<u8>, from: NonNull<u8>, len: usize, before: usize)
 /// What `any` asks for, for the next time.
 #[inline(always)]
 pub fn find_masks() {
-    if MASKS.load(Relaxed) == UNKNOWN {
-        let has = is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512bw");
-        MASKS.store(if has { YES } else { NO }, Relaxed);
-    }
+    let has = || (is_x86_feature_detected!("avx512vl"), is_x86_feature_detected!("avx512bw"));
+    // SAFETY: the processor is asked.
+    unsafe { MASKS.find(has) }
 }
 
 /// Puts `bytes` into the word, starting at its byte `from`, and leaves the others as they are: by
@@ -310,138 +358,5 @@ unsafe extern "C" fn by_8(to: NonNull<u64>, from: NonNull<u64>, len: usize) {
             clobber_abi("C"), // all vector registers, rax, rcx
             options(nostack),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No processor is given instructions that it lacks.
-    #[test]
-    fn each_processor_copies_as_it_can() {
-        for (has, way, short) in [
-            ((true, true), load_by_64 as Copy, 128),
-            ((false, true), load_by_32, 0),
-            ((false, false), by_8, 0),
-        ] {
-            let (best, most) = best_of(has, load_by_64, load_by_32);
-            assert_eq!((best as *mut (), most), (way as *mut (), short), "{has:?}");
-        }
-    }
-
-    /// Every copy that this processor has instructions for, against a plain array.
-    #[test]
-    fn each_way_copies_words() {
-        const MOST: usize = LONG / 8 + 2;
-        let mut ways: Vec<(&str, Copy)> = vec![("by_8", by_8)];
-        if is_x86_feature_detected!("avx") {
-            ways.extend([("load_by_32", load_by_32 as Copy), ("store_by_32", store_by_32)]);
-        }
-        if is_x86_feature_detected!("avx512vl") {
-            ways.extend([("load_by_64", load_by_64 as Copy), ("store_by_64", store_by_64)]);
-        }
-        let from: Vec<u64> = (1..MOST as u64 + 8).collect();
-        let mut eight = [0_u64; 10];
-        // SAFETY: eight words each.
-        unsafe { by_16(NonNull::from(&mut eight[1..]).cast(), NonNull::from(&from[..]).cast()) };
-        assert_eq!(eight, [0, 1, 2, 3, 4, 5, 6, 7, 8, 0]);
-        for (name, way) in ways {
-            for words in (8..120).chain(MOST - 3..MOST) {
-                for skip in 0..8 {
-                    let mut to = vec![0; words + 10];
-                    let (at, source) = (NonNull::from(&mut to[1 + skip..]), &from[skip..]);
-                    // SAFETY: both have as many words from there on.
-                    unsafe { way(at.cast(), NonNull::from(source).cast(), words * 8) };
-                    assert_eq!(to[1 + skip..][..words], source[..words], "{name}: {words}");
-                    let rest = to.iter().filter(|&&word| word == 0).count();
-                    assert_eq!(rest, 10, "{name}: {words} at {skip}");
-                }
-            }
-        }
-    }
-
-    /// Bytes that are not words, of which some begin or end where the next page is not there.
-    #[test]
-    fn bytes_are_copied_and_no_others() {
-        let two = Edges::new();
-        // SAFETY: mappings of as many bytes, which nothing else uses but the copies below.
-        let (plain, source) = unsafe { (&mut *two.all(0), &mut *two.all(1)) };
-        source.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % 251) as u8 | 4);
-        let (to, from) = (NonNull::from(&mut *plain), NonNull::from(&mut *source));
-        let zeros = vec![0; Edges::LEN];
-        find_masks();
-        let mut lens: Vec<usize> = (0..290).chain(570..660).collect();
-        lens.extend([1000, 4096, LONG - 1, LONG + 70]);
-        for (before, len) in (0..WORD).flat_map(|before| lens.iter().map(move |&len| (before, len)))
-        {
-            for skipped in [0, Edges::LEN - len] {
-                // SAFETY: as many bytes each, behind what is skipped. No reference is used between.
-                let (did, now, source) = unsafe {
-                    to.cast::<u8>().copy_from(NonNull::from(&zeros[..]).cast(), Edges::LEN);
-                    let at = (to.cast::<u8>().add(skipped), from.cast::<u8>().add(skipped));
-                    (any(at.0, at.1, len, before), to.as_ref(), from.as_ref())
-                };
-                if !did {
-                    return eprintln!("skipped: the processor has no masks");
-                }
-                let (start, end) = (skipped, skipped + len);
-                assert!(now[start..end] == source[start..end], "{len} bytes behind {before}");
-                let others = now[..start] == zeros[..start] && now[end..] == zeros[end..];
-                assert!(others, "{len} bytes behind {before}");
-            }
-        }
-    }
-
-    /// Two mappings, each between pages that cannot be accessed.
-    struct Edges([*mut u8; 2]);
-
-    impl Edges {
-        const PAGE: usize = 4096;
-        const LEN: usize = LONG + Edges::PAGE;
-
-        fn new() -> Self {
-            Edges([(); 2].map(|()| {
-                // SAFETY: a new mapping, of which the inner pages are made accessible.
-                unsafe {
-                    let (none, all) = (libc::PROT_NONE, Edges::LEN + 2 * Edges::PAGE);
-                    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-                    let at = libc::mmap(std::ptr::null_mut(), all, none, flags, -1, 0);
-                    assert_ne!(at, libc::MAP_FAILED);
-                    let inner = at.cast::<u8>().add(Edges::PAGE);
-                    let access = libc::PROT_READ | libc::PROT_WRITE;
-                    assert_eq!(libc::mprotect(inner.cast(), Edges::LEN, access), 0);
-                    inner
-                }
-            }))
-        }
-
-        fn all(&self, i: usize) -> *mut [u8] {
-            std::ptr::slice_from_raw_parts_mut(self.0[i], Edges::LEN)
-        }
-    }
-
-    impl Drop for Edges {
-        fn drop(&mut self) {
-            for at in self.0 {
-                let all = Edges::LEN + 2 * Edges::PAGE;
-                // SAFETY: the mapping, with its outer pages; nothing uses it any more.
-                unsafe { libc::munmap(at.wrapping_sub(Edges::PAGE).cast(), all) };
-            }
-        }
-    }
-
-    /// A part of a word is changed, and the rest of it not.
-    #[test]
-    fn a_part_of_a_word_is_stored() {
-        for (from, len) in
-            (0..=WORD).flat_map(|from| (0..=7.min(WORD - from)).map(move |len| (from, len)))
-        {
-            let word = AtomicU64::new(!0);
-            merge(&word, from, &[1, 2, 3, 4, 5, 6, 7, 8][..len]);
-            let mut expected = [0xff; WORD];
-            (1..=len).for_each(|i| expected[from + i - 1] = i as u8);
-            assert_eq!(word.into_inner().to_ne_bytes(), expected, "{len} at {from}");
-        }
     }
 }

@@ -361,12 +361,18 @@ fn is_built(attrs: &[Attribute]) -> bool {
 /// condition's change.
 fn is_action(expr: &Expr) -> bool {
     match expr {
+        Expr::Call(call) if is_hint(&call.func) => false,
         Expr::Call(_) | Expr::MethodCall(_) | Expr::Assign(_) | Expr::Unsafe(_) | Expr::Try(_) => {
             true
         }
         Expr::ForLoop(_) | Expr::Match(_) => true,
         _ => is_compound(expr),
     }
+}
+
+/// Tells the compiler which way is taken seldom, and does nothing.
+fn is_hint(called: &Expr) -> bool {
+    matches!(called, Expr::Path(called) if called.path.is_ident("seldom"))
 }
 
 fn is_compound(expr: &Expr) -> bool {

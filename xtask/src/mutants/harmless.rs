@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::find::Candidate;
 
-/// Names changes by content, so that code may move; and says why nobody can notice.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// Names a change by its content, so that code may move; and says why nobody can notice.
+#[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     /// Where it was. Code that moved is found in the file where it is now.
     pub file: String,
@@ -23,15 +22,61 @@ pub struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nth: Option<usize>,
     /// Equivalent, or cost or words only.
-    #[serde(default)]
     pub why: String,
 }
 
 #[derive(Deserialize, Serialize, Default)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "File")]
 pub struct Entries {
-    #[serde(default)]
     pub mutant: Vec<Entry>,
+}
+
+/// As it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    mutant: Vec<Group>,
+}
+
+/// An entry, or several that differ in their change.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    file: String,
+    function: String,
+    line: String,
+    change: Changes,
+    nth: Option<usize>,
+    #[serde(default)]
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Changes {
+    One(String),
+    Each(Vec<String>),
+}
+
+impl From<File> for Entries {
+    fn from(written: File) -> Entries {
+        let entries = |group: Group| {
+            let changes = match group.change {
+                Changes::One(change) => vec![change],
+                Changes::Each(changes) => changes,
+            };
+            changes.into_iter().map(move |change| Entry {
+                file: group.file.clone(),
+                function: group.function.clone(),
+                line: group.line.clone(),
+                change,
+                nth: group.nth,
+                why: group.why.clone(),
+            })
+        };
+        Entries { mutant: written.mutant.into_iter().flat_map(entries).collect() }
+    }
 }
 
 impl Entry {
