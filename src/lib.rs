@@ -123,9 +123,6 @@
 
 extern crate self as proverbs;
 
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 #[cfg(feature = "cm")]
 pub mod cm;
 mod cold;

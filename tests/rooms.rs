@@ -28,7 +28,6 @@ const ORDER: [&str; 23] = [
     "cm",
     "diagnostics",
     "guide",
-    "bench",
 ];
 
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {

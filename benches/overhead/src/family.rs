@@ -4,12 +4,13 @@ use std::ffi::c_void;
 use std::mem;
 use std::ptr;
 
-use proverbs::bench;
 use proverbs::memory::Owned;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
+use proverbs::raw::AsRaw;
 use proverbs::transport::Transport;
 
+use crate::c::ibv_sge;
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
@@ -266,15 +267,12 @@ fn shared(stub: &Stub) -> Family {
     let qp = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
     let qp = bring_up(&ground, qp.expect("a queue pair"));
     // SAFETY: the queue pair is kept.
-    unsafe { stub.install(bench::qp(&qp)) };
+    unsafe { stub.install(qp.as_raw()) };
     mem::forget(qp);
     let bufs = ground.bufs();
-    let twin = Twin::new(
-        [proverbs::bench::c::ibv_sge { addr: 0, length: 0, lkey: 0 }; 32],
-        addresses(&bufs),
-        DEPTH,
-    );
-    twin.srq = bench::srq(&srq).cast();
+    let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
+    let twin = Twin::new([none; 32], ground.addresses(&bufs), DEPTH);
+    twin.srq = srq.as_raw().cast();
     mem::forget(ground);
     Family {
         name: "signal-all",

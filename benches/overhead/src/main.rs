@@ -6,6 +6,10 @@
 //! their time; `--only=TEXT` takes the rows whose `family/row` begins so. `cargo xtask overhead`
 //! builds the shared objects, runs this, and makes the table.
 
+/// C's types, written down once.
+#[path = "../../../src/sys/bindings/mod.rs"]
+#[allow(unexpected_cfgs, unused_imports)] // the crate's features, and its functions
+mod c;
 mod ends;
 mod family;
 mod floor;

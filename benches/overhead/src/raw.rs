@@ -9,11 +9,10 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use proverbs::bench::c::{
+use crate::c::{
     ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_status,
     ibv_wr_opcode,
 };
-
 use crate::form::form;
 use crate::twin::{Twin, TwinRemote};
 

@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::transmute_copy;
 use std::ptr::NonNull;
 
+use proverbs::raw::{ibv_context, ibv_qp};
+
 /// One form of a row: it gets its environment and gives 0.
 pub type Form = unsafe extern "C" fn(*mut c_void) -> c_int;
 
@@ -62,7 +64,7 @@ pub struct Step {
 
 /// The functions of `stub.c`.
 pub struct Stub {
-    install: unsafe extern "C" fn(*mut proverbs::bench::c::ibv_context),
+    install: unsafe extern "C" fn(*mut ibv_context),
     reset: unsafe extern "C" fn(u32),
     hold: unsafe extern "C" fn(u32),
     image: unsafe extern "C" fn(*mut *const u8) -> usize,
@@ -104,9 +106,9 @@ impl Stub {
     ///
     /// # Safety
     /// `qp` is a live `ibv_qp`.
-    pub unsafe fn install(&self, qp: *mut c_void) {
+    pub unsafe fn install(&self, qp: *mut ibv_qp) {
         // SAFETY: a live queue pair names a live context, whose table of functions is writable.
-        unsafe { (self.install)((*qp.cast::<proverbs::bench::c::ibv_qp>()).context) }
+        unsafe { (self.install)((*qp).context) }
     }
 
     pub fn reset(&self, signal_all: bool) {

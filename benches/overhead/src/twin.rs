@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use crate::c::{ibv_ah, ibv_cq, ibv_pd, ibv_qp, ibv_sge, ibv_srq};
 use crate::own::LONG;
-use proverbs::bench::c::{ibv_ah, ibv_cq, ibv_pd, ibv_qp, ibv_sge, ibv_srq};
 
 pub const MOST: usize = 32;
 pub const PAYLOAD: usize = 16;

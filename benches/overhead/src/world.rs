@@ -1,16 +1,15 @@
 //! What the Rust forms work on: typed objects, made through the loopback device's control path.
 
-use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
-use proverbs::bench;
-use proverbs::bench::c::ibv_sge;
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
 use proverbs::loopback::Fabric;
 use proverbs::memory::{Entry, Raw, ToRead, ToWrite};
 use proverbs::prelude::*;
+use proverbs::raw::{AsRaw, ibv_ah};
 use proverbs::transport::Transport;
 
+use crate::c::ibv_sge;
 use crate::stub::Stub;
 use crate::twin::{MOST, PAYLOAD, Twin, TwinRemote};
 
@@ -127,32 +126,40 @@ impl Ground {
             cq,
             extra: (),
         };
-        let twin = Twin::new(self.pieces(), addresses(&world.bufs), depth);
-        twin.qp = bench::qp(&world.qp).cast();
-        twin.cq = bench::cq(&world.cq).cast();
-        let (addr, rkey) = bench::remote(world.at);
+        let twin = Twin::new(self.pieces(), self.addresses(&world.bufs), depth);
+        twin.qp = world.qp.as_raw().cast();
+        twin.cq = world.cq.as_raw().cast();
+        let (addr, rkey) = (remote.addr(), remote.rkey());
         let remote = |len| TwinRemote { addr, rkey, len: len as u32 };
         (twin.to, twin.from, twin.cell) = (remote(MOST * SIZE), remote(SIZE), remote(8));
         // SAFETY: the queue pair is in the world, which is kept as long as the process runs.
-        unsafe { stub.install(bench::qp(&world.qp)) };
+        unsafe { stub.install(world.qp.as_raw()) };
         // Device, protection domain and pool stay.
         std::mem::forget(self);
         (world, twin)
     }
 
     fn pieces(&self) -> [ibv_sge; MOST] {
-        std::array::from_fn(|i| {
-            let (addr, lkey) = bench::piece(self.region, i * SIZE, SIZE).expect("a piece");
-            ibv_sge { addr, length: SIZE as u32, lkey }
+        // SAFETY: the region is live, and its key does not change.
+        let lkey = unsafe { (*self.region.as_raw()).lkey };
+        let addr = self.region.remote().addr();
+        std::array::from_fn(|i| ibv_sge {
+            addr: addr + (i * SIZE) as u64,
+            length: SIZE as u32,
+            lkey,
         })
     }
-}
 
-pub fn addresses(bufs: &[ManuallyDrop<Buf>; MOST]) -> [ibv_sge; MOST] {
-    std::array::from_fn(|i| {
-        let (addr, length, lkey) = bench::buf(&bufs[i]);
-        ibv_sge { addr, length, lkey }
-    })
+    /// Address, length and key of buffers of the pool.
+    pub fn addresses(&self, bufs: &[ManuallyDrop<Buf>; MOST]) -> [ibv_sge; MOST] {
+        // SAFETY: the pool's region is live, and its key does not change.
+        let lkey = unsafe { (*self.pool.as_raw()).lkey };
+        bufs.each_ref().map(|buf| ibv_sge {
+            addr: buf.as_ptr().expose_provenance() as u64,
+            length: buf.len() as u32,
+            lkey,
+        })
+    }
 }
 
 /// A connected queue pair whose peer is itself: the stub has no wire.
@@ -198,7 +205,7 @@ pub fn bring_up<P: Profile<Initiator = Reads>>(
 pub fn datagram<P: Profile<Receive = OwnRq, Threads = AnyThread>>(
     ground: &Ground,
     cq: &CompletionQueue<P::Entry>,
-) -> (QueuePair<Ud, Rts, P>, wr::Destination, *mut c_void) {
+) -> (QueuePair<Ud, Rts, P>, wr::Destination, *mut ibv_ah) {
     let depth = Depth { send: DEPTH, recv: DEPTH };
     let qp = ground.pd.create_qp::<Ud, P>(cq, cq, depth).expect("a queue pair");
     let qkey = Qkey::new(QKEY).expect("a Q_Key");
@@ -208,8 +215,8 @@ pub fn datagram<P: Profile<Receive = OwnRq, Threads = AnyThread>>(
     let rts = UdRts { sq_psn: Psn::new(7).expect("24 bits"), qkey: None };
     let mut qp = qp.modify(rts).expect("RTS");
     let ah = ground.pd.create_ah(ground.vector()).expect("an address handle");
+    let handle = ah.as_raw();
     let address_handle = qp.add_address_handle(ah).expect("a name for it");
-    let ah = bench::ah(&qp, address_handle);
     let qpn = Qpn::new(QPN).expect("24 bits");
-    (qp, wr::Destination { address_handle, qpn, qkey }, ah)
+    (qp, wr::Destination { address_handle, qpn, qkey }, handle)
 }

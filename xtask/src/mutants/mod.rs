@@ -88,7 +88,7 @@ const HARMLESS: &str = "tests/mutants/harmless.toml";
 
 /// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code
 /// in examples.
-const NOT_LOGIC: [&str; 4] = ["src/loopback/", "src/sys/bindings/", "src/guide/", "src/bench.rs"];
+const NOT_LOGIC: [&str; 3] = ["src/loopback/", "src/sys/bindings/", "src/guide/"];
 /// Nothing native reaches these: rdma_cm and libibverbs need a kernel's device.
 const GUEST_ONLY: [&str; 7] = [
     "src/cm/",

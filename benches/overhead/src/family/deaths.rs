@@ -2,11 +2,11 @@
 
 use std::mem;
 
-use proverbs::bench;
-use proverbs::bench::c::ibv_qp;
 use proverbs::prelude::*;
+use proverbs::raw::AsRaw;
 
 use super::{Family, Row, leak, row};
+use crate::c::ibv_sge;
 use crate::ends::{self, Ends};
 use crate::stub::Form;
 use crate::twin::{MOST, Twin};
@@ -38,15 +38,15 @@ fn family(completes: bool, idle: usize, name: &'static str, rust: Form) -> Famil
     let cq: CompletionQueue = ground.cq();
     let qp = connected::<DefaultProfile>(&ground, &cq, 16);
     let bufs = ground.bufs();
-    let none = proverbs::bench::c::ibv_sge { addr: 0, length: 0, lkey: 0 };
-    let twin = Twin::new([none; MOST], addresses(&bufs), 16);
-    twin.qp = bench::qp(&qp).cast();
-    twin.cq = bench::cq(&cq).cast();
+    let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
+    let twin = Twin::new([none; MOST], ground.addresses(&bufs), 16);
+    twin.qp = qp.as_raw().cast();
+    twin.cq = cq.as_raw().cast();
     // SAFETY: a live queue pair.
-    twin.pd = unsafe { (*twin.qp.cast::<ibv_qp>()).pd };
+    twin.pd = unsafe { (*qp.as_raw()).pd.cast() };
     twin.peer = qp.qp_num();
     let remote = ground.remote();
-    (twin.to.addr, twin.to.rkey) = bench::remote(remote.write());
+    (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
     let mut bufs = bufs.into_iter();
     let used = std::array::from_fn(|_| bufs.next().map(mem::ManuallyDrop::into_inner));
     mem::forget(qp);

@@ -2,9 +2,9 @@
 
 use std::mem;
 
-use proverbs::bench;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
+use proverbs::raw::AsRaw;
 
 use super::{Family, Fed, Row, leak, row};
 use crate::life::{self, Life};
@@ -63,9 +63,9 @@ pub(super) fn lives(stub: &Stub) -> Family {
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let pool = ground.pool.clone();
     let (world, twin) = ground.world(stub, qp, cq);
-    twin.other = bench::qp(&other).cast();
-    twin.shallow = bench::qp(&shallow).cast();
-    twin.srq = bench::srq(&srq).cast();
+    twin.other = other.as_raw().cast();
+    twin.shallow = shallow.as_raw().cast();
+    twin.srq = srq.as_raw().cast();
     let World { qp, cq, at, cell, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
     // The next that the pool gives is the one that C's stack of free buffers gives.
@@ -131,8 +131,9 @@ pub(super) fn life_of_datagrams(stub: &Stub) -> Family {
         0 => (first, ah),
         _ => {
             let ah = ground.pd.create_ah(ground.vector()).expect("an address handle");
+            let handle = ah.as_raw();
             let address_handle = qp.add_address_handle(ah).expect("a name for it");
-            (wr::Destination { address_handle, ..first }, bench::ah(&qp, address_handle))
+            (wr::Destination { address_handle, ..first }, handle)
         }
     });
     let (world, twin) = ground.world(stub, qp, cq);

@@ -2,8 +2,8 @@
 
 use std::mem;
 
-use proverbs::bench;
 use proverbs::prelude::*;
+use proverbs::raw::AsRaw;
 
 use super::{Family, leak, row};
 use crate::own::{self, Own};
@@ -38,10 +38,11 @@ pub(super) fn owned(stub: &Stub) -> Family {
     let pool = ground.pd.create_pool(16, 64).expect("a pool");
     let arena = ground.pd.create_arena(1 << 16, 64).expect("an arena");
     let (world, twin) = ground.world(stub, qp, cq);
-    twin.more = [0, 1].map(|i: usize| bench::qp(&more[i]).cast());
-    twin.answers = bench::qp(&answers).cast();
-    twin.answered = bench::cq(&answered).cast();
-    twin.pieces[0].lkey = bench::piece(&region, 0, 8).expect("a piece").1;
+    twin.more = [0, 1].map(|i: usize| more[i].as_raw().cast());
+    twin.answers = answers.as_raw().cast();
+    twin.answered = answered.as_raw().cast();
+    // SAFETY: the region is live, and its key does not change.
+    twin.pieces[0].lkey = unsafe { (*region.as_raw()).lkey };
     let World { qp, cq, mut bufs, .. } = world;
     // SAFETY: the slot is left behind, so its handle is taken once.
     let record = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });

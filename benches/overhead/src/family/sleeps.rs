@@ -2,11 +2,11 @@
 
 use std::mem;
 
-use proverbs::bench;
-use proverbs::bench::c::ibv_sge;
 use proverbs::prelude::*;
+use proverbs::raw::AsRaw;
 
 use super::{Family, Row, leak, row};
+use crate::c::ibv_sge;
 use crate::life::ROUNDS;
 use crate::stub::Stub;
 use crate::twin::Twin;
@@ -51,11 +51,11 @@ pub(super) fn timed() -> Family {
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let bufs = ground.bufs();
     let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
-    let twin = Twin::new([none; crate::twin::MOST], addresses(&bufs), DEPTH);
-    twin.qp = bench::qp(&qp).cast();
-    twin.timed = bench::cq(&cq).cast();
+    let twin = Twin::new([none; crate::twin::MOST], ground.addresses(&bufs), DEPTH);
+    twin.qp = qp.as_raw().cast();
+    twin.timed = cq.as_raw().cast();
     let remote = ground.remote();
-    (twin.to.addr, twin.to.rkey) = bench::remote(remote.write());
+    (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
     let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
     let life = Timed {
         qp,
