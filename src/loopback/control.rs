@@ -46,6 +46,7 @@ pub(crate) static LOOPBACK: Control = Control {
     query_srq,
     destroy_srq,
     create_qp,
+    create_qp_ex,
     modify_qp,
     query_qp,
     destroy_qp,

@@ -75,7 +75,11 @@ impl State {
         sgid: Gid,
         message: &Message,
     ) {
+        let blocks = self.qps.get(&from).is_some_and(|qp| qp.blocks_loopback);
         for to in self.receivers(to, address) {
+            if blocks && to == from && address.is_to_a_group() {
+                continue;
+            }
             self.arrive_at(from, to, qkey, address, sgid, message);
         }
     }

@@ -6,6 +6,7 @@ use super::fabric::State;
 use super::qp::Transport;
 use super::world::Link;
 use super::{Verb, limits};
+use crate::sys::types::ibv_qp_type;
 
 /// LIDs from here on are of groups, but for the last one.
 pub(super) const FIRST_LID: u16 = 0xc000;
@@ -39,6 +40,20 @@ impl State {
     /// EINVAL if it is not attached.
     pub(super) fn detach(&mut self, qp: u32, group: Gid) -> Verb {
         if self.groups.remove(&(group, qp)) { Ok(()) } else { Err(libc::EINVAL) }
+    }
+
+    /// Whether queue pairs of this type may block what comes back to them.
+    pub(super) fn blocks_loopback(&self, qp_type: ibv_qp_type::Type) -> Verb {
+        if self.habits.is_rxe() {
+            return Err(libc::EOPNOTSUPP);
+        }
+        if Transport::from_c(qp_type)? == Transport::Ud { Ok(()) } else { Err(libc::EINVAL) }
+    }
+
+    pub(super) fn block_loopback(&mut self, qp: u32) {
+        if let Some(qp) = self.qps.get_mut(&qp) {
+            qp.blocks_loopback = true;
+        }
     }
 
     /// Whether the queue pair is attached to a group, so that it cannot be destroyed (R5.12).

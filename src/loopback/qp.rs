@@ -84,6 +84,8 @@ pub(super) struct Qp {
     pub(super) established: bool,
     /// Whether an event reports that its send queue has drained.
     pub(super) tells_drained: bool,
+    /// Whether what it sends to a group does not come back to it.
+    pub(super) blocks_loopback: bool,
     /// The options of its connection that are taken.
     pub(super) options: u32,
 }
@@ -165,6 +167,7 @@ impl State {
             flush_from: 0,
             established: false,
             tells_drained: false,
+            blocks_loopback: false,
             options: super::tuning::OPTIONS,
         };
         self.qps.insert(number, qp);

@@ -1,6 +1,6 @@
 //! Creating queue pairs.
 
-#![allow(unsafe_code)] // one verb
+#![allow(unsafe_code)] // two verbs
 
 use std::ptr;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::post::queue::{Queue, SendLedger};
 use crate::profile::Profile;
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
+use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::Reset;
 use crate::terms::threads::Threads;
-use crate::terms::transport::Transport;
+use crate::terms::transport::{Transport, Ud};
 use crate::work::limits::Limit;
 
 const VERB: &str = "ibv_create_qp";
@@ -34,6 +35,21 @@ pub struct Depth {
     pub send: u32,
     /// Receives (`max_recv_wr`); 0 on a queue pair with a shared receive queue.
     pub recv: u32,
+}
+
+/// What a UD queue pair does differently (`create_flags` of ibv_create_qp_ex(3)):
+/// [`ProtectionDomain::create_qp_ex`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpCreateFlags {
+    /// What it sends to a multicast group that it is attached to does not come back to it
+    /// (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`). Others on the device receive it.
+    pub block_self_mcast_lb: bool,
+}
+
+impl QpCreateFlags {
+    fn to_c(self) -> u32 {
+        if self.block_self_mcast_lb { BLOCK_SELF_MCAST_LB } else { 0 }
+    }
 }
 
 /// The entries that each queue books beyond its depth, for the sentinel of a drain.
@@ -70,7 +86,38 @@ impl<L: Threads> ProtectionDomain<L> {
     where
         P::Receive: UsesOwnQueue,
     {
-        create::<T, P>(self, send_cq, recv_cq, depth, None)
+        create::<T, P>(self, send_cq, recv_cq, depth, None, QpCreateFlags::default())
+    }
+
+    /// Creates a UD queue pair with flags (`ibv_create_qp_ex`), and otherwise as
+    /// [`create_qp`](Self::create_qp) does. rdma_cm brings it up as any other:
+    /// [`CmId::init_qp`](crate::cm::CmId::init_qp).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::QpCreateFlags;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let cq = context.create_cq(32)?;
+    /// let flags = QpCreateFlags { block_self_mcast_lb: true };
+    /// let qp = pd.create_qp_ex::<DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 }, flags)?;
+    /// # drop(qp);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_qp`](Self::create_qp): EOPNOTSUPP or EINVAL if the device knows no such
+    /// flags.
+    pub fn create_qp_ex<P: Profile<Threads = L>>(
+        &self,
+        send_cq: &CompletionQueue<P::Entry, L>,
+        recv_cq: &CompletionQueue<P::Entry, L>,
+        depth: Depth,
+        flags: QpCreateFlags,
+    ) -> Result<QueuePair<Ud, Reset, P>, Error>
+    where
+        P::Receive: UsesOwnQueue,
+    {
+        create::<Ud, P>(self, send_cq, recv_cq, depth, None, flags)
     }
 
     /// Creates a queue pair whose receives come from `srq` (`ibv_create_qp`). `srq` books room for
@@ -95,7 +142,8 @@ impl<L: Threads> ProtectionDomain<L> {
         M: Limit,
     {
         let depth = Depth { send: send_depth, recv: 0 };
-        create::<T, P>(self, send_cq, recv_cq, depth, Some(srq.core()))
+        let flags = QpCreateFlags::default();
+        create::<T, P>(self, send_cq, recv_cq, depth, Some(srq.core()), flags)
     }
 }
 
@@ -105,7 +153,9 @@ fn create<T: Transport, P: Profile>(
     recv_cq: &CompletionQueue<P::Entry, P::Threads>,
     depth: Depth,
     srq: Option<&Arc<SrqCore>>,
+    flags: QpCreateFlags,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
+    let verb = if flags.to_c() == 0 { VERB } else { "ibv_create_qp_ex" };
     if srq.is_some_and(|srq| srq.pd != pd.id()) {
         let what = "the shared receive queue and the queue pair";
         return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
@@ -156,7 +206,18 @@ fn create<T: Transport, P: Profile>(
     let parent = pd.handle();
     let control = parent.control();
     // SAFETY: protection domain, completion queues and shared receive queue are live.
-    let qp = match unsafe { (control.create_qp)(parent.as_ptr(), &mut init) } {
+    let made = unsafe {
+        match flags.to_c() {
+            0 => (control.create_qp)(parent.as_ptr(), &mut init),
+            flags => {
+                let mut ex = ibv_qp_init_attr_ex::new(&init, parent.as_ptr(), flags);
+                let made = (control.create_qp_ex)(&mut ex);
+                init.cap = ex.cap;
+                made
+            }
+        }
+    };
+    let qp = match made {
         Ok(qp) => qp,
         Err(errno) => {
             let asked = format!(
@@ -168,7 +229,8 @@ fn create<T: Transport, P: Profile>(
                 P::MaxRecvSge::VALUE,
                 P::MaxInline::VALUE
             );
-            return Err(Error::os(VERB, errno, asked));
+            let asked = if flags.to_c() == 0 { asked } else { format!("{asked}, {flags:?}") };
+            return Err(Error::os(verb, errno, asked));
         }
     };
     let parents = handle::QpParents {
@@ -178,7 +240,7 @@ fn create<T: Transport, P: Profile>(
     };
     // SAFETY: the object was just created, and has no other owner.
     let handle = unsafe { handle::Qp::new(qp, control, parents) };
-    check_granted::<P>(VERB, sends, depth.recv, srq.is_some(), &init.cap)?;
+    check_granted::<P>(verb, sends, depth.recv, srq.is_some(), &init.cap)?;
     undo_send.forget();
     undo_recv.forget();
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))

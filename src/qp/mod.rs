@@ -39,7 +39,7 @@ pub use attr::{
     RcSqd, RtrOptional, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit, UdReturn,
     UdRtr, UdRts, UdSqd,
 };
-pub use create::Depth;
+pub use create::{Depth, QpCreateFlags};
 pub use drain::Drained;
 pub use modify::Transition;
 pub use query::QpAttr;

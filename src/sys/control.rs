@@ -10,6 +10,7 @@ use std::ptr;
 use std::ptr::NonNull;
 
 use super::asking::ibv_values_ex;
+use super::create_qp_ex::{create_qp_ex, ibv_qp_init_attr_ex};
 use super::events::{
     AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
 };
@@ -95,6 +96,7 @@ pub(crate) struct Control {
     pub destroy_srq: unsafe fn(*mut ibv_srq) -> c_int,
 
     pub create_qp: unsafe fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> Created<ibv_qp>,
+    pub create_qp_ex: unsafe fn(&mut ibv_qp_init_attr_ex) -> Created<ibv_qp>,
     pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
     pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
     pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
@@ -339,6 +341,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     query_srq: forward!(status raw::ibv_query_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr),
     destroy_srq: forward!(status raw::ibv_destroy_srq, s: *mut ibv_srq),
     create_qp: forward!(ibv_qp = raw::ibv_create_qp, p: *mut ibv_pd, a: *mut ibv_qp_init_attr),
+    create_qp_ex,
     modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
     query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
     destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),

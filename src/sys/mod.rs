@@ -10,6 +10,7 @@ pub(crate) mod bindings;
 #[cfg(feature = "cm")]
 pub(crate) mod cm;
 pub(crate) mod control;
+pub(crate) mod create_qp_ex;
 pub(crate) mod data;
 pub(crate) mod device;
 pub(crate) mod events;

@@ -5,6 +5,7 @@ use std::thread;
 
 use proverbs::cm::*;
 use proverbs::completion::UdReceived;
+use proverbs::qp::QpCreateFlags;
 use proverbs::state::Rts;
 use proverbs::transport::Ud;
 use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, wr};
@@ -201,4 +202,49 @@ fn an_address_of_no_device_leads_to_none() {
     let text = refused.error.to_string();
     assert!(text.contains("is not the address of one device"), "{text}");
     refused.into_object().listen(1).unwrap();
+}
+
+/// With the flag, what a queue pair sends to its group comes to the others alone.
+#[test]
+fn a_queue_pair_hears_itself_in_a_group_or_not() {
+    let at = "239.77.0.4:7471".parse().unwrap();
+    for block_self_mcast_lb in [false, true] {
+        let mut id = new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
+        let (pd, mut cq) = (id.pd().unwrap(), id.context().unwrap().create_cq(64).unwrap());
+        let pool = pd.create_pool(BUFS, 256).unwrap();
+        let flags = QpCreateFlags { block_self_mcast_lb };
+        let qp = match pd.create_qp_ex::<DefaultProfile>(&cq, &cq, DEPTH, flags) {
+            Ok(qp) => qp,
+            Err(error) => {
+                let lacks = [libc::EOPNOTSUPP, libc::EINVAL].map(Some);
+                assert!(lacks.contains(&error.errno()) && block_self_mcast_lb, "{error}");
+                assert!(error.to_string().contains("block_self_mcast_lb: true"), "{error}");
+                let is_plain = std::env::var_os("PROVERBS_PERSONALITY").is_none();
+                assert!(fabric().is_none() || !is_plain, "this device has it");
+                return println!("R23.6: this device blocks nothing");
+            }
+        };
+        let mut qp = id.init_qp(&pd, qp).unwrap();
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        let (mut other, mut there) = end(&id);
+        let group = id.join_multicast(at, LONG).unwrap();
+        group.attach(&mut qp).unwrap();
+        group.attach(&mut other).unwrap();
+        let ah = pd.create_ah(group.peer.vector).unwrap();
+        let to = group.peer.destination(qp.add_address_handle(ah).unwrap());
+        qp.post_send(wr::Send::inline(b"to others").to(to)).unwrap();
+        if fabric().is_none() {
+            return; // what a network brings back is its own affair
+        }
+        assert_eq!(datagram(&mut there).payload(), b"to others");
+        let mut heard = 0;
+        for completion in cq.poll().unwrap() {
+            match completion.outcome() {
+                Outcome::Datagram(_) => heard += 1,
+                Outcome::Sent(_) => {}
+                _ => panic!("neither sent nor received"),
+            }
+        }
+        assert_eq!(heard, u32::from(!block_self_mcast_lb));
+    }
 }

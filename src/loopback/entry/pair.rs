@@ -9,6 +9,9 @@ use super::super::fabric::State;
 use super::super::qp::{Shape, Transport};
 use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
 use crate::sys::control::Created;
+use crate::sys::create_qp_ex::{
+    ATTR_CREATE_FLAGS, ATTR_PD, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
+};
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn create_srq(
@@ -154,6 +157,32 @@ pub(in super::super) unsafe fn create_qp(
         cond: libc::PTHREAD_COND_INITIALIZER,
         ..zeroed()
     }))
+}
+
+/// Of datagrams, and with the flag that blocks what comes back from a group.
+pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+    let pd = init.pd;
+    let has_flags = init.create_flags == BLOCK_SELF_MCAST_LB;
+    if init.comp_mask != ATTR_PD | ATTR_CREATE_FLAGS || !has_flags {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: `pd` is live (the verb's contract).
+    unsafe { verb(pd, |state, _| state.blocks_loopback(init.qp_type)) }?;
+    let mut plain = ibv_qp_init_attr {
+        qp_context: init.qp_context,
+        send_cq: init.send_cq,
+        recv_cq: init.recv_cq,
+        srq: init.srq,
+        cap: init.cap,
+        qp_type: init.qp_type,
+        sq_sig_all: init.sq_sig_all,
+    };
+    // SAFETY: the same contract, and the attributes are a local's.
+    let qp = unsafe { create_qp(pd, &mut plain) }?;
+    init.cap = plain.cap;
+    // SAFETY: `qp` was just made.
+    unsafe { verb(qp.as_ptr(), State::block_loopback) };
+    Ok(qp)
 }
 
 /// The number of `object`, if it is not null and is of the PD's context.

@@ -187,13 +187,22 @@ fn own_layouts() -> Vec<Layout> {
 
 fn more_layouts() -> Vec<Layout> {
     use crate::sys::cm::newer;
-    use crate::sys::{asking, gid, lanes, memory, polling, tuning};
+    use crate::sys::{asking, create_qp_ex, gid, lanes, memory, polling, tuning};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { tuning
         ibv_ece { vendor_id options comp_mask }
         ibv_moderate_cq { cq_count cq_period }
         ibv_modify_cq_attr { attr_mask moderate }
         ibv_qp_rate_limit_attr { rate_limit max_burst_sz typical_pkt_sz comp_mask }
+    });
+    all.extend(layouts! { create_qp_ex
+        ibv_rx_hash_conf {
+            rx_hash_function rx_hash_key_len rx_hash_key rx_hash_fields_mask
+        }
+        ibv_qp_init_attr_ex {
+            qp_context send_cq recv_cq srq cap qp_type sq_sig_all comp_mask pd xrcd create_flags
+            max_tso_header rwq_ind_tbl rx_hash_conf source_qpn send_ops_flags
+        }
     });
     all.extend(layouts! { newer rdma_cm_join_mc_attr_ex { comp_mask join_flags addr } });
     all.extend(layouts! { asking ibv_values_ex { comp_mask raw_clock } });
@@ -267,7 +276,11 @@ fn the_headers_agree() {
         ),
     ];
     use crate::sys::cm::newer;
+    use crate::sys::create_qp_ex as with_flags;
     let of_cm = [
+        ("IBV_QP_INIT_ATTR_PD", with_flags::ATTR_PD.into()),
+        ("IBV_QP_INIT_ATTR_CREATE_FLAGS", with_flags::ATTR_CREATE_FLAGS.into()),
+        ("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", with_flags::BLOCK_SELF_MCAST_LB.into()),
         ("RDMA_CM_JOIN_MC_ATTR_ADDRESS", newer::JOIN_ADDRESS.into()),
         ("RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS", newer::JOIN_FLAGS.into()),
         ("RDMA_MC_JOIN_FLAG_FULLMEMBER", newer::FULLMEMBER.into()),

@@ -2,7 +2,9 @@
 
 /// How far before the context an extended operation lies.
 pub(super) fn distances() -> String {
-    use crate::sys::{asking::*, extended::*, lanes::*, memory::*, polling::*, tuning::*};
+    use crate::sys::{
+        asking::*, create_qp_ex::*, extended::*, lanes::*, memory::*, polling::*, tuning::*,
+    };
     let mut text = String::new();
     let operations = [
         ("query_port", QUERY_PORT),
@@ -19,6 +21,7 @@ pub(super) fn distances() -> String {
         ("alloc_td", ALLOC_TD),
         ("query_rt_values", QUERY_RT_VALUES),
         ("create_cq_ex", CREATE_CQ_EX),
+        ("create_qp_ex", CREATE_QP_EX),
     ];
     for (op, distance) in operations {
         let context = "offsetof(struct verbs_context, context)";
@@ -60,6 +63,10 @@ pub(super) fn prototypes() -> String {
         (
             format!("{of_context}modify_qp_rate_limit)"),
             "int (*)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *)",
+        ),
+        (
+            format!("{of_context}create_qp_ex)"),
+            "struct ibv_qp *(*)(struct ibv_context *, struct ibv_qp_init_attr_ex *)",
         ),
         (format!("{of_context}alloc_null_mr)"), "struct ibv_mr *(*)(struct ibv_pd *)"),
         ("__typeof__(&ibv_set_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
