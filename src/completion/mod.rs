@@ -6,6 +6,7 @@ pub(crate) mod attached;
 pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
+mod create;
 pub(crate) mod datagram;
 pub(crate) mod extended;
 pub(crate) mod inbox;

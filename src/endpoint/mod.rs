@@ -79,8 +79,8 @@ pub use stream::{Timed, Timeouts, Unbounded};
 pub use unconnected::{ConnectError, Stage};
 pub use wire::WireError;
 
-use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::Access;
 use crate::profile::Profile;
 use crate::qp::{Depth, QueuePair};
 use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};

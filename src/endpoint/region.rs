@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::Access;
 use crate::qp::attr::QpAccess;
 
 /// A region that a peer may reach. [`slice`](Self::slice) gives it a type with its rights.

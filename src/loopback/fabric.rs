@@ -26,8 +26,8 @@ use super::srq::Srq;
 use super::strict::Calls;
 use super::window::Window;
 use super::world::World;
-use crate::memory::region::Access;
 use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::Access;
 #[cfg(feature = "cm")]
 use crate::sys::handle;
 use crate::sys::types::ibv_context;

@@ -24,6 +24,7 @@ pub(crate) mod registered;
 mod relaxed;
 pub(crate) mod remote;
 pub(crate) mod rereg;
+pub(crate) mod rights;
 pub(crate) mod shared;
 pub(crate) mod slots;
 pub(crate) mod span;
@@ -47,13 +48,14 @@ pub use own::{
 };
 pub use parts::{JoinError, SplitError};
 pub use pool::Pool;
-pub use region::{
-    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, MemoryRegion, Remote,
-    RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
-};
+pub use region::MemoryRegion;
 pub use relaxed::{Bulk, Ordered, Relaxed};
 pub use remote::{OutOfBounds, RemoteCell, RemoteSlice};
 pub use rereg::{ReregError, UnusableRegion};
+pub use rights::{
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll,
+    RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
+};
 pub use shared::SharedBuf;
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]

@@ -4,8 +4,9 @@
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::HasPieces;
-use crate::memory::region::{LocalWrite, MemoryRegion};
+use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
+use crate::memory::rights::LocalWrite;
 use crate::terms::error::{Error, ErrorKind};
 
 /// In the place of memory, where there is none (ibv_alloc_null_mr(3)).

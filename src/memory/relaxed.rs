@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use crate::memory::own::{Allows, ReadOnly};
-use crate::memory::region::sealed::Sealed;
-use crate::memory::region::{
+use crate::memory::registered::AccessFlags;
+use crate::memory::rights::sealed::Sealed;
+use crate::memory::rights::{
     Access, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll, RemoteAtomic,
     RemoteRead, RemoteReadWrite, RemoteWrite,
 };
-use crate::memory::registered::AccessFlags;
 
 /// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may
 /// become visible in any order, also within one message, until its completion was polled

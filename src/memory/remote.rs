@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::memory::region::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
+use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
 
 /// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer

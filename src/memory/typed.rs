@@ -7,8 +7,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::memory::buf::{Buf, TooLong};
 use crate::memory::own::{CanBeWritten, Memory};
-use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::region::MemoryRegion;
 use crate::memory::remote::OutOfBounds;
+use crate::memory::rights::Access;
 use crate::memory::shared::SharedBuf;
 
 /// With the feature `zerocopy`: plain data, as the traits of the crate `zerocopy` define it.

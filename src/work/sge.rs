@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::memory::entry::Raw;
-use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::region::MemoryRegion;
 use crate::memory::remote::OutOfBounds;
+use crate::memory::rights::Access;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
 use crate::work::flags::SendFlags;

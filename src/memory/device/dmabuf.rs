@@ -6,8 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::heap::page;
-use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::region::MemoryRegion;
 use crate::memory::registered::{AccessFlags, Registered, why_not};
+use crate::memory::rights::Access;
 use crate::sys::memory::DmabufPart;
 use crate::terms::error::{Error, ErrorKind, Refused};
 

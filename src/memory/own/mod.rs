@@ -19,7 +19,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::memory::region::{Access, RemoteRead};
+use crate::memory::rights::{Access, RemoteRead};
 
 /// Memory that a program gives to a pool or region by value, and gets back from `destroy`.
 ///

@@ -17,9 +17,9 @@ pub(crate) use self::core::{Known, Last, Owner, Range, Window, next_key};
 pub use revocable::Revocable;
 pub use rights::{BindsTo, BindsWindows, Windowed};
 
-use crate::memory::region::Access;
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::Access;
 use crate::terms::error::{Error, Refused};
 
 /// A memory window of type 2 (`ibv_alloc_mw`) without a key.

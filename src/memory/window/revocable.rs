@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::memory::region::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::remote::{OutOfBounds, RemoteCell, RemoteSlice};
+use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteSpan, ToRead};
 
 /// A slice of a peer's memory that the peer lent, and that

@@ -4,13 +4,13 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use crate::memory::own::{Allows, ReadOnly};
-use crate::memory::region::sealed::Sealed;
-use crate::memory::region::{
+use crate::memory::registered::AccessFlags;
+use crate::memory::relaxed::{Bulk, Ordered, Relaxed};
+use crate::memory::rights::sealed::Sealed;
+use crate::memory::rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
     RemoteRead, RemoteReadWrite, RemoteWrite,
 };
-use crate::memory::registered::AccessFlags;
-use crate::memory::relaxed::{Bulk, Ordered, Relaxed};
 
 /// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows may be bound to the region
 /// (R1.7). `A` are the rights of the region's own key: with `Windowed<LocalWrite>` it has none, and

@@ -77,7 +77,8 @@ pub(super) unsafe fn get_remote_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c
 /// `rdma_reject_ece`; ENOSYS if the library lacks it.
 ///
 /// # Safety
-/// `id` is live and of librdmacm, its channel's lock is held, and `data` is readable for `len` bytes.
+/// `id` is live and of librdmacm, its channel's lock is held, and `data` is readable for `len`
+/// bytes.
 pub(super) unsafe fn reject_ece(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
     // SAFETY: the id and the private data are the call's.
     symbols().reject_ece.map_or(libc::ENOSYS, |reject| answer(unsafe { reject(id, data, len) }))

@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::own::{Allows, Memory};
-use crate::memory::region::{Access, MemoryRegion};
+use crate::memory::region::MemoryRegion;
 use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::Access;
 use crate::memory::window::{
     BindsTo, BindsWindows, Known, Last, MemoryWindow, REMOTE, RIGHTS, Range as Opened, Revocable,
     WindowEntry, next_key,

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::memory::region::Access;
+use crate::memory::rights::Access;
 use crate::memory::window::{BoundWindow, WindowEntry};
 use crate::sys::data::emit_word;
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};

@@ -87,7 +87,7 @@ fn illegal(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
             | "receive" | "shared" | "unsignaled" => "src/rules/mod.rs",
             "solicited" | "inline" => "src/work/opcode/bounds.rs",
             "macros" | "slices" => "src/diagnostics.rs",
-            "rights" | "export" => "src/memory/region.rs",
+            "rights" | "export" => "src/memory/rights.rs",
             "data" => "src/work/data.rs",
             // Those of the others are made from these, or from numbers.
             _ => continue,

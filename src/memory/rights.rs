@@ -1,0 +1,161 @@
+//! The rights of a region, as types.
+
+use crate::memory::registered::AccessFlags;
+
+/// The rights of a region (`access` of ibv_reg_mr(3)). Every right to write includes LOCAL_WRITE
+/// (R6.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{GrantsRead, ToRead, ToWrite};
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let readers = pd.register::<RemoteRead>(64)?.remote();
+/// let _: RemoteSpan<ToRead> = readers.read();
+/// let writers = pd.register::<RemoteWrite>(64)?.remote();
+/// let _: RemoteSpan<ToWrite> = writers.write();
+/// let counters = pd.register::<RemoteAtomic>(64)?.remote();
+/// let _: RemoteCell = counters.atomic(8)?;
+/// let both = pd.register::<RemoteReadWrite>(64)?;
+/// let _: MemoryRegion<RemoteAll> = pd.register(64)?;   // and atomics
+/// let _: RemoteSlice<RemoteRead> = both.export();      // a key for those who only read
+/// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for pieces
+/// assert_eq!((both.len(), mine.len()), (64, 64));
+///
+/// /// Whatever rights let it be read.
+/// fn start<A: GrantsRead>(from: &RemoteSlice<A>) -> RemoteSpan<ToRead> {
+///     from.read()
+/// }
+/// let _ = start(&both.remote());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A right that was not granted does not compile:
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// fn write(readers: RemoteSlice<RemoteRead>) {
+///     readers.write(); // `RemoteRead` does not grant RDMA WRITE
+/// }
+/// ```
+pub trait Access: sealed::Sealed + 'static {
+    #[doc(hidden)]
+    const FLAGS: u32;
+    /// The name used in messages.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
+/// Rights ([`Access`]) under which the peer may read (`IBV_ACCESS_REMOTE_READ`; R6.7).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant RDMA READ",
+    label = "the peer exported this without REMOTE_READ",
+    note = "the region must be registered, and its key exported, with REMOTE_READ (R6.7)"
+)]
+pub trait GrantsRead: Access {}
+/// Rights ([`Access`]) under which the peer may write (`IBV_ACCESS_REMOTE_WRITE`; R6.7).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::GrantsWrite;
+/// fn start<A: GrantsWrite>(to: &RemoteSlice<A>) -> RemoteSpan {
+///     to.write()
+/// }
+/// let _ = (start::<RemoteWrite>, start::<RemoteReadWrite>, start::<RemoteAll>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant RDMA WRITE",
+    label = "the peer exported this without REMOTE_WRITE",
+    note = "the region must be registered, and its key exported, with REMOTE_WRITE (R6.7)"
+)]
+pub trait GrantsWrite: Access {}
+/// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`; R4.3).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{GrantsAtomic, OutOfBounds};
+/// fn first<A: GrantsAtomic>(of: &RemoteSlice<A>) -> Result<RemoteCell, OutOfBounds> {
+///     of.atomic(0)
+/// }
+/// let _ = (first::<RemoteAtomic>, first::<RemoteAll>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant atomics",
+    label = "the peer exported this without REMOTE_ATOMIC",
+    note = "the region must be registered, and its key exported, with REMOTE_ATOMIC (R4.3)"
+)]
+pub trait GrantsAtomic: Access {}
+/// Rights ([`Access`]) under which a peer may use a key at all (R6.6).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Remote;
+/// fn tell<A: Remote>(region: &MemoryRegion<A>) -> [u8; 24] {
+///     region.remote().to_bytes()
+/// }
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// assert_eq!(tell(&pd.register::<RemoteRead>(64)?).len(), 24);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` region grants a peer nothing, so it has no rkey",
+    label = "this region is for this program only",
+    note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)` (R6.6)"
+)]
+pub trait Remote: Access {}
+/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these (R6.7).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{Includes, Remote};
+/// fn for_readers<A: Remote + Includes<RemoteRead>>(of: &MemoryRegion<A>) -> RemoteSlice<RemoteRead> {
+///     of.export()
+/// }
+/// let _ = (for_readers::<RemoteRead>, for_readers::<RemoteReadWrite>, for_readers::<RemoteAll>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` region cannot export `{B}`",
+    label = "the region lacks rights of `{B}`",
+    note = "a key carries at most the rights of its region: register the region as `{B}`, or export less (R6.7)"
+)]
+pub trait Includes<B: Access>: Access {}
+
+/// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device writes what this program posts; peers have no
+/// right.
+pub enum LocalWrite {}
+/// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
+pub enum RemoteRead {}
+/// `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+pub enum RemoteWrite {}
+/// `IBV_ACCESS_REMOTE_READ` and `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+pub enum RemoteReadWrite {}
+/// `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+pub enum RemoteAtomic {}
+/// `IBV_ACCESS_REMOTE_READ`, `IBV_ACCESS_REMOTE_WRITE` and `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+pub enum RemoteAll {}
+
+macro_rules! rights {
+    ($t:ident: $($flag:ident)* => $($grant:ident)*; includes $($sub:ident)*) => {
+        impl sealed::Sealed for $t {}
+        impl Access for $t {
+            const FLAGS: u32 =
+                AccessFlags::LOCAL_WRITE.bits() $(| AccessFlags::$flag.bits())*;
+            const NAME: &'static str = stringify!($t);
+        }
+        $(impl $grant for $t {})*
+        $(impl Includes<$sub> for $t {})*
+    };
+}
+
+rights!(LocalWrite: => ; includes);
+rights!(RemoteRead: REMOTE_READ => GrantsRead Remote; includes RemoteRead);
+rights!(RemoteWrite: REMOTE_WRITE => GrantsWrite Remote; includes RemoteWrite);
+rights!(RemoteReadWrite: REMOTE_READ REMOTE_WRITE => GrantsRead GrantsWrite Remote;
+    includes RemoteRead RemoteWrite RemoteReadWrite);
+rights!(RemoteAtomic: REMOTE_ATOMIC => GrantsAtomic Remote; includes RemoteAtomic);
+rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
+    => GrantsRead GrantsWrite GrantsAtomic Remote;
+    includes RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
+
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
