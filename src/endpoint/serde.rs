@@ -5,11 +5,11 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::wire::too_deep;
+use super::wire::connection;
 use super::{Endpoint, ExportedRegion, Service, WireError};
 use crate::qp::Depth;
 use crate::qp::attr::QpAccess;
-use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
 use crate::terms::gid::{Gid, GidKind};
 
 /// The numbers of an endpoint, not checked yet.
@@ -131,16 +131,7 @@ impl<'de> Deserialize<'de> for Endpoint {
 impl Unchecked {
     fn check(self) -> Result<Endpoint, WireError> {
         let service = match self.service {
-            UncheckedService::Rc { initiator, responder } => {
-                let initiator = match initiator {
-                    0 => None,
-                    some => Some(ReadDepth::new(some).ok_or_else(|| too_deep(some))?),
-                };
-                Service::ReliableConnection {
-                    initiator,
-                    responder: ResponderDepth::try_from(responder)?,
-                }
-            }
+            UncheckedService::Rc { initiator, responder } => connection(initiator, responder)?,
             UncheckedService::Uc => Service::UnreliableConnection,
             UncheckedService::Ud { qkey } => {
                 Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }

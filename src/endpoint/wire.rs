@@ -179,14 +179,7 @@ impl Endpoint {
         let service = match code {
             1 => {
                 none("Q_Key", qkey)?;
-                let initiator = match initiator {
-                    0 => None,
-                    some => Some(ReadDepth::new(some).ok_or_else(|| too_deep(some))?),
-                };
-                Service::ReliableConnection {
-                    initiator,
-                    responder: ResponderDepth::try_from(responder)?,
-                }
+                connection(initiator, responder)?
             }
             2 | 3 => {
                 none("initiator depth", initiator.into())?;
@@ -263,8 +256,15 @@ fn none(what: &'static str, value: u32) -> Result<(), WireError> {
     if value == 0 { Ok(()) } else { Err(WireError::Foreign { what, value }) }
 }
 
-pub(super) fn too_deep(depth: u8) -> OutOfRange {
-    OutOfRange { what: "max_rd_atomic", asked: depth.into(), min: 0, max: 128 }
+/// A reliable connection with these depths.
+pub(super) fn connection(initiator: u8, responder: u8) -> Result<Service, OutOfRange> {
+    let too_deep =
+        || OutOfRange { what: "max_rd_atomic", asked: initiator.into(), min: 0, max: 128 };
+    let initiator = match initiator {
+        0 => None,
+        some => Some(ReadDepth::new(some).ok_or_else(too_deep)?),
+    };
+    Ok(Service::ReliableConnection { initiator, responder: ResponderDepth::try_from(responder)? })
 }
 
 /// Reads bytes field by field.

@@ -3,14 +3,13 @@
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
 use std::ffi::c_void;
-use std::ptr;
 
 use super::*;
 use crate::device::StaticRate;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::BARE;
 use crate::sys::symbols::find;
-use crate::sys::tests::{ANSWER, answered, seen};
+use crate::sys::tests::{self, ANSWER, answered, seen};
 
 unsafe extern "C" fn index(device: *mut ibv_device) -> c_int {
     answered(format!("index of {}", unsafe { (*device).name[0] }))
@@ -31,33 +30,15 @@ unsafe extern "C" fn values(context: *mut ibv_context, values: *mut ibv_values_e
     answered(format!("values {asked} of {}", unsafe { (*context).cmd_fd }))
 }
 
-const WORDS: usize = QUERY_RT_VALUES / 8;
-
-/// The end of a `verbs_context`, and its device.
-#[repr(C)]
-struct Fake {
-    operations: [*const (); WORDS],
-    context: ibv_context,
-    device: ibv_device,
-}
-
 /// Calls with a context whose `verbs_context` has this size.
 fn with<R>(size: usize, ask: impl FnOnce(*mut ibv_context) -> R) -> R {
-    let mut fake = Fake {
-        operations: [ptr::null(); WORDS],
-        context: ibv_context { cmd_fd: 9, ..zeroed() },
-        device: zeroed(),
-    };
-    fake.context.abi_compat = ptr::without_provenance_mut(usize::MAX);
-    fake.device.name[0] = 5;
-    fake.operations[WORDS - 1] = ptr::without_provenance(size);
-    fake.operations[0] = values as *const ();
-    let fake = &raw mut fake;
+    const WORDS: usize = QUERY_RT_VALUES / 8;
+    let context = tests::context::<WORDS>(size, &[(QUERY_RT_VALUES, values as *const ())]);
     unsafe {
-        (*fake).context.device = &raw mut (*fake).device;
-        // Of the whole, since operations lie before the context.
-        ask(fake.byte_add(std::mem::offset_of!(Fake, context)).cast())
+        (*context).cmd_fd = 9;
+        (*(*context).device).name[0] = 5;
     }
+    ask(context)
 }
 
 const ALL: usize = BARE + QUERY_RT_VALUES;

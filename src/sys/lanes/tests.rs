@@ -11,9 +11,9 @@ use crate::prelude::*;
 use crate::qp::InLane;
 use crate::sys::control::{Control, LIBIBVERBS};
 use crate::sys::extended::BARE;
-use crate::sys::handle;
 use crate::sys::polling::{CREATE_CQ_EX, ibv_cq_ex, ibv_cq_init_attr_ex};
 use crate::sys::tests::{saw, seen};
+use crate::sys::{handle, tests};
 
 profile! { Fast { threads: InLane } }
 profile! { Served { threads: InLane, receive: SharedRq } }
@@ -122,38 +122,23 @@ static LIBRARY: Control = Control {
     ..LIBIBVERBS
 };
 
-const WORDS: usize = ALLOC_PARENT_DOMAIN / 8;
-
-/// A `verbs_context` as far as the operations reach.
-#[repr(C)]
-struct Fake {
-    operations: [*const (); WORDS],
-    context: ibv_context,
-    device: ibv_device,
-}
-
 /// A context whose `verbs_context` is of `size`; it polls no completions.
 fn context(size: usize) -> Context {
     unsafe extern "C" fn poll(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
         0
     }
-    let mut fake = Fake { operations: [ptr::null(); WORDS], context: zeroed(), device: zeroed() };
-    fake.context.abi_compat = ptr::without_provenance_mut(usize::MAX);
-    fake.context.ops.poll_cq = Some(poll);
-    fake.operations[WORDS - 1] = ptr::without_provenance(size);
-    for (distance, function) in [
-        (ALLOC_TD, td as *const ()),
-        (DEALLOC_TD, no_td as *const ()),
-        (ALLOC_PARENT_DOMAIN, parent as *const ()),
-        (CREATE_CQ_EX, cq_ex as *const ()),
-    ] {
-        fake.operations[WORDS - distance / 8] = function;
-    }
-    let fake = Box::leak(Box::new(fake)) as *mut Fake;
+    const WORDS: usize = ALLOC_PARENT_DOMAIN / 8;
+    let context = tests::context::<WORDS>(
+        size,
+        &[
+            (ALLOC_TD, td as *const ()),
+            (DEALLOC_TD, no_td as *const ()),
+            (ALLOC_PARENT_DOMAIN, parent as *const ()),
+            (CREATE_CQ_EX, cq_ex as *const ()),
+        ],
+    );
     unsafe {
-        (*fake).context.device = &raw mut (*fake).device;
-        // Of the whole, since operations lie before the context.
-        let context = fake.byte_add(std::mem::offset_of!(Fake, context)).cast();
+        (*context).ops.poll_cq = Some(poll);
         let handle =
             handle::Context::new(NonNull::new_unchecked(context), &LIBRARY, Default::default());
         Context { handle: std::sync::Arc::new(handle) }

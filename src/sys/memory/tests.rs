@@ -12,7 +12,7 @@ use crate::memory::{Dm, DmaBuf};
 use crate::prelude::*;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::{BARE, QUERY_DEVICE_EX, ibv_device_attr_ex};
-use crate::sys::tests::{ANSWER, saw, seen};
+use crate::sys::tests::{self, ANSWER, saw, seen};
 
 thread_local! {
     static CODE: Cell<c_int> = const { Cell::new(0) };
@@ -130,58 +130,30 @@ unsafe extern "C" fn advise(
     ANSWER.get()
 }
 
-const WORDS: usize = ADVISE_MR / 8;
-
-/// A `verbs_context` as far as the operations reach, with what is made from it.
-#[repr(C)]
-struct Fake {
-    operations: [*const (); WORDS],
-    context: ibv_context,
-    device: ibv_device,
-    pd: ibv_pd,
+/// A context and a domain. `size` says how far its `verbs_context` reaches.
+fn fakes(size: usize) -> (*mut ibv_context, *mut ibv_pd) {
+    const WORDS: usize = ADVISE_MR / 8;
+    let context = tests::context::<WORDS>(
+        size,
+        &[
+            (QUERY_DEVICE_EX, query as *const ()),
+            (ALLOC_DM, alloc as *const ()),
+            (FREE_DM, free as *const ()),
+            (REG_DM_MR, reg_dm as *const ()),
+            (ADVISE_MR, advise as *const ()),
+        ],
+    );
+    unsafe { (*(*context).device).name[0] = b'f' as _ };
+    (context, Box::into_raw(Box::new(ibv_pd { context, handle: 3, ..zeroed() })))
 }
 
-impl Fake {
-    /// `size` says how far `verbs_context` reaches.
-    fn new(size: usize) -> *mut Fake {
-        let fake = Fake {
-            operations: [ptr::null(); WORDS],
-            context: zeroed(),
-            device: zeroed(),
-            pd: zeroed(),
-        };
-        let fake = Box::leak(Box::new(fake)) as *mut Fake;
-        unsafe {
-            (*fake).context.abi_compat = ptr::without_provenance_mut(usize::MAX);
-            (*fake).context.device = &raw mut (*fake).device;
-            (*fake).device.name[0] = b'f' as _;
-            (*fake).pd.context = &raw mut (*fake).context;
-            (*fake).pd.handle = 3;
-            (*fake).operations[WORDS - 1] = ptr::without_provenance(size);
-            let set = |distance: usize, function: *const ()| {
-                (*fake).operations[WORDS - distance / 8] = function;
-            };
-            set(QUERY_DEVICE_EX, query as *const ());
-            set(ALLOC_DM, alloc as *const ());
-            set(FREE_DM, free as *const ());
-            set(REG_DM_MR, reg_dm as *const ());
-            set(ADVISE_MR, advise as *const ());
-        }
-        fake
-    }
-
-    /// Context and domain, as C would hand them over. They are never closed.
-    fn adopted(size: usize) -> (Context, ProtectionDomain) {
-        let fake = Fake::new(size);
-        unsafe {
-            // Of the whole, since operations lie before the context.
-            let context = fake.byte_add(std::mem::offset_of!(Fake, context)).cast();
-            (*fake).pd.context = context;
-            let context = Context::from_raw(NonNull::new_unchecked(context), ());
-            let pd = fake.byte_add(std::mem::offset_of!(Fake, pd)).cast();
-            let pd = ProtectionDomain::from_raw(&context, NonNull::new_unchecked(pd), ());
-            (context, pd.unwrap())
-        }
+/// Context and domain, as C would hand them over. They are never closed.
+fn adopted(size: usize) -> (Context, ProtectionDomain) {
+    let (context, pd) = fakes(size);
+    unsafe {
+        let context = Context::from_raw(NonNull::new_unchecked(context), ());
+        let pd = ProtectionDomain::from_raw(&context, NonNull::new_unchecked(pd), ());
+        (context, pd.unwrap())
     }
 }
 
@@ -195,7 +167,7 @@ fn some_fd() -> OwnedFd {
 #[test]
 fn a_dma_buf_reaches_c_as_it_is() {
     STAND_IN.set(Some(Symbols { reg_dmabuf_mr: Some(reg_dmabuf), rereg_mr: None }));
-    let (_context, pd) = Fake::adopted(ALL);
+    let (_context, pd) = adopted(ALL);
     let dmabuf = || DmaBuf { fd: some_fd(), offset: 0x5010, len: 0x2345, iova: 0x7f00_0000_3010 };
     fn register<A: crate::memory::Access>(
         pd: &ProtectionDomain,
@@ -253,7 +225,7 @@ fn a_dma_buf_reaches_c_as_it_is() {
 
 #[test]
 fn device_memory_reaches_c_as_it_is() {
-    let (context, pd) = Fake::adopted(ALL);
+    let (context, pd) = adopted(ALL);
     let can = context.abilities().unwrap().can::<DeviceMemory>().unwrap();
     let dm: Dm = context.alloc_dm(&can, 64, 3).unwrap();
     dm.memcpy_to_dm(8, &[1, 2, 3, 4]).unwrap();
@@ -291,12 +263,9 @@ fn device_memory_reaches_c_as_it_is() {
 #[test]
 fn an_older_library_has_no_device_memory() {
     let asked = |size| {
-        let fake = Fake::new(size);
+        let (context, pd) = fakes(size);
         let attr = ibv_alloc_dm_attr { length: 8, log_align_req: 0, comp_mask: 0 };
         unsafe {
-            let context = fake.byte_add(std::mem::offset_of!(Fake, context)).cast::<ibv_context>();
-            let pd = fake.byte_add(std::mem::offset_of!(Fake, pd)).cast::<ibv_pd>();
-            (*pd).context = context;
             let dm = (LIBIBVERBS.alloc_dm)(context, attr);
             let memory = dm.map_or(ptr::null_mut(), NonNull::as_ptr);
             let region = (LIBIBVERBS.reg_dm_mr)(pd, memory, 0, 8, ZERO_BASED);
@@ -311,14 +280,10 @@ fn an_older_library_has_no_device_memory() {
 #[test]
 fn advice_reaches_c_as_it_is() {
     let advise = |size, advice, flags| {
-        let fake = Fake::new(size);
+        let (_, pd) = fakes(size);
         let sge = |addr, length| ibv_sge { addr, length, lkey: 0x11 };
-        unsafe {
-            let context = fake.byte_add(std::mem::offset_of!(Fake, context)).cast::<ibv_context>();
-            (*fake).pd.context = context;
-            let mut list = [sge(0x1000, 64), sge(0x3000, 1 << 30)];
-            (LIBIBVERBS.advise_mr)(&raw mut (*fake).pd, advice, flags, &mut list)
-        }
+        let mut list = [sge(0x1000, 64), sge(0x3000, 1 << 30)];
+        unsafe { (LIBIBVERBS.advise_mr)(pd, advice, flags, &mut list) }
     };
     assert_eq!(advise(ALL, advice::PREFETCH_WRITE, FLUSH), 0);
     ANSWER.set(libc::EFAULT);
@@ -336,11 +301,11 @@ fn advice_reaches_c_as_it_is() {
 fn a_change_reaches_c_as_it_is() {
     let symbols = |rereg_mr| STAND_IN.set(Some(Symbols { reg_dmabuf_mr: None, rereg_mr }));
     symbols(Some(rereg));
-    let (mr, pd) = (mr(), Fake::new(ALL));
+    let (mr, (_, pd)) = (mr(), fakes(ALL));
     let to = Rereg { flags: 5, pd: ptr::null_mut(), addr: ptr::null_mut(), length: 4, access: 9 };
     let ask = |to| unsafe { (LIBIBVERBS.rereg_mr)(mr, to) };
     assert_eq!(ask(to), Ok(()));
-    assert_eq!(ask(Rereg { flags: 2, pd: unsafe { &raw mut (*pd).pd }, ..to }), Ok(()));
+    assert_eq!(ask(Rereg { flags: 2, pd, ..to }), Ok(()));
     assert_eq!(seen(), ["0x11, 5, false, 0x0, 4, 9", "0x11, 2, true, 0x0, 4, 9"]);
     for code in [ERR_INPUT, ERR_DONT_FORK_NEW, ERR_DO_FORK_OLD, ERR_CMD, ERR_CMD_AND_DO_FORK_NEW] {
         CODE.set(code);

@@ -162,26 +162,11 @@ static LIBRARY: Control = Control {
     ..LIBIBVERBS
 };
 
-const WORDS: usize = CREATE_CQ_EX / 8;
-
-/// A `verbs_context` as far as the operation reaches.
-#[repr(C)]
-struct Fake {
-    operations: [*const (); WORDS],
-    context: ibv_context,
-    device: ibv_device,
-}
-
 /// A context whose `verbs_context` is of `size`.
 fn context(size: usize) -> Context {
-    let mut fake = Fake { operations: [ptr::null(); WORDS], context: zeroed(), device: zeroed() };
-    fake.context.abi_compat = ptr::without_provenance_mut(usize::MAX);
-    fake.operations[WORDS - 1] = ptr::without_provenance(size);
-    fake.operations[0] = create as *const ();
-    let fake = Box::leak(Box::new(fake)) as *mut Fake;
+    const WORDS: usize = CREATE_CQ_EX / 8;
+    let context = tests::context::<WORDS>(size, &[(CREATE_CQ_EX, create as *const ())]);
     unsafe {
-        (*fake).context.device = &raw mut (*fake).device;
-        let context = fake.byte_add(std::mem::offset_of!(Fake, context)).cast();
         let handle =
             handle::Context::new(NonNull::new_unchecked(context), &LIBRARY, Default::default());
         Context { handle: std::sync::Arc::new(handle) }

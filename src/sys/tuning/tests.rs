@@ -7,7 +7,7 @@ use std::ptr;
 use super::*;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::BARE;
-use crate::sys::tests::{ANSWER, answered, seen};
+use crate::sys::tests::{self, ANSWER, answered, seen};
 
 unsafe extern "C" fn moderate(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     let (cq, attr) = unsafe { ((*cq).handle, *attr) };
@@ -38,26 +38,17 @@ unsafe extern "C" fn query(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     answered(format!("qp {}, query", unsafe { (*qp).qp_num }))
 }
 
-const WORDS: usize = ALLOC_NULL_MR / 8;
-
-/// The end of a `verbs_context`.
-#[repr(C)]
-struct Fake {
-    operations: [*const (); WORDS],
-    context: ibv_context,
-}
-
 /// Calls with a context whose `verbs_context` has this size.
 fn with<R>(size: usize, ask: impl FnOnce(*mut ibv_context) -> R) -> R {
-    let mut fake = Fake { operations: [ptr::null(); WORDS], context: zeroed() };
-    fake.context.abi_compat = ptr::without_provenance_mut(usize::MAX);
-    let mut at = |distance: usize, word| fake.operations[WORDS - distance / 8] = word;
-    at(8, ptr::without_provenance(size));
-    at(ALLOC_NULL_MR, null as *const ());
-    at(MODIFY_QP_RATE_LIMIT, limit as *const ());
-    at(MODIFY_CQ, moderate as *const ());
-    // Of the whole, since operations lie before the context.
-    ask(unsafe { (&raw mut fake).byte_add(std::mem::offset_of!(Fake, context)).cast() })
+    const WORDS: usize = ALLOC_NULL_MR / 8;
+    ask(tests::context::<WORDS>(
+        size,
+        &[
+            (ALLOC_NULL_MR, null as *const ()),
+            (MODIFY_QP_RATE_LIMIT, limit as *const ()),
+            (MODIFY_CQ, moderate as *const ()),
+        ],
+    ))
 }
 
 /// An answer of each: a completion queue, a queue pair, a region.
