@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::{CmId, ConnParam, Connection, HasDevice, Request, RouteResolved, Tcp};
-use proverbs::completion::WcOpcode;
+use proverbs::completion::{WcOpcode, WcStatus};
+use proverbs::device::Protocol;
 use proverbs::state::Init;
 use proverbs::transport::Rc;
 use proverbs::{
@@ -107,8 +108,16 @@ impl Session {
     /// Ends the connection in order: both sides disconnect, and every buffer comes home.
     pub fn close(self) -> Result<()> {
         let Session { connection, mut cq, .. } = self;
+        let port = connection.id.port();
+        let is_iwarp = connection.id.context()?.protocol(port)? == Protocol::Iwarp;
         let mut ended = connection.disconnect()?;
-        ended.qp.drain(&mut cq, |_| {})?;
+        // Linux's siw does not flush what was posted after the peer's end (R24.7): that comes home
+        // with the queue pair.
+        let patience = if is_iwarp { Duration::from_secs(1) } else { STEP };
+        match ended.qp.drain_within(&mut cq, patience, |_| {}) {
+            Err(error) if is_iwarp && error.errno() == Some(libc::ETIMEDOUT) => {}
+            drained => drained?,
+        }
         ended.qp.destroy()?;
         ended.id.wait_disconnected(STEP)?;
         Ok(ended.id.destroy()?)
@@ -130,6 +139,7 @@ impl Session {
             // Asked first, so that what came before the end is not missed.
             let is_over = self.is_disconnected()?;
             let nap = if is_over { Duration::ZERO } else { NAP };
+            let mut flushed = None;
             for completion in self.channel.wait_timeout(&mut self.cq, nap)? {
                 match completion.outcome() {
                     Outcome::Received(received) => {
@@ -138,6 +148,10 @@ impl Session {
                         self.connection.qp.post_recv(wr::Recv::new(buf))?;
                     }
                     Outcome::Sent(sent) => self.done.push_back((sent.opcode, sent.entry)),
+                    // On iWARP the peer's end flushes what is posted, perhaps before it is told.
+                    Outcome::Failed(failed) if failed.error.status == WcStatus::WrFlush => {
+                        flushed = Some(failed.error.to_string());
+                    }
                     Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
                     _ => return Err("a completion of another kind".into()),
                 }
@@ -147,6 +161,10 @@ impl Session {
             }
             if is_over {
                 return Ok(false);
+            }
+            if let Some(flushed) = flushed {
+                let ended = self.connection.id.wait_disconnected(STEP);
+                return ended.map(|()| false).map_err(|_| flushed.into());
             }
             if began.elapsed() > PATIENCE {
                 return Err(format!("no {what} in {} s", PATIENCE.as_secs()).into());

@@ -10,8 +10,8 @@ use super::ece;
 use super::event::{Event, EventKind, PeerParam};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::listen::Request;
-use super::param::{AcceptParam, check_depth};
-use super::queue_pair::bring_up;
+use super::param::{AcceptParam, Tuning, check_depth};
+use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{Accepting, Mode, OnChannel, Spent, Synchronous};
 use crate::profile::{DefaultProfile, Profile};
@@ -108,6 +108,9 @@ impl<M: Mode> Request<Tcp, M> {
             }
         }
         let tuning = param.tuning().within(&peer);
+        if self.id.core.id.is_iwarp() {
+            return self.begin_on_iwarp(qp, param, tuning, peer);
+        }
         let Request { mut id, private_data, .. } = self;
         // Before the answer, since the peer may send as soon as it receives that.
         let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
@@ -126,6 +129,31 @@ impl<M: Mode> Request<Tcp, M> {
                 let object = NotAccepted::Failed { id: id.to(), qp: qp.give_up() };
                 Err(Refused::new(object, Error::os(VERB, errno, "")))
             }
+        }
+    }
+}
+
+/// The kernel moves the queue pair, and has done so when the call returns.
+impl<M: Mode> Request<Tcp, M> {
+    fn begin_on_iwarp<P: Profile>(
+        self,
+        qp: QueuePair<Rc, Init, P>,
+        param: &AcceptParam<P>,
+        tuning: Tuning,
+        peer: PeerParam,
+    ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
+        let Request { mut id, private_data, .. } = self;
+        let mut c = param.to_c(qp.qp_num(), qp.has_srq());
+        c.initiator_depth = tuning.initiator_depth;
+        c.responder_resources = tuning.responder_resources;
+        // SAFETY: requests have a device. The private data lives in `param`.
+        if let Err(errno) = unsafe { id.core.id.accept(&mut c) } {
+            let object = NotAccepted::Failed { id: id.to(), qp: qp.give_up() };
+            return Err(Refused::new(object, Error::os(VERB, errno, "")));
+        }
+        match brought_up(VERB, qp, c.initiator_depth) {
+            Ok(qp) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
+            Err(refused) => Err(refused.map(|qp| NotAccepted::Failed { id: id.to(), qp })),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::ece;
 use super::event::{Event, EventKind};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::param::{ConnParam, Tuning};
-use super::queue_pair::bring_up;
+use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{
     CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Spent, Synchronous,
@@ -208,22 +208,34 @@ impl<P: Profile, M: Mode> Pending<P, M> {
             let asked = "the queue pair was exchanged for another one";
             return failed(id, qp.give_up(), Error::os(VERB, libc::EINVAL, asked));
         }
-        if tuning.ece {
+        let mut peer = event.peer_param().expect("an event of a connection");
+        // On iWARP the answer is the last word, and the kernel has moved the queue pair.
+        let is_up = event.kind() == EventKind::Established;
+        if is_up {
+            // It tells what this side serves as `initiator_depth`, unlike an answer.
+            let (initiator, responder) = (peer.responder_resources, peer.initiator_depth);
+            (peer.initiator_depth, peer.responder_resources) = (initiator, responder);
+        }
+        if tuning.ece && !is_up {
             if let Err(error) = ece::take(&id.core.id, &mut qp) {
                 return failed(id, qp.give_up(), error);
             }
         }
-        let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
+        let brought = match is_up {
+            true => brought_up(VERB, qp, tuning.initiator_depth.min(peer.initiator_depth)),
+            false => bring_up(VERB, &id.core.id, qp, tuning),
+        };
+        let qp = match brought {
             Ok(qp) => qp,
             Err(refused) => {
                 let (qp, error) = refused.into_parts();
                 return failed(id, qp, error);
             }
         };
-        if let Err(errno) = id.core.id.establish() {
+        let establish = |id: &mut Id| if is_up { Ok(()) } else { id.establish() };
+        if let Err(errno) = establish(&mut id.core.id) {
             return failed(id, qp.give_up(), Error::os("rdma_establish", errno, ""));
         }
-        let peer = event.peer_param().expect("an event of a connection");
         let private_data = event.private_data().to_vec();
         Step::Done(Connection { qp, id: id.to(), peer, private_data })
     }
@@ -238,9 +250,10 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
             return Step::Waiting(self);
         }
         match (event.kind(), event.status()) {
-            (EventKind::ConnectResponse, 0) => self.establish(event),
+            (EventKind::ConnectResponse | EventKind::Established, 0) => self.establish(event),
             (
                 EventKind::ConnectResponse
+                | EventKind::Established
                 | EventKind::Rejected
                 | EventKind::Unreachable
                 | EventKind::ConnectError

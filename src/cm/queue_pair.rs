@@ -164,6 +164,21 @@ impl Brings for Udp {
     }
 }
 
+/// The queue pair, where the kernel has brought it to RTS as it connected the id: on iWARP, whose
+/// queue pairs nobody else brings there (R24.5). If the profile asks for what the connection has
+/// not, it is in the error state.
+#[allow(clippy::type_complexity)]
+pub(super) fn brought_up<P: Profile>(
+    verb: &'static str,
+    qp: QueuePair<Rc, Init, P>,
+    depth: u8,
+) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Err, P>>> {
+    if let Err(error) = check_depth::<P>(verb, depth) {
+        return Err(Refused::new(qp.give_up(), error));
+    }
+    qp.moved_by_cm().map_err(|refused| refused.map(QueuePair::give_up))
+}
+
 /// Moves the queue pair through INIT and RTR to RTS, with the attributes of the connection that
 /// `id` negotiated, within `tuning`. If that is refused, the queue pair is in the error state.
 #[allow(clippy::type_complexity)]

@@ -6,6 +6,7 @@ mod tests;
 use std::fmt;
 
 use crate::device::pd::ProtectionDomain;
+use crate::device::protocol::not_on_iwarp;
 use crate::sys::handle;
 use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
 use crate::terms::bounded::ServiceLevel;
@@ -178,6 +179,10 @@ impl AddressHandle {
     pub(crate) fn new(pd: &ProtectionDomain, vector: AddressVector) -> Result<Self, Error> {
         let handle = pd.handle();
         let control = handle.control();
+        let asked = || vector.to_string();
+        let lacks = "no address vectors";
+        let instead = "connect RC queue pairs by rdma_cm (R24.3)";
+        not_on_iwarp(&handle.parents().context, "ibv_create_ah", asked, lacks, instead)?;
         let mut attr = vector.to_c();
         // SAFETY: the protection domain is live, and `attr` is a local.
         match unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) } {

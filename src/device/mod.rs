@@ -20,6 +20,7 @@ pub(crate) mod odp;
 pub(crate) mod pacing;
 pub(crate) mod pd;
 pub(crate) mod port;
+pub(crate) mod protocol;
 
 pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
@@ -44,6 +45,7 @@ pub use odp::{OdpCaps, OdpOps};
 pub use pacing::PacketPacing;
 pub use pd::ProtectionDomain;
 pub use port::{LinkLayer, PortAttr, PortState};
+pub use protocol::Protocol;
 
 pub use crate::terms::gid::{Gid, GidKind};
 pub use crate::terms::rate::StaticRate;

@@ -96,10 +96,21 @@ pub enum PortState {
 pub enum LinkLayer {
     /// An InfiniBand subnet: peers have LIDs.
     InfiniBand,
-    /// Ethernet: the transport is RoCE, and peers have GIDs only (R5.4).
+    /// Ethernet: RoCE, where peers have GIDs only (R5.4), or iWARP
+    /// ([`Context::protocol`](super::Context::protocol)).
     Ethernet,
     /// The device does not say.
     Unknown,
+}
+
+impl LinkLayer {
+    pub(super) fn from_c(c: u8) -> Self {
+        match c {
+            LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
+            LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
+            _ => LinkLayer::Unknown,
+        }
+    }
 }
 
 impl PortAttr {
@@ -119,11 +130,7 @@ impl PortAttr {
                 ibv_port_state::IBV_PORT_ACTIVE_DEFER => PortState::ActiveDefer,
                 _ => PortState::Unknown,
             },
-            link_layer: match c.link_layer {
-                LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
-                LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
-                _ => LinkLayer::Unknown,
-            },
+            link_layer: LinkLayer::from_c(c.link_layer),
             max_mtu: Mtu::from_c(c.max_mtu),
             active_mtu: Mtu::from_c(c.active_mtu),
             gid_tbl_len: c.gid_tbl_len.max(0) as u32,

@@ -28,7 +28,7 @@ impl Gids {
         let ipv4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, b, c, d];
         let ipv6 = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d];
         Gids(match link {
-            Link::Ipv4 => [link_local, ipv4, link_local, ipv4],
+            Link::Ipv4 | Link::Iwarp => [link_local, ipv4, link_local, ipv4],
             Link::Ipv6 => [link_local, ipv6, link_local, ipv6],
             Link::InfiniBand => [link_local, EMPTY, EMPTY, EMPTY],
         })
@@ -86,7 +86,7 @@ impl State {
     pub(super) fn lid(&self, device: u32) -> u16 {
         match self.world.link {
             Link::InfiniBand => (device % (u32::from(FIRST_LID) - 1)) as u16 + 1,
-            Link::Ipv4 | Link::Ipv6 => 0,
+            Link::Ipv4 | Link::Ipv6 | Link::Iwarp => 0,
         }
     }
 
@@ -144,6 +144,9 @@ impl State {
     pub(super) fn create_ah(&mut self, pd: u32, address: Address) -> Verb<u32> {
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         self.check_alive(device)?;
+        if self.world.link == Link::Iwarp {
+            return Err(libc::EOPNOTSUPP);
+        }
         self.check_address(device, &address)?;
         let number = self.number()?;
         self.ahs.insert(number, Ah { pd, address });

@@ -131,7 +131,7 @@ impl State {
         }
         match self.world.link {
             Link::InfiniBand => ipv6(address, sgid, length(message, 0), 0x1b),
-            Link::Ipv4 | Link::Ipv6 => ipv6(address, sgid, length(message, UDP), 17),
+            Link::Ipv4 | Link::Ipv6 | Link::Iwarp => ipv6(address, sgid, length(message, UDP), 17),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Verb;
 use super::attributes::Changes;
 use super::fabric::State;
 use super::qp::{Phase, Transport, phase};
+use super::world::Link;
 use crate::sys::types::ibv_qp_attr_mask as attribute;
 
 pub(super) const STATE: u32 = attribute::IBV_QP_STATE.0;
@@ -73,6 +74,15 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
 }
 
 impl State {
+    /// On iWARP only rdma_cm moves a queue pair further than INIT.
+    pub(super) fn modify_qp_by_hand(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
+        let may = matches!(phase(changes.state), Ok(Phase::Init | Phase::Err));
+        if self.world.link == Link::Iwarp && !may {
+            return Err(libc::EINVAL);
+        }
+        self.modify_qp(number, changes)
+    }
+
     /// Makes the whole change or none. Returns the queue pair's new state.
     pub(super) fn modify_qp(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
         let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;

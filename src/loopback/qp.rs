@@ -7,7 +7,7 @@ use super::attributes::Attributes;
 use super::engine::Wait;
 use super::fabric::State;
 use super::strict::broken;
-use super::world::Capacity;
+use super::world::{Capacity, Link};
 use super::wr::{Recv, Send};
 use super::{Verb, limits};
 use crate::sys::types::raw::ibv_event_type;
@@ -127,6 +127,9 @@ impl State {
     /// Returns the queue pair's number, and what was granted.
     pub(super) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<(u32, Shape)> {
         self.check_alive_pd(pd)?;
+        if self.world.link == Link::Iwarp && shape.transport != Transport::Rc {
+            return Err(libc::EOPNOTSUPP);
+        }
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
         let srq_fits = shape.srq.is_none_or(|srq| {

@@ -49,6 +49,8 @@ pub(super) enum Link {
     Ipv4,
     Ipv6,
     InfiniBand,
+    /// Addresses of IPv4.
+    Iwarp,
 }
 
 /// How a device grants the limits asked for, in a [`World`] (R2.11).
@@ -148,6 +150,14 @@ impl World {
     /// fe80:: and its GUID. A datagram has a GRH only if its address vector has a global route.
     pub const fn infiniband() -> World {
         World::of(Link::InfiniBand)
+    }
+
+    /// iWARP, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm on ids
+    /// [of the fabric](crate::cm::CmId::on), which moves them to RTS itself; no address vectors, no
+    /// immediates, no atomics, and a READ into one element. GIDs are as on [`ipv4`](World::ipv4),
+    /// and of no use.
+    pub const fn iwarp() -> World {
+        World::of(Link::Iwarp)
     }
 
     /// Devices with this personality.

@@ -31,6 +31,18 @@ pub(super) struct Send {
     pub(super) doom: Doom,
 }
 
+impl Send {
+    /// Whether iWARP has such work requests: without immediates and atomics, and READs into one
+    /// element.
+    pub(super) fn is_of_iwarp(&self) -> bool {
+        let is_scattered = match (&self.op, &self.payload) {
+            (Op::Read(_), Payload::List(list)) => list.len() > 1,
+            _ => false,
+        };
+        !self.extra.is_imm() && !self.op.is_atomic() && !is_scattered
+    }
+}
+
 /// What a message carries besides its data: the header that `imm_data_invalidated_rkey_union`
 /// becomes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use bitflags::bitflags;
 use crate::counters::mark;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
+use crate::device::protocol::not_on_iwarp;
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
@@ -96,6 +97,14 @@ impl Registered {
         let access = granted(access, is_writable);
         let handle = pd.handle();
         let control = handle.control();
+        if access.contains(AccessFlags::REMOTE_ATOMIC) {
+            let asked = || format!("{len} bytes, {access:?}");
+            let instead = "register without REMOTE_ATOMIC, and let a SEND ask its receiver (R24.4)";
+            let context = &handle.parents().context;
+            if let Err(error) = not_on_iwarp(context, VERB, asked, "no atomics", instead) {
+                return Err(Refused::new(*memory, error));
+            }
+        }
         // SAFETY: the protection domain is live. `memory` keeps the range valid for what `access`
         // allows, and is kept until the region is deregistered.
         let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base.as_ptr(), len, access.bits()) };

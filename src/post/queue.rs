@@ -7,6 +7,7 @@ use std::ptr;
 
 use crate::completion::attached::AtEnd;
 use crate::device::ah_table::AhTable;
+use crate::device::protocol::is_iwarp;
 use crate::ledger::credits::Credits;
 use crate::ledger::uncounted::Uncounted;
 use crate::ledger::{Commit, Ledger, SendMode, Until};
@@ -72,6 +73,14 @@ pub trait Kind: Sized {
     ) -> Option<PostErrorKind> {
         None
     }
+
+    /// What the device's refusal of work requests means.
+    ///
+    /// # Safety
+    /// `object` is live.
+    unsafe fn meaning(_object: *mut Self::Object, errno: i32) -> PostErrorKind {
+        PostErrorKind::Refused { errno }
+    }
 }
 
 /// The send queue of a queue pair.
@@ -118,6 +127,17 @@ impl<P: Profile> Kind for Sends<P> {
         }
         // SAFETY: it is emitted, and this is what is in its list.
         unsafe { opcode::beyond(wr, asked) }
+    }
+
+    unsafe fn meaning(qp: *mut ibv_qp, errno: i32) -> PostErrorKind {
+        // SAFETY: the queue pair is live (this function's contract), and its context with it.
+        let is_iwarp = unsafe { is_iwarp((*qp).context) };
+        // libsiw has the kernel's sign.
+        let errno = errno.saturating_abs();
+        match errno {
+            libc::EINVAL if is_iwarp => PostErrorKind::NotOnIwarp,
+            _ => PostErrorKind::Refused { errno },
+        }
     }
 }
 

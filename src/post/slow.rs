@@ -91,12 +91,14 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     errno: i32,
     out: *mut PostError<Q::Entry>,
 ) {
-    // SAFETY: the list is still there; those from `bad` on are not with the device.
+    // SAFETY: the list is still there; those from `bad` on are not with the device. The queue's
+    // object is live.
     unsafe {
         let error = match index_of(first, bad) {
             Some(accepted) => {
                 queue.ledger.take_back(n - accepted);
-                refuse(queue, PostErrorKind::Refused { errno }, accepted, bad)
+                let kind = Q::meaning(queue.object, errno);
+                refuse(queue, kind, accepted, bad)
             }
             None => {
                 queue.ledger.poison();

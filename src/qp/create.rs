@@ -10,10 +10,11 @@ use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
 use crate::device::pd::ProtectionDomain;
+use crate::device::protocol::{Protocol, not_on_iwarp};
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
-use crate::profile::Profile;
+use crate::profile::{Initiator, InitiatorDepth, Profile};
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
@@ -167,6 +168,19 @@ fn create<T: Transport, P: Profile>(
             let what = "the completion queue and the queue pair";
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
+    }
+    if !Protocol::Iwarp.has::<T>() {
+        let context = &pd.handle().parents().context;
+        let asked = || format!("a {} queue pair", T::NAME);
+        let instead = "create an RC queue pair, by `CmId::create_qp` (R24.2)";
+        not_on_iwarp(context, VERB, asked, "RC alone", instead)?;
+    }
+    // Some devices take more elements of a READ than they fill.
+    if P::MaxSendSge::VALUE > 1 && <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0 {
+        let context = &pd.handle().parents().context;
+        let asked = || format!("READs with max_send_sge {}", P::MaxSendSge::VALUE);
+        let instead = "use a profile with `max_send_sge: 1`, or with `NoReads` (R24.4)";
+        not_on_iwarp(context, VERB, asked, "READs into one element alone", instead)?;
     }
     let books = books::<P>(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;

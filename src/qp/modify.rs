@@ -12,6 +12,7 @@ use super::query::QpAttr;
 use super::{Core, QueuePair, books};
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
 use crate::device::ah::AddressVector;
+use crate::device::protocol::not_on_iwarp;
 use crate::ledger::{Commit, Ledger};
 use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
@@ -285,6 +286,20 @@ impl<P: Profile> Core<P> {
         }
     }
 
+    /// An error on iWARP, where rdma_cm alone moves a queue pair on, and nothing moves it back.
+    fn moves_by_hand(&self, to: QpState) -> Result<(), Error> {
+        let context = &self.handle.parents().pd.parents().context;
+        let asked = || format!("to {to}");
+        let (lacks, instead) = match to {
+            QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
+            _ => (
+                "no transitions of the program's",
+                "make it by `CmId::create_qp`, and connect it by rdma_cm (R24.5)",
+            ),
+        };
+        not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
+    }
+
     fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
         self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
     }
@@ -331,6 +346,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         A: Transition<T, S, P>,
     {
+        if let Err(error) = self.core.moves_by_hand(<A::To as State>::STATE) {
+            return Err(Refused::new(self, error));
+        }
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
         let port = filled.port_or(self.core.port);
@@ -352,6 +370,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, port, || {
             " by rdma_cm's attributes".into()
         })
+    }
+
+    /// A queue pair that the kernel moved to RTS.
+    #[cfg(feature = "cm")]
+    pub(crate) fn moved_by_cm(mut self) -> Result<QueuePair<T, Rts, P>, Refused<Self>> {
+        match self.core.message_limit::<T>((QpState::Rtr, QpState::Rts), self.core.port) {
+            Ok(limit) => {
+                self.core.limit_messages::<T>(limit);
+                Ok(QueuePair::from_core(self.core))
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
     }
 
     /// Moves the queue pair to `To`, which `attr` names, and where it has this port.
@@ -433,7 +463,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             let error = Error::os("ibv_modify_qp", libc::ENOSPC, "too many queues exist");
             return Err(Refused::new(self, error));
         };
-        if let Err(error) = self.core.move_to(S::STATE, QpState::Reset) {
+        let refused = self.core.moves_by_hand(QpState::Reset);
+        let reset = |core: &mut Core<P>| core.move_to(S::STATE, QpState::Reset);
+        if let Err(error) = refused.and_then(|()| reset(&mut self.core)) {
             return Err(Refused::new(self, error));
         }
         let windows = self.core.end_windows();

@@ -93,6 +93,9 @@ pub enum PostErrorKind {
         /// The errno.
         errno: i32,
     },
+    /// The device refused the work request at index `accepted` (EINVAL), and it speaks iWARP, which
+    /// has neither immediates nor atomics (R24.4).
+    NotOnIwarp,
     /// The device refused the work request at index `accepted`.
     Refused {
         /// The errno; ENOMEM says that the device's queue is full.
@@ -149,6 +152,12 @@ impl fmt::Display for PostErrorKind {
             PostErrorKind::OutcomeUnknown { errno } => {
                 write!(f, "{} (no bad_wr: every entry stays with the device)", Errno(errno))
             }
+            PostErrorKind::NotOnIwarp => write!(
+                f,
+                "{} (the device speaks iWARP, which has neither immediates nor atomics: send a \
+                 message in their place (R24.4))",
+                Errno(libc::EINVAL)
+            ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),
         }
     }

@@ -5,7 +5,7 @@ use std::thread;
 use proverbs::cm::*;
 use proverbs::{ErrorKind, Outcome, post_send, wr};
 
-use crate::support::{LONG, end, event_channel, listener, routed};
+use crate::support::{LONG, end, event_channel, is_siw, listener, routed};
 
 /// The active side dies when the passive one has all it needs to accept.
 #[test]
@@ -57,9 +57,12 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     // fine.
     drop(listening);
     let refused = attempt.join().unwrap().unwrap_err();
-    assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
-    let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
-    active.drain(qp);
+    match (refused.error.errno(), refused.into_object()) {
+        (None, NotConnected::Failed { qp, id: _id }) => active.drain(qp),
+        // R24.7: it was quicker than the attempt.
+        (Some(libc::ECONNREFUSED | libc::ECONNRESET), _) if is_siw() => {}
+        (errno, object) => panic!("{errno:?}, {object:?}"),
+    }
 }
 
 /// A connected peer drops everything while sends are posted here: they fail or are flushed, all
@@ -111,7 +114,12 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
             active.until(|outcome| {
                 matches!(outcome, Outcome::Sent(_) | Outcome::Failed(_)).then_some(())
             });
-            active.drain(qp.to_error().unwrap());
+            if is_siw() {
+                // R24.7: what is posted after the end comes home with the queue pair.
+                qp.destroy().unwrap();
+            } else {
+                active.drain(qp.to_error().unwrap());
+            }
         } else {
             qp.destroy().unwrap();
             id.disconnect().unwrap().wait_disconnected(LONG).unwrap();

@@ -1,5 +1,6 @@
 //! rdma_cm on every device: on a loopback fabric, and on a real device when `PROVERBS_DEVICE` names
-//! one (`PROVERBS_GID_INDEX`: its RoCE v2 GID of an IP address, 1 if unset). `leaks` counts what
+//! one (`PROVERBS_ADDRESS`: its IP address; without, `PROVERBS_GID_INDEX`: its RoCE v2 GID of one,
+//! 1 if unset). `leaks` counts what
 //! the process holds, so it runs alone: `cargo test --test cm -- --ignored`.
 // But for one look at the allocator, in `leaks`.
 #![deny(unsafe_code)]

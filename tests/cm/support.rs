@@ -34,7 +34,10 @@ fn world() -> World {
         Err(_) | Ok("ipv4") => World::ipv4(),
         Ok("ipv6") => World::ipv6(),
         Ok("infiniband") => World::infiniband(),
-        Ok(other) => panic!("PROVERBS_WORLD names ipv4, ipv6 or infiniband, and not {other}"),
+        Ok("iwarp") => World::iwarp(),
+        Ok(other) => {
+            panic!("PROVERBS_WORLD names ipv4, ipv6, infiniband or iwarp, and not {other}")
+        }
     };
     let personality = std::env::var("PROVERBS_PERSONALITY");
     world.personality(personality.map_or(Personality::Plain, |name| name.parse().unwrap()))
@@ -61,6 +64,18 @@ pub fn event_channel() -> EventChannel {
     }
 }
 
+/// Whether the device speaks iWARP, which has RC alone, and moves queue pairs itself.
+pub fn is_iwarp() -> bool {
+    is_siw() || std::env::var("PROVERBS_WORLD").is_ok_and(|world| world == "iwarp")
+}
+
+/// Whether the device is Linux's siw. It asks and answers by TCP, within `rdma_connect`: so it knows
+/// no reasons of a rejection, and whoever does not listen is an errno. It flushes nothing that is
+/// posted after it has taken a queue pair to the error state (R24.7).
+pub fn is_siw() -> bool {
+    std::env::var("PROVERBS_DEVICE").is_ok_and(|name| name.starts_with("siw"))
+}
+
 /// The index of the device's IP address in its GID table.
 pub fn gid_index() -> u8 {
     std::env::var("PROVERBS_GID_INDEX").map_or(1, |index| index.parse().unwrap())
@@ -71,6 +86,10 @@ pub fn address(port: u16) -> SocketAddr {
     let ip = match fabric() {
         Some((fabric, devices)) => fabric.ip_of(&devices[0]).unwrap(),
         None => {
+            // Not every GID is an address of IP: none is on iWARP.
+            if let Ok(ip) = std::env::var("PROVERBS_ADDRESS") {
+                return SocketAddr::new(ip.parse().unwrap(), port);
+            }
             let device = Context::open(&std::env::var("PROVERBS_DEVICE").unwrap()).unwrap();
             Ipv6Addr::from(device.query_gid(1, gid_index()).unwrap().0).to_canonical()
         }
@@ -153,6 +172,15 @@ impl End {
         self.until(|outcome| match outcome {
             Outcome::Received(received) => Some(received),
             Outcome::Sent(_) => None,
+            Outcome::Failed(failed) => panic!("{}", failed.error),
+            _ => None,
+        })
+    }
+
+    /// A message that is there already.
+    pub fn look(&mut self) -> Option<Received<Buf>> {
+        self.cq.poll().unwrap().find_map(|completion| match completion.outcome() {
+            Outcome::Received(received) => Some(received),
             Outcome::Failed(failed) => panic!("{}", failed.error),
             _ => None,
         })

@@ -30,6 +30,8 @@ mod extended_polling;
 mod forget;
 mod gids;
 mod inline;
+#[cfg(feature = "cm")]
+mod iwarp;
 mod lanes;
 mod lengths;
 mod lists;

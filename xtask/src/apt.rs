@@ -79,6 +79,17 @@ impl Lists {
         Ok(names.lines().map(str::to_owned).collect())
     }
 
+    /// What a package says of itself: its version, and the names that it depends on.
+    pub fn about(&self, package: &str) -> Result<(String, Vec<String>)> {
+        let show = ["show", "--no-all-versions", package];
+        let said = self.apt("apt-cache", Path::new(".")).args(show).text()?;
+        let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
+        let version = field("Version: ").with_context(|| format!("what is {package}?"))?;
+        let names = field("Depends: ").unwrap_or_default().split(", ");
+        let names = names.filter_map(|name| name.split_whitespace().next());
+        Ok((version.to_owned(), names.map(str::to_owned).collect()))
+    }
+
     /// Downloads packages into `work`, and unpacks them in `root`.
     pub fn unpack<S: AsRef<str>>(&self, packages: &[S], work: &Path, root: &Path) -> Result<()> {
         let packages = packages.iter().map(AsRef::as_ref);

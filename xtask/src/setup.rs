@@ -18,6 +18,8 @@ pub enum Group {
     /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
     /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
     Guest,
+    /// To build a module of the guest's kernel.
+    Module,
     /// To measure beside our perf.
     Hardware,
     /// To count instructions, of what both C compilers make, and to read machine code.
@@ -40,6 +42,7 @@ impl Group {
                 "qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
                  ibverbs-utils rdmacm-utils perftest strace"
             }
+            Self::Module => "gcc make",
             Self::Hardware => "perftest ibverbs-providers",
             Self::Valgrind => "valgrind clang binutils",
             Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",

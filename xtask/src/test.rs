@@ -92,6 +92,9 @@ enum Part {
     /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
     /// here, but for the one of `guest`; with the host's rdma-core and the newest.
     Kernels,
+    /// By name only: on iWARP, by siw, which is built from Debian's source of the guest's kernel:
+    /// rdma_cm and conformance, and rping, rdma_server and rdma_client against C's.
+    Siw,
     /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.
     Quick,
@@ -104,7 +107,8 @@ enum Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 5] = [Part::AllHoles, Part::Newest, Part::Kernels, Part::Quick, Part::Full];
+const BY_NAME: [Part; 6] =
+    [Part::AllHoles, Part::Newest, Part::Kernels, Part::Siw, Part::Quick, Part::Full];
 
 /// Those of the others that take one processor, and long.
 const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
@@ -226,6 +230,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         }
         Part::Newest => guest::newest(FEATURES),
         Part::Kernels => guest::kernels(FEATURES),
+        Part::Siw => guest::siw(FEATURES),
         Part::Full => full::run(&args.lines, args.record),
     }
 }
@@ -285,7 +290,8 @@ fn loopback() -> Result<()> {
             &[("PROVERBS_PERSONALITY", personality), ("PROVERBS_WORLD", world)],
         )?;
     }
-    Ok(())
+    eprintln!("\n--- iWARP");
+    guest::loopback_iwarp(FEATURES)
 }
 
 /// Without `cm` nothing links librdmacm; with it, a program is offered it.

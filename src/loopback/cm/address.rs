@@ -23,7 +23,7 @@ impl State {
     pub(super) fn ip_of(&self, device: u32) -> IpAddr {
         let number = device.wrapping_add(1).to_be_bytes();
         match self.world.link {
-            Link::Ipv4 | Link::InfiniBand => {
+            Link::Ipv4 | Link::InfiniBand | Link::Iwarp => {
                 let [_, b, c, d] = number;
                 Ipv4Addr::new(10, b, c, d).into()
             }

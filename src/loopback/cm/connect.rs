@@ -3,9 +3,12 @@
 use std::ffi::c_int;
 
 use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, padded};
+use crate::loopback::attributes::Changes;
 use crate::loopback::fabric::State;
+use crate::loopback::world::Link;
 use crate::loopback::{Verb, limits};
 use crate::sys::tuning::ibv_ece;
+use crate::sys::types::ibv_qp_state;
 
 /// The bytes of private data in each message.
 const REQUEST: usize = 56;
@@ -84,6 +87,12 @@ impl State {
         self.cm.ids.insert(request, id);
         self.id(number)?.peer = Some(request);
         let arm = match space {
+            // Messages of iWARP have the depths alone.
+            Space::Tcp if self.world.link == Link::Iwarp => Arm::Conn(Param {
+                initiator_depth: agreed.initiator_depth,
+                responder_resources: agreed.responder_resources,
+                ..Param::default()
+            }),
             Space::Tcp => Arm::Conn(Param {
                 initiator_depth: agreed.initiator_depth,
                 responder_resources: agreed.responder_resources,
@@ -149,6 +158,9 @@ impl State {
             id.phase = Phase::Connected;
         }
         let peer = peer.filter(|_| self.reaches_its_peer(number));
+        if let (Some(peer), Link::Iwarp, Space::Tcp) = (peer, self.world.link, space) {
+            return self.connect_on_iwarp([number, peer], param, data);
+        }
         let Some(peer) = peer else {
             if space == Space::Tcp {
                 self.unreachable(number);
@@ -180,6 +192,41 @@ impl State {
         (id.peer_qp_num, id.remote_ece) = (param.qp_num, remote_ece);
         id.phase = if space == Space::Tcp { Phase::Answered } else { Phase::Connected };
         self.tell(Event::of(peer, kind).arm(arm).data(data));
+        Ok(())
+    }
+
+    /// Moves the queue pairs of both ids to RTS, and tells both that they are connected: iWARP's
+    /// answer is the last word.
+    fn connect_on_iwarp(&mut self, [number, peer]: [u32; 2], param: Param, data: Vec<u8>) -> Verb {
+        let theirs = self.id(peer)?;
+        theirs.peer_qp_num = param.qp_num;
+        theirs.agreed.initiator_depth = param.responder_resources;
+        theirs.agreed.responder_resources = param.initiator_depth;
+        let states =
+            [ibv_qp_state::IBV_QPS_INIT, ibv_qp_state::IBV_QPS_RTR, ibv_qp_state::IBV_QPS_RTS];
+        for id in [number, peer] {
+            self.id(id)?.phase = Phase::Connected;
+            let qp = self.id(id)?.qp_num;
+            let move_on = |fabric: &mut State, &state: &u32| {
+                let (values, mask) = fabric.attributes_of(id, state)?;
+                let path = values.path.unwrap_or_default();
+                let changes = Changes { mask, state, path, values, ..Changes::default() };
+                fabric.modify_qp(qp, &changes).map(drop)
+            };
+            if states.iter().try_for_each(|state| move_on(self, state)).is_err() {
+                [number, peer].iter().for_each(|&id| self.unreachable(id));
+                return Ok(());
+            }
+        }
+        // Unlike an answer elsewhere, it tells what the side that asked serves as the initiator's
+        // depth.
+        let arm = Param {
+            initiator_depth: param.initiator_depth,
+            responder_resources: param.responder_resources,
+            ..Param::default()
+        };
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED));
+        self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_ESTABLISHED).arm(Arm::Conn(arm)).data(data));
         Ok(())
     }
 

@@ -33,7 +33,7 @@ impl Fabric {
     pub(crate) fn unspecified_ip(&self) -> IpAddr {
         self.shared().post(|state| match state.world.link {
             Link::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
-            Link::Ipv4 | Link::InfiniBand => Ipv4Addr::UNSPECIFIED.into(),
+            Link::Ipv4 | Link::InfiniBand | Link::Iwarp => Ipv4Addr::UNSPECIFIED.into(),
         })
     }
 

@@ -17,7 +17,11 @@ use crate::sys::types::*;
 
 /// Opens a new device on the fabric.
 pub(in super::super) fn open(shared: &Arc<Shared>) -> NonNull<ibv_context> {
-    let number = shared.post(|state| state.open_device());
+    let (number, link) = shared.post(|state| (state.open_device(), state.world.link));
+    let (node_type, transport_type) = match link {
+        Link::Iwarp => (ibv_node_type::IBV_NODE_RNIC, ibv_transport_type::IBV_TRANSPORT_IWARP),
+        _ => (ibv_node_type::IBV_NODE_CA, ibv_transport_type::IBV_TRANSPORT_IB),
+    };
     let name = text(&format!("loop{number}"));
     let context = ibv_context {
         ops: ops::table(),
@@ -27,13 +31,7 @@ pub(in super::super) fn open(shared: &Arc<Shared>) -> NonNull<ibv_context> {
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         ..zeroed()
     };
-    let device = ibv_device {
-        node_type: ibv_node_type::IBV_NODE_CA,
-        transport_type: ibv_transport_type::IBV_TRANSPORT_IB,
-        name,
-        dev_name: name,
-        ..zeroed()
-    };
+    let device = ibv_device { node_type, transport_type, name, dev_name: name, ..zeroed() };
     let whole = hand_out(Device { context, device, shared: Arc::clone(shared), number }).as_ptr();
     // SAFETY: just allocated, so not null, and known to nothing else yet. `device` is set to a
     // place in the allocation without making a reference.

@@ -9,6 +9,7 @@ use super::super::fabric::State;
 use super::super::faults::Stop;
 use super::super::qp::Phase;
 use super::super::strict::{Call, broken};
+use super::super::world::Link;
 use super::window::{alloc_mw, dealloc_mw};
 use super::{errno_of, locate, read_wr, write_wc};
 use crate::completion::outcome::Direction;
@@ -106,6 +107,9 @@ unsafe extern "C" fn post_send(
             }
             // SAFETY: `post_list` passes a request of the list, which is for this QP.
             let send = unsafe { read_wr::send(wr, &queue.shape, qp, zero) }?;
+            if state.world.link == Link::Iwarp && !send.is_of_iwarp() {
+                return Err(libc::EINVAL.into());
+            }
             if may_fail {
                 state.post_fault(Some(number), Direction::Send)?;
             }

@@ -208,7 +208,7 @@ pub(in super::super) unsafe fn modify_qp(
     match unsafe {
         verb(qp, |state, qp| {
             state.check_thread_of_queues(qp);
-            state.modify_qp(qp, &changes)
+            state.modify_qp_by_hand(qp, &changes)
         })
     } {
         Ok(now) => {

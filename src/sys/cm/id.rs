@@ -306,6 +306,18 @@ impl Id {
         Some((unsafe { crate::sys::device::name((*verbs.as_ptr()).device) }, port))
     }
 
+    /// Whether the id's device speaks iWARP; `false` before it has one.
+    pub(crate) fn is_iwarp(&self) -> bool {
+        let _guard = self.channel.lock();
+        // SAFETY: the id is live, and its lock is held.
+        let verbs = unsafe { (*self.ptr.as_ptr()).verbs };
+        // SAFETY: librdmacm keeps the context open while an id refers to it, and the device is live
+        // as long as its context.
+        NonNull::new(verbs).is_some_and(|verbs| unsafe {
+            (*(*verbs.as_ptr()).device).transport_type == ibv_transport_type::IBV_TRANSPORT_IWARP
+        })
+    }
+
     /// The open context of the id's device, if its provider shares its own. (librdmacm does not.)
     pub(crate) fn context(&self) -> Option<Arc<handle::Context>> {
         let _guard = self.channel.lock();

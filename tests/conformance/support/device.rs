@@ -4,7 +4,7 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use proverbs::Context;
-use proverbs::device::{AddressVector, Gid, LinkLayer};
+use proverbs::device::{AddressVector, Gid, LinkLayer, Protocol};
 use proverbs::loopback::{Fabric, Personality, World};
 
 /// Which device a test expects the behaviour of.
@@ -23,7 +23,10 @@ fn world() -> World {
         Err(_) | Ok("ipv4") => World::ipv4(),
         Ok("ipv6") => World::ipv6(),
         Ok("infiniband") => World::infiniband(),
-        Ok(other) => panic!("PROVERBS_WORLD names ipv4, ipv6 or infiniband, and not {other}"),
+        Ok("iwarp") => World::iwarp(),
+        Ok(other) => {
+            panic!("PROVERBS_WORLD names ipv4, ipv6, infiniband or iwarp, and not {other}")
+        }
     }
 }
 
@@ -33,6 +36,9 @@ pub struct Device {
     pub ctx: Context,
     pub gid_index: u8,
     pub kind: Kind,
+    /// Of the loopback device.
+    #[allow(dead_code)] // of use to suites with rdma_cm
+    pub fabric: Option<Fabric>,
 }
 
 /// One exact value for each device, by the rule that they differ in: `rxe`, or `rxe before` or
@@ -75,7 +81,7 @@ impl Device {
         let gid_index = index.parse().expect("PROVERBS_GID_INDEX is a number");
         let ctx = Context::open(&name).expect("PROVERBS_DEVICE names a device");
         let kind = if name.starts_with("rxe") { Kind::Rxe } else { Kind::Hardware };
-        Device { ctx, gid_index, kind }
+        Device { ctx, gid_index, kind, fabric: None }
     }
 
     /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names, and of the world that
@@ -118,11 +124,17 @@ impl Device {
         let ctx = fabric.open_device();
         // On InfiniBand the table has one entry; in other worlds the second is an address of IP.
         let is_infiniband = ctx.query_port(1).unwrap().link_layer == LinkLayer::InfiniBand;
-        Device { ctx, gid_index: !is_infiniband as u8, kind: Kind::Loopback }
+        let fabric = Some(fabric.clone());
+        Device { ctx, gid_index: !is_infiniband as u8, kind: Kind::Loopback, fabric }
     }
 
     pub fn gid(&self) -> Gid {
         self.ctx.query_gid(1, self.gid_index).unwrap()
+    }
+
+    /// Whether rdma_cm alone connects its queue pairs.
+    pub fn is_iwarp(&self) -> bool {
+        self.ctx.protocol(1).unwrap() == Protocol::Iwarp
     }
 
     /// The way to this device itself.

@@ -4,6 +4,8 @@
 mod bufs;
 mod datagrams;
 mod device;
+#[cfg(feature = "cm")]
+mod iwarp;
 mod pair;
 mod poll;
 mod scripted;
@@ -13,6 +15,9 @@ pub use bufs::{filled, holds, numbered, poisoned, untouched};
 pub use datagrams::{Datagrams, QKEY};
 pub(crate) use device::by_rule;
 pub use device::{Device, Kind, linux, said};
+#[cfg(feature = "cm")]
+#[allow(unused_imports)] // of other suites than this one
+pub use iwarp::ends;
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 pub use poll::{Done, complete, drained, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};

@@ -59,6 +59,18 @@ impl AnyDepth for NoReads {
 
 /// How a transport gets from RESET to RTS.
 pub trait Bring<P: Profile>: Transport + Sized {
+    /// Two queue pairs of one device, connected to each other.
+    #[allow(clippy::type_complexity)]
+    fn connect(
+        [a, b]: [QueuePair<Self, Reset, P>; 2],
+        dev: &Device,
+        _: &ProtectionDomain<P::Threads>,
+        wish: &Wish,
+    ) -> (QueuePair<Self, Rts, P>, QueuePair<Self, Rts, P>) {
+        let (na, nb) = (a.qp_num(), b.qp_num());
+        (Self::up(a, dev, nb, wish), Self::up(b, dev, na, wish))
+    }
+
     fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P>;
     fn rtr(
         qp: QueuePair<Self, Init, P>,
@@ -82,6 +94,21 @@ impl<P: Profile> Bring<P> for Rc
 where
     P::Initiator: AnyDepth,
 {
+    #[cfg(feature = "cm")]
+    fn connect(
+        pair: [QueuePair<Self, Reset, P>; 2],
+        dev: &Device,
+        pd: &ProtectionDomain<P::Threads>,
+        wish: &Wish,
+    ) -> (QueuePair<Self, Rts, P>, QueuePair<Self, Rts, P>) {
+        if dev.is_iwarp() {
+            return super::iwarp::connect(dev, pd, pair, wish);
+        }
+        let [a, b] = pair;
+        let (na, nb) = (a.qp_num(), b.qp_num());
+        (Self::up(a, dev, nb, wish), Self::up(b, dev, na, wish))
+    }
+
     fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P> {
         qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: wish.access }).unwrap()
     }
@@ -171,8 +198,7 @@ impl<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>> Pair<T, P> {
         let cb = dev.ctx.create_cq(wish.cqe).unwrap();
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
-        let (na, nb) = (a.qp_num(), b.qp_num());
-        let (a, b) = (T::up(a, &dev, nb, wish), T::up(b, &dev, na, wish));
+        let (a, b) = T::connect([a, b], &dev, &pd, wish);
         Pair { a, b, ca, cb, pool, pd, dev }
     }
 }

@@ -43,13 +43,14 @@ pub fn shell() -> OsString {
 pub fn write(
     share: &Path,
     kernel: &Kernel,
+    siw: Option<&Path>,
     out: &Path,
     job: &Job<'_>,
     host: Option<u8>,
 ) -> Result<()> {
     let files = [
         ("guest.sh", OsString::from(SCRIPT)),
-        ("env.sh", environment(kernel, out, job, host)),
+        ("env.sh", environment(kernel, siw, out, job, host)),
         ("command.sh", command(job)?),
     ];
     for (name, content) in files {
@@ -60,7 +61,13 @@ pub fn write(
     Ok(())
 }
 
-fn environment(kernel: &Kernel, out: &Path, job: &Job<'_>, host: Option<u8>) -> OsString {
+fn environment(
+    kernel: &Kernel,
+    siw: Option<&Path>,
+    out: &Path,
+    job: &Job<'_>,
+    host: Option<u8>,
+) -> OsString {
     let mut script = OsString::new();
     let mut line = |prefix: &str, name: &OsStr, value: &OsStr| {
         script.push(prefix);
@@ -71,6 +78,8 @@ fn environment(kernel: &Kernel, out: &Path, job: &Job<'_>, host: Option<u8>) -> 
     };
     let ours = |name: &'static str| OsStr::new(name);
     line("", ours("soft_roce_kernel"), kernel.root.as_os_str());
+    let siw = siw.map_or(OsStr::new(""), Path::as_os_str);
+    line("", ours("soft_roce_siw"), siw);
     let terminal = if matches!(job, Job::Shell) { "yes" } else { "" };
     line("", ours("soft_roce_terminal"), terminal.as_ref());
     let host = host.map_or_else(String::new, |host| host.to_string());

@@ -48,21 +48,36 @@ else
 fi
 try "network" ip addr add 10.77.0.$address/24 dev $netdev
 try "network" ip link set $netdev up
-try "Soft-RoCE" rdma link add rxe0 type rxe netdev $netdev
+if [ -n "$soft_roce_siw" ]; then
+    # What siw calls, of which no table of this kernel's modules knows.
+    try "iWARP" modprobe libcrc32c
+    try "iWARP" insmod "$soft_roce_siw"
+    device=siw0
+    try "iWARP" rdma link add siw0 type siw netdev $netdev
+else
+    device=rxe0
+    try "Soft-RoCE" rdma link add rxe0 type rxe netdev $netdev
+fi
 
-# The kernel fills the GID table in its own time; before that, INIT to RTR fails.
-port=/sys/class/infiniband/rxe0/ports/1
+# The kernel fills the GID table in its own time; before that, INIT to RTR fails. (That of iWARP
+# has one entry, of which no address speaks.)
+port=/sys/class/infiniband/$device/ports/1
+is_up() {
+    [ "$(cat $port/state)" = "4: ACTIVE" ] || return
+    [ $device = siw0 ] && return
+    [ "$(cat $port/gids/1 2>&1)" = "0000:0000:0000:0000:0000:ffff:0a4d:000$address" ] &&
+        [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ]
+}
 tries=0
-until [ "$(cat $port/gids/1 2>&1)" = "0000:0000:0000:0000:0000:ffff:0a4d:000$address" ] &&
-    [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ] &&
-    [ "$(cat $port/state)" = "4: ACTIVE" ]; do
+until is_up; do
     tries=$((tries + 1))
-    [ $tries -lt 1200 ] || fail "GID 1 of rxe0 is $(cat $port/gids/1), port $(cat $port/state)"
+    [ $tries -lt 1200 ] || fail "GID 1 of $device is $(cat $port/gids/1), port $(cat $port/state)"
     sleep 0.05
 done
 [ -e /dev/infiniband/uverbs0 ] || fail "there is no /dev/infiniband/uverbs0"
 ulimit -l unlimited
-export PROVERBS_DEVICE=rxe0 PROVERBS_GID_INDEX=1
+export PROVERBS_DEVICE=$device PROVERBS_ADDRESS=10.77.0.$address
+[ $device = siw0 ] || export PROVERBS_GID_INDEX=1
 if grep -q hugepagesz /proc/cmdline; then
     export PROVERBS_NUMA_NODES=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)
 fi

@@ -16,6 +16,7 @@ mod library;
 mod pair;
 mod qemu;
 mod run_dir;
+mod siw;
 mod vmlinux;
 mod watch;
 
@@ -39,6 +40,7 @@ pub use guest::out_dir;
 pub use kernel::{Kernel, NAMED, debian};
 pub use library::Library;
 pub use pair::run as run_pair;
+pub use siw::Driver;
 
 /// Where a guest stands that is not alone.
 struct Place {
@@ -69,6 +71,9 @@ pub struct Args {
     /// The rdma-core that the guest's programs are linked with.
     #[arg(long, default_value = "host")]
     library: Library,
+    /// What drives the guest's RDMA device.
+    #[arg(long, default_value = "rxe")]
+    driver: Driver,
     /// How to run the guest, instead of finding out.
     #[arg(long)]
     accel: Option<Accel>,
@@ -90,6 +95,7 @@ pub struct Guest {
     /// One of [`NAMED`], or another.
     pub kernel: String,
     pub library: Library,
+    pub driver: Driver,
 }
 
 impl Default for Guest {
@@ -101,6 +107,7 @@ impl Default for Guest {
             accel: None,
             kernel: NAMED[0].to_owned(),
             library: Library::Host,
+            driver: Driver::Rxe,
         }
     }
 }
@@ -122,6 +129,7 @@ pub fn main(args: Args) -> Outcome {
                 accel: args.accel,
                 kernel: args.kernel,
                 library: args.library,
+                driver: args.driver,
                 ..Guest::default()
             };
             if args.numa {
@@ -174,7 +182,11 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     let host = place.as_ref().map(|place| place.host);
     let parent = paths::below_target("soft-roce")?;
     let dir = RunDir::new(&parent, host)?;
-    guest::write(&dir.share, &kernel, &out, &job, host)?;
+    let siw = match guest.driver {
+        Driver::Rxe => None,
+        Driver::Siw => Some(siw::module(&kernel)?),
+    };
+    guest::write(&dir.share, &kernel, siw.as_deref(), &out, &job, host)?;
     initramfs::write(&kernel, &dir.initramfs)?;
     let accel = match guest.accel {
         Some(accel) => accel,

@@ -11,9 +11,10 @@ use crate::paths;
 use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "test",
     "test kernels",
+    "test siw",
     "miri",
     "miri --weak",
     "miri --leaks",

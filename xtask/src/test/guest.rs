@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, Group};
 use crate::sh::{self, Run, cmd};
-use crate::soft_roce::{self, Guest, Library, NAMED};
+use crate::soft_roce::{self, Driver, Guest, Library, NAMED};
 use crate::{cargo, paths, what_c_does};
 
 /// One boot for everything that needs a real device.
@@ -101,6 +101,66 @@ fn connections_c() -> Result<PathBuf> {
     cmd!(sh::here(), "gcc -std=gnu11 -O2 -Wall -Wextra -o {program} {source} -libverbs")
         .step("Building the connections of C")?;
     Ok(program)
+}
+
+/// On iWARP, in a guest with siw: rping, rdma_server and rdma_client against C's, the suite of
+/// rdma_cm, and what conformance says of iWARP.
+pub fn siw(features: &str) -> Result<()> {
+    setup::ensure(&[Group::Guest])?;
+    let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
+    let tests =
+        cargo::executables("Building the suites", &[&build[..], &["--test", "cm"]].concat())?;
+    let examples = cargo::executables(
+        "Building the examples",
+        &["build", "--release", "--examples", "--features", features],
+    )?;
+    let test =
+        |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
+    let (conformance, cm) = (test("conformance")?, test("cm")?);
+    let examples = cargo::named(&examples, "rc_pingpong")?;
+    let examples = examples.parent().context("the examples are in a directory")?;
+    let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
+    let lines = [
+        interop("cm.sh", examples),
+        format!("{cm} {skips} --skip removal::"),
+        // What iWARP has and has not; of the rest siw departs from what others do (R24.7).
+        format!("{conformance} iwarp::"),
+    ];
+    // All of them, so that one boot tells all that differs.
+    let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
+    let script = format!("code=0\n{lines}\nexit $code");
+    let timeout = Duration::from_secs(3600);
+    let guest = Guest { timeout, driver: Driver::Siw, ..Guest::default() };
+    match soft_roce::run(&guest, &["sh", "-c", &script])? {
+        0 => Ok(()),
+        code => bail!("the tests on siw failed with code {code}"),
+    }
+}
+
+/// Tests of rdma_cm that are about UD, which iWARP has not.
+pub const OF_UD: [&str; 1] = ["datagram::"];
+
+/// The line that runs a suite where the crate refuses what iWARP has not.
+fn on_iwarp(suite: &str) -> String {
+    let script = paths::workspace().join("tests/interop/iwarp.sh");
+    format!("sh {} {suite}", script.display())
+}
+
+/// As on siw, on the loopback's iWARP.
+pub fn loopback_iwarp(features: &str) -> Result<()> {
+    let world = [("PROVERBS_WORLD", "iwarp")];
+    let build = ["test", "--quiet", "--features", features, "--test"];
+    let skips = OF_UD.iter().flat_map(|name| ["--skip", *name]);
+    let cm: Vec<&str> = build.into_iter().chain(["cm", "--"]).chain(skips).collect();
+    cargo::run_with(&cm, &world)?;
+    let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
+    let tests = cargo::executables("Building conformance", &build)?;
+    let line = on_iwarp(&cargo::named(&tests, "conformance")?.display().to_string());
+    let sh = sh::here();
+    match cmd!(sh, "sh -c {line}").env("PROVERBS_WORLD", "iwarp").stream()? {
+        0 => Ok(()),
+        code => bail!("conformance on the loopback's iWARP failed with code {code}"),
+    }
 }
 
 /// Conformance on the newest kernel and library.

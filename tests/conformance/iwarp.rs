@@ -1,0 +1,163 @@
+//! What iWARP has, and what it has not: on the device under test if that speaks it, and otherwise
+//! on a loopback device that does.
+
+use proverbs::ErrorKind;
+use proverbs::cm::ConnParam;
+use proverbs::device::{GlobalRoute, NodeType, Protocol, TransportType};
+use proverbs::loopback::{Fabric, World};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
+
+use crate::support::*;
+
+profile! { Any { entry: AnyBuf } }
+
+fn iwarp() -> Device {
+    let dev = Device::open();
+    match dev.ctx.protocol(1).unwrap() {
+        Protocol::Iwarp => dev,
+        _ => Device::loopback(&Fabric::with(World::iwarp().personality(Device::personality()))),
+    }
+}
+
+/// Refused for the fabric's sake: verb, what was asked, what there is, what to do.
+fn is_refused(error: &proverbs::Error, verb: &str, words: &[&str]) {
+    assert_eq!((error.verb(), error.errno()), (verb, Some(libc::EOPNOTSUPP)), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+    let text = error.to_string();
+    for words in [&["speaks iWARP, which has"], words].concat() {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn each_port_tells_what_it_speaks() {
+    let of = |world: World| Fabric::with(world).open_device().protocol(1).unwrap();
+    let all = [World::ipv4(), World::ipv6(), World::infiniband(), World::iwarp()].map(of);
+    assert_eq!(all, [Protocol::Roce, Protocol::Roce, Protocol::InfiniBand, Protocol::Iwarp]);
+    let lacks = |protocol: Protocol| {
+        let has = [protocol.has::<Rc>(), protocol.has::<Uc>(), protocol.has::<Ud>()];
+        (has, protocol.has_immediates(), protocol.has_atomics(), protocol.has_address_vectors())
+    };
+    assert_eq!(lacks(Protocol::Roce), ([true; 3], true, true, true));
+    assert_eq!(lacks(Protocol::InfiniBand), ([true; 3], true, true, true));
+    assert_eq!(lacks(Protocol::Iwarp), ([true, false, false], false, false, false));
+    let ctx = iwarp().ctx;
+    assert_eq!((ctx.transport_type(), ctx.node_type()), (TransportType::Iwarp, NodeType::Rnic));
+    assert_eq!(ctx.protocol(9).unwrap_err().errno(), Some(libc::EINVAL));
+}
+
+#[test]
+fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
+    fn refused<T: Transport>(dev: &Device, asked: &str) {
+        let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(9).unwrap());
+        let depth = Depth { send: 4, recv: 4 };
+        let error = pd.create_qp::<T, DefaultProfile>(&cq, &cq, depth).unwrap_err();
+        is_refused(&error, "ibv_create_qp", &[asked, "which has RC alone", "CmId::create_qp"]);
+        // Nothing of it is left: there is room for one that is possible.
+        pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    }
+    let dev = iwarp();
+    refused::<Uc>(&dev, "a UC queue pair");
+    refused::<Ud>(&dev, "a UD queue pair");
+}
+
+/// A READ fills one element; where the profile has no reads, a send gathers several.
+#[test]
+fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
+    profile! { Scatters { max_send_sge: 2 } }
+    profile! { Gathers { max_send_sge: 2, initiator: NoReads } }
+    let dev = iwarp();
+    let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(9).unwrap());
+    let depth = Depth { send: 4, recv: 4 };
+    let error = pd.create_qp::<Rc, Scatters>(&cq, &cq, depth).unwrap_err();
+    let words = ["READs with max_send_sge 2", "READs into one element alone", "`NoReads`"];
+    is_refused(&error, "ibv_create_qp", &words);
+    pd.create_qp::<Rc, Gathers>(&cq, &cq, depth).unwrap();
+}
+
+#[test]
+fn an_address_handle_is_refused() {
+    let dev = iwarp();
+    let way = AddressVector::roce(1, dev.ctx.query_gid(1, 0).unwrap(), 0);
+    assert_eq!(way.global.map(|route: GlobalRoute| route.sgid_index), Some(0));
+    let error = dev.ctx.alloc_pd().unwrap().create_ah(way).map(drop).unwrap_err();
+    is_refused(&error, "ibv_create_ah", &["no address vectors", "rdma_cm"]);
+}
+
+#[test]
+fn memory_for_atomics_is_refused() {
+    let pd = iwarp().ctx.alloc_pd().unwrap();
+    let error = pd.register::<RemoteAtomic>(64).map(drop).unwrap_err();
+    is_refused(&error, "ibv_reg_mr", &["64 bytes", "REMOTE_ATOMIC", "no atomics"]);
+    pd.register::<RemoteWrite>(64).unwrap();
+}
+
+#[test]
+fn rdma_cm_alone_moves_a_queue_pair() {
+    let dev = iwarp();
+    let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(9).unwrap());
+    let depth = Depth { send: 4, recv: 4 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let refused = qp.modify(init).map(drop).unwrap_err();
+    is_refused(&refused.error, "ibv_modify_qp", &["to INIT", "CmId::create_qp"]);
+    // It is as it was: an id moves it.
+    let (_channel, _listening, id) = ends(&dev);
+    let qp = id.init_qp(&pd, refused.into_object()).unwrap();
+    let refused = qp.reset().map(drop).unwrap_err();
+    is_refused(&refused.error, "ibv_modify_qp", &["to RESET", "destroy the queue pair"]);
+    let pending = id.connect(refused.into_object(), &ConnParam::default());
+    drop(pending.unwrap());
+}
+
+/// What iWARP has, it does: SEND, WRITE and READ on a connection of rdma_cm.
+#[test]
+fn a_connection_sends_writes_and_reads() {
+    let dev = iwarp();
+    let pair = Pair::<Rc>::on(dev.clone(), &Wish::new());
+    let Pair { mut a, mut b, mut ca, mut cb, pool, pd, .. } = pair;
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    let (message, data) = (numbered(3, 100), numbered(7, 256));
+    a.post_send(wr::Send::new(filled(&pool, &message))).unwrap();
+    poll(&dev, &mut ca, 1).remove(0).sent();
+    holds(poll(&dev, &mut cb, 1).remove(0).received().entry.unwrap(), &message);
+
+    let region = pd.register::<RemoteAll>(256);
+    is_refused(&region.map(drop).unwrap_err(), "ibv_reg_mr", &["no atomics"]);
+    let region = pd.register::<RemoteReadWrite>(256).unwrap();
+    let there = region.remote();
+    a.post_send(wr::RdmaWrite::new(filled(&pool, &data), there.write())).unwrap();
+    poll(&dev, &mut ca, 1).remove(0).sent();
+    a.post_send(wr::RdmaRead::new(poisoned(&pool), there.read())).unwrap();
+    holds(poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap(), &data);
+
+    // What it has not comes back, with the reason.
+    let error = a.post_send(wr::SendWithImm::new(filled(&pool, &message), 7)).unwrap_err();
+    assert_eq!((error.kind(), error.accepted()), (PostErrorKind::NotOnIwarp, 0));
+    assert!(error.to_string().contains("iWARP, which has neither immediates"), "{error}");
+    let back: Vec<_> = error.into_rejected().map(|buf| holds(buf, &message)).collect();
+    assert_eq!(back.len(), 1);
+    drop(back);
+
+    // Both ends, and every buffer, come home.
+    a.to_error().unwrap().drain(&mut ca, |_| {}).unwrap();
+    b.to_error().unwrap().drain(&mut cb, |_| {}).unwrap();
+    assert_eq!(pool.available(), 40);
+}
+
+/// On adapters that ask for it, a READ's sink is open to remote writes.
+#[test]
+fn a_read_fills_a_piece_of_a_region_open_to_writes() {
+    let mut p = Pair::<Rc, Any>::on(iwarp(), &Wish::new());
+    let there = p.pd.register::<RemoteRead>(64).unwrap();
+    let here = p.pd.register::<RemoteWrite>(64).unwrap();
+    there.write_at(0, b"read by the peer").unwrap();
+    let source = there.remote().slice(0, 16).unwrap();
+    p.a.post_send(wr::RdmaRead::new(here.piece(8, 16).unwrap(), source.read())).unwrap();
+    poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    let mut bytes = [0; 18];
+    here.read_at(7, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"\0read by the peer\0");
+}

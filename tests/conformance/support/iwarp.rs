@@ -1,0 +1,102 @@
+//! Pairs on iWARP, which rdma_cm alone connects: both ends on one channel, in one thread.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proverbs::bounded::ResponderDepth;
+use proverbs::cm::*;
+use proverbs::prelude::*;
+
+use super::device::Device;
+use super::pair::{AnyDepth, Wish};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn done<D, W, F>(step: Step<D, W, F>) -> D {
+    match step {
+        Step::Done(done) => done,
+        Step::Waiting(_) => panic!("still waiting"),
+        Step::Failed(refused) => panic!("{refused}"),
+    }
+}
+
+fn event_of(channel: &EventChannel, id: IdKey) -> Event {
+    let event = next_event(channel);
+    assert_eq!(event.id(), id, "{event:?}");
+    event
+}
+
+fn next_event(channel: &EventChannel) -> Event {
+    loop {
+        let event = channel.wait_timeout(LONG).unwrap().expect("an event");
+        if event.kind() != EventKind::TimewaitExit {
+            return event;
+        }
+    }
+}
+
+/// A listener of this device's and an id on the way to it, on one channel.
+pub fn ends(
+    dev: &Device,
+) -> (EventChannel, CmId<Tcp, Listening, OnChannel>, CmId<Tcp, RouteResolved, OnChannel>) {
+    let (channel, ip) = match &dev.fabric {
+        Some(fabric) => (EventChannel::on(fabric).unwrap(), fabric.ip_of(&dev.ctx).unwrap()),
+        None => {
+            let ip = std::env::var("PROVERBS_ADDRESS").expect("it is the device's address");
+            (EventChannel::new().unwrap(), ip.parse().unwrap())
+        }
+    };
+    let listening = channel.create_id::<Tcp>().unwrap();
+    let listening = listening.bind_addr(SocketAddr::new(ip, 0)).unwrap().listen(1).unwrap();
+    let to = listening.local_addr().unwrap();
+    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(to, LONG).unwrap();
+    let event = event_of(&channel, id.key());
+    let id = done(id.advance(&event)).resolve_route(LONG).unwrap();
+    let event = event_of(&channel, id.key());
+    let id = done(id.advance(&event));
+    (channel, listening, id)
+}
+
+/// Connects two queue pairs in RESET. The ids live as long as the process, as the connection does.
+#[allow(clippy::type_complexity)]
+pub fn connect<P: Profile>(
+    dev: &Device,
+    pd: &ProtectionDomain<P::Threads>,
+    [a, b]: [QueuePair<Rc, Reset, P>; 2],
+    wish: &Wish,
+) -> (QueuePair<Rc, Rts, P>, QueuePair<Rc, Rts, P>)
+where
+    P::Initiator: AnyDepth,
+{
+    let (channel, listening, id) = ends(dev);
+    let param = ConnParam::<P> {
+        initiator_depth: <P::Initiator as AnyDepth>::depth(),
+        responder_resources: ResponderDepth::new(wish.responder_depth).unwrap(),
+        rnr_retry_count: wish.rnr_retry,
+        ..ConnParam::default()
+    };
+    let a = id.init_qp(pd, a).unwrap();
+    let pending = id.connect(a, &param).unwrap();
+    let request = listening.request(event_of(&channel, listening.key())).unwrap();
+    let b = request.id.init_qp(pd, b).unwrap();
+    let param = AcceptParam::<P> {
+        initiator_depth: <P::Initiator as AnyDepth>::depth(),
+        responder_resources: ResponderDepth::new(wish.responder_depth).unwrap(),
+        rnr_retry_count: wish.rnr_retry,
+        ..AcceptParam::default()
+    };
+    let accepted = request.accept(b, &param).unwrap();
+    // Each side is told for itself.
+    let event = next_event(&channel);
+    let (here, there) = if event.id() == accepted.id().key() {
+        let here = done(accepted.advance(&event));
+        let event = event_of(&channel, pending.id().key());
+        (here, done(pending.advance(&event)))
+    } else {
+        let there = done(pending.advance(&event));
+        let event = event_of(&channel, accepted.id().key());
+        (done(accepted.advance(&event)), there)
+    };
+    std::mem::forget((here.id, there.id));
+    (there.qp, here.qp)
+}

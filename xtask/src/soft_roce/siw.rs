@@ -1,0 +1,72 @@
+//! siw, the iWARP device of Linux, which Debian's kernels leave out: built from Debian's source of
+//! the guest's kernel, against that kernel's headers. Nothing of it is installed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::kernel::{self, Kernel};
+use crate::apt::{self, Lists};
+use crate::paths;
+use crate::setup::{self, Group};
+use crate::sh::{self, Next, Run, cmd};
+
+/// What drives the RDMA device of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Driver {
+    /// Soft-RoCE: rxe0.
+    #[default]
+    Rxe,
+    /// iWARP: siw0, built from Debian's source of the guest's kernel.
+    Siw,
+}
+
+/// Where it is in the kernel's source.
+const SOURCE: &str = "drivers/infiniband/sw/siw";
+
+/// The module for this kernel, built if it is not there.
+pub fn module(kernel: &Kernel) -> Result<PathBuf> {
+    let Kernel { release, root, .. } = kernel;
+    let place = paths::below_target("soft-roce/siw")?.join(release);
+    apt::once(&place, |work, root| build(release, work, root)).next(format!(
+        "if the archive has no headers of Linux {release} any more, remove {}, so that its newest \
+         kernel is fetched",
+        root.display()
+    ))?;
+    Ok(place.join("siw.ko"))
+}
+
+/// Builds it in `work`, and leaves it in `root`.
+fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
+    setup::ensure(&[Group::Module])?;
+    let headers = format!("linux-headers-{release}");
+    let system = Lists::system();
+    let is_here = system.names(&headers)?.contains(&headers);
+    let lists = if is_here { system } else { kernel::debian()? };
+    let (version, needs) = lists.about(&headers)?;
+    // Its scripts and the headers of all flavours; not the compiler's package, which is the host's.
+    let needs = |prefix: &str| needs.iter().find(|name| name.starts_with(prefix)).cloned();
+    let common = needs("linux-headers-").context("headers depend on those of all flavours")?;
+    let kbuild = needs("linux-kbuild-").context("headers depend on scripts")?;
+    let series: Vec<&str> = release.splitn(3, '.').take(2).collect();
+    let source = format!("linux-source-{}", series.join("."));
+    let exactly = |name: &str| format!("{name}={version}");
+    let packages = [&headers, &common, &kbuild, &source].map(|name| exactly(name));
+    let unpacked = work.join("unpacked");
+    lists.unpack(&packages, work, &unpacked)?;
+
+    let src = unpacked.join("usr/src");
+    let tar = src.join(format!("{source}.tar.xz"));
+    let inside = format!("{source}/{SOURCE}");
+    cmd!(sh::here(), "tar -C {work} -xf {tar} {inside}").step("Unpacking siw's source")?;
+    let (tree, module) = (src.join(&headers), work.join(inside));
+    // The tree's own Makefile names the other headers where they would be installed. Without this
+    // kernel's debugging information, which is in no package of these, none is made for the module.
+    let makefile = src.join(common).join("Makefile");
+    let make = cmd!(sh::here(), "make -C {tree} -f {makefile} M={module} CC=gcc CONFIG_RDMA_SIW=m");
+    make.arg("modules").step("Building siw")?;
+    let built = module.join("siw.ko");
+    std::fs::copy(&built, root.join("siw.ko"))
+        .with_context(|| format!("cannot copy {}", built.display()))?;
+    Ok(())
+}
