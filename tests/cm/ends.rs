@@ -31,6 +31,7 @@ fn finish<D, W, F>(
 #[test]
 fn the_end_is_a_step_of_either_side() {
     let (connection, mut active, server) = connected(|connection, mut passive| {
+        passive.sent(); // its message is there, and not flushed
         let ended = connection.disconnect().unwrap();
         passive.drain(ended.qp);
         let channel = event_channel();
@@ -48,6 +49,7 @@ fn the_end_is_a_step_of_either_side() {
 #[test]
 fn a_connection_goes_to_a_channel_and_back() {
     let (connection, mut active, server) = connected(|connection, mut passive| {
+        passive.sent();
         passive.drain(connection.disconnect().unwrap().qp);
     });
     let connection = connection.migrate_to(&event_channel()).unwrap();
@@ -100,7 +102,7 @@ fn an_event_of_the_programs_own_wakes_who_waits() {
             // Libraries before rdma-core 60 lack it, and so do kernels of their time.
             let lacks = [libc::ENOSYS, libc::EINVAL, libc::EOPNOTSUPP];
             assert!(lacks.map(Some).contains(&error.errno()), "{error}");
-            return;
+            return println!("R23.5: no events of the program's own here: {error}");
         }
         written => written.unwrap(),
     }
