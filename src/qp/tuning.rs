@@ -74,7 +74,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the device has none,
-    /// ENOSYS if the library is older than rdma-core 30.
+    /// ENOSYS if the library is older than rdma-core 31.
     pub fn query_ece(&self) -> Result<Ece, Error> {
         let mut c = ibv_ece::default();
         // SAFETY: the queue pair is live.

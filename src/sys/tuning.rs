@@ -44,7 +44,7 @@ pub(crate) struct ibv_qp_rate_limit_attr {
     pub comp_mask: u32,
 }
 
-/// C's struct, as of rdma-core 30.
+/// C's struct, as of rdma-core 31.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ibv_ece {
@@ -59,7 +59,7 @@ type ModifyCq = unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_
 type Ece = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_ece) -> c_int;
 
 symbols! {
-    /// Both are there since rdma-core 30.
+    /// Both are there since rdma-core 31.
     // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` holds it
     // against the headers).
     unsafe struct Symbols {
