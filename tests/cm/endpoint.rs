@@ -8,7 +8,7 @@ use proverbs::completion::WcOpcode;
 use proverbs::memory::AnyBuf;
 use proverbs::{Depth, Outcome, profile};
 
-use crate::support::{LONG, address, fabric};
+use crate::support::{LONG, address, fabric, is_iwarp};
 
 /// The program's own context, which no pointer cast could tell from another.
 #[derive(Debug, Default, PartialEq)]
@@ -37,6 +37,9 @@ fn entry(outcome: Outcome<'_, AnyBuf<Task>>) -> (WcOpcode, u32, AnyBuf<Task>) {
 /// Every post, read and write between two endpoints; contexts come back, as the program's own type.
 #[test]
 fn every_call_of_rdma_verbs_between_two_endpoints() {
+    if is_iwarp() {
+        return; // R24.4: the profile has READs into four elements
+    }
     let node = address(0).ip().to_string();
     let passive = match fabric() {
         Some((fabric, _)) => PassiveInfo::<Tcp>::look_up_on(fabric, Some(&node), "0"),

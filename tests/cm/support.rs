@@ -1,7 +1,7 @@
 //! What the tests share: the device's address, ends of connections, polling with an end.
 
 use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -223,16 +223,20 @@ pub fn connected_at(
     then: impl FnOnce(Connection, End) + std::marker::Send + 'static,
 ) -> (Connection, End, thread::JoinHandle<()>) {
     let (listening, at) = listener_at::<Tcp>(at);
+    let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
         let request = listening.get_request_timeout(LONG).unwrap();
         let (qp, end) = end(&request.id, 2);
         let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
         post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
+        // On iWARP this side is connected first, and must not leave before the other one knows.
+        told.recv_timeout(LONG).unwrap();
         then(connection, end);
     });
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
     let connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    tell.send(()).unwrap();
     assert_eq!(active.receive().data(), b"connected");
     (connection, active, server)
 }
