@@ -200,6 +200,7 @@ pub unsafe fn store_bytes_short(to: NonNull<u8>, from: NonNull<u8>, len: usize, 
             out("k2") _,
             options(nostack, preserves_flags),
         );
+        wait_until_seen();
     }
 }
 
@@ -216,7 +217,8 @@ pub unsafe fn store_bytes(to: NonNull<u8>, from: NonNull<u8>, len: usize, before
         let first = (to.as_ptr().wrapping_sub(before), from.as_ptr().wrapping_sub(before));
         let all = before + len;
         if all <= 64 {
-            return masked_bytes(first.0, first.1, lowest(all) & u64::MAX << before);
+            masked_bytes(first.0, first.1, lowest(all) & u64::MAX << before);
+            return wait_until_seen();
         }
         masked_bytes(first.0, first.1, u64::MAX << before);
         let (to, from) = (to.add(64 - before), from.add(64 - before));
@@ -225,7 +227,17 @@ pub unsafe fn store_bytes(to: NonNull<u8>, from: NonNull<u8>, len: usize, before
             let whole = len - len % 64;
             masked_bytes(to.add(whole).as_ptr(), from.add(whole).as_ptr(), lowest(len % 64));
         }
+        wait_until_seen();
     }
+}
+
+/// Waits until all can see what this thread stored, as parts of words must be when it goes on. An
+/// instruction with a lock does so, and sooner than `mfence` (Intel SDM volume 3, "locked
+/// operations"; AMD APM volume 2).
+#[inline(always)]
+fn wait_until_seen() {
+    // SAFETY: nothing is changed.
+    unsafe { asm!("lock or dword ptr [rsp], 0") }
 }
 
 /// The bytes of as many whole words as have `len` bytes.

@@ -8,9 +8,9 @@
 use std::arch::{asm, is_x86_feature_detected};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize};
 
-use super::{Shared, WORD};
+use super::Shared;
 use crate::cold::seldom;
 
 /// Loads the vectors at some offsets, and then stores them: in unsafe code, where the words are
@@ -264,36 +264,6 @@ pub fn find_masks() {
     let has = || (is_x86_feature_detected!("avx512vl"), is_x86_feature_detected!("avx512bw"));
     // SAFETY: the processor is asked.
     unsafe { MASKS.find(has) }
-}
-
-/// Puts `bytes` into the word, starting at its byte `from`, and leaves the others as they are: by
-/// stores of four bytes, of two and of one.
-///
-/// # Panics
-/// If the word has not as many bytes from there on, or no others.
-#[inline]
-pub fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
-    assert!(bytes.len() < WORD && from + bytes.len() <= WORD, "a part of one word");
-    let (at, mut left) = (word.as_ptr().cast::<u8>().wrapping_add(from), bytes);
-    macro_rules! part {
-        ($($int:ident $register:ident $bits:tt)+) => {$(
-            if let Some((part, rest)) = left.split_first_chunk() {
-                // SAFETY: the bytes are of the word (asserted), which may be changed through a
-                // shared reference; `bulk` says why a part of one may be stored.
-                unsafe {
-                    asm!(
-                        concat!("mov [{to}], {part", $bits, "}"),
-                        to = in(reg) at.wrapping_add(bytes.len() - left.len()),
-                        part = in($register) $int::from_ne_bytes(*part),
-                        options(nostack, preserves_flags),
-                    );
-                }
-                left = rest;
-            }
-        )+};
-    }
-    part!(u32 reg ":e" u16 reg ":x" u8 reg_byte "");
-    debug_assert!(left.is_empty());
 }
 
 /// # Safety

@@ -5,9 +5,9 @@ use super::*;
 /// Every alignment of the region, offset and length, against a plain array.
 #[test]
 fn reads_and_writes_are_those_of_bytes() {
-    let mut memory = [0u64; 5];
-    let base = NonNull::from(&mut memory).cast::<u8>();
     for shift in 0..8 {
+        let mut memory = [0u64; 5];
+        let base = NonNull::from(&mut memory).cast::<u8>();
         // SAFETY: within the array, which outlives the value and which nothing else touches.
         let open = unsafe { Open::new(base.add(shift), 40 - 2 * shift) };
         let len = 40 - 2 * shift;
@@ -180,4 +180,65 @@ fn what_is_beyond_the_region_is_not_touched() {
     assert!(open.write(1, &[1; 8]).is_err());
     assert_eq!(memory.map(AtomicU64::into_inner), [0, 0]);
     open.copy(8, &mut []).unwrap();
+}
+
+/// A part of a word is changed, and the rest of it not.
+#[test]
+fn a_part_of_a_word_is_stored() {
+    for (from, len) in
+        (0..=WORD).flat_map(|from| (0..=7.min(WORD - from)).map(move |len| (from, len)))
+    {
+        let word = AtomicU64::new(!0);
+        bulk::merge(&word, from, &[1, 2, 3, 4, 5, 6, 7, 8][..len]);
+        let mut expected = [0xff; WORD];
+        (1..=len).for_each(|i| expected[from + i - 1] = i as u8);
+        assert_eq!(word.into_inner().to_ne_bytes(), expected, "{len} at {from}");
+    }
+}
+
+/// Two threads write to one word, each a part of it, and then look at it: none is lost, and one of
+/// them sees both. (That a store waits for a while is seen too seldom in a build without
+/// optimizations; `bulk` says what is done against it.)
+#[test]
+fn parts_of_a_word_have_one_order() {
+    const TURNS: usize = if cfg!(miri) { 2 } else { 100 };
+    const PLACES: usize = if cfg!(miri) { 3 } else { 500 };
+    type Write = fn(Open, usize, &[u8]);
+    let best: Write = |open, offset, bytes| open.write(offset, bytes).unwrap();
+    let plain: Write = |open, offset, bytes| open.write_any(offset, bytes);
+    bulk::find_masks();
+    // Of each place the first half is one thread's, and the word in its middle both have.
+    for (write, half) in [(best, 4), (plain, 4), (best, 68), (best, 140), (plain, 140)] {
+        let memory: Vec<AtomicU64> =
+            (0..PLACES * 2 * half / WORD).map(|_| AtomicU64::new(0)).collect();
+        // SAFETY: the words outlive the values, of which each thread has one.
+        let open = || unsafe { Open::new(NonNull::from(&memory[..]).cast(), memory.len() * WORD) };
+        let (mine, others) = (AtomicU64::new(0), AtomicU64::new(0));
+        let thread = |which: usize| {
+            let (mine, others) = [(&mine, &others), (&others, &mine)][which];
+            let mut seen = Vec::with_capacity(TURNS * PLACES);
+            for now in 0..TURNS * PLACES {
+                let (turn, place) = ((now / PLACES + 1) as u8, now % PLACES);
+                let bytes = vec![turn; half];
+                // Both begin at once.
+                mine.store(now as u64 + 1, Relaxed);
+                while others.load(Relaxed) <= now as u64 {
+                    std::hint::spin_loop();
+                }
+                write(open(), (2 * place + which) * half, &bytes);
+                let mut word = [0; WORD];
+                open().copy(place * 2 * half + half - 4, &mut word).unwrap();
+                seen.push([word[3] == turn, word[4] == turn]);
+            }
+            seen
+        };
+        let [one, other] = std::thread::scope(|scope| {
+            let other = scope.spawn(|| thread(1));
+            [thread(0), other.join().unwrap()]
+        });
+        for (one, other) in one.iter().zip(&other) {
+            assert!(one[0] && other[1], "each sees what it wrote");
+            assert!(one[1] || other[0], "neither sees the other's, of {half} bytes");
+        }
+    }
 }

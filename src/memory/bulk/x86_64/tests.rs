@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::super::WORD;
 use super::*;
 
 #[path = "tests/steps.rs"]
@@ -120,13 +121,6 @@ fn each_byte_is_stored_once_and_no_others() {
         }
     }
     for before in 0..WORD {
-        for len in 1..WORD - before.min(WORD - 1) {
-            check!(before, len, |to, from| merge(
-                AtomicU64::from_ptr(to.sub(before).cast().as_ptr()),
-                before,
-                NonNull::slice_from_raw_parts(from, len).as_ref(),
-            ));
-        }
         let lens = (1..140).step_by(9).chain([56, 64, 72, 120, 128, 129, 250, 500, 700, 1111]);
         for len in lens.filter(|_| MASKS.are_known()) {
             check!(before, len, |to, from| any(to, from, len, before, Shared::To));
@@ -242,19 +236,5 @@ impl Drop for Edges {
             // SAFETY: the mapping, with its outer pages; nothing uses it any more.
             unsafe { libc::munmap(at.wrapping_sub(Edges::PAGE).cast(), all) };
         }
-    }
-}
-
-/// A part of a word is changed, and the rest of it not.
-#[test]
-fn a_part_of_a_word_is_stored() {
-    for (from, len) in
-        (0..=WORD).flat_map(|from| (0..=7.min(WORD - from)).map(move |len| (from, len)))
-    {
-        let word = AtomicU64::new(!0);
-        merge(&word, from, &[1, 2, 3, 4, 5, 6, 7, 8][..len]);
-        let mut expected = [0xff; WORD];
-        (1..=len).for_each(|i| expected[from + i - 1] = i as u8);
-        assert_eq!(word.into_inner().to_ne_bytes(), expected, "{len} at {from}");
     }
 }
