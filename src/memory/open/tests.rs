@@ -13,7 +13,7 @@ fn reads_and_writes_are_those_of_bytes() {
         let len = 40 - 2 * shift;
         let mut model: Vec<u8> = (0..len as u8).collect();
         open.write(0, &model).unwrap();
-        for offset in 0..len {
+        for offset in (0..len).step_by(if cfg!(miri) { 7 } else { 1 }) {
             let is_word = open.word(offset).is_some();
             assert_eq!(
                 is_word,
