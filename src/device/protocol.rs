@@ -112,6 +112,7 @@ impl Context {
 
 /// Refuses what iWARP has not. `asked` says what was asked for, `lacks` what iWARP has or has not,
 /// and `instead` what to do.
+#[inline]
 pub(crate) fn not_on_iwarp(
     context: &handle::Context,
     verb: &'static str,
@@ -123,14 +124,26 @@ pub(crate) fn not_on_iwarp(
     if !unsafe { is_iwarp(context.as_ptr()) } {
         return Ok(());
     }
+    Err(refusal(context, verb, asked(), lacks, instead))
+}
+
+#[cold]
+fn refusal(
+    context: &handle::Context,
+    verb: &'static str,
+    asked: String,
+    lacks: &str,
+    instead: &'static str,
+) -> Error {
     let lacks = format!("{} speaks iWARP, which has {lacks}", crate::sys::device::name_of(context));
-    Err(Error::new(verb, ErrorKind::Unsupported { asked: asked(), lacks, instead }))
+    Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead })
 }
 
 /// Whether a context's device speaks iWARP. `false` of a context that names no device.
 ///
 /// # Safety
 /// The context is live, or null.
+#[inline]
 pub(crate) unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
     let of = |device: *mut ibv_device| {
         // SAFETY: a device is live as long as a context of it, and its type does not change.

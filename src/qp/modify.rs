@@ -287,6 +287,7 @@ impl<P: Profile> Core<P> {
     }
 
     /// An error on iWARP, where rdma_cm alone moves a queue pair on, and nothing moves it back.
+    #[inline]
     fn moves_by_hand(&self, to: QpState) -> Result<(), Error> {
         let context = &self.handle.parents().pd.parents().context;
         let asked = || format!("to {to}");
