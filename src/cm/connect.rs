@@ -250,10 +250,10 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
             return Step::Waiting(self);
         }
         match (event.kind(), event.status()) {
-            (EventKind::ConnectResponse | EventKind::Established, 0) => self.establish(event),
+            (EventKind::ConnectResponse, 0) => self.establish(event),
+            (EventKind::Established, 0) if self.id.core.id.is_iwarp() => self.establish(event),
             (
                 EventKind::ConnectResponse
-                | EventKind::Established
                 | EventKind::Rejected
                 | EventKind::Unreachable
                 | EventKind::ConnectError
