@@ -1,5 +1,6 @@
 //! Pairs on iWARP, which rdma_cm alone connects: both ends on one channel, in one thread.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -57,7 +58,12 @@ pub fn ends(
     (channel, listening, id)
 }
 
-/// Connects two queue pairs in RESET. The ids live as long as the process, as the connection does.
+thread_local! {
+    /// A connection ends with its ids.
+    static KEPT: RefCell<Vec<CmId<Tcp, Established, OnChannel>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Connects two queue pairs in RESET. The ids live as long as the test's thread.
 #[allow(clippy::type_complexity)]
 pub fn connect<P: Profile>(
     dev: &Device,
@@ -97,6 +103,6 @@ where
         let event = event_of(&channel, accepted.id().key());
         (done(accepted.advance(&event)), there)
     };
-    std::mem::forget((here.id, there.id));
+    KEPT.with_borrow_mut(|kept| kept.extend([here.id, there.id]));
     (there.qp, here.qp)
 }
