@@ -134,7 +134,8 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
 }
 
 impl<S: CmState> CmId<Tcp, S> {
-    /// Connects `qp` to the peer, within `timeout` (`rdma_connect`).
+    /// Connects `qp` to the peer, within `timeout` (`rdma_connect`). On iWARP the call itself may
+    /// wait for TCP besides: siw's does, up to 130 s where no host answers.
     ///
     /// Receives that were posted to it stay posted.
     ///
@@ -160,8 +161,9 @@ impl<S: CmState> CmId<Tcp, S> {
 }
 
 impl<S: CmState> CmId<Tcp, S, OnChannel> {
-    /// Requests a connection of `qp` with the peer (`rdma_connect`). Receives that were posted to
-    /// it stay posted.
+    /// Requests a connection of `qp` with the peer (`rdma_connect`). On iWARP the call itself may
+    /// wait for TCP: siw's does, up to 130 s where no host answers. Receives that were posted to
+    /// the queue pair stay posted.
     ///
     /// # Errors
     /// Both are given back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os)
