@@ -189,7 +189,7 @@ fn miri(flags: &str, args: &[&str]) -> Result<()> {
 fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     setup::ensure(&[setup::Group::Build])?;
     setup::nightly()?;
-    let test = [&["+nightly", "miri", "test"], args].concat();
+    let test = [&["+nightly", "miri", "test", "--features", "zerocopy"], args].concat();
     // (Miri shows a program no variable without being told.)
     let flags =
         &format!("{flags} -Zmiri-env-forward={PERSONALITY} -Zmiri-env-forward=PROVERBS_WORLD");
