@@ -7,8 +7,9 @@ use std::fmt;
 use crate::device::attr::TransportType;
 use crate::device::context::Context;
 use crate::device::port::LinkLayer;
+use crate::sys::device::{is_iwarp, name_of};
 use crate::sys::handle;
-use crate::sys::types::{ibv_context, ibv_device, ibv_qp_type, ibv_transport_type};
+use crate::sys::types::ibv_qp_type;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::transport::Transport;
 
@@ -120,7 +121,7 @@ pub(crate) fn not_on_iwarp(
     lacks: &str,
     instead: &'static str,
 ) -> Result<(), Error> {
-    // SAFETY: the context is live.
+    // SAFETY: its handle keeps the context open.
     if !unsafe { is_iwarp(context.as_ptr()) } {
         return Ok(());
     }
@@ -135,21 +136,6 @@ fn refusal(
     lacks: &str,
     instead: &'static str,
 ) -> Error {
-    let lacks = format!("{} speaks iWARP, which has {lacks}", crate::sys::device::name_of(context));
+    let lacks = format!("{} speaks iWARP, which has {lacks}", name_of(context));
     Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead })
-}
-
-/// Whether a context's device speaks iWARP. `false` of a context that names no device.
-///
-/// # Safety
-/// The context is live, or null.
-#[inline]
-pub(crate) unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
-    let of = |device: *mut ibv_device| {
-        // SAFETY: a device is live as long as a context of it, and its type does not change.
-        !device.is_null()
-            && unsafe { (*device).transport_type } == ibv_transport_type::IBV_TRANSPORT_IWARP
-    };
-    // SAFETY: the context is live (this function's contract).
-    !context.is_null() && of(unsafe { (*context).device })
 }

@@ -107,6 +107,21 @@ fn with_list<R>(f: impl FnOnce(&[*mut ibv_device], &mut bool) -> R) -> Result<R,
     Ok(result)
 }
 
+/// Whether a context's device speaks iWARP. `false` of a context that names no device.
+///
+/// # Safety
+/// The context is live, or null.
+#[inline]
+pub(crate) unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
+    let of = |device: *mut ibv_device| {
+        // SAFETY: a device is live as long as a context of it, and its type does not change.
+        !device.is_null()
+            && unsafe { (*device).transport_type } == ibv_transport_type::IBV_TRANSPORT_IWARP
+    };
+    // SAFETY: the context is live (this function's contract).
+    !context.is_null() && of(unsafe { (*context).device })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -234,8 +234,8 @@ impl Id {
         Ok((attr, mask as u32 & USER_QP_ATTR))
     }
 
-    /// Joins a group, perhaps with flags (`enum rdma_cm_mc_join_flags`). Returns its key, and the flag that is set if joining fails. EADDRINUSE if it
-    /// is joined already.
+    /// Joins a group, perhaps with flags (`enum rdma_cm_mc_join_flags`). Returns its key, and the
+    /// flag that is set if joining fails. EADDRINUSE if it is joined already.
     ///
     /// # Safety
     /// The id has a device.
@@ -311,11 +311,8 @@ impl Id {
         let _guard = self.channel.lock();
         // SAFETY: the id is live, and its lock is held.
         let verbs = unsafe { (*self.ptr.as_ptr()).verbs };
-        // SAFETY: librdmacm keeps the context open while an id refers to it, and the device is live
-        // as long as its context.
-        NonNull::new(verbs).is_some_and(|verbs| unsafe {
-            (*(*verbs.as_ptr()).device).transport_type == ibv_transport_type::IBV_TRANSPORT_IWARP
-        })
+        // SAFETY: librdmacm keeps the context open while an id refers to it.
+        unsafe { crate::sys::device::is_iwarp(verbs) }
     }
 
     /// The open context of the id's device, if its provider shares its own. (librdmacm does not.)
