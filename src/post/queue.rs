@@ -7,13 +7,13 @@ use std::ptr;
 
 use crate::completion::attached::AtEnd;
 use crate::device::ah_table::AhTable;
-use crate::device::protocol::is_iwarp;
 use crate::ledger::credits::Credits;
 use crate::ledger::uncounted::Uncounted;
 use crate::ledger::{Commit, Ledger, SendMode, Until};
 use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::sys::data::{Link, PostRecv, PostSend, PostSrqRecv, Verb};
+use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
 use crate::work::chain::trim;
 use crate::work::limits::Limit;
@@ -74,11 +74,11 @@ pub trait Kind: Sized {
         None
     }
 
-    /// What the device's refusal of work requests means.
+    /// What the device's refusal of a work request means.
     ///
     /// # Safety
-    /// `object` is live.
-    unsafe fn meaning(_object: *mut Self::Object, errno: i32) -> PostErrorKind {
+    /// `object` is live, and `wr` is emitted.
+    unsafe fn meaning(_: *mut Self::Object, _wr: *mut Self::Wr, errno: i32) -> PostErrorKind {
         PostErrorKind::Refused { errno }
     }
 }
@@ -129,13 +129,12 @@ impl<P: Profile> Kind for Sends<P> {
         unsafe { opcode::beyond(wr, asked) }
     }
 
-    unsafe fn meaning(qp: *mut ibv_qp, errno: i32) -> PostErrorKind {
-        // SAFETY: the queue pair is live (this function's contract), and its context with it.
-        let is_iwarp = unsafe { is_iwarp((*qp).context) };
-        // libsiw has the kernel's sign.
-        let errno = errno.saturating_abs();
+    unsafe fn meaning(qp: *mut ibv_qp, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
+        // SAFETY: the queue pair is live, and its context with it; the work request is emitted
+        // (this function's contract).
+        let is_not_there = || unsafe { is_iwarp((*qp).context) && opcode::is_not_of_iwarp(wr) };
         match errno {
-            libc::EINVAL if is_iwarp => PostErrorKind::NotOnIwarp,
+            libc::EINVAL if is_not_there() => PostErrorKind::NotOnIwarp,
             _ => PostErrorKind::Refused { errno },
         }
     }

@@ -91,13 +91,15 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     errno: i32,
     out: *mut PostError<Q::Entry>,
 ) {
+    // Some providers have the kernel's sign (libsiw).
+    let errno = errno.saturating_abs();
     // SAFETY: the list is still there; those from `bad` on are not with the device. The queue's
     // object is live.
     unsafe {
         let error = match index_of(first, bad) {
             Some(accepted) => {
                 queue.ledger.take_back(n - accepted);
-                let kind = Q::meaning(queue.object, errno);
+                let kind = Q::meaning(queue.object, bad, errno);
                 refuse(queue, kind, accepted, bad)
             }
             None => {

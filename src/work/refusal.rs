@@ -93,8 +93,8 @@ pub enum PostErrorKind {
         /// The errno.
         errno: i32,
     },
-    /// The device refused the work request at index `accepted` (EINVAL), and it speaks iWARP, which
-    /// has neither immediates nor atomics (R24.4).
+    /// The device refused the work request at index `accepted` (EINVAL), which is an atomic or has
+    /// an immediate: the device speaks iWARP, which has neither (R24.4).
     NotOnIwarp,
     /// The device refused the work request at index `accepted`.
     Refused {

@@ -4,7 +4,7 @@
 use proverbs::ErrorKind;
 use proverbs::cm::ConnParam;
 use proverbs::device::{GlobalRoute, NodeType, Protocol, TransportType};
-use proverbs::loopback::{Fabric, World};
+use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
@@ -144,6 +144,18 @@ fn a_connection_sends_writes_and_reads() {
     // Both ends, and every buffer, come home.
     a.to_error().unwrap().drain(&mut ca, |_| {}).unwrap();
     b.to_error().unwrap().drain(&mut cb, |_| {}).unwrap();
+    assert_eq!(pool.available(), 40);
+}
+
+/// A refusal of what iWARP has is told as it is anywhere.
+#[test]
+fn a_send_that_is_refused_for_another_reason() {
+    let fabric = Fabric::with(World::iwarp());
+    let Pair { mut a, pool, .. } = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
+    fabric.inject(Script::default().with(Fault::Refuse { errno: libc::EINVAL }.nth(0)));
+    let error = a.post_send(wr::Send::new(filled(&pool, &[1]))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::Refused { errno: libc::EINVAL });
+    drop(error);
     assert_eq!(pool.available(), 40);
 }
 

@@ -97,6 +97,18 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
     }
 }
 
+/// Whether iWARP has no such opcode: it has neither immediates nor atomics (R24.4).
+///
+/// # Safety
+/// `wr` is emitted.
+#[cold]
+pub(crate) unsafe fn is_not_of_iwarp(wr: *mut ibv_send_wr) -> bool {
+    // SAFETY: the work request is emitted, by this function's contract, so its opcode is written.
+    let opcode = unsafe { (*wr).opcode };
+    [SendWithImm::CODE, RdmaWriteWithImm::CODE, CmpAndSwp::CODE, FetchAndAdd::CODE]
+        .contains(&opcode)
+}
+
 mod sealed {
     pub trait Sealed {}
 }
