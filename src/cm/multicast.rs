@@ -21,7 +21,6 @@ use crate::terms::state::State;
 use crate::terms::transport::Ud;
 
 const VERB: &str = "rdma_join_multicast";
-
 const VERB_EX: &str = "rdma_join_multicast_ex";
 
 /// What a member of a group does: [`FullMember`] or [`SendOnlyFullMember`].
@@ -109,6 +108,7 @@ pub struct Joining<J: Membership = FullMember> {
     key: u64,
     address: SocketAddr,
     failed: Failed,
+    verb: &'static str,
     member: PhantomData<J>,
 }
 
@@ -122,7 +122,7 @@ impl<S: JoinsGroups, M: Mode> CmId<Udp, S, M> {
         // SAFETY: in these states the id has a device.
         match unsafe { self.core.id.join(address, flags) } {
             Ok((key, failed)) => {
-                Ok(Joining { id: self.key(), key, address, failed, member: PhantomData })
+                Ok(Joining { id: self.key(), key, address, failed, verb, member: PhantomData })
             }
             Err(libc::EADDRINUSE) => {
                 let asked = format!("this id joined {} already: leave it first", address.ip());
@@ -140,7 +140,7 @@ impl<S: JoinsGroups> CmId<Udp, S> {
         timeout: Duration,
         deadline: Option<Instant>,
     ) -> Result<Group<J>, Error> {
-        let key = joining.key;
+        let Joining { key, verb, .. } = joining;
         let mut events = Events::until(self.core.id.channel(), deadline);
         let error = loop {
             match events.next() {
@@ -149,7 +149,7 @@ impl<S: JoinsGroups> CmId<Udp, S> {
                     Step::Waiting(waiting) => joining = waiting,
                     Step::Failed(refused) => break refused.error,
                 },
-                Ok(None) => break Error::new(VERB, ErrorKind::TimedOut { after: timeout }),
+                Ok(None) => break Error::new(verb, ErrorKind::TimedOut { after: timeout }),
                 Err(error) => break error,
             }
         };
@@ -303,7 +303,7 @@ impl<J: Membership> Joining<J> {
             }
             _ => {
                 self.failed.set();
-                Step::Failed(Refused::new((), failure(VERB, event)))
+                Step::Failed(Refused::new((), failure(self.verb, event)))
             }
         }
     }
@@ -351,7 +351,7 @@ mod tests {
     fn joining() -> Joining {
         let address = "239.77.0.1:7471".parse().unwrap();
         let (id, failed) = (IdKey(7), Failed::default());
-        Joining { id, key: 9, address, failed, member: PhantomData }
+        Joining { id, key: 9, address, failed, verb: VERB, member: PhantomData }
     }
 
     fn event(id: u64, group: u64, kind: u32, status: i32) -> Event {
