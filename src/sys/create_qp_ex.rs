@@ -78,6 +78,14 @@ impl ibv_qp_init_attr_ex {
             send_ops_flags: 0,
         }
     }
+
+    /// Those of a queue pair without flags.
+    #[cfg(feature = "loopback")]
+    pub(crate) fn plain(&self) -> ibv_qp_init_attr {
+        let &ibv_qp_init_attr_ex { qp_context, send_cq, recv_cq, srq, cap, .. } = self;
+        let &ibv_qp_init_attr_ex { qp_type, sq_sig_all, .. } = self;
+        ibv_qp_init_attr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all }
+    }
 }
 
 type CreateQpEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;

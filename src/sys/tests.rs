@@ -9,19 +9,19 @@ use super::types::{ibv_context, ibv_device, zeroed};
 
 thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    pub(super) static ANSWER: Cell<c_int> = const { Cell::new(0) };
+    pub(in crate::sys) static ANSWER: Cell<c_int> = const { Cell::new(0) };
 }
 
-pub(super) fn saw(call: impl Into<String>) {
+pub(in crate::sys) fn saw(call: impl Into<String>) {
     SEEN.with_borrow_mut(|seen| seen.push(call.into()));
 }
 
-pub(super) fn seen() -> Vec<String> {
+pub(in crate::sys) fn seen() -> Vec<String> {
     SEEN.with_borrow_mut(std::mem::take)
 }
 
 /// Notes the call, and answers it; errno is EPERM.
-pub(super) fn answered(call: impl Into<String>) -> c_int {
+pub(in crate::sys) fn answered(call: impl Into<String>) -> c_int {
     saw(call);
     // SAFETY: errno is this thread's.
     unsafe { *libc::__errno_location() = libc::EPERM };
@@ -38,7 +38,7 @@ struct Fake<const WORDS: usize> {
 
 /// A context whose `verbs_context` has `size` bytes and these operations, each so many bytes before
 /// the context. `WORDS` words are before it. It lives for ever.
-pub(super) fn context<const WORDS: usize>(
+pub(in crate::sys) fn context<const WORDS: usize>(
     size: usize,
     operations: &[(usize, *const ())],
 ) -> *mut ibv_context {

@@ -2,16 +2,10 @@
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
-use std::cell::{Cell, RefCell};
-
 use super::*;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::BARE;
-
-thread_local! {
-    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static IS_THERE: Cell<bool> = const { Cell::new(true) };
-}
+use crate::sys::tests::{self, ANSWER, answered, seen};
 
 unsafe extern "C" fn create(
     context: *mut ibv_context,
@@ -26,30 +20,18 @@ unsafe extern "C" fn create(
         "{context} {pd} {cqs:?} {qp_type} {sq_sig_all} {comp_mask} {create_flags} {} {none}",
         cap.max_send_wr
     );
-    SEEN.with_borrow_mut(|seen| seen.push(call));
     unsafe { (*init).cap.max_send_wr = 64 };
-    unsafe { *libc::__errno_location() = libc::EPERM };
-    if IS_THERE.get() { ptr::without_provenance_mut(0x1000) } else { ptr::null_mut() }
-}
-
-const WORDS: usize = CREATE_QP_EX / 8;
-
-/// The end of a `verbs_context`.
-#[repr(C)]
-struct Fake {
-    operations: [*const (); WORDS],
-    context: ibv_context,
+    match answered(call) {
+        0 => ptr::without_provenance_mut(0x1000),
+        _ => ptr::null_mut(),
+    }
 }
 
 /// The result, and how many sends were granted.
 fn made(size: usize) -> (Result<usize, i32>, u32) {
-    let mut fake = Fake { operations: [ptr::null(); WORDS], context: zeroed() };
-    fake.context.abi_compat = ptr::without_provenance_mut(usize::MAX);
-    fake.context.num_comp_vectors = 9;
-    fake.operations[WORDS - 1] = ptr::without_provenance(size);
-    fake.operations[0] = create as *const ();
-    // Of the whole, since operations lie before the context.
-    let context = unsafe { (&raw mut fake).byte_add(std::mem::offset_of!(Fake, context)).cast() };
+    const WORDS: usize = CREATE_QP_EX / 8;
+    let context = tests::context::<WORDS>(size, &[(CREATE_QP_EX, create as *const ())]);
+    unsafe { (*context).num_comp_vectors = 9 };
     let mut pd = ibv_pd { context, handle: 5, ..zeroed() };
     let mut init = zeroed::<ibv_qp_init_attr>();
     (init.send_cq, init.recv_cq) =
@@ -66,8 +48,8 @@ fn what_is_created_with_flags_reaches_c_as_it_is() {
     assert_eq!(made(BARE + CREATE_QP_EX), (Ok(0x1000), 64));
     // The context, the domain, the queues, UD, all signaled, both parts of the mask, the flag.
     let expected = ["9 5 [16, 32, 48] 4 1 5 2 33 true"];
-    assert_eq!(SEEN.with_borrow_mut(std::mem::take), expected);
-    IS_THERE.set(false);
+    assert_eq!(seen(), expected);
+    ANSWER.set(-1);
     assert_eq!(made(BARE + CREATE_QP_EX).0, Err(libc::EPERM));
     // What an older library does not reach is not called.
     assert_eq!(made(BARE).0, Err(libc::EOPNOTSUPP));

@@ -2,26 +2,18 @@
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use super::super::{Id, from_c, stub};
 use super::*;
+use crate::sys::tests::{ANSWER, answered, seen};
 
 thread_local! {
-    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static ANSWER: Cell<c_int> = const { Cell::new(0) };
     static KEY: Cell<u64> = const { Cell::new(0) };
 }
 
 fn saw(id: *mut rdma_cm_id, call: String) -> c_int {
-    let port = unsafe { (*id).port_num };
-    SEEN.with_borrow_mut(|seen| seen.push(format!("id {port}, {call}")));
-    unsafe { *libc::__errno_location() = libc::EPERM };
-    ANSWER.get()
-}
-
-fn seen() -> Vec<String> {
-    SEEN.with_borrow_mut(std::mem::take)
+    answered(format!("id {}, {call}", unsafe { (*id).port_num }))
 }
 
 unsafe extern "C" fn set(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
