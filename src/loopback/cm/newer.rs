@@ -36,7 +36,7 @@ pub(super) unsafe fn join_multicast_ex(
     _flags: u32,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the same contract.
+    // SAFETY: id and address are those of this call, and as live and readable there.
     unsafe { join_multicast(id, at, context) }
 }
 

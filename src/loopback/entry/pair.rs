@@ -168,16 +168,9 @@ pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> C
     }
     // SAFETY: `pd` is live (the verb's contract).
     unsafe { verb(pd, |state, _| state.blocks_loopback(init.qp_type)) }?;
-    let mut plain = ibv_qp_init_attr {
-        qp_context: init.qp_context,
-        send_cq: init.send_cq,
-        recv_cq: init.recv_cq,
-        srq: init.srq,
-        cap: init.cap,
-        qp_type: init.qp_type,
-        sq_sig_all: init.sq_sig_all,
-    };
-    // SAFETY: the same contract, and the attributes are a local's.
+    let mut plain = init.plain();
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The attributes
+    // are a local.
     let qp = unsafe { create_qp(pd, &mut plain) }?;
     init.cap = plain.cap;
     // SAFETY: `qp` was just made.
