@@ -217,8 +217,7 @@ impl<P: Profile, M: Mode> Pending<P, M> {
             // It tells what this side serves as `initiator_depth`, unlike an answer.
             let (initiator, responder) = (peer.responder_resources, peer.initiator_depth);
             (peer.initiator_depth, peer.responder_resources) = (initiator, responder);
-        }
-        if tuning.ece && !is_up {
+        } else if tuning.ece {
             if let Err(error) = ece::take(&id.core.id, &mut qp) {
                 return failed(id, qp.give_up(), error);
             }
@@ -234,9 +233,10 @@ impl<P: Profile, M: Mode> Pending<P, M> {
                 return failed(id, qp, error);
             }
         };
-        let establish = |id: &mut Id| if is_up { Ok(()) } else { id.establish() };
-        if let Err(errno) = establish(&mut id.core.id) {
-            return failed(id, qp.give_up(), Error::os("rdma_establish", errno, ""));
+        if !is_up {
+            if let Err(errno) = id.core.id.establish() {
+                return failed(id, qp.give_up(), Error::os("rdma_establish", errno, ""));
+            }
         }
         let private_data = event.private_data().to_vec();
         Step::Done(Connection { qp, id: id.to(), peer, private_data })
