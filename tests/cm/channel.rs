@@ -6,32 +6,8 @@ use std::time::{Duration, Instant};
 use proverbs::cm::*;
 use proverbs::{post_send, wr};
 
+use crate::steps::{done, event_of, next_event};
 use crate::support::{LONG, address, end, event_channel, is_siw, listener, new_id, routed};
-
-/// The next event that is about `id`; events of others must not come, but for the end of a
-/// connection's TIMEWAIT, which comes at a time of its own.
-fn event_of(channel: &EventChannel, id: IdKey) -> Event {
-    let event = next_event(channel);
-    assert_eq!(event.id(), id, "{event:?}");
-    event
-}
-
-fn next_event(channel: &EventChannel) -> Event {
-    loop {
-        let event = channel.wait_timeout(LONG).unwrap().expect("an event");
-        if event.kind() != EventKind::TimewaitExit {
-            return event;
-        }
-    }
-}
-
-fn done<D, W, F>(step: Step<D, W, F>) -> D {
-    match step {
-        Step::Done(done) => done,
-        Step::Waiting(_) => panic!("still waiting"),
-        Step::Failed(refused) => panic!("{refused}"),
-    }
-}
 
 #[test]
 fn both_ends_on_one_channel_in_one_thread() {

@@ -10,19 +10,12 @@ use proverbs::state::Init;
 use proverbs::transport::Rc;
 use proverbs::{Buf, Context, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, post_send, wr};
 
+use crate::steps::done;
 use crate::support::{End, LONG, end};
 
 /// The address of a device, with any port.
 fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
     SocketAddr::new(fabric.ip_of(device).unwrap(), 0)
-}
-
-pub fn done<D, W, F>(step: Step<D, W, F>) -> D {
-    match step {
-        Step::Done(done) => done,
-        Step::Waiting(_) => panic!("still waiting"),
-        Step::Failed(refused) => panic!("{refused}"),
-    }
 }
 
 /// The event that is there, of this kind.

@@ -20,5 +20,6 @@ mod failure;
 mod leaks;
 mod options;
 mod removal;
+mod steps;
 mod support;
 mod waits;

@@ -5,7 +5,8 @@ use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::qp::Ece;
 use proverbs::{ErrorKind, post_send, wr};
 
-use crate::fabric::{asked_with, done, next};
+use crate::fabric::{asked_with, next};
+use crate::steps::done;
 use crate::support::end;
 
 const WITH: bool = true;

@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{LazyLock, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use proverbs::cm::*;
 use proverbs::completion::Received;
@@ -16,8 +16,7 @@ use proverbs::{
     post_send, wr,
 };
 
-/// Long enough for any step on an emulated machine.
-pub const LONG: Duration = Duration::from_secs(60);
+pub use crate::steps::LONG;
 
 /// The fabric of all tests, where no device is named, with the devices that are open.
 static FABRIC: LazyLock<Option<(Fabric, [Context; 2])>> = LazyLock::new(|| {

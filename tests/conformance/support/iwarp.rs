@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use proverbs::bounded::ResponderDepth;
 use proverbs::cm::*;
@@ -10,31 +9,10 @@ use proverbs::prelude::*;
 
 use super::device::Device;
 use super::pair::{AnyDepth, Wish};
+use steps::{LONG, done, event_of, next_event};
 
-const LONG: Duration = Duration::from_secs(60);
-
-fn done<D, W, F>(step: Step<D, W, F>) -> D {
-    match step {
-        Step::Done(done) => done,
-        Step::Waiting(_) => panic!("still waiting"),
-        Step::Failed(refused) => panic!("{refused}"),
-    }
-}
-
-fn event_of(channel: &EventChannel, id: IdKey) -> Event {
-    let event = next_event(channel);
-    assert_eq!(event.id(), id, "{event:?}");
-    event
-}
-
-fn next_event(channel: &EventChannel) -> Event {
-    loop {
-        let event = channel.wait_timeout(LONG).unwrap().expect("an event");
-        if event.kind() != EventKind::TimewaitExit {
-            return event;
-        }
-    }
-}
+#[path = "../../cm/steps.rs"]
+mod steps;
 
 /// A listener of this device's and an id on the way to it, on one channel.
 pub fn ends(

@@ -1,0 +1,33 @@
+//! Steps of ids on a channel. (Conformance on iWARP has this file too.)
+
+use std::time::Duration;
+
+use proverbs::cm::*;
+
+/// Long enough for any step on an emulated machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// The next event, which is about `id`; events of others must not come, but for the end of a
+/// connection's TIMEWAIT, which comes at a time of its own.
+pub fn event_of(channel: &EventChannel, id: IdKey) -> Event {
+    let event = next_event(channel);
+    assert_eq!(event.id(), id, "{event:?}");
+    event
+}
+
+pub fn next_event(channel: &EventChannel) -> Event {
+    loop {
+        let event = channel.wait_timeout(LONG).unwrap().expect("an event");
+        if event.kind() != EventKind::TimewaitExit {
+            return event;
+        }
+    }
+}
+
+pub fn done<D, W, F>(step: Step<D, W, F>) -> D {
+    match step {
+        Step::Done(done) => done,
+        Step::Waiting(_) => panic!("still waiting"),
+        Step::Failed(refused) => panic!("{refused}"),
+    }
+}
