@@ -30,14 +30,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         &["test", "--no-run", "--features", "rdma-sys", "--test", "raw"],
         &setup::libclang()?,
     )?;
-    let examples = cargo::executables(
-        "Building the examples",
-        &["build", "--release", "--examples", "--features", features],
-    )?;
-    let test =
-        |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
-    let examples = cargo::named(&examples, "rc_pingpong")?;
-    let examples = examples.parent().context("the examples are in a directory")?;
+    let examples = &examples(features)?;
+    let test = |name: &str| path_of(&tests, name);
     let connections = cargo::executables(
         "Building the connections whose system calls are counted",
         &["build", "--release", "--package", "proverbs-rate", "--bin", "connections"],
@@ -94,6 +88,22 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     if device.is_none() { what_c_does::run(false) } else { Ok(()) }
 }
 
+/// Builds the examples; the directory that they are in.
+fn examples(features: &str) -> Result<PathBuf> {
+    let examples = cargo::executables(
+        "Building the examples",
+        &["build", "--release", "--examples", "--features", features],
+    )?;
+    let mut one = cargo::named(&examples, "rc_pingpong")?;
+    one.pop();
+    Ok(one)
+}
+
+/// Where an executable is, for a shell.
+fn path_of(executables: &[(String, PathBuf)], name: &str) -> Result<String> {
+    Ok(cargo::named(executables, name)?.display().to_string())
+}
+
 /// Builds the connections of C, whose system calls ours are held against.
 fn connections_c() -> Result<PathBuf> {
     let program = paths::below_target("rate")?.join("connections");
@@ -110,15 +120,8 @@ pub fn siw(features: &str) -> Result<()> {
     let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
     let tests =
         cargo::executables("Building the suites", &[&build[..], &["--test", "cm"]].concat())?;
-    let examples = cargo::executables(
-        "Building the examples",
-        &["build", "--release", "--examples", "--features", features],
-    )?;
-    let test =
-        |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
-    let (conformance, cm) = (test("conformance")?, test("cm")?);
-    let examples = cargo::named(&examples, "rc_pingpong")?;
-    let examples = examples.parent().context("the examples are in a directory")?;
+    let (conformance, cm) = (path_of(&tests, "conformance")?, path_of(&tests, "cm")?);
+    let examples = &examples(features)?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
         interop("cm.sh", examples),
