@@ -11,7 +11,7 @@ use std::env;
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
 use proverbs::completion::CompletionQueueEx;
-use proverbs::loopback::{Fabric, is_at_work};
+use proverbs::loopback::{Fabric, Fault, Script, is_at_work};
 use proverbs::memory::Owned;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
@@ -76,10 +76,7 @@ struct Device {
 
 fn device() -> Device {
     match env::var("PROVERBS_DEVICE") {
-        Err(_) => {
-            let posts = if cfg!(miri) { 200 } else { 1_000_000 };
-            Device { ctx: Fabric::new().open_device(), gid_index: 1, posts }
-        }
+        Err(_) => on_loopback().1,
         Ok(name) => {
             let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
             let ctx = Context::open(&name).unwrap();
@@ -87,6 +84,12 @@ fn device() -> Device {
             Device { ctx, gid_index: index.parse().unwrap(), posts: 20_000 }
         }
     }
+}
+
+fn on_loopback() -> (Fabric, Device) {
+    let fabric = Fabric::new();
+    let posts = if cfg!(miri) { 200 } else { 1_000_000 };
+    (fabric.clone(), Device { ctx: fabric.open_device(), gid_index: 1, posts })
 }
 
 /// Runs `round` until it has posted enough, the first rounds uncounted: queues of the device grow
@@ -399,11 +402,10 @@ fn refused_posts() {
 
 #[test]
 fn refused_by_the_device() {
-    let dev = device();
-    let Ends { a, b: _b, pool, .. } = ends::<DefaultProfile>(&dev);
-    let mut a = a.believe_in_send_depth(60).unwrap();
+    let (fabric, dev) = on_loopback();
+    let Ends { mut a, b: _b, pool, .. } = ends::<DefaultProfile>(&dev);
     let take = || pool.take().unwrap();
-    while a.post_send(wr::Send::new(take())).is_ok() {}
+    fabric.inject(Script::default().with(Fault::Refuse { errno: 12 }.always()));
     counted("refused by the device", dev.posts / 8, || {
         let error = post_send!(a, [wr::Send::new(take()), wr::Send::new(take())]).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::Refused { errno: 12 });

@@ -164,7 +164,7 @@ fn the_device_fails_by_itself() {
     assert_eq!(p.a.query().unwrap().state, Some(QpState::Err));
 }
 
-fn posts_refused_at<P>(k: u64)
+fn posts_refused_at<P>(k: u64, is_chain: bool)
 where
     P: Profile<
             Receive = OwnRq,
@@ -180,7 +180,16 @@ where
             Script::seeded(0).with(Fault::Refuse { errno }.nth(k).posting(Direction::Send));
         let (_, mut p) = pair::<Rc, P>(script, &Wish::new());
         let send = |i: u8| wr::Send::new(filled(&p.pool, &[i]));
-        let error = post_send!(p.a, [send(0), send(1), send(2), send(3)]).unwrap_err();
+        let error = if is_chain {
+            post_send!(p.a, [send(0), send(1), send(2), send(3)]).unwrap_err()
+        } else {
+            let mut slots = SendSlots::<4>::new();
+            let mut list = p.a.send_list(&mut slots);
+            for i in 0..4 {
+                list.push(send(i)).unwrap();
+            }
+            list.post().unwrap_err()
+        };
         assert_eq!(error.kind(), PostErrorKind::Refused { errno });
         assert_eq!(error.accepted(), k as usize);
         let back: Vec<u8> = error.into_rejected().map(|buf| buf[0]).collect();
@@ -191,9 +200,9 @@ where
 
 #[test]
 fn a_list_is_refused_at_each_index() {
-    for k in 0..4 {
-        posts_refused_at::<DefaultProfile>(k);
-        posts_refused_at::<Ring>(k);
+    for (k, is_chain) in (0..4).flat_map(|k| [(k, true), (k, false)]) {
+        posts_refused_at::<DefaultProfile>(k, is_chain);
+        posts_refused_at::<Ring>(k, is_chain);
     }
     for k in 0..3 {
         let script = Script::seeded(0).with(Fault::Refuse { errno: 22 }.nth(k as u64));

@@ -331,6 +331,9 @@ fn a_window_is_closed_once() {
 }
 
 #[cfg(feature = "rdma-sys")]
+#[path = "raw/bad_wr.rs"]
+mod bad_wr;
+#[cfg(feature = "rdma-sys")]
 #[path = "raw/window.rs"]
 mod window;
 

@@ -361,23 +361,3 @@ fn check_limits<P: Profile>(pd: &ProtectionDomain<P::Threads>, depth: Depth) -> 
     }
     Ok(())
 }
-
-/// See [`QueuePair::believe_in_send_depth`].
-pub(super) fn believe_in_send_depth<P: Profile>(
-    mut core: Core<P>,
-    depth: u32,
-) -> Result<Core<P>, Error> {
-    // New books would count from 0 again and take earlier completions for their own; and the room
-    // that a reset withheld would be given out.
-    let sends = &mut core.send.ledger;
-    if sends.posted() != 0 || sends.room() < core.depth.send {
-        return Err(Error::os("believe_in_send_depth", libc::EBUSY, "sends were posted"));
-    }
-    let more = depth.saturating_sub(core.depth.send);
-    core.send_cq.attach(&core.books, more, Share::Sends)?;
-    // SAFETY: the core owns the books and keeps them as long as it has the queues.
-    core.send.ledger =
-        unsafe { Ledger::open(Arc::as_ptr(&core.books), SEND, depth, Withheld::default()) };
-    core.depth.send = depth;
-    Ok(core)
-}

@@ -294,14 +294,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             Err(errno) => Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, ""))),
         }
     }
-
-    /// For tests of this crate: lets it believe that more sends fit than were asked for, so that
-    /// the device itself refuses. Nothing depends on the crate's count for soundness but the
-    /// completion queue, whose room is checked here.
-    #[doc(hidden)]
-    pub fn believe_in_send_depth(self, depth: u32) -> Result<Self, Error> {
-        create::believe_in_send_depth(self.core, depth).map(Self::from_core)
-    }
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {

@@ -219,25 +219,6 @@ fn a_dead_completion_queue_is_an_error() {
     assert!(bench.cq.poll_one().is_err());
 }
 
-#[test]
-fn the_hook_for_depth_is_for_unused_queues() {
-    let mut bench = Bench::<Chosen>::new();
-    // SAFETY: the context is alive, and nobody else uses it.
-    unsafe { (*bench.ops()).post_send = Some(send_silent) };
-    let buf = bench.buf();
-    let _ = bench.qp.post_send(wr::Send::new(buf)).unwrap_err();
-    // New books would take the completion of that send for one of their own.
-    let error = bench.qp.believe_in_send_depth(8).unwrap_err();
-    assert_eq!(error.errno(), Some(libc::EBUSY));
-    // One of which nothing is outstanding any more, too.
-    let crate::loopback::Pair { a, .. } = crate::loopback::pair_of::<Chosen>().unwrap();
-    let mut core = a.core;
-    core.send.ledger.begin_at(1);
-    let error =
-        QueuePair::<Rc, Rts, Chosen>::from_core(core).believe_in_send_depth(30).unwrap_err();
-    assert_eq!(error.errno(), Some(libc::EBUSY));
-}
-
 type PollCq = unsafe extern "C" fn(
     *mut crate::sys::types::ibv_cq,
     c_int,

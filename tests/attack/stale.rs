@@ -133,18 +133,3 @@ fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
     assert_eq!(qp.send_room(), 3);
     drop((other, qp));
 }
-
-/// A hidden hook for tests is safe to call: it must not give out room that is withheld.
-#[test]
-fn the_hook_for_depths_does_not_forget_what_a_reset_withheld() {
-    let wish = Wish { cqe: 20, ..Wish::new() };
-    let Pair { mut a, mut b, ca, mut cb, pool, dev, .. } = Pair::<Rc>::with(&wish);
-    for _ in 0..8 {
-        b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
-        a.post_send(wr::Send::new(filled(&pool, b"x"))).unwrap();
-    }
-    poll(&dev, &mut cb, 8);
-    let (a, _) = a.reset().unwrap();
-    assert!(a.believe_in_send_depth(8).is_err(), "8 completions are still in the queue");
-    drop((ca, b));
-}

@@ -148,38 +148,3 @@ fn each_completion_queue_learns_of_the_end() {
         assert_eq!((sends.unbooked(), receives.unbooked()), free);
     }
 }
-
-/// What the crate is made to believe in has to have room in the completion queue, too.
-#[test]
-fn a_belief_books_what_it_adds() {
-    let (dev, pd) = device();
-    let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
-    let make = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 0 }).unwrap();
-    let before = cq.unbooked();
-    let qp = make().believe_in_send_depth(10).unwrap();
-    assert_eq!((qp.depth().send, before - cq.unbooked()), (10, 4 + 1 + 6));
-    drop(qp);
-    let more = cq.capacity() + 1;
-    assert!(make().believe_in_send_depth(more).is_err());
-    assert_eq!(cq.unbooked(), cq.capacity());
-}
-
-/// New books of sends count sends, and nothing that the queue pair receives.
-#[test]
-fn a_belief_counts_sends() {
-    let mut p = Pair::<Rc>::new();
-    p.a = p.a.believe_in_send_depth(10).unwrap();
-    for _ in 0..3 {
-        p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        p.b.post_send(wr::Send::new(filled(&p.pool, b"there"))).unwrap();
-        poll(&p.dev, &mut p.ca, 1).remove(0).received();
-        poll(&p.dev, &mut p.cb, 1).remove(0).sent();
-        assert_eq!((p.a.sends_outstanding(), p.a.recvs_outstanding()), (0, 0));
-        assert_eq!((p.a.send_room(), p.a.recv_room()), (10, 8));
-        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(wr::Send::new(filled(&p.pool, b"and back"))).unwrap();
-        poll(&p.dev, &mut p.cb, 1).remove(0).received();
-        assert_eq!((p.a.sends_outstanding(), p.a.recvs_outstanding()), (1, 0));
-        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
-    }
-}

@@ -13,7 +13,6 @@ mod arena;
 mod atomics;
 #[cfg(all(feature = "tokio", not(miri)))]
 mod awaited;
-mod bad_wr;
 mod bookings;
 mod bounds;
 mod comes_home;
