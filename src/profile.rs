@@ -4,7 +4,9 @@ use crate::ledger::SendMode;
 use crate::ledger::credits::Credits;
 use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
-use crate::sys::types::ibv_send_flags;
+use crate::sys::data::{PostSend, Verb};
+use crate::sys::session::Session;
+use crate::sys::types::{ibv_qp, ibv_send_flags, ibv_send_wr};
 use crate::terms::bounded::ReadDepth;
 pub use crate::terms::threads::{AnyThread, InLane, Threads};
 use crate::work::limits::{Limit, Max};
@@ -31,6 +33,7 @@ use crate::work::limits::{Limit, Max};
 ///     type Initiator = NoReads;
 ///     type Entry = BufList;
 ///     type Threads = AnyThread;
+///     type Posting = OrdinaryPosting;
 /// }
 ///
 /// /// A library that takes any profile says what it needs of it.
@@ -66,6 +69,8 @@ pub trait Profile: 'static {
     type Entry: Entry;
     /// [`AnyThread`] or [`InLane`].
     type Threads: Threads;
+    /// [`OrdinaryPosting`] or [`ExtendedPosting`].
+    type Posting: Posting;
 }
 
 /// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
@@ -81,6 +86,7 @@ impl Profile for DefaultProfile {
     type Initiator = Reads;
     type Entry = crate::Buf;
     type Threads = AnyThread;
+    type Posting = OrdinaryPosting;
 }
 
 /// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in
@@ -127,6 +133,9 @@ macro_rules! __profile {
     (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] threads : $v:ty $(, $($rest:tt)*)?) => {
         $crate::__profile! { [$($h)*] [$($k)* (threads $v)] [$($s)* $key] $($($rest)*)? }
     };
+    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] posting : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($h)*] [$($k)* (posting $v)] [$($s)* $key] $($($rest)*)? }
+    };
     (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_send_sge : $v:tt $(, $($rest:tt)*)?) => {
         $crate::__profile! { [$($h)*] [$($k)* (max_send_sge $v)] [$($s)* $key] $($($rest)*)? }
     };
@@ -153,6 +162,7 @@ macro_rules! __profile {
             type Initiator = $crate::__profile_value!(initiator $($known)*);
             type Entry = $crate::__profile_value!(entry $($known)*);
             type Threads = $crate::__profile_value!(threads $($known)*);
+            type Posting = $crate::__profile_value!(posting $($known)*);
         }
         #[allow(clippy::needless_update)]
         const _: $crate::macros::ProfileKeys =
@@ -169,6 +179,7 @@ macro_rules! __profile_value {
     (initiator (initiator $v:ty) $($rest:tt)*) => { $v };
     (entry (entry $v:ty) $($rest:tt)*) => { $v };
     (threads (threads $v:ty) $($rest:tt)*) => { $v };
+    (posting (posting $v:ty) $($rest:tt)*) => { $v };
     (max_send_sge (max_send_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
     (max_recv_sge (max_recv_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
     (max_inline (max_inline $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
@@ -181,6 +192,7 @@ macro_rules! __profile_value {
     (initiator) => { $crate::qp::Reads };
     (entry) => { $crate::Buf };
     (threads) => { $crate::qp::AnyThread };
+    (posting) => { $crate::qp::OrdinaryPosting };
 }
 
 /// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is
@@ -196,6 +208,7 @@ pub struct ProfileKeys {
     pub initiator: (),
     pub entry: (),
     pub threads: (),
+    pub posting: (),
 }
 
 impl ProfileKeys {
@@ -208,6 +221,7 @@ impl ProfileKeys {
         initiator: (),
         entry: (),
         threads: (),
+        posting: (),
     };
 }
 
@@ -309,6 +323,59 @@ impl InitiatorDepth for NoDepth {
     }
 }
 
+/// Sends are posted with `ibv_post_send` (`posting` of a [`Profile`]).
+pub enum OrdinaryPosting {}
+
+/// Sends are posted in sessions, from `ibv_wr_start` to `ibv_wr_complete` (ibv_wr_post(3);
+/// `posting` of a [`Profile`]).
+///
+/// Each post is one session, of a work request or of a list, and all else is as it is with
+/// [`OrdinaryPosting`]: methods, work requests, completions, and what comes back if the device
+/// refuses. It refuses a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
+/// (R15.6). The queue pair is created by `ibv_create_qp_ex` for the operations that its transport
+/// and profile may post (R15.1), and EOPNOTSUPP says that the device has no such queue pairs.
+///
+/// On Soft-RoCE, a list with a work request of several elements is posted with `ibv_post_send`,
+/// since its provider sends wrong bytes of them (R15.10, R15.11).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// profile! { Direct { posting: ExtendedPosting } }
+///
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Direct>()?;
+/// let region = pd.register::<RemoteWrite>(256)?;
+/// let at = region.remote().write();
+/// let mut buf = pool.take().ok_or("no buffer")?;
+/// buf.copy_from(b"in one session")?;
+/// post_send!(a, [wr::RdmaWrite::new(buf, at), wr::RdmaWrite::inline(b"by", at)])?;
+/// proverbs::loopback::poll(&mut cq, 2)?;
+/// let mut there = [0; 14];
+/// region.read_at(0, &mut there)?;
+/// assert_eq!(&there, b"by one session");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub enum ExtendedPosting {}
+
+/// [`OrdinaryPosting`] or [`ExtendedPosting`], in a [`Profile`]: ibv_post_send(3), or
+/// ibv_wr_post(3).
+pub trait Posting: sealed::Sealed + 'static {
+    /// What posts a list.
+    #[doc(hidden)]
+    type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
+
+    /// Whether the queue pair is created for sessions.
+    #[doc(hidden)]
+    const IS_EXTENDED: bool;
+}
+impl Posting for OrdinaryPosting {
+    type Verb = PostSend;
+    const IS_EXTENDED: bool = false;
+}
+impl Posting for ExtendedPosting {
+    type Verb = Session;
+    const IS_EXTENDED: bool = true;
+}
+
 impl SendMode for SignalAll {
     type Ledger<E: Entry> = Credits<E>;
     const SIG_ALL: bool = true;
@@ -331,4 +398,6 @@ mod sealed {
     impl Sealed for super::NoReads {}
     impl Sealed for super::ReadDepth {}
     impl Sealed for super::NoDepth {}
+    impl Sealed for super::OrdinaryPosting {}
+    impl Sealed for super::ExtendedPosting {}
 }

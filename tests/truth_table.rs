@@ -278,6 +278,9 @@ cells!(Ud: yes StopsSending; no);
 // Receive queues by receive source (R7.1).
 cells!(OwnRq: yes HasRecvQueue, UsesOwnQueue; no UsesSharedQueue);
 cells!(SharedRq: yes UsesSharedQueue; no HasRecvQueue, UsesOwnQueue);
+// Queue pairs that were created elsewhere, by how they post (R15.2).
+cells!(OrdinaryPosting: yes UsesPostSend; no);
+cells!(ExtendedPosting: yes; no UsesPostSend);
 // What a posting macro posts to besides the queue that it is for (R7.2, R8.19).
 cells!(CompletionQueue: yes; no PostsSends, PostsReceives, PostsSharedReceives);
 cells!(SharedReceiveQueue<Rc>: yes; no PostsSends, PostsReceives, PostsSharedReceives);

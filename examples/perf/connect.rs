@@ -6,7 +6,9 @@ use proverbs::bounded::{ResponderDepth, Timeout};
 use proverbs::cm::Connection;
 use proverbs::device::{Gid, GlobalRoute};
 use proverbs::prelude::*;
-use proverbs::qp::{AnyThread, Initiator, Max, NoDepth, NoReads, OwnRq, Reads, Selective};
+use proverbs::qp::{
+    AnyThread, Initiator, Max, NoDepth, NoReads, OrdinaryPosting, OwnRq, Reads, Selective,
+};
 use proverbs::transport::Transport;
 use serde_json::{Value, json};
 
@@ -30,6 +32,7 @@ impl<R: Initiator> Profile for Perf<R> {
     type Initiator = R;
     type Entry = Buf;
     type Threads = AnyThread;
+    type Posting = OrdinaryPosting;
 }
 
 /// Whether a queue pair issues READs and atomics, and how many.

@@ -198,12 +198,11 @@ impl<E: Entry> PostError<E> {
         PostError::new(self.verb(), self.kind(), self.accepted, Rejected::new())
     }
 
-    /// Whether the queue had no room, by our count or by the device's.
+    /// Whether the queue had no room, by our count or by the device's: ENOMEM, or ENOSPC of a
+    /// session on librxe.
     pub fn is_full(&self) -> bool {
-        matches!(
-            self.kind(),
-            PostErrorKind::QueueFull { .. } | PostErrorKind::Refused { errno: libc::ENOMEM }
-        )
+        use PostErrorKind::{QueueFull, Refused};
+        matches!(self.kind(), QueueFull { .. } | Refused { errno: libc::ENOMEM | libc::ENOSPC })
     }
 }
 

@@ -14,12 +14,13 @@ use crate::device::protocol::{Protocol, not_on_iwarp};
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
-use crate::profile::{Initiator, InitiatorDepth, Profile};
+use crate::profile::{Initiator, InitiatorDepth, Posting, Profile};
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
 use crate::sys::handle;
-use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, zeroed};
+use crate::sys::session::{MOST_SGES, on_rxe};
+use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::Reset;
 use crate::terms::threads::Threads;
@@ -156,7 +157,13 @@ fn create<T: Transport, P: Profile>(
     srq: Option<&Arc<SrqCore>>,
     flags: QpCreateFlags,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
-    let verb = if flags.to_c() == 0 { VERB } else { "ibv_create_qp_ex" };
+    let send_ops = send_ops::<T, P>();
+    let is_plain = flags.to_c() == 0 && send_ops == 0;
+    let verb = if is_plain { VERB } else { "ibv_create_qp_ex" };
+    if send_ops != 0 && P::MaxSendSge::VALUE > MOST_SGES {
+        let (asked, max) = (P::MaxSendSge::VALUE.into(), MOST_SGES.into());
+        return Err(Error::limit(verb, "max_send_sge of extended posting", asked, max));
+    }
     if srq.is_some_and(|srq| srq.pd != pd.id()) {
         let what = "the shared receive queue and the queue pair";
         return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
@@ -219,16 +226,19 @@ fn create<T: Transport, P: Profile>(
 
     let parent = pd.handle();
     let control = parent.control();
-    // SAFETY: protection domain, completion queues and shared receive queue are live.
+    // SAFETY: protection domain, its context, completion queues and shared receive queue are live.
     let made = unsafe {
-        match flags.to_c() {
-            0 => (control.create_qp)(parent.as_ptr(), &mut init),
-            flags => {
-                let mut ex = ibv_qp_init_attr_ex::new(&init, parent.as_ptr(), flags);
-                let made = (control.create_qp_ex)(&mut ex);
-                init.cap = ex.cap;
-                made
+        if is_plain {
+            (control.create_qp)(parent.as_ptr(), &mut init)
+        } else {
+            if send_ops != 0 && (control.polls_singly)(parent.parents().context.as_ptr()) {
+                init.qp_context = on_rxe();
             }
+            let (pd, flags) = (parent.as_ptr(), flags.to_c());
+            let mut ex = ibv_qp_init_attr_ex::new(&init, pd, flags, send_ops);
+            let made = (control.create_qp_ex)(&mut ex);
+            init.cap = ex.cap;
+            made
         }
     };
     let qp = match made {
@@ -244,6 +254,14 @@ fn create<T: Transport, P: Profile>(
                 P::MaxInline::VALUE
             );
             let asked = if flags.to_c() == 0 { asked } else { format!("{asked}, {flags:?}") };
+            let asked = match (send_ops, errno) {
+                (0, _) => asked,
+                (ops, libc::EOPNOTSUPP) => format!(
+                    "{asked}, send_ops_flags {ops:#x}: the device has no such extended posting, use a \
+                     profile with `OrdinaryPosting`"
+                ),
+                (ops, _) => format!("{asked}, send_ops_flags {ops:#x}"),
+            };
             return Err(Error::os(verb, errno, asked));
         }
     };
@@ -258,6 +276,24 @@ fn create<T: Transport, P: Profile>(
     undo_send.forget();
     undo_recv.forget();
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
+}
+
+/// The operations that a queue pair of extended posting is created for: all that
+/// [`PostOn`](crate::rules::PostOn) and the profile let it post (R15.1). 0 for an ordinary one.
+fn send_ops<T: Transport, P: Profile>() -> u64 {
+    use crate::sys::session::send_ops::*;
+    const ON_UD: u64 = SEND | SEND_WITH_IMM;
+    const ON_UC: u64 = ON_UD | RDMA_WRITE | RDMA_WRITE_WITH_IMM;
+    const ON_RC: u64 = ON_UC | SEND_WITH_INV | LOCAL_INV | BIND_MW;
+    const FETCHING: u64 = RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
+    let fetches = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
+    match T::QP_TYPE {
+        _ if !P::Posting::IS_EXTENDED => 0,
+        ibv_qp_type::IBV_QPT_RC if fetches => ON_RC | FETCHING,
+        ibv_qp_type::IBV_QPT_RC => ON_RC,
+        ibv_qp_type::IBV_QPT_UC => ON_UC,
+        _ => ON_UD,
+    }
 }
 
 /// The types say how much may be posted, so at least that much must be granted (R2.11).

@@ -11,8 +11,8 @@ use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
 use crate::ledger::{Commit, Ledger, Until};
 use crate::memory::entry::Owned;
-use crate::profile::Profile;
-use crate::sys::data::{PostSend, Verb};
+use crate::profile::{Posting, Profile};
+use crate::sys::data::Verb;
 use crate::sys::types::{ibv_send_flags, ibv_send_wr, ibv_wr_opcode, zeroed};
 use crate::terms::error::Error;
 use crate::terms::state::Err;
@@ -235,7 +235,8 @@ impl<P: Profile> Core<P> {
         }
         let mut bad = ptr::null_mut();
         // SAFETY: the queue pair is live, and the work request names no memory.
-        let code = unsafe { PostSend::post(self.send.object, &mut wr, &mut bad) };
+        let code =
+            unsafe { <P::Posting as Posting>::Verb::post(self.send.object, &mut wr, &mut bad) };
         if code != 0 && bad.is_null() {
             // It is unknown whether the device has it (R8.20), so it stays in the books.
             self.send.ledger.poison();

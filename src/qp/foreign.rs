@@ -12,7 +12,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::SendMode;
 use crate::profile::Profile;
-use crate::rules::UsesOwnQueue;
+use crate::rules::{UsesOwnQueue, UsesPostSend};
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
@@ -53,6 +53,7 @@ impl<L: Threads> ProtectionDomain<L> {
     ) -> Result<QueuePair<T, S, P>, Error>
     where
         P::Receive: UsesOwnQueue,
+        P::Posting: UsesPostSend,
     {
         let (send, recv) = (send_cq.shared().handle(), recv_cq.shared().handle());
         let parent = self.handle();

@@ -37,6 +37,8 @@
 //! receives::<OwnRq, SharedRq>();
 //! fn signals<A: LeavesUnsignaled>() {}
 //! signals::<Selective>();
+//! fn posts<A: UsesPostSend>() {}
+//! posts::<OrdinaryPosting>();
 //! ```
 //!
 //! A bound that does not hold is an error of `cargo check`, in verbs terms ([how to read
@@ -51,7 +53,8 @@
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 
 use crate::profile::{
-    Initiator, OwnRq, Reads, ReceiveSource, Selective, SharedRq, SignalAll, Signaling,
+    Initiator, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource, Selective, SharedRq,
+    SignalAll, Signaling,
 };
 use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
@@ -261,6 +264,16 @@ impl HasRecvQueue for OwnRq {}
 pub trait UsesOwnQueue: ReceiveSource {}
 
 impl UsesOwnQueue for OwnRq {}
+
+/// A queue pair that was created elsewhere posts with `ibv_post_send` (R15.2).
+#[diagnostic::on_unimplemented(
+    message = "a queue pair that was created elsewhere cannot be used with extended posting",
+    label = "the profile's `Posting` is `{Self}`",
+    note = "nobody can ask which operations it was created for: use a profile with `posting: OrdinaryPosting` (R15.2)"
+)]
+pub trait UsesPostSend: Posting {}
+
+impl UsesPostSend for OrdinaryPosting {}
 
 /// Creation on a shared receive queue requires a profile made for it (R7.1).
 #[diagnostic::on_unimplemented(

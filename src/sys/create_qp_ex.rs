@@ -1,4 +1,4 @@
-//! Queue pairs with flags: `ibv_create_qp_ex`, which C's inline calls.
+//! Queue pairs with flags or with extended posting: `ibv_create_qp_ex`, which C's inline calls.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -7,14 +7,16 @@ use std::ptr;
 
 use super::control::{Created, created};
 use super::extended::op;
+use super::session::extended;
 use super::types::*;
 
 /// The distance of the operation before the context, bytes: see `extended`.
 pub(crate) const CREATE_QP_EX: usize = 56;
 
-/// `IBV_QP_INIT_ATTR_PD` and `IBV_QP_INIT_ATTR_CREATE_FLAGS`.
+/// `IBV_QP_INIT_ATTR_PD`, and those of the flags and the operations.
 pub(crate) const ATTR_PD: u32 = 1;
 pub(crate) const ATTR_CREATE_FLAGS: u32 = 4;
+pub(crate) const ATTR_SEND_OPS_FLAGS: u32 = 64;
 
 /// `IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`.
 pub(crate) const BLOCK_SELF_MCAST_LB: u32 = 2;
@@ -52,8 +54,18 @@ pub(crate) struct ibv_qp_init_attr_ex {
 }
 
 impl ibv_qp_init_attr_ex {
-    /// The attributes of a queue pair on `pd` with these flags.
-    pub(crate) fn new(init: &ibv_qp_init_attr, pd: *mut ibv_pd, create_flags: u32) -> Self {
+    /// The attributes of a queue pair on `pd` with these flags, and extended posting of these
+    /// operations.
+    pub(crate) fn new(
+        init: &ibv_qp_init_attr,
+        pd: *mut ibv_pd,
+        create_flags: u32,
+        send_ops_flags: u64,
+    ) -> Self {
+        let if_any = |is_any, bit| if is_any { bit } else { 0 };
+        let comp_mask = ATTR_PD
+            | if_any(create_flags != 0, ATTR_CREATE_FLAGS)
+            | if_any(send_ops_flags != 0, ATTR_SEND_OPS_FLAGS);
         ibv_qp_init_attr_ex {
             qp_context: init.qp_context,
             send_cq: init.send_cq,
@@ -62,7 +74,7 @@ impl ibv_qp_init_attr_ex {
             cap: init.cap,
             qp_type: init.qp_type,
             sq_sig_all: init.sq_sig_all,
-            comp_mask: ATTR_PD | ATTR_CREATE_FLAGS,
+            comp_mask,
             pd,
             xrcd: ptr::null_mut(),
             create_flags,
@@ -75,11 +87,11 @@ impl ibv_qp_init_attr_ex {
                 rx_hash_fields_mask: 0,
             },
             source_qpn: 0,
-            send_ops_flags: 0,
+            send_ops_flags,
         }
     }
 
-    /// Those of a queue pair without flags.
+    /// Those of a plain queue pair.
     #[cfg(feature = "loopback")]
     pub(crate) fn plain(&self) -> ibv_qp_init_attr {
         let &ibv_qp_init_attr_ex { qp_context, send_cq, recv_cq, srq, cap, .. } = self;
@@ -90,8 +102,8 @@ impl ibv_qp_init_attr_ex {
 
 type CreateQpEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
 
-/// `ibv_create_qp_ex`, as C's inline does it; EOPNOTSUPP if library or provider lack it. `cap`
-/// returns what was granted.
+/// `ibv_create_qp_ex`, as C's inline does it; EOPNOTSUPP if library or provider lack it, or make no
+/// queue pair of extended posting that was asked for. `cap` returns what was granted.
 ///
 /// # Safety
 /// The domain of `init` is live and of libibverbs, and so is what else it names.
@@ -101,7 +113,8 @@ pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv
     unsafe {
         let context = (*init.pd).context;
         let create = op::<CreateQpEx>(context, CREATE_QP_EX).ok_or(libc::EOPNOTSUPP)?;
-        created(create(context, init))
+        let qp = created(create(context, init))?;
+        if init.send_ops_flags == 0 { Ok(qp) } else { extended(qp) }
     }
 }
 

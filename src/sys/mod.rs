@@ -21,6 +21,7 @@ pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
 pub(crate) mod polling;
+pub(crate) mod session;
 mod symbols;
 #[cfg(test)]
 mod tests;

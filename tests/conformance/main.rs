@@ -26,6 +26,7 @@ mod events;
 mod exact_limits;
 mod extend;
 mod extended_polling;
+mod extended_posting;
 mod forget;
 mod gids;
 mod inline;

@@ -197,6 +197,7 @@ mod raw {
     mod an_unchecked_post_asks_for_room_and_a_queue;
     mod an_unchecked_post_asks_for_the_state;
     mod an_unchecked_send_asks_for_all_that_types_hold;
+    mod no_extended_posting_on_a_foreign_queue_pair;
     mod no_owned_buffer_on_a_raw_queue_pair;
     mod no_raw_completion_queue_for_a_safe_queue_pair;
     mod no_safe_list_of_receives_on_a_raw_queue_pair;

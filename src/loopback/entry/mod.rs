@@ -23,6 +23,7 @@ mod memory;
 mod ops;
 mod pair;
 mod polling;
+mod posting;
 mod read_wr;
 mod tuning;
 mod window;
@@ -48,6 +49,8 @@ use std::sync::Arc;
 
 use super::Verb;
 use super::fabric::{Shared, State};
+use posting::Pair;
+
 use crate::sys::lanes::ibv_td;
 use crate::sys::memory::ibv_dm;
 use crate::sys::types::*;
@@ -124,7 +127,7 @@ objects! {
     ibv_ah as ibv_ah: context, handle;
     ibv_cq as ibv_cq: context, handle, true;
     ibv_srq as ibv_srq: context, handle, true;
-    ibv_qp as ibv_qp: context, handle, true;
+    ibv_qp as Pair: ex.qp_base.context, ex.qp_base.handle, true;
     ibv_comp_channel as Channel: channel.context, number;
 }
 

@@ -92,7 +92,10 @@ unsafe extern "C" fn post_send(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     // SAFETY: `qp` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(qp) };
+    let (shared, number) = unsafe {
+        super::posting::check_closed(qp);
+        locate(qp)
+    };
     let _begun = shared.begin(Call::Send, number);
     shared.post(|state| {
         state.check_thread(number);

@@ -7,10 +7,12 @@ use std::ptr;
 use super::super::Verb;
 use super::super::fabric::State;
 use super::super::qp::{Shape, Transport};
+use super::super::world::Link;
+use super::posting::{self, Pair};
 use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
 use crate::sys::control::Created;
 use crate::sys::create_qp_ex::{
-    ATTR_CREATE_FLAGS, ATTR_PD, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
+    ATTR_CREATE_FLAGS, ATTR_PD, ATTR_SEND_OPS_FLAGS, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
 };
 use crate::sys::types::*;
 
@@ -142,7 +144,7 @@ pub(in super::super) unsafe fn create_qp(
         (*init).cap = attr::cap(&granted);
         (*pd).context
     };
-    Ok(hand_out(ibv_qp {
+    let qp = ibv_qp {
         context,
         qp_context: asked.qp_context,
         pd,
@@ -156,25 +158,45 @@ pub(in super::super) unsafe fn create_qp(
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         ..zeroed()
-    }))
+    };
+    Ok(hand_out(Pair::ordinary(qp)).cast())
 }
 
-/// Of datagrams, and with the flag that blocks what comes back from a group.
+/// Of datagrams, and with the flag that blocks what comes back from a group; or with extended
+/// posting.
 pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     let pd = init.pd;
-    let has_flags = init.create_flags == BLOCK_SELF_MCAST_LB;
-    if init.comp_mask != ATTR_PD | ATTR_CREATE_FLAGS || !has_flags {
+    let blocks = init.comp_mask & ATTR_CREATE_FLAGS != 0;
+    let ops = if init.comp_mask & ATTR_SEND_OPS_FLAGS != 0 { init.send_ops_flags } else { 0 };
+    let is_known = init.comp_mask & !(ATTR_CREATE_FLAGS | ATTR_SEND_OPS_FLAGS) == ATTR_PD;
+    if !is_known || blocks && init.create_flags != BLOCK_SELF_MCAST_LB {
         return Err(libc::EINVAL);
     }
+    if ops & !posting::known(Transport::from_c(init.qp_type)?) != 0 {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let has = |state: &mut State, _| {
+        if ops != 0 && state.world.link == Link::Iwarp {
+            return Err(libc::EOPNOTSUPP);
+        }
+        if blocks { state.blocks_loopback(init.qp_type) } else { Ok(()) }
+    };
     // SAFETY: `pd` is live (the verb's contract).
-    unsafe { verb(pd, |state, _| state.blocks_loopback(init.qp_type)) }?;
+    unsafe { verb(pd, has) }?;
     let mut plain = init.plain();
     // SAFETY: the domain is live, and so is what else is named (the verb's contract). The attributes
     // are a local.
     let qp = unsafe { create_qp(pd, &mut plain) }?;
     init.cap = plain.cap;
-    // SAFETY: `qp` was just made.
-    unsafe { verb(qp.as_ptr(), State::block_loopback) };
+    // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.
+    unsafe {
+        if blocks {
+            verb(qp.as_ptr(), State::block_loopback);
+        }
+        if ops != 0 {
+            (*qp.cast::<Pair>().as_ptr()).extend(ops);
+        }
+    }
     Ok(qp)
 }
 
@@ -265,13 +287,19 @@ pub(in super::super) unsafe fn query_qp(
 }
 
 pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: `qp` is live, made by `create_qp`, and not used afterwards (the verb's contract).
-    unsafe {
-        destroy(qp, |state, qp| {
+    // SAFETY: `qp` is live (the verb's contract).
+    let result = unsafe {
+        posting::check_closed(qp);
+        verb(qp, |state, qp| {
             state.check_thread_of_queues(qp);
             state.destroy_qp(qp)
         })
+    };
+    if result.is_ok() {
+        // SAFETY: `create_qp` made it as a `Pair`, and it is destroyed only once.
+        drop(unsafe { Box::from_raw(qp.cast::<Pair>()) });
     }
+    errno_of(result)
 }
 
 pub(in super::super) unsafe fn attach_mcast(

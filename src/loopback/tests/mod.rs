@@ -14,6 +14,7 @@ mod personalities;
 mod polling;
 mod posting;
 mod send_wr;
+mod sessions;
 mod states;
 mod strict;
 

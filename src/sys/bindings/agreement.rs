@@ -17,7 +17,11 @@ use crate::sys::types;
 use operations::{distances, prototypes};
 
 /// What is longer in newer headers, since when, and its size then.
-const GROWN: [(&str, &str, usize); 1] = [("ibv_port_attr", "rdma-core 49: active_speed_ex", 56)];
+const GROWN: [(&str, &str, usize); 3] = [
+    ("ibv_port_attr", "rdma-core 49: active_speed_ex", 56),
+    ("ibv_qp_ex", "rdma-core 44 at the latest: wr_atomic_write", 352),
+    ("ibv_qp_ex", "rdma-core 65 at the latest: wr_flush", 360),
+];
 
 /// Types that have no name in C, as something that has them.
 const UNNAMED: [(&str, &str); 12] = [
@@ -187,7 +191,7 @@ fn own_layouts() -> Vec<Layout> {
 
 fn more_layouts() -> Vec<Layout> {
     use crate::sys::cm::newer;
-    use crate::sys::{asking, create_qp_ex, gid, lanes, memory, polling, tuning};
+    use crate::sys::{asking, create_qp_ex, gid, lanes, memory, polling, session, tuning};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { tuning
         ibv_ece { vendor_id options comp_mask }
@@ -202,6 +206,15 @@ fn more_layouts() -> Vec<Layout> {
         ibv_qp_init_attr_ex {
             qp_context send_cq recv_cq srq cap qp_type sq_sig_all comp_mask pd xrcd create_flags
             max_tso_header rwq_ind_tbl rx_hash_conf source_qpn send_ops_flags
+        }
+    });
+    all.extend(layouts! { session
+        ibv_data_buf { addr length }
+        ibv_qp_ex {
+            qp_base comp_mask wr_id wr_flags wr_atomic_cmp_swp wr_atomic_fetch_add wr_bind_mw
+            wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send wr_send_imm
+            wr_send_inv wr_send_tso wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data
+            wr_set_inline_data_list wr_set_sge wr_set_sge_list wr_start wr_complete wr_abort
         }
     });
     all.extend(layouts! { newer rdma_cm_join_mc_attr_ex { comp_mask join_flags addr } });
@@ -275,11 +288,25 @@ fn the_headers_agree() {
             wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK as i64,
         ),
     ];
+    use crate::sys::session::send_ops;
+    let of_sessions = [
+        ("IBV_QP_EX_WITH_RDMA_WRITE", send_ops::RDMA_WRITE as i64),
+        ("IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM", send_ops::RDMA_WRITE_WITH_IMM as i64),
+        ("IBV_QP_EX_WITH_SEND", send_ops::SEND as i64),
+        ("IBV_QP_EX_WITH_SEND_WITH_IMM", send_ops::SEND_WITH_IMM as i64),
+        ("IBV_QP_EX_WITH_RDMA_READ", send_ops::RDMA_READ as i64),
+        ("IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP", send_ops::ATOMIC_CMP_AND_SWP as i64),
+        ("IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD", send_ops::ATOMIC_FETCH_AND_ADD as i64),
+        ("IBV_QP_EX_WITH_LOCAL_INV", send_ops::LOCAL_INV as i64),
+        ("IBV_QP_EX_WITH_BIND_MW", send_ops::BIND_MW as i64),
+        ("IBV_QP_EX_WITH_SEND_WITH_INV", send_ops::SEND_WITH_INV as i64),
+    ];
     use crate::sys::cm::newer;
     use crate::sys::create_qp_ex as with_flags;
     let of_cm = [
         ("IBV_QP_INIT_ATTR_PD", with_flags::ATTR_PD.into()),
         ("IBV_QP_INIT_ATTR_CREATE_FLAGS", with_flags::ATTR_CREATE_FLAGS.into()),
+        ("IBV_QP_INIT_ATTR_SEND_OPS_FLAGS", with_flags::ATTR_SEND_OPS_FLAGS.into()),
         ("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", with_flags::BLOCK_SELF_MCAST_LB.into()),
         ("RDMA_CM_JOIN_MC_ATTR_ADDRESS", newer::JOIN_ADDRESS.into()),
         ("RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS", newer::JOIN_FLAGS.into()),
@@ -294,6 +321,7 @@ fn the_headers_agree() {
         of_polling.to_vec(),
         of_asking.to_vec(),
         of_cm.to_vec(),
+        of_sessions.to_vec(),
     ]
     .concat();
     let layouts: Vec<_> =

@@ -144,5 +144,34 @@ pub(super) fn prototypes() -> String {
     .map(|(theirs, ours)| {
         format!("_Static_assert(__builtin_types_compatible_p({theirs}, {ours}), \"\");\n")
     });
-    text.concat()
+    text.concat() + &of_sessions()
+}
+
+/// The functions of extended posting.
+fn of_sessions() -> String {
+    [
+        ("wr_start", "void (*)(struct ibv_qp_ex *)"),
+        ("wr_complete", "int (*)(struct ibv_qp_ex *)"),
+        ("wr_abort", "void (*)(struct ibv_qp_ex *)"),
+        ("wr_send", "void (*)(struct ibv_qp_ex *)"),
+        ("wr_send_imm", "void (*)(struct ibv_qp_ex *, uint32_t)"),
+        ("wr_send_inv", "void (*)(struct ibv_qp_ex *, uint32_t)"),
+        ("wr_local_inv", "void (*)(struct ibv_qp_ex *, uint32_t)"),
+        ("wr_rdma_read", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t)"),
+        ("wr_rdma_write", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t)"),
+        ("wr_rdma_write_imm", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t)"),
+        ("wr_atomic_cmp_swp", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t, uint64_t)"),
+        ("wr_atomic_fetch_add", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t)"),
+        ("wr_bind_mw", "void (*)(struct ibv_qp_ex *, struct ibv_mw *, uint32_t, const struct ibv_mw_bind_info *)"),
+        ("wr_set_ud_addr", "void (*)(struct ibv_qp_ex *, struct ibv_ah *, uint32_t, uint32_t)"),
+        ("wr_set_inline_data", "void (*)(struct ibv_qp_ex *, void *, size_t)"),
+        ("wr_set_inline_data_list", "void (*)(struct ibv_qp_ex *, size_t, const struct ibv_data_buf *)"),
+        ("wr_set_sge", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t)"),
+        ("wr_set_sge_list", "void (*)(struct ibv_qp_ex *, size_t, const struct ibv_sge *)"),
+    ]
+    .map(|(name, ours)| {
+        let theirs = format!("__typeof__(((struct ibv_qp_ex *)0)->{name})");
+        format!("_Static_assert(__builtin_types_compatible_p({theirs}, {ours}), \"\");\n")
+    })
+    .concat()
 }

@@ -1,0 +1,279 @@
+//! Extended posting: the functions of a queue pair that was created for it, as C's inlines call
+//! them. A list is posted in one session, from `ibv_wr_start` to `ibv_wr_complete`.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use super::control::Created;
+use super::data::{PostSend, Verb, arm};
+use super::symbols::symbols;
+use super::types::*;
+
+/// The bits of `enum ibv_qp_create_send_ops_flags`, without their prefix.
+pub(crate) mod send_ops {
+    pub const RDMA_WRITE: u64 = 1 << 0;
+    pub const RDMA_WRITE_WITH_IMM: u64 = 1 << 1;
+    pub const SEND: u64 = 1 << 2;
+    pub const SEND_WITH_IMM: u64 = 1 << 3;
+    pub const RDMA_READ: u64 = 1 << 4;
+    pub const ATOMIC_CMP_AND_SWP: u64 = 1 << 5;
+    pub const ATOMIC_FETCH_AND_ADD: u64 = 1 << 6;
+    pub const LOCAL_INV: u64 = 1 << 7;
+    pub const BIND_MW: u64 = 1 << 8;
+    pub const SEND_WITH_INV: u64 = 1 << 9;
+}
+
+/// C's struct.
+#[repr(C)]
+pub(crate) struct ibv_data_buf {
+    pub addr: *mut c_void,
+    pub length: usize,
+}
+
+type Ex = *mut ibv_qp_ex;
+type Step<T> = Option<unsafe extern "C" fn(Ex) -> T>;
+type WithKey = Option<unsafe extern "C" fn(Ex, u32)>;
+type AtRemote = Option<unsafe extern "C" fn(Ex, u32, u64)>;
+
+/// C's struct, as of rdma-core 24: a queue pair, the number and the flags of the work request that
+/// is built next, and functions. Those of operations that were not asked for may be null.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_qp_ex {
+    pub qp_base: ibv_qp,
+    pub comp_mask: u64,
+    pub wr_id: u64,
+    pub wr_flags: c_uint,
+    pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(Ex, u32, u64, u64, u64)>,
+    pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(Ex, u32, u64, u64)>,
+    pub wr_bind_mw:
+        Option<unsafe extern "C" fn(Ex, *mut raw::ibv_mw, u32, *const raw::ibv_mw_bind_info)>,
+    pub wr_local_inv: WithKey,
+    pub wr_rdma_read: AtRemote,
+    pub wr_rdma_write: AtRemote,
+    pub wr_rdma_write_imm: Option<unsafe extern "C" fn(Ex, u32, u64, u32)>,
+    pub wr_send: Step<()>,
+    pub wr_send_imm: WithKey,
+    pub wr_send_inv: WithKey,
+    pub wr_send_tso: Option<unsafe extern "C" fn(Ex, *mut c_void, u16, u16)>,
+    pub wr_set_ud_addr: Option<unsafe extern "C" fn(Ex, *mut ibv_ah, u32, u32)>,
+    pub wr_set_xrc_srqn: WithKey,
+    pub wr_set_inline_data: Option<unsafe extern "C" fn(Ex, *mut c_void, usize)>,
+    pub wr_set_inline_data_list: Option<unsafe extern "C" fn(Ex, usize, *const ibv_data_buf)>,
+    pub wr_set_sge: Option<unsafe extern "C" fn(Ex, u32, u64, u32)>,
+    pub wr_set_sge_list: Option<unsafe extern "C" fn(Ex, usize, *const ibv_sge)>,
+    pub wr_start: Step<()>,
+    pub wr_complete: Step<c_int>,
+    pub wr_abort: Step<()>,
+}
+
+// SAFETY: it consists of an `ibv_qp`, integers, and functions that may be null.
+unsafe impl Zeroes for ibv_qp_ex {}
+
+symbols! {
+    /// The first is lacking before rdma-core 24.
+    unsafe struct Symbols {
+        to_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex = c"ibv_qp_to_qp_ex",
+        destroy: unsafe extern "C" fn(*mut ibv_qp) -> c_int = c"ibv_destroy_qp",
+    }
+}
+
+/// The queue pair, if it is one of extended posting and begins where that does: this crate knows it
+/// by one address. Any other is destroyed, and EOPNOTSUPP.
+///
+/// # Safety
+/// `qp` was just made by libibverbs, and nobody else has it.
+pub(super) unsafe fn extended(qp: NonNull<ibv_qp>) -> Created<ibv_qp> {
+    // SAFETY: the queue pair is live (this function's contract).
+    if symbols().to_ex.is_some_and(|to_ex| unsafe { to_ex(qp.as_ptr()) } == qp.as_ptr().cast()) {
+        return Ok(qp);
+    }
+    // SAFETY: it is live, and nobody's (this function's contract). If it stays, it is lost.
+    symbols().destroy.map(|destroy| unsafe { destroy(qp.as_ptr()) });
+    Err(libc::EOPNOTSUPP)
+}
+
+/// Most elements of a work request: inline pieces are copied to a list of C's other form.
+pub(crate) const MOST_SGES: u32 = 128;
+
+/// What `qp_context` of a queue pair is whose provider is librxe (or may be): see [`Session`].
+pub(crate) fn on_rxe() -> *mut c_void {
+    ptr::without_provenance_mut(1)
+}
+
+/// Posts a list in one session. Nothing else runs from its start to its end, so no session is left
+/// open, none is within another, and none needs `ibv_wr_abort`.
+///
+/// - Work requests name operations that the queue pair was created for (R15.1), and have at most
+///   [`MOST_SGES`] elements.
+/// - Inline data is told by its flag too, which librxe needs (R15.8).
+/// - librxe sends wrong bytes of several elements (R15.10, R15.11): a list that has such a work
+///   request is posted with `ibv_post_send`.
+/// - `bad` is the first work request if the session was refused: then nothing was posted (R15.6).
+///   librxe may have written its ring all the same, unless it says ENOSPC; `bad` stays null then
+///   (R15.12).
+#[doc(hidden)]
+pub enum Session {}
+
+/// Calls a function of a queue pair of extended posting.
+macro_rules! call {
+    ($qp:ident.$function:ident($($argument:expr),*)) => {
+        (*$qp).$function.unwrap_unchecked()($qp $(, $argument)*)
+    };
+}
+
+impl Verb for Session {
+    type Object = ibv_qp;
+    type Wr = ibv_send_wr;
+    const NAME: &'static str = "ibv_wr_complete";
+
+    #[inline(always)]
+    unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+        // SAFETY: the queue pair is live and of extended posting, so each function is there that an
+        // operation needs which it was created for. The list is one that it may have.
+        unsafe {
+            if !(*qp).qp_context.is_null() && has_several(first) {
+                return PostSend::post(qp, first, bad);
+            }
+            let qp = qp.cast::<ibv_qp_ex>();
+            call!(qp.wr_start());
+            let mut wr = first;
+            while !wr.is_null() {
+                build(qp, wr);
+                wr = (*wr).next;
+            }
+            match call!(qp.wr_complete()) {
+                0 => 0,
+                errno => {
+                    if !may_have_posted(qp, errno) {
+                        *bad = first;
+                    }
+                    errno
+                }
+            }
+        }
+    }
+}
+
+/// Whether a session may have posted what it was refused for.
+///
+/// # Safety
+/// The queue pair is live.
+#[cold]
+unsafe fn may_have_posted(qp: *mut ibv_qp_ex, errno: c_int) -> bool {
+    // SAFETY: the queue pair is live.
+    let on_rxe = unsafe { !(*qp).qp_base.qp_context.is_null() };
+    on_rxe && errno.saturating_abs() != libc::ENOSPC
+}
+
+/// Whether a work request of a list has several elements.
+///
+/// # Safety
+/// `wr` is a list, or null.
+unsafe fn has_several(mut wr: *mut ibv_send_wr) -> bool {
+    // SAFETY: the list ends with a null `next`.
+    unsafe {
+        while !wr.is_null() {
+            if (*wr).num_sge > 1 {
+                return true;
+            }
+            wr = (*wr).next;
+        }
+    }
+    false
+}
+
+/// Builds a work request: its operation, its address and its data.
+///
+/// # Safety
+/// A session of the queue pair is open, and it may have the work request, which is emitted.
+#[inline]
+unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
+    use ibv_wr_opcode::*;
+    // SAFETY: the queue pair has the functions of the operations that it was created for, and those
+    // of sessions. The fields that the opcode reads are emitted.
+    unsafe {
+        (*qp).wr_id = (*wr).wr_id;
+        (*qp).wr_flags = (*wr).send_flags;
+        let word = (&raw const (*wr).imm_data_invalidated_rkey_union).cast::<u32>();
+        let (rdma, atomic) = (arm::<raw::rdma_t>(wr), arm::<raw::atomic_t>(wr));
+        match (*wr).opcode {
+            IBV_WR_SEND => call!(qp.wr_send()),
+            IBV_WR_SEND_WITH_IMM => call!(qp.wr_send_imm(*word)),
+            IBV_WR_SEND_WITH_INV => call!(qp.wr_send_inv(*word)),
+            IBV_WR_RDMA_WRITE => call!(qp.wr_rdma_write((*rdma).rkey, (*rdma).remote_addr)),
+            IBV_WR_RDMA_WRITE_WITH_IMM => {
+                call!(qp.wr_rdma_write_imm((*rdma).rkey, (*rdma).remote_addr, *word));
+            }
+            IBV_WR_RDMA_READ => call!(qp.wr_rdma_read((*rdma).rkey, (*rdma).remote_addr)),
+            IBV_WR_ATOMIC_CMP_AND_SWP => {
+                let (expected, new) = ((*atomic).compare_add, (*atomic).swap);
+                let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
+                call!(qp.wr_atomic_cmp_swp(rkey, addr, expected, new));
+            }
+            IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
+                call!(qp.wr_atomic_fetch_add(rkey, addr, (*atomic).compare_add));
+            }
+            // These two have no data.
+            IBV_WR_LOCAL_INV => return call!(qp.wr_local_inv(*word)),
+            IBV_WR_BIND_MW => {
+                let bind = (&raw const (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>();
+                return call!(qp.wr_bind_mw(
+                    (*bind).mw,
+                    (*bind).rkey,
+                    &raw const (*bind).bind_info
+                ));
+            }
+            opcode => return debug_assert!(false, "opcode {opcode} has no session"),
+        }
+        if (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
+            let raw::ud_t { ah, remote_qpn, remote_qkey } = *arm::<raw::ud_t>(wr);
+            call!(qp.wr_set_ud_addr(ah, remote_qpn, remote_qkey));
+        }
+        let (list, count) = ((*wr).sg_list, (*wr).num_sge as usize);
+        let is_inline = (*wr).send_flags & ibv_send_flags::IBV_SEND_INLINE.0 != 0;
+        match (is_inline, count) {
+            (false, 1) => call!(qp.wr_set_sge((*list).lkey, (*list).addr, (*list).length)),
+            (false, _) => call!(qp.wr_set_sge_list(count, list)),
+            (true, 1) => {
+                let ibv_data_buf { addr, length } = piece(list);
+                call!(qp.wr_set_inline_data(addr, length));
+            }
+            (true, _) => set_inline_list(qp, list, count),
+        }
+    }
+}
+
+/// An inline element in C's other form.
+///
+/// # Safety
+/// `sge` is an element of inline data.
+#[inline]
+unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
+    // SAFETY: the element is initialised.
+    let ibv_sge { addr, length, .. } = unsafe { *sge };
+    // Who emitted it has exposed the address.
+    let addr = ptr::with_exposed_provenance_mut(addr as usize);
+    ibv_data_buf { addr, length: length as usize }
+}
+
+/// # Safety
+/// As for `build`; the list has `count` inline elements.
+unsafe fn set_inline_list(qp: *mut ibv_qp_ex, list: *const ibv_sge, count: usize) {
+    let mut pieces = [const { MaybeUninit::<ibv_data_buf>::uninit() }; MOST_SGES as usize];
+    debug_assert!(count <= pieces.len());
+    for (i, to) in pieces.iter_mut().enumerate().take(count) {
+        // SAFETY: the list has `count` elements.
+        to.write(unsafe { piece(list.add(i)) });
+    }
+    // SAFETY: the first `count` are written, which are all: no queue pair of extended posting has
+    // more elements. The session is open.
+    unsafe { call!(qp.wr_set_inline_data_list(count, pieces.as_ptr().cast())) }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

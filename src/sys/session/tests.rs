@@ -1,0 +1,284 @@
+//! What a session calls, with what and in which order, by functions that take C's place.
+
+#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+
+use std::slice;
+
+use super::*;
+use crate::sys::tests::{ANSWER, answered, saw, seen};
+
+unsafe extern "C" fn to_itself(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    saw(format!("to_ex({qp:?})"));
+    qp.cast()
+}
+
+unsafe extern "C" fn to_none(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    saw(format!("to_ex({qp:?})"));
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn destroy(qp: *mut ibv_qp) -> c_int {
+    answered(format!("destroy({qp:?})"))
+}
+
+/// From here on, in this thread, every queue pair is of extended posting.
+pub(in crate::sys) fn with_extended() {
+    STAND_IN.set(Some(Symbols { to_ex: Some(to_itself), destroy: Some(destroy) }));
+}
+
+/// None is.
+pub(in crate::sys) fn with_other() {
+    STAND_IN.set(Some(Symbols { to_ex: Some(to_none), destroy: Some(destroy) }));
+}
+
+macro_rules! functions {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        unsafe extern "C" fn $name(qp: Ex $(, $argument: $type)*) {
+            let arguments: &[String] = &[$(format!("{:?}", $argument)),*];
+            let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
+            saw(format!("{} {wr_id}:{flags} {}", stringify!($name), arguments.join(" ")));
+        }
+    )*};
+}
+
+functions! {
+    start();
+    send();
+    send_imm(imm: u32);
+    send_inv(rkey: u32);
+    local_inv(rkey: u32);
+    write(rkey: u32, addr: u64);
+    write_imm(rkey: u32, addr: u64, imm: u32);
+    read(rkey: u32, addr: u64);
+    swap(rkey: u32, addr: u64, compare: u64, swap: u64);
+    add(rkey: u32, addr: u64, add: u64);
+    ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32);
+    sge(lkey: u32, addr: u64, length: u32);
+}
+
+unsafe extern "C" fn bind(
+    _: Ex,
+    mw: *mut raw::ibv_mw,
+    rkey: u32,
+    info: *const raw::ibv_mw_bind_info,
+) {
+    saw(format!("bind {mw:?} {rkey} {}", unsafe { (*info).length }));
+}
+
+unsafe extern "C" fn sge_list(_: Ex, count: usize, list: *const ibv_sge) {
+    let list = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(list, count) } };
+    let list: Vec<_> = list.iter().map(|sge| (sge.addr, sge.length, sge.lkey)).collect();
+    saw(format!("sge_list {list:?}"));
+}
+
+unsafe extern "C" fn inline(_: Ex, addr: *mut c_void, length: usize) {
+    saw(format!("inline {:?}", unsafe { slice::from_raw_parts(addr.cast::<u8>(), length) }));
+}
+
+unsafe extern "C" fn inline_list(_: Ex, count: usize, list: *const ibv_data_buf) {
+    let list = unsafe { slice::from_raw_parts(list, count) };
+    let bytes = |buf: &ibv_data_buf| unsafe {
+        slice::from_raw_parts(buf.addr.cast::<u8>(), buf.length).to_vec()
+    };
+    saw(format!("inline_list {:?}", list.iter().map(bytes).collect::<Vec<_>>()));
+}
+
+unsafe extern "C" fn complete(_: Ex) -> c_int {
+    answered("complete")
+}
+
+unsafe extern "C" fn post_send(
+    _: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    unsafe { *bad = wr };
+    answered("post_send")
+}
+
+fn pair(qp_type: ibv_qp_type::Type, qp_context: *mut c_void) -> ibv_qp_ex {
+    let context = Box::leak(Box::new(zeroed::<ibv_context>()));
+    context.ops.post_send = Some(post_send);
+    ibv_qp_ex {
+        qp_base: ibv_qp { context, qp_type, qp_context, ..zeroed() },
+        wr_start: Some(start),
+        wr_complete: Some(complete),
+        wr_send: Some(send),
+        wr_send_imm: Some(send_imm),
+        wr_send_inv: Some(send_inv),
+        wr_local_inv: Some(local_inv),
+        wr_rdma_write: Some(write),
+        wr_rdma_write_imm: Some(write_imm),
+        wr_rdma_read: Some(read),
+        wr_atomic_cmp_swp: Some(swap),
+        wr_atomic_fetch_add: Some(add),
+        wr_bind_mw: Some(bind),
+        wr_set_ud_addr: Some(ud_addr),
+        wr_set_sge: Some(sge),
+        wr_set_sge_list: Some(sge_list),
+        wr_set_inline_data: Some(inline),
+        wr_set_inline_data_list: Some(inline_list),
+        ..zeroed()
+    }
+}
+
+/// The result of a post, and the index of `bad`.
+fn post(qp: &mut ibv_qp_ex, wrs: &mut [ibv_send_wr]) -> (c_int, Option<usize>) {
+    let first = wrs.as_mut_ptr();
+    let qp: *mut ibv_qp_ex = qp;
+    let mut bad = ptr::null_mut();
+    let code = unsafe {
+        for i in 1..wrs.len() {
+            (*first.add(i - 1)).next = first.add(i);
+        }
+        Session::post(qp.cast(), first, &mut bad)
+    };
+    (code, (0..wrs.len()).find(|&i| first.wrapping_add(i) == bad))
+}
+
+fn wr(wr_id: u64, opcode: ibv_wr_opcode::Type, sges: &mut [ibv_sge]) -> ibv_send_wr {
+    let mut wr = zeroed::<ibv_send_wr>();
+    (wr.wr_id, wr.opcode, wr.send_flags) = (wr_id, opcode, 2);
+    (wr.sg_list, wr.num_sge) = (sges.as_mut_ptr(), sges.len() as i32);
+    wr.imm_data_invalidated_rkey_union.imm_data = 77;
+    wr
+}
+
+fn inline_of(bytes: &[u8]) -> ibv_sge {
+    ibv_sge { addr: bytes.as_ptr().expose_provenance() as u64, length: bytes.len() as u32, lkey: 5 }
+}
+
+const RC: ibv_qp_type::Type = ibv_qp_type::IBV_QPT_RC;
+
+#[test]
+fn each_operation_is_called_with_its_operands() {
+    use ibv_wr_opcode::*;
+    let mut qp = pair(RC, ptr::null_mut());
+    let mut one = [ibv_sge { addr: 10, length: 20, lkey: 30 }];
+    let mut of = |opcode| wr(1, opcode, &mut one);
+    let remote = |mut wr: ibv_send_wr| {
+        wr.wr.rdma = raw::rdma_t { remote_addr: 40, rkey: 50 };
+        wr
+    };
+    let atomic = |mut wr: ibv_send_wr| {
+        wr.wr.atomic = raw::atomic_t { remote_addr: 40, compare_add: 60, swap: 70, rkey: 50 };
+        wr
+    };
+    let mut bound = wr(2, IBV_WR_BIND_MW, &mut []);
+    let mr = ptr::null_mut();
+    let bind_info = raw::ibv_mw_bind_info { mr, addr: 0, length: 9, mw_access_flags: 0 };
+    bound.bind_mw_tso_union.bind_mw =
+        raw::bind_mw_t { mw: ptr::without_provenance_mut(0x80), rkey: 90, bind_info };
+    let mut all = [
+        of(IBV_WR_SEND),
+        of(IBV_WR_SEND_WITH_IMM),
+        of(IBV_WR_SEND_WITH_INV),
+        remote(of(IBV_WR_RDMA_WRITE)),
+        remote(of(IBV_WR_RDMA_WRITE_WITH_IMM)),
+        remote(of(IBV_WR_RDMA_READ)),
+        atomic(of(IBV_WR_ATOMIC_CMP_AND_SWP)),
+        atomic(of(IBV_WR_ATOMIC_FETCH_AND_ADD)),
+        wr(2, IBV_WR_LOCAL_INV, &mut []),
+        bound,
+    ];
+    assert_eq!(post(&mut qp, &mut all), (0, None));
+    let sge = "sge 1:2 30 10 20";
+    let expected = [
+        "start 0:0 ",
+        "send 1:2 ",
+        sge,
+        "send_imm 1:2 77",
+        sge,
+        "send_inv 1:2 77",
+        sge,
+        "write 1:2 50 40",
+        sge,
+        "write_imm 1:2 50 40 77",
+        sge,
+        "read 1:2 50 40",
+        sge,
+        "swap 1:2 50 40 60 70",
+        sge,
+        "add 1:2 50 40 60",
+        sge,
+        "local_inv 2:2 77",
+        "bind 0x80 90 9",
+        "complete",
+    ];
+    assert_eq!(seen(), expected);
+}
+
+/// Elements, pieces and addresses; inline ones keep the flag (R15.8).
+#[test]
+fn data_and_addresses_are_set_behind_their_operation() {
+    let mut qp = pair(ibv_qp_type::IBV_QPT_UD, ptr::null_mut());
+    let mut two = [(1, 2, 3), (4, 5, 6)].map(|(addr, length, lkey)| ibv_sge { addr, length, lkey });
+    let bytes = *b"abc";
+    let (mut one, mut pieces) = ([inline_of(&bytes)], [inline_of(&bytes[..1]), inline_of(&bytes)]);
+    let send = ibv_wr_opcode::IBV_WR_SEND;
+    let mut all = [
+        wr(1, send, &mut two),
+        wr(2, send, &mut []),
+        wr(3, send, &mut one),
+        wr(4, send, &mut pieces),
+    ];
+    for (i, wr) in all.iter_mut().enumerate() {
+        wr.send_flags = if i < 2 { 2 } else { ibv_send_flags::IBV_SEND_INLINE.0 };
+        let ah = ptr::without_provenance_mut(0x10);
+        wr.wr.ud = raw::ud_t { ah, remote_qpn: 20, remote_qkey: 30 };
+    }
+    assert_eq!(post(&mut qp, &mut all), (0, None));
+    let expected = [
+        "start 0:0 ",
+        "send 1:2 ",
+        "ud_addr 1:2 0x10 20 30",
+        "sge_list [(1, 2, 3), (4, 5, 6)]",
+        "send 2:2 ",
+        "ud_addr 2:2 0x10 20 30",
+        "sge_list []",
+        "send 3:8 ",
+        "ud_addr 3:8 0x10 20 30",
+        "inline [97, 98, 99]",
+        "send 4:8 ",
+        "ud_addr 4:8 0x10 20 30",
+        "inline_list [[97], [97, 98, 99]]",
+        "complete",
+    ];
+    assert_eq!(seen(), expected);
+}
+
+/// Several elements, in whichever work request, go by `ibv_post_send` on librxe (R15.10, R15.11);
+/// all else is a session there too.
+#[test]
+fn librxe_is_given_no_several_elements() {
+    let mut qp = pair(RC, on_rxe());
+    let send = ibv_wr_opcode::IBV_WR_SEND;
+    let (mut one, mut two) = ([ibv_sge { addr: 1, length: 2, lkey: 3 }; 1], [inline_of(b"a"); 2]);
+    assert_eq!(post(&mut qp, &mut [wr(1, send, &mut one), wr(2, send, &mut [])]), (0, None));
+    assert_eq!(
+        seen(),
+        ["start 0:0 ", "send 1:2 ", "sge 1:2 3 1 2", "send 2:2 ", "sge_list []", "complete"]
+    );
+    ANSWER.set(libc::ENOMEM);
+    let refused = post(&mut qp, &mut [wr(1, send, &mut one), wr(2, send, &mut two)]);
+    assert_eq!((refused, seen()), ((libc::ENOMEM, Some(0)), vec!["post_send".to_owned()]));
+}
+
+/// R15.6, R15.12.
+#[test]
+fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
+    let refused = |qp_context, errno| {
+        let mut qp = pair(RC, qp_context);
+        ANSWER.set(errno);
+        let mut none = [];
+        let of = |sges| wr(1, ibv_wr_opcode::IBV_WR_SEND, sges);
+        post(&mut qp, &mut [of(&mut none), of(&mut [])])
+    };
+    for errno in [libc::ENOMEM, libc::EINVAL, -libc::EIO] {
+        assert_eq!(refused(ptr::null_mut(), errno), (errno, Some(0)));
+        assert_eq!(refused(on_rxe(), errno), (errno, None));
+    }
+    for errno in [libc::ENOSPC, -libc::ENOSPC] {
+        assert_eq!(refused(on_rxe(), errno), (errno, Some(0)));
+    }
+}

@@ -1,0 +1,330 @@
+//! Extended posting: the same work requests, each post in one session.
+
+use proverbs::completion::WcOpcode;
+use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
+use proverbs::memory::{WindowEntry, Windowed};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::transport::Transport;
+
+use crate::support::*;
+
+profile! { Direct { posting: ExtendedPosting } }
+profile! { Lists { posting: ExtendedPosting, max_send_sge: 3, max_recv_sge: 3, entry: BufList } }
+profile! { Any { posting: ExtendedPosting, entry: AnyBuf } }
+profile! { Ring { posting: ExtendedPosting, signaling: Selective } }
+profile! { Writer { posting: ExtendedPosting, initiator: NoReads } }
+profile! { Wide { posting: ExtendedPosting, max_send_sge: 129 } }
+
+/// What the second end received: the immediate and the bytes.
+fn got<P: Profile<Entry = Buf>>(p: &mut Pair<Rc, P>, n: usize) -> Vec<(Option<u32>, Vec<u8>)> {
+    let got = poll(&p.dev, &mut p.cb, n).into_iter().map(Done::received);
+    got.map(|got| (got.imm_data, got.data().to_vec())).collect()
+}
+
+/// Every opcode of RC that carries data, alone and in one list, from a buffer, inline and empty.
+#[test]
+fn each_opcode_of_rc_arrives() {
+    let wish = Wish { depth: Depth { send: 12, recv: 8 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Direct>::with(&wish);
+    let region = p.pd.register::<RemoteAll>(256).unwrap();
+    let (at, far) = (region.remote(), region.remote().slice(128, 64).unwrap());
+    let cell = region.remote().atomic(64).unwrap();
+    for _ in 0..6 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"alone"))).unwrap();
+    p.a.post_send(wr::Send::inline_slice(b"inline")).unwrap();
+    p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
+    post_send!(
+        p.a,
+        [
+            wr::SendWithImm::new(filled(&p.pool, b"imm"), 0x0102_0304).solicited(),
+            wr::RdmaWrite::new(filled(&p.pool, b"written!"), at.write()),
+            wr::RdmaWriteWithImm::inline(b"by far", far.write(), 7),
+        ]
+    )
+    .unwrap();
+    let operands = wr::CompareSwap { compare: 3, swap: u64::MAX - 1 };
+    let read = wr::RdmaRead::new(poisoned(&p.pool), at.slice(0, 8).unwrap().read());
+    p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), cell, 3)).unwrap();
+    post_send!(p.a, [wr::CmpAndSwp::new(poisoned(&p.pool), cell, operands), read.fence()]).unwrap();
+    let sent: Vec<_> = poll(&p.dev, &mut p.ca, 9).into_iter().map(Done::sent).collect();
+    let opcodes: Vec<_> = sent.iter().map(|sent| sent.opcode).collect();
+    use WcOpcode::*;
+    assert_eq!(
+        opcodes,
+        [Send, Send, Send, Send, RdmaWrite, RdmaWrite, FetchAdd, CompSwap, RdmaRead]
+    );
+    let came: Vec<_> = sent.into_iter().map(|sent| sent.entry.map(|buf| buf.to_vec())).collect();
+    assert_eq!(came[0].as_deref(), Some(&b"alone"[..]));
+    assert_eq!((&came[1], &came[2], &came[5]), (&None, &None, &None));
+    assert_eq!(came[6].as_deref(), Some(&0u64.to_ne_bytes()[..]));
+    assert_eq!(came[7].as_deref(), Some(&3u64.to_ne_bytes()[..]));
+    assert_eq!(came[8].as_deref(), Some(&b"written!"[..]));
+    let expected: [(Option<u32>, &[u8]); 5] = [
+        (None, b"alone"),
+        (None, b"inline"),
+        (None, b""),
+        (Some(0x0102_0304), b"imm"),
+        (Some(7), b""),
+    ];
+    assert_eq!(got(&mut p, 5), expected.map(|(imm, bytes)| (imm, bytes.to_vec())));
+    let mut there = [0; 8];
+    region.read_at(64, &mut there).unwrap();
+    assert_eq!(u64::from_ne_bytes(there), u64::MAX - 1);
+    let mut there = [0; 6];
+    region.read_at(128, &mut there).unwrap();
+    assert_eq!(&there, b"by far");
+}
+
+/// UC, and a queue pair without reads, are created for fewer operations.
+#[test]
+fn what_issues_no_reads_writes_and_sends() {
+    fn writes<T: Bring<Writer>>()
+    where
+        wr::Send: proverbs::rules::PostOn<T>,
+        wr::RdmaWriteWithImm: proverbs::rules::PostOn<T>,
+        wr::Connected: proverbs::rules::Addressed<T>,
+        wr::Unfenced: proverbs::rules::FenceOn<T>,
+    {
+        let mut p = Pair::<T, Writer>::new();
+        let region = p.pd.register::<RemoteWrite>(64).unwrap();
+        for _ in 0..2 {
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        }
+        let to = region.remote().write();
+        p.a.post_send(wr::Send::inline(b"sent")).unwrap();
+        p.a.post_send(wr::RdmaWriteWithImm::new(filled(&p.pool, b"written"), to, 9)).unwrap();
+        let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(Done::received);
+        let got: Vec<_> = got.map(|got| (got.imm_data, got.data().to_vec())).collect();
+        assert_eq!(got, [(None, b"sent".to_vec()), (Some(9), vec![])]);
+        poll(&p.dev, &mut p.ca, 2);
+        let mut there = [0; 7];
+        region.read_at(0, &mut there).unwrap();
+        assert_eq!(&there, b"written");
+    }
+    writes::<Uc>();
+    writes::<Rc>();
+}
+
+#[test]
+fn datagrams_name_their_destination() {
+    let mut p = Pair::<Ud, Direct>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    for _ in 0..3 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"a buffer")).to(to)).unwrap();
+    post_send!(
+        p.a,
+        [wr::SendWithImm::new(wr::Empty, u32::MAX).to(to), wr::Send::inline(b"inline").to(to)]
+    )
+    .unwrap();
+    poll(&p.dev, &mut p.ca, 3);
+    let got = poll(&p.dev, &mut p.cb, 3).into_iter().map(Done::datagram);
+    let got: Vec<_> = got.map(|g| (g.imm_data, g.payload().to_vec())).collect();
+    assert_eq!(
+        got,
+        [(None, b"a buffer".to_vec()), (Some(u32::MAX), vec![]), (None, b"inline".to_vec())]
+    );
+}
+
+/// Elements of different lengths arrive as they are, also from librxe, which would send others in a
+/// session (R15.10); and what is beside them in the list goes with them, in order.
+#[test]
+fn several_buffers_are_one_message() {
+    fn first(list: &BufList) -> &[u8] {
+        list.segments().next().unwrap()
+    }
+    let mut p = Pair::<Rc, Lists>::new();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    let at = region.remote();
+    for _ in 0..2 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let three = || [b"0123456789" as &[u8], b"a", b"bcdef"].map(|bytes| filled(&p.pool, bytes));
+    let write = wr::RdmaWrite::new(three(), at.write());
+    post_send!(p.a, [write, wr::Send::inline(b"between"), wr::Send::new(three())]).unwrap();
+    let sent: Vec<_> = poll(&p.dev, &mut p.ca, 3).into_iter().map(Done::sent).collect();
+    let sizes = sent.iter().map(|sent| sent.entry.as_ref().map_or(0, |list| list.len()));
+    assert_eq!(sizes.collect::<Vec<_>>(), [3, 0, 3]);
+    let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(Done::received);
+    let got: Vec<_> = got.map(|got| (got.byte_len, got.entry.unwrap())).collect();
+    assert_eq!((got[0].0, &first(&got[0].1)[..7]), (7, &b"between"[..]));
+    assert_eq!((got[1].0, &first(&got[1].1)[..16]), (16, &b"0123456789abcdef"[..]));
+    let mut there = [0; 16];
+    region.read_at(0, &mut there).unwrap();
+    assert_eq!(&there, b"0123456789abcdef");
+    let read = wr::RdmaRead::new([poisoned(&p.pool)], at.slice(9, 3).unwrap().read());
+    p.a.post_send(read).unwrap();
+    let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+    assert_eq!(first(&read), b"9ab");
+}
+
+/// BIND, a use by the peer, and both ways in which a key ends.
+#[test]
+fn windows_are_bound_and_ended() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register::<Windowed<LocalWrite>>(128).unwrap();
+    let back = |p: &mut Pair<Rc, Any>| -> WindowEntry {
+        match poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry {
+            Some(AnyBuf::Window(window)) => window,
+            other => panic!("{other:?} is no window"),
+        }
+    };
+    let window = p.a.alloc_mw().unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 64..128).unwrap();
+    p.a.post_send(bind).unwrap();
+    let bound = back(&mut p).into_bound::<RemoteWrite>().unwrap();
+    p.b.post_send(wr::RdmaWrite::inline(b"windowed", bound.remote().write())).unwrap();
+    poll(&p.dev, &mut p.cb, 1);
+    let mut there = [0; 8];
+    region.read_at(64, &mut there).unwrap();
+    assert_eq!(&there, b"windowed");
+    p.a.post_send(wr::LocalInv::new(bound)).unwrap();
+    let window = back(&mut p).into_unbound().unwrap();
+
+    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    let (bind, key) = bind.lend();
+    p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(bind).unwrap();
+    let lent = back(&mut p).into_lent().unwrap();
+    p.b.post_send(wr::SendWithInv::inline(b"done", key)).unwrap();
+    poll(&p.dev, &mut p.cb, 1);
+    until(&p.dev, "the message that ends the key", || {
+        p.ca.poll_one().unwrap().is_some_and(|completion| {
+            completion.status().unwrap();
+            assert_eq!(completion.opcode(), Some(WcOpcode::Recv));
+            true
+        })
+    });
+    drop(lent);
+}
+
+/// The ring of a queue with selective signaling: lists end with the one that is signaled.
+#[test]
+fn lists_and_rings_are_as_they_are_otherwise() {
+    let mut p = Pair::<Rc, Ring>::new();
+    for _ in 0..5 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let mut slots = SendSlots::<4>::new();
+    let mut list = p.a.send_list(&mut slots);
+    for i in 0..3u8 {
+        list.push(wr::Send::new(filled(&p.pool, &[i; 3]))).unwrap();
+    }
+    list.post().unwrap();
+    assert_eq!(p.a.sends_outstanding(), 3);
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
+    assert_eq!((done.0, done.1.len()), (Ok(()), 3));
+    let mut prepared = wr::Send::new(wr::Later).prepare();
+    for i in 3..5u8 {
+        p.a.post_prepared(&mut prepared, filled(&p.pool, &[i; 3])).unwrap();
+    }
+    assert_eq!(complete(&p.dev, &mut p.ca, &mut p.a, 2).len(), 2);
+    let got = got(&mut p, 5);
+    assert_eq!(got, (0..5u8).map(|i| (None, vec![i; 3])).collect::<Vec<_>>());
+
+    // A list that is given up opens no session.
+    let mut slots = SendSlots::<4>::new();
+    let mut list = p.a.send_list(&mut slots);
+    list.push(wr::Send::new(filled(&p.pool, b"never"))).unwrap();
+    drop(list);
+    assert_eq!((p.a.sends_outstanding(), p.a.send_room()), (0, 8));
+}
+
+/// What this crate refuses never comes to a session.
+#[test]
+fn what_is_wrong_comes_back_before_the_session() {
+    let mut p = Pair::<Rc, Direct>::new();
+    let error = p.a.post_send(wr::Send::inline_slice(&[0; 65])).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { max: 64 });
+    for _ in 0..8 {
+        p.a.post_send(wr::Send::new(filled(&p.pool, b"x"))).unwrap();
+    }
+    let error = p.a.post_send(wr::Send::new(filled(&p.pool, b"y"))).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
+    let mut a = p.a.to_error().unwrap();
+    let mut home = 0;
+    a.drain(&mut p.ca, |_| home += 1).unwrap();
+    assert_eq!((home, a.sends_outstanding()), (8, 0));
+}
+
+fn scripted(personality: Personality, fault: Fault) -> Pair<Rc, Direct> {
+    let fabric = Fabric::with(personality);
+    let p = Pair::on(Device::loopback(&fabric), &Wish::new());
+    fabric.inject(Script::default().with(fault.nth(1)));
+    p
+}
+
+/// What the device refuses is refused as a whole, and comes back; what is posted next arrives alone
+/// (R15.6).
+#[test]
+fn a_full_queue_takes_nothing_of_a_session() {
+    for (personality, errno) in
+        [(Personality::Plain, libc::ENOMEM), (Personality::Rxe, libc::ENOSPC)]
+    {
+        let mut p = scripted(personality, Fault::Refuse { errno });
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        let send = |i: u8| wr::Send::new(filled(&p.pool, &[i]));
+        let error = post_send!(p.a, [send(100), send(101)]).unwrap_err();
+        assert_eq!((error.verb(), error.accepted()), ("ibv_wr_complete", 0));
+        assert_eq!(error.kind(), PostErrorKind::Refused { errno });
+        assert!(error.is_full());
+        let back: Vec<u8> = error.into_rejected().map(|buf| buf[0]).collect();
+        assert_eq!((back, p.a.sends_outstanding(), p.a.send_room()), (vec![100, 101], 0, 8));
+        p.a.post_send(send(102)).unwrap();
+        assert_eq!(got(&mut p, 1), [(None, vec![102])]);
+        poll(&p.dev, &mut p.ca, 1);
+    }
+}
+
+/// librxe may have written its ring when the kernel refuses, so what was refused stays with it,
+/// unless it says that the ring was full; other providers post nothing (R15.12).
+#[test]
+fn who_refuses_a_session_has_posted_nothing_but_librxe() {
+    let refused = |personality, fault| {
+        let mut p = scripted(personality, fault);
+        let send = |text: &[u8]| wr::Send::new(filled(&p.pool, text));
+        let error = post_send!(p.a, [send(b"one"), send(b"two")]).unwrap_err();
+        (error.kind(), error.accepted(), error.into_rejected().count())
+    };
+    let plain = Personality::Plain;
+    let unknown = |errno| (PostErrorKind::OutcomeUnknown { errno }, 0, 0);
+    let whole = |errno| (PostErrorKind::Refused { errno }, 0, 2);
+    let taken = Fault::OutcomeUnknown { errno: libc::EIO, taken: true };
+    assert_eq!(refused(plain, Fault::Refuse { errno: libc::EINVAL }), whole(libc::EINVAL));
+    assert_eq!(refused(plain, taken), whole(libc::EIO));
+    assert_eq!(refused(Personality::Rxe, taken), unknown(libc::EIO));
+    let full = Fault::Refuse { errno: libc::ENOSPC };
+    assert_eq!(refused(Personality::Rxe, full), whole(libc::ENOSPC));
+    let no_memory = Fault::Refuse { errno: libc::ENOMEM };
+    assert_eq!(refused(Personality::Rxe, no_memory), unknown(libc::ENOMEM));
+}
+
+/// R15.1.
+#[test]
+fn a_device_without_sessions_says_so() {
+    let dev = Device::loopback(&Fabric::with(World::iwarp()));
+    let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(40).unwrap());
+    let depth = Depth { send: 4, recv: 4 };
+    let error = pd.create_qp::<Rc, Direct>(&cq, &cq, depth).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("ibv_create_qp_ex", Some(libc::EOPNOTSUPP)));
+    assert!(error.to_string().contains("send_ops_flags 0x3ff"), "{error}");
+    assert!(error.to_string().contains("use a profile with `OrdinaryPosting`"), "{error}");
+    pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+}
+
+#[test]
+fn more_elements_than_a_session_copies_are_refused_at_once() {
+    fn refused<T: Transport>(dev: &Device) {
+        let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(40).unwrap());
+        let error = pd.create_qp::<T, Wide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
+        let text = "ibv_create_qp_ex: max_send_sge of extended posting 129 exceeds 128";
+        assert_eq!(said(&error), text);
+    }
+    let dev = Device::open();
+    refused::<Rc>(&dev);
+    refused::<Ud>(&dev);
+}

@@ -1,0 +1,14 @@
+// R15.2, ibv_wr_post(3): what a queue pair of others was created for, nobody can ask.
+// Enforced by `UsesPostSend`.
+use std::ptr::NonNull;
+
+use proverbs::prelude::*;
+use proverbs::raw::ibv_qp;
+
+profile! { Direct { posting: ExtendedPosting } }
+
+fn take(pd: &ProtectionDomain, qp: NonNull<ibv_qp>, cq: &CompletionQueue, depth: Depth) {
+    let _qp = unsafe { pd.qp_from_raw::<Rc, Rts, Direct>(qp, cq, cq, depth) };
+}
+
+fn main() {}
