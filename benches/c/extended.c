@@ -1,4 +1,4 @@
-/* Extended polling: completions with the device's clock. */
+/* Extended polling: completions with the device's clock. Extended posting: sessions. */
 #include "env.h"
 #include "fields.h"
 
@@ -32,5 +32,38 @@ INLINE int timed(struct env *e, int n)
 	return i == n ? 0 : failed(e, NULL, ret);
 }
 
+/* As many WRITEs in one session, and their completions. */
+INLINE int session(struct env *e, int n)
+{
+	/* It is one of ibv_create_qp_ex, which begins so. */
+	struct ibv_qp_ex *qp = (struct ibv_qp_ex *)e->qp;
+	struct ibv_wc wc[BATCH];
+	int i, ret;
+
+	ibv_wr_start(qp);
+	for (i = 0; i < n; i++) {
+		const struct ibv_sge *sge = &e->bufs[i]->sge;
+
+		qp->wr_id = (uintptr_t)e->bufs[i];
+		qp->wr_flags = 0;
+		ibv_wr_rdma_write(qp, e->to.rkey, e->to.addr);
+		ibv_wr_set_sge(qp, sge->lkey, sge->addr, sge->length);
+	}
+	ret = ibv_wr_complete(qp);
+	if (UNLIKELY(ret))
+		return failed(qp, NULL, ret);
+	ret = ibv_poll_cq(e->cq, BATCH, wc);
+	if (UNLIKELY(ret != n))
+		return failed(e, NULL, ret);
+	for (i = 0; i < n; i++) {
+		if (UNLIKELY(wc[i].status))
+			return failed(e, NULL, wc[i].status);
+		e->bufs[i] = (struct buf *)(uintptr_t)wc[i].wr_id;
+	}
+	return 0;
+}
+
+int c0_session1(struct env *e) { return session(e, 1); }
+int c0_session4(struct env *e) { return session(e, 4); }
 int c0_timed1(struct env *e) { return timed(e, 1); }
 int c0_timed16(struct env *e) { return timed(e, 16); }

@@ -163,6 +163,7 @@ impl Verb for Session {
 /// # Safety
 /// The queue pair is live.
 #[cold]
+#[inline(never)]
 unsafe fn may_have_posted(qp: *mut ibv_qp_ex, errno: c_int) -> bool {
     // SAFETY: the queue pair is live.
     let on_rxe = unsafe { !(*qp).qp_base.qp_context.is_null() };
@@ -173,6 +174,8 @@ unsafe fn may_have_posted(qp: *mut ibv_qp_ex, errno: c_int) -> bool {
 ///
 /// # Safety
 /// `wr` is a list, or null.
+#[cold]
+#[inline(never)]
 unsafe fn has_several(mut wr: *mut ibv_send_wr) -> bool {
     // SAFETY: the list ends with a null `next`.
     unsafe {
@@ -186,11 +189,12 @@ unsafe fn has_several(mut wr: *mut ibv_send_wr) -> bool {
     false
 }
 
-/// Builds a work request: its operation, its address and its data.
+/// Builds a work request: its operation, its address and its data. (In line, this saves 9
+/// instructions a work request.)
 ///
 /// # Safety
 /// A session of the queue pair is open, and it may have the work request, which is emitted.
-#[inline]
+#[inline(always)]
 unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
     use ibv_wr_opcode::*;
     // SAFETY: the queue pair has the functions of the operations that it was created for, and those

@@ -34,7 +34,7 @@ use deaths::{drained, outstanding};
 use lives::{life_of_datagrams, life_of_rings, lives};
 use owned::owned;
 use ready::ready;
-use sleeps::{timed, wakes};
+use sleeps::{sessions, timed, wakes};
 
 /// What is compared: one thing to do, in several forms.
 pub struct Row {
@@ -104,6 +104,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         ready(stub),
         wakes(stub),
         timed(),
+        sessions(),
         drained(),
         outstanding(0),
         outstanding(ends::IDLE),

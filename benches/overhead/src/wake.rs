@@ -1,4 +1,4 @@
-//! Sleeping until there are completions, and completions with fields that were asked for.
+//! Sleeping until there are completions, completions with fields that were asked for, and sessions.
 //!
 //! Safe code, the public interface alone.
 #![forbid(unsafe_code)]
@@ -27,6 +27,16 @@ pub struct Timed {
     pub cq: CompletionQueueEx<CompletionTs>,
     pub at: RemoteSpan<ToWrite>,
     pub bufs: [Option<Buf>; 16],
+}
+
+profile! { pub Direct { posting: ExtendedPosting } }
+
+/// What a program has that posts in sessions.
+pub struct Session {
+    pub qp: QueuePair<Rc, Rts, Direct>,
+    pub cq: CompletionQueue,
+    pub at: RemoteSpan<ToWrite>,
+    pub bufs: [Option<Buf>; 4],
 }
 
 /// As many WRITEs, and a sleep until the first of them completes. An item is one sleep with what is
@@ -66,6 +76,38 @@ pub fn timed<const N: usize>(life: &mut Timed) -> Result<(), c_int> {
             return Err(missing());
         }
         black_box(fields.completion_ts());
+        *slots.next().ok_or_else(missing)? = completion.into_entry();
+    }
+    Ok(())
+}
+
+/// One WRITE in a session, and its completion.
+#[inline(always)]
+pub fn session1(life: &mut Session) -> Result<(), c_int> {
+    let buf = life.bufs[0].take().ok_or_else(missing)?;
+    life.qp.post_send(wr::RdmaWrite::new(buf, life.at)).map_err(refused)?;
+    home(life)
+}
+
+/// Four.
+#[inline(always)]
+pub fn session4(life: &mut Session) -> Result<(), c_int> {
+    let at = life.at;
+    let [Some(a), Some(b), Some(c), Some(d)] = life.bufs.each_mut().map(Option::take) else {
+        return Err(missing());
+    };
+    let write = |buf| wr::RdmaWrite::new(buf, at);
+    post_send!(life.qp, [write(a), write(b), write(c), write(d)]).map_err(refused)?;
+    home(life)
+}
+
+#[inline(always)]
+fn home(life: &mut Session) -> Result<(), c_int> {
+    let mut slots = life.bufs.iter_mut();
+    for completion in life.cq.poll().map_err(dead)? {
+        if completion.status().is_err() {
+            return Err(missing());
+        }
         *slots.next().ok_or_else(missing)? = completion.into_entry();
     }
     Ok(())

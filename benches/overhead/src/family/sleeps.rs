@@ -1,4 +1,4 @@
-//! Sleeps, and extended polling.
+//! Sleeps, extended polling and extended posting.
 
 use std::mem;
 
@@ -10,18 +10,20 @@ use crate::c::ibv_sge;
 use crate::life::ROUNDS;
 use crate::stub::Stub;
 use crate::twin::Twin;
-use crate::wake::{Sleeper, Timed};
+use crate::wake::{Direct, Session, Sleeper, Timed};
 use crate::world::*;
 
 /// The forms of `wake`, as the stub calls them.
 mod forms {
     use crate::form::form;
-    use crate::wake::{Sleeper, Timed, code, timed, wake};
+    use crate::wake::{Session, Sleeper, Timed, code, timed, wake};
 
     form! { wake1(life: Sleeper) code(wake::<1>(life)) }
     form! { wake32(life: Sleeper) code(wake::<32>(life)) }
     form! { timed1(life: Timed) code(timed::<1>(life)) }
     form! { timed16(life: Timed) code(timed::<16>(life)) }
+    form! { session1(life: Session) code(crate::wake::session1(life)) }
+    form! { session4(life: Session) code(crate::wake::session4(life)) }
 }
 
 pub(super) fn wakes(stub: &Stub) -> Family {
@@ -75,6 +77,35 @@ pub(super) fn timed() -> Family {
         rows: vec![
             row("timed1", forms::timed1),
             Row { items: 16, ..row("timed16", forms::timed16) },
+        ],
+    }
+}
+
+pub(super) fn sessions() -> Family {
+    let ground = Ground::of_stub();
+    let cq = ground.cq();
+    let qp = connected::<Direct>(&ground, &cq, 1024);
+    let bufs = ground.bufs();
+    let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
+    let twin = Twin::new([none; crate::twin::MOST], ground.addresses(&bufs), DEPTH);
+    (twin.qp, twin.cq) = (qp.as_raw().cast(), cq.as_raw().cast());
+    let remote = ground.remote();
+    (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
+    let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
+    let bufs_of_life = std::array::from_fn(|_| bufs.next().expect("32 buffers"));
+    let life = Session { qp, cq, at: remote.write(), bufs: bufs_of_life };
+    mem::forget((ground, bufs));
+    Family {
+        name: "session",
+        twins: &["c0"],
+        signal_all: true,
+        holds: false,
+        world: leak(life),
+        restore: None,
+        twin,
+        rows: vec![
+            row("session1", forms::session1),
+            Row { items: 4, ..row("session4", forms::session4) },
         ],
     }
 }
