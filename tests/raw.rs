@@ -12,9 +12,11 @@ use proverbs::state::QpState;
 
 profile! { Unbooked { signaling: Selective, max_send_sge: 2, max_inline: 32, entry: Raw } }
 
-type Qp<S> = QueuePair<Rc, S, Unbooked>;
-
-fn connect(qp: Qp<Reset>, gid: Gid, peer: u32) -> Qp<Rts> {
+fn connect<P: Profile<Initiator = Reads>>(
+    qp: QueuePair<Rc, Reset, P>,
+    gid: Gid,
+    peer: u32,
+) -> QueuePair<Rc, Rts, P> {
     let psn = Psn::try_from(1).unwrap();
     let address = AddressVector::roce(1, gid, 1);
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
@@ -333,6 +335,8 @@ fn a_window_is_closed_once() {
 #[cfg(feature = "rdma-sys")]
 #[path = "raw/bad_wr.rs"]
 mod bad_wr;
+#[path = "raw/sessions.rs"]
+mod sessions;
 #[cfg(feature = "rdma-sys")]
 #[path = "raw/window.rs"]
 mod window;

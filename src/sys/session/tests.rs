@@ -136,10 +136,10 @@ fn post(qp: &mut ibv_qp_ex, wrs: &mut [ibv_send_wr]) -> (c_int, Option<usize>) {
     (code, (0..wrs.len()).find(|&i| first.wrapping_add(i) == bad))
 }
 
-fn wr(wr_id: u64, opcode: ibv_wr_opcode::Type, sges: &mut [ibv_sge]) -> ibv_send_wr {
+fn wr(wr_id: u64, opcode: ibv_wr_opcode::Type, sges: *mut [ibv_sge]) -> ibv_send_wr {
     let mut wr = zeroed::<ibv_send_wr>();
     (wr.wr_id, wr.opcode, wr.send_flags) = (wr_id, opcode, 2);
-    (wr.sg_list, wr.num_sge) = (sges.as_mut_ptr(), sges.len() as i32);
+    (wr.sg_list, wr.num_sge) = (sges.cast(), sges.len() as i32);
     wr.imm_data_invalidated_rkey_union.imm_data = 77;
     wr
 }
@@ -155,7 +155,8 @@ fn each_operation_is_called_with_its_operands() {
     use ibv_wr_opcode::*;
     let mut qp = pair(RC, ptr::null_mut());
     let mut one = [ibv_sge { addr: 10, length: 20, lkey: 30 }];
-    let mut of = |opcode| wr(1, opcode, &mut one);
+    let one: *mut [ibv_sge] = &mut one;
+    let of = |opcode| wr(1, opcode, one);
     let remote = |mut wr: ibv_send_wr| {
         wr.wr.rdma = raw::rdma_t { remote_addr: 40, rkey: 50 };
         wr
@@ -270,9 +271,8 @@ fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
     let refused = |qp_context, errno| {
         let mut qp = pair(RC, qp_context);
         ANSWER.set(errno);
-        let mut none = [];
-        let of = |sges| wr(1, ibv_wr_opcode::IBV_WR_SEND, sges);
-        post(&mut qp, &mut [of(&mut none), of(&mut [])])
+        let of = || wr(1, ibv_wr_opcode::IBV_WR_SEND, &mut []);
+        post(&mut qp, &mut [of(), of()])
     };
     for errno in [libc::ENOMEM, libc::EINVAL, -libc::EIO] {
         assert_eq!(refused(ptr::null_mut(), errno), (errno, Some(0)));
