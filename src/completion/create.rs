@@ -191,7 +191,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 let granted = granted.max(0) as u32;
                 let extended = fields.map(|fields| {
                     // SAFETY: the context is live.
-                    let is_single = unsafe { (control.polls_singly)(at) };
+                    let is_single = unsafe { (control.is_software)(at) };
                     // SAFETY: it was created with these fields, and whoever has the inbox to poll
                     // it has the handle.
                     unsafe { (fields.adapter)(cq.cast(), is_single) }

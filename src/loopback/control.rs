@@ -37,7 +37,7 @@ pub(crate) static LOOPBACK: Control = Control {
     try_get_cq_event,
     create_cq,
     create_cq_ex,
-    polls_singly,
+    is_software,
     resize_cq,
     destroy_cq,
     modify_cq,

@@ -231,7 +231,7 @@ fn create<T: Transport, P: Profile>(
         if is_plain {
             (control.create_qp)(parent.as_ptr(), &mut init)
         } else {
-            if send_ops != 0 && (control.polls_singly)(parent.parents().context.as_ptr()) {
+            if send_ops != 0 && (control.is_software)(parent.parents().context.as_ptr()) {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());
@@ -258,7 +258,7 @@ fn create<T: Transport, P: Profile>(
                 (0, _) => asked,
                 (ops, libc::EOPNOTSUPP) => format!(
                     "{asked}, send_ops_flags {ops:#x}: the device has no such extended posting, use a \
-                     profile with `OrdinaryPosting`"
+                     profile with `OrdinaryPosting` (R15.1)"
                 ),
                 (ops, _) => format!("{asked}, send_ops_flags {ops:#x}"),
             };

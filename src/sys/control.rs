@@ -83,8 +83,9 @@ pub(crate) struct Control {
     /// If it is single-threaded, no two calls on it overlap, nor does a call that ends or changes a
     /// queue pair on it. It begins as an `ibv_cq` and is destroyed as one.
     pub create_cq_ex: unsafe fn(*mut ibv_context, CqAttr) -> Created<ibv_cq_ex>,
-    /// Whether each completion must have a start and an end of its own (R14.3).
-    pub polls_singly: unsafe fn(*mut ibv_context) -> bool,
+    /// Whether the device is software of the kernel, or may be: librxe, in which each completion must
+    /// have a start and an end of its own (R14.3), and sessions break several elements (R15.10).
+    pub is_software: unsafe fn(*mut ibv_context) -> bool,
     /// What was granted is in `ibv_cq.cqe` afterwards.
     pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
@@ -236,9 +237,9 @@ unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_c
     unsafe { super::polling::create_cq_ex(context, attr) }
 }
 
-unsafe fn polls_singly(context: *mut ibv_context) -> bool {
+unsafe fn is_software(context: *mut ibv_context) -> bool {
     // SAFETY: the context is live, and of libibverbs by its table.
-    unsafe { super::polling::polls_singly(context) }
+    unsafe { super::polling::is_software(context) }
 }
 
 unsafe fn alloc_dm(context: *mut ibv_context, attr: ibv_alloc_dm_attr) -> Created<ibv_dm> {
@@ -332,7 +333,7 @@ pub(crate) static LIBIBVERBS: Control = Control {
     try_get_cq_event,
     create_cq,
     create_cq_ex,
-    polls_singly,
+    is_software,
     resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
     modify_cq,

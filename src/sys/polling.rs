@@ -125,13 +125,13 @@ pub(super) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Cr
     }
 }
 
-/// Whether each completion must have a start and an end of its own (R14.3): on devices that are
-/// software of the kernel. `ibv_next_poll` of librxe before rdma-core 55 loses completions if it
-/// finds none.
+/// Whether the device is software of the kernel: then each completion must have a start and an end
+/// of its own (R14.3), since `ibv_next_poll` of librxe before rdma-core 55 loses completions if it
+/// finds none; and sessions of several elements go wrong (R15.10).
 ///
 /// # Safety
 /// `context` is live and of libibverbs.
-pub(super) unsafe fn polls_singly(context: *mut ibv_context) -> bool {
+pub(super) unsafe fn is_software(context: *mut ibv_context) -> bool {
     // SAFETY: a live context points to its device, whose path is a C string in an array.
     let path = unsafe { CStr::from_ptr((&raw const (*(*context).device).ibdev_path).cast()) };
     // Of what cannot be told, it is right too, and only slower.

@@ -39,7 +39,7 @@ pub(super) use device_memory::*;
 pub(super) use lanes::*;
 pub(super) use memory::*;
 pub(super) use pair::*;
-pub(super) use polling::{create_cq_ex, polls_singly};
+pub(super) use polling::{create_cq_ex, is_software};
 pub(super) use tuning::*;
 
 use std::ffi::c_int;

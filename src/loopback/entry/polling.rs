@@ -52,7 +52,7 @@ pub(in super::super) unsafe fn create_cq_ex(
     Ok(cq)
 }
 
-pub(in super::super) unsafe fn polls_singly(context: *mut ibv_context) -> bool {
+pub(in super::super) unsafe fn is_software(context: *mut ibv_context) -> bool {
     // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |state, _| state.habits.is_rxe()) }
 }

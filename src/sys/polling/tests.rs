@@ -148,7 +148,7 @@ static LIBRARY: Control = Control {
         *attr = ibv_device_attr { max_cqe: 64, ..zeroed() };
         0
     },
-    polls_singly: |_| IS_SINGLE.get(),
+    is_software: |_| IS_SINGLE.get(),
     alloc_pd: |context| created(Box::into_raw(Box::new(ibv_pd { context, handle: 1 }))),
     dealloc_pd: |pd| {
         drop(unsafe { Box::from_raw(pd) });
@@ -350,6 +350,6 @@ fn software_is_polled_singly() {
             *to = *from as _;
         }
         context.device = &raw mut device;
-        assert_eq!(unsafe { polls_singly(&raw mut context) }, is_single, "{path:?}");
+        assert_eq!(unsafe { is_software(&raw mut context) }, is_single, "{path:?}");
     }
 }
