@@ -62,10 +62,13 @@ impl ibv_qp_init_attr_ex {
         create_flags: u32,
         send_ops_flags: u64,
     ) -> Self {
-        let if_any = |is_any, bit| if is_any { bit } else { 0 };
-        let comp_mask = ATTR_PD
-            | if_any(create_flags != 0, ATTR_CREATE_FLAGS)
-            | if_any(send_ops_flags != 0, ATTR_SEND_OPS_FLAGS);
+        let mut comp_mask = ATTR_PD;
+        if create_flags != 0 {
+            comp_mask |= ATTR_CREATE_FLAGS;
+        }
+        if send_ops_flags != 0 {
+            comp_mask |= ATTR_SEND_OPS_FLAGS;
+        }
         ibv_qp_init_attr_ex {
             qp_context: init.qp_context,
             send_cq: init.send_cq,

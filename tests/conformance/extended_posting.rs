@@ -15,6 +15,7 @@ profile! { Any { posting: ExtendedPosting, entry: AnyBuf } }
 profile! { Ring { posting: ExtendedPosting, signaling: Selective } }
 profile! { Writer { posting: ExtendedPosting, initiator: NoReads } }
 profile! { Wide { posting: ExtendedPosting, max_send_sge: 129 } }
+profile! { AsWide { posting: ExtendedPosting, max_send_sge: 128 } }
 
 /// What the second end received: the immediate and the bytes.
 fn got<P: Profile<Entry = Buf>>(p: &mut Pair<Rc, P>, n: usize) -> Vec<(Option<u32>, Vec<u8>)> {
@@ -323,6 +324,10 @@ fn more_elements_than_a_session_copies_are_refused_at_once() {
         let error = pd.create_qp::<T, Wide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
         let text = "ibv_create_qp_ex: max_send_sge of extended posting 129 exceeds 128";
         assert_eq!(said(&error), text);
+        // That many are for the device to say.
+        let error = pd.create_qp::<T, AsWide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
+        let max = dev.ctx.query_device().unwrap().max_sge;
+        assert_eq!(said(&error), format!("ibv_create_qp: max_send_sge 128 exceeds {max}"));
     }
     let dev = Device::open();
     refused::<Rc>(&dev);
