@@ -28,6 +28,7 @@ mod rules;
 mod sanitize;
 mod setup;
 mod sh;
+mod share;
 mod soft_roce;
 mod suites;
 mod test;

@@ -81,8 +81,8 @@ enum Part {
     MachineCode,
     /// Instructions of a post and a poll against their records, and beside those of C.
     Overhead,
-    /// The suites under Miri, on the worst device: all in the stricter borrow model, the attacks in
-    /// both; with weak memory what has threads.
+    /// The suites under Miri, on the worst device: a third of conformance, chosen by the commit, in
+    /// the stricter borrow model, the attacks in both; with weak memory what has threads.
     Miri,
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
     /// what C does.

@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
-use crate::sh::{self, cmd, tail};
-use crate::{Outcome, paths, setup};
+use crate::sh::tail;
+use crate::{Outcome, paths, setup, share};
 use hole::{By, Hole, Kind, Under};
 use tree::{Seen, Tree};
 
@@ -52,7 +52,7 @@ pub fn main(args: Args) -> Outcome {
         holes.retain(asked);
     }
     if let Some(tenth) = &args.tenth {
-        holes = only_tenth(holes, which(tenth)?);
+        holes = only_tenth(holes, share::which(tenth, TENTHS)?);
     }
     if args.list {
         for hole in &holes {
@@ -76,24 +76,16 @@ pub fn all() -> Result<()> {
 /// A tenth of them, which the commit chooses. (That what notices passes is seen by the other parts
 /// of the test.)
 pub fn tenth() -> Result<()> {
-    let hash = cmd!(sh::at(paths::workspace()), "git rev-parse HEAD").read()?;
-    run(&only_tenth(book()?, which(&hash)?), false).map(drop)
+    run(&only_tenth(book()?, share::of_this_commit(TENTHS)?), false).map(drop)
 }
 
 fn book() -> Result<Vec<Hole>> {
     hole::all(&paths::workspace().join("tests/holes"))
 }
 
-fn which(tenth: &str) -> Result<usize> {
-    let digits = tenth.get(..tenth.len().min(8)).unwrap_or_default();
-    let number = usize::from_str_radix(digits, if tenth.len() == 1 { 10 } else { 16 });
-    Ok(number.with_context(|| format!("`{tenth}` is no number and no hash"))? % TENTHS)
-}
-
 fn only_tenth(holes: Vec<Hole>, which: usize) -> Vec<Hole> {
     eprintln!("tenth {which} of the book");
-    let of_it = holes.into_iter().enumerate().filter(|(i, _)| i % TENTHS == which);
-    of_it.map(|(_, hole)| hole).collect()
+    share::take(holes, which, TENTHS)
 }
 
 /// How many holes are of safe code, and how many of those the generated programs noticed.
@@ -263,17 +255,5 @@ impl Hole {
     fn is(&self, id: &str) -> bool {
         let rest = self.id.strip_prefix(id);
         rest.is_some_and(|rest| rest.is_empty() || rest.chars().all(|c| c.is_ascii_lowercase()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::which;
-
-    #[test]
-    fn a_tenth_is_a_digit_or_a_hash() {
-        assert_eq!(which("7").unwrap(), 7);
-        assert_eq!(which("0000000b0000000000000000000000000000000f").unwrap(), 1);
-        assert!(which("main").is_err());
     }
 }

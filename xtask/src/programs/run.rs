@@ -82,7 +82,7 @@ fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> 
         command.arg(SECONDS).args(jobs);
         return Ok(command);
     };
-    let cmd = cargo::nightly(&["miri", "run", "--quiet", "-p", PACKAGE, "--"])?
+    let cmd = cargo::nightly(&["miri", "run", "--release", "--quiet", "-p", PACKAGE, "--"])?
         .args(jobs)
         .env("PROVERBS_PROGRAMS", source)
         .env("MIRIFLAGS", flags(model, weak));
