@@ -19,6 +19,8 @@ use crate::progress::Step;
 
 /// How much of a failed program's output is shown.
 const TAIL_LINES: usize = 40;
+/// How much of a command a step shows, characters.
+const SHOWN: usize = 200;
 
 /// A shell in a directory; it lives as long as this process, so that its commands can be passed on.
 pub fn at(dir: impl AsRef<Path>) -> &'static Shell {
@@ -53,7 +55,10 @@ pub trait Run: Sized {
 
 impl Run for Cmd<'_> {
     fn step(self, what: impl Into<Cow<'static, str>>) -> Result<()> {
-        let _step = Step::start(format!("{}: {self}", what.into()));
+        let line = self.to_string();
+        let rest = if line.chars().nth(SHOWN).is_some() { " ..." } else { "" };
+        let line: String = line.chars().take(SHOWN).collect();
+        let _step = Step::start(format!("{}: {line}{rest}", what.into()));
         self.bytes().map(drop)
     }
 
