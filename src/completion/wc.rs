@@ -145,13 +145,11 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     /// while arrived == 0 {
     ///     for completion in cq.poll()? {
     ///         completion.status()?;
-    ///         if let Some(len) = completion.byte_len()
-    ///             && let Some(mut buf) = completion.into_entry()
-    ///         {
-    ///             buf.set_len(len as usize);
-    ///             assert_eq!(&buf[..], b"hello");
-    ///             arrived += 1;
-    ///         }
+    ///         let Some(len) = completion.byte_len() else { continue };
+    ///         let Some(mut buf) = completion.into_entry() else { continue };
+    ///         buf.set_len(len as usize);
+    ///         assert_eq!(&buf[..], b"hello");
+    ///         arrived += 1;
     ///     }
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
