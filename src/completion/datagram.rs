@@ -86,7 +86,9 @@ impl<E: Entry> UdReceived<E> {
     }
 
     /// The address vector of the way back to the sender (R5.11); `None` without a GRH of a known
-    /// form on RoCE.
+    /// form on RoCE. Of a port with several LIDs the answer comes from the first: if that is to be
+    /// the one that the datagram came to, `src_path_bits` of the vector is what
+    /// [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits) says.
     pub fn reply_vector(&self, port: u8, sgid_index: u8) -> Option<AddressVector> {
         let sl = ServiceLevel::new(self.sl & 15)?;
         let global = match self.grh().and_then(|grh| grh.source()) {

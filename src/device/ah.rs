@@ -4,8 +4,11 @@
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
+use crate::device::port::{LinkLayer, PortAttr};
 use crate::device::protocol::not_on_iwarp;
 use crate::sys::handle;
 use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
@@ -74,6 +77,8 @@ impl GlobalRoute {
 /// assert_eq!(roce.global, Some(GlobalRoute::new(gid, 1)));
 /// let infiniband = AddressVector::infiniband(1, 4); // port 1, to LID 4
 /// assert_eq!((infiniband.dlid, infiniband.global), (4, None));
+/// let from_its_second_lid = AddressVector { src_path_bits: 1, ..infiniband };
+/// # let _ = from_its_second_lid;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressVector {
@@ -86,6 +91,10 @@ pub struct AddressVector {
     pub sl: ServiceLevel,
     /// The rate that the path may carry (InfiniBand).
     pub static_rate: StaticRate,
+    /// Which of its LIDs the port sends from (InfiniBand; ignored on RoCE): it has 2^lmc of them,
+    /// and these are the lowest bits ([`PortAttr::lmc`](super::PortAttr::lmc), R24.9). With a
+    /// destination that has several LIDs too, they choose among the paths of the subnet.
+    pub src_path_bits: u8,
     /// The global route.
     pub global: Option<GlobalRoute>,
 }
@@ -100,7 +109,28 @@ impl AddressVector {
     /// The address vector of a path within an InfiniBand subnet.
     pub fn infiniband(port: u8, dlid: u16) -> Self {
         let (sl, static_rate) = (ServiceLevel::default(), StaticRate::default());
-        AddressVector { port, dlid, sl, static_rate, global: None }
+        AddressVector { port, dlid, sl, static_rate, src_path_bits: 0, global: None }
+    }
+
+    /// Refuses path bits that the port has not: providers cut them off in silence, and packets would
+    /// come from another LID (R24.9). It asks the port, whose LIDs may change, and only if there
+    /// are any.
+    pub(crate) fn check_path_bits(
+        &self,
+        context: &Arc<handle::Context>,
+        verb: &'static str,
+        port: u8,
+    ) -> Result<(), Error> {
+        if self.src_path_bits == 0 {
+            return Ok(());
+        }
+        let context = Context { handle: context.clone() };
+        let PortAttr { link_layer, lmc, .. } = context.query_port(port)?;
+        let most = (1 << lmc.min(7)) - 1;
+        if link_layer == LinkLayer::Ethernet || self.src_path_bits <= most {
+            return Ok(());
+        }
+        Err(Error::limit(verb, "src_path_bits", self.src_path_bits.into(), most.into()))
     }
 
     #[cfg(any(feature = "cm", test))]
@@ -117,7 +147,8 @@ impl AddressVector {
         });
         let sl = ServiceLevel::new(c.sl & 15).unwrap_or_default();
         let static_rate = StaticRate::from_c(c.static_rate).unwrap_or_default();
-        AddressVector { port: c.port_num, dlid: c.dlid, sl, static_rate, global }
+        let (port, src_path_bits) = (c.port_num, c.src_path_bits);
+        AddressVector { port, dlid: c.dlid, sl, static_rate, src_path_bits, global }
     }
 
     pub(crate) fn to_c(self) -> ibv_ah_attr {
@@ -134,6 +165,7 @@ impl AddressVector {
             dlid: self.dlid,
             sl: self.sl.get(),
             static_rate: self.static_rate.to_c(),
+            src_path_bits: self.src_path_bits,
             is_global: self.global.is_some() as u8,
             port_num: self.port,
             ..zeroed()
@@ -183,6 +215,7 @@ impl AddressHandle {
         let lacks = "no address vectors";
         let instead = "connect RC queue pairs by rdma_cm (R24.3)";
         not_on_iwarp(&handle.parents().context, "ibv_create_ah", asked, lacks, instead)?;
+        vector.check_path_bits(&handle.parents().context, "ibv_create_ah", vector.port)?;
         let mut attr = vector.to_c();
         // SAFETY: the protection domain is live, and `attr` is a local.
         match unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) } {

@@ -53,6 +53,7 @@ pub(super) struct Address {
     pub(super) traffic_class: u8,
     pub(super) sl: u8,
     pub(super) rate: u8,
+    pub(super) path_bits: u8,
     pub(super) is_global: bool,
     pub(super) port: u8,
 }
@@ -68,9 +69,10 @@ impl State {
     pub(super) fn check_address(&self, device: u32, address: &Address) -> Verb {
         let is_infiniband = self.world.link == Link::InfiniBand;
         let fits = address.sl <= 15 && address.flow_label < 1 << 20 && address.port == 1;
+        let has_bits = !is_infiniband || address.path_bits >> self.world.lmc == 0;
         let lids = if address.is_to_a_group() { FIRST_LID..u16::MAX } else { 1..FIRST_LID };
         let leads_somewhere = !is_infiniband || lids.contains(&address.dlid);
-        if !fits || !leads_somewhere || StaticRate::from_c(address.rate).is_none() {
+        if !fits || !has_bits || !leads_somewhere || StaticRate::from_c(address.rate).is_none() {
             return Err(libc::EINVAL);
         }
         if is_infiniband && !address.is_global {
@@ -82,11 +84,29 @@ impl State {
         self.source(device, address).map(drop)
     }
 
-    /// The LID of a device's port; 0 where ports have none.
+    /// The first LID of a device's port; 0 where ports have none.
     pub(super) fn lid(&self, device: u32) -> u16 {
+        let ports = u32::from(FIRST_LID) >> self.world.lmc;
         match self.world.link {
-            Link::InfiniBand => (device % (u32::from(FIRST_LID) - 1)) as u16 + 1,
+            Link::InfiniBand => ((device % (ports - 1)) as u16 + 1) << self.world.lmc,
             Link::Ipv4 | Link::Ipv6 | Link::Iwarp => 0,
+        }
+    }
+
+    /// The LID that the device sends from by this address.
+    pub(super) fn source_lid(&self, device: u32, address: &Address) -> u16 {
+        match self.world.link {
+            Link::InfiniBand => self.lid(device) | u16::from(address.path_bits),
+            Link::Ipv4 | Link::Ipv6 | Link::Iwarp => 0,
+        }
+    }
+
+    /// Which of its LIDs a device was reached by.
+    pub(super) fn path_bits(&self, address: &Address) -> u8 {
+        if address.is_to_a_group() {
+            0
+        } else {
+            (address.dlid & !(u16::MAX << self.world.lmc)) as u8
         }
     }
 
@@ -123,7 +143,8 @@ impl State {
     pub(super) fn device_at(&self, address: &Address) -> Option<u32> {
         let answers = |device: u32, gids: &Gids| {
             (!address.is_global || gids.0.contains(&address.dgid))
-                && (self.world.link != Link::InfiniBand || self.lid(device) == address.dlid)
+                && (self.world.link != Link::InfiniBand
+                    || self.lid(device) == address.dlid & u16::MAX << self.world.lmc)
                 && !self.broken.contains(&device)
         };
         self.devices
@@ -134,8 +155,11 @@ impl State {
 
     /// Whether the device that sends by `address` is the one that `back` addresses.
     pub(super) fn is_sender(&self, device: u32, address: &Address, back: &Address) -> bool {
-        if self.world.link == Link::InfiniBand && !back.is_global {
-            return back.dlid == self.lid(device);
+        if self.world.link == Link::InfiniBand {
+            let is_lid = back.dlid == self.source_lid(device, address);
+            if !is_lid || !back.is_global {
+                return is_lid;
+            }
         }
         let is_same_kind = (address.sgid_index < ROCE_V1) == (back.sgid_index < ROCE_V1);
         is_same_kind && self.source(device, address).is_ok_and(|gid| gid == back.dgid)

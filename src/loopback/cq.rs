@@ -61,6 +61,8 @@ pub(super) struct Cqe {
     pub(super) grh: bool,
     pub(super) sl: u8,
     pub(super) slid: u16,
+    /// Which of the port's LIDs it came to.
+    pub(super) path_bits: u8,
     /// The receive queue in which polling this entry frees a slot.
     pub(super) receive_slot: Option<Slot>,
     /// The number of send slots that polling this entry frees, and the QP's count of resets.

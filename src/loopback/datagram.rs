@@ -26,7 +26,9 @@ impl State {
         };
         // The address handle is looked up now, not when the send was posted (R5.3).
         let address = match self.ahs.get(&ah) {
-            Some(ah) if ah.pd == qp.pd => Address { slid: self.lid(qp.device), ..ah.address },
+            Some(ah) if ah.pd == qp.pd => {
+                Address { slid: self.source_lid(qp.device, &ah.address), ..ah.address }
+            }
             _ => return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR),
         };
         let length = wr.payload.length();
@@ -112,6 +114,7 @@ impl State {
             grh: address.is_global,
             sl: address.sl,
             slid: address.slid,
+            path_bits: self.path_bits(address),
         };
         // The sender does not learn of a datagram that is not received.
         let _ = self.receive(to, &arrival);

@@ -47,6 +47,7 @@ pub(super) struct Arrival<'a> {
     pub(super) grh: bool,
     pub(super) sl: u8,
     pub(super) slid: u16,
+    pub(super) path_bits: u8,
 }
 
 impl State {
@@ -151,6 +152,7 @@ impl State {
             grh: false,
             sl: 0,
             slid: 0,
+            path_bits: 0,
         };
         match self.receive(to, &arrival) {
             Ok(()) => Reply::Done(Vec::new()),
@@ -221,6 +223,7 @@ impl State {
                 grh: arrival.grh,
                 sl: arrival.sl,
                 slid: arrival.slid,
+                path_bits: arrival.path_bits,
                 ..taken
             },
             Err((_, status)) => Cqe { status: *status, ..taken },

@@ -41,6 +41,8 @@ pub struct World {
     pub(super) mtu: Mtu,
     pub(super) longest: u32,
     pub(super) region: u64,
+    /// The ports of InfiniBand have 2^lmc LIDs.
+    pub(super) lmc: u8,
 }
 
 /// The link layer and address family of ports.
@@ -131,7 +133,17 @@ impl World {
         let (personality, grants) = (Personality::Plain, Grants::Exactly);
         let (mtu, longest) = (Mtu::Bytes4096, limits::MESSAGE as u32);
         // 4 lanes, EDR.
-        World { link, personality, grants, width: 2, speed: 32, mtu, longest, region: u64::MAX }
+        World {
+            link,
+            personality,
+            grants,
+            width: 2,
+            speed: 32,
+            mtu,
+            longest,
+            region: u64::MAX,
+            lmc: 0,
+        }
     }
 
     /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first
@@ -210,6 +222,23 @@ impl World {
     /// ```
     pub const fn regions(self, longest: u64) -> World {
         World { region: longest, ..self }
+    }
+
+    /// Ports with 2^lmc LIDs, of 7 bits at most (`lmc` of ibv_query_port(3)), on InfiniBand: paths
+    /// to any of them lead to the port. The first device's are 2^lmc and those behind it. Elsewhere
+    /// it means nothing.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let context = Fabric::with(World::infiniband().lid_mask(2)).open_device();
+    /// let port = context.query_port(1)?;
+    /// assert_eq!((port.lid, port.lmc), (4, 2)); // 4, 5, 6 and 7
+    /// let to_myself = AddressVector { src_path_bits: 3, ..AddressVector::infiniband(1, port.lid + 1) };
+    /// assert!(context.alloc_pd()?.create_ah(to_myself).is_ok()); // from 7 to 5
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn lid_mask(self, lmc: u8) -> World {
+        World { lmc: if lmc > 7 { 7 } else { lmc }, ..self }
     }
 
     /// What is granted of a limit that is not 0.

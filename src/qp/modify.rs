@@ -301,6 +301,11 @@ impl<P: Profile> Core<P> {
         not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
     }
 
+    fn check_path_bits(&self, address: &AddressVector, port: u8) -> Result<(), Error> {
+        let context = &self.handle.parents().pd.parents().context;
+        address.check_path_bits(context, "ibv_modify_qp", port)
+    }
+
     fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
         self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
     }
@@ -342,7 +347,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The queue pair is given back in its old state. [`ErrorKind::Os`](crate::ErrorKind::Os) with
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
     /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
-    /// capacity exceeds a message (R3.5, R3.6).
+    /// capacity exceeds a message (R3.5, R3.6), or path bits those of the port (R24.9).
     pub fn modify<A>(self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
@@ -354,6 +359,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         attr.fill(&mut filled);
         let port = filled.port_or(self.core.port);
         let address = filled.address;
+        if let Some(Err(error)) = address.map(|address| self.core.check_path_bits(&address, port)) {
+            return Err(Refused::new(self, error));
+        }
         let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
         self.modify_to(&mut filled.c, filled.mask, port, asked)
     }

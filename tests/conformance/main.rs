@@ -29,6 +29,7 @@ mod extended_polling;
 mod extended_posting;
 mod forget;
 mod gids;
+mod infiniband;
 mod inline;
 #[cfg(feature = "cm")]
 mod iwarp;

@@ -11,14 +11,14 @@ fn routed() -> AddressVector {
         flow_label: 0xa_bcde,
     };
     let (sl, static_rate) = (ServiceLevel::new(15).unwrap(), StaticRate::Gbps40);
-    AddressVector { port: 2, dlid: 11, sl, static_rate, global: Some(global) }
+    AddressVector { port: 2, dlid: 11, sl, static_rate, src_path_bits: 3, global: Some(global) }
 }
 
 #[test]
 fn each_field_has_its_place() {
     let c = routed().to_c();
     assert_eq!((c.is_global, c.port_num, c.dlid, c.sl), (1, 2, 11, 15));
-    assert_eq!((c.src_path_bits, c.static_rate), (0, 7));
+    assert_eq!((c.src_path_bits, c.static_rate), (3, 7));
     let grh = &c.grh;
     assert_eq!((grh.sgid_index, grh.hop_limit, grh.traffic_class), (3, 9, 5));
     assert_eq!({ grh.flow_label }, 0xa_bcde);

@@ -184,8 +184,9 @@ pub(in super::super) unsafe fn query_port(
         qkey_viol_cntr: violations.into(),
         pkey_tbl_len: 1,
         lid,
+        lmc: if is_infiniband { world.lmc } else { 0 },
         // The first device's port has a subnet manager.
-        sm_lid: is_infiniband.into(),
+        sm_lid: if is_infiniband { 1 << world.lmc } else { 0 },
         max_vl_num: 1,
         active_width: world.width,
         // As kernels do for programs that only know 8 bits.

@@ -76,6 +76,7 @@ pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
         traffic_class: attr.grh.traffic_class,
         sl: attr.sl,
         rate: attr.static_rate,
+        path_bits: attr.src_path_bits,
         is_global: attr.is_global != 0,
         port: attr.port_num,
     }
@@ -94,6 +95,7 @@ pub(in super::super) fn address_to(address: &Address) -> ibv_ah_attr {
         dlid: address.dlid,
         sl: address.sl,
         static_rate: address.rate,
+        src_path_bits: address.path_bits,
         is_global: address.is_global.into(),
         port_num: address.port,
         ..zeroed()

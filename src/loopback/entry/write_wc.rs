@@ -80,7 +80,7 @@ fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
         pkey_index: Some(0),
         slid: Some(entry.slid),
         sl: Some(entry.sl),
-        dlid_path_bits: Some(0),
+        dlid_path_bits: Some(entry.path_bits),
     }
 }
 
@@ -108,7 +108,7 @@ fn promised(entry: &Cqe) -> Fields {
         wc_flags: Some(flags(entry.extra, false, entry.grh)),
         slid: entry.datagram.then_some(entry.slid),
         sl: entry.datagram.then_some(entry.sl),
-        dlid_path_bits: entry.datagram.then_some(0),
+        dlid_path_bits: entry.datagram.then_some(entry.path_bits),
         ..Fields::default()
     }
 }
