@@ -1,6 +1,7 @@
 //! What goes home, and the numbers by which it is known whose it was: pools, boxed handles, the
 //! register of what is stranded, the books that a queue shares with its completion queues, and ids.
 //! All files are the crate's.
+#![allow(unexpected_cfgs)] // features of the crate whose files are taken in
 
 #[path = "../support/sync.rs"]
 mod sync;

@@ -1,6 +1,7 @@
 //! What a completion queue shares with the queues that complete into it: their ends meet polls, and
 //! its own end, on other threads. The inbox, the switch and the count of parts are the crate's; the
 //! queue and the poll around them are played.
+#![allow(unexpected_cfgs)] // features of the crate whose files are taken in
 
 #[path = "../support/sync.rs"]
 mod sync;
