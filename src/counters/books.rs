@@ -317,3 +317,79 @@ impl Quiet {
         self.over.push(books);
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+
+    /// A queue pair that is in no state to send has no longest message, and looks at every buffer.
+    #[test]
+    fn messages_have_no_limit_before_it_is_known() {
+        let books = Books::new(7).unwrap();
+        assert_eq!(books.longest_message(), (u32::MAX, false));
+        let known = mark::of(7, 1, 256);
+        assert_ne!(known & books.strange(SEND), 0);
+        books.limit_messages(1024, true, 4);
+        assert_eq!(books.longest_message(), (1024, true));
+        assert_eq!(known & books.strange(SEND), 0);
+        books.limit_messages(1020, false, 4);
+        assert_eq!(books.longest_message(), (1020, false));
+        assert_ne!(known & books.strange(SEND), 0, "four of them are too long");
+        // Without a list each is one element.
+        books.limit_messages(256, false, 0);
+        assert_eq!(known & books.strange(SEND), 0);
+    }
+
+    /// Each domain and counter of several queues is found, and no other.
+    #[test]
+    fn several_queues_are_quiet_at_once() {
+        let all = [3, 4, 5].map(|pd| Books::new(pd).unwrap());
+        let [one, two, other] = &all;
+        let mut quiet = Quiet::default();
+        assert!(quiet.is_empty() && !quiet.is_of(3) && !quiet.has(&raw const one.completed[0]));
+        quiet.add(one.clone());
+        quiet.add(two.clone());
+        assert!(!quiet.is_empty());
+        assert_eq!([3, 4, 5].map(|pd| quiet.is_of(pd)), [true, true, false]);
+        let (lowest, highest) = quiet.span();
+        for books in &all {
+            for counter in &books.completed {
+                assert_eq!(quiet.has(counter), !Arc::ptr_eq(books, other));
+                let at = std::ptr::from_ref(counter).addr();
+                assert!(Arc::ptr_eq(books, other) || (lowest..=highest).contains(&at));
+            }
+        }
+    }
+
+    /// A queue is quiet when the last of those is over that can bring completions, and is kept if
+    /// something of it is stranded, in either direction.
+    #[test]
+    fn what_is_stranded_is_kept_with_the_last_part() {
+        for (posted, is_stranded) in [([0, 0], false), ([1, 0], true), ([0, 1], true)] {
+            let (books, mut quiet) = (Books::new(1).unwrap(), Quiet::default());
+            books.attached();
+            books.end(posted);
+            quiet.end_one(books.clone());
+            assert!(quiet.is_empty() && !books.is_quiet(), "{posted:?}");
+            quiet.end_one(books.clone());
+            assert_eq!((!quiet.is_empty(), books.is_quiet()), (is_stranded, true), "{posted:?}");
+        }
+        let (books, mut quiet) = (Books::shared(1, 2).unwrap(), Quiet::default());
+        quiet.end_one(books);
+        assert!(!quiet.is_empty(), "of a shared receive queue only the headers tell");
+    }
+
+    /// The later of two dropped completions stays, also where their numbers wrap.
+    #[test]
+    fn the_last_dropped_completion_is_noted() {
+        let books = Books::new(1).unwrap();
+        assert_eq!((books.dropped(), books.take_dropped()), (None, None));
+        for (first, second, later) in [(0, 1, 1), (1, 0, 1), (u32::MAX, 0, 0), (0, u32::MAX, 0)] {
+            books.note_dropped(first);
+            assert_eq!(books.dropped(), Some(first));
+            books.note_dropped(second);
+            assert_eq!((books.dropped(), books.take_dropped()), (Some(later), Some(later)));
+            assert_eq!(books.dropped(), None);
+        }
+    }
+}

@@ -292,6 +292,20 @@ mod tests {
     use crate::memory::header::Handle;
     use crate::{loopback, prelude::*};
 
+    /// However a handle ends, its thread keeps few spare headers.
+    #[test]
+    fn handles_that_end_leave_few_spare_headers() {
+        static NONE: Kind = Kind { share: |_| (), release: |_| (), count: |_| 1, context: None };
+        let loan = Loan { addr: ptr::null_mut(), len: 1, lkey: 0, pd: 0, mark: 0 };
+        // SAFETY: references of this kind refer to nothing.
+        let one = || lend(|| unsafe { Home::new(ptr::null(), &NONE) }, &loan);
+        for end in [drop as fn(Lent), |handle| drop(handle.into_home())] {
+            let handles: Vec<_> = (0..3 * spares::MOST).map(|_| one()).collect();
+            handles.into_iter().for_each(end);
+            assert!((1..=spares::MOST).contains(&spares::own()), "{}", spares::own());
+        }
+    }
+
     /// Two threads may look for what is stranded before either drops what it found: each handle is
     /// one thread's.
     #[test]

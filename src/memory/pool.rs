@@ -292,6 +292,8 @@ mod tests {
     use super::*;
     #[cfg(feature = "loopback")]
     use crate::memory::header::Header;
+    #[cfg(feature = "loopback")]
+    use crate::memory::slots::put_back;
 
     #[test]
     fn the_most_bytes_and_the_most_buffers() {
@@ -328,5 +330,33 @@ mod tests {
             Slots::put_later(slots[0], home);
         }
         assert_eq!((std::rc::Rc::strong_count(&context), pool.available()), (1, free));
+    }
+
+    /// A buffer that comes home while another is taken out waits for nobody.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn a_buffer_comes_home_while_another_is_taken() {
+        let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
+        let pool = pd.create_pool(2, 8).unwrap();
+        let [one, two] = [(); 2].map(|()| Slots::take(&pool.shared).unwrap());
+        let free = crate::memory::free::Free::new();
+        // SAFETY: each is the only handle of its slot, and given up once.
+        let taken = free.take_later(|| unsafe {
+            assert!(free.put_later(one.cast()) && free.put_later(two.cast()));
+            None
+        });
+        assert_eq!((taken, free.count()), (None, 2));
+        assert_eq!(free.take(), None, "they are not among the first");
+        assert_eq!(
+            [(); 2].map(|()| free.take_later(|| None)),
+            [Some(two.cast()), Some(one.cast())]
+        );
+        assert_eq!(free.take_later(|| None), None);
+        // SAFETY: the only handles, as above.
+        unsafe {
+            put_back(one);
+            put_back(two);
+        }
+        assert_eq!(pool.available(), 2);
     }
 }

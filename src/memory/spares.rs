@@ -22,7 +22,7 @@ use crate::sync::{Mutex, MutexGuard, global, lock};
 /// Headers that are made at once, and that move between lists at once.
 const BATCH: usize = 64;
 /// Most spare headers of a thread.
-const MOST: usize = 2 * BATCH;
+pub(super) const MOST: usize = 2 * BATCH;
 /// What the list of a thread counts besides while nobody gives it to all when the thread ends.
 const UNKEPT: usize = usize::MAX / 2;
 
@@ -187,6 +187,12 @@ pub(super) fn each(mut see: impl FnMut(NonNull<LentHeader>)) {
             see(unsafe { first.add(i) });
         }
     }
+}
+
+/// The number of spare headers of this thread.
+#[cfg(test)]
+pub(super) fn own() -> usize {
+    OWN.with(|own| own.count.get())
 }
 
 #[cfg(test)]

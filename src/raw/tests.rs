@@ -277,8 +277,14 @@ fn number(qp: NonNull<ibv_qp>) -> u32 {
 /// there.
 #[test]
 fn queue_pairs_of_cs_are_taken_over_in_their_states() {
+    queue_pairs_are_taken_over(Fabric::new());
+    // Of a device that tells nothing that it is not asked for.
+    queue_pairs_are_taken_over(Fabric::with(crate::loopback::Personality::worst(3)));
+}
+
+fn queue_pairs_are_taken_over(fabric: Fabric) {
     let ended = Arc::new(AtomicU32::new(0));
-    let context = Fabric::new().open_device();
+    let context = fabric.open_device();
     let (pd, theirs) = pd_of_c(&context, &ended);
     let mut cq = context.create_cq::<Buf>(64).unwrap();
     let create = || {
@@ -433,4 +439,24 @@ fn what_is_not_what_the_types_say_stays_cs() {
     assert_eq!((cq.unbooked(), other.unbooked()), (cq.capacity(), other.capacity()));
     // SAFETY: it is this test's still.
     assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.as_ptr()) }, 0);
+    // Each of its completion queues has room for its part, or none is booked.
+    let small = context.create_cq::<Buf>(8).unwrap();
+    let rest = small.unbooked() - 7;
+    // (What a queue has besides is another one's.)
+    let _other =
+        pd.create_qp::<Rc, DefaultProfile>(&small, &cq, Depth { send: rest - 1, recv: 1 }).unwrap();
+    assert_eq!(small.unbooked(), 7);
+    let before = cq.unbooked();
+    for (send_cq, recv_cq) in [(&small, &cq), (&cq, &small)] {
+        let mut init = asked(send_cq.as_raw(), recv_cq.as_raw());
+        // SAFETY: domain and completion queues are live, and nothing is outstanding.
+        unsafe {
+            let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
+            let result = pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, send_cq, recv_cq, DEPTH);
+            let error = result.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::CqTooSmall { .. }), "{error}");
+            assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+        }
+        assert_eq!((small.unbooked(), cq.unbooked()), (7, before));
+    }
 }

@@ -347,6 +347,33 @@ fn stranded_parts_come_home() {
     drop((dev, pd));
 }
 
+/// Parts of an arena that is gone are split and joined as before, and the last of them frees its
+/// memory.
+#[test]
+fn parts_outlive_their_arena() {
+    let p = Pair::<Rc>::new();
+    for is_joined in [false, true] {
+        let pd = p.dev.ctx.alloc_pd().unwrap();
+        let arena = pd.create_arena(4096, 8).unwrap();
+        let dropped = arena.take(64).unwrap();
+        let (mut first, other) = (arena.take(512).unwrap(), arena.take(64).unwrap());
+        drop(dropped);
+        drop(arena);
+        let mut second = first.split_off(128).unwrap();
+        let third = second.split_off(128).unwrap();
+        if is_joined {
+            second.join(third).unwrap();
+        } else {
+            drop(third);
+        }
+        drop((first, other));
+        second.fill(7);
+        let pd = pd.destroy().unwrap_err().into_object();
+        drop(second);
+        pd.destroy().unwrap();
+    }
+}
+
 /// In the place of a poll, `reclaim` tells how many it was.
 #[test]
 fn stranded_parts_are_counted() {
