@@ -280,10 +280,37 @@ fn a_drain_is_awaited() {
         };
         let elsewhere = qp.drain_async(b_channel, &mut b.cq, &mut found).await.unwrap_err();
         assert_eq!(elsewhere.errno(), Some(libc::EINVAL));
-        let _ = once(qp.drain_async(&mut a.channel, &mut a.cq, &mut found));
+        // It waits, or it found something and steps aside.
+        let once = once(qp.drain_async(&mut a.channel, &mut a.cq, &mut found));
+        assert!(once.is_none());
         qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
         qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
         assert_eq!((home, qp.recvs_outstanding(), a.pool.available()), (8, 0, 8));
+    });
+}
+
+/// A drain that something is missing of waits, and lets other tasks work meanwhile.
+#[test]
+fn a_drain_that_is_not_over_waits() {
+    crate::waits::ends("a drain that is awaited", || {
+        runtime().block_on(async {
+            let (a, _b, dev) = ends();
+            let End { mut qp, mut cq, mut channel, pool } = a;
+            qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+            let mut qp = qp.to_error().unwrap();
+            let mut deadline = dev.deadline("the flushed receive");
+            loop {
+                if let Some(completion) = cq.poll_one().unwrap() {
+                    break std::mem::forget(completion);
+                }
+                deadline.tick(&());
+            }
+            for _ in 0..3 {
+                let drain = qp.drain_async(&mut channel, &mut cq, |_| panic!("nothing is left"));
+                assert!(once(drain).is_none());
+                yields(3).await;
+            }
+        });
     });
 }
 

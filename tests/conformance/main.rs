@@ -17,6 +17,8 @@ mod bookings;
 mod bounds;
 mod comes_home;
 mod connected;
+#[cfg(all(feature = "tokio", not(miri)))]
+mod connecting;
 mod device_events;
 mod device_memory;
 mod drain;

@@ -1,0 +1,409 @@
+//! Connecting over a stream of tokio: in pieces, by turns, with a failure of each of its calls, and
+//! with peers that hang up, refuse, or say what is no endpoint.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context as Task, Poll, Waker};
+
+use proverbs::endpoint::*;
+use proverbs::prelude::*;
+use proverbs::state::QpState;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::support::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Read,
+    Write,
+    Flush,
+}
+
+/// A stream to a peer whose words are known before.
+struct Peer {
+    says: Vec<u8>,
+    read: usize,
+    /// The end of its endpoint, of which it says a chunk when it heard as many of ours, and how
+    /// long ours is. What is behind, it says when it heard as much beyond ours.
+    ends: [usize; 2],
+    /// What it is told, and how much of that was flushed.
+    told: Vec<u8>,
+    flushed: usize,
+    /// The most bytes of a read or a write.
+    piece: usize,
+    /// Whether each call is pending first.
+    is_slow: bool,
+    was_pending: bool,
+    /// It hangs up where it has said all; else it is silent.
+    hangs_up: bool,
+    /// It takes no more bytes than these.
+    takes: usize,
+    /// Which call fails, once, and how many were made of each.
+    fails: Option<(Op, usize)>,
+    calls: [usize; 3],
+    /// What was read and told when it failed.
+    failed: Option<(usize, usize)>,
+}
+
+impl Peer {
+    /// One that has an endpoint of its own, and says this behind it.
+    fn new(mine: &Endpoint, theirs: &Endpoint, last: &[u8]) -> Peer {
+        let mut says = theirs.to_bytes();
+        let ends = [says.len(), mine.to_bytes().len()];
+        says.extend(last);
+        Peer {
+            says,
+            read: 0,
+            ends,
+            told: Vec::new(),
+            flushed: 0,
+            piece: usize::MAX,
+            is_slow: false,
+            was_pending: false,
+            hangs_up: false,
+            takes: usize::MAX,
+            fails: None,
+            calls: [0; 3],
+            failed: None,
+        }
+    }
+
+    /// How much it has said by now.
+    fn said(&self) -> usize {
+        let [end, mine] = self.ends;
+        let beyond = self.flushed.saturating_sub(mine);
+        if beyond >= 4 {
+            return self.says.len();
+        }
+        // A chunk for each that it heard; the rest when it heard all.
+        let heard = if self.flushed >= mine { usize::MAX } else { self.flushed / CHUNK * CHUNK };
+        self.says.len().min(end.min(heard))
+    }
+
+    /// Whether the call goes on.
+    fn call(&mut self, op: Op, task: &mut Task<'_>) -> Poll<io::Result<()>> {
+        self.was_pending = self.is_slow && !self.was_pending;
+        if self.was_pending {
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let call = self.calls[op as usize];
+        self.calls[op as usize] += 1;
+        if self.fails == Some((op, call)) {
+            self.failed = Some((self.read, self.told.len()));
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Peer {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        assert!(buf.remaining() > 0 && buf.filled().is_empty());
+        let said = this.said();
+        if this.read == said && !(this.hangs_up && said == this.says.len()) {
+            return Poll::Pending; // for ever: it hears nothing more meanwhile
+        }
+        std::task::ready!(this.call(Op::Read, task))?;
+        let count = (said - this.read).min(buf.remaining()).min(this.piece);
+        buf.put_slice(&this.says[this.read..][..count]);
+        this.read += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Peer {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        assert!(!buf.is_empty() && buf.len() <= CHUNK);
+        if this.told.len() >= this.takes {
+            return Poll::Pending;
+        }
+        // By turns: it is told the next chunk when what it said for those before was read.
+        let chunks = this.told.len() / CHUNK * CHUNK;
+        assert!(this.told.len() >= this.ends[1] || this.read >= chunks.min(this.ends[0]));
+        std::task::ready!(this.call(Op::Write, task))?;
+        let count = buf.len().min(this.piece);
+        this.told.extend(&buf[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        std::task::ready!(this.call(Op::Flush, task))?;
+        this.flushed = this.told.len();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Task<'_>) -> Poll<io::Result<()>> {
+        unreachable!("the stream is the program's")
+    }
+}
+
+/// Polls until it is ready.
+fn run<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    for _ in 0..200_000 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Task::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+    panic!("it waits for what does not come");
+}
+
+struct Ground {
+    pd: ProtectionDomain,
+    dev: Device,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        Ground { pd, dev }
+    }
+
+    /// One that tells of so many regions.
+    fn connector(&self, regions: usize) -> RcConnector<DefaultProfile> {
+        let depth = Depth { send: 1, recv: 1 };
+        let cq = self.dev.ctx.create_cq(4).unwrap();
+        let qp = self.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+        let mut connector =
+            RcConnector::new(qp.modify(init).unwrap(), Some(self.dev.gid_index)).unwrap();
+        let region = RemoteSlice::<RemoteRead>::from_parts(4096, 8, 7);
+        for _ in 0..regions {
+            connector.export(region).unwrap();
+        }
+        connector
+    }
+}
+
+type Connected =
+    Result<(QueuePair<Rc, Rts>, Endpoint), Refused<Stage<DefaultProfile>, ConnectError>>;
+
+/// The state that the queue pair is left in, and why.
+fn refused(connected: Connected) -> (QpState, ConnectError) {
+    let (stage, error) = connected.map(|(_, peer)| peer).unwrap_err().into_parts();
+    let state = match stage {
+        Stage::Init(qp) => qp.query().unwrap().state,
+        Stage::Rtr(qp) => qp.query().unwrap().state,
+        Stage::Rts(qp) => qp.query().unwrap().state,
+    };
+    (state.unwrap(), error)
+}
+
+#[test]
+fn a_connection_is_made_in_pieces_and_by_turns() {
+    let ground = Ground::new();
+    let other = ground.connector(0);
+    for (mine, theirs) in [(0, 0), (0, 120), (120, 0), (120, 120), (300, 100)] {
+        let mut to = other.endpoint().clone();
+        for _ in 0..theirs {
+            to.export(RemoteSlice::<RemoteWrite>::from_parts(64, 4, 3)).unwrap();
+        }
+        for (piece, is_slow) in [(1, false), (7, true), (CHUNK, false), (usize::MAX, true)] {
+            let connector = ground.connector(mine);
+            let endpoint = connector.endpoint().clone();
+            let mut peer = Peer::new(&endpoint, &to, b"pvok, and more");
+            (peer.piece, peer.is_slow) = (piece, is_slow);
+            let (qp, heard) = run(connector.connect_async(&mut peer)).unwrap();
+            assert_eq!((qp.query().unwrap().state, &heard), (Some(QpState::Rts), &to));
+            let mut all = endpoint.to_bytes();
+            all.extend(b"pvok");
+            assert!(peer.told == all && peer.flushed == all.len(), "{mine} {theirs} {piece}");
+            assert_eq!(peer.says.len() - peer.read, 10, "nothing behind is read");
+        }
+    }
+}
+
+/// Each call fails once: what was read is in the error, the queue pair comes back in its state, and
+/// the peer hears of it if it listens for that.
+#[test]
+fn each_failure_of_the_stream_gives_the_queue_pair_back() {
+    let ground = Ground::new();
+    let theirs = ground.connector(60);
+    let mut failures = [0; 3];
+    for op in [Op::Read, Op::Write, Op::Flush] {
+        for call in 0.. {
+            let connector = ground.connector(60);
+            let mine = connector.endpoint().to_bytes();
+            let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), b"pvok");
+            (peer.fails, peer.piece) = (Some((op, call)), 600);
+            if call % 2 == 1 {
+                peer.piece = 3;
+            }
+            let connected = run(connector.connect_async(&mut peer));
+            let Some((read, told)) = peer.failed else {
+                connected.unwrap();
+                break;
+            };
+            failures[op as usize] += 1;
+            let end = peer.ends[0];
+            let is_last = told > mine.len() || op == Op::Write && told == mine.len();
+            let (state, error) = refused(connected);
+            assert_eq!(state, if is_last { QpState::Rts } else { QpState::Init }, "{op:?} {call}");
+            let ConnectError::Exchange(ExchangeError::Io { error, received }) = error else {
+                panic!("{op:?} {call}: {error:?}");
+            };
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+            let heard = match (is_last, op) {
+                (false, _) => &peer.says[..read],
+                (true, Op::Read) => &peer.says[end..read],
+                (true, _) => &[],
+            };
+            assert!(received == heard, "{op:?} {call}: {} of {read}", received.len());
+            let last: &[u8] = if !is_last && told == mine.len() { b"pvno" } else { b"" };
+            assert_eq!(peer.told[told..], last[..last.len().min(peer.piece)], "{op:?} {call}");
+            assert!(last.is_empty() || peer.flushed == peer.told.len(), "{op:?} {call}");
+            if call > 700 {
+                panic!("{op:?} never ends");
+            }
+        }
+    }
+    assert!(failures.iter().all(|&count| count > 2), "{failures:?}");
+}
+
+#[test]
+fn a_peer_that_hangs_up_has_said_so_much() {
+    let ground = Ground::new();
+    let theirs = ground.connector(1);
+    let all = theirs.endpoint().to_bytes().len() + 4;
+    for len in 0..all {
+        let connector = ground.connector(0);
+        let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), b"pvok");
+        let [end, mine] = peer.ends;
+        peer.says.truncate(len);
+        peer.hangs_up = true;
+        let (state, error) = refused(run(connector.connect_async(&mut peer)));
+        let ConnectError::Exchange(ExchangeError::HungUp { needed, received }) = error else {
+            panic!("{len}: {error:?}");
+        };
+        if len < end {
+            assert_eq!(
+                (state, needed >= len, &received[..]),
+                (QpState::Init, true, &peer.says[..])
+            );
+            assert_eq!(peer.told[mine..], *b"pvno", "{len}");
+            assert_eq!(peer.flushed, mine + 4);
+        } else {
+            assert_eq!((state, needed, &received[..]), (QpState::Rts, 4, &peer.says[end..]));
+            assert_eq!(peer.told[mine..], *b"pvok", "{len}");
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_refuses_or_says_something_else() {
+    let ground = Ground::new();
+    let theirs = ground.connector(0);
+    let say = |last: &[u8]| {
+        let connector = ground.connector(0);
+        let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), last);
+        peer.piece = 3;
+        refused(run(connector.connect_async(&mut peer)))
+    };
+    assert!(matches!(say(b"pvno"), (QpState::Rts, ConnectError::PeerRefused)));
+    assert!(matches!(
+        say(b"what"),
+        (QpState::Rts, ConnectError::NoVerdict([b'w', b'h', b'a', b't']))
+    ));
+}
+
+/// It hears of the refusal, if it takes the words at once; nobody waits for that.
+#[test]
+fn what_cannot_be_connected_to_is_told_so() {
+    let ground = Ground::new();
+    let theirs = ground.connector(0);
+    let (qpn, psn) = (Qpn::new(17).unwrap(), Psn::new(0).unwrap());
+    let uc = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap();
+    for (takes, is_uc) in [(usize::MAX, true), (0, true), (usize::MAX, false), (0, false)] {
+        let connector = ground.connector(0);
+        let to = if is_uc { &uc } else { theirs.endpoint() };
+        let mut peer = Peer::new(connector.endpoint(), to, b"pvok");
+        if !is_uc {
+            peer.says[0] ^= 1;
+        }
+        let mine = peer.ends[1];
+        peer.takes = takes.max(mine);
+        let (state, error) = refused(run(connector.connect_async(&mut peer)));
+        assert_eq!(state, QpState::Init);
+        if is_uc {
+            assert!(matches!(error, ConnectError::NotRc(_)), "{error:?}");
+        } else {
+            let ConnectError::Exchange(ExchangeError::Malformed { received, .. }) = error else {
+                panic!("{error:?}");
+            };
+            assert_eq!(received, peer.says[..received.len()]);
+        }
+        let told: &[u8] = if takes == 0 { b"" } else { b"pvno" };
+        assert_eq!((&peer.told[mine..], peer.flushed), (told, peer.told.len()));
+    }
+}
+
+/// A stream that takes nothing has failed, and one that claims too much is not believed.
+#[test]
+fn what_a_stream_claims_to_have_written() {
+    struct Claims(Peer, bool);
+    impl AsyncRead for Claims {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            task: &mut Task<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.get_mut().0).poll_read(task, buf)
+        }
+    }
+    impl AsyncWrite for Claims {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            task: &mut Task<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let Claims(peer, all) = self.get_mut();
+            if !*all {
+                return Poll::Ready(Ok(0));
+            }
+            std::task::ready!(Pin::new(peer).poll_write(task, buf))?;
+            Poll::Ready(Ok(usize::MAX))
+        }
+        fn poll_flush(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.get_mut().0).poll_flush(task)
+        }
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Task<'_>) -> Poll<io::Result<()>> {
+            unreachable!("the stream is the program's")
+        }
+    }
+    let ground = Ground::new();
+    let theirs = ground.connector(120);
+    for claims_all in [true, false] {
+        let connector = ground.connector(120);
+        let peer = Peer::new(connector.endpoint(), theirs.endpoint(), b"pvok");
+        let mut claims = Claims(peer, claims_all);
+        let connected = run(connector.connect_async(&mut claims));
+        if claims_all {
+            let (qp, heard) = connected.unwrap();
+            assert_eq!(
+                (heard.qpn(), qp.query().unwrap().state),
+                (theirs.endpoint().qpn(), Some(QpState::Rts))
+            );
+            continue;
+        }
+        let (state, error) = refused(connected);
+        let ConnectError::Exchange(ExchangeError::Io { error, received }) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!((state, error.kind()), (QpState::Init, io::ErrorKind::WriteZero));
+        assert!(received.is_empty() && claims.0.flushed == 0);
+    }
+}
