@@ -44,7 +44,8 @@ pub use on_demand::{Advice, OnDemand, OnDemandRegion};
 pub use open_buf::OpenBuf;
 pub use own::{
     Allows, CanBeSlices, CanBeWritten, Foreign, HasPieces, HugePage, MapOptions, Mapping, Memory,
-    Number, Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing, Writable,
+    NeverChanges, Number, Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing,
+    Writable,
 };
 pub use parts::{JoinError, SplitError};
 pub use pool::Pool;

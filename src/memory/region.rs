@@ -12,7 +12,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory, Private, ReadOnly};
+use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory, NeverChanges};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
@@ -200,7 +200,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// As for [`piece`](Self::piece).
     pub fn share(&self, offset: usize, len: usize) -> Result<SharedBuf, OutOfBounds>
     where
-        M: Memory<Sharing = Private, Protection = ReadOnly>,
+        M: NeverChanges,
     {
         // INVARIANT: the bytes are valid for reads from any thread and initialised, and nobody
         // writes them: as the memory promises, no process does, and a region of it has no right to

@@ -106,7 +106,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        P::Entry: Owned,
         O: PostOn<T> + IssuedBy<P::Initiator> + Takes<D>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
@@ -154,7 +153,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
-        P::Entry: Owned,
         O: PostOn<T> + IssuedBy<P::Initiator> + Takes<D>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
@@ -181,7 +179,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Entry: Owned,
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,

@@ -7,4 +7,8 @@ fn pushed(list: &mut SendList<'_, Rc, DefaultProfile, 1>, buf: Buf) {
     list.push(wr::Send::new(buf).signaled()).unwrap();
 }
 
+fn extended(list: &mut SendList<'_, Rc, DefaultProfile, 1>, bufs: Vec<Buf>) {
+    list.extend(bufs.into_iter().map(|buf| wr::Send::new(buf).signaled())).unwrap();
+}
+
 fn main() {}

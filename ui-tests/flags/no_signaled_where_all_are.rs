@@ -10,4 +10,12 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
     post_send!(qp, [wr::Send::new(buf).signaled()]).unwrap();
 }
 
+fn prepared(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
+    qp.post_prepared(&mut wr::Send::new(wr::Later).signaled().prepare(), buf).unwrap();
+}
+
+fn prepared_inline(qp: &mut QueuePair<Rc, Rts>) {
+    qp.post_prepared_inline(&mut wr::Send::inline(b"beat").signaled().prepare()).unwrap();
+}
+
 fn main() {}

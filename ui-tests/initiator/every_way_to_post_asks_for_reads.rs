@@ -14,4 +14,24 @@ fn pushed(list: &mut SendList<'_, Rc, Quiet, 1>, buf: Buf, at: RemoteSpan<ToRead
     list.push(wr::RdmaRead::new(buf, at)).unwrap();
 }
 
+fn extended(list: &mut SendList<'_, Rc, Quiet, 1>, bufs: Vec<Buf>, at: RemoteSpan<ToRead>) {
+    list.extend(bufs.into_iter().map(move |buf| wr::RdmaRead::new(buf, at))).unwrap();
+}
+
+fn prepared(
+    qp: &mut QueuePair<Rc, Rts, Quiet>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    buf: Buf,
+) {
+    qp.post_prepared(read, buf).unwrap();
+}
+
+fn prepared_unsignaled(
+    qp: &mut QueuePair<Rc, Rts, Quiet>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    buf: Buf,
+) {
+    let _ = qp.post_prepared_unsignaled(read, buf);
+}
+
 fn main() {}

@@ -9,4 +9,8 @@ fn slots(list: &mut SendList<Rc, Lists, 1>, bufs: [Buf; 2]) {
     list.push(wr::Send::new(bufs)).unwrap();
 }
 
+fn extended(list: &mut SendList<Rc, Lists, 1>, lists: Vec<[Buf; 2]>) {
+    list.extend(lists.into_iter().map(wr::Send::new)).unwrap();
+}
+
 fn main() {}

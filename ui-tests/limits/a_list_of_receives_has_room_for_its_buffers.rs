@@ -11,4 +11,9 @@ fn list(qp: &mut QueuePair<Rc, Rts, Wide>, bufs: [Buf; 3]) {
     list.post().unwrap();
 }
 
+fn extended(qp: &mut QueuePair<Rc, Rts, Wide>, lists: Vec<[Buf; 3]>) {
+    let mut slots = RecvSlots::<4, 2>::new();
+    qp.recv_list(&mut slots).extend(lists.into_iter().map(wr::Recv::new)).unwrap();
+}
+
 fn main() {}

@@ -17,4 +17,8 @@ fn pushed(list: &mut RecvList<'_, Rc, Lists, 4>, bufs: [Buf; 3]) {
     list.push(wr::Recv::new(bufs)).unwrap();
 }
 
+fn extended(list: &mut RecvList<'_, Rc, Lists, 4>, lists: Vec<[Buf; 3]>) {
+    list.extend(lists.into_iter().map(wr::Recv::new)).unwrap();
+}
+
 fn main() {}

@@ -13,4 +13,8 @@ fn pushed(list: &mut SendList<'_, Rc, Lists, 4>, bufs: [Buf; 3]) {
     list.push(wr::Send::new(bufs)).unwrap();
 }
 
+fn extended(list: &mut SendList<'_, Rc, Lists, 4>, lists: Vec<[Buf; 3]>) {
+    list.extend(lists.into_iter().map(wr::Send::new)).unwrap();
+}
+
 fn main() {}

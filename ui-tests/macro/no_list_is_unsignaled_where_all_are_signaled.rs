@@ -15,4 +15,9 @@ fn run_time_list(list: SendList<'_, Rc, DefaultProfile, 1>) {
     let _unsettled = list.post_unsignaled().unwrap();
 }
 
+fn prepared(qp: &mut QueuePair<Rc, Rts, DefaultProfile>, buf: Buf) {
+    let _unsettled =
+        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+}
+
 fn main() {}

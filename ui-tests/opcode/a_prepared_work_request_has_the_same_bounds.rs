@@ -25,4 +25,18 @@ fn several(qp: &mut QueuePair<Rc, Rts, Any>, bufs: [Buf; 1]) {
     qp.post_prepared(&mut send, bufs).unwrap();
 }
 
+profile! { AnyRing { entry: AnyBuf, signaling: Selective } }
+
+fn into_shared_memory_unsignaled(
+    qp: &mut QueuePair<Rc, Rts, AnyRing>,
+    buf: SharedBuf,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+) {
+    let _ = qp.post_prepared_unsignaled(read, buf);
+}
+
+fn several_unsignaled(qp: &mut QueuePair<Rc, Rts, AnyRing>, bufs: [Buf; 1]) {
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), bufs);
+}
+
 fn main() {}

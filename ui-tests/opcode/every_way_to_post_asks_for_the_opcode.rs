@@ -14,4 +14,27 @@ fn pushed(list: &mut SendList<'_, Uc, DefaultProfile, 1>, buf: Buf, at: RemoteSp
     list.push(wr::RdmaRead::new(buf, at)).unwrap();
 }
 
+fn extended<'d>(
+    list: &mut SendList<'d, Uc, DefaultProfile, 1>,
+    bufs: Vec<Buf>,
+    at: RemoteSpan<ToRead>,
+) {
+    list.extend(bufs.into_iter().map(move |buf| wr::RdmaRead::new(buf, at))).unwrap();
+}
+
+fn prepared_unsignaled(
+    qp: &mut QueuePair<Uc, Rts, Few>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    buf: Buf,
+) {
+    let _ = qp.post_prepared_unsignaled(read, buf);
+}
+
+fn prepared_inline(
+    qp: &mut QueuePair<Ud, Rts>,
+    write: &mut wr::Prepared<wr::RdmaWrite, [u8; 8], wr::Datagram>,
+) {
+    qp.post_prepared_inline(write).unwrap();
+}
+
 fn main() {}

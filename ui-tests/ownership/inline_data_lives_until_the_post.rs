@@ -11,4 +11,13 @@ fn freed(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
     list.post().unwrap();
 }
 
+fn freed_after_an_extend(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) {
+    let mut list = qp.send_list(slots);
+    {
+        let lines = [[7; 8], [8; 8]];
+        list.extend(lines.iter().map(wr::Send::inline)).unwrap();
+    }
+    list.post().unwrap();
+}
+
 fn main() {}

@@ -134,6 +134,7 @@ mod memory {
     mod no_rkey_for_a_local_region;
     mod no_send_of_a_borrowed_range;
     mod no_send_of_unregistered_memory;
+    mod no_share_of_what_can_change;
     mod no_slice_of_an_open_region;
     mod no_slice_of_shared_memory;
     mod no_unregistered_memory_with_any_opcode;

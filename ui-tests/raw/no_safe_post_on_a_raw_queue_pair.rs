@@ -17,4 +17,12 @@ fn receive(qp: &mut QueuePair<Rc, Rts, Mine>, sge: wr::Sge<'_, 1>) {
     qp.post_recv(wr::Recv::new(sge)).unwrap();
 }
 
+fn prepared(qp: &mut QueuePair<Rc, Rts, Mine>, buf: Buf) {
+    qp.post_prepared(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+}
+
+fn prepared_inline(qp: &mut QueuePair<Rc, Rts, Mine>) {
+    qp.post_prepared_inline(&mut wr::Send::inline(b"beat").prepare()).unwrap();
+}
+
 fn main() {}

@@ -16,4 +16,12 @@ fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts, Shared>, slots: &mut RecvSlots
     qp.recv_list(slots);
 }
 
+fn both_lists(
+    qp: &mut QueuePair<Rc, Rts, Shared>,
+    sends: &mut SendSlots<4>,
+    receives: &mut RecvSlots<4>,
+) {
+    qp.lists(sends, receives);
+}
+
 fn main() {}

@@ -27,4 +27,16 @@ fn unsignaled(qp: &mut QueuePair<Rc, Rtr, Ring>, buf: Buf) {
     let _ = qp.post_send_unsignaled(wr::Send::new(buf)).unwrap();
 }
 
+fn prepared_unsignaled(qp: &mut QueuePair<Rc, Rtr, Ring>, buf: Buf) {
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+}
+
+fn prepared_inline(qp: &mut QueuePair<Rc, Rtr>) {
+    qp.post_prepared_inline(&mut wr::Send::inline(b"beat").prepare()).unwrap();
+}
+
+fn both_lists(qp: &mut QueuePair<Rc, Rtr>, sends: &mut SendSlots<4>, receives: &mut RecvSlots<4>) {
+    qp.lists(sends, receives);
+}
+
 fn main() {}

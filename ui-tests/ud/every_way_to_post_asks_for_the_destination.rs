@@ -13,4 +13,20 @@ fn pushed(list: &mut SendList<'_, Ud, Few, 1>, buf: Buf) {
     list.push(wr::Send::new(buf)).unwrap();
 }
 
+fn extended(list: &mut SendList<'_, Ud, Few, 1>, bufs: Vec<Buf>) {
+    list.extend(bufs.into_iter().map(|buf| wr::Send::new(buf))).unwrap();
+}
+
+fn prepared(qp: &mut QueuePair<Ud, Rts>, buf: Buf) {
+    qp.post_prepared(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+}
+
+fn prepared_unsignaled(qp: &mut QueuePair<Ud, Rts, Few>, buf: Buf) {
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf);
+}
+
+fn prepared_inline(qp: &mut QueuePair<Ud, Rts>) {
+    qp.post_prepared_inline(&mut wr::Send::inline(b"beat").prepare()).unwrap();
+}
+
 fn main() {}

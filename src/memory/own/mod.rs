@@ -228,6 +228,17 @@ pub trait HasPieces: 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 
+/// [`Memory`] of which slices may be shared: [`Private`] and [`ReadOnly`], so that nobody writes it.
+#[diagnostic::on_unimplemented(
+    message = "the bytes of this region can change, so no `SharedBuf` can show them",
+    label = "a region in `{Self}`",
+    note = "`share` is for private read-only memory, like an `Arc<[u8]>`; a part of a region that can be written is posted as a `piece` (R18.2)"
+)]
+pub trait NeverChanges: 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
+
 /// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A` (R6.3).
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",

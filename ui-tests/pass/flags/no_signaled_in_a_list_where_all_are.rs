@@ -7,3 +7,7 @@ profile! { Few { signaling: Selective } }
 fn pushed(list: &mut SendList<'_, Rc, Few, 1>, buf: Buf) {
     list.push(wr::Send::new(buf).signaled()).unwrap();
 }
+
+fn extended(list: &mut SendList<'_, Rc, Few, 1>, bufs: Vec<Buf>) {
+    list.extend(bufs.into_iter().map(|buf| wr::Send::new(buf).signaled())).unwrap();
+}

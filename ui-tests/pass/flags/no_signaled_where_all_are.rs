@@ -10,3 +10,11 @@ fn method(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
     post_send!(qp, [wr::Send::new(buf).signaled()]).unwrap();
 }
+
+fn prepared(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
+    qp.post_prepared(&mut wr::Send::new(wr::Later).signaled().prepare(), buf).unwrap();
+}
+
+fn prepared_inline(qp: &mut QueuePair<Rc, Rts, Asked>) {
+    qp.post_prepared_inline(&mut wr::Send::inline(b"beat").signaled().prepare()).unwrap();
+}

@@ -12,3 +12,23 @@ fn unsignaled(qp: &mut QueuePair<Rc, Rts, Few>, buf: Buf, at: RemoteSpan<ToRead>
 fn pushed(list: &mut SendList<'_, Rc, Few, 1>, buf: Buf, at: RemoteSpan<ToRead>) {
     list.push(wr::RdmaRead::new(buf, at)).unwrap();
 }
+
+fn extended(list: &mut SendList<'_, Rc, Few, 1>, bufs: Vec<Buf>, at: RemoteSpan<ToRead>) {
+    list.extend(bufs.into_iter().map(move |buf| wr::RdmaRead::new(buf, at))).unwrap();
+}
+
+fn prepared(
+    qp: &mut QueuePair<Rc, Rts, Few>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    buf: Buf,
+) {
+    qp.post_prepared(read, buf).unwrap();
+}
+
+fn prepared_unsignaled(
+    qp: &mut QueuePair<Rc, Rts, Few>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    buf: Buf,
+) {
+    let _ = qp.post_prepared_unsignaled(read, buf);
+}

@@ -7,3 +7,7 @@ profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }
 fn slots(list: &mut SendList<Rc, Lists, 2>, bufs: [Buf; 2]) {
     list.push(wr::Send::new(bufs)).unwrap();
 }
+
+fn extended(list: &mut SendList<Rc, Lists, 2>, lists: Vec<[Buf; 2]>) {
+    list.extend(lists.into_iter().map(wr::Send::new)).unwrap();
+}

@@ -9,3 +9,8 @@ fn list(qp: &mut QueuePair<Rc, Rts, Wide>, bufs: [Buf; 3]) {
     list.push(wr::Recv::new(bufs)).unwrap();
     list.post().unwrap();
 }
+
+fn extended(qp: &mut QueuePair<Rc, Rts, Wide>, lists: Vec<[Buf; 3]>) {
+    let mut slots = RecvSlots::<4, 3>::new();
+    qp.recv_list(&mut slots).extend(lists.into_iter().map(wr::Recv::new)).unwrap();
+}

@@ -15,3 +15,7 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
 fn pushed(list: &mut RecvList<'_, Rc, Lists, 4>, bufs: [Buf; 2]) {
     list.push(wr::Recv::new(bufs)).unwrap();
 }
+
+fn extended(list: &mut RecvList<'_, Rc, Lists, 4>, lists: Vec<[Buf; 2]>) {
+    list.extend(lists.into_iter().map(wr::Recv::new)).unwrap();
+}

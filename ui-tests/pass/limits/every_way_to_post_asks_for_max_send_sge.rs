@@ -11,3 +11,7 @@ fn unsignaled(qp: &mut QueuePair<Rc, Rts, Lists>, bufs: [Buf; 2]) {
 fn pushed(list: &mut SendList<'_, Rc, Lists, 4>, bufs: [Buf; 2]) {
     list.push(wr::Send::new(bufs)).unwrap();
 }
+
+fn extended(list: &mut SendList<'_, Rc, Lists, 4>, lists: Vec<[Buf; 2]>) {
+    list.extend(lists.into_iter().map(wr::Send::new)).unwrap();
+}

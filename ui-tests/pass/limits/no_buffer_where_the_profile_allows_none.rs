@@ -10,3 +10,7 @@ fn method(qp: &mut QueuePair<Rc, Rts, Bare>, bytes: &[u8; 8]) {
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, Bare>, bytes: &[u8; 8]) {
     post_send!(qp, [wr::Send::inline(bytes)]).unwrap();
 }
+
+fn prepared(qp: &mut QueuePair<Rc, Rts, Bare>, bytes: &[u8; 8]) {
+    qp.post_prepared_inline(&mut wr::Send::inline(bytes).prepare()).unwrap();
+}

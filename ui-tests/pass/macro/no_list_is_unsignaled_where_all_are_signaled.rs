@@ -15,3 +15,8 @@ fn method(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
 fn run_time_list(list: SendList<'_, Rc, Asked, 1>) {
     let _unsettled = list.post_unsignaled().unwrap();
 }
+
+fn prepared(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
+    let _unsettled =
+        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+}

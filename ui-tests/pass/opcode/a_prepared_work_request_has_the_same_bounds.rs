@@ -23,3 +23,13 @@ fn one(qp: &mut QueuePair<Rc, Rts, Any>, buf: Buf) {
     let mut send = wr::Send::new(wr::Later).prepare();
     qp.post_prepared(&mut send, buf).unwrap();
 }
+
+profile! { AnyRing { entry: AnyBuf, signaling: Selective } }
+
+fn from_shared_memory_unsignaled(qp: &mut QueuePair<Rc, Rts, AnyRing>, buf: SharedBuf) {
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf);
+}
+
+fn one_unsignaled(qp: &mut QueuePair<Rc, Rts, AnyRing>, buf: Buf) {
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf);
+}

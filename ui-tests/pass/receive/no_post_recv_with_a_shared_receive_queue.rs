@@ -14,3 +14,11 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts, Own>, buf: Buf) {
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Rts, Own>, slots: &mut RecvSlots<4>) {
     qp.recv_list(slots);
 }
+
+fn both_lists(
+    qp: &mut QueuePair<Rc, Rts, Own>,
+    sends: &mut SendSlots<4>,
+    receives: &mut RecvSlots<4>,
+) {
+    qp.lists(sends, receives);
+}

@@ -1,5 +1,6 @@
 // R7.1, ibv_create_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
+use proverbs::qp::QpCreateFlags;
 
 profile! { Shared { receive: SharedRq } }
 
@@ -9,4 +10,8 @@ fn own(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
 
 fn shared(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Rc>) {
     pd.create_qp_on_srq::<Rc, Shared, _>(cq, cq, srq, 16).unwrap();
+}
+
+fn own_with_flags(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
+    pd.create_qp_ex::<DefaultProfile>(cq, cq, depth, QpCreateFlags::default()).unwrap();
 }

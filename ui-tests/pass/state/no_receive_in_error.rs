@@ -12,3 +12,7 @@ fn in_a_list(qp: &mut QueuePair<Rc, Sqd>, buf: Buf) {
 fn in_a_run_time_list(qp: &mut QueuePair<Rc, Sqd>, slots: &mut RecvSlots<4>) {
     qp.recv_list(slots);
 }
+
+fn both_lists(qp: &mut QueuePair<Rc, Sqd>, sends: &mut SendSlots<4>, receives: &mut RecvSlots<4>) {
+    qp.lists(sends, receives);
+}

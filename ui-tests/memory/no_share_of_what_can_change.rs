@@ -1,0 +1,14 @@
+// R18.2, ibv_reg_mr(3): what somebody can write is no slice that is shared.
+// Enforced by `NeverChanges`.
+use proverbs::memory::{ReadOnly, SharedMapping};
+use proverbs::prelude::*;
+
+fn writable(table: &MemoryRegion<RemoteRead, Box<[u8]>>) {
+    let _ = table.share(0, 8);
+}
+
+fn file(table: &MemoryRegion<RemoteRead, SharedMapping<ReadOnly>>) {
+    let _ = table.share(0, 8);
+}
+
+fn main() {}
