@@ -66,7 +66,7 @@ impl Context {
 impl CompletionChannel {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let control = context.handle.control();
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         match unsafe { (control.create_comp_channel)(context.handle.as_ptr()) } {
             Ok(channel) => {
                 let parent = context.handle.clone();
@@ -118,7 +118,7 @@ impl CompletionChannel {
     /// ```
     pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
         let get = self.handle.control().try_get_cq_event;
-        // SAFETY: the channel is live.
+        // SAFETY: its handle keeps the channel.
         match unsafe { get(self.handle.as_ptr()) } {
             Ok(context) => Ok(Some(CqId::from_context(context))),
             Err(libc::EAGAIN | libc::EINTR) => Ok(None),
@@ -158,7 +158,7 @@ impl AsRawFd for CompletionChannel {
     /// `unsafe`: an event that was read there is never acknowledged, and `ibv_destroy_cq` waits for
     /// it for ever (R13.1). Take events by [`try_event`](CompletionChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
-        // SAFETY: the channel is live.
+        // SAFETY: its handle keeps the channel.
         unsafe { (*self.handle.as_ptr()).fd }
     }
 }

@@ -160,13 +160,13 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             let (cqe, vector) = (cqe as i32, vector as i32);
             let channel = channel_at;
             let attr = CqAttr { cqe, channel, vector, wc_flags, is_single_threaded };
-            // SAFETY: context and channel are live. If one thread uses the queue, it and the queue
+            // SAFETY: their handles keep context and channel. If one thread uses the queue, it and the queue
             // pairs on it are of a lane, so all calls on them are this thread's.
             unsafe { (control.create_cq_ex)(at, attr) }.map(NonNull::cast::<ibv_cq>)
         };
         let any = || match fields {
             Some(_) => extended(false),
-            // SAFETY: context and channel are live.
+            // SAFETY: their handles keep context and channel.
             None => unsafe { (control.create_cq)(at, cqe as i32, channel_at, vector as i32) },
         };
         let mut is_single_threaded = L::IS_LANE;
@@ -190,7 +190,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 };
                 let granted = granted.max(0) as u32;
                 let extended = fields.map(|fields| {
-                    // SAFETY: the context is live.
+                    // SAFETY: its handle keeps the context open (`at`).
                     let is_single = unsafe { (control.is_software)(at) };
                     // SAFETY: it was created with these fields, and whoever has the inbox to poll
                     // it has the handle.

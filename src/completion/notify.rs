@@ -84,7 +84,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[inline(always)]
     fn arm(&mut self, notify: Notify) -> Result<(), Error> {
         let solicited_only = (notify == Notify::Solicited).into();
-        // SAFETY: the queue is live.
+        // SAFETY: its handle keeps the queue.
         match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), solicited_only) } {
             0 => Ok(()),
             errno => Err(Error::os("ibv_req_notify_cq", errno, "")),

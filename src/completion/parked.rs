@@ -64,7 +64,7 @@ pub(crate) struct Over {
 
 impl Over {
     /// Drops them. Returns what was stranded.
-    pub fn send_home(self) -> crate::memory::stranded::Home {
+    pub fn send_home(self) -> crate::memory::stranded::Homecoming {
         // Dropped at the end of the scope, even if another Drop panics.
         let _leftovers = self.leftovers;
         reclaim_everything(&self.quiet)

@@ -305,7 +305,7 @@ impl Context {
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
         let mut attr = zeroed::<ibv_device_attr_ex>();
         let query = self.handle.control().query_device_ex;
-        // SAFETY: the context is live, and `attr` is a local.
+        // SAFETY: its handle keeps the context open, and `attr` is a local.
         match unsafe { query(self.handle.as_ptr(), &mut attr) } {
             0 => Ok(DeviceAttrEx::from_c(&attr)),
             errno => Err(Error::os("ibv_query_device_ex", errno, "")),

@@ -149,7 +149,7 @@ impl Context {
     fn ask_device(&self) -> Result<ibv_device_attr, Error> {
         let mut attr = zeroed::<ibv_device_attr>();
         let query = self.handle.control().query_device;
-        // SAFETY: the context is live, and `attr` is a local.
+        // SAFETY: its handle keeps the context open, and `attr` is a local.
         match unsafe { query(self.handle.as_ptr(), &mut attr) } {
             0 => Ok(attr),
             errno => Err(Error::os("ibv_query_device", errno, "")),
@@ -202,7 +202,7 @@ impl Context {
     fn ask_port(&self, port: u8) -> Result<extended::PortAttr, Error> {
         let mut attr = extended::PortAttr::default();
         let query = self.handle.control().query_port;
-        // SAFETY: the context is live, and `attr` is a local.
+        // SAFETY: its handle keeps the context open, and `attr` is a local.
         match unsafe { query(self.handle.as_ptr(), port, &mut attr) } {
             0 => Ok(attr),
             errno => Err(Error::os("ibv_query_port", errno, format!("port {port}"))),
@@ -226,7 +226,7 @@ impl Context {
     pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
         let mut gid = ibv_gid { raw: [0; 16] };
         let query = self.handle.control().query_gid;
-        // SAFETY: the context is live, and `gid` is a local.
+        // SAFETY: its handle keeps the context open, and `gid` is a local.
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut gid) } {
             // SAFETY: the verb filled it, and every bit pattern is a GID.
             0 => Ok(Gid(unsafe { gid.raw })),
@@ -245,7 +245,7 @@ impl Context {
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
         let mut pkey = 0;
         let query = self.handle.control().query_pkey;
-        // SAFETY: the context is live, and `pkey` is a local.
+        // SAFETY: its handle keeps the context open, and `pkey` is a local.
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut pkey) } {
             0 => Ok(pkey),
             errno => {

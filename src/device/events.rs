@@ -68,7 +68,7 @@ impl Context {
         let mut events = DeviceEvents { fd: -1, context };
         let async_fd = events.context.control().async_fd;
         #[allow(unsafe_code)] // one verb
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         let fd = unsafe { async_fd(events.context.as_ptr()) };
         events.fd = fd.map_err(|errno| Error::os(VERB, errno, ""))?;
         Ok(events)
@@ -84,7 +84,7 @@ impl DeviceEvents {
     pub fn try_next(&mut self) -> Result<Option<DeviceEvent>, Error> {
         let get = self.context.control().try_get_async_event;
         #[allow(unsafe_code)] // one verb
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         let event = unsafe { get(self.context.as_ptr()) };
         match event {
             Ok(event) => Ok(Some(DeviceEvent::from_c(event.event_type, event.affiliate))),

@@ -172,7 +172,7 @@ impl Context {
         const VERB: &str = "ibv_query_gid_ex";
         let mut entry = zeroed();
         let query = self.handle.control().query_gid_ex;
-        // SAFETY: the context is live, and `entry` is a local.
+        // SAFETY: its handle keeps the context open, and `entry` is a local.
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut entry) } {
             0 => {
                 let unknown = "a GID of a kind that this crate does not know";
@@ -200,7 +200,7 @@ impl Context {
             ports.push((port, self.query_port(port)?.gid_tbl_len));
         }
         let query = self.handle.control().query_gid_table;
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         match unsafe { query(self.handle.as_ptr(), &ports) } {
             Ok(all) => {
                 let here = |entry: &GidEntry| entry.port == port;

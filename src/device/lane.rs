@@ -78,7 +78,7 @@ impl ProtectionDomain {
                 unsafe { handle::Pd::kept(parent.ptr(), control, parents, Box::new(keeper)) };
             Ok(Lane::of(Arc::new(handle), self.id()))
         };
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         let td = match unsafe { (control.alloc_td)(context.as_ptr()) } {
             // SAFETY: the object was just created, and has no other owner.
             Ok(td) => unsafe { handle::Td::new(td, control, context.clone()) },

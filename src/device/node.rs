@@ -97,7 +97,7 @@ impl Context {
     /// assert_ne!(one.device_index(), two.device_index());
     /// ```
     pub fn device_index(&self) -> Option<u32> {
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         u32::try_from(unsafe { (self.handle.control().device_index)(self.handle.as_ptr()) }).ok()
     }
 
@@ -146,7 +146,7 @@ impl Context {
     /// tells.
     pub fn query_port_speed(&self, port: u8) -> Result<u64, Error> {
         let ask = self.handle.control().query_port_speed;
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         match unsafe { ask(self.handle.as_ptr(), port) } {
             Ok(speed) => Ok(speed),
             Err(errno @ (libc::EOPNOTSUPP | libc::ENOSYS)) => {
@@ -184,7 +184,7 @@ impl Context {
         can.check_is_of(self, VERB, "the proof of timestamps and the context")?;
         let mut values = ibv_values_ex { comp_mask: RAW_CLOCK, ..zeroed() };
         let ask = self.handle.control().query_rt_values;
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         match unsafe { ask(self.handle.as_ptr(), &mut values) } {
             0 if values.comp_mask & RAW_CLOCK == 0 => Err(Error::os(VERB, libc::ENODATA, "")),
             // Providers write ticks into the nanoseconds, and no seconds.

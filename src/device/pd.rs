@@ -54,7 +54,7 @@ impl ProtectionDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let id = mint()?;
         let control = context.handle.control();
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         match unsafe { (control.alloc_pd)(context.handle.as_ptr()) } {
             Ok(pd) => {
                 // SAFETY: the object was just created, and has no other owner.

@@ -141,11 +141,11 @@ pub(crate) fn count_posted(slots: usize, books: &Books, most: usize) -> usize {
 
 /// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
 /// Returns how many came home.
-pub(crate) fn reclaim_everything(quiet: &Quiet) -> Home {
+pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
     #[cfg(debug_assertions)]
     assert_unnamed(quiet);
     if quiet.is_empty() {
-        return Home::default();
+        return Homecoming::default();
     }
     let mut stranded = Vec::new();
     // The lock keeps other threads from reclaiming, and keeps each listed header alive.
@@ -154,7 +154,7 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Home {
     }
     let lent: Vec<Lent> = lent_with(quiet);
     let home =
-        Home { pools: stranded.iter().map(|handle| handle.pool).collect(), lent: lent.len() };
+        Homecoming { pools: stranded.iter().map(|handle| handle.pool).collect(), lent: lent.len() };
     // Dropped last and outside the locks, so that a user's Drop, even one that panics, loses
     // nothing.
     drop(stranded);
@@ -186,14 +186,14 @@ fn assert_unnamed(quiet: &Quiet) {
 
 /// The handles that came home.
 #[derive(Default)]
-pub(crate) struct Home {
+pub(crate) struct Homecoming {
     /// The pool of each entry that consists of buffers.
     pools: Vec<usize>,
-    /// The number of boxed handles.
+    /// The number of shared and open handles, which no pool has.
     pub lent: usize,
 }
 
-impl Home {
+impl Homecoming {
     /// The number of entries of the pool whose headers begin at `slots`.
     pub(crate) fn count_of(&self, slots: usize) -> usize {
         self.pools.iter().filter(|&&pool| pool == slots).count()

@@ -176,18 +176,18 @@ fn create<T: Transport, P: Profile>(
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
     }
+    let refused = |asked: &dyn Fn() -> String, lacks, instead| {
+        not_on_iwarp(&pd.handle().parents().context, VERB, asked, lacks, instead)
+    };
     if !Protocol::Iwarp.has::<T>() {
-        let context = &pd.handle().parents().context;
-        let asked = || format!("a {} queue pair", T::NAME);
         let instead = "create an RC queue pair, by `CmId::create_qp` (R24.2)";
-        not_on_iwarp(context, VERB, asked, "RC alone", instead)?;
+        refused(&|| format!("a {} queue pair", T::NAME), "RC alone", instead)?;
     }
     // Some devices take more elements of a READ than they fill.
     if P::MaxSendSge::VALUE > 1 && <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0 {
-        let context = &pd.handle().parents().context;
         let asked = || format!("READs with max_send_sge {}", P::MaxSendSge::VALUE);
         let instead = "use a profile with `max_send_sge: 1`, or with `NoReads` (R24.4)";
-        not_on_iwarp(context, VERB, asked, "READs into one element alone", instead)?;
+        refused(&asked, "READs into one element alone", instead)?;
     }
     let books = books::<P>(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;

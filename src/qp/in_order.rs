@@ -28,7 +28,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn data_in_order<O: PostOn<T> + Opcode>(&self) -> bool {
-        // SAFETY: the queue pair is live.
+        // SAFETY: its handle keeps the queue pair.
         unsafe { (self.core.handle.control().data_in_order)(self.core.qp(), O::CODE) }
     }
 }

@@ -25,6 +25,7 @@ mod window;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 pub use crate::ledger::released::Released;
@@ -150,6 +151,11 @@ where
     P::Threads: Send,
 {
 }
+
+// No call leaves a queue half changed when code of the program's panics in it: an iterator of a list,
+// or the `Drop` of a buffer's context. (The ledger comes first, and such code last.)
+impl<P: Profile> UnwindSafe for Core<P> {}
+impl<P: Profile> RefUnwindSafe for Core<P> {}
 
 impl<P: Profile> Core<P> {
     /// Destroys the queue pair, and only then gives up what the device may have used.

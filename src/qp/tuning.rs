@@ -77,7 +77,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// ENOSYS if the library is older than rdma-core 31.
     pub fn query_ece(&self) -> Result<Ece, Error> {
         let mut c = ibv_ece::default();
-        // SAFETY: the queue pair is live.
+        // SAFETY: its handle keeps the queue pair.
         match unsafe { (self.core.handle.control().query_ece)(self.core.qp(), &mut c) } {
             0 => Ok(Ece { vendor_id: c.vendor_id, options: c.options }),
             errno => Err(Error::os("ibv_query_ece", errno, "")),
@@ -97,7 +97,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     {
         let Ece { vendor_id, options } = ece;
         let mut c = ibv_ece { vendor_id, options, comp_mask: 0 };
-        // SAFETY: the queue pair is live.
+        // SAFETY: its handle keeps the queue pair.
         match unsafe { (self.core.handle.control().set_ece)(self.core.qp(), &mut c) } {
             0 => Ok(()),
             errno => {
@@ -139,7 +139,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             }
             c = ibv_qp_rate_limit_attr { rate_limit, max_burst_sz, typical_pkt_sz, comp_mask: 0 };
         }
-        // SAFETY: the queue pair is live.
+        // SAFETY: its handle keeps the queue pair.
         match unsafe { (self.core.handle.control().modify_qp_rate_limit)(self.core.qp(), &mut c) } {
             0 => Ok(()),
             errno => Err(Error::os(VERB, errno, format!("{limit:?}"))),

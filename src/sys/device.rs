@@ -77,7 +77,7 @@ pub(crate) fn fork_status() -> u32 {
 
 /// The name of the device behind an open context.
 pub(crate) fn name_of(context: &Context) -> String {
-    // SAFETY: the context is live, and a device is live as long as a context of it.
+    // SAFETY: its owner keeps the context open, and a device is live as long as a context of it.
     unsafe { name((*context.as_ptr()).device) }
 }
 

@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
+use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -41,7 +42,8 @@ pub(crate) struct Handle<O: Object> {
     ptr: NonNull<O>,
     control: &'static Control,
     parents: ManuallyDrop<O::Parents>,
-    keeper: Option<Keeper>,
+    /// Nobody looks into it, so that no panic leaves something broken to be seen.
+    keeper: Option<AssertUnwindSafe<Keeper>>,
     destroyed: bool,
     /// Object and parents have another owner.
     taken: bool,
@@ -80,7 +82,14 @@ impl<O: Object> Handle<O> {
     ) -> Self {
         let parents = ManuallyDrop::new(parents);
         // INVARIANT: the keeper keeps the object alive (this function's contract).
-        Handle { ptr, control, parents, keeper: Some(keeper), destroyed: false, taken: false }
+        Handle {
+            ptr,
+            control,
+            parents,
+            keeper: Some(AssertUnwindSafe(keeper)),
+            destroyed: false,
+            taken: false,
+        }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut O {

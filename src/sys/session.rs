@@ -165,7 +165,7 @@ impl Verb for Session {
 #[cold]
 #[inline(never)]
 unsafe fn may_have_posted(qp: *mut ibv_qp_ex, errno: c_int) -> bool {
-    // SAFETY: the queue pair is live.
+    // SAFETY: the caller says that the queue pair is live.
     let on_rxe = unsafe { !(*qp).qp_base.qp_context.is_null() };
     on_rxe && errno.saturating_abs() != libc::ENOSPC
 }

@@ -13,6 +13,28 @@ use crate::support::*;
 profile! { OnSrq { receive: SharedRq } }
 profile! { Ring { signaling: Selective } }
 
+/// What a program may have in hand while something else panics, and go on with: nothing of it is half
+/// changed then.
+mod unwinds {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+
+    use proverbs::device::Context;
+    use proverbs::endpoint::RcConnector;
+    use static_assertions::assert_impl_all;
+
+    use super::*;
+
+    assert_impl_all!(Context: UnwindSafe, RefUnwindSafe);
+    assert_impl_all!(ProtectionDomain: UnwindSafe, RefUnwindSafe);
+    assert_impl_all!(QueuePair<Rc, Rts>: UnwindSafe, RefUnwindSafe);
+    assert_impl_all!(QueuePair<Rc, Rts, Ring>: UnwindSafe, RefUnwindSafe);
+    assert_impl_all!(RcConnector: UnwindSafe, RefUnwindSafe);
+    #[cfg(feature = "cm")]
+    assert_impl_all!(proverbs::cm::Pending: UnwindSafe, RefUnwindSafe);
+    #[cfg(feature = "cm")]
+    assert_impl_all!(proverbs::cm::Accepted: UnwindSafe, RefUnwindSafe);
+}
+
 /// What must not leave its thread: contexts that may not, in every handle that could take them
 /// along, and what moves counters that have one writer.
 mod stays {

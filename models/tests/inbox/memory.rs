@@ -8,9 +8,9 @@ pub mod stranded {
     use crate::counters::books::Quiet;
 
     /// How many queues were told that what is stranded of them is to go home.
-    pub type Home = usize;
+    pub type Homecoming = usize;
 
-    pub fn reclaim_everything(quiet: &Quiet) -> Home {
+    pub fn reclaim_everything(quiet: &Quiet) -> Homecoming {
         quiet.stranded.len()
     }
 }

@@ -83,7 +83,7 @@ pub(super) unsafe fn send(
             let raw::bind_mw_t { mw, rkey, bind_info } = get!(arm.read());
             // SAFETY: window and region are live (this function's contract).
             let bind = unsafe { window::bind(qp, mw, rkey, &bind_info) };
-            // SAFETY: the window is live.
+            // SAFETY: the window is live, by the same contract.
             let is_type_2 = unsafe { (*mw).type_ } == crate::sys::window::kind::IBV_MW_TYPE_2;
             Op::Bind(bind.filter(|_| is_type_2).ok_or(libc::EINVAL)?)
         }

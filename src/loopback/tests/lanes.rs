@@ -118,16 +118,10 @@ fn a_lane_is_used_by_one_thread() {
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]
 fn the_data_path_is_used_by_one_thread() {
-    let test = "loopback::tests::lanes::a_call_of_the_data_path_by_another_thread";
+    let test = "lanes::a_call_of_the_data_path_by_another_thread";
     for call in ["poll", "notify", "send", "receive", "none"] {
-        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
-        let ended = program
-            .args(["--exact", test, "--ignored", "--nocapture"])
-            .env("LANE_CALL", call)
-            .output();
-        let ended = ended.unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.success(), call == "none", "{call}: {said}");
+        let (is_well, said) = ended_by(test, ("LANE_CALL", call));
+        assert_eq!(is_well, call == "none", "{call}: {said}");
         assert_eq!(said.contains("two threads use one lane"), call != "none", "{call}: {said}");
     }
 }

@@ -29,6 +29,17 @@ use crate::sys::types::*;
 const ALL_RIGHTS: u32 = 15;
 const MEMORY: usize = 8192;
 
+/// Runs an ignored test in a process of its own, which may end, with what it is to call in a
+/// variable: whether it ended well, and what it said.
+#[cfg(debug_assertions)]
+fn ended_by(test: &str, (variable, call): (&str, &str)) -> (bool, String) {
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    let test = format!("loopback::tests::{test}");
+    let program = program.args(["--exact", &test, "--ignored", "--nocapture"]).env(variable, call);
+    let ended = program.output().unwrap();
+    (ended.status.success(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
 /// One end: a device with one queue pair, one completion queue, and one region of zeroes.
 struct End {
     context: *mut ibv_context,

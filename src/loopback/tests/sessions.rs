@@ -83,16 +83,9 @@ const WRONG: [(&str, &str); 15] = [
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]
 fn calls_out_of_order_are_told() {
-    let test = "loopback::tests::sessions::a_call_out_of_order";
     for (call, told) in WRONG {
-        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
-        let ended = program
-            .args(["--exact", test, "--ignored", "--nocapture"])
-            .env("SESSION_CALL", call)
-            .output();
-        let ended = ended.unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success() && said.contains(told), "{call}: {said}");
+        let (is_well, said) = ended_by("sessions::a_call_out_of_order", ("SESSION_CALL", call));
+        assert!(!is_well && said.contains(told), "{call}: {said}");
     }
 }
 

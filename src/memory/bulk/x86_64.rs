@@ -218,17 +218,12 @@ pub unsafe fn any_short(
     before: usize,
     shared: Shared,
 ) -> bool {
-    let can = matches!(before + len, 65..=128) && MASKS.are_known();
-    if can {
-        // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
-        unsafe {
-            match shared {
-                Shared::From => load_ends(to, from, len, before),
-                Shared::To => store_bytes_short(to, from, len, before),
-            }
-        }
-    }
-    can
+    let copy: Masked = match shared {
+        Shared::From => load_ends,
+        Shared::To => store_bytes_short,
+    };
+    // SAFETY: asked of the caller; the bytes are as many as both functions copy.
+    matches!(before + len, 65..=128) && unsafe { by_masks(to, from, len, before, copy) }
 }
 
 /// Copies bytes that are not whole words, if the processor is known to have what that takes.
@@ -245,15 +240,33 @@ pub unsafe fn any(
     before: usize,
     shared: Shared,
 ) -> bool {
+    let copy: Masked = match shared {
+        Shared::From => load_bytes,
+        Shared::To => store_bytes,
+    };
+    // SAFETY: asked of the caller.
+    unsafe { by_masks(to, from, len, before, copy) }
+}
+
+/// A copy of bytes by masks, as `any` says.
+type Masked = unsafe fn(NonNull<u8>, NonNull<u8>, usize, usize);
+
+/// Copies bytes, if the processor is known to have masks for them.
+///
+/// # Safety
+/// As for `any`; `copy` copies as many, in this direction, and needs no more than AVX-512.
+#[inline(always)]
+unsafe fn by_masks(
+    to: NonNull<u8>,
+    from: NonNull<u8>,
+    len: usize,
+    before: usize,
+    copy: Masked,
+) -> bool {
     let can = MASKS.are_known();
     if can {
         // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
-        unsafe {
-            match shared {
-                Shared::From => load_bytes(to, from, len, before),
-                Shared::To => store_bytes(to, from, len, before),
-            }
-        }
+        unsafe { copy(to, from, len, before) };
     }
     can
 }

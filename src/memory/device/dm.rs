@@ -74,7 +74,7 @@ impl Context {
         }
         let attr = ibv_alloc_dm_attr { length: len, log_align_req, comp_mask: 0 };
         let control = self.handle.control();
-        // SAFETY: the context is live.
+        // SAFETY: its handle keeps the context open.
         match unsafe { (control.alloc_dm)(self.handle.as_ptr(), attr) } {
             Ok(dm) => {
                 // SAFETY: the object was just created, and has no other owner.

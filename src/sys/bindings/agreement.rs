@@ -243,6 +243,13 @@ fn more_layouts() -> Vec<Layout> {
     all
 }
 
+/// Bits of an enum, which have C's names without the prefix.
+macro_rules! unprefixed {
+    ($prefix:literal, $bits:ident: $($name:ident)+) => {
+        [$((concat!($prefix, stringify!($name)), $bits::$name as i64)),+]
+    };
+}
+
 #[test]
 #[ignore = "needs the C headers: cargo xtask test bindings"]
 fn the_headers_agree() {
@@ -275,32 +282,16 @@ fn the_headers_agree() {
     let of_polling = [
         ("IBV_CQ_INIT_ATTR_MASK_FLAGS", MASK_FLAGS.into()),
         ("IBV_CREATE_CQ_ATTR_SINGLE_THREADED", SINGLE_THREADED.into()),
-        ("IBV_WC_EX_WITH_BYTE_LEN", wc_flags::BYTE_LEN as i64),
-        ("IBV_WC_EX_WITH_IMM", wc_flags::IMM as i64),
-        ("IBV_WC_EX_WITH_QP_NUM", wc_flags::QP_NUM as i64),
-        ("IBV_WC_EX_WITH_SRC_QP", wc_flags::SRC_QP as i64),
-        ("IBV_WC_EX_WITH_SLID", wc_flags::SLID as i64),
-        ("IBV_WC_EX_WITH_SL", wc_flags::SL as i64),
-        ("IBV_WC_EX_WITH_DLID_PATH_BITS", wc_flags::DLID_PATH_BITS as i64),
-        ("IBV_WC_EX_WITH_COMPLETION_TIMESTAMP", wc_flags::COMPLETION_TIMESTAMP as i64),
-        (
-            "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK",
-            wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK as i64,
-        ),
     ];
+    let of_fields = unprefixed! { "IBV_WC_EX_WITH_", wc_flags:
+        BYTE_LEN IMM QP_NUM SRC_QP SLID SL DLID_PATH_BITS COMPLETION_TIMESTAMP
+        COMPLETION_TIMESTAMP_WALLCLOCK
+    };
     use crate::sys::session::send_ops;
-    let of_sessions = [
-        ("IBV_QP_EX_WITH_RDMA_WRITE", send_ops::RDMA_WRITE as i64),
-        ("IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM", send_ops::RDMA_WRITE_WITH_IMM as i64),
-        ("IBV_QP_EX_WITH_SEND", send_ops::SEND as i64),
-        ("IBV_QP_EX_WITH_SEND_WITH_IMM", send_ops::SEND_WITH_IMM as i64),
-        ("IBV_QP_EX_WITH_RDMA_READ", send_ops::RDMA_READ as i64),
-        ("IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP", send_ops::ATOMIC_CMP_AND_SWP as i64),
-        ("IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD", send_ops::ATOMIC_FETCH_AND_ADD as i64),
-        ("IBV_QP_EX_WITH_LOCAL_INV", send_ops::LOCAL_INV as i64),
-        ("IBV_QP_EX_WITH_BIND_MW", send_ops::BIND_MW as i64),
-        ("IBV_QP_EX_WITH_SEND_WITH_INV", send_ops::SEND_WITH_INV as i64),
-    ];
+    let of_sessions = unprefixed! { "IBV_QP_EX_WITH_", send_ops:
+        RDMA_WRITE RDMA_WRITE_WITH_IMM SEND SEND_WITH_IMM RDMA_READ ATOMIC_CMP_AND_SWP
+        ATOMIC_FETCH_AND_ADD LOCAL_INV BIND_MW SEND_WITH_INV
+    };
     use crate::sys::cm::newer;
     use crate::sys::create_qp_ex as with_flags;
     let of_cm = [
@@ -319,6 +310,7 @@ fn the_headers_agree() {
         kinds.to_vec(),
         of_memory.to_vec(),
         of_polling.to_vec(),
+        of_fields.to_vec(),
         of_asking.to_vec(),
         of_cm.to_vec(),
         of_sessions.to_vec(),

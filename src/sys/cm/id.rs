@@ -47,6 +47,11 @@ fn context(key: u64) -> *mut c_void {
     ptr::without_provenance_mut(key as usize)
 }
 
+/// The private data of a rejection: at most 148 bytes.
+fn rejection(data: &[u8]) -> (*const c_void, u8) {
+    (data.as_ptr().cast(), data.len().min(148) as u8)
+}
+
 /// What was seen of an id, as its user context of C.
 fn pointer_to(seen: &Arc<Seen>) -> *mut c_void {
     Arc::as_ptr(seen).cast_mut().cast()
@@ -104,14 +109,14 @@ impl Id {
 
     pub(crate) fn bind(&mut self, address: SocketAddr) -> Result<(), c_int> {
         let mut address = to_c(address);
-        // SAFETY: the id is live. The address is a local.
+        // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
         self.call(|cm, id| unsafe { (cm.bind_addr)(id, (&raw mut address).cast()) })
     }
 
     pub(crate) fn resolve_addr(&mut self, to: SocketAddr, ms: c_int) -> Result<(), c_int> {
         let mut to = to_c(to);
         let to = (&raw mut to).cast();
-        // SAFETY: the id is live. The address is a local.
+        // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
         self.call(|cm, id| unsafe { (cm.resolve_addr)(id, to, ms) })
     }
 
@@ -123,7 +128,7 @@ impl Id {
     }
 
     pub(crate) fn listen(&mut self, backlog: c_int) -> Result<(), c_int> {
-        // SAFETY: the id is live.
+        // SAFETY: the id is destroyed by `Drop` alone.
         self.call(|cm, id| unsafe { (cm.listen)(id, backlog) })
     }
 
@@ -146,14 +151,14 @@ impl Id {
 
     /// Tells the peer, with the next request or answer, which options the connection may have.
     pub(crate) fn set_local_ece(&mut self, mut ece: ibv_ece) -> Result<(), c_int> {
-        // SAFETY: the id is live.
+        // SAFETY: the id is destroyed by `Drop` alone.
         self.call(|cm, id| unsafe { (cm.set_local_ece)(id, &mut ece) })
     }
 
     /// What the peer told of options with its request or answer, if anything.
     pub(crate) fn remote_ece(&self) -> Result<Option<ibv_ece>, c_int> {
         let mut ece = ibv_ece::default();
-        // SAFETY: the id is live.
+        // SAFETY: the id is destroyed by `Drop` alone.
         match self.call(|cm, id| unsafe { (cm.get_remote_ece)(id, &mut ece) }) {
             Ok(()) => Ok(Some(ece).filter(|ece| ece.vendor_id != 0)),
             // A library that knows no options hears of none.
@@ -164,20 +169,20 @@ impl Id {
 
     /// Like [`reject`](Self::reject), because of the options.
     pub(crate) fn reject_ece(&mut self, data: &[u8]) -> Result<(), c_int> {
-        let (at, len) = (data.as_ptr().cast(), data.len().min(148) as u8);
-        // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
+        let (at, len) = rejection(data);
+        // SAFETY: the id is destroyed by `Drop` alone. librdmacm copies `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.reject_ece)(id, at, len) })
     }
 
     /// Rejects the request, with `data` of at most 148 bytes.
     pub(crate) fn reject(&mut self, data: &[u8]) -> Result<(), c_int> {
-        let (at, len) = (data.as_ptr().cast(), data.len().min(148) as u8);
-        // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
+        let (at, len) = rejection(data);
+        // SAFETY: the id is destroyed by `Drop` alone. librdmacm copies `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.reject)(id, at, len) })
     }
 
     pub(crate) fn establish(&mut self) -> Result<(), c_int> {
-        // SAFETY: the id is live. It has no queue pair, as the call requires.
+        // SAFETY: the id is destroyed by `Drop` alone. It has no queue pair, as the call requires.
         self.call(|cm, id| unsafe { (cm.establish)(id) })
     }
 
@@ -194,7 +199,7 @@ impl Id {
 
     /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.
     pub(crate) fn notify_comm_est(&mut self) -> Result<(), c_int> {
-        // SAFETY: the id is live.
+        // SAFETY: the id is destroyed by `Drop` alone.
         self.call(|cm, id| unsafe { (cm.notify_comm_est)(id) })
     }
 
@@ -202,7 +207,7 @@ impl Id {
         /// `RDMA_OPTION_ID`, the only level that ids of this crate have.
         const LEVEL: c_int = 0;
         let (at, len) = (value.as_ptr().cast_mut().cast(), value.len());
-        // SAFETY: the id is live. The kernel reads `len` bytes from `at`.
+        // SAFETY: the id is destroyed by `Drop` alone. The kernel reads `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.set_option)(id, LEVEL, option, at, len) })
     }
 
@@ -228,7 +233,7 @@ impl Id {
     pub(crate) fn qp_attr(&self, state: u32) -> Result<(ibv_qp_attr, u32), c_int> {
         let mut attr = ibv_qp_attr { qp_state: state, ..zeroed() };
         let mut mask = 0;
-        // SAFETY: the id is live. Both out-pointers are locals.
+        // SAFETY: the id is destroyed by `Drop` alone. Both out-pointers are locals.
         self.call(|cm, id| unsafe { (cm.init_qp_attr)(id, &mut attr, &mut mask) })?;
         // Some kernels set bits that are not for programs.
         Ok((attr, mask as u32 & USER_QP_ATTR))
@@ -270,14 +275,14 @@ impl Id {
         let Some(address) = self.groups.remove(key) else { return Ok(false) };
         let mut c = to_c(address);
         let address = (&raw mut c).cast();
-        // SAFETY: the id is live. The address is a local.
+        // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
         self.call(|cm, id| unsafe { (cm.leave_multicast)(id, address) })?;
         Ok(true)
     }
 
     /// Brings an event of the program's own to the id's channel.
     pub(crate) fn write_event(&self, status: c_int, arg: u64) -> Result<(), c_int> {
-        // SAFETY: the id is live.
+        // SAFETY: the id is destroyed by `Drop` alone.
         self.call(|cm, id| unsafe { (cm.write_cm_event)(id, status, arg) })
     }
 

@@ -1,7 +1,9 @@
 //! Sleeps, extended polling and extended posting.
 
+use std::ffi::c_void;
 use std::mem;
 
+use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 use proverbs::raw::AsRaw;
 
@@ -51,61 +53,48 @@ pub(super) fn timed() -> Family {
     let ground = Ground::of_stub();
     let cq = ground.context.create_cq_ex(4 * DEPTH).expect("a completion queue with a clock");
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
-    let bufs = ground.bufs();
-    let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
-    let twin = Twin::new([none; crate::twin::MOST], ground.addresses(&bufs), DEPTH);
-    twin.qp = qp.as_raw().cast();
-    twin.timed = cq.as_raw().cast();
-    let remote = ground.remote();
-    (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
-    let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
-    let life = Timed {
-        qp,
-        cq,
-        at: remote.write(),
-        bufs: std::array::from_fn(|_| bufs.next().expect("32 buffers")),
-    };
-    mem::forget((ground, bufs));
-    Family {
-        name: "extended",
-        twins: &["c0"],
-        signal_all: true,
-        holds: false,
-        world: leak(life),
-        restore: None,
-        twin,
-        rows: vec![
-            row("timed1", forms::timed1),
-            Row { items: 16, ..row("timed16", forms::timed16) },
-        ],
-    }
+    let (twin, at, bufs) = one_element_each(ground);
+    (twin.qp, twin.timed) = (qp.as_raw().cast(), cq.as_raw().cast());
+    let rows =
+        vec![row("timed1", forms::timed1), Row { items: 16, ..row("timed16", forms::timed16) }];
+    extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows)
 }
 
 pub(super) fn sessions() -> Family {
     let ground = Ground::of_stub();
     let cq = ground.cq();
     let qp = connected::<Direct>(&ground, &cq, 1024);
+    let (twin, at, bufs) = one_element_each(ground);
+    (twin.qp, twin.cq) = (qp.as_raw().cast(), cq.as_raw().cast());
+    let rows = vec![
+        row("session1", forms::session1),
+        Row { items: 4, ..row("session4", forms::session4) },
+    ];
+    extended("session", leak(Session { qp, cq, at, bufs }), twin, rows)
+}
+
+/// What C and Rust post: WRITEs of one buffer each, to the same place. The ground stays.
+fn one_element_each<const N: usize>(
+    ground: Ground,
+) -> (&'static mut Twin, RemoteSpan<ToWrite>, [Option<Buf>; N]) {
     let bufs = ground.bufs();
     let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
     let twin = Twin::new([none; crate::twin::MOST], ground.addresses(&bufs), DEPTH);
-    (twin.qp, twin.cq) = (qp.as_raw().cast(), cq.as_raw().cast());
     let remote = ground.remote();
     (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
     let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
-    let bufs_of_life = std::array::from_fn(|_| bufs.next().expect("32 buffers"));
-    let life = Session { qp, cq, at: remote.write(), bufs: bufs_of_life };
+    let some = std::array::from_fn(|_| bufs.next().expect("32 buffers"));
     mem::forget((ground, bufs));
-    Family {
-        name: "session",
-        twins: &["c0"],
-        signal_all: true,
-        holds: false,
-        world: leak(life),
-        restore: None,
-        twin,
-        rows: vec![
-            row("session1", forms::session1),
-            Row { items: 4, ..row("session4", forms::session4) },
-        ],
-    }
+    (twin, remote.write(), some)
+}
+
+/// A family that is held against the plain C alone.
+fn extended(
+    name: &'static str,
+    world: *mut c_void,
+    twin: &'static mut Twin,
+    rows: Vec<Row>,
+) -> Family {
+    let (signal_all, holds, restore) = (true, false, None);
+    Family { name, twins: &["c0"], signal_all, holds, world, restore, twin, rows }
 }
