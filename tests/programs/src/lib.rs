@@ -9,6 +9,7 @@
 //! | `lanes` | what one thread uses |
 //! | `fields` | completion queues that are polled for fields |
 //! | `own` | memory of the program's own, contexts that hold other values |
+//! | `short` | what Miri runs, also natively |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err)] // As in the crate itself.
@@ -22,6 +23,7 @@ mod lanes;
 mod oracle;
 mod own;
 mod profiles;
+mod short;
 mod watch;
 mod world;
 
@@ -29,5 +31,6 @@ pub use bytes::*;
 pub use connect::{Connects, psn, qkey, qpn};
 pub use own::*;
 pub use profiles::*;
+pub use short::ask_for_short;
 pub use watch::Watch;
 pub use world::*;

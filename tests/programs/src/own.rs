@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proverbs::memory::{Entry, MapOptions, Mapping, Memory, Pages, SharedMapping};
 use proverbs::prelude::*;
 
+use crate::short::is_short;
 use crate::world::{World, is_planned};
 
 pub type Octets = Vec<u8>;
@@ -84,7 +85,7 @@ impl Own for Pages {
 impl Own for SharedMapping {
     /// Miri maps no files.
     fn fresh(len: usize) -> Option<Self> {
-        if cfg!(miri) { None } else { MapOptions::new().memfd("program", len).ok().map(|it| it.0) }
+        if is_short() { None } else { MapOptions::new().memfd("program", len).ok().map(|it| it.0) }
     }
 
     fn wipe(&mut self) {

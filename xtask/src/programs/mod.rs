@@ -63,6 +63,9 @@ pub struct Args {
     /// Run them under Miri.
     #[arg(long)]
     miri: bool,
+    /// The programs that are drawn for Miri, natively: a thousand in the time of one.
+    #[arg(long, conflicts_with = "miri")]
+    short: bool,
     /// One borrow model only.
     #[arg(long)]
     model: Option<Model>,
@@ -143,7 +146,7 @@ pub fn main(args: Args) -> Outcome {
     }
     let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86400;
     let seed = args.seed.unwrap_or(day);
-    let what = if args.miri { For::Miri } else { For::Native };
+    let what = if args.miri || args.short { For::Miri } else { For::Native };
     if let Some(number) = args.print {
         let program = draw::draw(&table, seed, number, what);
         match args.turn {
@@ -159,7 +162,7 @@ pub fn main(args: Args) -> Outcome {
     };
     let turns = match args.turn {
         Some(turn) => turn..turn + 1,
-        None => 0..args.turns.unwrap_or(if args.miri { 4 } else { 20 }),
+        None => 0..args.turns.unwrap_or(if what == For::Miri { 4 } else { 20 }),
     };
     let asked =
         Asked { seed, what, models, turns, shrinks: !(args.all || args.first), first: args.first };
@@ -179,7 +182,11 @@ pub fn main(args: Args) -> Outcome {
         }
     }
     if args.record {
-        let miri = if args.miri { " --miri" } else { "" };
+        let miri = match (args.miri, args.short) {
+            (true, _) => " --miri",
+            (_, true) => " --short",
+            _ => "",
+        };
         let texts = from - args.from;
         let turns = asked.turns.end;
         let command = format!(
@@ -205,7 +212,7 @@ fn some(table: &Table, asked: &Asked, numbers: Range<u64>, figures: &mut Figures
     let programs = &compiled.programs;
     figures.compiled += programs.len();
     let mut failures = Vec::new();
-    for group in groups(programs, models) {
+    for group in groups(programs, models, *what) {
         let job = |program: &&Program| Job { number: program.number, turns: turns.clone() };
         let jobs: Vec<Job> = group.programs.iter().map(job).collect();
         let ran = run::run(group.way, &compiled.executable, &compiled.source, &jobs, *first)?;
@@ -214,7 +221,7 @@ fn some(table: &Table, asked: &Asked, numbers: Range<u64>, figures: &mut Figures
         if group.is_counted {
             figures.run += ran.turns;
             figures.threads += if group.threads { ran.turns } else { 0 };
-            figures.open += if group.open && *what == For::Miri { ran.turns } else { 0 };
+            figures.open += if group.open { ran.turns } else { 0 };
         }
         if *first && !failures.is_empty() {
             break;
@@ -245,13 +252,13 @@ struct Grouped<'a> {
 }
 
 /// Which programs are run how.
-fn groups<'a>(programs: &'a [Program], models: &[Model]) -> Vec<Grouped<'a>> {
+fn groups<'a>(programs: &'a [Program], models: &[Model], what: For) -> Vec<Grouped<'a>> {
     let mut ways = Vec::new();
     for (i, model) in models.iter().enumerate() {
         ways.extend([true, false].map(|weak| (Way::Miri { model: *model, weak }, i == 0)));
     }
     if models.is_empty() {
-        ways.push((Way::Native, true));
+        ways.push((Way::Native { short: what == For::Miri }, true));
     }
     let mut groups = Vec::new();
     for (way, is_counted) in ways {
@@ -259,7 +266,7 @@ fn groups<'a>(programs: &'a [Program], models: &[Model]) -> Vec<Grouped<'a>> {
             let fits = |program: &&Program| {
                 let strong = program.traits.threads && program.traits.open;
                 let weak = match way {
-                    Way::Native => true,
+                    Way::Native { .. } => true,
                     Way::Miri { weak, .. } => weak != strong,
                 };
                 weak && program.traits.threads == threads
@@ -283,7 +290,8 @@ fn tell(way: Way, seed: u64, program: &Program, failure: &Failure) -> Result<()>
     fs::write(&path, format!("// {why}\n{}", short.text()))?;
     println!("{}", short.text());
     let miri = match way {
-        Way::Native => String::new(),
+        Way::Native { short: false } => String::new(),
+        Way::Native { short: true } => " --short".to_owned(),
         Way::Miri { model, .. } => format!(" --miri --model {model}"),
     };
     println!("it is in {}; again:", path.display());
@@ -297,7 +305,7 @@ pub fn quick() -> Result<()> {
     for (miri, count, turns) in [(false, 60, 20), (true, 24, 1)] {
         let (seed, from, turns) = (Some(1), 0, Some(turns));
         let (turn, model, print, minutes) = (None, None, None, None);
-        let (check, record, all, first) = (false, false, false, false);
+        let (check, record, all, first, short) = (false, false, false, false, false);
         let args = Args {
             seed,
             count,
@@ -305,6 +313,7 @@ pub fn quick() -> Result<()> {
             turns,
             turn,
             miri,
+            short,
             model,
             print,
             check,

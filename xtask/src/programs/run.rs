@@ -38,8 +38,14 @@ pub struct Ran {
 /// How programs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    Native,
-    Miri { model: Model, weak: bool },
+    /// With what Miri runs, if it is short.
+    Native {
+        short: bool,
+    },
+    Miri {
+        model: Model,
+        weak: bool,
+    },
 }
 
 /// Without a line for so long, a program sleeps. (The native runner has a clock of its own.)
@@ -77,10 +83,13 @@ fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> 
         .iter()
         .map(|it| format!("{}:{}-{}", it.number, it.turns.start, it.turns.end))
         .collect();
-    let Way::Miri { model, weak } = way else {
-        let mut command = Command::new(executable);
-        command.arg(SECONDS).args(jobs);
-        return Ok(command);
+    let (model, weak) = match way {
+        Way::Miri { model, weak } => (model, weak),
+        Way::Native { short } => {
+            let mut command = Command::new(executable);
+            command.arg(SECONDS).args(short.then_some("short")).args(jobs);
+            return Ok(command);
+        }
     };
     let cmd = cargo::nightly(&["miri", "run", "--release", "--quiet", "-p", PACKAGE, "--"])?
         .args(jobs)
