@@ -133,7 +133,6 @@ impl AddressVector {
         Err(Error::limit(verb, "src_path_bits", self.src_path_bits.into(), most.into()))
     }
 
-    #[cfg(any(feature = "cm", test))]
     #[allow(unsafe_code)] // reads a union of integers
     pub(crate) fn from_c(c: &ibv_ah_attr) -> Self {
         // SAFETY: both fields of the union are integers, and every bit pattern is a GID.

@@ -3,6 +3,7 @@
 use super::address::Address;
 use super::fabric::State;
 use super::memory::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
+use super::migration::asked_of;
 use super::modify::*;
 use super::qp::Qp;
 use super::{Verb, limits};
@@ -32,6 +33,28 @@ pub(super) struct Attributes {
     pub(super) timeout: u8,
     pub(super) retry_cnt: u8,
     pub(super) rnr_retry: u8,
+    pub(super) alternate: Option<Alternate>,
+    pub(super) migration: Migration,
+    /// Whether a peer that has migrated was told of as a failure already.
+    pub(super) told_refusal: bool,
+}
+
+/// The second way to the peer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Alternate {
+    pub(super) path: Address,
+    pub(super) port: u8,
+    pub(super) pkey_index: u16,
+    pub(super) timeout: u8,
+}
+
+/// `path_mig_state`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Migration {
+    #[default]
+    Migrated,
+    Rearm,
+    Armed,
 }
 
 /// The attributes given to `modify_qp`. Fields that `mask` does not name have no meaning.
@@ -41,6 +64,7 @@ pub(super) struct Changes {
     pub(super) state: ibv_qp_state::Type,
     pub(super) cur_state: ibv_qp_state::Type,
     pub(super) migration: u32,
+    pub(super) alternate: Alternate,
     /// Whether an event reports that the send queue has drained.
     pub(super) notify: bool,
     pub(super) path: Address,
@@ -80,9 +104,12 @@ impl State {
             self.check_address(qp.device, &changes.path)?;
             now.path = Some(changes.path);
         }
-        // RoCE has no alternate paths (R8.13), so nothing migrates either.
-        if has(ALT) || has(MIG) && changes.migration != 0 {
-            return Err(libc::EINVAL);
+        if has(ALT) {
+            self.check_alternate(qp, &changes.alternate)?;
+            now.alternate = Some(changes.alternate);
+        }
+        if has(MIG) {
+            now.migration = asked_of(&now, changes.migration)?;
         }
         if has(MTU) {
             if new.mtu == 0 {

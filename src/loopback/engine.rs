@@ -200,7 +200,7 @@ impl State {
         false
     }
 
-    fn put_back(&mut self, qp: u32, wr: Send) {
+    pub(super) fn put_back(&mut self, qp: u32, wr: Send) {
         if let Some(qp) = self.qps.get_mut(&qp) {
             qp.sends.push_front(wr);
         }
@@ -248,6 +248,13 @@ impl State {
             let over = self.qps.get_mut(&number).and_then(|qp| {
                 let cause = is_over(qp).then(|| qp.wait?.failure())??;
                 Some((qp.sends.pop_front()?, cause))
+            });
+            let over = over.and_then(|(wr, cause)| match self.goes_on(number, wr, cause) {
+                Ok(()) => {
+                    gave_up = true;
+                    None
+                }
+                Err(wr) => Some((wr, cause)),
             });
             if let Some((wr, cause)) = over {
                 self.fail_send(number, &wr, cause);

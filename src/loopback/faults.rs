@@ -90,7 +90,12 @@ impl State {
                 _ => false,
             };
             let transport = qp.shape.transport;
-            match self.decide(Occasion::Begin { qp: number, transport, uses_receive }) {
+            let lid = match wr.op {
+                Op::Datagram { ah, .. } => self.ahs.get(&ah).map(|ah| ah.address.dlid),
+                _ => qp.attributes.path.map(|path| path.dlid),
+            };
+            let lid = lid.unwrap_or(0);
+            match self.decide(Occasion::Begin { qp: number, transport, uses_receive, lid }) {
                 Some(Fault::Lose) => wr.doom = Doom::Lost,
                 Some(Fault::Duplicate) => wr.doom = Doom::Twice,
                 Some(Fault::Delay { runs }) => {

@@ -55,6 +55,7 @@
 //! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
 //! | `multicast` | the groups of datagrams |
 //! | `cm/` | rdma_cm: ids, their events, and the boundary to C |
+//! | `migration` | two paths to a peer, on InfiniBand |
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
 //! | `clock` | the times of completions, and the clock that a test moves |
@@ -83,6 +84,7 @@ mod faults;
 mod injected;
 mod lanes;
 mod memory;
+mod migration;
 mod modify;
 mod multicast;
 mod on_demand;

@@ -1,7 +1,7 @@
 //! The transitions that exist, and the attributes that each requires and permits.
 
 use super::Verb;
-use super::attributes::Changes;
+use super::attributes::{Changes, Migration};
 use super::fabric::State;
 use super::qp::{Phase, Transport, phase};
 use super::world::Link;
@@ -99,9 +99,13 @@ impl State {
             return Err(libc::EINVAL);
         }
         let attributes = self.changed(qp, changes)?;
+        let before = qp.attributes.migration;
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.attributes = attributes;
             qp.tells_drained = has(SQD_NOTIFY) && changes.notify;
+        }
+        if before == Migration::Armed && attributes.migration == Migration::Migrated {
+            self.migrate(number);
         }
         if has(STATE) {
             self.enter(number, to);

@@ -93,14 +93,19 @@ impl State {
 
     fn carry(&mut self, from: u32, message: &Message) -> Reply {
         let Some(to) = self.peer(from) else {
+            self.refuse_migrated(from);
             return Reply::Lost;
         };
         let is_rc = self.qps.get(&from).is_some_and(|qp| qp.shape.transport == Transport::Rc);
         match self.fate(message) {
-            Fate::Arrives => self.respond(to, message),
+            Fate::Arrives => {
+                self.follow(from, to);
+                self.respond(to, message)
+            }
             Fate::Lost => Reply::Lost,
             Fate::NotReady => Reply::NotReady,
             Fate::Twice => {
+                self.follow(from, to);
                 let first = self.respond(to, message);
                 let _ = self.respond(to, message);
                 first
@@ -124,7 +129,8 @@ impl State {
             && peer.shape.transport == qp.shape.transport
             && peer.receives()
             // Packets from strangers are dropped, and so are acknowledgements to others.
-            && self.is_sender(qp.device, path, back)
+            && (self.is_sender(qp.device, path, back)
+                || self.follows(peer).is_some_and(|back| self.is_sender(qp.device, path, back)))
             && peer.attributes.dest_qpn == from
             // UC accepts the sequence number of any message's first packet; RC requires the right
             // one.

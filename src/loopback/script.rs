@@ -101,6 +101,8 @@ pub(super) enum Occasion {
         qp: u32,
         transport: Transport,
         uses_receive: bool,
+        /// Where it is sent to; 0 where there are no LIDs.
+        lid: u16,
     },
     /// The queue pair enters ERR.
     Flush {
@@ -195,6 +197,7 @@ pub struct Rule {
     qp: Option<u32>,
     qp_type: Option<u32>,
     direction: Option<Direction>,
+    lid: Option<u16>,
     /// How many more times it happens.
     left: u64,
     seen: u64,
@@ -214,7 +217,16 @@ impl Rule {
             }
             _ => {}
         }
-        Rule { fault, when, qp: None, qp_type: None, direction: None, left: u64::MAX, seen: 0 }
+        Rule {
+            fault,
+            when,
+            qp: None,
+            qp_type: None,
+            direction: None,
+            lid: None,
+            left: u64::MAX,
+            seen: 0,
+        }
     }
 
     /// Limits the rule to work requests of the queue pair with this number (not of an SRQ).
@@ -235,6 +247,15 @@ impl Rule {
         self
     }
 
+    /// Limits the rule to work requests that are sent to this LID, on
+    /// [InfiniBand](super::World::infiniband): a path that is broken. A work request that the device
+    /// sends again by an alternate path is another occasion
+    /// ([`AlternatePath`](crate::qp::AlternatePath) has an example).
+    pub fn to_lid(mut self, lid: u16) -> Rule {
+        self.lid = Some(lid);
+        self
+    }
+
     /// Limits the rule to `n` faults.
     pub fn times(mut self, n: u64) -> Rule {
         self.left = n;
@@ -248,9 +269,10 @@ impl Rule {
         };
         self.fault.fits(occasion)
             && match occasion {
-                Occasion::Begin { qp, transport, .. } | Occasion::Flush { qp, transport } => {
-                    is(Some(qp), Some(transport))
+                Occasion::Begin { qp, transport, lid, .. } => {
+                    is(Some(qp), Some(transport)) && self.lid.is_none_or(|only| only == lid)
                 }
+                Occasion::Flush { qp, transport } => is(Some(qp), Some(transport)),
                 Occasion::Post { qp, transport, direction } => {
                     is(qp, transport) && self.direction.is_none_or(|only| only == direction)
                 }

@@ -5,6 +5,7 @@
 
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
+use crate::qp::path::{AlternatePath, Migration};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, PrivilegedQkey, Psn, Qkey, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
@@ -110,7 +111,7 @@ pub struct RcRtr {
 /// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
 /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
 /// let qp = qp.modify(UcRts::new(psn))?;
-/// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access) }))?; // and back, in RTS
+/// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // and back, in RTS
 /// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UcSqd::default())?;
 /// let qp = qp.into_sqd()?.modify(UcReturn::default())?;
 /// assert_eq!(qp.query()?.state, Some(QpState::Rts));
@@ -137,6 +138,8 @@ pub struct RtrOptional {
     pub access: Option<QpAccess>,
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
+    /// A second way to the peer (InfiniBand).
+    pub alternate: Option<AlternatePath>,
 }
 
 /// RTR -> RTS of RC (ibv_modify_qp(3)).
@@ -166,6 +169,10 @@ pub struct RcRtsOptional {
     pub access: Option<QpAccess>,
     /// How long the peer waits when there is no receive.
     pub min_rnr_timer: Option<MinRnrTimer>,
+    /// A second way to the peer (InfiniBand).
+    pub alternate: Option<AlternatePath>,
+    /// What to do with it.
+    pub migration: Option<Migration>,
 }
 
 /// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
@@ -182,6 +189,10 @@ pub struct UcRts {
 pub struct UcRtsOptional {
     /// The rights of peers.
     pub access: Option<QpAccess>,
+    /// A second way to the peer (InfiniBand).
+    pub alternate: Option<AlternatePath>,
+    /// What to do with it.
+    pub migration: Option<Migration>,
 }
 
 /// RESET -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
@@ -244,9 +255,18 @@ pub struct UdRts {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RcReturn(pub RcRtsOptional);
 
-/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+/// RTS -> RTS and SQD -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UcReturn(pub UcRtsOptional);
+
+/// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an example.
+///
+/// [`State`]: crate::state::State
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UcResume {
+    /// The rights of peers.
+    pub access: Option<QpAccess>,
+}
 
 /// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -301,6 +321,10 @@ pub struct RcSqd<P: Profile = crate::DefaultProfile> {
     pub pkey_index: Option<u16>,
     /// How long the peer waits when there is no receive.
     pub min_rnr_timer: Option<MinRnrTimer>,
+    /// A second way to the peer (InfiniBand).
+    pub alternate: Option<AlternatePath>,
+    /// What to do with it.
+    pub migration: Option<Migration>,
 }
 
 /// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
@@ -312,6 +336,10 @@ pub struct UcSqd {
     pub access: Option<QpAccess>,
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
+    /// A second way to the peer (InfiniBand).
+    pub alternate: Option<AlternatePath>,
+    /// What to do with it.
+    pub migration: Option<Migration>,
 }
 
 /// SQD -> SQD of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
@@ -407,6 +435,8 @@ impl<P: Profile> Default for RcSqd<P> {
             access: None,
             pkey_index: None,
             min_rnr_timer: None,
+            alternate: None,
+            migration: None,
         }
     }
 }

@@ -41,6 +41,19 @@ impl<P: Profile> Core<P> {
         Ok((!is_set).then_some(longest))
     }
 
+    /// Messages that fit the first path's port fit the alternate's, since what is posted goes by
+    /// either.
+    pub(super) fn fits_alternate<T: Transport>(
+        &self,
+        context: &Context,
+        port: u8,
+        alternate: u8,
+    ) -> Result<(), Error> {
+        let (first, second) =
+            (longest_message::<T>(context, port)?, longest_message::<T>(context, alternate)?);
+        within("the longest message of the first path's port", first, second)
+    }
+
     /// The transition was made: from now on `limit` bounds messages.
     pub(crate) fn limit_messages<T: Transport>(&mut self, limit: Option<u32>) {
         if let Some(limit) = limit {

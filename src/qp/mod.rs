@@ -14,6 +14,7 @@ mod limit;
 mod modify;
 mod multicast;
 mod park;
+mod path;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
@@ -38,12 +39,13 @@ pub use crate::work::limits::{Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
     ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,
-    RcSqd, RtrOptional, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit, UdReturn,
-    UdRtr, UdRts, UdSqd,
+    RcSqd, RtrOptional, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
+    UdReturn, UdRtr, UdRts, UdSqd,
 };
 pub use create::{Depth, QpCreateFlags};
 pub use drain::Drained;
 pub use modify::Transition;
+pub use path::{AlternatePath, Migration, MigrationState, QpPaths};
 pub use query::QpAttr;
 pub use tuning::{Ece, RateLimit};
 
@@ -125,6 +127,8 @@ pub(crate) struct Core<P: Profile> {
     pub granted: Depth,
     /// The port, once a transition set it; 0 before.
     pub port: u8,
+    /// Whether the device may have moved it to the port of an alternate path.
+    pub may_migrate: bool,
     pub send_cq: Arc<CqShared>,
     pub recv_cq: Arc<CqShared>,
     pub srq: Option<Arc<SrqCore>>,

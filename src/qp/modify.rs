@@ -8,6 +8,7 @@ mod tests;
 use std::sync::Arc;
 
 use super::attr::*;
+use super::path::{AlternatePath, Migration};
 use super::query::QpAttr;
 use super::{Core, QueuePair, books};
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
@@ -45,7 +46,7 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
     label = "no transition from `{S}` of `{T}` takes these attributes",
-    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts` (R8.1, R8.2)"
+    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
 )]
 pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> {
     /// The state that it leads to.
@@ -61,12 +62,13 @@ pub struct Attr {
     c: ibv_qp_attr,
     mask: u32,
     address: Option<AddressVector>,
+    alternate: Option<AlternatePath>,
 }
 
 impl Attr {
     pub(super) fn new(to: QpState) -> Self {
         let c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
-        Attr { c, mask: Mask::IBV_QP_STATE.0, address: None }
+        Attr { c, mask: Mask::IBV_QP_STATE.0, address: None, alternate: None }
     }
 
     /// The queue pair's port after the transition, which an address has too (R8.4). `before` is the
@@ -84,6 +86,21 @@ impl Attr {
             self.mask |= Mask::IBV_QP_AV.0;
             self.address = address;
         }
+    }
+
+    fn alternate(&mut self, alternate: Option<AlternatePath>) {
+        if let Some(AlternatePath { address, pkey_index, timeout }) = alternate {
+            self.c.alt_ah_attr = address.to_c();
+            self.c.alt_port_num = address.port;
+            self.c.alt_pkey_index = pkey_index;
+            self.c.alt_timeout = timeout.to_c();
+            self.mask |= Mask::IBV_QP_ALT_PATH.0;
+            self.alternate = alternate;
+        }
+    }
+
+    fn is_of_two_paths(&self) -> bool {
+        self.mask & (Mask::IBV_QP_ALT_PATH.0 | Mask::IBV_QP_PATH_MIG_STATE.0) != 0
     }
 }
 
@@ -118,6 +135,7 @@ setters! {
     retry_cnt: crate::terms::bounded::RetryCount, IBV_QP_RETRY_CNT, |c, v| c.retry_cnt = v.get();
     rnr_retry: crate::terms::bounded::RnrRetry, IBV_QP_RNR_RETRY, |c, v| c.rnr_retry = v.to_c();
     max_rd_atomic: u8, IBV_QP_MAX_QP_RD_ATOMIC, |c, v| c.max_rd_atomic = v;
+    migration: Migration, IBV_QP_PATH_MIG_STATE, |c, v| c.path_mig_state = v.to_c();
     notify: bool, IBV_QP_EN_SQD_ASYNC_NOTIFY, |c, v| c.en_sqd_async_notify = v as u8;
 }
 
@@ -156,20 +174,20 @@ rows! {
     }
     RcRtr []: Rc Init -> Rtr; |a, s| {
         required!(a, s; address path_mtu dest_qpn rq_psn max_dest_rd_atomic min_rnr_timer);
-        optional!(a, s.optional; access pkey_index);
+        optional!(a, s.optional; access pkey_index alternate);
     }
     UcRtr []: Uc Init -> Rtr; |a, s| {
         required!(a, s; address path_mtu dest_qpn rq_psn);
-        optional!(a, s.optional; access pkey_index);
+        optional!(a, s.optional; access pkey_index alternate);
     }
     RcRts<P> [P]: Rc Rtr -> Rts; |a, s| {
         required!(a, s; timeout retry_cnt rnr_retry sq_psn);
         a.max_rd_atomic(Some(s.max_rd_atomic.to_c()));
-        optional!(a, s.optional; access min_rnr_timer);
+        optional!(a, s.optional; access min_rnr_timer alternate migration);
     }
     UcRts []: Uc Rtr -> Rts; |a, s| {
         required!(a, s; sq_psn);
-        optional!(a, s.optional; access);
+        optional!(a, s.optional; access alternate migration);
     }
     UdInit []: Ud Reset -> Init; |a, s| {
         required!(a, s; pkey_index port qkey);
@@ -185,10 +203,13 @@ rows! {
         optional!(a, s; qkey);
     }
     RcReturn []: Rc Rts -> Rts, Rc Sqd -> Rts; |a, s| {
-        optional!(a, s.0; access min_rnr_timer);
+        optional!(a, s.0; access min_rnr_timer alternate migration);
     }
-    UcReturn []: Uc Rts -> Rts, Uc Sqd -> Rts, Uc Sqe -> Rts; |a, s| {
-        optional!(a, s.0; access);
+    UcReturn []: Uc Rts -> Rts, Uc Sqd -> Rts; |a, s| {
+        optional!(a, s.0; access alternate migration);
+    }
+    UcResume []: Uc Sqe -> Rts; |a, s| {
+        optional!(a, s; access);
     }
     UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts; |a, s| {
         optional!(a, s; qkey);
@@ -199,10 +220,10 @@ rows! {
     RcSqd<P> [P]: Rc Sqd -> Draining; |a, s| {
         optional!(a, s; port address timeout retry_cnt rnr_retry);
         a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
-        optional!(a, s; max_dest_rd_atomic access pkey_index min_rnr_timer);
+        optional!(a, s; max_dest_rd_atomic access pkey_index min_rnr_timer alternate migration);
     }
     UcSqd []: Uc Sqd -> Draining; |a, s| {
-        optional!(a, s; address access pkey_index);
+        optional!(a, s; address access pkey_index alternate migration);
     }
     UdSqd []: Ud Sqd -> Draining; |a, s| {
         optional!(a, s; pkey_index qkey);
@@ -313,6 +334,7 @@ impl<P: Profile> Core<P> {
     /// Opens new books: earlier completions match nothing in them (R8.18). Gives what the ring
     /// held, and the queues whose completions can come no more.
     fn renew(&mut self, new: Arc<Books>) -> (Vec<P::Entry>, Quiet) {
+        self.may_migrate = false;
         let old = std::mem::replace(&mut self.books, new);
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
         let mut sends = std::mem::take(&mut self.send.ledger.account_mut().withheld);
@@ -352,18 +374,29 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         A: Transition<T, S, P>,
     {
-        if let Err(error) = self.core.moves_by_hand(<A::To as State>::STATE) {
-            return Err(Refused::new(self, error));
+        let mut qp = self;
+        if let Err(error) = qp.core.moves_by_hand(<A::To as State>::STATE) {
+            return Err(Refused::new(qp, error));
+        }
+        if let Err(error) = qp.core.find_port() {
+            return Err(Refused::new(qp, error));
         }
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        let port = filled.port_or(self.core.port);
+        let port = filled.port_or(qp.core.port);
         let address = filled.address;
-        if let Some(Err(error)) = address.map(|address| self.core.check_path_bits(&address, port)) {
-            return Err(Refused::new(self, error));
+        if filled.is_of_two_paths() {
+            let alternate = filled.alternate.as_ref();
+            if let Err(error) = qp.core.check_migrates::<T>(alternate, port) {
+                return Err(Refused::new(qp, error));
+            }
+            qp.core.may_migrate |= alternate.is_some_and(|it| it.address.port != port);
+        }
+        if let Some(Err(error)) = address.map(|address| qp.core.check_path_bits(&address, port)) {
+            return Err(Refused::new(qp, error));
         }
         let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        self.modify_to(&mut filled.c, filled.mask, port, asked)
+        qp.modify_to(&mut filled.c, filled.mask, port, asked)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.

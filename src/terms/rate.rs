@@ -101,7 +101,6 @@ impl StaticRate {
     }
 
     /// The code in C; `None` if no rate has it.
-    #[cfg(any(test, feature = "cm", feature = "loopback"))]
     pub(crate) fn from_c(code: u8) -> Option<StaticRate> {
         match code {
             0 => Some(Unlimited),

@@ -45,7 +45,7 @@ pub enum Err {}
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{qp::{Drain, UcReturn, UcRtsOptional}, state::State};
+/// use proverbs::{qp::{Drain, UcResume}, state::State};
 /// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
 /// /// Whatever state it is in.
 /// fn names<S: State>(_: &QueuePair<Rc, S>) -> &'static str {
@@ -65,7 +65,7 @@ pub enum Err {}
 ///     Ok(qp.modify(UcRts::new(Psn::try_from(0)?))?)
 /// }
 /// fn recovered(qp: QueuePair<Uc, Sqe>) -> Result<QueuePair<Uc, Rts>, proverbs::Error> {
-///     Ok(qp.modify(UcReturn::default())?)
+///     Ok(qp.modify(UcResume::default())?)
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -2,10 +2,17 @@
 //! device whose ports have four LIDs.
 
 use proverbs::ErrorKind;
+use proverbs::bounded::{RetryCount, Timeout};
 use proverbs::completion::{CompletionQueueEx, Direction, DlidPathBits};
-use proverbs::device::{LinkLayer, Protocol};
-use proverbs::loopback::{Fabric, World};
+use proverbs::device::{DeviceEvent, DeviceEvents, LinkLayer, Protocol, QpEvent};
+use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
 use proverbs::prelude::*;
+use proverbs::qp::{
+    AlternatePath, Migration, MigrationState, RcReturn, RcRtsOptional, RcSqd, RtrOptional,
+    UcReturn, UcRtsOptional, UcSqd,
+};
+use proverbs::state::{QpState, State};
+use proverbs::transport::Transport;
 
 use crate::support::*;
 
@@ -46,7 +53,8 @@ fn rtr(address: AddressVector, peer: u32) -> RcRtr {
 }
 
 fn rts() -> RcRts {
-    RcRts::new(Psn::new(5).unwrap(), ReadDepth::ONE)
+    let retry_cnt = RetryCount::new(1).unwrap();
+    RcRts { retry_cnt, ..RcRts::new(Psn::new(5).unwrap(), ReadDepth::ONE) }
 }
 
 #[test]
@@ -147,4 +155,280 @@ fn a_datagram_says_which_lids_it_came_from_and_to() {
         }
         deadline.tick(&"");
     }
+}
+
+/// A loopback device whose ports have two paths to each other, and can migrate.
+fn migrating() -> (Fabric, Device) {
+    let personality = match Device::personality() {
+        Personality::Rxe => Personality::Plain,
+        other => other,
+    };
+    let fabric = Fabric::with(World::infiniband().lid_mask(2).personality(personality));
+    let dev = Device::loopback(&fabric);
+    (fabric, dev)
+}
+
+/// The other way: from the second LID to the second.
+fn second(dev: &Device) -> AlternatePath {
+    AlternatePath::new(path(dev, 1, 1))
+}
+
+/// Connects by the first LIDs, with this other way.
+fn armable(
+    qp: QueuePair<Rc, Init>,
+    dev: &Device,
+    peer: u32,
+    by: AlternatePath,
+) -> QueuePair<Rc, Rts> {
+    let optional = RtrOptional { alternate: Some(by), ..Default::default() };
+    let qp = qp.modify(RcRtr { optional, ..rtr(path(dev, 0, 0), peer) }).unwrap();
+    let optional = RcRtsOptional { migration: Some(Migration::Rearm), ..Default::default() };
+    qp.modify(RcRts { optional, ..rts() }).unwrap()
+}
+
+fn migration<T: Transport, S: State>(qp: &QueuePair<T, S>) -> MigrationState {
+    qp.query_paths().unwrap().migration.unwrap()
+}
+
+fn qp_event(events: &mut DeviceEvents) -> Option<(u32, QpEvent)> {
+    match events.try_next().unwrap()? {
+        DeviceEvent::Qp { qp_num, event } => Some((qp_num, event)),
+        other => panic!("{other}"),
+    }
+}
+
+/// A message of no bytes from `a` to `b`.
+fn send<T>(dev: &Device, [a, b]: [&mut QueuePair<T, Rts>; 2], [ca, cb]: [&mut CompletionQueue; 2])
+where
+    T: Transport + proverbs::rules::NamesPeer,
+    wr::Send: proverbs::rules::PostOn<T>,
+{
+    b.post_recv(wr::Recv::empty()).unwrap();
+    a.post_send(wr::Send::inline(b"")).unwrap();
+    poll(dev, ca, 1).remove(0).sent();
+    poll(dev, cb, 1).remove(0).received();
+}
+
+#[test]
+fn a_broken_path_is_left_for_the_armed_one() {
+    let (fabric, dev) = migrating();
+    let mut events = dev.ctx.events().unwrap();
+    let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (mut a, mut b) = (armable(a, &dev, nb, second(&dev)), armable(b, &dev, na, second(&dev)));
+    assert_eq!([&a, &b].map(migration), [MigrationState::Rearm; 2]);
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    assert_eq!([&a, &b].map(migration), [MigrationState::Armed; 2]);
+    let paths = a.query_paths().unwrap();
+    assert_eq!((paths.primary, paths.alternate), (path(&dev, 0, 0), Some(second(&dev))));
+
+    let lid = dev.ctx.query_port(1).unwrap().lid;
+    fabric.inject(Script::default().with(Fault::NoAnswer.always().to_lid(lid)));
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    for qp in [&a, &b] {
+        let paths = qp.query_paths().unwrap();
+        assert_eq!((paths.primary, migration(qp)), (path(&dev, 1, 1), MigrationState::Migrated));
+    }
+    assert_eq!(qp_event(&mut events), Some((na, QpEvent::PathMigrated)));
+    assert_eq!(qp_event(&mut events), Some((nb, QpEvent::PathMigrated)));
+    send(&dev, [&mut b, &mut a], [&mut cb, &mut ca]);
+    assert_eq!(qp_event(&mut events), None);
+
+    // Back to where it began, once that is mended.
+    fabric.inject(Script::default());
+    let first = AlternatePath::new(path(&dev, 0, 0));
+    let back = || {
+        let (alternate, migration) = (Some(first), Some(Migration::Rearm));
+        RcReturn(RcRtsOptional { alternate, migration, ..Default::default() })
+    };
+    let (mut a, mut b) = (a.modify(back()).unwrap(), b.modify(back()).unwrap());
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    let migrate = RcRtsOptional { migration: Some(Migration::Migrate), ..Default::default() };
+    let mut b = b.modify(RcReturn(migrate)).unwrap();
+    assert_eq!(qp_event(&mut events), Some((nb, QpEvent::PathMigrated)));
+    send(&dev, [&mut b, &mut a], [&mut cb, &mut ca]);
+    assert_eq!(qp_event(&mut events), Some((na, QpEvent::PathMigrated)));
+    assert_eq!(a.query_paths().unwrap().primary, path(&dev, 0, 0));
+}
+
+#[test]
+fn a_path_that_one_side_alone_arms_is_not_taken() {
+    let (fabric, dev) = migrating();
+    let mut events = dev.ctx.events().unwrap();
+    let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let mut a = armable(a, &dev, nb, second(&dev));
+    let mut b = b.modify(rtr(path(&dev, 0, 0), na)).unwrap().modify(rts()).unwrap();
+    assert_eq!(b.query_paths().unwrap().alternate, None);
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    assert_eq!((migration(&a), migration(&b)), (MigrationState::Rearm, MigrationState::Migrated));
+    let lid = dev.ctx.query_port(1).unwrap().lid;
+    fabric.inject(Script::default().with(Fault::NoAnswer.always().to_lid(lid)));
+    a.post_send(wr::Send::inline(b"")).unwrap();
+    poll(&dev, &mut ca, 1).remove(0).failed(Direction::Send, WcStatus::RetryExc);
+    assert_eq!(qp_event(&mut events), None);
+}
+
+/// Both are armed, and each means another way.
+#[test]
+fn a_peer_that_does_not_know_the_way_does_not_follow() {
+    let (fabric, dev) = migrating();
+    let mut events = dev.ctx.events().unwrap();
+    let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let other = AlternatePath::new(path(&dev, 2, 2));
+    let (mut a, mut b) = (armable(a, &dev, nb, second(&dev)), armable(b, &dev, na, other));
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    let lid = dev.ctx.query_port(1).unwrap().lid;
+    fabric.inject(Script::default().with(Fault::NoAnswer.always().to_lid(lid)));
+    a.post_send(wr::Send::inline(b"")).unwrap();
+    poll(&dev, &mut ca, 1).remove(0).failed(Direction::Send, WcStatus::RetryExc);
+    assert_eq!(qp_event(&mut events), Some((na, QpEvent::PathMigrated)));
+    assert_eq!(qp_event(&mut events), Some((nb, QpEvent::PathMigrationError)));
+    assert_eq!((qp_event(&mut events), migration(&b)), (None, MigrationState::Armed));
+}
+
+/// The second way is broken too.
+#[test]
+fn a_send_fails_when_both_paths_are_broken() {
+    let (fabric, dev) = migrating();
+    let mut events = dev.ctx.events().unwrap();
+    let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let (mut a, mut b) = (armable(a, &dev, nb, second(&dev)), armable(b, &dev, na, second(&dev)));
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    fabric.inject(Script::default().with(Fault::NoAnswer.always()));
+    a.post_send(wr::Send::inline(b"")).unwrap();
+    poll(&dev, &mut ca, 1).remove(0).failed(Direction::Send, WcStatus::RetryExc);
+    assert_eq!(fabric.injected().no_answer, 2, "once by each way");
+    assert_eq!(qp_event(&mut events), Some((na, QpEvent::PathMigrated)));
+}
+
+/// On UC nothing tells that a way is broken: the program does.
+#[test]
+fn a_program_takes_the_other_path_on_uc() {
+    let (_fabric, dev) = migrating();
+    let mut events = dev.ctx.events().unwrap();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let [mut ca, mut cb] = [0; 2].map(|_| dev.ctx.create_cq(20).unwrap());
+    let wish = Wish::new();
+    let [a, b] =
+        [&ca, &cb].map(|cq| pd.create_qp::<Uc, DefaultProfile>(cq, cq, wish.depth).unwrap());
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let up = |qp: QueuePair<Uc, Reset>, peer: u32| {
+        let psn = Psn::new(3).unwrap();
+        let qp = Uc::init(qp, &wish);
+        let qp = qp.modify(UcRtr::new(path(&dev, 0, 0), Qpn::new(peer).unwrap(), psn)).unwrap();
+        let qp = stop(&dev, qp.modify(UcRts::new(psn)).unwrap());
+        // In SQD, and on the way back.
+        let alternate = UcSqd { alternate: Some(second(&dev)), ..Default::default() };
+        let qp = drained(&dev, qp.modify(alternate).unwrap());
+        let rearm = UcRtsOptional { migration: Some(Migration::Rearm), ..Default::default() };
+        qp.modify(UcReturn(rearm)).unwrap()
+    };
+    let (mut a, mut b) = (up(a, nb), up(b, na));
+    // Without acknowledgements a message tells its receiver alone.
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    assert_eq!((migration(&a), migration(&b)), (MigrationState::Rearm, MigrationState::Armed));
+    send(&dev, [&mut b, &mut a], [&mut cb, &mut ca]);
+    assert_eq!(migration(&a), MigrationState::Armed);
+    let migrate = UcRtsOptional { migration: Some(Migration::Migrate), ..Default::default() };
+    let mut a = a.modify(UcReturn(migrate)).unwrap();
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    for number in [na, nb] {
+        assert_eq!(qp_event(&mut events), Some((number, QpEvent::PathMigrated)));
+    }
+    assert_eq!(b.query_paths().unwrap().primary, path(&dev, 1, 1));
+}
+
+#[test]
+fn a_path_is_given_while_no_other_is_armed() {
+    let (_fabric, dev) = migrating();
+    let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
+    let (na, nb) = (a.qp_num(), b.qp_num());
+    let refused = |refused: Refused<QueuePair<Rc, Rts>>| {
+        assert_eq!(refused.error.errno(), Some(libc::EINVAL), "{refused}");
+        refused.into_object()
+    };
+    let with = |alternate, migration| {
+        RcReturn(RcRtsOptional { alternate, migration, ..Default::default() })
+    };
+    let a = a.modify(rtr(path(&dev, 0, 0), nb)).unwrap().modify(rts()).unwrap();
+    // Nothing is there to be armed, and nothing is armed that could be taken.
+    let a = refused(a.modify(with(None, Some(Migration::Rearm))).unwrap_err());
+    let long = Timeout::exponent(20).unwrap();
+    let other = AlternatePath { timeout: long, ..second(&dev) };
+    let a = drained(
+        &dev,
+        stop(&dev, a).modify(RcSqd { alternate: Some(other), ..Default::default() }).unwrap(),
+    );
+    let mut a = a.modify(with(None, Some(Migration::Rearm))).unwrap();
+    assert_eq!(a.query_paths().unwrap().alternate, Some(other));
+    a = refused(a.modify(with(None, Some(Migration::Migrate))).unwrap_err());
+    let mut b = armable(b, &dev, na, second(&dev));
+    send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
+    a = refused(a.modify(with(Some(second(&dev)), None)).unwrap_err());
+    assert_eq!(migration(&a), MigrationState::Armed);
+    let a = a.modify(with(None, Some(Migration::Migrate))).unwrap();
+    assert_eq!(a.query().unwrap().timeout, Some(long));
+    // A reset forgets all of it.
+    let (a, _) = a.reset().unwrap();
+    let a = Rc::init(a, &Wish::new()).modify(rtr(path(&dev, 0, 0), nb)).unwrap();
+    assert_eq!(
+        (migration(&a), a.query_paths().unwrap().alternate),
+        (MigrationState::Migrated, None)
+    );
+}
+
+/// What is refused before the device is asked, and leaves the queue pair in INIT.
+fn is_refused(dev: &Device, by: AlternatePath, words: &[&str]) {
+    let wish = Wish::new();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq(20).unwrap();
+    let qp = Rc::init(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap(), &wish);
+    let number = qp.qp_num();
+    let optional = RtrOptional { alternate: Some(by), ..Default::default() };
+    let refused = qp.modify(RcRtr { optional, ..rtr(dev.vector(), number) }).unwrap_err();
+    for words in words {
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    let qp = refused.into_object();
+    assert_eq!(qp.query().unwrap().state, Some(QpState::Init));
+    let qp = qp.modify(rtr(dev.vector(), number)).unwrap();
+    let optional = RcRtsOptional { migration: Some(Migration::Rearm), ..Default::default() };
+    let refused = qp.modify(RcRts { optional, ..rts() }).unwrap_err();
+    assert_eq!(refused.error.errno(), Some(libc::EOPNOTSUPP), "{refused}");
+    assert!(refused.to_string().contains("a migration of the path"), "{refused}");
+    refused.into_object().modify(rts()).unwrap();
+}
+
+#[test]
+fn roce_has_no_second_path() {
+    let dev = Device::open();
+    let dev = match dev.ctx.protocol(1).unwrap() {
+        Protocol::Roce => dev,
+        _ => Device::loopback(&Fabric::with(World::ipv4().personality(Device::personality()))),
+    };
+    let words = [
+        " speaks RoCE, which has no alternate paths",
+        "an alternate path by port 1, dgid ",
+        "R8.13",
+    ];
+    is_refused(&dev, AlternatePath::new(dev.vector()), &words);
+}
+
+#[test]
+fn a_device_may_have_no_migration() {
+    let dev = Device::loopback(&Fabric::with(World::infiniband().personality(Personality::Rxe)));
+    is_refused(&dev, AlternatePath::new(dev.vector()), &["loop0 has no AUTO_PATH_MIG", "R8.13"]);
+}
+
+#[test]
+fn an_alternate_path_has_the_path_bits_of_its_port() {
+    let (_fabric, dev) = migrating();
+    let ((a, _b), _queues, _pd) = ends(&dev);
+    let optional =
+        RtrOptional { alternate: Some(AlternatePath::new(path(&dev, 4, 0))), ..Default::default() };
+    let refused = a.modify(RcRtr { optional, ..rtr(path(&dev, 0, 0), 9) }).unwrap_err();
+    assert!(refused.to_string().contains("src_path_bits 4 exceeds 3"), "{refused}");
 }

@@ -37,7 +37,11 @@ fn rc_goes_all_the_way_and_back() {
     let qp = Rc::rts(qp, &wish);
     assert_eq!(state(&qp), QpState::Rts);
     let access = QpAccess::REMOTE_WRITE;
-    let options = RcRtsOptional { access: Some(access), min_rnr_timer: MinRnrTimer::new(3) };
+    let options = RcRtsOptional {
+        access: Some(access),
+        min_rnr_timer: MinRnrTimer::new(3),
+        ..Default::default()
+    };
     let qp = qp.modify(RcReturn(options)).unwrap();
     assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Rts, access));
     let qp = stop(&dev, qp);

@@ -4,7 +4,7 @@
 use proverbs::device::AhIndex;
 use proverbs::post::SendList;
 use proverbs::prelude::*;
-use proverbs::qp::{Drain, RcReturn, Transition, UcReturn, UdReturn};
+use proverbs::qp::{Drain, RcReturn, Transition, UcResume, UcReturn, UdReturn};
 use proverbs::rules::CanPostSend;
 use proverbs::transport::Transport;
 
@@ -224,7 +224,7 @@ macro_rules! connected {
     };
     (@resume Uc, $qp:ident) => {
         match $qp {
-            Any::Sqe(qp) => match qp.modify(UcReturn::default()) {
+            Any::Sqe(qp) => match qp.modify(UcResume::default()) {
  Ok(qp) => Any::Rts(qp),
  Err(refused) => Any::Sqe(refused.into_object()),
  },

@@ -223,6 +223,8 @@ mod receive {
 mod state {
     mod a_moved_queue_pair_is_gone;
     mod attributes_are_those_of_the_transport;
+    mod no_alternate_path_from_sqe;
+    mod no_alternate_path_on_ud;
     mod no_error_from_reset;
     mod no_options_after_rtr;
     mod no_path_mtu_on_ud;

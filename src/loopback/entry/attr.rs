@@ -1,7 +1,7 @@
 //! `ibv_qp_attr`: read as far as a mask says, and written whole.
 #![allow(unsafe_code)] // Fields that the mask does not name may be uninitialised.
 
-use super::super::attributes::{Attributes, Changes};
+use super::super::attributes::{Alternate, Attributes, Changes, Migration};
 use super::super::modify::*;
 use super::super::qp::{Phase, Qp, Shape};
 use super::memory::{address_of, address_to};
@@ -49,6 +49,14 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
         let path = unsafe { (*attr).ah_attr };
         changes.path = address_of(&path);
     }
+    if mask & ALT != 0 {
+        // SAFETY: the mask names these fields, so they are initialised (this function's contract).
+        let (path, port, pkey_index, timeout) = unsafe {
+            let attr = &raw const *attr;
+            ((*attr).alt_ah_attr, (*attr).alt_port_num, (*attr).alt_pkey_index, (*attr).alt_timeout)
+        };
+        changes.alternate = Alternate { path: address_of(&path), port, pkey_index, timeout };
+    }
     changes.values = values;
     changes
 }
@@ -76,9 +84,18 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
 }
 
 pub(in super::super) fn attributes_to_c(now: &Attributes) -> ibv_qp_attr {
+    let alternate = now.alternate.unwrap_or_default();
     ibv_qp_attr {
         path_mtu: now.mtu,
-        path_mig_state: raw::ibv_mig_state::IBV_MIG_MIGRATED,
+        path_mig_state: match now.migration {
+            Migration::Migrated => raw::ibv_mig_state::IBV_MIG_MIGRATED,
+            Migration::Rearm => raw::ibv_mig_state::IBV_MIG_REARM,
+            Migration::Armed => raw::ibv_mig_state::IBV_MIG_ARMED,
+        },
+        alt_ah_attr: address_to(&alternate.path),
+        alt_port_num: alternate.port,
+        alt_pkey_index: alternate.pkey_index,
+        alt_timeout: alternate.timeout,
         qkey: now.qkey,
         rq_psn: now.rq_psn,
         sq_psn: now.sq_psn,
@@ -125,6 +142,10 @@ pub(super) fn litter(attr: &mut ibv_qp_attr, mask: u32) {
         MAX_DEST_RD max_dest_rd_atomic WRONG;
         MIN_RNR min_rnr_timer WRONG;
         DEST_QPN dest_qp_num wrong;
+        MIG path_mig_state wrong;
+        ALT alt_port_num WRONG;
+        ALT alt_pkey_index wrong as u16;
+        ALT alt_timeout WRONG;
     }
     if mask & ibv_qp_attr_mask::IBV_QP_CAP.0 == 0 {
         attr.cap.max_send_wr = wrong;

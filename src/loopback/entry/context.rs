@@ -66,10 +66,10 @@ pub(in super::super) unsafe fn query_device(
     attr: *mut ibv_device_attr,
 ) -> c_int {
     let ask = |state: &mut State, device| {
-        state.check_alive(device).map(|()| (device, state.world.region))
+        state.check_alive(device).map(|()| (device, state.world.region, migration_cap(state)))
     };
     // SAFETY: `context` is live (the verb's contract).
-    let (number, max_mr_size) = match unsafe { verb(context, ask) } {
+    let (number, max_mr_size, migration) = match unsafe { verb(context, ask) } {
         Ok(known) => known,
         Err(errno) => return errno,
     };
@@ -81,7 +81,7 @@ pub(in super::super) unsafe fn query_device(
         page_size_cap: 4096,
         max_qp: 65536,
         max_qp_wr: limits::QP_WR as c_int,
-        device_cap_flags: device_caps(),
+        device_cap_flags: device_caps() | migration,
         max_sge: limits::SGE as c_int,
         max_sge_rd: limits::SGE as c_int,
         max_cq: 65536,
@@ -111,7 +111,6 @@ pub(in super::super) unsafe fn query_device_ex(
     attr: *mut ibv_device_attr_ex,
 ) -> c_int {
     let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
-    value.device_cap_flags_ex = device_caps().into();
     let ask = |state: &mut State, _| {
         let habits = &state.habits;
         (state.max_dm_size(), habits.has_clock(), habits.odp(), !habits.is_rxe())
@@ -135,11 +134,20 @@ pub(in super::super) unsafe fn query_device_ex(
     // SAFETY: `context` is live (the verb's contract), and the attributes are a local's.
     match unsafe { query_device(context, &mut value.orig_attr) } {
         0 => {
+            value.device_cap_flags_ex = value.orig_attr.device_cap_flags.into();
             // SAFETY: `attr` is writable (the verb's contract).
             unsafe { attr.write(value) };
             0
         }
         errno => errno,
+    }
+}
+
+/// Automatic path migration, where it can be.
+fn migration_cap(state: &State) -> u32 {
+    match state.can_migrate() {
+        true => raw::ibv_device_cap_flags::IBV_DEVICE_AUTO_PATH_MIG.0,
+        false => 0,
     }
 }
 
