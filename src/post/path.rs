@@ -138,6 +138,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             // SAFETY: `put` emitted it.
             unsafe { (*head(wr_at)).next = ptr::null_mut() };
         }
+        // SAFETY: `put` emitted it. One that was filled before is in memory.
+        let known = (!W::IS_FILLED).then(|| unsafe { Q::Verb::known(wr_at) });
         let entry = ManuallyDrop::new(pending.entry);
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
         let found = self.check.found_in(&entry, is_one, self.strange());
@@ -155,7 +157,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             unsafe { entry.first() }.give(self.queue.ledger.account().counter);
         }
         // SAFETY: the entry is committed and the list is linked.
-        unsafe { doorbell(self.queue, 1, wr_at) }
+        unsafe { doorbell(self.queue, 1, wr_at, known) }
     }
 
     /// Posts a list that is put together and ended, its entries given up and shown to be the
@@ -173,7 +175,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             return unsafe { self.go_slow(found, n, first) };
         }
         // SAFETY: the entries are committed and the list is linked.
-        unsafe { doorbell(self.queue, n, first) }
+        unsafe { doorbell(self.queue, n, first, None) }
     }
 
     /// # Safety
@@ -205,16 +207,24 @@ pub(super) fn note_list<Q: Kind>(_queue: &Queue<Q>, _has_list: bool) {
 /// Tells the device.
 ///
 /// # Safety
-/// `first` is a list of `n` emitted work requests whose entries are committed.
+/// `first` is a list of `n` emitted work requests whose entries are committed, or of one that is
+/// `known`.
 #[inline(always)]
 pub(super) unsafe fn doorbell<Q: Kind>(
     queue: &mut Queue<Q>,
     n: u32,
     first: *mut Q::Wr,
+    known: Option<<Q::Verb as Verb>::Known>,
 ) -> Posted<Q> {
     let mut bad = ptr::null_mut();
     // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now.
-    match unsafe { Q::Verb::post(queue.object, first, &raw mut bad) } {
+    let errno = unsafe {
+        match known {
+            Some(known) => Q::Verb::post_known(queue.object, known, first, &raw mut bad),
+            None => Q::Verb::post(queue.object, first, &raw mut bad),
+        }
+    };
+    match errno {
         0 => Ok(()),
         errno => {
             // SAFETY: the device said from where on it did not take the list, which is still there.

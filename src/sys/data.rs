@@ -77,6 +77,23 @@ pub trait Verb {
     type Object;
     type Wr: Link;
     const NAME: &'static str;
+    /// What is known of a work request that was emitted just now, if it is posted from that.
+    type Known;
+
+    /// # Safety
+    /// `wr` is emitted.
+    unsafe fn known(wr: *const Self::Wr) -> Self::Known;
+
+    /// Posts a list of one.
+    ///
+    /// # Safety
+    /// As for `post`; `known` is of `first`, which is as it was.
+    unsafe fn post_known(
+        object: *mut Self::Object,
+        known: Self::Known,
+        first: *mut Self::Wr,
+        bad: *mut *mut Self::Wr,
+    ) -> c_int;
 
     /// # Safety
     /// `object` is live, `first` is a list that it may have (or null), `bad` is writable.
@@ -96,6 +113,21 @@ macro_rules! verb {
             type Object = $object;
             type Wr = $wr;
             const NAME: &'static str = $c;
+            type Known = ();
+
+            #[inline(always)]
+            unsafe fn known(_: *const $wr) {}
+
+            #[inline(always)]
+            unsafe fn post_known(
+                object: *mut $object,
+                (): (),
+                first: *mut $wr,
+                bad: *mut *mut $wr,
+            ) -> c_int {
+                // SAFETY: this function's contract.
+                unsafe { Self::post(object, first, bad) }
+            }
 
             #[inline(always)]
             unsafe fn post(object: *mut $object, first: *mut $wr, bad: *mut *mut $wr) -> c_int {

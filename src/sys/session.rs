@@ -130,52 +130,112 @@ impl Verb for Session {
     type Wr = ibv_send_wr;
     const NAME: &'static str = "ibv_wr_complete";
 
+    /// A copy. Calls of the provider cannot change it, so what the compiler knows of a work request
+    /// that was emitted just now, it knows still when the session is built from it.
+    type Known = MaybeUninit<ibv_send_wr>;
+
+    #[inline(always)]
+    unsafe fn known(wr: *const ibv_send_wr) -> Self::Known {
+        // SAFETY: it is readable; what was not emitted is not looked at.
+        unsafe { wr.cast::<Self::Known>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn post_known(
+        qp: *mut ibv_qp,
+        mut known: Self::Known,
+        first: *mut ibv_send_wr,
+        bad: *mut *mut ibv_send_wr,
+    ) -> c_int {
+        // SAFETY: this function's contract.
+        unsafe {
+            post(qp, first, bad, |qp| {
+                call!(qp.wr_start());
+                build(qp, known.as_mut_ptr());
+                call!(qp.wr_complete())
+            })
+        }
+    }
+
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: the queue pair is live and of extended posting, so each function is there that an
-        // operation needs which it was created for. The list is one that it may have.
-        unsafe {
-            if !(*qp).qp_context.is_null() && has_several(first) {
-                return PostSend::post(qp, first, bad);
-            }
-            let qp = qp.cast::<ibv_qp_ex>();
-            call!(qp.wr_start());
-            let mut wr = first;
-            while !wr.is_null() {
-                build(qp, wr);
-                wr = (*wr).next;
-            }
-            match call!(qp.wr_complete()) {
-                0 => 0,
-                errno => {
-                    if !may_have_posted(qp, errno) {
-                        *bad = first;
-                    }
-                    errno
-                }
-            }
-        }
+        // SAFETY: this function's contract.
+        unsafe { post(qp, first, bad, |qp| session(qp, first)) }
     }
 }
 
-/// Whether a session may have posted what it was refused for.
+/// Posts in a session.
 ///
 /// # Safety
-/// The queue pair is live.
+/// As for [`Verb::post`]; `session` is one with this list.
+#[inline(always)]
+unsafe fn post(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+    session: impl FnOnce(*mut ibv_qp_ex) -> c_int,
+) -> c_int {
+    // SAFETY: this function's contract.
+    unsafe {
+        if !(*qp).qp_context.is_null() {
+            return post_on_rxe(qp, first, bad);
+        }
+        let errno = session(qp.cast());
+        if errno != 0 {
+            *bad = first;
+        }
+        errno
+    }
+}
+
+/// A session with a list, from start to end.
+///
+/// # Safety
+/// The queue pair is live and of extended posting, and may have the list.
+#[inline(always)]
+unsafe fn session(qp: *mut ibv_qp_ex, mut wr: *mut ibv_send_wr) -> c_int {
+    // SAFETY: a queue pair of extended posting has each function that an operation needs which it
+    // was created for. The list is one that it may have, and ends with a null `next`.
+    unsafe {
+        call!(qp.wr_start());
+        while !wr.is_null() {
+            build(qp, wr);
+            wr = (*wr).next;
+        }
+        call!(qp.wr_complete())
+    }
+}
+
+/// Posts as librxe needs it. (Apart, so that a work request of others has nobody to show itself
+/// to.)
+///
+/// # Safety
+/// As for [`Verb::post`].
 #[cold]
 #[inline(never)]
-unsafe fn may_have_posted(qp: *mut ibv_qp_ex, errno: c_int) -> bool {
-    // SAFETY: the caller says that the queue pair is live.
-    let on_rxe = unsafe { !(*qp).qp_base.qp_context.is_null() };
-    on_rxe && errno.saturating_abs() != libc::ENOSPC
+unsafe fn post_on_rxe(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: this function's contract.
+    unsafe {
+        if has_several(first) {
+            return PostSend::post(qp, first, bad);
+        }
+        let errno = session(qp.cast(), first);
+        // Only with ENOSPC nothing was posted for certain.
+        if errno.saturating_abs() == libc::ENOSPC {
+            *bad = first;
+        }
+        errno
+    }
 }
 
 /// Whether a work request of a list has several elements.
 ///
 /// # Safety
 /// `wr` is a list, or null.
-#[cold]
-#[inline(never)]
 unsafe fn has_several(mut wr: *mut ibv_send_wr) -> bool {
     // SAFETY: the list ends with a null `next`.
     unsafe {
@@ -205,8 +265,14 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
         let word = (&raw const (*wr).imm_data_invalidated_rkey_union).cast::<u32>();
         let (rdma, atomic) = (arm::<raw::rdma_t>(wr), arm::<raw::atomic_t>(wr));
         match (*wr).opcode {
-            IBV_WR_SEND => call!(qp.wr_send()),
-            IBV_WR_SEND_WITH_IMM => call!(qp.wr_send_imm(*word)),
+            IBV_WR_SEND => {
+                call!(qp.wr_send());
+                address(qp, wr);
+            }
+            IBV_WR_SEND_WITH_IMM => {
+                call!(qp.wr_send_imm(*word));
+                address(qp, wr);
+            }
             IBV_WR_SEND_WITH_INV => call!(qp.wr_send_inv(*word)),
             IBV_WR_RDMA_WRITE => call!(qp.wr_rdma_write((*rdma).rkey, (*rdma).remote_addr)),
             IBV_WR_RDMA_WRITE_WITH_IMM => {
@@ -225,18 +291,12 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
             // These two have no data.
             IBV_WR_LOCAL_INV => return call!(qp.wr_local_inv(*word)),
             IBV_WR_BIND_MW => {
-                let bind = (&raw const (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>();
-                return call!(qp.wr_bind_mw(
-                    (*bind).mw,
-                    (*bind).rkey,
-                    &raw const (*bind).bind_info
-                ));
+                // A copy, so that the work request is shown to nobody.
+                let raw::bind_mw_t { mw, rkey, bind_info, .. } =
+                    (&raw const (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>().read();
+                return call!(qp.wr_bind_mw(mw, rkey, &raw const bind_info));
             }
             opcode => return debug_assert!(false, "opcode {opcode} has no session"),
-        }
-        if (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
-            let raw::ud_t { ah, remote_qpn, remote_qkey } = *arm::<raw::ud_t>(wr);
-            call!(qp.wr_set_ud_addr(ah, remote_qpn, remote_qkey));
         }
         let (list, count) = ((*wr).sg_list, (*wr).num_sge as usize);
         let is_inline = (*wr).send_flags & ibv_send_flags::IBV_SEND_INLINE.0 != 0;
@@ -248,6 +308,21 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
                 call!(qp.wr_set_inline_data(addr, length));
             }
             (true, _) => set_inline_list(qp, list, count),
+        }
+    }
+}
+
+/// Says where a datagram goes: only SENDs are such.
+///
+/// # Safety
+/// As for `build`; the operation is a SEND.
+#[inline(always)]
+unsafe fn address(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
+    // SAFETY: the queue pair is live; a work request of UD has an address.
+    unsafe {
+        if (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
+            let raw::ud_t { ah, remote_qpn, remote_qkey } = *arm::<raw::ud_t>(wr);
+            call!(qp.wr_set_ud_addr(ah, remote_qpn, remote_qkey));
         }
     }
 }

@@ -139,6 +139,9 @@ struct Asked {
 
 pub fn main(args: Args) -> Outcome {
     setup::ensure(&[Group::Build])?;
+    if args.miri {
+        setup::nightly()?;
+    }
     let table = table::read()?;
     if args.check {
         check::check(&table)?;
