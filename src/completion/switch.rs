@@ -96,3 +96,27 @@ impl<Q> Switch<Q> {
         }
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A change that another comes before is made of what that left.
+    #[test]
+    fn a_change_is_made_of_what_is_there() {
+        static STAND_INS: [u8; SETS] = [0; SETS];
+        let mut queue = 0_u8;
+        let switch = Switch::new(&raw mut queue, &STAND_INS);
+        let turns = Cell::new(0);
+        let before = switch.change(|reasons| {
+            if turns.replace(turns.get() + 1) == 0 {
+                switch.give(Reason::Dead);
+            }
+            reasons | Reason::Held as usize
+        });
+        assert_eq!((before, turns.get()), (Reason::Dead as usize, 2));
+        assert!(switch.take(Reason::Dead) && switch.is_on());
+        assert!(switch.take(Reason::Held) && !switch.is_on());
+    }
+}

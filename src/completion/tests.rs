@@ -260,6 +260,36 @@ fn a_wait_that_cannot_sleep_says_so() {
     assert!(status.unwrap().success());
 }
 
+/// A queue that the device does not arm would never wake its program: each wait says so.
+#[test]
+fn a_wait_on_a_queue_that_is_not_armed_says_so() {
+    use crate::completion::Notify;
+    use crate::sys::types::ibv_cq;
+    unsafe extern "C" fn refuse(_: *mut ibv_cq, _: i32) -> i32 {
+        libc::EIO
+    }
+    let context = Fabric::new().open_device();
+    let mut channel = context.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    // SAFETY: the context is live. It is a pointer, since others may read beside it meanwhile.
+    let notify = unsafe { &raw mut (*context.handle.as_ptr()).ops.req_notify_cq };
+    // SAFETY: the context is live, and nobody reads or writes it at this moment.
+    let device = unsafe { notify.replace(Some(refuse)) };
+    let time = Duration::from_millis(1);
+    let refused = [
+        channel.wait_timeout(&mut cq, time).err(),
+        channel.wait_solicited(&mut cq, Some(time)).err(),
+        channel.wait_any(&mut [&mut cq], Some(time)).err(),
+        cq.poll_or_arm(Notify::Any).err(),
+    ];
+    for error in refused {
+        let error = error.expect("it is not armed");
+        assert_eq!((error.verb(), error.errno()), ("ibv_req_notify_cq", Some(libc::EIO)));
+    }
+    // SAFETY: the context is live, and nobody reads or writes it at this moment.
+    unsafe { notify.write(device) };
+}
+
 /// The number of a program's own is in no wr_id of a ring, however high its sequence number is.
 #[test]
 fn a_completion_of_a_ring_has_no_number() {

@@ -339,6 +339,44 @@ mod tests {
         }
     }
 
+    /// What a device has one of, it has.
+    #[test]
+    fn the_least_of_an_ability_is_one() {
+        use Which::{CqModeration, DeviceMemory, PacketPacing, Timestamps};
+        let told = |set: fn(&mut ibv_device_attr_ex)| {
+            let mut c = zeroed();
+            set(&mut c);
+            let attr = DeviceAttrEx::from_c(&c);
+            let pacing = [2, 3].map(|qp_type| attr.has(PacketPacing { qp_type }));
+            let has = [Timestamps, DeviceMemory, CqModeration].map(|which| attr.has(which));
+            (has, pacing, attr.clock().is_some())
+        };
+        let (no, none) = ([false; 3], [false; 2]);
+        assert_eq!(told(|_| ()), (no, none, false));
+        let stamps = [true, false, false];
+        assert_eq!(told(|c| c.completion_timestamp_mask = 1), (stamps, none, false));
+        assert_eq!(told(|c| c.hca_core_clock = 1), (no, none, false));
+        let both = told(|c| (c.completion_timestamp_mask, c.hca_core_clock) = (1, 1));
+        assert_eq!(both, (stamps, none, true));
+        assert_eq!(told(|c| c.max_dm_size = 1), ([false, true, false], none, false));
+        assert_eq!(told(|c| c.cq_mod_caps.max_cq_count = 1), (no, none, false));
+        assert_eq!(told(|c| c.cq_mod_caps.max_cq_period = 1), (no, none, false));
+        let both = told(|c| {
+            (c.cq_mod_caps.max_cq_count, c.cq_mod_caps.max_cq_period) = (1, 1);
+        });
+        assert_eq!(both, ([false, false, true], none, false));
+        assert_eq!(told(|c| c.packet_pacing_caps.qp_rate_limit_max = 1), (no, none, false));
+        assert_eq!(told(|c| c.packet_pacing_caps.supported_qpts = !0), (no, none, false));
+        let both = told(|c| {
+            c.packet_pacing_caps.qp_rate_limit_max = 1;
+            c.packet_pacing_caps.supported_qpts = 1 << 3;
+        });
+        assert_eq!(both, (no, [false, true], false));
+        let c = ibv_device_attr_ex { completion_timestamp_mask: 7, hca_core_clock: 9, ..zeroed() };
+        let clock = DeviceAttrEx::from_c(&c).clock().unwrap();
+        assert_eq!((clock.mask, clock.khz), (7, 9));
+    }
+
     /// Each bit of what a device can is one answer, and no other.
     #[test]
     fn abilities_of_odp_are_bits() {

@@ -332,6 +332,55 @@ mod tests {
         assert_eq!((std::rc::Rc::strong_count(&context), pool.available()), (1, free));
     }
 
+    /// Slots that several threads take out and enter at once, each in the way of the others, are
+    /// all there in the end.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn threads_are_in_each_others_way() {
+        const TURNS: usize = if cfg!(miri) { 20 } else { 100_000 };
+        /// It has the only handle of a slot.
+        struct Mine(NonNull<Header>);
+        // SAFETY: so any thread may have it.
+        unsafe impl Send for Mine {}
+        let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
+        let pool = pd.create_pool(4, 8).unwrap();
+        let free = crate::memory::free::Free::new();
+        let slots = [(); 4].map(|()| Mine(Slots::take(&pool.shared).unwrap().cast()));
+        let (free, begin) = (&free, std::sync::Barrier::new(4));
+        std::thread::scope(|scope| {
+            for mine in slots {
+                let begin = &begin;
+                scope.spawn(move || {
+                    let Mine(mut slot) = { mine };
+                    begin.wait();
+                    for turn in 0..TURNS {
+                        // SAFETY: the only handle, given up to the list, which is open.
+                        unsafe {
+                            if turn % 2 == 0 || !free.put(slot) {
+                                assert!(free.put_later(slot));
+                            }
+                        }
+                        // Each thread has entered one, so there is one for it.
+                        slot = loop {
+                            if let Some(slot) = free.take_later(|| None) {
+                                break slot;
+                            }
+                        };
+                    }
+                    // SAFETY: as above.
+                    assert!(unsafe { free.put_later(slot) });
+                });
+            }
+        });
+        assert_eq!(free.count(), 4);
+        for _ in 0..4 {
+            let slot = free.take_later(|| None).unwrap();
+            // SAFETY: a handle of its pool again, the only one.
+            unsafe { put_back::<()>(slot.cast()) };
+        }
+        assert_eq!(pool.available(), 4);
+    }
+
     /// A buffer that comes home while another is taken out waits for nobody.
     #[cfg(feature = "loopback")]
     #[test]

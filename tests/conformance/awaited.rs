@@ -286,6 +286,14 @@ fn a_drain_is_awaited() {
         qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
         qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
         assert_eq!((home, qp.recvs_outstanding(), a.pool.available()), (8, 0, 8));
+        // And in one go, by one that steps aside between.
+        for i in 0..8 {
+            b.qp.post_recv(wr::Recv::new(filled(&b.pool, &[i]))).unwrap();
+        }
+        let (mut qp, mut home) = (b.qp.to_error().unwrap(), 0);
+        let found = |_: Drained<'_, Buf>| home += 1;
+        qp.drain_async(&mut b.channel, &mut b.cq, found).await.unwrap();
+        assert_eq!((home, b.pool.available()), (8, 8));
     });
 }
 
@@ -309,6 +317,23 @@ fn a_drain_that_is_not_over_waits() {
                 let drain = qp.drain_async(&mut channel, &mut cq, |_| panic!("nothing is left"));
                 assert!(once(drain).is_none());
                 yields(3).await;
+            }
+            // Nor does it keep the task for itself while another's completions come one by one.
+            let pd = dev.ctx.alloc_pd().unwrap();
+            let pool = pd.create_pool(1, 64).unwrap();
+            let depth = Depth { send: 1, recv: 1 };
+            let other = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            let mut other = Rc::init(other, &Wish::new()).to_error().unwrap();
+            other.post_send(wr::Send::new(pool.take().unwrap())).unwrap();
+            let mut turns = 0;
+            while turns < 3 {
+                let drain = qp.drain_async(&mut channel, &mut cq, |found| {
+                    let Drained::Other(completion) = found else { panic!("nothing is left") };
+                    other.post_send(wr::Send::new(completion.into_entry().unwrap())).unwrap();
+                    turns += 1;
+                });
+                assert!(once(drain).is_none());
+                deadline.tick(&());
             }
         });
     });

@@ -199,6 +199,27 @@ fn unsignaled_sends_come_home() {
             assert_eq!($p.pool.available(), 40);
         }};
     }
+    // What a dropped completion released comes home, too, whether there is more or not.
+    for more in 0..3 {
+        let mut p = Pair::<Rc, Ring>::new();
+        for i in 0..2 {
+            p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            let wr = wr::Send::new(filled(&p.pool, &[i]));
+            if i == 0 {
+                let _ = p.a.post_send_unsignaled(wr).unwrap();
+            } else {
+                p.a.post_send(wr).unwrap();
+            }
+        }
+        let mut deadline = p.dev.deadline("the signaled send");
+        while p.ca.poll_one().unwrap().map(drop).is_none() {
+            deadline.tick(&());
+        }
+        for i in 0..more {
+            let _ = p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
+        }
+        assert_eq!(drained(p.a, &mut p.ca).len(), 2 + more as usize);
+    }
     on!(Rc, |p, i| wr::Send::new(filled(&p.pool, &[i])));
     on!(Uc, |p, i| wr::Send::new(filled(&p.pool, &[i])));
     on!(Ud, |p, i| {

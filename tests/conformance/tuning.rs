@@ -54,6 +54,8 @@ fn a_queue_pair_has_a_rate() {
     let can = abilities.can::<PacketPacing<Rc>>();
     assert_eq!(can.is_some(), most.packet_pacing_qpts.contains::<Rc>());
     assert!(p.dev.kind != Kind::Loopback || abilities.can::<PacketPacing<Uc>>().is_none());
+    let own = RateLimit { rate_limit: 7, max_burst_sz: 0, typical_pkt_sz: 0 };
+    assert_eq!(RateLimit::kbps(7), own, "all else is the device's own choice");
     let Some(can) = can else {
         assert!(!is_able(&p.dev));
         return println!("R22.2: this device limits no rates");
