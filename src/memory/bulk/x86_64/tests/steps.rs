@@ -16,25 +16,36 @@ struct Watch {
     steps: u8,
     /// What others stored last.
     now: u8,
+    /// Whether an instruction with a lock came after the last store, so that all could see it.
+    is_seen: bool,
+}
+
+/// What a copy did.
+pub struct Seen {
+    /// How often each byte was stored.
+    pub stores: Vec<u32>,
+    /// Whether all could see the last store before the copy ended.
+    pub is_waited_for: bool,
 }
 
 static WATCH: AtomicPtr<Watch> = AtomicPtr::new(ptr::null_mut());
 
-/// Tells how often `copy` stores each of these bytes, or nothing if the machine does not stop after
+/// Tells how often `copy` stores each of these bytes, and whether it waits then, or nothing if the machine does not stop after
 /// every instruction, as under some tools. A byte is taken as stored if it is not what others
 /// stored last, so storing what was there before counts too.
 ///
 /// # Safety
 /// The bytes are valid, and nothing touches them but `copy`, which stores no byte from `OTHERS` on,
 /// and does not panic.
-pub unsafe fn stores<F: FnMut()>(bytes: *mut [u8], mut copy: F) -> Option<Vec<u32>> {
+pub unsafe fn stores<F: FnMut()>(bytes: *mut [u8], mut copy: F) -> Option<Seen> {
     unsafe extern "C" fn call<F: FnMut()>(copy: *mut F) {
         // SAFETY: what is passed below.
         unsafe { (*copy)() }
     }
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut watch = Watch { bytes, stores: vec![0; bytes.len()], steps: 0, now: OTHERS };
+    let stores = vec![0; bytes.len()];
+    let mut watch = Watch { bytes, stores, steps: 0, now: OTHERS, is_seen: true };
     WATCH.store(&mut watch, Relaxed);
     let was_seen;
     // SAFETY: the handler stays until the flag is off again, and touches what is watched, which
@@ -43,7 +54,8 @@ pub unsafe fn stores<F: FnMut()>(bytes: *mut [u8], mut copy: F) -> Option<Vec<u3
         bytes.cast::<u8>().write_bytes(OTHERS, bytes.len());
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut before = std::mem::zeroed();
-        action.sa_sigaction = step as extern "C" fn(i32) as usize;
+        action.sa_sigaction = step as extern "C" fn(_, _, _) as usize;
+        action.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGTRAP, &action, &mut before), 0);
         asm!(
             "pushfq; or qword ptr [rsp], 0x100; popfq", // the trap flag
@@ -56,21 +68,28 @@ pub unsafe fn stores<F: FnMut()>(bytes: *mut [u8], mut copy: F) -> Option<Vec<u3
         assert_eq!(libc::sigaction(libc::SIGTRAP, &before, ptr::null_mut()), 0);
         was_seen = (*WATCH.swap(ptr::null_mut(), Relaxed)).steps != 0;
     }
-    was_seen.then_some(watch.stores)
+    was_seen.then_some(Seen { stores: watch.stores, is_waited_for: watch.is_seen })
 }
 
 /// After each instruction. Calls nothing that a handler may not.
-extern "C" fn step(_: i32) {
-    // SAFETY: `stores` waits for this handler, and touches neither meanwhile.
+extern "C" fn step(_: i32, _: *mut libc::siginfo_t, at: *mut libc::c_void) {
+    /// What an instruction begins with that locks the bus (LOCK).
+    const LOCK: u8 = 0xf0;
+    // SAFETY: `stores` waits for this handler, and touches neither meanwhile. The kernel tells where
+    // the next instruction is, which is at least a byte.
     unsafe {
         let watch = &mut *WATCH.load(Relaxed);
+        let registers = &(*at.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let next = ptr::with_exposed_provenance::<u8>(registers[libc::REG_RIP as usize] as usize);
         let bytes = &mut *watch.bytes;
         let last = bytes.len() - 1;
         if bytes[0] != watch.now || bytes[..last] != bytes[1..] {
             for (byte, stores) in bytes.iter().zip(&mut watch.stores) {
                 *stores += u32::from(*byte != watch.now);
             }
+            watch.is_seen = false;
         }
+        watch.is_seen |= *next == LOCK;
         watch.steps = (watch.steps + 1) % OTHERS + 1;
         watch.now = OTHERS | (watch.steps % OTHERS);
         bytes.fill(watch.now);
