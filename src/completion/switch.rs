@@ -70,7 +70,7 @@ impl<Q> Switch<Q> {
     }
 
     /// Changes the reasons in one step. Returns the previous ones.
-    fn change(&self, to: impl Fn(usize) -> usize) -> usize {
+    pub(super) fn change(&self, to: impl Fn(usize) -> usize) -> usize {
         let mut before = self.polled.load(Ordering::Relaxed);
         loop {
             let reasons = self.reasons(before);
@@ -94,29 +94,5 @@ impl<Q> Switch<Q> {
             0 => self.queue,
             set => (&raw const self.stand_ins[set - 1]).cast_mut(),
         }
-    }
-}
-
-#[cfg(all(test, feature = "loopback"))]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    /// A change that another comes before is made of what that left.
-    #[test]
-    fn a_change_is_made_of_what_is_there() {
-        static STAND_INS: [u8; SETS] = [0; SETS];
-        let mut queue = 0_u8;
-        let switch = Switch::new(&raw mut queue, &STAND_INS);
-        let turns = Cell::new(0);
-        let before = switch.change(|reasons| {
-            if turns.replace(turns.get() + 1) == 0 {
-                switch.give(Reason::Dead);
-            }
-            reasons | Reason::Held as usize
-        });
-        assert_eq!((before, turns.get()), (Reason::Dead as usize, 2));
-        assert!(switch.take(Reason::Dead) && switch.is_on());
-        assert!(switch.take(Reason::Held) && !switch.is_on());
     }
 }

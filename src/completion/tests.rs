@@ -38,6 +38,23 @@ fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
     assert!(switch.take(Reason::Dead) && !switch.is_on());
 }
 
+/// A change that another comes before is made of what that left.
+#[test]
+fn a_change_of_reasons_is_made_of_what_is_there() {
+    let mut queue = 0u8;
+    let switch = Switch::new(&raw mut queue, &STAND_INS);
+    let turns = std::cell::Cell::new(0);
+    let before = switch.change(|reasons| {
+        if turns.replace(turns.get() + 1) == 0 {
+            switch.give(Reason::Dead);
+        }
+        reasons | Reason::Held as usize
+    });
+    assert_eq!((before, turns.get()), (Reason::Dead as usize, 2));
+    assert!(switch.take(Reason::Dead) && switch.is_on());
+    assert!(switch.take(Reason::Held) && !switch.is_on());
+}
+
 /// Two threads give reasons at once, and a third takes them: each is taken, and no loop is endless.
 #[test]
 fn reasons_of_several_threads() {

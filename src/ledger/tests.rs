@@ -278,6 +278,18 @@ fn a_word_without_a_buffer() {
     }
 }
 
+/// A list of the most work requests is put together behind a full ring, and so is one more.
+#[test]
+fn a_ring_has_slots_beyond_its_depth() {
+    let books = Books::new(1).unwrap();
+    for depth in [1, 5, MOST - 1, MOST, MOST + 1, 2 * MOST, 3 * MOST - 1, 3 * MOST] {
+        // SAFETY: the books go after the ring.
+        let ring: Ring<Buf> =
+            unsafe { Ring::open(Arc::as_ptr(&books), SEND, depth, Withheld::default()) };
+        assert!(ring.mask >= depth + MOST, "{depth}");
+    }
+}
+
 /// A poisoned ledger has no room, whatever completes; and what is outstanding stays counted.
 #[test]
 fn poisoned_credits_stay_without_room() {

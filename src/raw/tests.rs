@@ -348,6 +348,56 @@ fn poll_all(cq: &mut CompletionQueue) -> usize {
     count
 }
 
+/// A queue pair whose send queue has drained, and one in another state of which the device tells
+/// that it drains.
+#[test]
+fn what_drains_is_asked_of_sqd_alone() {
+    use crate::sys::control::Control;
+    use crate::sys::types::ibv_qp_state;
+    let drained = Control {
+        query_qp: |qp, attr, mask, init| {
+            // SAFETY: the arguments are the verb's.
+            unsafe {
+                let code = (LOOPBACK.query_qp)(qp, attr, mask, init);
+                ((*attr).qp_state, (*attr).port_num) = (ibv_qp_state::IBV_QPS_SQD, 1);
+                code
+            }
+        },
+        ..LOOPBACK
+    };
+    let draining = Control {
+        query_qp: |qp, attr, mask, init| {
+            // SAFETY: the arguments are the verb's.
+            unsafe {
+                let code = (LOOPBACK.query_qp)(qp, attr, mask, init);
+                (*attr).sq_draining = 1;
+                code
+            }
+        },
+        ..LOOPBACK
+    };
+    for (control, is_sqd) in [(drained, true), (draining, false)] {
+        let ended = Arc::new(AtomicU32::new(0));
+        let mut context = Fabric::new().open_alone();
+        let handle = Arc::get_mut(&mut context.handle).unwrap();
+        handle.set_control(Box::leak(Box::new(control)));
+        let (pd, theirs) = pd_of_c(&context, &ended);
+        let cq = context.create_cq::<Buf>(64).unwrap();
+        let mut init = asked(cq.as_raw(), cq.as_raw());
+        // SAFETY: domain and completion queue are live, nothing is ever outstanding, and the queue
+        // pair is not used from here on.
+        unsafe {
+            let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
+            if is_sqd {
+                pd.qp_from_raw::<Rc, crate::state::Sqd, DefaultProfile>(qp, &cq, &cq, DEPTH)
+                    .unwrap();
+            } else {
+                pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, &cq, &cq, DEPTH).unwrap();
+            }
+        }
+    }
+}
+
 /// A queue pair with a shared receive queue of C's, and one whose send queue drains.
 #[test]
 fn what_receives_elsewhere_or_drains_stays_cs() {

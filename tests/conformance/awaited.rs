@@ -106,6 +106,23 @@ fn two_threads_play_with_each_other() {
     other.join().unwrap();
 }
 
+/// A queue of another channel would wake nobody here.
+#[test]
+fn a_queue_is_awaited_on_its_own_channel() {
+    runtime().block_on(async {
+        let (mut a, mut b, _dev) = ends();
+        let refused = [
+            once(a.channel.wait(&mut b.cq)).map(|ended| ended.err()),
+            once(a.channel.wait_solicited(&mut b.cq)).map(|ended| ended.err()),
+            once(a.channel.wait_any(&mut [&mut a.cq, &mut b.cq])).map(|ended| ended.err()),
+        ];
+        for ended in refused {
+            let error = ended.expect("it ends").expect("with an error");
+            assert_eq!((error.verb(), error.errno()), ("ibv_get_cq_event", Some(libc::EINVAL)));
+        }
+    });
+}
+
 /// Polls a future once, and drops it.
 fn once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Task::from_waker(Waker::noop())) {

@@ -1,10 +1,11 @@
-//! Connecting over a stream of tokio: in pieces, by turns, with a failure of each of its calls, and
-//! with peers that hang up, refuse, or say what is no endpoint.
+//! Connecting over a stream, one of tokio's and another: in pieces, by turns, with a failure of each
+//! of its calls, and with peers that hang up, refuse, or say what is no endpoint.
 
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context as Task, Poll, Waker};
+use std::time::Duration;
 
 use proverbs::endpoint::*;
 use proverbs::prelude::*;
@@ -95,6 +96,85 @@ impl Peer {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// The same, on which one waits. It is interrupted where the other is pending.
+struct Blocking<'a> {
+    peer: &'a mut Peer,
+    /// What its time-outs are now.
+    timeouts: std::cell::Cell<Timeouts>,
+}
+
+/// Those that the program had set.
+const OWN: Timeouts = Timeouts { read: Some(Duration::from_secs(7)), write: None };
+
+impl Blocking<'_> {
+    fn now<R>(
+        &mut self,
+        poll: impl FnOnce(Pin<&mut Peer>, &mut Task<'_>) -> Poll<R>,
+    ) -> io::Result<R> {
+        let Timeouts { read, write } = self.timeouts.get();
+        assert!(read.is_some_and(|time| time <= LONG) && read == write, "{read:?} {write:?}");
+        let mut task = Task::from_waker(Waker::noop());
+        match poll(Pin::new(&mut *self.peer), &mut task) {
+            Poll::Ready(done) => Ok(done),
+            Poll::Pending if self.peer.was_pending => Err(io::ErrorKind::Interrupted.into()),
+            // It would be silent for ever.
+            Poll::Pending => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl io::Read for Blocking<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut buf = ReadBuf::new(bytes);
+        self.now(|peer, task| peer.poll_read(task, &mut buf))??;
+        Ok(buf.filled().len())
+    }
+}
+
+impl io::Write for Blocking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.now(|peer, task| peer.poll_write(task, bytes))?
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.now(|peer, task| peer.poll_flush(task))?
+    }
+}
+
+impl Timed for Blocking<'_> {
+    fn timeouts(&self) -> io::Result<Timeouts> {
+        Ok(self.timeouts.get())
+    }
+
+    fn set_timeouts(&self, timeouts: Timeouts) -> io::Result<()> {
+        self.timeouts.set(timeouts);
+        Ok(())
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// How a side connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Awaited,
+    Blocking,
+}
+
+const BOTH: [How; 2] = [How::Awaited, How::Blocking];
+
+impl How {
+    fn connect(self, connector: RcConnector<DefaultProfile>, peer: &mut Peer) -> Connected {
+        if self == How::Awaited {
+            return run(connector.connect_async(peer));
+        }
+        let mut stream = Blocking { peer, timeouts: std::cell::Cell::new(OWN) };
+        let connected = connector.connect(&mut stream, LONG);
+        assert_eq!(stream.timeouts.get(), OWN, "they are the program's again");
+        connected
     }
 }
 
@@ -212,12 +292,14 @@ fn a_connection_is_made_in_pieces_and_by_turns() {
         for _ in 0..theirs {
             to.export(RemoteSlice::<RemoteWrite>::from_parts(64, 4, 3)).unwrap();
         }
-        for (piece, is_slow) in [(1, false), (7, true), (CHUNK, false), (usize::MAX, true)] {
+        let pieces = [(1, false), (7, true), (CHUNK, false), (usize::MAX, true)];
+        for ((piece, is_slow), how) in pieces.into_iter().flat_map(|one| BOTH.map(|how| (one, how)))
+        {
             let connector = ground.connector(mine);
             let endpoint = connector.endpoint().clone();
             let mut peer = Peer::new(&endpoint, &to, b"pvok, and more");
             (peer.piece, peer.is_slow) = (piece, is_slow);
-            let (qp, heard) = run(connector.connect_async(&mut peer)).unwrap();
+            let (qp, heard) = how.connect(connector, &mut peer).unwrap();
             assert_eq!((qp.query().unwrap().state, &heard), (Some(QpState::Rts), &to));
             let mut all = endpoint.to_bytes();
             all.extend(b"pvok");
@@ -234,7 +316,8 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
     let ground = Ground::new();
     let theirs = ground.connector(60);
     let mut failures = [0; 3];
-    for op in [Op::Read, Op::Write, Op::Flush] {
+    let ops = [Op::Read, Op::Write, Op::Flush];
+    for (op, how) in ops.into_iter().flat_map(|op| BOTH.map(|how| (op, how))) {
         for call in 0.. {
             let connector = ground.connector(60);
             let mine = connector.endpoint().to_bytes();
@@ -243,7 +326,7 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
             if call % 2 == 1 {
                 peer.piece = 3;
             }
-            let connected = run(connector.connect_async(&mut peer));
+            let connected = how.connect(connector, &mut peer);
             let Some((read, told)) = peer.failed else {
                 connected.unwrap();
                 break;
@@ -264,7 +347,9 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
             };
             assert!(received == heard, "{op:?} {call}: {} of {read}", received.len());
             let last: &[u8] = if !is_last && told == mine.len() { b"pvno" } else { b"" };
-            assert_eq!(peer.told[told..], last[..last.len().min(peer.piece)], "{op:?} {call}");
+            // Awaited, it says what is taken at once.
+            let most = if how == How::Awaited { peer.piece } else { last.len() };
+            assert_eq!(peer.told[told..], last[..last.len().min(most)], "{op:?} {call}");
             assert!(last.is_empty() || peer.flushed == peer.told.len(), "{op:?} {call}");
             if call > 700 {
                 panic!("{op:?} never ends");
@@ -279,13 +364,13 @@ fn a_peer_that_hangs_up_has_said_so_much() {
     let ground = Ground::new();
     let theirs = ground.connector(1);
     let all = theirs.endpoint().to_bytes().len() + 4;
-    for len in 0..all {
+    for (len, how) in (0..all).flat_map(|len| BOTH.map(|how| (len, how))) {
         let connector = ground.connector(0);
         let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), b"pvok");
         let [end, mine] = peer.ends;
         peer.says.truncate(len);
         peer.hangs_up = true;
-        let (state, error) = refused(run(connector.connect_async(&mut peer)));
+        let (state, error) = refused(how.connect(connector, &mut peer));
         let ConnectError::Exchange(ExchangeError::HungUp { needed, received }) = error else {
             panic!("{len}: {error:?}");
         };
@@ -307,17 +392,18 @@ fn a_peer_that_hangs_up_has_said_so_much() {
 fn a_peer_that_refuses_or_says_something_else() {
     let ground = Ground::new();
     let theirs = ground.connector(0);
-    let say = |last: &[u8]| {
+    let say = |last: &[u8], how: How| {
         let connector = ground.connector(0);
         let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), last);
         peer.piece = 3;
-        refused(run(connector.connect_async(&mut peer)))
+        refused(how.connect(connector, &mut peer))
     };
-    assert!(matches!(say(b"pvno"), (QpState::Rts, ConnectError::PeerRefused)));
-    assert!(matches!(
-        say(b"what"),
-        (QpState::Rts, ConnectError::NoVerdict([b'w', b'h', b'a', b't']))
-    ));
+    for how in BOTH {
+        assert!(matches!(say(b"pvno", how), (QpState::Rts, ConnectError::PeerRefused)));
+        let (state, error) = say(b"what", how);
+        assert!(matches!(error, ConnectError::NoVerdict(word) if word == *b"what"), "{error:?}");
+        assert_eq!(state, QpState::Rts);
+    }
 }
 
 /// It hears of the refusal, if it takes the words at once; nobody waits for that.
@@ -327,7 +413,8 @@ fn what_cannot_be_connected_to_is_told_so() {
     let theirs = ground.connector(0);
     let (qpn, psn) = (Qpn::new(17).unwrap(), Psn::new(0).unwrap());
     let uc = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap();
-    for (takes, is_uc) in [(usize::MAX, true), (0, true), (usize::MAX, false), (0, false)] {
+    let ways = [(usize::MAX, true), (0, true), (usize::MAX, false), (0, false)];
+    for ((takes, is_uc), how) in ways.into_iter().flat_map(|one| BOTH.map(|how| (one, how))) {
         let connector = ground.connector(0);
         let to = if is_uc { &uc } else { theirs.endpoint() };
         let mut peer = Peer::new(connector.endpoint(), to, b"pvok");
@@ -336,7 +423,7 @@ fn what_cannot_be_connected_to_is_told_so() {
         }
         let mine = peer.ends[1];
         peer.takes = takes.max(mine);
-        let (state, error) = refused(run(connector.connect_async(&mut peer)));
+        let (state, error) = refused(how.connect(connector, &mut peer));
         assert_eq!(state, QpState::Init);
         if is_uc {
             assert!(matches!(error, ConnectError::NotRc(_)), "{error:?}");

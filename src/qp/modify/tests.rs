@@ -81,3 +81,31 @@ fn an_address_has_the_port_of_its_queue_pair() {
     assert_eq!((a.port_or(1), a.c.ah_attr.port_num, a.c.pkey_index), (3, 3, 4));
     assert_eq!(a.c.qp_access_flags, QpAccess::REMOTE_READ.bits());
 }
+
+/// A queue pair that rdma_cm moved to RTS knows its longest message as any other does, and stays as
+/// it is if its port tells nothing.
+#[cfg(feature = "cm")]
+#[test]
+fn what_cm_moves_knows_its_longest_message() {
+    let context = crate::loopback::Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let cq: CompletionQueue = context.create_cq(16).unwrap();
+    let ready = || {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 1, recv: 1 }).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+        let (qpn, psn) = (Qpn::try_from(qp.qp_num()).unwrap(), Psn::try_from(0).unwrap());
+        let address = AddressVector::roce(1, context.query_gid(1, 1).unwrap(), 1);
+        qp.modify(init).unwrap().modify(RcRtr::new(address, qpn, psn)).unwrap()
+    };
+    let (qp, usual) = (ready(), ready());
+    let rts = RcRts::new(Psn::try_from(0).unwrap(), ReadDepth::ONE);
+    let usual = usual.modify(rts).unwrap().core.books.longest_message();
+    assert_ne!(qp.core.books.longest_message(), usual);
+    assert_eq!(qp.moved_by_cm().unwrap().core.books.longest_message(), usual);
+    let mut elsewhere = ready();
+    elsewhere.core.port = 9;
+    let before = elsewhere.core.books.longest_message();
+    let (elsewhere, error) = elsewhere.moved_by_cm().unwrap_err().into_parts();
+    assert_eq!(error.verb(), "ibv_query_port");
+    assert_eq!(elsewhere.core.books.longest_message(), before);
+}

@@ -15,7 +15,17 @@ unsafe extern "C" fn create(
     let ibv_qp_init_attr_ex { qp_type, sq_sig_all, comp_mask, create_flags, cap, .. } = asked;
     let pd = unsafe { (*asked.pd).handle };
     let cqs = [asked.send_cq.addr(), asked.recv_cq.addr(), asked.srq.addr()];
-    let none = asked.xrcd.is_null() && asked.rwq_ind_tbl.is_null();
+    // What this crate asks for nothing of.
+    let hash = asked.rx_hash_conf;
+    let numbers = [
+        asked.max_tso_header.into(),
+        asked.source_qpn,
+        hash.rx_hash_function.into(),
+        hash.rx_hash_key_len.into(),
+        hash.rx_hash_fields_mask as u32,
+    ];
+    let none = asked.xrcd.is_null() && asked.rwq_ind_tbl.is_null() && hash.rx_hash_key.is_null();
+    let none = none && numbers == [0; 5];
     let call = format!(
         "{context} {pd} {cqs:?} {qp_type} {sq_sig_all} {comp_mask} {create_flags} {} {none} {:#x}",
         cap.max_send_wr, asked.send_ops_flags

@@ -22,6 +22,8 @@ thread_local! {
     /// What the next starts and nexts answer: a completion, or an errno.
     static SCRIPT: RefCell<VecDeque<Result<Shown, c_int>>> = const { RefCell::new(VecDeque::new()) };
     static IS_SINGLE: Cell<bool> = const { Cell::new(false) };
+    /// `wc_flags` of completions.
+    static WC_FLAGS: Cell<c_uint> = const { Cell::new(2) };
     /// The errno of a creation of one thread's, and of any.
     static REFUSED: Cell<(c_int, c_int)> = const { Cell::new((0, 0)) };
 }
@@ -90,7 +92,7 @@ reads! {
     imm_data: u32 = 9u32.to_be();
     qp_num: u32 = 17;
     src_qp: u32 = 18;
-    wc_flags_: c_uint = 2;
+    wc_flags_: c_uint = WC_FLAGS.get();
     slid: u32 = 0x1_0003;
     sl: u8 = 4;
     dlid_path_bits: u8 = 6;
@@ -270,6 +272,34 @@ fn a_device_that_loses_completions_is_polled_singly() {
         (Ok(16), 16, 16)
     );
     IS_SINGLE.set(false);
+}
+
+/// What a completion has not, and what was not asked for, is not read.
+#[test]
+fn nothing_else_is_read() {
+    fn calls<F: WcFields>(shown: Shown, flags: c_uint) -> String {
+        let mut cq = queue::<F>();
+        play([Ok(shown)]);
+        WC_FLAGS.set(flags);
+        seen();
+        let (completion, _) = cq.poll_one().unwrap().unwrap();
+        std::mem::forget(completion);
+        WC_FLAGS.set(2);
+        seen()
+    }
+    const RECEIVED: &str = "start(0) qp_num opcode byte_len wc_flags_";
+    // Of a GRH, of nothing, of an immediate, of an ended key.
+    for (flags, imm_data) in [(1, ""), (0, ""), (2, " imm_data"), (8, " imm_data")] {
+        assert_eq!(calls::<()>(Shown::Received, flags), format!("{RECEIVED}{imm_data} end"));
+        let datagram = format!("{RECEIVED}{imm_data} src_qp slid sl end");
+        assert_eq!(calls::<()>(Shown::Datagram, flags), datagram);
+    }
+    assert_eq!(calls::<CompletionTs>(Shown::Sent, 0), "start(0) qp_num opcode ts end");
+    let clock = "start(0) qp_num opcode wallclock end";
+    assert_eq!(calls::<CompletionWallclock>(Shown::Sent, 0), clock);
+    assert_eq!(calls::<DlidPathBits>(Shown::Sent, 0), "start(0) qp_num opcode end");
+    let datagram = format!("{RECEIVED} src_qp slid sl dlid_path_bits end");
+    assert_eq!(calls::<DlidPathBits>(Shown::Datagram, 0), datagram);
 }
 
 /// What is promised of a completion is read, and what was asked for, each once (R14.4).
