@@ -209,6 +209,37 @@ mod tests {
         assert_eq!(found, [(yes, no, no), (no, yes, no), (no, no, yes), (no, no, no)]);
     }
 
+    /// A device may answer with another value than it was asked for, or with none.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn a_clock_that_is_not_told_is_no_time() {
+        use crate::loopback::control::LOOPBACK;
+        use crate::sys::control::Control;
+        let other = Control {
+            query_rt_values: |_, values| {
+                (values.comp_mask, values.raw_clock.tv_nsec) = (!RAW_CLOCK, 77);
+                0
+            },
+            ..LOOPBACK
+        };
+        let more = Control {
+            query_rt_values: |_, values| {
+                (values.comp_mask, values.raw_clock.tv_nsec) = (!0, 77);
+                0
+            },
+            ..LOOPBACK
+        };
+        let none = Control { query_rt_values: |_, _| libc::EOPNOTSUPP, ..LOOPBACK };
+        let told = [other, more, none].map(|control| {
+            let mut context = crate::loopback::Fabric::new().open_alone();
+            let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+            handle.set_control(Box::leak(Box::new(control)));
+            let can: Can<Timestamps> = context.abilities().unwrap().can().unwrap();
+            context.clock_now(&can).map_err(|error| error.errno())
+        });
+        assert_eq!(told, [Err(Some(libc::ENODATA)), Ok(77), Err(Some(libc::EOPNOTSUPP))]);
+    }
+
     #[test]
     fn each_kind_of_node_has_its_number() {
         use NodeType::*;

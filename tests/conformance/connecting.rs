@@ -167,6 +167,7 @@ enum How {
 const BOTH: [How; 2] = [How::Awaited, How::Blocking];
 
 impl How {
+    #[allow(clippy::result_large_err)] // what comes back is the crate's
     fn connect(self, connector: RcConnector<DefaultProfile>, peer: &mut Peer) -> Connected {
         if self == How::Awaited {
             return run(connector.connect_async(peer));
