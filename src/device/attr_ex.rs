@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(both, (no, [false, true], false));
         let c = ibv_device_attr_ex { completion_timestamp_mask: 7, hca_core_clock: 9, ..zeroed() };
         let clock = DeviceAttrEx::from_c(&c).clock().unwrap();
-        assert_eq!((clock.mask, clock.khz), (7, 9));
+        assert_eq!((clock.mask(), clock.khz()), (7, 9));
     }
 
     /// Each bit of what a device can is one answer, and no other.

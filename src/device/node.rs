@@ -207,6 +207,7 @@ mod tests {
         let found = [1 << 2, 1 << 3, 1 << 4, !0b11100].map(of);
         let (yes, no) = (true, false);
         assert_eq!(found, [(yes, no, no), (no, yes, no), (no, no, yes), (no, no, no)]);
+        assert_eq!(QpTypes(0b101).bits(), 0b101);
     }
 
     /// A device may answer with another value than it was asked for, or with none.

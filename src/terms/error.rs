@@ -389,6 +389,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_refused_comes_apart() {
+        let refused = |object: u8| Refused::new(object, "why");
+        assert_eq!((refused(7).into_object(), refused(7).into_error()), (7, "why"));
+        assert_eq!(refused(7).map(u32::from).into_parts(), (7u32, "why"));
+    }
+
+    #[test]
     fn messages_name_the_verb_the_errno_and_what_was_asked() {
         let e = Error::limit("ibv_create_qp", "max_send_wr", 1048577, 1048576);
         assert_eq!(e.to_string(), "ibv_create_qp: max_send_wr 1048577 exceeds 1048576");

@@ -335,6 +335,22 @@ fn a_drain_that_is_not_over_waits() {
                 assert!(once(drain).is_none());
                 yields(3).await;
             }
+            // It sleeps, and does not look again and again.
+            let mut polls = 0;
+            {
+                let drain = qp.drain_async(&mut channel, &mut cq, |_| panic!("nothing is left"));
+                let mut drain = pin!(drain);
+                let counted = std::future::poll_fn(|task| {
+                    polls += 1;
+                    drain.as_mut().poll(task)
+                });
+                let others = tokio::spawn(yields(200));
+                tokio::select! {
+                    _ = counted => panic!("a completion is missing"),
+                    ended = others => ended.unwrap(),
+                }
+            }
+            assert!(polls < 10, "{polls} polls");
             // Nor does it keep the task for itself while another's completions come one by one.
             let pd = dev.ctx.alloc_pd().unwrap();
             let pool = pd.create_pool(1, 64).unwrap();

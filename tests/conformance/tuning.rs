@@ -30,6 +30,8 @@ fn events_are_moderated() {
         return println!("R22.1: this device makes an event for each completion");
     };
     let (count, period) = (most.max_cq_count, most.max_cq_period);
+    let told = Moderation::new(3, 7).map(|to| (to.cq_count(), to.cq_period()));
+    assert_eq!((told, Moderation::new(0, 7), Moderation::new(3, 0)), (Some((3, 7)), None, None));
     cq.moderate(&can, Moderation::new(count, period)).unwrap();
     for (to, max) in [((count + 1, 1), count), ((1, period + 1), period)] {
         let error = cq.moderate(&can, Moderation::new(to.0, to.1)).unwrap_err();
