@@ -236,7 +236,7 @@ pub use connect::{NotConnected, Pending};
 pub use connection::{Connection, Ended, Ends};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ece::HeardPeer;
-pub use ep::{Ep, EpRecvs, EpSends, EpState};
+pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingStep};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use id::{CmId, Step, Waits};
 pub use listen::Request;

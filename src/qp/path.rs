@@ -131,7 +131,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The ways to the peer of an RC or UC queue pair, from RTR on (`ibv_query_qp`).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// [`ErrorKind::Os`] with the errno.
     pub fn query_paths(&self) -> Result<QpPaths, Error> {
         let mut c = zeroed::<ibv_qp_attr>();
         let mut init = zeroed::<ibv_qp_init_attr>();

@@ -158,3 +158,33 @@ fn a_dropped_future_loses_no_event() {
         assert_eq!(request.id.local_addr(), Some(at));
     });
 }
+
+/// Endpoints are awaited as connections are, and their completion channels by themselves.
+#[test]
+fn an_endpoint_is_awaited() {
+    run(async {
+        let (mut here, mut there) = (channel(), channel());
+        let (listening, at) = listener(&there);
+        let depth = proverbs::Depth { send: 4, recv: 4 };
+        let ep = routed(&mut here, at).await.create_ep::<DefaultProfile>(None, depth).unwrap();
+        let asking = ep.connect(&ConnParam::default()).unwrap();
+        let request = there.request(&listening).await.unwrap();
+        let mut ep = request.create_ep::<DefaultProfile>(None, depth).unwrap();
+        let pool = ep.reg_msgs::<()>(1, 64).unwrap();
+        ep.post_recv((), pool.take().unwrap()).unwrap();
+        let answering = ep.accept(&AcceptParam::default()).unwrap();
+        let (client, server) = tokio::join!(here.finish(asking), there.finish(answering));
+        let (mut client, server) = (client.unwrap(), server.unwrap());
+        let EpParts { recv: (mut cq, channel), qp, id, .. } = server.into_parts();
+        let mut awaits = channel.into_async().unwrap();
+        let message = async {
+            let completions = awaits.wait(&mut cq).await.unwrap();
+            completions.map(|completion| completion.byte_len()).collect::<Vec<_>>()
+        };
+        post_send!(client.qp, [wr::Send::inline(b"hello")]).unwrap();
+        assert_eq!(message.await, [Some(5)]);
+        let _client = client.disconnect().unwrap();
+        there.disconnected(&id).await.unwrap();
+        drop(qp);
+    });
+}

@@ -2,13 +2,14 @@
 
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use proverbs::cm::*;
 use proverbs::completion::WcOpcode;
 use proverbs::memory::AnyBuf;
-use proverbs::{Depth, Outcome, profile};
+use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, PostError, profile};
 
-use crate::support::{LONG, address, fabric, is_iwarp};
+use crate::support::{LONG, address, event_channel, fabric, is_iwarp, listener, routed};
 
 /// The program's own context, which no pointer cast could tell from another.
 #[derive(Debug, Default, PartialEq)]
@@ -146,4 +147,136 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     drop(ep);
     assert_eq!(pool.available(), 8);
     server.join().unwrap();
+}
+
+type OnAChannel<S> = Ep<Tcp, S, DefaultProfile, OnChannel>;
+
+type Advance<W> = fn(W, &Event) -> Step<<W as Waits>::Done, W, <W as Waits>::Failed>;
+
+/// Gives events to what waits until it is done, or failed.
+fn finish<W: Waits>(
+    channel: &EventChannel,
+    mut begun: W,
+    step: Advance<W>,
+) -> Result<W::Done, (W::Failed, proverbs::Error)> {
+    loop {
+        let event = channel.wait_timeout(LONG).unwrap().expect("an event, in time");
+        match step(begun, &event) {
+            Step::Done(done) => return Ok(done),
+            Step::Waiting(waiting) => begun = waiting,
+            Step::Failed(refused) => return Err(refused.into_parts()),
+        }
+    }
+}
+
+/// An endpoint on a channel that has asked for a connection, and the request.
+fn asked() -> (EventChannel, EpPending<Pending>, EventChannel, Request<Tcp, OnChannel>) {
+    let (here, there) = (event_channel(), event_channel());
+    let listening = there.create_id::<Tcp>().unwrap().bind_addr(address(0)).unwrap();
+    let listening = listening.listen(8).unwrap();
+    let ep = routed::<Tcp>(listening.local_addr().unwrap());
+    let ep = ep.create_ep::<DefaultProfile>(None, DEPTH).unwrap().migrate_to(&here).unwrap();
+    let asking = ep.connect(&ConnParam::default()).unwrap();
+    let event = there.wait_timeout(LONG).unwrap().expect("a request, in time");
+    let request = listening.request(event).unwrap();
+    (here, asking, there, request)
+}
+
+/// The next completion of a receive; the descriptor is not slept on here.
+fn received<S: EpState<Tcp>>(ep: &mut OnAChannel<S>) -> Buf {
+    let began = Instant::now();
+    loop {
+        match ep.try_recv_comp().unwrap() {
+            Some(Outcome::Received(got)) => return got.entry.unwrap(),
+            Some(_) => panic!("no receive"),
+            None => assert!(began.elapsed() < LONG, "no message"),
+        }
+    }
+}
+
+#[test]
+fn endpoints_connect_by_events() {
+    let (here, asking, there, request) = asked();
+    let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+    let pool = ep.reg_msgs::<()>(4, 64).unwrap();
+    ep.post_recv((), pool.take().unwrap()).unwrap();
+    let param = AcceptParam { private_data: PrivateData::of(b"welcome"), ..Default::default() };
+    let answering = ep.accept(&param).unwrap();
+    assert_ne!(asking.key(), answering.key());
+    let mut client = finish(&here, asking, EpPending::advance).unwrap();
+    let mut server: OnAChannel<Established> =
+        finish(&there, answering, EpPending::advance).unwrap();
+    assert!(client.private_data.starts_with(b"welcome") && client.peer.is_some());
+
+    assert!(server.try_recv_comp().unwrap().is_none(), "nothing was sent");
+    let mine = client.reg_msgs::<()>(1, 64).unwrap();
+    let mut hello = mine.take().unwrap();
+    hello.copy_from(b"hello").unwrap();
+    client.post_send((), hello).unwrap();
+    assert_eq!(received(&mut server)[..], *b"hello");
+    assert!(server.try_recv_comp().unwrap().is_none(), "no other message");
+    let began = Instant::now();
+    while client.try_send_comp().unwrap().is_none() {
+        assert!(began.elapsed() < LONG, "the send must complete");
+    }
+
+    // From the channel, and back to it: its end is found there.
+    let server = server.into_synchronous().unwrap().migrate_to(&there).unwrap();
+    let mut client = client.disconnect().unwrap();
+    let mut server = finish(&there, server, Ep::advance).unwrap();
+    server.drain(|_| panic!("nothing is posted")).unwrap();
+    client.drain(|_| panic!("nothing is posted")).unwrap();
+    let mut client = client.into_synchronous().unwrap();
+    client.id.wait_disconnected(LONG).unwrap();
+    let EpParts { qp, mut recv, .. } = client.into_parts();
+    assert_eq!(recv.0.poll().unwrap().count(), 0);
+    drop((qp, recv));
+}
+
+/// The endpoint is given back, and what was posted comes home.
+#[test]
+fn an_endpoint_that_is_refused_comes_back() {
+    let (here, asking, _there, request) = asked();
+    request.reject(&RejectData::of(b"no")).unwrap();
+    let (mut ep, error) = finish(&here, asking, EpPending::advance).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Rejected { .. }) || is_iwarp(), "{error}");
+    ep.drain(|_| panic!("nothing is posted")).unwrap();
+
+    // Given up by this side, with a receive posted.
+    let (_here, asking, _there, request) = asked();
+    let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+    let pool = ep.reg_msgs::<()>(1, 64).unwrap();
+    let posted: Result<(), PostError<Buf>> = ep.post_recv((), pool.take().unwrap());
+    posted.unwrap();
+    let mut ep = ep.accept(&AcceptParam::default()).unwrap().cancel();
+    let mut home = 0;
+    ep.drain(|_| home += 1).unwrap();
+    assert_eq!((home, pool.available()), (1, 1));
+    drop(asking.cancel());
+}
+
+#[test]
+fn a_service_is_looked_up_by_events() {
+    if is_iwarp() {
+        return; // R24.2
+    }
+    let (listening, at) = listener::<Udp>();
+    let here = event_channel();
+    let ep = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+    let asking = ep.migrate_to(&here).unwrap().connect(&LookupData::of(b"who?")).unwrap();
+    let request = listening.get_request_timeout(LONG).unwrap();
+    assert!(request.private_data.starts_with(b"who?"));
+    let service = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+    let number = service.qp.qp_num();
+    let _service = service.accept(&ReplyData::of(b"me")).unwrap();
+    let (ep, peer) = finish(&here, asking, EpPending::advance).unwrap();
+    assert_eq!(peer.qpn.get(), number);
+    assert!(ep.private_data.starts_with(b"me"));
+
+    // Nobody is there.
+    let nobody = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+    drop(listening);
+    let nobody = nobody.migrate_to(&here).unwrap().connect(&LookupData::none()).unwrap();
+    let (_ep, error) = finish(&here, nobody, EpPending::advance).unwrap_err();
+    assert_eq!(error.verb(), "rdma_connect");
 }

@@ -12,6 +12,7 @@ mod cm {
     mod a_request_is_answered_once;
     mod a_send_only_member_receives_nothing;
     mod a_step_is_made_once;
+    mod an_endpoint_on_a_channel_does_not_wait;
     mod an_id_has_one_queue_pair;
     mod no_accept_without_a_queue_pair;
     mod no_completion_calls_on_shared_queues;

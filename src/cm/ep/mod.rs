@@ -3,12 +3,14 @@
 
 #![allow(clippy::type_complexity)] // spelt out, the results say what comes back
 
+mod channel;
 mod state;
 mod tcp;
 mod udp;
 
 use std::fmt;
 
+pub use channel::{EpParts, EpPending, PendingStep};
 pub use state::{EpRecvs, EpSends, EpState};
 
 use super::event::PeerParam;
@@ -16,7 +18,7 @@ use super::id::CmId;
 use super::listen::Request;
 use super::queue_pair::{Brings, MadeBy};
 use super::space::PortSpace;
-use super::state::{HasDevice, Requested, RouteResolved};
+use super::state::{HasDevice, Mode, Requested, RouteResolved, Synchronous};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
@@ -28,7 +30,8 @@ use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
 /// An endpoint of port space `PS`, whose id is in state `S`: the object that `rdma_create_ep` makes
-/// and the calls of rdma_verbs.h work on. It is synchronous.
+/// and the calls of rdma_verbs.h work on. Its calls wait for their results, or on an
+/// [`EventChannel`](super::EventChannel) return at once: [`EpPending`] has an example of that.
 ///
 /// It has its own completion queues, one for sends and one for receives, sized for the depths
 /// (R16.10). So [`get_send_comp`](Self::get_send_comp) and [`get_recv_comp`](Self::get_recv_comp)
@@ -78,11 +81,11 @@ use crate::terms::threads::{AnyThread, Threads};
 ///     ep.post_send((), buf)
 /// }
 /// ```
-pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile> {
+pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The queue pair: for posts with flags, immediates, atomics and lists.
     pub qp: QueuePair<PS::Transport, S::Qp, P>,
     /// The id.
-    pub id: CmId<PS, S>,
+    pub id: CmId<PS, S, M>,
     /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
     /// The private data that came with them, perhaps padded with zeroes (R16.15).
@@ -116,8 +119,8 @@ struct Parts<PS: PortSpace, P: Profile> {
     recv: Side<P::Entry, P::Threads>,
 }
 
-fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>>(
-    id: &CmId<PS, S>,
+fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
+    id: &CmId<PS, S, M>,
     pd: Option<&ProtectionDomain>,
     depth: Depth,
 ) -> Result<Parts<PS, P>, Error>
@@ -132,7 +135,7 @@ where
     Ok(Parts { qp, pd, send, recv })
 }
 
-impl<PS> CmId<PS, RouteResolved>
+impl<PS, M: Mode> CmId<PS, RouteResolved, M>
 where
     PS: Brings,
     RouteResolved: EpState<PS, Qp = PS::Made>,
@@ -148,7 +151,7 @@ where
         self,
         pd: Option<&ProtectionDomain>,
         depth: Depth,
-    ) -> Result<Ep<PS, RouteResolved, P>, Refused<Self>>
+    ) -> Result<Ep<PS, RouteResolved, P, M>, Refused<Self>>
     where
         P::Receive: UsesOwnQueue,
     {
@@ -161,7 +164,7 @@ where
     }
 }
 
-impl<PS> Request<PS>
+impl<PS, M: Mode> Request<PS, M>
 where
     PS: Brings,
     Requested: EpState<PS, Qp = PS::Made>,
@@ -174,7 +177,7 @@ where
         self,
         pd: Option<&ProtectionDomain>,
         depth: Depth,
-    ) -> Result<Ep<PS, Requested, P>, Refused<Self>>
+    ) -> Result<Ep<PS, Requested, P, M>, Refused<Self>>
     where
         P::Receive: UsesOwnQueue,
     {
@@ -188,18 +191,18 @@ where
     }
 }
 
-impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
+impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     /// Moves the endpoint to the state `To`.
     fn turn<To: EpState<PS>>(
         rest: Rest<P>,
         qp: QueuePair<PS::Transport, To::Qp, P>,
-        id: CmId<PS, To>,
-    ) -> Ep<PS, To, P> {
+        id: CmId<PS, To, M>,
+    ) -> Ep<PS, To, P, M> {
         let Rest { peer, private_data, pd, send, recv } = rest;
         Ep { qp, id, peer, private_data, pd, send, recv }
     }
 
-    fn apart(self) -> (QueuePair<PS::Transport, S::Qp, P>, CmId<PS, S>, Rest<P>) {
+    fn apart(self) -> (QueuePair<PS::Transport, S::Qp, P>, CmId<PS, S, M>, Rest<P>) {
         let Ep { qp, id, peer, private_data, pd, send, recv } = self;
         (qp, id, Rest { peer, private_data, pd, send, recv })
     }
@@ -219,7 +222,7 @@ struct Rest<P: Profile> {
     recv: Side<P::Entry, P::Threads>,
 }
 
-impl<PS: PortSpace, S: EpState<PS>, P: Profile> fmt::Debug for Ep<PS, S, P> {
+impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> fmt::Debug for Ep<PS, S, P, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ep({:?}, {:?})", self.id, self.qp)
     }

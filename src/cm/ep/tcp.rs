@@ -7,7 +7,7 @@ use crate::cm::connection::{Connection, Ended};
 use crate::cm::listen::Request;
 use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
-use crate::cm::state::{Disconnected, Established, Requested, RouteResolved, Spent};
+use crate::cm::state::{Disconnected, Established, Mode, Requested, RouteResolved, Spent};
 use crate::cm::{NotAccepted, NotConnected};
 use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Owned;
@@ -76,14 +76,14 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
     }
 }
 
-impl<P: Profile> Ep<Tcp, Established, P> {
+impl<P: Profile, M: Mode> Ep<Tcp, Established, P, M> {
     /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`). Posted work
     /// requests are flushed.
     ///
     /// # Errors
     /// The endpoint is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
     /// `rdma_disconnect`.
-    pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P>, Refused<Self>> {
+    pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P, M>, Refused<Self>> {
         let (qp, id, rest) = self.apart();
         let peer = rest.peer.unwrap_or_default();
         match (Connection { qp, id, peer, private_data: Vec::new() }).disconnect() {
@@ -93,8 +93,9 @@ impl<P: Profile> Ep<Tcp, Established, P> {
     }
 }
 
-impl<S, P> Ep<Tcp, S, P>
+impl<S, P, M> Ep<Tcp, S, P, M>
 where
+    M: Mode,
     S: EpState<Tcp, Qp = Err>,
     P: Profile,
     P::Entry: Owned,

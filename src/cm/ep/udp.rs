@@ -7,7 +7,7 @@ use crate::cm::datagram::{NotFound, UdPeer};
 use crate::cm::listen::Request;
 use crate::cm::private_data::{LookupData, ReplyData};
 use crate::cm::space::Udp;
-use crate::cm::state::{Established, Requested, RouteResolved, Spent};
+use crate::cm::state::{Established, Mode, Requested, RouteResolved, Spent};
 use crate::profile::Profile;
 use crate::terms::error::Refused;
 
@@ -40,7 +40,7 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
     }
 }
 
-impl<P: Profile> Ep<Udp, Requested, P> {
+impl<P: Profile, M: Mode> Ep<Udp, Requested, P, M> {
     /// Sends the peer the number of this endpoint's queue pair (`rdma_accept`).
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl<P: Profile> Ep<Udp, Requested, P> {
     pub fn accept(
         self,
         private_data: &ReplyData,
-    ) -> Result<Ep<Udp, Established, P>, Refused<Self>> {
+    ) -> Result<Ep<Udp, Established, P, M>, Refused<Self>> {
         let (qp, id, mut rest) = self.apart();
         let came = std::mem::take(&mut rest.private_data);
         let request = Request { id, peer: None, private_data: came };

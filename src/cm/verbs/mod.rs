@@ -8,7 +8,7 @@
 //! | `rdma_post_recv`, `rdma_post_recvv` | `post_recv`, `post_recvv` |
 //! | `rdma_post_send`, `_sendv`, `_read`, `_readv`, `_write`, `_writev` | the methods of the same names |
 //! | `rdma_post_ud_send` | `post_ud_send` |
-//! | `rdma_get_send_comp`, `rdma_get_recv_comp` | `get_send_comp`, `get_recv_comp` |
+//! | `rdma_get_send_comp`, `rdma_get_recv_comp` | `get_send_comp`, `get_recv_comp`; without waiting, `try_send_comp`, `try_recv_comp` |
 //! | `rdma_create_srq` | [`CmId::create_srq`] |
 //!
 //! The context of each post travels in its buffer (`Buf<C>`), and comes back with the completion,
@@ -73,7 +73,9 @@ use super::ep::{Ep, EpState, Side};
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
+use crate::completion::channel::CompletionChannel;
 use crate::completion::outcome::Outcome;
+use crate::completion::{Completion, Notify};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
@@ -169,7 +171,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 }
 
-impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
+impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     /// Registers `count` buffers of `size` bytes for messages (`rdma_reg_msgs`).
     ///
     /// # Errors
@@ -199,8 +201,12 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
     }
 }
 
-impl<PS: PortSpace, S: EpState<PS>, P: Profile<Signaling = SignalAll>> Ep<PS, S, P>
+impl<PS, S, P, M> Ep<PS, S, P, M>
 where
+    PS: PortSpace,
+    S: EpState<PS>,
+    P: Profile<Signaling = SignalAll>,
+    M: Mode,
     P::Entry: Owned,
 {
     /// The next completion of a send; waits **for ever** if none comes (`rdma_get_send_comp`).
@@ -243,7 +249,53 @@ where
     }
 }
 
+impl<PS, S, P, M> Ep<PS, S, P, M>
+where
+    PS: PortSpace,
+    S: EpState<PS>,
+    P: Profile<Signaling = SignalAll>,
+    M: Mode,
+    P::Entry: Owned,
+{
+    /// The next completion of a send, if there is one. It never waits: after `None` it is safe to
+    /// sleep on the descriptor of [`send_channel`](Self::send_channel), and to ask again when that
+    /// is readable. [`EpPending`](crate::cm::EpPending) has an example.
+    ///
+    /// # Errors
+    /// As for [`CompletionQueue::poll_or_arm`](crate::CompletionQueue::poll_or_arm) and
+    /// [`CompletionChannel::try_event`].
+    pub fn try_send_comp(&mut self) -> Result<Option<Outcome<'_, P::Entry>>, Error> {
+        self.send.try_next()
+    }
+
+    /// The next completion of a receive, if there is one, like
+    /// [`try_send_comp`](Self::try_send_comp); the descriptor is that of
+    /// [`recv_channel`](Self::recv_channel).
+    ///
+    /// # Errors
+    /// As for [`try_send_comp`](Self::try_send_comp).
+    pub fn try_recv_comp(&mut self) -> Result<Option<Outcome<'_, P::Entry>>, Error> {
+        self.recv.try_next()
+    }
+
+    /// The channel of completions of sends, whose descriptor is for poll(2) and event loops.
+    pub fn send_channel(&self) -> &CompletionChannel {
+        &self.send.channel
+    }
+
+    /// The channel of completions of receives, likewise.
+    pub fn recv_channel(&self) -> &CompletionChannel {
+        &self.recv.channel
+    }
+}
+
 impl<E: Owned, L: Threads> Side<E, L> {
+    fn try_next(&mut self) -> Result<Option<Outcome<'_, E>>, Error> {
+        // Events of before: the descriptor is readable as long as one is there.
+        while self.channel.try_event()?.is_some() {}
+        Ok(self.cq.poll_or_arm(Notify::Any)?.next().map(Completion::outcome))
+    }
+
     fn next(&mut self) -> Result<Outcome<'_, E>, Error> {
         let completion = self.channel.wait(&mut self.cq)?.next();
         Ok(completion.expect("a wait ends with a completion").outcome())

@@ -3,6 +3,7 @@
 use crate::cm::RDMA_UDP_QKEY;
 use crate::cm::ep::{Ep, EpRecvs, EpSends, EpState};
 use crate::cm::space::{PortSpace, Tcp, Udp};
+use crate::cm::state::Mode;
 use crate::device::ah_table::AhIndex;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
@@ -27,7 +28,7 @@ fn with_context<C>(context: C, list: impl Into<BufList<C>>) -> BufList<C> {
     list
 }
 
-impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
+impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     /// Posts a receive of the whole capacity of `buf` (`rdma_post_recv`). `context` comes back in
     /// the buffer.
     ///
@@ -68,7 +69,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile> Ep<PS, S, P> {
 /// The result of posting one buffer.
 type Posted<P> = Result<(), PostError<<P as Profile>::Entry>>;
 
-impl<S: EpState<Tcp>, P: Profile<Signaling = SignalAll>> Ep<Tcp, S, P>
+impl<S: EpState<Tcp>, P: Profile<Signaling = SignalAll>, M: Mode> Ep<Tcp, S, P, M>
 where
     P::Entry: Owned,
 {
@@ -167,7 +168,7 @@ where
     }
 }
 
-impl<S: EpState<Udp>, P: Profile<Signaling = SignalAll>> Ep<Udp, S, P>
+impl<S: EpState<Udp>, P: Profile<Signaling = SignalAll>, M: Mode> Ep<Udp, S, P, M>
 where
     P::Entry: Owned,
 {
