@@ -1,15 +1,19 @@
 //! What is fixed when a queue pair is created, and decides what compiles.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
 use crate::ledger::SendMode;
 use crate::ledger::credits::Credits;
 use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::sys::data::{PostSend, Verb};
-use crate::sys::session::Session;
+use crate::sys::session::{Session, send_ops};
 use crate::sys::types::{ibv_qp, ibv_send_flags, ibv_send_wr};
 use crate::terms::bounded::ReadDepth;
 pub use crate::terms::threads::{AnyThread, InLane, Threads};
 use crate::work::limits::{Limit, Max};
+use crate::work::opcode::{AtomicWrite, Flush};
 
 /// Everything about a queue pair that is fixed at creation besides its transport (`struct
 /// ibv_qp_init_attr` of ibv_create_qp(3)).
@@ -329,6 +333,9 @@ pub enum OrdinaryPosting {}
 /// Sends are posted in sessions, from `ibv_wr_start` to `ibv_wr_complete` (ibv_wr_post(3);
 /// `posting` of a [`Profile`]).
 ///
+/// FLUSH and ATOMIC_WRITE are in no `ibv_post_send`. A queue pair for them is created by name:
+/// `ExtendedPosting<wr::Flush>` and so on ([`MoreOps`]; R25.2).
+///
 /// Each post is one session, of a work request or of a list, and all else is as it is with
 /// [`OrdinaryPosting`]: methods, work requests, completions, and what comes back if the device
 /// refuses. It refuses a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
@@ -354,7 +361,7 @@ pub enum OrdinaryPosting {}
 /// assert_eq!(&there, b"by one session");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub enum ExtendedPosting {}
+pub struct ExtendedPosting<O: MoreOps = ()>(Infallible, PhantomData<O>);
 
 /// [`OrdinaryPosting`] or [`ExtendedPosting`], in a [`Profile`]: ibv_post_send(3), or
 /// ibv_wr_post(3).
@@ -366,14 +373,53 @@ pub trait Posting: sealed::Sealed + 'static {
     /// Whether the queue pair is created for sessions.
     #[doc(hidden)]
     const IS_EXTENDED: bool;
+
+    /// Operations that it is created for besides those that its transport and profile have.
+    #[doc(hidden)]
+    const MORE_OPS: u64 = 0;
 }
 impl Posting for OrdinaryPosting {
     type Verb = PostSend;
     const IS_EXTENDED: bool = false;
 }
-impl Posting for ExtendedPosting {
+impl<O: MoreOps> Posting for ExtendedPosting<O> {
     type Verb = Session;
     const IS_EXTENDED: bool = true;
+    const MORE_OPS: u64 = O::FLAGS;
+}
+
+/// What a queue pair of [`ExtendedPosting`] is created for besides what `ibv_post_send` has: nothing
+/// (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
+/// profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
+/// profile! { Logging { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+/// # fn is_profile<P: Profile>() {}
+/// # (is_profile::<Flushing>(), is_profile::<Publishing>(), is_profile::<Logging>());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is nothing that a queue pair of extended posting is created for by name",
+    label = "not FLUSH and ATOMIC_WRITE",
+    note = "`ExtendedPosting` has every other operation; `ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>` and `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` have these too (R25.2)"
+)]
+pub trait MoreOps: sealed::Sealed + 'static {
+    /// Bits of `send_ops_flags`.
+    #[doc(hidden)]
+    const FLAGS: u64;
+}
+impl MoreOps for () {
+    const FLAGS: u64 = 0;
+}
+impl MoreOps for Flush {
+    const FLAGS: u64 = send_ops::FLUSH;
+}
+impl MoreOps for AtomicWrite {
+    const FLAGS: u64 = send_ops::ATOMIC_WRITE;
+}
+impl MoreOps for (Flush, AtomicWrite) {
+    const FLAGS: u64 = send_ops::FLUSH | send_ops::ATOMIC_WRITE;
 }
 
 impl SendMode for SignalAll {
@@ -399,5 +445,9 @@ mod sealed {
     impl Sealed for super::ReadDepth {}
     impl Sealed for super::NoDepth {}
     impl Sealed for super::OrdinaryPosting {}
-    impl Sealed for super::ExtendedPosting {}
+    impl<O: super::MoreOps> Sealed for super::ExtendedPosting<O> {}
+    impl Sealed for () {}
+    impl Sealed for super::Flush {}
+    impl Sealed for super::AtomicWrite {}
+    impl Sealed for (super::Flush, super::AtomicWrite) {}
 }

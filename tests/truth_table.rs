@@ -56,7 +56,7 @@ where
     T: Transport,
     S: CanPostSend,
     P: Profile,
-    O: PostOn<T> + IssuedBy<P::Initiator>,
+    O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
     A: Addressed<T> + Address,
     F: FenceOn<T>,
     G: SignaledOn<P::Signaling>,
@@ -73,7 +73,7 @@ where
     T: Transport,
     S: CanPostSend,
     P: Profile<Entry = Buf>,
-    O: PostOn<T> + IssuedBy<P::Initiator>,
+    O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
     A: Addressed<T> + Address,
     F: FenceOn<T>,
     G: SignaledOn<P::Signaling>,
@@ -100,10 +100,12 @@ where
 }
 
 profile! { OnSrq { receive: SharedRq } }
-profile! { AllReads { } }
-profile! { AllNoReads { initiator: NoReads } }
-profile! { AskedReads { signaling: Selective } }
-profile! { AskedNoReads { signaling: Selective, initiator: NoReads } }
+// Created for every operation; the table of `CreatedFor` has the others.
+type All = ExtendedPosting<(Flush, AtomicWrite)>;
+profile! { AllReads { posting: All } }
+profile! { AllNoReads { posting: All, initiator: NoReads } }
+profile! { AskedReads { posting: All, signaling: Selective } }
+profile! { AskedNoReads { posting: All, signaling: Selective, initiator: NoReads } }
 
 /// Whether a type has a trait, as a constant.
 macro_rules! has {
@@ -181,6 +183,8 @@ cells!(RdmaWriteWithImm: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
 cells!(RdmaRead: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
 cells!(CmpAndSwp: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
 cells!(FetchAndAdd: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(Flush: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(AtomicWrite: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
 // Opcodes by initiator depth (R4.6).
 cells!(Send: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(SendWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
@@ -192,6 +196,16 @@ cells!(RdmaWriteWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(RdmaRead: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
 cells!(CmpAndSwp: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
 cells!(FetchAndAdd: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
+cells!(Flush: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
+cells!(AtomicWrite: yes IssuedBy<Reads>; no IssuedBy<NoReads>);
+// Opcodes by what a queue pair is created for (R25.2).
+cells!(Send: yes CreatedFor<OrdinaryPosting>, CreatedFor<ExtendedPosting>, CreatedFor<ExtendedPosting<Flush>>, CreatedFor<ExtendedPosting<AtomicWrite>>, CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>>; no);
+cells!(RdmaRead: yes CreatedFor<OrdinaryPosting>, CreatedFor<ExtendedPosting>, CreatedFor<ExtendedPosting<Flush>>, CreatedFor<ExtendedPosting<AtomicWrite>>, CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>>; no);
+cells!(BindMw: yes CreatedFor<OrdinaryPosting>, CreatedFor<ExtendedPosting>, CreatedFor<ExtendedPosting<Flush>>, CreatedFor<ExtendedPosting<AtomicWrite>>, CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>>; no);
+cells!(Flush: yes CreatedFor<ExtendedPosting<Flush>>, CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>>; no);
+cells!(Flush: yes; no CreatedFor<OrdinaryPosting>, CreatedFor<ExtendedPosting>, CreatedFor<ExtendedPosting<AtomicWrite>>);
+cells!(AtomicWrite: yes CreatedFor<ExtendedPosting<AtomicWrite>>, CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>>; no);
+cells!(AtomicWrite: yes; no CreatedFor<OrdinaryPosting>, CreatedFor<ExtendedPosting>, CreatedFor<ExtendedPosting<Flush>>);
 // Opcodes that may be solicited (R2.3).
 cells!(Send: yes SolicitedOp; no);
 cells!(SendWithImm: yes SolicitedOp; no);
@@ -459,6 +473,12 @@ sends!(CmpAndSwp Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0
 sends!(FetchAndAdd Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
 sends!(FetchAndAdd Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
 sends!(FetchAndAdd Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
+sends!(Flush Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
+sends!(Flush Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
+sends!(Flush Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
+sends!(AtomicWrite Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
+sends!(AtomicWrite Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
+sends!(AtomicWrite Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
 // What `post_recv` takes, by state: from a queue of its own, and from a shared one.
 receives!(Rc: 0b01111110, 0b00000000);
 receives!(Uc: 0b01111110, 0b00000000);

@@ -13,6 +13,7 @@ use crate::completion::status::{WcError, error_of};
 use crate::counters::books::Counter;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::header::{Header, word};
+use crate::sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status};
 use crate::terms::bounded::Qpn;
 use crate::work::wc_opcode::WcOpcode;
@@ -306,6 +307,8 @@ impl WcOpcode {
             ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
             ibv_wc_opcode::IBV_WC_BIND_MW => WcOpcode::BindMw,
             ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
+            WC_FLUSH => WcOpcode::Flush,
+            WC_ATOMIC_WRITE => WcOpcode::AtomicWrite,
             _ => WcOpcode::Send,
         }
     }
@@ -430,6 +433,8 @@ mod tests {
             (c::IBV_WC_COMP_SWAP, WcOpcode::CompSwap),
             (c::IBV_WC_FETCH_ADD, WcOpcode::FetchAdd),
             (c::IBV_WC_LOCAL_INV, WcOpcode::LocalInv),
+            (8, WcOpcode::Flush),
+            (9, WcOpcode::AtomicWrite),
         ] {
             assert_eq!(WcOpcode::of_send(theirs), ours);
         }

@@ -216,12 +216,10 @@ abilities! {
     /// Memory of the device's own (`max_dm_size`): an [`Ability`], which
     /// [`alloc_dm`](crate::Context::alloc_dm) takes.
     DeviceMemory: "device memory";
-    /// FLUSH to where all see it: an [`Ability`].
+    /// FLUSH to where all see it: an [`Ability`], of a region and of a queue pair that FLUSHes.
     FlushGlobal: "FLUSH_GLOBAL";
-    /// FLUSH to where it persists: an [`Ability`].
+    /// FLUSH to where it outlives a loss of power: an [`Ability`] of a region.
     FlushPersistent: "FLUSH_PERSISTENT";
-    /// ATOMIC WRITE: an [`Ability`].
-    AtomicWrite: "ATOMIC_WRITE";
     /// Timestamps of completions (`completion_timestamp_mask`): an [`Ability`].
     Timestamps: "completion timestamps";
     /// Events of completion queues can be moderated (`cq_mod_caps`): an [`Ability`], which
@@ -234,12 +232,12 @@ abilities! {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::device::{Can, DeviceMemory, FlushGlobal};
+/// use proverbs::device::{Can, DeviceMemory, MemoryWindows2B};
 /// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
 /// let abilities = context.abilities()?;
 /// let can: Can<DeviceMemory> = abilities.can().ok_or("no memory of its own")?;
-/// let flush: Option<Can<FlushGlobal>> = abilities.can();
-/// assert!(flush.is_none()); // the loopback device has no FLUSH
+/// let no_windows: Option<Can<MemoryWindows2B>> = abilities.can();
+/// assert!(no_windows.is_none()); // or does not say so
 /// assert!(can.is_of(&context));
 /// let memory = context.alloc_dm(&can, 4096, 0)?;
 /// # drop(memory);

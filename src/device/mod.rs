@@ -26,7 +26,7 @@ pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
 pub use attr::{AtomicCap, DeviceAttr, DeviceCap, Guid, TransportType};
 pub use attr_ex::{
-    Abilities, Ability, AtomicWrite, Can, CqModeration, DeviceAttrEx, DeviceMemory, FlushGlobal,
+    Abilities, Ability, Can, CqModeration, DeviceAttrEx, DeviceMemory, FlushGlobal,
     FlushPersistent, MemoryWindows2B, ResizeSrq, Timestamps,
 };
 #[cfg(feature = "tokio")]

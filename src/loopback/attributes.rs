@@ -7,13 +7,16 @@ use super::migration::asked_of;
 use super::modify::*;
 use super::qp::Qp;
 use super::{Verb, limits};
+use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::types::{ibv_access_flags, ibv_qp_state};
 
 const QP_ACCESS: u32 = LOCAL_WRITE
     | REMOTE_WRITE
     | REMOTE_READ
     | REMOTE_ATOMIC
-    | ibv_access_flags::IBV_ACCESS_MW_BIND.0;
+    | ibv_access_flags::IBV_ACCESS_MW_BIND.0
+    | ACCESS_FLUSH_GLOBAL
+    | ACCESS_FLUSH_PERSISTENT;
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Attributes {

@@ -14,6 +14,7 @@ use super::strict::broken;
 use super::wr::Sge;
 use crate::memory::open::Open;
 use crate::memory::own::map::Map;
+use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
 
 pub(super) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
@@ -25,6 +26,8 @@ const KNOWN: u32 = LOCAL_WRITE
     | REMOTE
     | right::IBV_ACCESS_MW_BIND.0
     | right::IBV_ACCESS_HUGETLB.0
+    | ACCESS_FLUSH_GLOBAL
+    | ACCESS_FLUSH_PERSISTENT
     | OPTIONAL_ACCESS;
 
 pub(super) struct Pd {
@@ -148,6 +151,8 @@ impl State {
             || length == 0
             || length as u64 > self.world.region
             || access & !KNOWN != 0
+            // Soft-RoCE persists in persistent memory alone, and the program's is none.
+            || access & ACCESS_FLUSH_PERSISTENT != 0 && self.habits.is_rxe()
             || writes && access & LOCAL_WRITE == 0
         {
             return Err(libc::EINVAL);
@@ -214,6 +219,12 @@ impl State {
             shared: mr.access & LOCAL_WRITE != 0,
             is_null,
         })
+    }
+
+    /// Whether this is the key of a region of the domain with these rights.
+    pub(super) fn region_of(&self, pd: u32, rkey: u32, rights: u32) -> bool {
+        let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
+        mr.is_some_and(|mr| mr.pd == pd && mr.access & rights == rights)
     }
 
     /// The bytes of a gather list; `None` if a key, a range or a right is wrong.

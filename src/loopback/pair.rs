@@ -133,7 +133,8 @@ where
     let b = pd.create_qp::<T, P>(&cq, &cq, DEPTH)?;
     let address = AddressVector::roce(1, context.query_gid(1, 1)?, 1);
     let ready = |qp: QueuePair<T, Reset, P>, peer: u32| {
-        let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+        let access = QpAccess::all() | QpAccess::FLUSH_GLOBAL | QpAccess::FLUSH_PERSISTENT;
+        let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
         connect(qp, address, Qpn::try_from(peer)?)
     };
     let (a_num, b_num) = (a.qp_num(), b.qp_num());

@@ -39,10 +39,10 @@ impl State {
         if length > limits::MESSAGE || wr.op.is_atomic() && length != 8 {
             return Outcome::Failed(status::IBV_WC_LOC_LEN_ERR);
         }
+        if depth == 0 && (wr.op.fetches() || wr.op.is_of_persistence()) {
+            return Outcome::Stuck;
+        }
         let data = if wr.op.fetches() {
-            if depth == 0 {
-                return Outcome::Stuck;
-            }
             Vec::new()
         } else {
             match self.payload(pd, &wr.payload) {

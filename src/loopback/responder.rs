@@ -1,5 +1,6 @@
 //! The receiving side: the effect of a message at the peer, and the peer's answer.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::cq::{Cqe, Slot};
@@ -9,6 +10,7 @@ use super::qp::{Phase, Transport};
 use super::requester::Message;
 use super::wr;
 use super::wr::{Extra, Op, Remote};
+use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT, placement};
 use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
 
 pub(super) enum Reply {
@@ -50,6 +52,13 @@ pub(super) struct Arrival<'a> {
     pub(super) path_bits: u8,
 }
 
+/// The rights that a FLUSH to there needs.
+fn flush_rights(to: u8) -> u32 {
+    let right = |bit, right| if to & bit != 0 { right } else { 0 };
+    right(placement::GLOBAL, ACCESS_FLUSH_GLOBAL)
+        | right(placement::PERSISTENT, ACCESS_FLUSH_PERSISTENT)
+}
+
 impl State {
     /// Delivers a message to a connected queue pair. UC silently drops messages that it cannot
     /// accept (class D).
@@ -78,14 +87,28 @@ impl State {
             Op::Write(at) => (at, message.data.len(), REMOTE_WRITE),
             Op::Read(at) => (at, message.asks, REMOTE_READ),
             Op::CompareSwap { at, .. } | Op::FetchAdd { at, .. } => (at, 8, REMOTE_ATOMIC),
+            Op::AtomicWrite { at, .. } => (at, 8, REMOTE_WRITE),
+            Op::Flush { at, length, placement, whole } => {
+                let length = if whole { 0 } else { length as usize };
+                (at, length, flush_rights(placement))
+            }
             // A message.
             _ => return self.deliver(to, message, opcode::IBV_WC_RECV, &message.data),
         };
-        if granted & right == 0
+        if granted & right != right
             || message.op.fetches() && qp.attributes.max_dest_rd_atomic == 0
-            || message.op.is_atomic() && at.addr % 8 != 0
+            || message.op.is_of_persistence() && qp.attributes.max_dest_rd_atomic == 0
+            || (message.op.is_atomic() || matches!(message.op, Op::AtomicWrite { .. }))
+                && at.addr % 8 != 0
         {
             return refused;
+        }
+        if let Op::Flush { whole: true, .. } = message.op {
+            let pd = qp.pd;
+            return match self.region_of(pd, at.rkey, right) {
+                true => Reply::Done(Vec::new()),
+                false => Reply::Refused(status::IBV_WC_REM_ACCESS_ERR),
+            };
         }
         // A message of no bytes needs no key (R3.4).
         let span = match length {
@@ -116,6 +139,15 @@ impl State {
                 }
                 Reply::Done(data)
             }
+            // All that was written is in memory.
+            Op::Flush { .. } => Reply::Done(Vec::new()),
+            Op::AtomicWrite { bytes, .. } => {
+                let swap = |cell: &AtomicU64| cell.swap(u64::from_ne_bytes(bytes), SeqCst);
+                match self.change(span, swap) {
+                    Reply::Done(_) => Reply::Done(Vec::new()),
+                    refused => refused,
+                }
+            }
             Op::CompareSwap { expected, new, .. } => self.change(span, |cell| {
                 match cell.compare_exchange(expected, new, SeqCst, SeqCst) {
                     Ok(old) | Err(old) => old,
@@ -126,11 +158,7 @@ impl State {
         }
     }
 
-    fn change(
-        &self,
-        span: Option<Span>,
-        change: impl FnOnce(&std::sync::atomic::AtomicU64) -> u64,
-    ) -> Reply {
+    fn change(&self, span: Option<Span>, change: impl FnOnce(&AtomicU64) -> u64) -> Reply {
         match span.and_then(|span| span.atomic(change)) {
             Some(old) => Reply::Done(old.to_ne_bytes().to_vec()),
             None => Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR),

@@ -2,6 +2,7 @@
 
 use super::faults::Doom;
 use super::window::Bind;
+use crate::sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode as opcode};
 
 #[derive(Clone, Copy)]
@@ -124,6 +125,17 @@ pub(super) enum Op {
         at: Remote,
         add: u64,
     },
+    AtomicWrite {
+        at: Remote,
+        bytes: [u8; 8],
+    },
+    /// How many bytes, and to where.
+    Flush {
+        at: Remote,
+        length: u64,
+        placement: u8,
+        whole: bool,
+    },
     /// Ends a key of this end's.
     Invalidate(u32),
     Bind(Bind),
@@ -146,6 +158,8 @@ impl Op {
             Op::Read(_) => opcode::IBV_WC_RDMA_READ,
             Op::CompareSwap { .. } => opcode::IBV_WC_COMP_SWAP,
             Op::FetchAdd { .. } => opcode::IBV_WC_FETCH_ADD,
+            Op::AtomicWrite { .. } => WC_ATOMIC_WRITE,
+            Op::Flush { .. } => WC_FLUSH,
             Op::Bind(_) => opcode::IBV_WC_BIND_MW,
             Op::Invalidate(_) => opcode::IBV_WC_LOCAL_INV,
         }
@@ -154,5 +168,10 @@ impl Op {
     /// Whether it brings data back, and counts against the initiator depth.
     pub(super) fn fetches(&self) -> bool {
         self.is_atomic() || matches!(self, Op::Read(_))
+    }
+
+    /// Whether it is answered in the peer's own time, as what brings data back is, and brings none.
+    pub(super) fn is_of_persistence(&self) -> bool {
+        matches!(self, Op::AtomicWrite { .. } | Op::Flush { .. })
     }
 }

@@ -7,6 +7,7 @@ mod bulk;
 pub(crate) mod cuts;
 pub(crate) mod device;
 pub(crate) mod entry;
+pub(crate) mod flush;
 pub(crate) mod free;
 pub(crate) mod header;
 pub(crate) mod lent;
@@ -38,6 +39,7 @@ pub use arena::Arena;
 pub use buf::{Buf, TooLong};
 pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
+pub use flush::{Flushable, GrantsFlush, GrantsPersistence, Persistent, RemoteFlush};
 pub use list::BufList;
 pub use null::Null;
 pub use on_demand::{Advice, OnDemand, OnDemandRegion};
@@ -51,7 +53,7 @@ pub use parts::{JoinError, SplitError};
 pub use pool::Pool;
 pub use region::MemoryRegion;
 pub use relaxed::{Bulk, Ordered, Relaxed};
-pub use remote::{OutOfBounds, RemoteCell, RemoteSlice};
+pub use remote::{OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
 pub use rereg::{ReregError, UnusableRegion};
 pub use rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll,

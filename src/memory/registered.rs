@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 use bitflags::bitflags;
 
 use crate::counters::mark;
+use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::not_on_iwarp;
@@ -17,12 +18,14 @@ use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
 use crate::sys::control::Created;
+use crate::sys::device::name_of;
 use crate::sys::handle;
 use crate::sys::memory::{
     CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
 };
+use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::types::{ibv_access_flags, ibv_mr, ibv_sge};
-use crate::terms::error::{Error, Refused};
+use crate::terms::error::{Error, ErrorKind, Refused};
 
 const VERB: &str = "ibv_reg_mr";
 
@@ -36,8 +39,28 @@ bitflags! {
         const REMOTE_ATOMIC = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
         const MW_BIND = ibv_access_flags::IBV_ACCESS_MW_BIND.0;
         const ON_DEMAND = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
+        const FLUSH_GLOBAL = ACCESS_FLUSH_GLOBAL;
+        const FLUSH_PERSISTENT = ACCESS_FLUSH_PERSISTENT;
         const RELAXED_ORDERING = ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0;
     }
+}
+
+/// Whether the device has what a FLUSH of a region needs.
+#[cold]
+fn can_flush(context: &Context, access: AccessFlags, len: usize) -> Result<(), Error> {
+    let abilities = context.abilities()?;
+    let asks = |flag| access.contains(flag);
+    let lacks = if asks(AccessFlags::FLUSH_GLOBAL) && abilities.can::<FlushGlobal>().is_none() {
+        FlushGlobal::NAME
+    } else if asks(AccessFlags::FLUSH_PERSISTENT) && abilities.can::<FlushPersistent>().is_none() {
+        FlushPersistent::NAME
+    } else {
+        return Ok(());
+    };
+    let asked = format!("{len} bytes, {access:?}");
+    let lacks = format!("{} has no {lacks}", name_of(&context.handle));
+    let instead = "register it without that right, and let a READ behind the WRITE tell (R25.1)";
+    Err(Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead }))
 }
 
 /// Every right of a type includes LOCAL_WRITE, which read-only memory cannot have (R6.3).
@@ -102,6 +125,13 @@ impl Registered {
             let instead = "register without REMOTE_ATOMIC, and let a SEND ask its receiver (R24.4)";
             let context = &handle.parents().context;
             if let Err(error) = not_on_iwarp(context, VERB, asked, "no atomics", instead) {
+                return Err(Refused::new(*memory, error));
+            }
+        }
+        let wanted = access & (AccessFlags::FLUSH_GLOBAL | AccessFlags::FLUSH_PERSISTENT);
+        if !wanted.is_empty() {
+            let context = Context { handle: handle.parents().context.clone() };
+            if let Err(error) = can_flush(&context, wanted, len) {
                 return Err(Refused::new(*memory, error));
             }
         }

@@ -73,6 +73,24 @@ pub struct RemoteCell {
     pub(crate) rkey: u32,
 }
 
+/// Eight aligned bytes of the peer's memory that may be written: the target of an
+/// [`AtomicWrite`](crate::wr::AtomicWrite) (R4.2).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::WriteCell;
+/// let theirs = RemoteSlice::<RemoteWrite>::from_parts(0x7f00_0000, 16, 0x1234);
+/// let tail: WriteCell = theirs.write_cell(8)?;
+/// assert!(theirs.write_cell(4).unwrap_err().misaligned);
+/// # let _ = tail;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteCell {
+    pub(crate) addr: u64,
+    pub(crate) rkey: u32,
+}
+
 pub(crate) mod sealed {
     pub trait Sealed {}
     impl<U> Sealed for super::RemoteSpan<U> {}
@@ -219,12 +237,29 @@ impl<A: Access> RemoteSlice<A> {
     where
         A: GrantsAtomic,
     {
+        Ok(RemoteCell { addr: self.cell(offset)?, rkey: self.rkey })
+    }
+
+    /// The 8 bytes at `offset`, for an [`AtomicWrite`](crate::wr::AtomicWrite). The address must be
+    /// a multiple of 8.
+    ///
+    /// # Errors
+    /// As for [`atomic`](Self::atomic).
+    pub fn write_cell(&self, offset: u64) -> Result<WriteCell, OutOfBounds>
+    where
+        A: GrantsWrite,
+    {
+        Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
+    }
+
+    /// The address of 8 aligned bytes.
+    fn cell(&self, offset: u64) -> Result<u64, OutOfBounds> {
         self.check(offset, 8)?;
         let addr = self.addr.wrapping_add(offset);
-        if addr % 8 != 0 {
-            return Err(OutOfBounds { offset, len: 8, available: self.len, misaligned: true });
+        match addr % 8 {
+            0 => Ok(addr),
+            _ => Err(OutOfBounds { offset, len: 8, available: self.len, misaligned: true }),
         }
-        Ok(RemoteCell { addr, rkey: self.rkey })
     }
 
     /// Address, length and rkey in network order, and a code for the rights: 24 bytes.

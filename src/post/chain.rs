@@ -12,7 +12,7 @@ use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
 use crate::rules::{
-    Addressed, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives, SignaledOn,
+    Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives, SignaledOn,
 };
 use crate::sys::data::head;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
@@ -159,7 +159,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         prev: *mut ibv_send_wr,
     ) -> Pending<P::Entry, D>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,

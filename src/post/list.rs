@@ -12,7 +12,9 @@ use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
-use crate::rules::{Addressed, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn};
+use crate::rules::{
+    Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn,
+};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
@@ -127,7 +129,7 @@ where
         wr: WorkRequest<O, D, A, F, S>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         S: SignaledOn<P::Signaling>,
@@ -154,7 +156,7 @@ where
         wrs: impl IntoIterator<Item = WorkRequest<O, D, A, F, S>>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         S: SignaledOn<P::Signaling>,

@@ -6,6 +6,7 @@
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
 use crate::qp::path::{AlternatePath, Migration};
+use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, PrivilegedQkey, Psn, Qkey, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
@@ -28,6 +29,21 @@ bitflags::bitflags! {
         /// Atomics.
         const REMOTE_ATOMIC = 1 << 3;
     }
+}
+
+impl QpAccess {
+    /// FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`; R25.1). It is not in
+    /// [`all`](Self::all), since devices may lack it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// let log = QpAccess::REMOTE_WRITE | QpAccess::FLUSH_GLOBAL | QpAccess::FLUSH_PERSISTENT;
+    /// assert!(log.contains(QpAccess::FLUSH_GLOBAL) && !QpAccess::all().contains(log));
+    /// ```
+    pub const FLUSH_GLOBAL: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_GLOBAL);
+    /// FLUSH to where it outlives a loss of power (`IBV_ACCESS_FLUSH_PERSISTENT`; R25.1). It is not
+    /// in [`all`](Self::all) either.
+    pub const FLUSH_PERSISTENT: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_PERSISTENT);
 }
 
 /// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); R5.6), as [`PrivilegedQkey`] shows.

@@ -9,6 +9,8 @@ use super::{Core, QueuePair, books};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
+use crate::device::attr_ex::{FlushGlobal, FlushPersistent};
+use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp};
 use crate::ledger::withheld::Withheld;
@@ -18,7 +20,9 @@ use crate::profile::{Initiator, InitiatorDepth, Posting, Profile};
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
+use crate::sys::device::name_of;
 use crate::sys::handle;
+use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
 use crate::sys::session::{MOST_SGES, on_rxe};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
 use crate::terms::error::{Error, ErrorKind};
@@ -26,6 +30,7 @@ use crate::terms::state::Reset;
 use crate::terms::threads::Threads;
 use crate::terms::transport::{Transport, Ud};
 use crate::work::limits::Limit;
+use crate::work::opcode::AtomicWrite;
 
 const VERB: &str = "ibv_create_qp";
 
@@ -158,6 +163,7 @@ fn create<T: Transport, P: Profile>(
     flags: QpCreateFlags,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
     let send_ops = send_ops::<T, P>();
+    let more_ops = send_ops & (FLUSH | ATOMIC_WRITE);
     let is_plain = flags.to_c() == 0 && send_ops == 0;
     let verb = if is_plain { VERB } else { "ibv_create_qp_ex" };
     if send_ops != 0 && P::MaxSendSge::VALUE > MOST_SGES {
@@ -189,6 +195,9 @@ fn create<T: Transport, P: Profile>(
         let instead = "use a profile with `max_send_sge: 1`, or with `NoReads` (R24.4)";
         refused(&asked, "READs into one element alone", instead)?;
     }
+    if more_ops != 0 {
+        has_operations(pd, verb, more_ops)?;
+    }
     let books = books::<P>(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
     let sends = bookable(depth.send)? + SENTINEL;
@@ -211,7 +220,7 @@ fn create<T: Transport, P: Profile>(
         sq_sig_all: <P::Signaling as SendMode>::SIG_ALL as i32,
         ..zeroed()
     };
-    check_limits::<P>(pd, Depth { send: sends, ..depth })?;
+    check_limits::<P>(verb, pd, Depth { send: sends, ..depth })?;
 
     send_cq.shared().attach(&books, sends, Share::Sends)?;
     let undo_send = Undo(|| send_cq.shared().detach(&books));
@@ -256,6 +265,12 @@ fn create<T: Transport, P: Profile>(
             let asked = if flags.to_c() == 0 { asked } else { format!("{asked}, {flags:?}") };
             let asked = match (send_ops, errno) {
                 (0, _) => asked,
+                (ops, libc::EOPNOTSUPP) if more_ops != 0 => format!(
+                    "{asked}, send_ops_flags {ops:#x}: the library or its provider lacks some of \
+                     these, use a newer rdma-core (FLUSH is newer than ATOMIC_WRITE), or a profile \
+                     without {} (R25.2)",
+                    names_of(more_ops)
+                ),
                 (ops, libc::EOPNOTSUPP) => format!(
                     "{asked}, send_ops_flags {ops:#x}: the device has no such extended posting, use a \
                      profile with `OrdinaryPosting` (R15.1)"
@@ -278,6 +293,39 @@ fn create<T: Transport, P: Profile>(
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
 }
 
+/// Whether the device has operations that devices may lack. Providers may make a queue pair for
+/// them all the same.
+fn has_operations<L: Threads>(
+    pd: &ProtectionDomain<L>,
+    verb: &'static str,
+    ops: u64,
+) -> Result<(), Error> {
+    let context = Context { handle: pd.handle().parents().context.clone() };
+    let abilities = context.abilities()?;
+    let has = |op| match op {
+        FLUSH => {
+            abilities.can::<FlushGlobal>().is_some() || abilities.can::<FlushPersistent>().is_some()
+        }
+        _ => abilities.can::<AtomicWrite>().is_some(),
+    };
+    let lacking = [FLUSH, ATOMIC_WRITE].into_iter().filter(|op| ops & op != 0 && !has(*op)).sum();
+    if lacking == 0 {
+        return Ok(());
+    }
+    let asked = format!("extended posting with {}", names_of(ops));
+    let lacks = format!("{} has no {}", name_of(&context.handle), names_of(lacking));
+    let instead = "use a profile with `posting: ExtendedPosting`, or another device (R25.2)";
+    Err(Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead }))
+}
+
+fn names_of(more_ops: u64) -> &'static str {
+    match (more_ops & FLUSH != 0, more_ops & ATOMIC_WRITE != 0) {
+        (true, false) => "FLUSH",
+        (false, true) => "ATOMIC_WRITE",
+        _ => "FLUSH and ATOMIC_WRITE",
+    }
+}
+
 /// The operations that a queue pair of extended posting is created for: all that
 /// [`PostOn`](crate::rules::PostOn) and the profile let it post (R15.1). 0 for an ordinary one.
 fn send_ops<T: Transport, P: Profile>() -> u64 {
@@ -289,7 +337,7 @@ fn send_ops<T: Transport, P: Profile>() -> u64 {
     let fetches = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
     match T::QP_TYPE {
         _ if !P::Posting::IS_EXTENDED => 0,
-        ibv_qp_type::IBV_QPT_RC if fetches => ON_RC | FETCHING,
+        ibv_qp_type::IBV_QPT_RC if fetches => ON_RC | FETCHING | P::Posting::MORE_OPS,
         ibv_qp_type::IBV_QPT_RC => ON_RC,
         ibv_qp_type::IBV_QPT_UC => ON_UC,
         _ => ON_UD,
@@ -382,7 +430,11 @@ impl<F: FnMut()> Drop for Undo<F> {
 }
 
 /// Finds the limit that was exceeded: devices answer EINVAL to all of them.
-fn check_limits<P: Profile>(pd: &ProtectionDomain<P::Threads>, depth: Depth) -> Result<(), Error> {
+fn check_limits<P: Profile>(
+    verb: &'static str,
+    pd: &ProtectionDomain<P::Threads>,
+    depth: Depth,
+) -> Result<(), Error> {
     let context = pd.context();
     let attr = context.limits()?;
     for (what, asked, max) in [
@@ -393,7 +445,7 @@ fn check_limits<P: Profile>(pd: &ProtectionDomain<P::Threads>, depth: Depth) -> 
     ] {
         let max = max.max(0) as u32;
         if asked > max {
-            return Err(Error::limit(VERB, what, asked.into(), max.into()));
+            return Err(Error::limit(verb, what, asked.into(), max.into()));
         }
     }
     Ok(())

@@ -31,9 +31,9 @@ use std::sync::Arc;
 
 pub use crate::ledger::released::Released;
 pub use crate::profile::{
-    AnyThread, DefaultProfile, ExtendedPosting, InLane, Initiator, InitiatorDepth, NoDepth,
-    NoReads, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource, Selective, SharedRq,
-    SignalAll, Signaling, Threads,
+    AnyThread, DefaultProfile, ExtendedPosting, InLane, Initiator, InitiatorDepth, MoreOps,
+    NoDepth, NoReads, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource, Selective,
+    SharedRq, SignalAll, Signaling, Threads,
 };
 pub use crate::work::limits::{Limit, Max};
 pub use any::AnyQueuePair;

@@ -12,8 +12,8 @@ use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
 use crate::qp::{Core, QueuePair};
 use crate::rules::{
-    Addressed, CanPostRecv, CanPostSend, FenceOn, HasRecvQueue, IssuedBy, LeavesUnsignaled, PostOn,
-    SignaledOn,
+    Addressed, CanPostRecv, CanPostSend, CreatedFor, FenceOn, HasRecvQueue, IssuedBy,
+    LeavesUnsignaled, PostOn, SignaledOn,
 };
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
@@ -55,7 +55,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Entry: Owned,
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,
@@ -80,7 +80,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
         P::Entry: Owned,
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
@@ -106,7 +106,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        O: PostOn<T> + IssuedBy<P::Initiator> + Takes<D>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Takes<D>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,
@@ -153,7 +153,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
-        O: PostOn<T> + IssuedBy<P::Initiator> + Takes<D>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Takes<D>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
@@ -326,7 +326,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ) -> Result<(), RawPostError>
     where
         S: CanPostSend,
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,
@@ -387,7 +387,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ) -> Result<(), RawPostError>
     where
         S: CanPostSend,
-        O: PostOn<T> + IssuedBy<P::Initiator>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,

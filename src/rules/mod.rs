@@ -20,6 +20,7 @@
 //!     S: CanPostSend,                         // the state (R8.19)
 //!     P: Profile<Entry = Buf>,
 //!     O: PostOn<T> + IssuedBy<P::Initiator>,  // the opcode (R1.1), reads and atomics (R4.6)
+//!     O: CreatedFor<P::Posting>,              // FLUSH and ATOMIC_WRITE (R25.2)
 //!     wr::Connected: Addressed<T>,                // no destination (R5.1)
 //!     Buf: wr::Fits<P::MaxSendSge, P::MaxInline>, // one scatter/gather element (R3.1)
 //! {
@@ -53,16 +54,16 @@
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 
 use crate::profile::{
-    Initiator, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource, Selective, SharedRq,
-    SignalAll, Signaling,
+    ExtendedPosting, Initiator, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource, Selective,
+    SharedRq, SignalAll, Signaling,
 };
 use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 use crate::work::address::{Connected, Datagram};
 use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
 use crate::work::opcode::{
-    BindMw, CmpAndSwp, FetchAndAdd, LocalInv, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send,
-    SendWithImm, SendWithInv,
+    AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, RdmaRead, RdmaWrite,
+    RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
 };
 
 /// The opcode table of ibv_post_send(3): the opcodes of each transport (R1.1).
@@ -89,6 +90,8 @@ impl PostOn<Uc> for RdmaWriteWithImm {}
 impl PostOn<Rc> for RdmaRead {}
 impl PostOn<Rc> for CmpAndSwp {}
 impl PostOn<Rc> for FetchAndAdd {}
+impl PostOn<Rc> for Flush {}
+impl PostOn<Rc> for AtomicWrite {}
 
 /// UD work requests name a destination, connected ones do not (R1.2, R5.1).
 pub trait Addressed<T: Transport> {}
@@ -168,6 +171,32 @@ impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
 impl IssuedBy<Reads> for RdmaRead {}
 impl IssuedBy<Reads> for CmpAndSwp {}
 impl IssuedBy<Reads> for FetchAndAdd {}
+impl IssuedBy<Reads> for Flush {}
+impl IssuedBy<Reads> for AtomicWrite {}
+
+/// FLUSH and ATOMIC_WRITE are of extended posting, by a queue pair that was created for them
+/// (R25.2).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be posted to a queue pair that was not created for it",
+    label = "the profile's `Posting` is `{X}`",
+    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>`, or with both, `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` (R25.2)"
+)]
+pub trait CreatedFor<X: Posting>: Opcode {}
+
+impl<X: Posting> CreatedFor<X> for Send {}
+impl<X: Posting> CreatedFor<X> for SendWithImm {}
+impl<X: Posting> CreatedFor<X> for SendWithInv {}
+impl<X: Posting> CreatedFor<X> for LocalInv {}
+impl<X: Posting, A> CreatedFor<X> for BindMw<A> {}
+impl<X: Posting> CreatedFor<X> for RdmaWrite {}
+impl<X: Posting> CreatedFor<X> for RdmaWriteWithImm {}
+impl<X: Posting> CreatedFor<X> for RdmaRead {}
+impl<X: Posting> CreatedFor<X> for CmpAndSwp {}
+impl<X: Posting> CreatedFor<X> for FetchAndAdd {}
+impl CreatedFor<ExtendedPosting<Flush>> for Flush {}
+impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for Flush {}
+impl CreatedFor<ExtendedPosting<AtomicWrite>> for AtomicWrite {}
+impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 
 /// States in which sends may be posted (R8.19): in SQD they are held, in ERR flushed.
 #[diagnostic::on_unimplemented(

@@ -20,6 +20,7 @@ pub(crate) mod handle;
 pub(crate) mod lanes;
 mod layout;
 pub(crate) mod memory;
+pub(crate) mod persist;
 pub(crate) mod polling;
 pub(crate) mod session;
 mod symbols;

@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 
 use super::control::Created;
 use super::data::{PostSend, Verb, arm};
+use super::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use super::symbols::symbols;
 use super::types::*;
 
@@ -24,6 +25,8 @@ pub(crate) mod send_ops {
     pub const LOCAL_INV: u64 = 1 << 7;
     pub const BIND_MW: u64 = 1 << 8;
     pub const SEND_WITH_INV: u64 = 1 << 9;
+    pub const FLUSH: u64 = 1 << 11;
+    pub const ATOMIC_WRITE: u64 = 1 << 12;
 }
 
 /// C's struct.
@@ -111,7 +114,7 @@ pub(crate) fn on_rxe() -> *mut c_void {
 ///   [`MOST_SGES`] elements.
 /// - Inline data is told by its flag too, which librxe needs (R15.8).
 /// - librxe sends wrong bytes of several elements (R15.10, R15.11): a list that has such a work
-///   request is posted with `ibv_post_send`.
+///   request is posted with `ibv_post_send`; if it has a FLUSH or an ATOMIC_WRITE too, one by one.
 /// - `bad` is the first work request if the session was refused: then nothing was posted (R15.6).
 ///   librxe may have written its ring all the same, unless it says ENOSPC; `bad` stays null then
 ///   (R15.12).
@@ -220,9 +223,27 @@ unsafe fn post_on_rxe(
 ) -> c_int {
     // SAFETY: this function's contract.
     unsafe {
-        if has_several(first) {
+        if !has_any(first, |head| head.num_sge > 1) {
+            return session_on_rxe(qp, first, bad);
+        }
+        if !has_any(first, |head| matches!(head.opcode, WR_FLUSH | WR_ATOMIC_WRITE)) {
             return PostSend::post(qp, first, bad);
         }
+        one_by_one(qp, first, bad)
+    }
+}
+
+/// A session on librxe.
+///
+/// # Safety
+/// As for [`Verb::post`].
+unsafe fn session_on_rxe(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: this function's contract.
+    unsafe {
         let errno = session(qp.cast(), first);
         // Only with ENOSPC nothing was posted for certain.
         if errno.saturating_abs() == libc::ENOSPC {
@@ -232,15 +253,51 @@ unsafe fn post_on_rxe(
     }
 }
 
-/// Whether a work request of a list has several elements.
+/// Posts a list that neither verb of librxe takes: each work request by the one that carries it.
+///
+/// # Safety
+/// As for [`Verb::post`].
+unsafe fn one_by_one(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    let mut wr = first;
+    while !wr.is_null() {
+        // SAFETY: the list ends with a null `next`, and is one that the queue pair may have. So is
+        // each work request of it while its end is cut; the list is the caller's as it was.
+        unsafe {
+            let next = ptr::replace(&raw mut (*wr).next, ptr::null_mut());
+            let is_several = (*wr).num_sge > 1;
+            let errno = match is_several {
+                true => PostSend::post(qp, wr, bad),
+                false => session_on_rxe(qp, wr, bad),
+            };
+            (*wr).next = next;
+            if errno != 0 {
+                return errno;
+            }
+            wr = next;
+        }
+    }
+    0
+}
+
+/// What every work request of a list has.
+struct Head {
+    num_sge: c_int,
+    opcode: ibv_wr_opcode::Type,
+}
+
+/// Whether `is` holds for a work request of a list.
 ///
 /// # Safety
 /// `wr` is a list, or null.
-unsafe fn has_several(mut wr: *mut ibv_send_wr) -> bool {
-    // SAFETY: the list ends with a null `next`.
+unsafe fn has_any(mut wr: *mut ibv_send_wr, is: impl Fn(Head) -> bool) -> bool {
+    // SAFETY: the list ends with a null `next`, and each head of it is emitted.
     unsafe {
         while !wr.is_null() {
-            if (*wr).num_sge > 1 {
+            if is(Head { num_sge: (*wr).num_sge, opcode: (*wr).opcode }) {
                 return true;
             }
             wr = (*wr).next;
@@ -288,7 +345,21 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
                 let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
                 call!(qp.wr_atomic_fetch_add(rkey, addr, (*atomic).compare_add));
             }
-            // These two have no data.
+            // These four have no data.
+            WR_ATOMIC_WRITE => {
+                let newer = qp.cast::<ibv_qp_ex_65>();
+                let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
+                // A copy, so that the work request is shown to nobody.
+                let bytes = (*atomic).compare_add;
+                let write = (*newer).wr_atomic_write.unwrap_unchecked();
+                return write(qp, rkey, addr, (&raw const bytes).cast());
+            }
+            WR_FLUSH => {
+                let newer = qp.cast::<ibv_qp_ex_65>();
+                let flush_t { remote_addr, len, rkey, placement, level } = *arm::<flush_t>(wr);
+                let flush = (*newer).wr_flush.unwrap_unchecked();
+                return flush(qp, rkey, remote_addr, len as usize, placement, level);
+            }
             IBV_WR_LOCAL_INV => return call!(qp.wr_local_inv(*word)),
             IBV_WR_BIND_MW => {
                 // A copy, so that the work request is shown to nobody.

@@ -1,5 +1,6 @@
 //! What a completion says was done.
 
+use crate::sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use crate::sys::types::ibv_wc_opcode;
 
 /// What a completed work request did (`opcode` of ibv_poll_cq(3)):
@@ -21,6 +22,10 @@ pub enum WcOpcode {
     BindMw = ibv_wc_opcode::IBV_WC_BIND_MW as u8,
     /// The end of a key.
     LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV as u8,
+    /// A FLUSH.
+    Flush = WC_FLUSH as u8,
+    /// An ATOMIC WRITE.
+    AtomicWrite = WC_ATOMIC_WRITE as u8,
     /// A message in the receive's buffer.
     Recv = ibv_wc_opcode::IBV_WC_RECV as u8,
     /// An RDMA WRITE with immediate, its data in the region it named.
@@ -37,6 +42,8 @@ impl WcOpcode {
             ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
             ibv_wc_opcode::IBV_WC_BIND_MW => WcOpcode::BindMw,
             ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
+            WC_FLUSH => WcOpcode::Flush,
+            WC_ATOMIC_WRITE => WcOpcode::AtomicWrite,
             ibv_wc_opcode::IBV_WC_RECV => WcOpcode::Recv,
             ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
             _ => return None,

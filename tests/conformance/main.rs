@@ -41,6 +41,7 @@ mod lists;
 mod on_demand;
 mod own_memory;
 mod owning;
+mod persistence;
 mod prepared;
 mod query;
 mod reads;

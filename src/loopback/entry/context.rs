@@ -113,10 +113,16 @@ pub(in super::super) unsafe fn query_device_ex(
     let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
     let ask = |state: &mut State, _| {
         let habits = &state.habits;
-        (state.max_dm_size(), habits.has_clock(), habits.odp(), !habits.is_rxe())
+        let persists = state.world.link != Link::Iwarp;
+        let has = (!habits.is_rxe(), persists);
+        (state.max_dm_size(), habits.has_clock(), habits.odp(), has)
     };
     // SAFETY: `context` is live (the verb's contract).
-    let (max_dm_size, has_clock, odp, tunes) = unsafe { verb(context, ask) };
+    let (max_dm_size, has_clock, odp, (tunes, persists)) = unsafe { verb(context, ask) };
+    if persists {
+        // FLUSH to both, and ATOMIC_WRITE.
+        value.device_cap_flags_ex |= 0b111 << 38;
+    }
     value.max_dm_size = max_dm_size;
     if tunes {
         (value.cq_mod_caps.max_cq_count, value.cq_mod_caps.max_cq_period) = tuning::MODERATION;

@@ -127,7 +127,7 @@ objects! {
     ibv_ah as ibv_ah: context, handle;
     ibv_cq as ibv_cq: context, handle, true;
     ibv_srq as ibv_srq: context, handle, true;
-    ibv_qp as Pair: ex.qp_base.context, ex.qp_base.handle, true;
+    ibv_qp as Pair: ex.of_24.qp_base.context, ex.of_24.qp_base.handle, true;
     ibv_comp_channel as Channel: channel.context, number;
 }
 

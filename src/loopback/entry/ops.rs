@@ -110,6 +110,10 @@ unsafe extern "C" fn post_send(
             }
             // SAFETY: `post_list` passes a request of the list, which is for this QP.
             let send = unsafe { read_wr::send(wr, &queue.shape, qp, zero) }?;
+            if send.op.is_of_persistence() {
+                broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
+                return Err(libc::EINVAL.into());
+            }
             if state.world.link == Link::Iwarp && !send.is_of_iwarp() {
                 return Err(libc::EINVAL.into());
             }

@@ -17,14 +17,20 @@ use super::super::wr::Send;
 use super::{locate, read_wr, verb};
 use crate::completion::outcome::Direction;
 use crate::sys::data::arm;
+use crate::sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use crate::sys::session::{ibv_data_buf, ibv_qp_ex, send_ops};
+use crate::sys::types::ibv_wr_opcode::*;
 use crate::sys::types::*;
 use crate::sys::window::emit_bind;
+
+/// The operations that take no data by a setter.
+const WITHOUT_DATA: u64 =
+    send_ops::LOCAL_INV | send_ops::BIND_MW | send_ops::FLUSH | send_ops::ATOMIC_WRITE;
 
 /// A queue pair. One of `ibv_create_qp` has no functions.
 #[repr(C)]
 pub(super) struct Pair {
-    pub(super) ex: ibv_qp_ex,
+    pub(super) ex: ibv_qp_ex_65,
     /// What it was created for.
     ops: u64,
     session: Option<Vec<Built>>,
@@ -44,9 +50,10 @@ pub(super) fn known(transport: Transport) -> u64 {
     use send_ops::*;
     const OF_UD: u64 = SEND | SEND_WITH_IMM;
     const OF_UC: u64 = OF_UD | RDMA_WRITE | RDMA_WRITE_WITH_IMM;
+    const OF_WINDOWS: u64 = LOCAL_INV | BIND_MW | SEND_WITH_INV;
     const ATOMICS: u64 = ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
     match transport {
-        Transport::Rc => OF_UC | RDMA_READ | ATOMICS | LOCAL_INV | BIND_MW | SEND_WITH_INV,
+        Transport::Rc => OF_UC | RDMA_READ | ATOMICS | OF_WINDOWS | FLUSH | ATOMIC_WRITE,
         Transport::Uc => OF_UC,
         Transport::Ud => OF_UD,
     }
@@ -54,14 +61,15 @@ pub(super) fn known(transport: Transport) -> u64 {
 
 impl Pair {
     pub(super) fn ordinary(qp: ibv_qp) -> Pair {
-        Pair { ex: ibv_qp_ex { qp_base: qp, ..zeroed() }, ops: 0, session: None }
+        let of_24 = ibv_qp_ex { qp_base: qp, ..zeroed() };
+        Pair { ex: ibv_qp_ex_65 { of_24, ..zeroed() }, ops: 0, session: None }
     }
 
     /// Makes it one of extended posting. Each function is there, and tells if it was not asked for.
     pub(super) fn extend(&mut self, ops: u64) {
         self.ops = ops;
-        self.ex = ibv_qp_ex {
-            qp_base: self.ex.qp_base,
+        let of_24 = ibv_qp_ex {
+            qp_base: self.ex.of_24.qp_base,
             wr_atomic_cmp_swp: Some(atomic_cmp_swp),
             wr_atomic_fetch_add: Some(atomic_fetch_add),
             wr_bind_mw: Some(bind_mw),
@@ -82,6 +90,8 @@ impl Pair {
             wr_abort: Some(abort),
             ..zeroed()
         };
+        let (wr_atomic_write, wr_flush) = (Some(atomic_write as _), Some(flush as _));
+        self.ex = ibv_qp_ex_65 { of_24, wr_atomic_write, wr_flush };
     }
 }
 
@@ -143,7 +153,7 @@ unsafe fn begin(
         wr,
         sges: Vec::new(),
         _bytes: Vec::new(),
-        has_data: op & (send_ops::LOCAL_INV | send_ops::BIND_MW) != 0,
+        has_data: op & WITHOUT_DATA != 0,
         has_address: qp_type != ibv_qp_type::IBV_QPT_UD,
     });
 }
@@ -160,7 +170,7 @@ macro_rules! operations {
         unsafe extern "C" fn $name(qp: *mut ibv_qp_ex $(, $argument: $type)*) {
             let emit = |$wr: *mut ibv_send_wr| $emit;
             // SAFETY: the verb's contract.
-            unsafe { begin(qp, (send_ops::$op, ibv_wr_opcode::$opcode), emit) };
+            unsafe { begin(qp, (send_ops::$op, $opcode), emit) };
         }
     )*};
 }
@@ -178,6 +188,18 @@ operations! {
         (rkey: u32, addr: u64, compare: u64, swap: u64) |wr| { atomic(wr, addr, rkey, [compare, swap]) }
     atomic_fetch_add ATOMIC_FETCH_AND_ADD IBV_WR_ATOMIC_FETCH_AND_ADD
         (rkey: u32, addr: u64, add: u64) |wr| { atomic(wr, addr, rkey, [add, 0]) }
+    atomic_write ATOMIC_WRITE WR_ATOMIC_WRITE
+        (rkey: u32, addr: u64, value: *const c_void) |wr| {
+            // SAFETY: 8 bytes are readable there (the verb's contract), which may be anywhere.
+            let value = unsafe { value.cast::<u64>().read_unaligned() };
+            atomic(wr, addr, rkey, [value, 0])
+        }
+    flush FLUSH WR_FLUSH
+        (rkey: u32, addr: u64, len: usize, placement: u8, level: u8) |wr| {
+            let operands = flush_t { remote_addr: addr, len: len as u64, rkey, placement, level };
+            // SAFETY: `begin` passes a local.
+            unsafe { arm::<flush_t>(wr).write(operands) }
+        }
     bind_mw BIND_MW IBV_WR_BIND_MW
         (mw: *mut raw::ibv_mw, rkey: u32, info: *const raw::ibv_mw_bind_info) |wr| {
             // SAFETY: `info` is readable (the verb's contract), and `wr` is `begin`'s.

@@ -7,9 +7,11 @@ use std::{ptr, slice};
 
 use super::super::faults::Doom;
 use super::super::qp::{Shape, Transport};
+use super::super::strict::broken;
 use super::super::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge};
 use super::super::{Verb, limits, wr};
 use super::{Object, same_context, window};
+use crate::sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, placement, selectivity};
 use crate::sys::types::*;
 
 /// Reads a place behind a raw pointer.
@@ -102,6 +104,20 @@ pub(super) unsafe fn send(
                 Op::FetchAdd { at, add: operand }
             }
         }
+        WR_ATOMIC_WRITE if reliable => {
+            let at = Remote { addr: get!((*atomic).remote_addr), rkey: get!((*atomic).rkey) };
+            Op::AtomicWrite { at, bytes: get!((*atomic).compare_add).to_ne_bytes() }
+        }
+        WR_FLUSH if reliable => {
+            let flush_t { remote_addr: addr, len, rkey, placement: to, level } =
+                get!(*arm.cast::<flush_t>());
+            let is_known = to & !(placement::GLOBAL | placement::PERSISTENT) == 0 && to != 0;
+            if !is_known || ![selectivity::RANGE, selectivity::MR].contains(&level) {
+                broken("a FLUSH to nowhere, or of nothing (ibv_wr_post(3))");
+            }
+            let whole = level == selectivity::MR;
+            Op::Flush { at: Remote { addr, rkey }, length: len, placement: to, whole }
+        }
         _ => return Err(libc::EINVAL),
     };
     check_flags(flags, &op, opcode, shape.transport)?;
@@ -113,7 +129,7 @@ pub(super) unsafe fn send(
 
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
-    if matches!(op, Op::Bind(_) | Op::Invalidate(_)) && num_sge != 0 {
+    if (op.is_of_window() || op.is_of_persistence()) && num_sge != 0 {
         return Err(libc::EINVAL);
     }
     let is_inline = has(ibv_send_flags::IBV_SEND_INLINE);
@@ -154,7 +170,8 @@ fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Tran
     let solicits = matches!(op, Op::Send | Op::Datagram { .. })
         || opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
     let solicited = if solicits { flag::IBV_SEND_SOLICITED.0 } else { 0 };
-    let inline = if op.fetches() || op.is_of_window() { 0 } else { flag::IBV_SEND_INLINE.0 };
+    let is_without_data = op.is_of_window() || op.is_of_persistence();
+    let inline = if op.fetches() || is_without_data { 0 } else { flag::IBV_SEND_INLINE.0 };
     let legal = fence | solicited | inline | flag::IBV_SEND_SIGNALED.0;
     if flags & !legal == 0 { Ok(()) } else { Err(libc::EINVAL) }
 }

@@ -65,6 +65,15 @@ unsafe extern "C" fn bind(
     saw(format!("bind {mw:?} {rkey} {}", unsafe { (*info).length }));
 }
 
+unsafe extern "C" fn atomic_write(qp: Ex, rkey: u32, addr: u64, bytes: *const c_void) {
+    let (wr_id, bytes) = unsafe { ((*qp).wr_id, *bytes.cast::<[u8; 8]>()) };
+    saw(format!("atomic_write {wr_id} {rkey} {addr} {bytes:?}"));
+}
+
+unsafe extern "C" fn flush(qp: Ex, rkey: u32, addr: u64, len: usize, placement: u8, level: u8) {
+    saw(format!("flush {} {rkey} {addr} {len} {placement} {level}", unsafe { (*qp).wr_id }));
+}
+
 unsafe extern "C" fn sge_list(_: Ex, count: usize, list: *const ibv_sge) {
     let list = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(list, count) } };
     let list: Vec<_> = list.iter().map(|sge| (sge.addr, sge.length, sge.lkey)).collect();
@@ -122,10 +131,19 @@ fn pair(qp_type: ibv_qp_type::Type, qp_context: *mut c_void) -> ibv_qp_ex {
     }
 }
 
+/// One of rdma-core 65, with the functions that are behind.
+fn newer(qp_context: *mut c_void) -> ibv_qp_ex_65 {
+    ibv_qp_ex_65 {
+        of_24: pair(RC, qp_context),
+        wr_atomic_write: Some(atomic_write),
+        wr_flush: Some(flush),
+    }
+}
+
 /// The result of a post, and the index of `bad`.
-fn post(qp: &mut ibv_qp_ex, wrs: &mut [ibv_send_wr]) -> (c_int, Option<usize>) {
+fn post<Q>(qp: &mut Q, wrs: &mut [ibv_send_wr]) -> (c_int, Option<usize>) {
     let first = wrs.as_mut_ptr();
-    let qp: *mut ibv_qp_ex = qp;
+    let qp: *mut Q = qp;
     let mut bad = ptr::null_mut();
     let code = unsafe {
         for i in 1..wrs.len() {
@@ -209,6 +227,32 @@ fn each_operation_is_called_with_its_operands() {
     assert_eq!(seen(), expected);
 }
 
+/// The two of newer libraries, at the end of C's object (R25.2).
+#[test]
+fn flush_and_atomic_write_are_called_with_their_operands() {
+    let mut qp = newer(ptr::null_mut());
+    assert_eq!(post(&mut qp, &mut [publish(1), flush_of(2), publish(3)]), (0, None));
+    let publish = |id| format!("atomic_write {id} 50 40 {:?}", 60u64.to_ne_bytes());
+    let flush = "flush 2 5 4 6 2 1".to_owned();
+    assert_eq!(
+        seen(),
+        ["start 0:0 ".to_owned(), publish(1), flush, publish(3), "complete".to_owned()]
+    );
+}
+
+fn publish(wr_id: u64) -> ibv_send_wr {
+    let mut wr = wr(wr_id, WR_ATOMIC_WRITE, &mut []);
+    wr.wr.atomic = raw::atomic_t { remote_addr: 40, compare_add: 60, swap: 0, rkey: 50 };
+    wr
+}
+
+fn flush_of(wr_id: u64) -> ibv_send_wr {
+    let mut wr = wr(wr_id, WR_FLUSH, &mut []);
+    let operands = flush_t { remote_addr: 4, len: 6, rkey: 5, placement: 2, level: 1 };
+    unsafe { arm::<flush_t>(&raw mut wr).write(operands) };
+    wr
+}
+
 /// Elements, pieces and addresses; inline ones keep the flag (R15.8).
 #[test]
 fn data_and_addresses_are_set_behind_their_operation() {
@@ -263,6 +307,45 @@ fn librxe_is_given_no_several_elements() {
     ANSWER.set(libc::ENOMEM);
     let refused = post(&mut qp, &mut [wr(1, send, &mut one), wr(2, send, &mut two)]);
     assert_eq!((refused, seen()), ((libc::ENOMEM, Some(0)), vec!["post_send".to_owned()]));
+}
+
+/// Several elements by `ibv_post_send`, a FLUSH in a session, and all in order; what is refused is
+/// the tail (R25.5).
+#[test]
+fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
+    let mut qp = newer(on_rxe());
+    let send = ibv_wr_opcode::IBV_WR_SEND;
+    let mut two = [inline_of(b"a"); 2];
+    let two: *mut [ibv_sge] = &mut two;
+    let mut list = [wr(1, send, two), flush_of(2), wr(3, send, two), publish(4)];
+    assert_eq!(post(&mut qp, &mut list).0, 0);
+    let written = format!("atomic_write 4 50 40 {:?}", 60u64.to_ne_bytes());
+    let (flushed, complete) = ("flush 2 5 4 6 2 1", "complete");
+    let expected = [
+        "post_send",
+        "start 0:0 ",
+        flushed,
+        complete,
+        "post_send",
+        "start 2:2 ",
+        &written,
+        complete,
+    ];
+    assert_eq!(seen(), expected);
+    // The list is the caller's as it was.
+    let next = |i: usize| list[i].next.cast_const();
+    assert_eq!([next(0), next(2)], [&raw const list[1], &raw const list[3]]);
+    assert!(next(3).is_null());
+
+    ANSWER.set(libc::ENOMEM);
+    assert_eq!(post(&mut qp, &mut [wr(1, send, two), flush_of(2)]), (libc::ENOMEM, Some(0)));
+    seen();
+    ANSWER.set(libc::ENOSPC);
+    assert_eq!(post(&mut qp, &mut [flush_of(1), wr(2, send, two)]), (libc::ENOSPC, Some(0)));
+    assert_eq!(seen(), ["start 4:2 ", "flush 1 5 4 6 2 1", "complete"]);
+    ANSWER.set(libc::EIO);
+    assert_eq!(post(&mut qp, &mut [flush_of(1), wr(2, send, two)]), (libc::EIO, None));
+    seen();
 }
 
 /// R15.6, R15.12.

@@ -5,16 +5,20 @@
 #![allow(unsafe_code)] // writes C work requests
 
 mod atomic;
+mod atomic_write;
 mod bind_mw;
 pub(crate) mod bounds;
+mod flush;
 mod local_inv;
 mod read;
 mod send;
 mod write;
 
 pub use atomic::*;
+pub use atomic_write::*;
 pub use bind_mw::*;
 use bounds::{InlineOp, SolicitedOp};
+pub use flush::*;
 pub use local_inv::*;
 pub use read::*;
 pub use send::*;

@@ -14,6 +14,8 @@ use crate::own::Own;
 use crate::world::{World, lock, planned};
 
 profile! { pub Ring { signaling: Selective } }
+// In sessions, and with all that they have.
+profile! { pub Direct { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
 profile! { pub Served { receive: SharedRq } }
 profile! { pub ServedRing { receive: SharedRq, signaling: Selective } }
 profile! { pub Lists { entry: BufList, max_send_sge: 3, max_recv_sge: 3 } }

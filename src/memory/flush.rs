@@ -1,0 +1,195 @@
+//! Memory to which a peer's FLUSH is a right, and what a FLUSH is made of.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+use crate::memory::registered::AccessFlags;
+use crate::memory::relaxed::Ordered;
+use crate::memory::remote::{OutOfBounds, RemoteSlice};
+use crate::memory::rights::sealed::Sealed;
+use crate::memory::rights::{
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
+    RemoteRead, RemoteReadWrite, RemoteWrite,
+};
+use crate::memory::window::Windowed;
+use crate::sys::persist::{placement, selectivity};
+
+/// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` ([`Access`]): a peer's FLUSH may make what was
+/// written there visible to all (R25.1). [`wr::Flush`](crate::wr::Flush) has an example.
+///
+/// Registration is refused by a device without [`FlushGlobal`](crate::device::FlushGlobal).
+pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
+
+/// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT` ([`Access`]): a
+/// peer's FLUSH may also make what was written there outlive a loss of power (R25.1).
+///
+/// Registration is refused by a device without
+/// [`FlushPersistent`](crate::device::FlushPersistent), and for memory that does not outlive that:
+/// Soft-RoCE takes persistent memory alone (EINVAL). The loopback device, which never loses power,
+/// takes any.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Persistent;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let log = pd.register::<Persistent<RemoteWrite>>(4096)?;
+/// let _ = log.remote().flush_persistent()?; // for the peer, once it knows the slice
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
+
+/// Rights ([`Access`]) under which a peer may FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`;
+/// R25.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{Flushable, GrantsFlush, OutOfBounds, Persistent, RemoteFlush};
+/// fn all<A: GrantsFlush>(of: &RemoteSlice<A>) -> Result<RemoteFlush, OutOfBounds> {
+///     of.flush_global()
+/// }
+/// let _ = (all::<Flushable<RemoteWrite>>, all::<Persistent<RemoteAll>>);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant FLUSH",
+    label = "the peer exported this without FLUSH_GLOBAL",
+    note = "the region must be registered, and its key exported, as `Flushable<RemoteWrite>` or with other rights in it (R25.1)"
+)]
+pub trait GrantsFlush: Access {}
+
+/// Rights ([`Access`]) under which a peer may FLUSH to where it persists
+/// (`IBV_ACCESS_FLUSH_PERSISTENT`; R25.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{GrantsPersistence, OutOfBounds, Persistent, RemoteFlush};
+/// fn keep<A: GrantsPersistence>(what: &RemoteSlice<A>) -> Result<RemoteFlush, OutOfBounds> {
+///     what.flush_persistent()
+/// }
+/// let _ = keep::<Persistent<RemoteReadWrite>>;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not grant FLUSH to persistence",
+    label = "the peer exported this without FLUSH_PERSISTENT",
+    note = "the region must be registered, and its key exported, as `Persistent<RemoteWrite>` or with other rights in it (R25.1)"
+)]
+pub trait GrantsPersistence: Access {}
+
+macro_rules! flushable {
+    ($t:ident: $($flag:ident)*) => {
+        impl<A: Remote> Sealed for $t<A> {}
+        impl<A: Remote> Access for $t<A> {
+            const FLAGS: u32 = A::FLAGS $(| AccessFlags::$flag.bits())*;
+            const NAME: &'static str = A::NAME;
+        }
+        impl<A: Remote> Remote for $t<A> {}
+        impl<A: Remote + GrantsRead> GrantsRead for $t<A> {}
+        impl<A: Remote + GrantsWrite> GrantsWrite for $t<A> {}
+        impl<A: Remote + GrantsAtomic> GrantsAtomic for $t<A> {}
+        impl<A: Remote> GrantsFlush for $t<A> {}
+        impl<A: Remote + Ordered> Ordered for $t<A> {}
+        impl<A: Remote + Includes<B>, B: Remote> Includes<Flushable<B>> for $t<A> {}
+        flushable!(plain $t: RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
+    };
+    (plain $t:ident: $($rights:ident)*) => {
+        $(impl<A: Remote + Includes<$rights>> Includes<$rights> for $t<A> {})*
+    };
+}
+
+flushable!(Flushable: FLUSH_GLOBAL);
+flushable!(Persistent: FLUSH_GLOBAL FLUSH_PERSISTENT);
+impl<A: Remote> GrantsPersistence for Persistent<A> {}
+impl<A: Remote + Includes<B>, B: Remote> Includes<Persistent<B>> for Persistent<A> {}
+impl<A: GrantsFlush> GrantsFlush for Windowed<A> {}
+impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
+
+/// What a FLUSH is for: bytes of a peer's region, or all of it, and where to
+/// ([`wr::Flush`](crate::wr::Flush) has an example). It exists only where the peer granted that
+/// right (R25.1).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{Flushable, RemoteFlush};
+/// let theirs = RemoteSlice::<Flushable<RemoteWrite>>::from_parts(0x7f00_0000, 4096, 0x1234);
+/// let part: RemoteFlush = theirs.slice(0, 64)?.flush_global()?;
+/// let all: RemoteFlush = part.whole_region();
+/// # let _ = all;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteFlush {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) rkey: u32,
+    pub(crate) placement: u8,
+    pub(crate) level: u8,
+}
+
+impl RemoteFlush {
+    /// All of the region that these bytes are in (`IBV_FLUSH_MR`).
+    #[inline]
+    pub fn whole_region(self) -> Self {
+        RemoteFlush { level: selectivity::MR, ..self }
+    }
+}
+
+impl<A: Access> RemoteSlice<A> {
+    /// This slice, for a FLUSH to where all see it (`IBV_FLUSH_GLOBAL`).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if it is longer than 32 bits can say.
+    #[inline]
+    pub fn flush_global(&self) -> Result<RemoteFlush, OutOfBounds>
+    where
+        A: GrantsFlush,
+    {
+        self.flush(placement::GLOBAL)
+    }
+
+    /// This slice, for a FLUSH to where it persists (`IBV_FLUSH_PERSISTENT`).
+    ///
+    /// # Errors
+    /// As for [`flush_global`](Self::flush_global).
+    #[inline]
+    pub fn flush_persistent(&self) -> Result<RemoteFlush, OutOfBounds>
+    where
+        A: GrantsPersistence,
+    {
+        self.flush(placement::PERSISTENT)
+    }
+
+    fn flush(&self, placement: u8) -> Result<RemoteFlush, OutOfBounds> {
+        let (addr, len, rkey) = (self.addr(), self.len(), self.rkey());
+        let longest = u64::from(u32::MAX);
+        if len > longest {
+            return Err(OutOfBounds { offset: 0, len, available: longest, misaligned: false });
+        }
+        Ok(RemoteFlush { addr, len, rkey, placement, level: selectivity::RANGE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_flags() {
+        let write = RemoteWrite::FLAGS;
+        assert_eq!(<Flushable<RemoteWrite>>::FLAGS, write | 0x100);
+        assert_eq!(<Persistent<RemoteWrite>>::FLAGS, write | 0x300);
+        assert_eq!(<Windowed<Flushable<RemoteRead>>>::FLAGS, RemoteRead::FLAGS | 0x110);
+    }
+
+    #[test]
+    fn a_flush_has_at_most_32_bits_of_bytes() {
+        let flush =
+            |len| RemoteSlice::<Persistent<RemoteRead>>::from_parts(1, len, 2).flush_persistent();
+        let longest = u64::from(u32::MAX);
+        let whole = flush(longest).unwrap();
+        assert_eq!(whole, RemoteFlush { addr: 1, len: longest, rkey: 2, placement: 2, level: 0 });
+        assert_eq!(whole.whole_region(), RemoteFlush { level: 1, ..whole });
+        let error = flush(longest + 1).unwrap_err();
+        assert_eq!((error.len, error.available), (longest + 1, longest));
+        let global = RemoteSlice::<Persistent<RemoteRead>>::from_parts(1, 0, 2).flush_global();
+        assert_eq!(global.unwrap(), RemoteFlush { len: 0, placement: 1, ..whole });
+    }
+}

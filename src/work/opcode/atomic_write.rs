@@ -1,0 +1,78 @@
+//! ATOMIC_WRITE.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use super::{Opcode, WcOpcode, sealed};
+use crate::device::attr_ex::{Ability, Which};
+use crate::memory::remote::WriteCell;
+use crate::sys::data::arm;
+use crate::sys::persist::WR_ATOMIC_WRITE;
+use crate::sys::types::{ibv_send_wr, raw};
+use crate::work::inline::Empty;
+use crate::work::request::{Use, WorkRequest, request};
+
+/// ATOMIC_WRITE (`ibv_wr_atomic_write`, RC only): 8 bytes of the peer's memory change at once,
+/// behind what was written and flushed before it on this queue pair. And an [`Ability`]
+/// (`IB_UVERBS_DEVICE_ATOMIC_WRITE`), which devices may lack.
+///
+/// It is of extended posting, and the queue pair is created for it.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
+///
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Publishing>()?;
+/// let region = pd.register::<RemoteWrite>(64)?;
+/// // At the peer:
+/// let tail: WriteCell = region.remote().write_cell(8)?;
+/// a.post_send(wr::AtomicWrite::new(tail, 7u64.to_ne_bytes()))?;
+/// proverbs::loopback::poll(&mut cq, 1)?;
+/// assert_eq!(region.cell(8)?.load(std::sync::atomic::Ordering::Acquire), 7);
+/// # use proverbs::memory::WriteCell;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AtomicWrite {
+    remote: WriteCell,
+    bytes: [u8; 8],
+}
+
+impl AtomicWrite {
+    /// Writes `bytes`, as they are, to the peer's cell.
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new(remote: WriteCell, bytes: [u8; 8]) -> WorkRequest<AtomicWrite, Empty> {
+        request(AtomicWrite { remote, bytes }, Empty, Use::Send)
+    }
+}
+
+impl sealed::Sealed for AtomicWrite {}
+
+impl Opcode for AtomicWrite {
+    const CODE: u32 = WR_ATOMIC_WRITE;
+    const NAME: &'static str = "ATOMIC_WRITE";
+    const COMPLETES_AS: WcOpcode = WcOpcode::AtomicWrite;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        let WriteCell { addr: remote_addr, rkey } = self.remote;
+        let compare_add = u64::from_ne_bytes(self.bytes);
+        // SAFETY: the work request is writable, and the arm inside it. A session passes the 8 bytes
+        // on by a pointer to them.
+        unsafe {
+            arm::<raw::atomic_t>(wr).write(raw::atomic_t {
+                remote_addr,
+                compare_add,
+                swap: 0,
+                rkey,
+            })
+        };
+    }
+}
+
+impl crate::device::attr_ex::sealed::Sealed for AtomicWrite {}
+
+impl Ability for AtomicWrite {
+    const WHICH: Which = Which::AtomicWrite;
+    const NAME: &'static str = "ATOMIC_WRITE";
+}

@@ -1,0 +1,67 @@
+//! FLUSH.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use super::{Opcode, WcOpcode, sealed};
+use crate::memory::flush::RemoteFlush;
+use crate::sys::data::arm;
+use crate::sys::persist::{WR_FLUSH, flush_t};
+use crate::sys::types::ibv_send_wr;
+use crate::work::inline::Empty;
+use crate::work::request::{Use, WorkRequest, request};
+
+/// FLUSH (`ibv_wr_flush`, RC only): what was written before it on this queue pair is where all see
+/// it, or where it outlives a loss of power, when it has completed.
+///
+/// It is of extended posting, and the queue pair is created for it. The peer grants it twice: the
+/// region's key has the right, and so has its queue pair
+/// ([`QpAccess::FLUSH_GLOBAL`](crate::qp::QpAccess::FLUSH_GLOBAL)). Devices that lack it refuse to
+/// create the queue pair, and to register the region
+/// ([`FlushGlobal`](crate::device::FlushGlobal)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Flushable;
+/// profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
+///
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Flushing>()?;
+/// # let b = &_b;
+/// # let _ = b;
+/// let region = pd.register::<Flushable<RemoteWrite>>(4096)?;
+/// // At the peer:
+/// let theirs = region.remote();
+/// post_send!(a, [
+///     wr::RdmaWrite::inline(b"an entry", theirs.write()),
+///     wr::Flush::new(theirs.slice(0, 8)?.flush_global()?),
+/// ])?;
+/// proverbs::loopback::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Flush {
+    remote: RemoteFlush,
+}
+
+impl Flush {
+    /// Flushes bytes of the peer's memory, or the region that they are in.
+    #[inline(always)]
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new(remote: RemoteFlush) -> WorkRequest<Flush, Empty> {
+        request(Flush { remote }, Empty, Use::Send)
+    }
+}
+
+impl sealed::Sealed for Flush {}
+
+impl Opcode for Flush {
+    const CODE: u32 = WR_FLUSH;
+    const NAME: &'static str = "FLUSH";
+    const COMPLETES_AS: WcOpcode = WcOpcode::Flush;
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        let RemoteFlush { addr: remote_addr, len, rkey, placement, level } = self.remote;
+        // SAFETY: `wr` is writable by this function's contract, and its longest arm is longer.
+        unsafe { arm::<flush_t>(wr).write(flush_t { remote_addr, len, rkey, placement, level }) };
+    }
+}
