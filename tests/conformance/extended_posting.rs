@@ -327,7 +327,7 @@ fn more_elements_than_a_session_copies_are_refused_at_once() {
         // That many are for the device to say.
         let error = pd.create_qp::<T, AsWide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
         let max = dev.ctx.query_device().unwrap().max_sge;
-        assert_eq!(said(&error), format!("ibv_create_qp: max_send_sge 128 exceeds {max}"));
+        assert_eq!(said(&error), format!("ibv_create_qp_ex: max_send_sge 128 exceeds {max}"));
     }
     let dev = Device::open();
     refused::<Rc>(&dev);
