@@ -119,10 +119,6 @@ pub(in super::super) unsafe fn query_device_ex(
     };
     // SAFETY: `context` is live (the verb's contract).
     let (max_dm_size, has_clock, odp, (tunes, persists)) = unsafe { verb(context, ask) };
-    if persists {
-        // FLUSH to both, and ATOMIC_WRITE.
-        value.device_cap_flags_ex |= 0b111 << 38;
-    }
     value.max_dm_size = max_dm_size;
     if tunes {
         (value.cq_mod_caps.max_cq_count, value.cq_mod_caps.max_cq_period) = tuning::MODERATION;
@@ -141,6 +137,10 @@ pub(in super::super) unsafe fn query_device_ex(
     match unsafe { query_device(context, &mut value.orig_attr) } {
         0 => {
             value.device_cap_flags_ex = value.orig_attr.device_cap_flags.into();
+            if persists {
+                // FLUSH to both, and ATOMIC_WRITE.
+                value.device_cap_flags_ex |= 0b111 << 38;
+            }
             // SAFETY: `attr` is writable (the verb's contract).
             unsafe { attr.write(value) };
             0
