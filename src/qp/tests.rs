@@ -474,3 +474,42 @@ fn a_bind_that_completes_after_its_window_ended() {
     // SAFETY: made by the device as a box, and freed by nobody.
     drop(unsafe { Box::from_raw(mw) });
 }
+
+/// A queue pair of extended posting is created for what may be posted to it, and nothing else: a
+/// device may lack the rest.
+#[test]
+fn a_queue_pair_is_created_for_what_it_may_post() {
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    profile! { Direct { posting: ExtendedPosting } }
+    profile! { Writer { posting: ExtendedPosting, initiator: NoReads } }
+    thread_local! {
+        static ASKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    let control = Control {
+        create_qp_ex: |init| {
+            ASKED.set(init.send_ops_flags);
+            Err(libc::EPERM)
+        },
+        ..LOOPBACK
+    };
+    let mut context = Fabric::new().open_alone();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    let pd = context.alloc_pd().unwrap();
+    let cq: CompletionQueue = context.create_cq(16).unwrap();
+    macro_rules! asked {
+        ($transport:ty, $profile:ty) => {{
+            let depth = Depth { send: 1, recv: 1 };
+            let error = pd.create_qp::<$transport, $profile>(&cq, &cq, depth).unwrap_err();
+            assert_eq!((error.verb(), error.errno()), ("ibv_create_qp_ex", Some(libc::EPERM)));
+            ASKED.take()
+        }};
+    }
+    // IBV_QP_EX_WITH_SEND and SEND_WITH_IMM are 4 and 8, WRITE and WRITE_WITH_IMM 1 and 2; 0x70 are
+    // READ and atomics, 0x380 LOCAL_INV, BIND_MW and SEND_WITH_INV.
+    assert_eq!((asked!(Ud, Direct), asked!(Ud, Writer)), (0xc, 0xc));
+    assert_eq!((asked!(Uc, Direct), asked!(Uc, Writer)), (0xf, 0xf));
+    assert_eq!((asked!(Rc, Direct), asked!(Rc, Writer)), (0x3ff, 0x38f));
+    assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
+}
