@@ -319,6 +319,47 @@ mod tests {
         assert!(!has::<Uc, RemoteWrite>(&of(all, none, all)));
     }
 
+    /// A device, or its library, may lack the verbs: then the error says what to do instead. Other
+    /// errors are the verb's own.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn a_device_without_advice_or_null_regions() {
+        use crate::loopback::{Fabric, control::LOOPBACK};
+        use crate::sys::control::Control;
+        let lacking = |control: Control| {
+            let mut context = Fabric::new().open_alone();
+            let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+            handle.set_control(Box::leak(Box::new(control)));
+            let pd = context.alloc_pd().unwrap();
+            let can = context.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>().unwrap();
+            let region = pd.register_on_demand(&can, vec![7u8; 64]).unwrap();
+            let advised = [
+                region.prefetch(Advice::Prefetch, 0, 8).unwrap_err(),
+                region.start_prefetch(Advice::PrefetchWrite, 8, 56).unwrap_err(),
+            ];
+            region.prefetch(Advice::Prefetch, 64, 0).unwrap(); // nothing is asked
+            let [one, two] = advised.map(|error| error.to_string());
+            (one, two, pd.alloc_null_mr().unwrap_err().to_string())
+        };
+        let none = |advise_mr, alloc_null_mr| Control { advise_mr, alloc_null_mr, ..LOOPBACK };
+        for (one, two, null) in [
+            lacking(none(|_, _, _, _| libc::EOPNOTSUPP, |_| Err(libc::EOPNOTSUPP))),
+            lacking(none(|_, _, _, _| libc::ENOSYS, |_| Err(libc::ENOSYS))),
+        ] {
+            assert!(one.contains("Prefetch of 8 bytes from 0 on"), "{one}");
+            assert!(two.contains("PrefetchWrite of 56 bytes from 8 on"), "{two}");
+            for text in [one, two] {
+                assert!(text.contains("leave it out: pages come when they are touched"), "{text}");
+            }
+            assert!(null.contains("post memory of a pool"), "{null}");
+        }
+        let (one, _, null) = lacking(none(|_, _, _, _| libc::EPERM, |_| Err(libc::ENOMEM)));
+        assert!(one.contains("EPERM") && one.contains("the region is read-only"), "{one}");
+        assert!(null.starts_with("ibv_alloc_null_mr: ENOMEM"), "{null}");
+        let (one, _, _) = lacking(none(|_, _, _, _| libc::EFAULT, |_| Err(libc::ENOMEM)));
+        assert!(one.contains("EFAULT") && !one.contains("read-only"), "{one}");
+    }
+
     #[test]
     fn many_bytes_are_several_elements() {
         let list = |len| {
