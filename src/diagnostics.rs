@@ -35,7 +35,8 @@ use crate::work::request::WorkRequest;
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair().unwrap();
 /// # let region = pd.register::<RemoteRead>(8).unwrap();
-/// wr::RdmaRead::inline(b"8 bytes!", region.remote().read()); // the data of an RDMA READ comes from the peer
+/// // The data of an RDMA READ comes from the peer.
+/// wr::RdmaRead::inline(b"8 bytes!", region.remote().read());
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{O}` cannot be inline",
@@ -184,7 +185,8 @@ pub trait PostsReceives {
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { mut b, pool, .. } = proverbs::loopback::pair().unwrap();
-/// post_srq_recv!(b, [wr::Recv::new(pool.take().unwrap())]); // a queue pair, which has a receive queue of its own
+/// // A queue pair, which has a receive queue of its own.
+/// post_srq_recv!(b, [wr::Recv::new(pool.take().unwrap())]);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",

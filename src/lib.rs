@@ -230,7 +230,8 @@ pub use proverbs_macros::post_recv;
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let table = pd.register::<RemoteReadWrite>(256)?; // at the peer, usually
 /// let remote = table.remote();
 /// post_send!(a, [

@@ -41,7 +41,9 @@ use crate::work::opcode::{AtomicWrite, Flush};
 /// }
 ///
 /// /// A library that takes any profile says what it needs of it.
-/// fn limits<P: Profile<Receive: ReceiveSource, Signaling: Signaling, Initiator: Initiator>>() -> (u32, u32) {
+/// fn limits<
+///     P: Profile<Receive: ReceiveSource, Signaling: Signaling, Initiator: Initiator>,
+/// >() -> (u32, u32) {
 ///     (P::MaxSendSge::VALUE, P::MaxInline::VALUE)
 /// }
 /// assert_eq!(limits::<Stream>(), (4, 128));
@@ -349,7 +351,8 @@ pub enum OrdinaryPosting {}
 /// # use proverbs::prelude::*;
 /// profile! { Direct { posting: ExtendedPosting } }
 ///
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Direct>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Direct>()?;
 /// let region = pd.register::<RemoteWrite>(256)?;
 /// let at = region.remote().write();
 /// let mut buf = pool.take().ok_or("no buffer")?;

@@ -29,7 +29,8 @@ const VERB: &str = "rdma_accept";
 /// use proverbs::{cm::*, prelude::*};
 ///
 /// fn accept(request: Request<Tcp>, qp: QueuePair<Rc, Init>) -> Option<Connection> {
-///     let accepted = request.accept(qp, &AcceptParam::default(), std::time::Duration::from_secs(1));
+///     let accepted =
+///         request.accept(qp, &AcceptParam::default(), std::time::Duration::from_secs(1));
 ///     match accepted.map_err(Refused::into_parts) {
 ///         Ok(connection) => return Some(connection),
 ///         Err((NotAccepted::Unanswered { request, qp }, error)) => {
@@ -171,8 +172,8 @@ impl Request<Tcp> {
     /// nothing was answered. [`TimedOut`](crate::ErrorKind::TimedOut),
     /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) if the peer did not
     /// confirm; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr`
-    /// or `ibv_modify_qp`. With `ece`, nothing was answered if the queue pair does not take what the
-    /// peer offers: EINVAL for the options of another vendor's device.
+    /// or `ibv_modify_qp`. With `ece`, nothing was answered if the queue pair does not take what
+    /// the peer offers: EINVAL for the options of another vendor's device.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

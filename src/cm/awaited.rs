@@ -21,8 +21,8 @@ use crate::wait::registration;
 ///
 /// The calls of an id on a channel return at once, and what they return waits for an event:
 /// [`finish`](Self::finish) awaits it. A task has a channel for each connection that it makes; a
-/// listener takes requests, and each moves to a channel of its own, so that tasks answer at the same
-/// time:
+/// listener takes requests, and each moves to a channel of its own, so that tasks answer at the
+/// same time:
 ///
 /// ```
 /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -116,8 +116,8 @@ impl AsyncEventChannel {
         self.fd.get_ref()
     }
 
-    /// Waits for the next event, **for ever** if none comes: put a time-out around it. What was kept
-    /// comes first.
+    /// Waits for the next event, **for ever** if none comes: put a time-out around it. What was
+    /// kept comes first.
     ///
     /// Safe to cancel at any point: an event is taken only to be returned.
     ///
@@ -131,13 +131,13 @@ impl AsyncEventChannel {
         }
     }
 
-    /// Waits until what was begun is done: an address or a route that is resolved, a connection that
-    /// is asked for or accepted, a service that is looked up, a connection that the peer ends. An
-    /// address and a route have time-outs of their own; the others wait **for ever** if the peer
+    /// Waits until what was begun is done: an address or a route that is resolved, a connection
+    /// that is asked for or accepted, a service that is looked up, a connection that the peer ends.
+    /// An address and a route have time-outs of their own; the others wait **for ever** if the peer
     /// says nothing: put a time-out around it.
     ///
-    /// Dropped, the future gives the attempt up, and drops what went into it: a queue pair sends its
-    /// receives home when it is gone.
+    /// Dropped, the future gives the attempt up, and drops what went into it: a queue pair sends
+    /// its receives home when it is gone.
     ///
     /// # Errors
     /// What `advance` of it says, with what went into it; and as for [`next`](Self::next), with the

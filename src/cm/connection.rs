@@ -77,8 +77,8 @@ impl<P: Profile, M: Mode> Connection<P, M> {
 }
 
 impl<P: Profile, M: Mode> Connection<P, M> {
-    /// Moves the connection's id to `channel`, together with its waiting events (`rdma_migrate_id`),
-    /// so that its end is an event there.
+    /// Moves the connection's id to `channel`, together with its waiting events
+    /// (`rdma_migrate_id`), so that its end is an event there.
     ///
     /// # Errors
     /// The connection is given back, as for [`CmId::migrate_to`].
@@ -172,9 +172,9 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
 }
 
 impl CmId<Tcp, Disconnected, OnChannel> {
-    /// Processes an event of this id: when the peer confirmed the end, nothing but to destroy the id
-    /// is left. After an end that the peer began ([`Connection::advance`]) there is nothing to wait
-    /// for.
+    /// Processes an event of this id: when the peer confirmed the end, nothing but to destroy the
+    /// id is left. After an end that the peer began ([`Connection::advance`]) there is nothing to
+    /// wait for.
     ///
     /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the device is going away.
     ///

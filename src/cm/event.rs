@@ -119,8 +119,8 @@ impl Event {
         EventKind::from_c(self.copied.event)
     }
 
-    /// 0, a negative errno, for [`EventKind::Rejected`] the peer's reason, or for [`EventKind::User`]
-    /// what was written.
+    /// 0, a negative errno, for [`EventKind::Rejected`] the peer's reason, or for
+    /// [`EventKind::User`] what was written.
     pub fn status(&self) -> i32 {
         self.copied.status
     }

@@ -285,8 +285,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// (`rdma_write_cm_event`): it wakes who waits there, on whatever thread.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`: ENOSYS if the library is older
-    /// than rdma-core 60; EINVAL, ENOSYS or EOPNOTSUPP if the kernel is older than its support.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`: ENOSYS if the library is
+    /// older than rdma-core 60; EINVAL, ENOSYS or EOPNOTSUPP if the kernel is older than its
+    /// support.
     ///
     /// ```
     /// use proverbs::{cm::*, loopback::Fabric, prelude::*};

@@ -137,8 +137,8 @@ impl<PS: PortSpace> Request<PS, OnChannel> {
 }
 
 impl<PS: PortSpace, M: Mode> Request<PS, M> {
-    /// Moves the request to `channel` (`rdma_migrate_id`), so that it is answered there while others
-    /// come. `AsyncEventChannel` has an example.
+    /// Moves the request to `channel` (`rdma_migrate_id`), so that it is answered there while
+    /// others come. `AsyncEventChannel` has an example.
     ///
     /// # Errors
     /// The request is given back, as for [`CmId::migrate_to`].

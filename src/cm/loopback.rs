@@ -56,7 +56,8 @@ impl<PS: PortSpace> CmId<PS, Created> {
     /// let id = id.resolve_addr("10.0.0.2:7471".parse()?, second)?.resolve_route(second)?;
     /// assert_eq!(id.device(), Some("loop0"));
     ///
-    /// let listening = CmId::<Tcp, _>::on(&fabric)?.bind_addr("10.0.0.2:7471".parse()?)?.listen(8)?;
+    /// let listening =
+    ///     CmId::<Tcp, _>::on(&fabric)?.bind_addr("10.0.0.2:7471".parse()?)?.listen(8)?;
     /// assert_eq!(listening.device(), Some(there.name().as_str()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -68,8 +69,8 @@ impl<PS: PortSpace> CmId<PS, Created> {
     }
 }
 
-/// Two connected ends on a loopback fabric of their own, with all that a test needs around them: see
-/// [`loopback_pair`].
+/// Two connected ends on a loopback fabric of their own, with all that a test needs around them:
+/// see [`loopback_pair`].
 pub struct ConnectedPair {
     /// The fabric, to open more devices, and to [silence](Fabric::silence_device) or
     /// [remove](Fabric::remove_device) this one.

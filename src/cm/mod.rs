@@ -39,12 +39,15 @@
 //!     Ok(())
 //! }
 //!
-//! fn passive(qp: QueuePair<Rc, Init>) -> Result<CmId<Tcp, Established>, Box<dyn std::error::Error>> {
+//! fn passive(
+//!     qp: QueuePair<Rc, Init>,
+//! ) -> Result<CmId<Tcp, Established>, Box<dyn std::error::Error>> {
 //!     let id: CmId<Tcp, Bound> = CmId::new()?.bind_addr("0.0.0.0:7471".parse()?)?;
 //!     let id: CmId<Tcp, Listening> = id.listen(8)?;
 //!     let request: Request<Tcp> = id.get_request()?;
 //!     let _: &CmId<Tcp, Requested> = &request.id;
-//!     let connection: Connection = request.accept(qp, &AcceptParam::default(), Duration::from_secs(1))?;
+//!     let connection: Connection =
+//!         request.accept(qp, &AcceptParam::default(), Duration::from_secs(1))?;
 //!     Ok(connection.id)
 //! }
 //!
@@ -131,7 +134,8 @@
 //!
 //!     let mut connection = request.accept(qp, &AcceptParam::default(), second)?;
 //!     // ... poll `cq` ...
-//!     let ends = connection.id.wait_disconnected(60 * second); // the peer ends it, or takes too long;
+//!     // The peer ends it, or takes too long.
+//!     let ends = connection.id.wait_disconnected(60 * second);
 //!     let mut ended = connection.disconnect()?; // this side confirms either way (R16.20)
 //!     ended.qp.drain(&mut cq, |_| ())?;
 //!     println!("{ends:?}");

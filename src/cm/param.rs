@@ -15,7 +15,8 @@ use crate::terms::error::Error;
 ///
 /// ```
 /// use proverbs::cm::{ConnParam, PrivateData};
-/// let param: ConnParam = ConnParam { private_data: PrivateData::of(b"hello"), ..Default::default() };
+/// let param: ConnParam =
+///     ConnParam { private_data: PrivateData::of(b"hello"), ..Default::default() };
 /// assert_eq!(param.retry_count.get(), 6);
 /// ```
 #[derive(Debug)]
@@ -40,9 +41,9 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     pub ack_timeout: Option<Timeout>,
     /// Whether the devices agree on options of the connection ([`Ece`](crate::qp::Ece)), where both
     /// have some: a request offers what its queue pair has, an answer tells what of that the other
-    /// one took, and that is set in turn (R23.1). Between devices without options, or of a peer that
-    /// tells none, the connection is made as if this were false, the default. An id that offered
-    /// options and whose request was not sent (`NotConnected::Unsent`) offers them again.
+    /// one took, and that is set in turn (R23.1). Between devices without options, or of a peer
+    /// that tells none, the connection is made as if this were false, the default. An id that
+    /// offered options and whose request was not sent (`NotConnected::Unsent`) offers them again.
     pub ece: bool,
 }
 

@@ -50,30 +50,46 @@ pub enum Spent {}
 /// const SECOND: Duration = Duration::from_secs(1);
 ///
 /// /// Of a new id, or one that is bound.
-/// fn reach<S: Resolves>(id: CmId<Tcp, S>, to: SocketAddr) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
+/// fn reach<S: Resolves>(
+///     id: CmId<Tcp, S>,
+///     to: SocketAddr,
+/// ) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
 ///     route(id.resolve_addr(to, SECOND)?)
 /// }
-/// fn route<S: ResolvesRoute>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
+/// fn route<S: ResolvesRoute>(
+///     id: CmId<Tcp, S>,
+/// ) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
 ///     Ok(id.resolve_route(SECOND)?)
 /// }
-/// fn connect<S: Connects>(id: CmId<Tcp, S>, qp: QueuePair<Rc, Init>) -> Result<Connection, proverbs::Error> {
+/// fn connect<S: Connects>(
+///     id: CmId<Tcp, S>,
+///     qp: QueuePair<Rc, Init>,
+/// ) -> Result<Connection, proverbs::Error> {
 ///     Ok(id.connect(qp, &ConnParam::default(), SECOND)?)
 /// }
 /// fn memory<S: HasDevice>(id: &CmId<Tcp, S>) -> Result<Pool, proverbs::Error> {
 ///     id.pd()?.create_pool(8, 64)
 /// }
 ///
-/// fn bind<S: Binds>(id: CmId<Tcp, S>, at: SocketAddr) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
+/// fn bind<S: Binds>(
+///     id: CmId<Tcp, S>,
+///     at: SocketAddr,
+/// ) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
 ///     listen(id.bind_addr(at)?)
 /// }
 /// fn listen<S: Listens>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
 ///     Ok(id.listen(8)?)
 /// }
-/// fn next<S: TakesRequests, M: WaitsInCalls>(id: &CmId<Tcp, S, M>) -> Result<Request<Tcp>, proverbs::Error> {
+/// fn next<S: TakesRequests, M: WaitsInCalls>(
+///     id: &CmId<Tcp, S, M>,
+/// ) -> Result<Request<Tcp>, proverbs::Error> {
 ///     id.get_request()
 /// }
 ///
-/// fn join<S: JoinsGroups>(id: &mut CmId<Udp, S>, at: SocketAddr) -> Result<Group, proverbs::Error> {
+/// fn join<S: JoinsGroups>(
+///     id: &mut CmId<Udp, S>,
+///     at: SocketAddr,
+/// ) -> Result<Group, proverbs::Error> {
 ///     id.join_multicast(at, SECOND)
 /// }
 ///

@@ -160,8 +160,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             let (cqe, vector) = (cqe as i32, vector as i32);
             let channel = channel_at;
             let attr = CqAttr { cqe, channel, vector, wc_flags, is_single_threaded };
-            // SAFETY: their handles keep context and channel. If one thread uses the queue, it and the queue
-            // pairs on it are of a lane, so all calls on them are this thread's.
+            // SAFETY: their handles keep context and channel. If one thread uses the queue, it and
+            // the queue pairs on it are of a lane, so all calls on them are this thread's.
             unsafe { (control.create_cq_ex)(at, attr) }.map(NonNull::cast::<ibv_cq>)
         };
         let any = || match fields {

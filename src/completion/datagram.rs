@@ -17,7 +17,8 @@ pub const GRH_LEN: usize = 40;
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::completion::{Grh, UdReceived};
-/// # let proverbs::loopback::DatagramPair { context, pd, mut a, mut b, mut cq, pool, to_b, .. } = proverbs::loopback::datagram_pair()?;
+/// # let proverbs::loopback::DatagramPair { context, pd, mut a, mut b, mut cq, pool, to_b, .. } =
+/// #     proverbs::loopback::datagram_pair()?;
 /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes of it are for the GRH
 /// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
 /// let message: UdReceived<Buf> = loop {

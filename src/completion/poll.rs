@@ -49,7 +49,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// # a.post_send(wr::Send::inline(b"hello"))?;
     /// let mut received = 0;
@@ -92,7 +93,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// # a.post_send(wr::RdmaWrite::inline(b"8 bytes!", pd.register::<RemoteWrite>(8)?.remote().write()))?;
     /// let completion = loop {
     ///     if let Some(completion) = cq.poll_one()? {

@@ -143,13 +143,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// # use proverbs::prelude::*;
     /// profile! { Fanout { entry: SharedBuf } }
     ///
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, .. } = proverbs::loopback::pair_of::<Fanout>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair_of::<Fanout>()?;
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// a.post_send(wr::Send::new(record))?; // the peer has no receive, so it waits
     /// let (a, _) = a.reset()?; // and nobody drained it
     /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 15)); // a completion may still come
     /// while cq.poll_one()?.is_some() {}
-    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 16)); // with the poll that found nothing
+    /// // With the poll that found nothing.
+    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 16));
     /// # drop(a);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

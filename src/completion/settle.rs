@@ -163,10 +163,12 @@ impl<C, M> Pool<C, M> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
     /// b.destroy()?;                                             // and nobody drained it
-    /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 15)); // a completion may still come
+    /// // A completion may still come.
+    /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 15));
     /// assert!(cq.poll_one()?.is_none());
     /// assert_eq!(pool.available(), 16); // none can
     ///
@@ -190,7 +192,8 @@ impl<C, M> Arena<C, M> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { a: _a, mut b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { a: _a, mut b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let arena = pd.create_arena(4096, 8)?;
     /// b.post_recv(wr::Recv::new(arena.take(100).ok_or("no room")?))?; // nothing will arrive
     /// b.destroy()?;                                                  // and nobody drained it

@@ -139,7 +139,8 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// a.post_send(wr::Send::inline(b"hello"))?;
     /// let mut arrived = 0;

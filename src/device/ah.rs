@@ -112,9 +112,9 @@ impl AddressVector {
         AddressVector { port, dlid, sl, static_rate, src_path_bits: 0, global: None }
     }
 
-    /// Refuses path bits that the port has not: providers cut them off in silence, and packets would
-    /// come from another LID (R24.9). It asks the port, whose LIDs may change, and only if there
-    /// are any.
+    /// Refuses path bits that the port has not: providers cut them off in silence, and packets
+    /// would come from another LID (R24.9). It asks the port, whose LIDs may change, and only if
+    /// there are any.
     pub(crate) fn check_path_bits(
         &self,
         context: &Arc<handle::Context>,
@@ -189,7 +189,8 @@ impl fmt::Display for AddressVector {
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::device::AhIndex;
-/// # let proverbs::loopback::DatagramPair { context, pd, mut a, .. } = proverbs::loopback::datagram_pair()?;
+/// # let proverbs::loopback::DatagramPair { context, pd, mut a, .. } =
+/// #     proverbs::loopback::datagram_pair()?;
 /// let gid = context.query_gid(1, 1)?;
 /// let ah: AddressHandle = pd.create_ah(AddressVector::roce(1, gid, 1))?;
 /// let name: AhIndex = a.add_address_handle(ah)?; // it is the queue pair's now

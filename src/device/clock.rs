@@ -16,7 +16,8 @@ use std::time::Duration;
 /// let clock: Clock = context.query_device_ex()?.clock().ok_or("the device has no clock")?;
 /// assert_eq!(clock.khz(), 156_250);
 /// assert_eq!(clock.between(100, 350), std::time::Duration::from_nanos(1600));
-/// assert_eq!(clock.between(clock.mask(), 249), std::time::Duration::from_nanos(1600)); // it began anew
+/// // It began anew.
+/// assert_eq!(clock.between(clock.mask(), 249), std::time::Duration::from_nanos(1600));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,7 +58,8 @@ impl fmt::Debug for CompVector {
 impl Context {
     /// The completion vectors (`num_comp_vectors` of ibv_create_cq(3)), see [`CompVector`].
     pub fn comp_vectors(&self) -> Vec<CompVector> {
-        // SAFETY: its handle keeps the context open, and the number does not change once it is open.
+        // SAFETY: its handle keeps the context open, and the number does not change once it is
+        // open.
         let count = unsafe { (*self.handle.as_ptr()).num_comp_vectors };
         let context = Arc::downgrade(&self.handle);
         (0..count.max(0) as u32)

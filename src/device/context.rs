@@ -48,9 +48,11 @@ pub fn devices() -> Result<Vec<String>, Error> {
 /// assert!(context.query_device()?.max_qp_wr >= 16);
 /// assert_eq!(context.query_pkey(1, 0)?, 0xffff); // the default partition
 /// let channel = context.create_comp_channel()?;
-/// let cq: CompletionQueue = context.create_cq_on(64, &channel)?; // events of `cq` come by `channel`
+/// // Events of `cq` come by `channel`.
+/// let cq: CompletionQueue = context.create_cq_on(64, &channel)?;
 ///
-/// let context = context.destroy().unwrap_err().into_object(); // objects of it exist: refused, and back
+/// // Objects of it exist: refused, and back.
+/// let context = context.destroy().unwrap_err().into_object();
 /// drop((cq, channel));
 /// context.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -117,8 +117,8 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE (R5.4),
-    /// or if the GID table has no entry at the index (R8.5). [`ErrorKind::Limit`] if the port has not so
-    /// many LIDs (R24.9).
+    /// or if the GID table has no entry at the index (R8.5). [`ErrorKind::Limit`] if the port has
+    /// not so many LIDs (R24.9).
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }

@@ -236,7 +236,12 @@ impl<P: Profile> RcConnector<P> {
     /// // What does not connect comes back.
     /// let c = connector()?;
     /// let number = Qpn::try_from(17)?;
-    /// let uc = Endpoint::new(Service::UnreliableConnection, number, Psn::try_from(0)?, Mtu::Bytes1024)?;
+    /// let uc = Endpoint::new(
+    ///     Service::UnreliableConnection,
+    ///     number,
+    ///     Psn::try_from(0)?,
+    ///     Mtu::Bytes1024,
+    /// )?;
     /// let (stage, error) = c.connect_to(&uc).unwrap_err().into_parts();
     /// assert!(matches!(error, ConnectError::NotRc(_)));
     /// let Stage::Init(c) = stage else { panic!("nothing was done to it") };

@@ -42,8 +42,12 @@
 //! use proverbs::bounded::ResponderDepth;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let service = Service::ReliableConnection { initiator: Some(ReadDepth::ONE), responder: ResponderDepth::ONE };
-//! let mut mine = Endpoint::new(service, Qpn::try_from(0x1c)?, Psn::try_from(7)?, Mtu::Bytes1024)?;
+//! let service = Service::ReliableConnection {
+//!     initiator: Some(ReadDepth::ONE),
+//!     responder: ResponderDepth::ONE,
+//! };
+//! let mut mine =
+//!     Endpoint::new(service, Qpn::try_from(0x1c)?, Psn::try_from(7)?, Mtu::Bytes1024)?;
 //! mine.export(RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000_0000, 4096, 0x1234))?;
 //!
 //! let peer = Endpoint::from_bytes(&mine.to_bytes())?;

@@ -147,7 +147,8 @@ impl Endpoint {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let service = Service::UnreliableConnection;
-    /// let endpoint = Endpoint::new(service, Qpn::try_from(17)?, Psn::try_from(0)?, Mtu::Bytes1024)?;
+    /// let endpoint =
+    ///     Endpoint::new(service, Qpn::try_from(17)?, Psn::try_from(0)?, Mtu::Bytes1024)?;
     /// let mut message = endpoint.to_bytes();
     /// assert_eq!(message.len(), Endpoint::MIN_WIRE_LEN);
     /// message.extend(b"and more");

@@ -158,7 +158,8 @@ impl Fabric {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, fabric, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let region = pd.register::<RemoteWrite>(64)?;
     /// let window = fabric.open_window(region.remote().slice(8, 8)?)?;
     /// a.post_send(wr::RdmaWrite::inline(b"8 bytes!", window.write()))?;

@@ -17,7 +17,9 @@ use crate::device::OdpOps;
 /// use proverbs::{loopback::{Fabric, Personality}, prelude::*};
 ///
 /// // A server whose clients die works the same whatever device it runs on.
-/// for personality in [Personality::Plain, Personality::Rxe, Personality::Mlx5, Personality::worst(7)] {
+/// for personality in
+///     [Personality::Plain, Personality::Rxe, Personality::Mlx5, Personality::worst(7)]
+/// {
 ///     let context = Fabric::with(personality).open_device();
 ///     let pd = context.alloc_pd()?;
 ///     // ...
@@ -71,7 +73,10 @@ impl fmt::Display for Personality {
 /// ```
 /// use proverbs::loopback::{Personality, UnknownPersonality};
 /// let refused: Result<Personality, UnknownPersonality> = "mlx4".parse();
-/// assert_eq!(refused.unwrap_err().to_string(), "no personality is called `mlx4`: plain, rxe, mlx5, worst or worst:SEED");
+/// assert_eq!(
+///     refused.unwrap_err().to_string(),
+///     "no personality is called `mlx4`: plain, rxe, mlx5, worst or worst:SEED"
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPersonality(String);

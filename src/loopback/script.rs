@@ -309,7 +309,11 @@ fn below(rng: &mut Pcg32, n: u32) -> u32 {
 /// interface.
 ///
 /// ```
-/// use proverbs::{completion::{Direction, WcStatus}, loopback::{Fabric, Fault, Script}, transport::Uc};
+/// use proverbs::{
+///     completion::{Direction, WcStatus},
+///     loopback::{Fabric, Fault, Script},
+///     transport::Uc,
+/// };
 ///
 /// let fabric = Fabric::new();
 /// fabric.inject(

@@ -61,7 +61,8 @@ pub(super) enum Link {
 /// use proverbs::{loopback::{Fabric, Grants, Capacity, World}, prelude::*};
 ///
 /// // No manual page allows it; what asks for 8 and gets 7 must not believe in 8.
-/// let context = Fabric::with(World::ipv4().grants(Grants::LessOf(Capacity::SendWr))).open_device();
+/// let context =
+///     Fabric::with(World::ipv4().grants(Grants::LessOf(Capacity::SendWr))).open_device();
 /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
 /// let depth = Depth { send: 8, recv: 8 };
 /// assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).is_err());
@@ -233,7 +234,8 @@ impl World {
     /// let context = Fabric::with(World::infiniband().lid_mask(2)).open_device();
     /// let port = context.query_port(1)?;
     /// assert_eq!((port.lid, port.lmc), (4, 2)); // 4, 5, 6 and 7
-    /// let to_myself = AddressVector { src_path_bits: 3, ..AddressVector::infiniband(1, port.lid + 1) };
+    /// let to_myself =
+    ///     AddressVector { src_path_bits: 3, ..AddressVector::infiniband(1, port.lid + 1) };
     /// assert!(context.alloc_pd()?.create_ah(to_myself).is_ok()); // from 7 to 5
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

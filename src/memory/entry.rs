@@ -62,7 +62,10 @@ pub trait Entry: sealed::Sealed + Word + 'static {
 /// use proverbs::memory::Owned;
 /// # let proverbs::loopback::Pair { mut cq, .. } = proverbs::loopback::pair()?;
 /// /// Polls once and keeps what came home.
-/// fn gather<E: Owned>(cq: &mut CompletionQueue<E>, home: &mut Vec<E>) -> Result<(), proverbs::Error> {
+/// fn gather<E: Owned>(
+///     cq: &mut CompletionQueue<E>,
+///     home: &mut Vec<E>,
+/// ) -> Result<(), proverbs::Error> {
 ///     cq.poll()?.for_each(|completion| home.extend(completion.into_entry()));
 ///     Ok(())
 /// }
@@ -88,7 +91,8 @@ pub enum Raw {}
 /// # use proverbs::prelude::*;
 /// profile! { Mixed { entry: AnyBuf } }
 ///
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Mixed>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Mixed>()?;
 /// # let region = pd.register::<RemoteAll>(256)?;
 /// # let at = region.remote();
 /// a.post_send(wr::RdmaRead::new(pool.take().ok_or("no buffer")?, at.read()))?;

@@ -18,7 +18,8 @@ use crate::terms::error::{Error, ErrorKind};
 /// # use proverbs::prelude::*;
 /// # profile! { Copier { entry: OpenBuf } }
 /// use proverbs::memory::{Null, OpenBuf};
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Copier>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Copier>()?;
 /// let table = pd.register::<RemoteReadWrite>(64)?;
 /// table.write_at(0, &[7; 64])?;
 /// let nothing: MemoryRegion<LocalWrite, Null> = pd.alloc_null_mr()?;

@@ -67,7 +67,8 @@ const fn needs(access: u32) -> OdpOps {
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::{device::Can, memory::{Advice, OnDemand, OnDemandRegion}};
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let can: Option<Can<OnDemand<Rc, RemoteWrite>>> = context.abilities()?.can();
 /// let can = can.ok_or("no WRITEs over RC to memory on demand")?;
 /// let large: OnDemandRegion<RemoteWrite, Vec<u8>> = pd.register_on_demand(&can, vec![0u8; 1 << 20])?;

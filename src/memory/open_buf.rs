@@ -17,7 +17,8 @@ use crate::memory::lent::Lent;
 /// use proverbs::memory::OpenBuf;
 /// profile! { Copier { entry: OpenBuf } }
 ///
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Copier>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Copier>()?;
 /// let mine = pd.register::<RemoteRead>(64)?; // open to peers, and posted from here as well
 /// # let region = pd.register::<RemoteAll>(64)?;
 /// # let theirs = region.remote();

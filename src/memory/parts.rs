@@ -23,7 +23,8 @@ impl<C> Buf<C> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let pool = pd.create_pool(1, 64)?;
     /// let mut buf = pool.take().ok_or("no buffer")?;
     /// buf.copy_from(b"header: payload")?;
@@ -92,7 +93,8 @@ impl<C> Buf<C> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let arena = pd.create_arena(4096, 8)?;
     /// let mut one = arena.take(256).ok_or("no room")?;
     /// one.copy_from(b"first second")?;
@@ -258,7 +260,10 @@ impl std::error::Error for SplitError {}
 /// let (mut one, other) = (arena.take(64).ok_or("no room")?, arena.take(64).ok_or("no room")?);
 /// let one_again = one.split_off(32)?;
 /// let error = one.join(other).unwrap_err();
-/// assert_eq!(error.to_string(), "the second buffer does not begin where the first ends, in the same arena");
+/// assert_eq!(
+///     error.to_string(),
+///     "the second buffer does not begin where the first ends, in the same arena"
+/// );
 /// let other: Buf = error.next;
 /// # drop((one_again, other));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -28,7 +28,8 @@ use crate::terms::error::{Error, Refused};
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let pool = pd.create_pool(4, 100)?;
 /// let buf = pool.take().ok_or("no buffer")?;
-/// assert_eq!((buf.capacity(), pool.count(), pool.available()), (104, 4, 3)); // sizes are multiples of 8
+/// // Sizes are multiples of 8.
+/// assert_eq!((buf.capacity(), pool.count(), pool.available()), (104, 4, 3));
 /// let pool = pool.destroy().unwrap_err().into_object(); // `buf` is in use: refused, and back
 /// drop(buf);
 /// pool.destroy()?;
@@ -75,7 +76,8 @@ impl ProtectionDomain {
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let pool = pd.create_pool_with(3, 64, |index| format!("buffer {index}"))?;
     /// let buf = pool.take().ok_or("no buffer")?;
-    /// assert!(buf.context().starts_with("buffer ")); // stays with it, through posts and completions
+    /// // Stays with it, through posts and completions.
+    /// assert!(buf.context().starts_with("buffer "));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

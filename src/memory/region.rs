@@ -40,7 +40,8 @@ use crate::terms::error::{Error, Refused};
 /// let key: RemoteSlice<RemoteAll> = region.remote(); // for the peer, over any connection
 ///
 /// let piece: OpenBuf = region.piece(128, 32)?;       // to be posted from here
-/// let region = region.destroy().unwrap_err().into_object(); // `piece` may be with the device: refused, and back
+/// // `piece` may be with the device: refused, and back.
+/// let region = region.destroy().unwrap_err().into_object();
 /// drop(piece);
 /// region.destroy()?;
 /// # let _ = key;
@@ -85,7 +86,8 @@ impl ProtectionDomain {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let region: MemoryRegion<RemoteWrite, _> = pd.register_in(vec![0u8; 256])?;
     /// let mut buf = pool.take().ok_or("no buffer")?;
     /// buf.copy_from(b"from a peer")?;
@@ -157,7 +159,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// # use proverbs::prelude::*;
     /// # profile! { Copier { entry: OpenBuf } }
     /// # use proverbs::memory::OpenBuf;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Copier>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Copier>()?;
     /// # let region = pd.register::<RemoteWrite>(64)?;
     /// # let theirs = region.remote();
     /// let log = pd.register::<LocalWrite>(4096)?; // one region, of which any part is sent
@@ -185,7 +188,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// use std::sync::Arc;
     /// profile! { Fanout { entry: SharedBuf } }
     ///
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Fanout>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Fanout>()?;
     /// # let theirs = pd.register::<RemoteWrite>(64)?;
     /// let table: Arc<[u8]> = Arc::from(*b"what never changes");
     /// let region = pd.register_in::<RemoteRead, _>(table)?;

@@ -24,7 +24,8 @@ use crate::memory::rights::{
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::Relaxed;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// use std::sync::atomic::Ordering;
 ///
 /// let bulk = pd.register::<Relaxed<RemoteWrite>>(4096)?;
@@ -78,7 +79,9 @@ pub trait Ordered: Access {}
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{Bulk, Relaxed};
-/// fn register<A: Bulk>(pd: &ProtectionDomain) -> Result<MemoryRegion<Relaxed<A>>, proverbs::Error> {
+/// fn register<A: Bulk>(
+///     pd: &ProtectionDomain,
+/// ) -> Result<MemoryRegion<Relaxed<A>>, proverbs::Error> {
 ///     pd.register(1 << 20)
 /// }
 /// let _ = (register::<RemoteRead>, register::<RemoteWrite>, register::<RemoteReadWrite>);

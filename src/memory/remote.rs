@@ -59,7 +59,8 @@ impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteAtomic>(16)?;
 /// let ticket: RemoteCell = region.remote().atomic(8)?;
 /// a.post_send(wr::FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 1))?;

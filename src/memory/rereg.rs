@@ -202,7 +202,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let region: MemoryRegion<RemoteReadWrite> = pd.register(64)?;
     /// let told = region.remote();
     /// let region: MemoryRegion<RemoteRead> = region.rereg_access()?; // `told` writes no more
@@ -291,7 +292,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let region = pd.register_in::<RemoteRead, _>(vec![1u8; 64])?;
     /// let larger: Box<[u64]> = vec![2; 64].into();
-    /// let (region, old): (MemoryRegion<RemoteRead, Box<[u64]>>, Vec<u8>) = region.rereg_memory(larger)?;
+    /// let (region, old): (MemoryRegion<RemoteRead, Box<[u64]>>, Vec<u8>) =
+    ///     region.rereg_memory(larger)?;
     /// assert_eq!((region.len(), old), (512, vec![1; 64]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -107,7 +107,9 @@ pub trait Remote: Access {}
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{Includes, Remote};
-/// fn for_readers<A: Remote + Includes<RemoteRead>>(of: &MemoryRegion<A>) -> RemoteSlice<RemoteRead> {
+/// fn for_readers<A: Remote + Includes<RemoteRead>>(
+///     of: &MemoryRegion<A>,
+/// ) -> RemoteSlice<RemoteRead> {
 ///     of.export()
 /// }
 /// let _ = (for_readers::<RemoteRead>, for_readers::<RemoteReadWrite>, for_readers::<RemoteAll>);

@@ -34,7 +34,8 @@ use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 /// # use proverbs::prelude::*;
 /// profile! { Fanout { entry: SharedBuf } }
 ///
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Fanout>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Fanout>()?;
 /// let mut record = pool.take().ok_or("no buffer")?;
 /// record.copy_from(b"log entry")?;
 /// let record: SharedBuf = record.freeze();
@@ -141,7 +142,8 @@ impl SharedBuf {
     /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// let follower = record.clone();
-    /// let record = record.thaw::<()>().unwrap_err(); // `follower` may be with the device: refused, and back
+    /// // `follower` may be with the device: refused, and back.
+    /// let record = record.thaw::<()>().unwrap_err();
     /// drop(follower);
     /// let mut next: Buf = record.thaw().map_err(|_| "shared")?;
     /// next.copy_from(b"the next entry")?;
@@ -172,7 +174,8 @@ impl SharedBuf {
     /// # use proverbs::prelude::*;
     /// profile! { Fanout { entry: SharedBuf } }
     ///
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Fanout>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Fanout>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// # let at = region.remote().write();
     /// let record = pool.take().ok_or("no buffer")?.freeze();

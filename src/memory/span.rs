@@ -51,11 +51,13 @@ pub struct RemoteSpan<U = ToWrite> {
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{RemoteAddr, ToRead};
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteReadWrite>(64)?;
 /// let header = region.remote().slice(0, 8)?;
 /// let to: RemoteAddr = header.write().start();
-/// a.post_send(wr::RdmaWrite::inline(b"a header and what follows", to))?; // 25 bytes, 17 of them beyond the slice
+/// // 25 bytes, 17 of them beyond the slice.
+/// a.post_send(wr::RdmaWrite::inline(b"a header and what follows", to))?;
 ///
 /// let from: RemoteAddr<ToRead> = header.read().start();
 /// let mut buf = pool.take().ok_or("no buffer")?;

@@ -29,7 +29,8 @@ impl<C> Buf<C> {
     /// #[repr(C)]
     /// struct Request { key: u64, count: u32, flags: u32 }
     ///
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let mut buf = pool.take().ok_or("no buffer")?;
     /// buf.set(&Request { key: 7, count: 1, flags: 0 })?; // 16 bytes
     /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;

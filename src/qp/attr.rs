@@ -122,7 +122,8 @@ pub struct RcRtr {
 /// # let peer = Qpn::try_from(qp.qp_num())?;
 /// let access = QpAccess::REMOTE_WRITE;
 /// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
-/// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?; // a change of mind
+/// // A change of mind.
+/// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?;
 /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
 /// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
 /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;

@@ -74,7 +74,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// let cq = context.create_cq(8 + 1 + 8)?;
     /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
     /// assert_eq!(cq.capacity() - cq.unbooked(), 17);
-    /// let error = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: u32::MAX / 8, recv: 1 });
+    /// let error =
+    ///     pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: u32::MAX / 8, recv: 1 });
     /// assert!(error.unwrap_err().to_string().contains("max_send_wr"));
     /// # drop(qp);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -63,7 +63,8 @@ where
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::qp::Drained;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// let mut a = a.to_error()?;
     /// let mut home = 0;

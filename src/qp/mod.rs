@@ -156,8 +156,8 @@ where
 {
 }
 
-// No call leaves a queue half changed when code of the program's panics in it: an iterator of a list,
-// or the `Drop` of a buffer's context. (The ledger comes first, and such code last.)
+// No call leaves a queue half changed when code of the program's panics in it: an iterator of a
+// list, or the `Drop` of a buffer's context. (The ledger comes first, and such code last.)
 impl<P: Profile> UnwindSafe for Core<P> {}
 impl<P: Profile> RefUnwindSafe for Core<P> {}
 
@@ -375,7 +375,8 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// use proverbs::{post::Unsettled, qp::{Completed, Released}};
     /// profile! { Stream { signaling: Selective } }
     ///
-    /// # let proverbs::loopback::Pair { a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Stream>()?;
+    /// # let proverbs::loopback::Pair { a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Stream>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// # let at = region.remote().write();
     /// let mut qp: QueuePair<Rc, Rts, Stream> = a;

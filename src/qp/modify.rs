@@ -41,7 +41,12 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud};
 ///     println!("{} -> {}", S::NAME, <A::To as State>::NAME);
 ///     Ok(qp.modify(attr)?)
 /// }
-/// let _ = |qp| step::<Rc, Reset, ConnectedInit>(qp, ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() });
+/// let _ = |qp| {
+///     step::<Rc, Reset, ConnectedInit>(
+///         qp,
+///         ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() },
+///     )
+/// };
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
@@ -243,7 +248,8 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::qp::{Drain, RcReturn};
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// b.post_recv(wr::Recv::new(pool.take().unwrap()))?;
     /// a.post_send(wr::Send::inline(b"before"))?;
     /// let mut draining: QueuePair<Rc, Draining> = a.modify(Drain::default())?;

@@ -48,7 +48,8 @@
 //! ```compile_fail,E0277
 //! # use proverbs::{prelude::*, rules::*};
 //! fn opcodes<O: PostOn<Ud>>() {}
-//! opcodes::<wr::RdmaWrite>(); // `proverbs::RdmaWrite` cannot be posted to a `proverbs::Ud` queue pair
+//! // `proverbs::RdmaWrite` cannot be posted to a `proverbs::Ud` queue pair.
+//! opcodes::<wr::RdmaWrite>();
 //! ```
 
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};

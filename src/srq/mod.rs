@@ -139,7 +139,10 @@ impl Drop for SrqCore {
 /// # use proverbs::prelude::*;
 /// use proverbs::srq::FeedsSrq;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-/// fn serve(pd: &ProtectionDomain, from: &impl FeedsSrq<()>) -> Result<SharedReceiveQueue<Rc>, proverbs::Error> {
+/// fn serve(
+///     pd: &ProtectionDomain,
+///     from: &impl FeedsSrq<()>,
+/// ) -> Result<SharedReceiveQueue<Rc>, proverbs::Error> {
 ///     pd.create_srq(from)
 /// }
 /// serve(&pd, &pd.create_pool(16, 256)?)?;
@@ -226,7 +229,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
     /// profile! { Server { receive: SharedRq } }
     ///
-    /// let pool = pd.create_pool(16, 256)?; // what feeds it, and bounds how many receives there are
+    /// // What feeds it, and bounds how many receives there are.
+    /// let pool = pd.create_pool(16, 256)?;
     /// let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool)?;
     /// while let Some(buf) = pool.take() {
     ///     srq.post_srq_recv(wr::Recv::new(buf))?;

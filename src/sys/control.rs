@@ -83,8 +83,9 @@ pub(crate) struct Control {
     /// If it is single-threaded, no two calls on it overlap, nor does a call that ends or changes a
     /// queue pair on it. It begins as an `ibv_cq` and is destroyed as one.
     pub create_cq_ex: unsafe fn(*mut ibv_context, CqAttr) -> Created<ibv_cq_ex>,
-    /// Whether the device is software of the kernel, or may be: librxe, in which each completion must
-    /// have a start and an end of its own (R14.3), and sessions break several elements (R15.10).
+    /// Whether the device is software of the kernel, or may be: librxe, in which each completion
+    /// must have a start and an end of its own (R14.3), and sessions break several elements
+    /// (R15.10).
     pub is_software: unsafe fn(*mut ibv_context) -> bool,
     /// What was granted is in `ibv_cq.cqe` afterwards.
     pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,

@@ -173,7 +173,10 @@ impl ReadDepth {
 /// # use proverbs::prelude::*;
 /// use proverbs::bounded::{RnrRetries, RnrRetry};
 /// let twice = RnrRetry::Times(RnrRetries::try_from(2)?);
-/// let attr = RcRts::<DefaultProfile> { rnr_retry: twice, ..RcRts::new(Psn::try_from(0)?, ReadDepth::ONE) };
+/// let attr = RcRts::<DefaultProfile> {
+///     rnr_retry: twice,
+///     ..RcRts::new(Psn::try_from(0)?, ReadDepth::ONE)
+/// };
 /// assert_ne!(attr.rnr_retry, RnrRetry::Infinite); // which is what `new` takes
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -15,7 +15,10 @@
 /// assert_eq!(slow.static_rate.to_mult(), Some(4)); // times 2.5 Gbit/s
 /// assert_eq!(StaticRate::from_mbps(25_781), Some(StaticRate::Gbps25));
 /// assert_eq!(StaticRate::from_mult(12), Some(StaticRate::Gbps30));
-/// assert_eq!((StaticRate::default(), StaticRate::Unlimited.to_mbps()), (StaticRate::Unlimited, None));
+/// assert_eq!(
+///     (StaticRate::default(), StaticRate::Unlimited.to_mbps()),
+///     (StaticRate::Unlimited, None)
+/// );
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

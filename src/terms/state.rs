@@ -26,7 +26,8 @@ pub enum Sqd {}
 /// use proverbs::qp::UdReturn;
 /// use proverbs::loopback::{Fault, Script};
 ///
-/// # let proverbs::loopback::DatagramPair { fabric, mut a, mut cq, to_b, .. } = proverbs::loopback::datagram_pair()?;
+/// # let proverbs::loopback::DatagramPair { fabric, mut a, mut cq, to_b, .. } =
+/// #     proverbs::loopback::datagram_pair()?;
 /// fabric.inject(Script::default().with(Fault::Fail(WcStatus::LocQpOp).nth(0)));
 /// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
 /// while cq.poll_one()?.is_none_or(|completion| completion.status().is_ok()) {}

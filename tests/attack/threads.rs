@@ -13,8 +13,8 @@ use crate::support::*;
 profile! { OnSrq { receive: SharedRq } }
 profile! { Ring { signaling: Selective } }
 
-/// What a program may have in hand while something else panics, and go on with: nothing of it is half
-/// changed then.
+/// What a program may have in hand while something else panics, and go on with: nothing of it is
+/// half changed then.
 mod unwinds {
     use std::panic::{RefUnwindSafe, UnwindSafe};
 

@@ -68,9 +68,9 @@ pub fn is_iwarp() -> bool {
     is_siw() || std::env::var("PROVERBS_WORLD").is_ok_and(|world| world == "iwarp")
 }
 
-/// Whether the device is Linux's siw. It asks and answers by TCP, within `rdma_connect`: so it knows
-/// no reasons of a rejection, and whoever does not listen is an errno. It flushes nothing that is
-/// posted after it has taken a queue pair to the error state (R24.7).
+/// Whether the device is Linux's siw. It asks and answers by TCP, within `rdma_connect`: so it
+/// knows no reasons of a rejection, and whoever does not listen is an errno. It flushes nothing
+/// that is posted after it has taken a queue pair to the error state (R24.7).
 pub fn is_siw() -> bool {
     std::env::var("PROVERBS_DEVICE").is_ok_and(|name| name.starts_with("siw"))
 }

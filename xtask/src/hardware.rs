@@ -53,8 +53,8 @@ pub struct Args {
     /// Run only those tests of the conformance suite that have this in their names.
     #[arg(long, value_name = "NAME", requires = "peer")]
     tests: Option<String>,
-    /// A directory with `conformance`, `perf` and `devinfo` that were built elsewhere; without, they
-    /// are built.
+    /// A directory with `conformance`, `perf` and `devinfo` that were built elsewhere; without,
+    /// they are built.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
     /// Where report.md and report.svg go; without, below target.

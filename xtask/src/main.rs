@@ -75,8 +75,8 @@ enum Command {
     Holes(holes::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
-    /// Conformance on real devices, and our perf beside perftest, between two machines: a report that
-    /// can be sent to us.
+    /// Conformance on real devices, and our perf beside perftest, between two machines: a report
+    /// that can be sent to us.
     Hardware(hardware::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
     TwoHosts(two_hosts::Args),

@@ -186,7 +186,8 @@ fn miri(flags: &str, args: &[&str]) -> Result<()> {
 fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     setup::ensure(&[setup::Group::Build])?;
     setup::nightly()?;
-    // Without debug assertions, which the native runs of the same tests have, it takes a fifth less.
+    // Without debug assertions, which the native runs of the same tests have, it takes a fifth
+    // less.
     let test = ["+nightly", "miri", "test", "--release", "--features", "zerocopy"];
     // (Miri shows a program no variable without being told.)
     let flags =

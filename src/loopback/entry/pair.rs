@@ -184,8 +184,8 @@ pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> C
     // SAFETY: `pd` is live (the verb's contract).
     unsafe { verb(pd, has) }?;
     let mut plain = init.plain();
-    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The attributes
-    // are a local.
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The
+    // attributes are a local.
     let qp = unsafe { create_qp(pd, &mut plain) }?;
     init.cap = plain.cap;
     // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.

@@ -147,8 +147,8 @@ impl Best {
     }
 }
 
-/// The best copy, and the most bytes of a short one, of a processor that has AVX-512 (F and VL), and
-/// AVX.
+/// The best copy, and the most bytes of a short one, of a processor that has AVX-512 (F and VL),
+/// and AVX.
 fn best_of(has: (bool, bool), by_64: Copy, by_32: Copy) -> (Copy, usize) {
     match has {
         (true, _) => (by_64, 128),

@@ -29,7 +29,8 @@ const VERB: &str = "ibv_alloc_dm";
 /// # use proverbs::prelude::*;
 /// use proverbs::device::DeviceMemory;
 /// use proverbs::memory::Dm;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
+/// #     proverbs::loopback::pair()?;
 /// // Few devices have any, so it takes a proof.
 /// let can = context.abilities()?.can::<DeviceMemory>().ok_or("no memory of its own")?;
 /// let counters: Dm = context.alloc_dm(&can, 64, 3)?; // aligned to 8 bytes, for atomics

@@ -33,7 +33,8 @@ const VERB: &str = "ibv_reg_dmabuf_mr";
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{DmaBuf, MapOptions};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let (gpu, fd) = MapOptions::new().memfd("a GPU's memory", 8192)?;
 /// let half = DmaBuf { fd, offset: 4096, len: 4096, iova: 0x7000_0000 };
 /// let region: MemoryRegion<RemoteWrite, DmaBuf> = pd.register_dmabuf(half)?;

@@ -228,7 +228,8 @@ pub trait HasPieces: 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 
-/// [`Memory`] of which slices may be shared: [`Private`] and [`ReadOnly`], so that nobody writes it.
+/// [`Memory`] of which slices may be shared: [`Private`] and [`ReadOnly`], so that nobody writes
+/// it.
 #[diagnostic::on_unimplemented(
     message = "the bytes of this region can change, so no `SharedBuf` can show them",
     label = "a region in `{Self}`",

@@ -33,7 +33,8 @@ use crate::terms::error::{Error, Refused};
 /// use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
 /// profile! { Windows { entry: AnyBuf } } // a completion gives buffers and windows back
 ///
-/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Windows>()?;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Windows>()?;
 /// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it has no key of its own
 /// let window: MemoryWindow = a.alloc_mw()?;
 /// a.post_send(wr::BindMw::<RemoteWrite>::new(window, &region, 0..64)?)?;
@@ -85,7 +86,8 @@ pub struct LentWindow(Window);
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::Windowed;
 /// # profile! { Windows { entry: AnyBuf } }
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Windows>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Windows>()?;
 /// let region = pd.register::<Windowed<LocalWrite>>(4096)?;
 /// let mut window = a.alloc_mw()?;
 /// window.set_id(7);

@@ -1,4 +1,5 @@
-//! The ratios of ours to perftest's, as SVG: a line from least to greatest, and a dot at the median.
+//! The ratios of ours to perftest's, as SVG: a line from least to greatest, and a dot at the
+//! median.
 
 use std::path::Path;
 

@@ -62,8 +62,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         // Pages of 2 MiB are reserved in a guest.
         let kv = examples.join("kv").display().to_string();
         lines.push(format!("{kv} --huge"));
-        // In its second run the file has what the first one left. (A mapping of a file in memory, as
-        // newer kernels pin no pages of a file that they write back.)
+        // In its second run the file has what the first one left. (A mapping of a file in memory,
+        // as newer kernels pin no pages of a file that they write back.)
         lines.push(format!("{kv} --file /dev/shm/kv"));
         lines.push(format!("{kv} --file /dev/shm/kv | grep 'an earlier run left rule = types'"));
         // Deviations are known for Soft-RoCE only.
