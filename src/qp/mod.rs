@@ -22,6 +22,7 @@ mod query;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 mod tuning;
+mod unchecked;
 mod window;
 
 use std::fmt;

@@ -2,40 +2,34 @@
 
 #![allow(unsafe_code)] // creates and posts
 
+mod create;
 mod ends;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 
 use std::any::Any;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::{fmt, ptr};
 
+pub use create::FeedsSrq;
 use ends::Ends;
 
 use crate::completion::parked::Over;
-use crate::counters::books::{Books, Quiet, RECEIVE};
+use crate::counters::books::{Books, Quiet};
 use crate::device::attr::DeviceCap;
 use crate::device::context::Context;
 use crate::device::ids::SrqId;
-use crate::device::pd::ProtectionDomain;
-use crate::ledger::Ledger;
-use crate::ledger::withheld::Withheld;
-use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
-use crate::memory::entry::{Entry, Owned};
-use crate::memory::own::Memory;
-use crate::memory::pool::Pool;
-use crate::memory::slots::Slots;
+use crate::memory::entry::Entry;
 use crate::memory::stranded::{count_posted, reclaim_everything};
-use crate::post::queue::{Queue, SharedQueue};
+use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
 use crate::sys::handle;
-use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, ibv_srq_init_attr, zeroed};
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, zeroed};
+use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
-use crate::work::data::Data;
 use crate::work::limits::{Limit, Max};
 
 /// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC or UD; R7.3),
@@ -132,82 +126,6 @@ impl Drop for SrqCore {
     }
 }
 
-/// What feeds a shared receive queue: a [`Pool`] or an [`Arena`] whose
-/// buffers have a context `C`.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::srq::FeedsSrq;
-/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-/// fn serve(
-///     pd: &ProtectionDomain,
-///     from: &impl FeedsSrq<()>,
-/// ) -> Result<SharedReceiveQueue<Rc>, proverbs::Error> {
-///     pd.create_srq(from)
-/// }
-/// serve(&pd, &pd.create_pool(16, 256)?)?;
-/// serve(&pd, &pd.create_arena(4096, 16)?)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "a shared receive queue is not fed from `{Self}`",
-    label = "not a pool or an arena",
-    note = "`pd.create_pool` or `pd.create_arena` makes one; its buffers bound how many receives there are (R9.9)"
-)]
-pub trait FeedsSrq<C: 'static>: sealed::FeedsSrq {}
-
-impl<C: 'static, M: Memory> FeedsSrq<C> for Pool<C, M> {}
-impl<C: 'static, M: Memory> FeedsSrq<C> for Arena<C, M> {}
-
-mod sealed {
-    use super::*;
-
-    /// What the queue takes of it.
-    pub trait FeedsSrq {
-        #[doc(hidden)]
-        fn feed(&self) -> Feed;
-    }
-
-    impl<C: 'static, M: Memory> FeedsSrq for Pool<C, M> {
-        fn feed(&self) -> Feed {
-            Feed::of(self.shared(), Box::new(self.clone()))
-        }
-    }
-
-    impl<C: 'static, M: Memory> FeedsSrq for Arena<C, M> {
-        fn feed(&self) -> Feed {
-            Feed::of(self.shared(), Box::new(self.clone()))
-        }
-    }
-}
-
-/// A pool or an arena, for a shared receive queue.
-#[doc(hidden)]
-pub struct Feed {
-    /// The protection domain's number.
-    pd: u32,
-    /// The number in the marks of its buffers, which is that of no other while `keep` exists.
-    number: u32,
-    /// The number of headers, the address of the first, and their `home`.
-    count: usize,
-    first: usize,
-    home: *const (),
-    keep: Box<dyn Any>,
-}
-
-impl Feed {
-    fn of<C>(slots: &Slots<C>, keep: Box<dyn Any>) -> Self {
-        Feed {
-            pd: slots.region.pd(),
-            number: slots.number(),
-            count: slots.count(),
-            first: slots.first().addr(),
-            home: ptr::from_ref(slots).cast(),
-            keep,
-        }
-    }
-}
-
 /// The attributes of a shared receive queue (`ibv_query_srq`): [`SharedReceiveQueue::query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SrqAttr {
@@ -217,97 +135,6 @@ pub struct SrqAttr {
     pub max_sge: u32,
     /// The armed limit; 0 if there is none, or if it fired.
     pub srq_limit: u32,
-}
-
-impl<L: Threads> ProtectionDomain<L> {
-    /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its
-    /// own (`ibv_create_srq`). An arena has at most as many as headers.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::qp::Max;
-    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
-    /// profile! { Server { receive: SharedRq } }
-    ///
-    /// // What feeds it, and bounds how many receives there are.
-    /// let pool = pd.create_pool(16, 256)?;
-    /// let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool)?;
-    /// while let Some(buf) = pool.take() {
-    ///     srq.post_srq_recv(wr::Recv::new(buf))?;
-    /// }
-    /// let cq = context.create_cq(64)?;
-    /// let one = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?;
-    /// let two = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?; // they share the 16
-    /// # drop((one, two));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8),
-    /// [`ErrorKind::Limit`] if the device grants less than asked for (R2.11), otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device's shared
-    /// receive queues hold fewer.
-    pub fn create_srq<T, E, M, C>(
-        &self,
-        pool: &impl FeedsSrq<C>,
-    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
-    where
-        T: SharesReceives,
-        E: Owned,
-        M: Limit,
-        C: 'static,
-        Buf<C>: Data<E>,
-    {
-        const VERB: &str = "ibv_create_srq";
-        let feed = pool.feed();
-        if feed.pd != self.id() {
-            let what = "the pool and the shared receive queue";
-            return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
-        }
-        let books = Books::shared(self.id(), feed.number)
-            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
-        let buffers = feed.count as u32;
-        let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
-        let id = SrqId::mint();
-        let srq_context = ptr::without_provenance_mut(id.0 as usize);
-        let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
-        let pd = self.handle();
-        let control = pd.control();
-        // SAFETY: the protection domain is live, and `init` is a local.
-        match unsafe { (control.create_srq)(pd.as_ptr(), &mut init) } {
-            Ok(srq) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
-                // The types say what may be posted, and the pool how much: at least that must be
-                // granted (R2.11).
-                let granted = init.attr;
-                for (what, asked, granted) in
-                    [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
-                {
-                    if asked > granted {
-                        return Err(Error::limit(VERB, what, asked.into(), granted.into()));
-                    }
-                }
-                let (home, slots, pd) = (feed.home, feed.first, self.id());
-                let ends = Ends::default();
-                let core = SrqCore { handle, books, slots, buffers, pd, id, ends };
-                let books = Arc::as_ptr(&core.books);
-                // SAFETY: the core owns the books, and lives as long as the queue.
-                let ledger = unsafe { Ledger::open(books, RECEIVE, buffers, Withheld::default()) };
-                let queue = Queue { home, ..Queue::new(core.as_ptr(), ledger) };
-                Ok(SharedReceiveQueue {
-                    queue,
-                    core: Arc::new(core),
-                    _pool: feed.keep,
-                    _types: PhantomData,
-                })
-            }
-            Err(errno) => {
-                let asked = format!("max_wr {buffers}, max_sge {}", M::VALUE);
-                Err(Error::os(VERB, errno, asked))
-            }
-        }
-    }
 }
 
 impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
@@ -342,7 +169,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// The attributes of the queue (`ibv_query_srq`).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno.
+    /// [`Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<SrqAttr, Error> {
         let mut attr = zeroed::<ibv_srq_attr>();
         let query = self.core.handle.control().query_srq;
@@ -361,7 +188,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// again (R7.6).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno: EINVAL if `limit` exceeds what the
+    /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the
     /// queue holds.
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
         let attr = ibv_srq_attr { srq_limit: limit, ..zeroed() };
@@ -390,9 +217,10 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// ```
     ///
     /// # Errors
-    /// The queue is as before. [`ErrorKind::Limit`] if `max_wr` exceeds the device's `max_srq_wr`,
-    /// or the device granted less (then it has what was granted); otherwise [`ErrorKind::Os`] with
-    /// the errno: EINVAL if more receives are outstanding than that, or the device cannot do it.
+    /// The queue is as before. [`Limit`](crate::ErrorKind::Limit) if `max_wr` exceeds the device's
+    /// `max_srq_wr`, or the device granted less (then it has what was granted); otherwise
+    /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if more receives are outstanding than
+    /// that, or the device cannot do it.
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
         let context = Context { handle: self.core.handle.parents().parents().context.clone() };
@@ -437,10 +265,10 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     }
 
     /// Destroys the queue (`ibv_destroy_srq`). Queue pairs attached to it must be gone. Receives
-    /// still posted are then stranded: [`Pool::reclaim`] takes them back.
+    /// still posted are then stranded: [`Pool::reclaim`](crate::Pool::reclaim) takes them back.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno, and the queue is given back: EBUSY
+    /// [`Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
     /// if queue pairs are attached to it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";

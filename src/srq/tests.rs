@@ -7,6 +7,7 @@ use crate::loopback::Fabric;
 use crate::loopback::control::LOOPBACK;
 use crate::prelude::*;
 use crate::sys::control::Control;
+use crate::terms::error::ErrorKind;
 
 /// A queue of a pool of eight, on a device that modifies queues like this.
 fn queue(

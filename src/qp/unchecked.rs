@@ -1,0 +1,190 @@
+//! Posting to a queue pair without books: the caller keeps them, and has what types cannot hold as
+//! a contract.
+
+#![allow(unsafe_code)] // that is what it is for
+
+use crate::memory::entry::Raw;
+use crate::post::chain::{RecvPost, SendPost};
+use crate::post::list::SendSlots;
+use crate::post::unchecked::RawPostError;
+use crate::profile::Profile;
+use crate::qp::QueuePair;
+use crate::rules::{
+    Addressed, CanPostRecv, CanPostSend, CreatedFor, FenceOn, HasRecvQueue, IssuedBy, PostOn,
+    SignaledOn,
+};
+use crate::terms::state::State;
+use crate::terms::transport::Transport;
+use crate::work::address::Address;
+use crate::work::data::{Data, Fits};
+use crate::work::limits::Max;
+use crate::work::recv::Recv;
+use crate::work::request::WorkRequest;
+
+impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
+    /// Posts one send work request and keeps no books (`ibv_post_send`). With selective signaling
+    /// it is signaled only if it says so.
+    ///
+    /// # Safety
+    /// Until the completion of this work request (or of a later signaled one of this queue pair),
+    /// or until the queue pair was destroyed or reset:
+    /// - the regions that its data names stay registered (R6.10); nothing writes to the bytes that
+    ///   a SEND or WRITE sends, and nothing accesses those that a READ or atomic fills (R11.1,
+    ///   R11.2);
+    /// - an address handle that it names is this queue pair's, and is not removed from it.
+    ///
+    /// Lengths are not checked: a message longer than the port's `max_msg_sz`, or on UD longer than
+    /// its active MTU, is left to the device, which may answer with an error completion or not at
+    /// all (R3.5, R3.6).
+    ///
+    /// The pieces of an inline work request are together at most the inline capacity: some
+    /// providers sum their lengths in 32 bits, and copy past their ring if the sum wraps (R2.8).
+    /// Its bytes are free when this returns. If the error has no `bad_wr`, all this holds as if the
+    /// post had succeeded. The caller ensures that no completion queue overruns (R9.9).
+    ///
+    /// # Errors
+    /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
+    /// here (R9.6).
+    #[inline(always)]
+    pub unsafe fn post_send_unchecked<O, D, A, F, G>(
+        &mut self,
+        wr: WorkRequest<O, D, A, F, G>,
+    ) -> Result<(), RawPostError>
+    where
+        S: CanPostSend,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
+        D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline>,
+    {
+        // SAFETY: the bounds are the rules. The rest of the contract is this function's.
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_unchecked(wr) }
+    }
+
+    /// Posts a list of `n` work requests and keeps no books (`ibv_post_send`). `wr` makes each by
+    /// its index, and `slots` have room for them. An empty list is Ok and posts nothing (R9.5).
+    ///
+    /// # Safety
+    /// As for [`post_send_unchecked`](Self::post_send_unchecked), for each of them. If the device
+    /// refuses a list, those before `bad_wr` are posted.
+    ///
+    /// # Errors
+    /// As for `post_send_unchecked`; also ENOMEM with a `bad_wr` of 0 if `n` exceeds the slots:
+    /// then none is posted.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::memory::Raw;
+    /// profile! { Unchecked { entry: Raw } }
+    ///
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// let region = pd.register::<RemoteWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
+    /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// # let myself = Qpn::try_from(qp.qp_num())?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), myself, psn))?;
+    /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
+    /// region.write_at(0, b"abcd")?;
+    /// let pieces = [wr::Piece::new(&region, 0..1)?, wr::Piece::new(&region, 1..3)?, wr::Piece::new(&region, 3..4)?];
+    /// let to = region.remote().slice(2048, 4)?;
+    /// let mut slots = SendSlots::<8>::new();
+    /// // SAFETY: the region outlives the queue pair, nobody else touches it before they completed, and `cq` has room.
+    /// unsafe {
+    ///     qp.post_send_list_unchecked(&mut slots, 3, |i| {
+    ///         wr::RdmaWrite::new(wr::Sge::new(i as u64, [pieces[i]]), to.write())
+    ///     })?;
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 3 {
+    ///     cq.poll()?.for_each(|completion| done.push(completion.raw_wr_id()));
+    /// }
+    /// assert_eq!(done, [0, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub unsafe fn post_send_list_unchecked<O, D, A, F, G, const N: usize, const SGES: usize>(
+        &mut self,
+        slots: &mut SendSlots<N, SGES>,
+        n: usize,
+        wr: impl FnMut(usize) -> WorkRequest<O, D, A, F, G>,
+    ) -> Result<(), RawPostError>
+    where
+        S: CanPostSend,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        A: Addressed<T> + Address,
+        F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
+        D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<SGES>, P::MaxInline>,
+    {
+        if n > N {
+            return Err(RawPostError { errno: libc::ENOMEM, bad_wr: Some(0) });
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        // SAFETY: the bounds are the rules, and say that a slot holds the elements of `D`. The rest
+        // of the contract is this function's.
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).list_unchecked(slots.first(), n, wr) }
+    }
+
+    /// Posts one receive work request and keeps no books (`ibv_post_recv`).
+    ///
+    /// # Safety
+    /// Until the completion of this work request, or until the queue pair was destroyed or reset,
+    /// the regions that its data names stay registered, and nothing accesses the bytes (R11.2). If
+    /// the error has no `bad_wr`, this holds as if the post had succeeded. The caller ensures that
+    /// no completion queue overruns (R9.9).
+    ///
+    /// # Errors
+    /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
+    /// here (R9.6).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::memory::Raw;
+    /// profile! { Unchecked { entry: Raw } }
+    ///
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// let region = pd.register::<LocalWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
+    /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// # let myself = Qpn::try_from(qp.qp_num())?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), myself, psn))?;
+    /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
+    /// region.write_at(0, b"hello")?;
+    /// let (from, into) = (wr::Piece::new(&region, 0..5)?, wr::Piece::new(&region, 2048..4096)?);
+    /// // SAFETY: the region outlives the queue pair, nobody else touches the two pieces of it before they completed,
+    /// // and `cq` has room for both.
+    /// unsafe {
+    ///     qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(1, [into])))?;
+    ///     qp.post_send_unchecked(wr::Send::new(wr::Sge::new(2, [from])))?;
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 2 {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         done.push((completion.raw_wr_id(), completion.byte_len()));
+    ///     }
+    /// }
+    /// assert!(done.contains(&(1, Some(5))));
+    /// let mut arrived = [0; 5];
+    /// region.read_at(2048, &mut arrived)?;
+    /// assert_eq!(&arrived, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub unsafe fn post_recv_unchecked<D>(&mut self, wr: Recv<D>) -> Result<(), RawPostError>
+    where
+        S: CanPostRecv,
+        P::Receive: HasRecvQueue,
+        D: Data<Raw> + Fits<P::MaxRecvSge, P::MaxInline>,
+    {
+        // SAFETY: the bounds are the rules. The rest of the contract is this function's.
+        unsafe { RecvPost::<T, P>::new(&mut self.core.recv).one_unchecked(wr) }
+    }
+}
