@@ -79,6 +79,26 @@ fn each_opcode_of_rc_arrives() {
     assert_eq!(&there, b"by far");
 }
 
+/// WRITEs and READs of nothing, which need no bytes at the peer (R3.4).
+#[test]
+fn writes_and_reads_of_no_bytes() {
+    let mut p = Pair::<Rc, Direct>::new();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    region.write_at(0, &[7; 64]).unwrap();
+    let nothing = region.remote().slice(64, 0).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(wr::Empty, nothing.write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(b"", nothing.write())).unwrap();
+    p.a.post_send(wr::RdmaRead::new(wr::Empty, nothing.read())).unwrap();
+    let done = poll(&p.dev, &mut p.ca, 3).into_iter().map(|done| done.sent().opcode);
+    assert_eq!(
+        done.collect::<Vec<_>>(),
+        [WcOpcode::RdmaWrite, WcOpcode::RdmaWrite, WcOpcode::RdmaRead]
+    );
+    let mut there = [0; 64];
+    region.read_at(0, &mut there).unwrap();
+    assert_eq!(there, [7; 64]);
+}
+
 /// UC, and a queue pair without reads, are created for fewer operations.
 #[test]
 fn what_issues_no_reads_writes_and_sends() {
