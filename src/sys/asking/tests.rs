@@ -69,6 +69,10 @@ fn what_is_asked_reaches_c_as_it_is() {
     assert_eq!((index(), speed(), in_order(0)), (1, Err(1), true));
     ANSWER.set(-1);
     assert_eq!((index(), speed(), in_order(0)), (-1, Err(libc::EPERM), false));
+    // An answer above 0 is an errno itself.
+    ANSWER.set(libc::EBADF);
+    assert_eq!(speed(), Err(libc::EBADF));
+    ANSWER.set(-1);
     // An older library has none of these.
     seen();
     STAND_IN.set(Some(Symbols::default()));
