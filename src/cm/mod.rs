@@ -216,6 +216,7 @@ mod devices;
 mod ece;
 mod ep;
 mod event;
+mod ib;
 mod id;
 mod listen;
 #[cfg(feature = "loopback")]
@@ -242,6 +243,7 @@ pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ece::HeardPeer;
 pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingStep};
 pub use event::{Event, EventKind, IdKey, PeerParam};
+pub use ib::IbAddr;
 pub use id::{CmId, Step, Waits};
 pub use listen::Request;
 #[cfg(feature = "loopback")]

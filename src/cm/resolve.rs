@@ -3,8 +3,11 @@
 #![allow(unsafe_code)] // one call that needs a device
 #![allow(clippy::type_complexity)] // spelt out, the results say what comes back
 
+use std::ffi::c_int;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+use libc::sockaddr_storage;
 
 use super::event::{Event, EventKind, IdKey};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
@@ -13,7 +16,7 @@ use super::state::{
     AddrResolved, Binds, Bound, BoundToDevice, CmState, Mode, OnChannel, Resolves, ResolvesRoute,
     ResolvingAddr, ResolvingRoute, RouteResolved, Synchronous,
 };
-use crate::sys::cm::Id;
+use crate::sys::cm::{Id, to_c};
 use crate::terms::error::{Error, Refused};
 
 const ADDR: &str = "rdma_resolve_addr";
@@ -25,7 +28,7 @@ fn milliseconds(timeout: Duration) -> i32 {
 }
 
 /// The address as it was asked for, and which one is possible.
-fn asked(address: SocketAddr, errno: std::ffi::c_int) -> String {
+fn asked(address: SocketAddr, errno: c_int) -> String {
     if errno == libc::ENODEV && address.ip().is_loopback() {
         return format!("{address}, which no RDMA device has: take that of its network interface");
     }
@@ -45,17 +48,26 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
     /// the address. ENODEV: no RDMA device has it; EADDRINUSE: another id has the port.
-    pub fn bind_addr(mut self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
+    pub fn bind_addr(self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
         S: Binds,
     {
+        self.bind_to(to_c(address), |errno| asked(address, errno))
+    }
+
+    /// Binds the id to an address of either family.
+    pub(super) fn bind_to(
+        mut self,
+        address: sockaddr_storage,
+        asked: impl FnOnce(c_int) -> String,
+    ) -> Result<CmId<PS, Bound, M>, Refused<Self>> {
         match self.core.id.bind(address) {
             Ok(()) => {
                 self.core.look();
                 Ok(self.to())
             }
             Err(errno) => {
-                let error = Error::os("rdma_bind_addr", errno, asked(address, errno));
+                let error = Error::os("rdma_bind_addr", errno, asked(errno));
                 Err(Refused::new(self, error))
             }
         }
@@ -91,14 +103,16 @@ impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    fn begin_addr(
+    /// Of either family.
+    pub(super) fn begin_addr(
         mut self,
-        peer: SocketAddr,
+        peer: sockaddr_storage,
         timeout: Duration,
+        asked: impl FnOnce(c_int) -> String,
     ) -> Result<CmId<PS, ResolvingAddr, M>, Refused<CmId<PS, Bound, M>>> {
         match self.core.id.resolve_addr(peer, milliseconds(timeout)) {
             Ok(()) => Ok(self.to()),
-            Err(errno) => Err(Refused::new(self.to(), Error::os(ADDR, errno, asked(peer, errno)))),
+            Err(errno) => Err(Refused::new(self.to(), Error::os(ADDR, errno, asked(errno)))),
         }
     }
 }
@@ -120,7 +134,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     where
         S: Resolves,
     {
-        self.begin_addr(peer, timeout)?.finish(Some(patience(timeout)))
+        self.begin_addr(to_c(peer), timeout, |errno| asked(peer, errno))?.await_addr(timeout)
     }
 }
 
@@ -139,7 +153,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     where
         S: Resolves,
     {
-        self.begin_addr(peer, timeout)
+        self.begin_addr(to_c(peer), timeout, |errno| asked(peer, errno))
     }
 }
 
@@ -177,6 +191,15 @@ impl<PS: PortSpace, M: Mode> Sleeps for CmId<PS, ResolvingAddr, M> {
 
     fn id(&self) -> &Id {
         &self.core.id
+    }
+}
+
+impl<PS: PortSpace> CmId<PS, ResolvingAddr> {
+    pub(super) fn await_addr(
+        self,
+        timeout: Duration,
+    ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>> {
+        self.finish(Some(patience(timeout)))
     }
 }
 

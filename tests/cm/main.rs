@@ -17,6 +17,7 @@ mod endpoint;
 mod ends;
 mod fabric;
 mod failure;
+mod ib_addresses;
 mod leaks;
 mod options;
 mod removal;

@@ -1,7 +1,9 @@
 //! Addresses and ports. A device has one IP address: 10.0.0.1, or fd00::1 in a world of IPv6, for
 //! the first of a fabric, and so on.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use libc::sockaddr_storage;
 
 use super::{Event, Id, Kind, Phase, Space};
 use crate::loopback::Verb;
@@ -9,6 +11,7 @@ use crate::loopback::address::Address;
 use crate::loopback::fabric::State;
 use crate::loopback::multicast::FIRST_LID;
 use crate::loopback::world::Link;
+use crate::sys::cm::{IbSocket, ib_to_c, to_c};
 
 /// Ports from here on are given to ids that ask for any.
 const FIRST_PORT: u16 = 0xc000;
@@ -17,6 +20,52 @@ const FIRST_PORT: u16 = 0xc000;
 const GID_INDEX: u8 = 1;
 
 const HOPS: u8 = 64;
+
+/// The default partition, which is all that ports have.
+const PKEY: u16 = 0xffff;
+
+/// Here an address of InfiniBand's own is one of IPv6: the GID, with this scope, which no address of
+/// IPv6 has, and the partition in the place of the flow.
+const INFINIBAND: u32 = u32::MAX;
+
+pub(super) fn is_infiniband(at: SocketAddr) -> bool {
+    matches!(at, SocketAddr::V6(v6) if v6.scope_id() == INFINIBAND)
+}
+
+/// The address, if its service is a port of the space.
+pub(super) fn of_infiniband(at: IbSocket, space: Space) -> Verb<SocketAddr> {
+    let ports = match space {
+        Space::Tcp => TCP_PORTS,
+        Space::Udp => UDP_PORTS,
+    };
+    if at.sid & !0xffff != ports {
+        return Err(libc::EINVAL);
+    }
+    let (ip, port) = (Ipv6Addr::from(at.gid), at.sid as u16);
+    Ok(SocketAddrV6::new(ip, port, at.pkey.into(), INFINIBAND).into())
+}
+
+/// The C form of an address.
+pub(super) fn to_storage(at: SocketAddr, space: Space) -> sockaddr_storage {
+    match at {
+        SocketAddr::V6(v6) if is_infiniband(at) => {
+            let ports = match space {
+                Space::Tcp => TCP_PORTS,
+                Space::Udp => UDP_PORTS,
+            };
+            ib_to_c(IbSocket {
+                gid: v6.ip().octets(),
+                pkey: v6.flowinfo() as u16,
+                sid: ports | u64::from(v6.port()),
+            })
+        }
+        _ => to_c(at),
+    }
+}
+
+/// `RDMA_IB_IP_PS_TCP` and `RDMA_IB_IP_PS_UDP`.
+const TCP_PORTS: u64 = 0x0106_0000;
+const UDP_PORTS: u64 = 0x0111_0000;
 
 impl State {
     /// The IP address of a device.
@@ -36,9 +85,39 @@ impl State {
         }
     }
 
-    /// The device with this IP address, if it works.
+    /// The device with this IP address, if it works. On InfiniBand a GID stands for its device, as
+    /// in addresses of that family.
     pub(super) fn device_with(&self, ip: IpAddr) -> Option<u32> {
-        self.there().find(|&device| self.ip_of(device) == ip.to_canonical())
+        self.there().find(|&device| {
+            self.ip_of(device) == ip.to_canonical() || self.gid_of(device) == Some(ip)
+        })
+    }
+
+    /// The device's GID, in a world whose addresses may be InfiniBand's own.
+    fn gid_of(&self, device: u32) -> Option<IpAddr> {
+        let gid = self.devices.get(&device)?.get(0)?;
+        (self.world.link == Link::InfiniBand).then(|| Ipv6Addr::from(gid).into())
+    }
+
+    /// The device's own address, of the family that `to` has.
+    fn own(&self, device: u32, to: SocketAddr, port: u16) -> SocketAddr {
+        match (to, self.gid_of(device)) {
+            (SocketAddr::V6(v6), Some(IpAddr::V6(gid))) if is_infiniband(to) => {
+                SocketAddrV6::new(gid, port, v6.flowinfo(), INFINIBAND).into()
+            }
+            _ => SocketAddr::new(self.ip_of(device), port),
+        }
+    }
+
+    /// ENODEV where no device has addresses of InfiniBand's own, or none the partition.
+    fn check_family(&self, at: SocketAddr) -> Verb {
+        let has = self.world.link == Link::InfiniBand;
+        match at {
+            SocketAddr::V6(v6) if is_infiniband(at) && (!has || v6.flowinfo() != PKEY.into()) => {
+                Err(libc::ENODEV)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The devices that work.
@@ -74,6 +153,7 @@ impl State {
     /// ENODEV: no device has the address. EADDRINUSE and EADDRNOTAVAIL: another id has the port.
     pub(super) fn bind_id(&mut self, number: u32, at: SocketAddr) -> Verb {
         self.id_in(number, &[Phase::Idle])?;
+        self.check_family(at)?;
         let device = match at.ip() {
             ip if ip.is_unspecified() => None,
             ip => Some(self.device_with(ip).ok_or(libc::ENODEV)?),
@@ -110,6 +190,9 @@ impl State {
             if other == number || id.space != this.space || id.came_by_request {
                 continue;
             }
+            if is_infiniband(at) != is_infiniband(theirs) {
+                continue;
+            }
             let both_share = this.options.reuse_addr && id.options.reuse_addr;
             let apart = this.options.af_only && id.options.af_only;
             if may_share && both_share || apart && at.is_ipv4() != theirs.is_ipv4() {
@@ -128,6 +211,7 @@ impl State {
     /// The device is that of the id's own address; else the one that has the peer's; else the
     /// first. An address that nobody has is told as one that does not answer in time.
     pub(super) fn resolve_addr(&mut self, number: u32, to: SocketAddr) -> Verb {
+        self.check_family(to)?;
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
         let (bound, local) = (id.device, id.local);
         let there = self.device_with(to.ip());
@@ -137,8 +221,8 @@ impl State {
         }
         let local = match local {
             Some(local) if !local.ip().is_unspecified() => local,
-            Some(local) => SocketAddr::new(self.ip_of(device), local.port()),
-            None => self.with_a_port(number, SocketAddr::new(self.ip_of(device), 0))?,
+            Some(local) => self.own(device, to, local.port()),
+            None => self.with_a_port(number, self.own(device, to, 0))?,
         };
         let answers = to.ip().is_multicast()
             || there.is_some_and(|there| self.hear_each_other(device, there));
@@ -192,7 +276,8 @@ impl State {
             let Some(local) = id.local else { return false };
             let of_any = local.ip().is_unspecified()
                 && (local.is_ipv4() == at.is_ipv4() || local.is_ipv6() && !id.options.af_only);
-            id.phase == Phase::Listening
+            is_infiniband(local) == is_infiniband(at)
+                && id.phase == Phase::Listening
                 && id.space == space
                 && local.port() == at.port()
                 && (of_any || local.ip().to_canonical() == at.ip().to_canonical())

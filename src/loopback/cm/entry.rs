@@ -16,14 +16,15 @@ use std::sync::Arc;
 
 use libc::{sockaddr, sockaddr_storage};
 
+use super::address::{of_infiniband, to_storage};
 use super::event::{ack_cm_event, get_cm_event};
 use super::newer::{get_remote_ece, join_multicast_ex, reject_ece, set_local_ece, write_cm_event};
-use super::{Object, Param, Seen};
+use super::{Object, Param, Seen, Space};
 use crate::loopback::Verb;
 use crate::loopback::entry::attributes_to_c;
 use crate::loopback::fabric::{Fabric, Shared, State};
 use crate::loopback::limits::BITS_24;
-use crate::sys::cm::{Calls, Channel as Owned, from_c, to_c};
+use crate::sys::cm::{Calls, Channel as Owned, from_c, ib_from_c};
 use crate::sys::control::Created;
 use crate::sys::handle;
 use crate::sys::types::*;
@@ -228,7 +229,9 @@ pub(super) unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
 /// `id` is a live id of this provider, and the lock of its channel is held.
 pub(super) unsafe fn show(id: *mut rdma_cm_id, seen: Seen) {
     let whole = id.cast::<Id>();
-    let storage = |address: Option<SocketAddr>| address.map_or(no_address(), to_c);
+    let space = Space::of(seen.ps).unwrap_or(Space::Tcp);
+    let storage =
+        |address: Option<SocketAddr>| address.map_or(no_address(), |at| to_storage(at, space));
     // SAFETY: the id is live, and with the lock held nothing else uses its fields (this function's
     // contract). Each union has the size and alignment of its `sockaddr_storage`.
     unsafe {
@@ -259,6 +262,19 @@ unsafe fn address(at: *mut sockaddr) -> Verb<SocketAddr> {
     unsafe { from_c(at) }.ok_or(libc::EAFNOSUPPORT)
 }
 
+/// The address that an argument names, of IP or of InfiniBand's own.
+///
+/// # Safety
+/// As for `address`; and `id` is a live id of this provider.
+unsafe fn address_of(id: *mut rdma_cm_id, at: *mut sockaddr) -> Verb<SocketAddr> {
+    // SAFETY: readable and aligned, and the id is live (this function's contract).
+    match unsafe { (ib_from_c(at), (*id).ps) } {
+        (Some(own), ps) => of_infiniband(own, Space::of(ps)?),
+        // SAFETY: readable and aligned (this function's contract).
+        (None, _) => unsafe { address(at) },
+    }
+}
+
 /// Makes a call that changes what C's struct shows.
 ///
 /// # Safety
@@ -282,15 +298,15 @@ unsafe fn change(id: *mut rdma_cm_id, change: impl FnOnce(&mut State, u32) -> Ve
 }
 
 unsafe fn bind_addr(id: *mut rdma_cm_id, at: *mut sockaddr) -> c_int {
-    // SAFETY: the address is readable (the call's contract).
-    let at = unsafe { address(at) };
+    // SAFETY: the address is readable and the id live (the call's contract).
+    let at = unsafe { address_of(id, at) };
     // SAFETY: the id is live and its channel locked (the call's contract).
     unsafe { change(id, |state, id| state.bind_id(id, at?)) }
 }
 
 unsafe fn resolve_addr(id: *mut rdma_cm_id, to: *mut sockaddr, _: c_int) -> c_int {
-    // SAFETY: the address is readable (the call's contract).
-    let to = unsafe { address(to) };
+    // SAFETY: the address is readable and the id live (the call's contract).
+    let to = unsafe { address_of(id, to) };
     // SAFETY: the id is live (the call's contract). What is found shows with the event.
     errno_of(unsafe { call(id, |state, id| state.resolve_addr(id, to?)) })
 }

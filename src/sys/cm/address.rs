@@ -64,6 +64,71 @@ pub(crate) unsafe fn from_c(at: *const libc::sockaddr) -> Option<SocketAddr> {
 }
 
 const _: () = assert!(size_of::<sockaddr_storage>() == 128);
+const _: () = assert!(size_of::<sockaddr_ib>() == 48);
+
+/// The family of InfiniBand's own addresses, AF_IB.
+const AF_IB: u16 = 27;
+
+/// C's struct, of rdma/ib.h. All numbers have their largest byte first, but for the family and the
+/// scope.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct sockaddr_ib {
+    sib_family: u16,
+    sib_pkey: u16,
+    sib_flowinfo: u32,
+    sib_addr: [u8; 16],
+    sib_sid: u64,
+    sib_sid_mask: u64,
+    sib_scope_id: u64,
+}
+
+/// What a `sockaddr_ib` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IbSocket {
+    pub gid: [u8; 16],
+    pub pkey: u16,
+    /// The service: of a port space of IP its number, and the port.
+    pub sid: u64,
+}
+
+/// InfiniBand's own address as a C struct, with a mask that all bits of the service count.
+pub(crate) fn ib_to_c(address: IbSocket) -> sockaddr_storage {
+    // SAFETY: all zeroes is a value of this struct of integers.
+    let mut storage = unsafe { MaybeUninit::<sockaddr_storage>::zeroed().assume_init() };
+    let sib = sockaddr_ib {
+        sib_family: AF_IB,
+        sib_pkey: address.pkey.to_be(),
+        sib_flowinfo: 0,
+        sib_addr: address.gid,
+        sib_sid: address.sid.to_be(),
+        sib_sid_mask: u64::MAX,
+        sib_scope_id: 0,
+    };
+    // SAFETY: the storage is large enough and aligned for any socket address.
+    unsafe { (&raw mut storage).cast::<sockaddr_ib>().write(sib) };
+    storage
+}
+
+/// InfiniBand's own address of a C struct, if it is one.
+///
+/// # Safety
+/// `at` is readable for as many bytes as its family says, and aligned to 4.
+pub(crate) unsafe fn ib_from_c(at: *const libc::sockaddr) -> Option<IbSocket> {
+    // SAFETY: every socket address begins with its family, and `at` is readable (this function's
+    // contract).
+    if unsafe { (*at).sa_family } != AF_IB {
+        return None;
+    }
+    // SAFETY: the family says that this struct is there, so it is readable (this function's
+    // contract).
+    let sib = unsafe { at.cast::<sockaddr_ib>().read_unaligned() };
+    Some(IbSocket {
+        gid: sib.sib_addr,
+        pkey: u16::from_be(sib.sib_pkey),
+        sid: u64::from_be(sib.sib_sid),
+    })
+}
 
 #[cfg(test)]
 mod tests {
@@ -77,6 +142,26 @@ mod tests {
             // SAFETY: a whole `sockaddr_storage`.
             assert_eq!(unsafe { from_c((&raw const c).cast()) }, Some(address), "{text}");
         }
+    }
+
+    /// The bytes, as rdma/ib.h has them.
+    #[test]
+    fn an_address_of_infiniband_has_its_bytes() {
+        let address = IbSocket { gid: [7; 16], pkey: 0x8001, sid: 0x0106_1d2f };
+        let c = ib_to_c(address);
+        let at: *const libc::sockaddr = (&raw const c).cast();
+        // SAFETY: a whole `sockaddr_storage`, of which these bytes were written.
+        let bytes = unsafe { at.cast::<[u8; 48]>().read() };
+        assert_eq!(bytes[..2], 27_u16.to_ne_bytes());
+        assert_eq!(bytes[2..8], [0x80, 1, 0, 0, 0, 0]);
+        assert_eq!(bytes[8..24], [7; 16]);
+        assert_eq!(bytes[24..32], [0, 0, 0, 0, 1, 6, 0x1d, 0x2f]);
+        assert_eq!((&bytes[32..40], &bytes[40..]), (&[0xff; 8][..], &[0; 8][..]));
+        // SAFETY: a whole `sockaddr_storage`.
+        assert_eq!(unsafe { (ib_from_c(at), from_c(at)) }, (Some(address), None));
+        let ip = to_c("10.0.0.1:1".parse().unwrap());
+        // SAFETY: a whole `sockaddr_storage`.
+        assert_eq!(unsafe { ib_from_c((&raw const ip).cast()) }, None);
     }
 
     #[test]

@@ -7,8 +7,10 @@ use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use libc::sockaddr_storage;
+
 use super::groups::Groups;
-use super::{Calls, Channel, Failed, Seen, from_c, status, to_c};
+use super::{Calls, Channel, Failed, IbSocket, Seen, from_c, ib_from_c, status, to_c};
 use crate::counters::ids;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
@@ -107,14 +109,18 @@ impl Id {
         status(f(self.channel.calls, self.ptr.as_ptr()))
     }
 
-    pub(crate) fn bind(&mut self, address: SocketAddr) -> Result<(), c_int> {
-        let mut address = to_c(address);
+    /// `address` is that of `to_c`, or of `ib_to_c`.
+    pub(crate) fn bind(&mut self, mut address: sockaddr_storage) -> Result<(), c_int> {
         // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
         self.call(|cm, id| unsafe { (cm.bind_addr)(id, (&raw mut address).cast()) })
     }
 
-    pub(crate) fn resolve_addr(&mut self, to: SocketAddr, ms: c_int) -> Result<(), c_int> {
-        let mut to = to_c(to);
+    /// `to` is that of `to_c`, or of `ib_to_c`.
+    pub(crate) fn resolve_addr(
+        &mut self,
+        mut to: sockaddr_storage,
+        ms: c_int,
+    ) -> Result<(), c_int> {
         let to = (&raw mut to).cast();
         // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
         self.call(|cm, id| unsafe { (cm.resolve_addr)(id, to, ms) })
@@ -296,6 +302,19 @@ impl Id {
             let addr = &raw const (*id).route.addr;
             let source = from_c((&raw const (*addr).src_addr_union).cast());
             (source, from_c((&raw const (*addr).dst_addr_union).cast()))
+        }
+    }
+
+    /// The addresses of both ends, as far as they are InfiniBand's own.
+    pub(crate) fn ib_addresses(&self) -> (Option<IbSocket>, Option<IbSocket>) {
+        let _guard = self.channel.lock();
+        let id = self.ptr.as_ptr();
+        // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
+        // which is a `sockaddr_storage`, zeroed while nothing is known.
+        unsafe {
+            let addr = &raw const (*id).route.addr;
+            let source = ib_from_c((&raw const (*addr).src_addr_union).cast());
+            (source, ib_from_c((&raw const (*addr).dst_addr_union).cast()))
         }
     }
 

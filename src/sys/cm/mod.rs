@@ -26,7 +26,7 @@ use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-pub(crate) use address::{from_c, to_c};
+pub(crate) use address::{IbSocket, from_c, ib_from_c, ib_to_c, to_c};
 pub(crate) use addrinfo::{Found, NotFound, getaddrinfo};
 pub(crate) use calls::Calls;
 use calls::LIBRDMACM;

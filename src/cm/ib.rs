@@ -1,0 +1,130 @@
+//! Addresses of InfiniBand's own (AF_IB), for ids that need no IP address.
+
+#![allow(clippy::type_complexity)] // spelt out, the results say what comes back
+
+use std::fmt;
+use std::time::Duration;
+
+use super::id::CmId;
+use super::space::PortSpace;
+use super::state::{
+    AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvingAddr, Synchronous,
+};
+use crate::sys::cm::{IbSocket, ib_to_c};
+use crate::terms::error::Refused;
+use crate::terms::gid::Gid;
+
+/// An address of InfiniBand's own: a GID, a partition, and a port of the id's port space
+/// (`struct sockaddr_ib` of rdma/ib.h, family AF_IB). It needs no IP address on the network
+/// interface, and none to be looked up for the peer.
+///
+/// ```
+/// use proverbs::{cm::*, loopback::{Fabric, World}, prelude::*};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let fabric = Fabric::with(World::infiniband());
+/// let device = fabric.open_device();
+/// let at = IbAddr::new(device.query_gid(1, 0)?, 7471);
+///
+/// let listening = CmId::<Tcp, _>::on(&fabric)?.bind_ib_addr(at)?.listen(8)?; // or `CmId::new()`
+/// assert_eq!((listening.local_ib_addr(), listening.local_addr()), (Some(at), None));
+/// let id = CmId::<Tcp, _>::on(&fabric)?.resolve_ib_addr(at, second)?.resolve_route(second)?;
+/// assert_eq!(id.peer_ib_addr(), Some(at));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IbAddr {
+    /// The port's GID; all zeroes for any of this machine's.
+    pub gid: Gid,
+    /// The partition, which must be in the port's table.
+    pub pkey: u16,
+    /// The port in the id's port space; 0 takes a free one.
+    pub port: u16,
+}
+
+impl IbAddr {
+    /// In the default partition, 0xffff.
+    pub fn new(gid: Gid, port: u16) -> IbAddr {
+        IbAddr { gid, pkey: 0xffff, port }
+    }
+
+    fn to_socket<PS: PortSpace>(self) -> IbSocket {
+        let sid = PS::SERVICES | u64::from(self.port);
+        IbSocket { gid: self.gid.0, pkey: self.pkey, sid }
+    }
+
+    fn of(socket: IbSocket) -> IbAddr {
+        IbAddr { gid: Gid(socket.gid), pkey: socket.pkey, port: socket.sid as u16 }
+    }
+}
+
+impl fmt::Display for IbAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GID {}, P_Key {:#06x}, port {}", self.gid, self.pkey, self.port)
+    }
+}
+
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
+    /// Binds the id to a local address of InfiniBand's own (`rdma_bind_addr`).
+    ///
+    /// # Errors
+    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
+    /// the address. ENODEV: no device has it, or the device's fabric has no such addresses;
+    /// EADDRINUSE: another id has the port.
+    pub fn bind_ib_addr(self, address: IbAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
+    where
+        S: Binds,
+    {
+        self.bind_to(ib_to_c(address.to_socket::<PS>()), |_| address.to_string())
+    }
+
+    /// The local address, once the id is bound to one of InfiniBand's own.
+    pub fn local_ib_addr(&self) -> Option<IbAddr> {
+        self.core.id.ib_addresses().0.map(IbAddr::of)
+    }
+
+    /// The peer's address, once it was resolved or the peer sent a request, if it is of InfiniBand's
+    /// own.
+    pub fn peer_ib_addr(&self) -> Option<IbAddr> {
+        self.core.id.ib_addresses().1.map(IbAddr::of)
+    }
+}
+
+impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
+    /// Finds the device that reaches `peer`, within `timeout`, like
+    /// [`resolve_addr`](Self::resolve_addr).
+    ///
+    /// # Errors
+    /// As for [`resolve_addr`](Self::resolve_addr).
+    pub fn resolve_ib_addr(
+        self,
+        peer: IbAddr,
+        timeout: Duration,
+    ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>>
+    where
+        S: Resolves,
+    {
+        let to = ib_to_c(peer.to_socket::<PS>());
+        self.begin_addr(to, timeout, |_| peer.to_string())?.await_addr(timeout)
+    }
+}
+
+impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
+    /// Starts to find the device that reaches `peer`, like [`resolve_addr`](Self::resolve_addr).
+    ///
+    /// # Errors
+    /// As for [`resolve_addr`](Self::resolve_addr).
+    pub fn resolve_ib_addr(
+        self,
+        peer: IbAddr,
+        timeout: Duration,
+    ) -> Result<CmId<PS, ResolvingAddr, OnChannel>, Refused<CmId<PS, Bound, OnChannel>>>
+    where
+        S: Resolves,
+    {
+        self.begin_addr(ib_to_c(peer.to_socket::<PS>()), timeout, |_| peer.to_string())
+    }
+}
