@@ -180,8 +180,9 @@ fn swap(body: &mut Body, one: &Var, other: &Var) {
             (var.borrows, var.cqs) = (borrows.clone(), one.cqs.clone());
             var.root = one.root.filter(|_| known);
         } else if is_cq && (var.cqs.contains(&one.id) || var.cqs.contains(&other.id)) {
-            // Not known any more.
-            var.cqs = vec![one.id, other.id];
+            // Which of the two is not known any more. One that is neither stays.
+            var.cqs.retain(|cq| ![one.id, other.id].contains(cq));
+            var.cqs.extend([one.id, other.id]);
         }
     }
 }
@@ -278,4 +279,22 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
         return Some((text, taken, Box::new(move |body: &mut Body| call.done(body))));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table;
+    use super::*;
+
+    #[test]
+    fn what_is_swapped_leaves_the_other_queue_of_a_queue_pair() {
+        let table = table::read().expect("the table");
+        let mut body = Body::new(&table);
+        let named = |name: &str| Term { name: name.to_owned(), args: Vec::new() };
+        let cqs = [(); 3].map(|()| body.add(named("Cq"), Vec::new(), Vec::new()));
+        body.add(named("Qp"), Vec::new(), cqs[..2].to_vec());
+        let [one, two] = [1, 2].map(|at| body.get(cqs[at]).cloned().expect("it lives"));
+        swap(&mut body, &one, &two);
+        assert_eq!(cqs.map(|cq| body.living(cq)), [(1, 0); 3]);
+    }
 }
