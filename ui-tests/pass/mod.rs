@@ -111,11 +111,13 @@ mod r#macro {
 mod memory {
     mod a_bind_needs_an_entry_for_its_window;
     mod a_cell_ends_before_its_region;
+    mod a_flush_needs_its_right;
     mod a_key_is_ended_once;
     mod a_piece_ends_before_its_region;
     mod a_queue_gives_back_what_it_was_made_for;
     mod an_atomic_needs_an_aligned_cell;
     mod an_atomic_returns_into_one_buffer;
+    mod an_atomic_write_needs_a_cell_to_write;
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
     mod no_bytes_of_a_dma_buf;
@@ -150,6 +152,7 @@ mod memory {
 mod opcode {
     mod a_prepared_work_request_has_the_same_bounds;
     mod a_prepared_work_request_needs_its_data;
+    mod a_queue_pair_is_created_for_flush;
     mod every_way_to_post_asks_for_the_opcode;
     mod uc_carries_no_bind_mw;
     mod uc_carries_no_cmp_and_swp;
