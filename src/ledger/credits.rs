@@ -36,20 +36,6 @@ impl<E: Entry> Credits<E> {
     pub(super) fn begin_at(&mut self, count: u32) {
         self.seen = count;
     }
-
-    /// Looks at what has completed, and at what is withheld. Gives the room.
-    #[cold]
-    #[inline(never)]
-    #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-    extern "C" fn look(&mut self) -> u32 {
-        let completed = self.completed();
-        let back = self.account.withheld.recover();
-        self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
-        self.seen = completed;
-        self.depth += back;
-        // (What completes of a poisoned queue does not make it one that has room.)
-        self.account.room.max(0) as u32
-    }
 }
 
 impl<E: Entry> Ledger<E> for Credits<E> {
@@ -71,15 +57,23 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
-        let fits = n <= self.look();
+        let fits = n <= self.room();
         if fits {
             self.account.room -= n as i32;
         }
         fits
     }
 
-    fn room(&mut self) -> u32 {
-        self.look()
+    #[cold]
+    #[inline(never)]
+    extern "C" fn room(&mut self) -> u32 {
+        let completed = self.completed();
+        let back = self.account.withheld.recover();
+        self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
+        self.seen = completed;
+        self.depth += back;
+        // (What completes of a poisoned queue does not make it one that has room.)
+        self.account.room.max(0) as u32
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {

@@ -123,8 +123,9 @@ pub trait Ledger<E: Entry>: Commit + Sized {
     /// completed: no means that they do not fit.
     fn look_and_spend(&mut self, n: u32) -> bool;
 
-    /// How many work requests fit, after a look at what has completed.
-    fn room(&mut self) -> u32;
+    /// How many work requests fit, after a look at what has completed. (`extern "C"` for its
+    /// promise not to unwind.)
+    extern "C" fn room(&mut self) -> u32;
 
     /// The entry (0 if none) of the `i`th work request of a list that was entered and not spent,
     /// whose wr_id is this.

@@ -33,11 +33,13 @@ impl<'q, E: Entry> Released<'q, E> {
     /// # use proverbs::prelude::*;
     /// profile! { Chosen { signaling: Selective } }
     ///
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Chosen>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Chosen>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// # let at = region.remote().write();
     /// let [head, body] = [pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?];
-    /// post_send!(a, [wr::RdmaWrite::new(head, at), wr::RdmaWrite::new(body, at)])?; // the last is signaled
+    /// // The last is signaled.
+    /// post_send!(a, [wr::RdmaWrite::new(head, at), wr::RdmaWrite::new(body, at)])?;
     /// let completion = loop {
     ///     if let Some(completion) = cq.poll_one()? {
     ///         break completion;
@@ -82,7 +84,8 @@ impl<'q, E: Entry> Released<'q, E> {
     /// # use proverbs::prelude::*;
     /// profile! { Chosen { signaling: Selective } }
     ///
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Chosen>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Chosen>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// # let at = region.remote().write();
     /// let body = pool.take().ok_or("no buffer")?;

@@ -92,17 +92,6 @@ impl<E: Entry> Ring<E> {
         self.account.room = self.free().min(self.mask + 1 - self.index()) as i32;
     }
 
-    /// Looks at what has completed. Gives the room.
-    #[cold]
-    #[inline(never)]
-    #[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
-    extern "C" fn look(&mut self) -> u32 {
-        self.send_dropped_home();
-        self.cap += self.account.withheld.recover();
-        self.measure();
-        self.free()
-    }
-
     /// How many work requests are done by a completion that was dropped.
     fn done_by_dropped(&self, sequence: Option<u32>) -> Option<NonZeroU32> {
         // If it was completed since, by itself or by a later one, it is in range no more.
@@ -209,7 +198,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
-        if n > self.look() {
+        if n > self.room() {
             return false;
         }
         self.beyond(n).for_each(|(ring, list)| ring.set(list.get()));
@@ -218,8 +207,13 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         true
     }
 
-    fn room(&mut self) -> u32 {
-        self.look()
+    #[cold]
+    #[inline(never)]
+    extern "C" fn room(&mut self) -> u32 {
+        self.send_dropped_home();
+        self.cap += self.account.withheld.recover();
+        self.measure();
+        self.free()
     }
 
     fn word(&self, i: u32, _: u64) -> usize {

@@ -29,7 +29,7 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
         !self.0.is_poisoned
     }
 
-    fn room(&mut self) -> u32 {
+    extern "C" fn room(&mut self) -> u32 {
         if self.0.is_poisoned { 0 } else { i32::MAX as u32 }
     }
 

@@ -19,7 +19,7 @@ use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
 use crate::work::data::{Data, Fits, SrqSink};
-use crate::work::limits::{Limit, Max};
+use crate::work::limits::Limit;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Pending, RecvSlot, SendSlot, Slot, Work, WorkRequest};
 
@@ -203,53 +203,35 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     pub fn slot<D: Data<P::Entry>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges> {
         RecvSlot::new()
     }
-
-    /// Emits a receive into `slot`, links `prev` to it, and shows in its buffer that the queue has
-    /// it.
-    ///
-    /// # Safety
-    /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
-    /// emitted before.
-    #[inline(always)]
-    pub unsafe fn emit<D>(
-        &mut self,
-        wr: Recv<D>,
-        slot: *mut RecvSlot<D::Sges>,
-        prev: *mut ibv_recv_wr,
-    ) -> Pending<P::Entry, D>
-    where
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
-    {
-        // SAFETY: the bounds are the rules; the rest is promised. Credits need no place in the
-        // list.
-        unsafe { self.put_and_give(0, wr, slot, prev) }
-    }
 }
 
 impl<'q, T: SharesReceives, E: Entry, M: Limit> SrqPost<'q, T, E, M> {
     /// Room for the work request's C form.
     #[inline(always)]
-    pub fn slot<D: Data<E>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges> {
+    pub fn slot<D: Data<E> + SrqSink>(&self, _: &Recv<D>) -> RecvSlot<D::Sges> {
         RecvSlot::new()
     }
+}
 
-    /// Emits a receive into `slot`, links `prev` to it, and shows in its buffer that the queue has
-    /// it.
+impl<'q, T: Transport, Q: Kind<Wr = ibv_recv_wr>> Post<'q, T, Q> {
+    /// Emits a receive into `slot`, which `slot` gave, links `prev` to it, and shows in its buffer
+    /// that the queue has it.
     ///
     /// # Safety
     /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
-    /// emitted before.
+    /// emitted before. The queue gave the slot, for work requests of this type.
     #[inline(always)]
     pub unsafe fn emit<D>(
         &mut self,
         wr: Recv<D>,
         slot: *mut RecvSlot<D::Sges>,
         prev: *mut ibv_recv_wr,
-    ) -> Pending<E, D>
+    ) -> Pending<Q::Entry, D>
     where
-        D: Data<E> + SrqSink + Fits<M, Max<0>>,
+        D: Data<Q::Entry> + Fits<Q::MaxSge, Q::MaxInline>,
     {
-        // SAFETY: the bounds are the rules; the rest is promised. Nothing is counted here.
+        // SAFETY: the bounds are the rules, here and at the slot; the rest is promised. Receives
+        // need no place in the list.
         unsafe { self.put_and_give(0, wr, slot, prev) }
     }
 }

@@ -77,7 +77,8 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
 /// use proverbs::post::{SendList, Unsettled};
 /// profile! { Stream { signaling: Selective } }
 ///
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Stream>()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Stream>()?;
 /// # let region = pd.register::<RemoteWrite>(256)?;
 /// # let at = region.remote().write();
 /// let bufs: Vec<Buf> = (0..3).filter_map(|_| pool.take()).collect();

@@ -45,9 +45,11 @@ pub(crate) struct List<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> 
     pub(super) count: u32,
     most: i32,
     capacity: u32,
-    _transport: PhantomData<T>,
-    _borrows: PhantomData<fn(&'d ()) -> &'d ()>,
+    _of: PhantomData<(T, Invariant<'d>)>,
 }
+
+/// `'d` is no other lifetime.
+type Invariant<'d> = fn(&'d ()) -> &'d ();
 
 impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> {
     /// An empty list in `capacity` slots.
@@ -61,21 +63,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         let (counter, most) = (account.counter, account.room.min(capacity as i32));
         note_list(queue, true);
         let cursor = queue.ledger.cursor();
-        let (_transport, _borrows) = (PhantomData, PhantomData);
-        let (seen, at, count) = (0, slots, 0);
-        List {
-            queue,
-            counter,
-            seen,
-            cursor,
-            slots,
-            at,
-            count,
-            most,
-            capacity,
-            _transport,
-            _borrows,
-        }
+        let (seen, at, count, _of) = (0, slots, 0, PhantomData);
+        List { queue, counter, seen, cursor, slots, at, count, most, capacity, _of }
     }
 
     #[inline(always)]

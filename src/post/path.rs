@@ -118,7 +118,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
         // SAFETY: the slot is a local for the elements of this work request, and stays until the
         // post. The rest is this function's contract.
-        unsafe { self.one_at(wr, &raw mut slot) }
+        unsafe { self.one_at((wr, &raw mut slot)) }
     }
 
     /// Posts one work request, in `slot`.
@@ -128,8 +128,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     #[inline(always)]
     pub(crate) unsafe fn one_at<W: Work<Q::Entry, Wr = Q::Wr>, S>(
         mut self,
-        wr: W,
-        slot: *mut Slot<Q::Wr, S>,
+        (wr, slot): (W, *mut Slot<Q::Wr, S>),
     ) -> Posted<Q> {
         let wr_at = slot.cast::<Q::Wr>();
         // SAFETY: the slot is as `put` asks.

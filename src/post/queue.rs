@@ -16,7 +16,7 @@ use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb};
 use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
 use crate::work::chain::trim;
-use crate::work::limits::Limit;
+use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
 use crate::work::refusal::PostErrorKind;
 
@@ -53,9 +53,11 @@ pub trait Kind: Sized {
     type Verb: Verb<Object = Self::Object, Wr = Self::Wr>;
 
     const VERB: &'static str = Self::Verb::NAME;
-    /// Most scatter/gather elements of a work request, and most inline bytes.
-    const MAX_SGE: u32;
-    const MAX_INLINE: u32 = 0;
+    /// Most scatter/gather elements of a work request, and most inline bytes: of sends.
+    type MaxSge: Limit;
+    type MaxInline: Limit;
+    const MAX_SGE: u32 = Self::MaxSge::VALUE;
+    const MAX_INLINE: u32 = Self::MaxInline::VALUE;
     const RECEIVES: bool = true;
     /// Whether each work request must have a buffer.
     const NEEDS_BUFFERS: bool = false;
@@ -107,8 +109,8 @@ impl<P: Profile> Kind for Sends<P> {
     type Ledger = SendLedger<P>;
     type Object = ibv_qp;
     type Verb = <P::Posting as Posting>::Verb;
-    const MAX_SGE: u32 = P::MaxSendSge::VALUE;
-    const MAX_INLINE: u32 = P::MaxInline::VALUE;
+    type MaxSge = P::MaxSendSge;
+    type MaxInline = P::MaxInline;
     const RECEIVES: bool = false;
 
     unsafe fn measure(
@@ -146,7 +148,8 @@ impl<P: Profile> Kind for Receives<P> {
     type Ledger = Credits<P::Entry>;
     type Object = ibv_qp;
     type Verb = PostRecv;
-    const MAX_SGE: u32 = P::MaxRecvSge::VALUE;
+    type MaxSge = P::MaxRecvSge;
+    type MaxInline = Max<0>;
 }
 
 impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
@@ -155,7 +158,8 @@ impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
     type Ledger = Uncounted<E>;
     type Object = ibv_srq;
     type Verb = PostSrqRecv;
-    const MAX_SGE: u32 = M::VALUE;
+    type MaxSge = M;
+    type MaxInline = Max<0>;
     const NEEDS_BUFFERS: bool = true;
 }
 

@@ -21,7 +21,8 @@ use crate::work::refusal::PostErrorKind;
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::post::Rejected;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// # let region = pd.register::<RemoteWrite>(256)?;
 /// # let at = region.remote().write();
 /// let mut list = SendSlots::<16>::new();

@@ -33,7 +33,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let region = pd.register::<RemoteWrite>(256)?;
     /// a.post_send(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, region.remote().write()))?;
     /// assert_eq!(a.sends_outstanding(), 1);
@@ -110,12 +111,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        if P::Signaling::SIGNAL_LAST != 0 {
-            prepared.signal(P::Signaling::SIGNAL_LAST);
-        }
-        let (wr, slot) = prepared.with(data);
+        let ready =
+            prepared.with(data, (!P::Signaling::SIG_ALL).then_some(P::Signaling::SIGNAL_LAST));
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
-        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(wr, slot) }
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
     }
 
     /// Like [`post_prepared`](Self::post_prepared), not signaled: see
@@ -125,7 +124,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # use proverbs::prelude::*;
     /// profile! { Stream { signaling: Selective } }
     ///
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair_of::<Stream>()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Stream>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
     /// let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
     /// let _debt = a.post_prepared_unsignaled(&mut write, pool.take().ok_or("no buffer")?)?;
@@ -156,11 +156,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         F: FenceOn<T>,
         D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        prepared.signal(self.core.send.signal_if_full(1));
-        let (wr, slot) = prepared.with(data);
+        let ready = prepared.with(data, Some(self.core.send.signal_if_full(1)));
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
-        let posted = unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(wr, slot) };
-        posted.map(|()| Unsettled::new())
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
+            .map(|()| Unsettled::new())
     }
 
     /// Posts a prepared work request with inline bytes (`ibv_post_send`), as
@@ -183,12 +182,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         Inline<'static, N>: Fits<P::MaxSendSge, P::MaxInline>,
     {
-        if P::Signaling::SIGNAL_LAST != 0 {
-            prepared.signal(P::Signaling::SIGNAL_LAST);
-        }
-        let (wr, slot) = prepared.with(());
+        let ready =
+            prepared.with((), (!P::Signaling::SIG_ALL).then_some(P::Signaling::SIGNAL_LAST));
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
-        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(wr, slot) }
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
     }
 
     /// Begins a list of at most `N` sends, in `slots`, as [`SendList`] shows.
@@ -253,7 +250,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// # for _ in 0..2 { b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; }
     /// let (mut sends, mut receives) = (SendSlots::<8>::new(), RecvSlots::<8>::new());
     /// let (mut sends, mut receives) = a.lists(&mut sends, &mut receives);

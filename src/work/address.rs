@@ -23,7 +23,8 @@ pub struct Datagram(pub(crate) Destination);
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::device::AhIndex;
-/// # let proverbs::loopback::DatagramPair { context, pd, pool, mut cq, mut a, mut b, .. } = proverbs::loopback::datagram_pair()?;
+/// # let proverbs::loopback::DatagramPair { context, pd, pool, mut cq, mut a, mut b, .. } =
+/// #     proverbs::loopback::datagram_pair()?;
 /// let gid = context.query_gid(1, 1)?;
 /// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
 /// let address_handle: AhIndex = a.add_address_handle(ah)?;

@@ -19,7 +19,7 @@ use crate::work::inline::{Empty, Inline, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::work::numbered::WithId;
 use crate::work::prepared::Later;
-use crate::work::request::{Check, Emitted, Use};
+use crate::work::request::{Check, Emitted, How};
 use crate::work::sge::Sge;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
@@ -75,13 +75,7 @@ pub trait Data<E: Entry>: sealed::Sealed {
     /// # Safety
     /// `sges` has room for `Self::Sges`.
     #[doc(hidden)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        use_: Use,
-        limit: u32,
-        check: &mut Check,
-    ) -> Emitted<E>;
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E>;
 }
 
 /// Data that a SEND or an RDMA WRITE may send: the device reads it (R2.10).

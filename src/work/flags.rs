@@ -46,7 +46,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let region = pd.register::<RemoteAll>(256)?;
     /// let remote = region.remote();
     /// let (old, new) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);

@@ -9,7 +9,7 @@ use crate::work::data::Data;
 use crate::work::flags::SendFlags;
 use crate::work::opcode::bounds::InlineOp;
 use crate::work::refusal::fault;
-use crate::work::request::{Check, Emitted, Use, WorkRequest, request};
+use crate::work::request::{Check, Emitted, How, Use, WorkRequest, request};
 
 /// No data: a message of zero length (R3.2).
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,15 @@ pub(super) fn inline_slice<O: InlineOp>(
 /// # Safety
 /// `sge` is writable.
 #[inline(always)]
-unsafe fn emit_inline<E>(bytes: &[u8], sge: *mut ibv_sge) -> Emitted<E> {
+unsafe fn emit_inline<E>(
+    bytes: &[u8],
+    sge: *mut ibv_sge,
+    how: How,
+    check: &mut Check,
+) -> Emitted<E> {
+    if how.is_beyond(bytes.len()) {
+        check.note(fault::BEYOND);
+    }
     let addr = bytes.as_ptr().expose_provenance() as u64;
     // SAFETY: the slot's element is writable.
     unsafe { sge.write(ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }) };
@@ -55,18 +63,9 @@ impl<E: Owned, const N: usize> Data<E> for Inline<'_, N> {
     type Sges = [ibv_sge; 1];
 
     #[inline(always)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        use_: Use,
-        limit: u32,
-        check: &mut Check,
-    ) -> Emitted<E> {
-        if use_ == Use::Write && N as u64 > limit.into() {
-            check.note(fault::BEYOND);
-        }
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
         // SAFETY: there is room for one element.
-        unsafe { emit_inline(self.0, sges) }
+        unsafe { emit_inline(self.0, sges, how, check) }
     }
 }
 
@@ -74,21 +73,12 @@ impl<E: Owned> Data<E> for InlineSlice<'_> {
     type Sges = [ibv_sge; 1];
 
     #[inline(always)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        use_: Use,
-        limit: u32,
-        check: &mut Check,
-    ) -> Emitted<E> {
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
         if self.0.len() > check.max_inline as usize {
             check.note(fault::INLINE);
         }
-        if use_ == Use::Write && self.0.len() as u64 > limit.into() {
-            check.note(fault::BEYOND);
-        }
         // SAFETY: there is room for one element.
-        unsafe { emit_inline(self.0, sges) }
+        unsafe { emit_inline(self.0, sges, how, check) }
     }
 }
 
@@ -96,14 +86,8 @@ impl<E: Owned> Data<E> for Empty {
     type Sges = [ibv_sge; 0];
 
     #[inline(always)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        use_: Use,
-        limit: u32,
-        check: &mut Check,
-    ) -> Emitted<E> {
-        if use_ == Use::Read && limit != READS_NOTHING {
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
+        if how.use_ == Use::Read && how.limit != READS_NOTHING {
             check.note(fault::BEYOND);
         }
         Emitted { sges, count: 0, entry: None, flags: 0, wr_id: 0 }

@@ -7,7 +7,7 @@ use crate::memory::header::word;
 use crate::sys::types::ibv_sge;
 use crate::work::data::{Data, sealed};
 use crate::work::inline::{Empty, Inline, InlineSlice};
-use crate::work::request::{Check, Emitted, Use, WorkRequest};
+use crate::work::request::{Check, Emitted, How, WorkRequest};
 
 /// Data without a buffer (inline or [`Empty`](crate::wr::Empty)), with a number of the program's:
 /// see [`with_id`](WorkRequest::with_id).
@@ -40,7 +40,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// # let region = pd.register::<RemoteWrite>(64)?;
     /// # let at = region.remote().write();
     /// for (id, part) in [(1, b"one"), (2, b"two")] {
@@ -66,15 +67,9 @@ impl<E: Owned, D: NoBuffer + Data<E>> Data<E> for WithId<D> {
     type Sges = D::Sges;
 
     #[inline(always)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        use_: Use,
-        limit: u32,
-        check: &mut Check,
-    ) -> Emitted<E> {
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
         // SAFETY: there is room for the same elements.
-        let emitted = unsafe { self.data.emit(sges, use_, limit, check) };
+        let emitted = unsafe { self.data.emit(sges, how, check) };
         debug_assert!(emitted.entry.is_none());
         Emitted { wr_id: (self.id as u64) << word::ID, ..emitted }
     }

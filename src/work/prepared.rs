@@ -19,7 +19,7 @@ use crate::work::opcode::{
     self, CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm,
 };
 use crate::work::refusal::fault;
-use crate::work::request::{Check, Emitted, Pending, SendSlot, Use, Work, WorkRequest};
+use crate::work::request::{Check, Emitted, How, Pending, SendSlot, Use, Work, WorkRequest};
 
 /// The data of a work request that is filled before its buffer is known: each post of the
 /// [`Prepared`] work request brings one.
@@ -37,7 +37,8 @@ pub struct Later;
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteWrite>(256)?;
 /// let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
 /// let mut spare = pool.take();
@@ -68,9 +69,8 @@ pub struct Prepared<O, X, A = Connected, F = Unfenced, G = Plain> {
 struct Filled<X, A> {
     wr: ibv_send_wr,
     sge: ibv_sge,
-    /// That of a WRITE or a READ; none where `use_` does not ask.
-    limit: u32,
-    use_: Use,
+    /// The limit is that of a WRITE or a READ; none where the use does not ask.
+    how: How,
     flags: u32,
     address: A,
     data: X,
@@ -89,11 +89,13 @@ impl<O, X, A, F, G> Drop for Prepared<O, X, A, F, G> {
 }
 
 impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
-    /// With `flags` of its kind of data, and so many elements.
-    fn fill(op: O, data: X, address: A, use_: Use, flags: u32, count: u32) -> Self {
+    /// With so many elements.
+    fn fill(wr: WorkRequest<O, X, A, F, G>, count: u32) -> Self {
+        let WorkRequest { op, data, address, flags, use_, .. } = wr;
         // SAFETY: C's structs, for which zeroes are values.
         let (wr, sge) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        let filled = Box::new(Filled { wr, sge, limit: 0, use_, flags, address, data });
+        let how = How { use_, limit: 0 };
+        let filled = Box::new(Filled { wr, sge, how, flags, address, data });
         let filled = NonNull::from(Box::leak(filled));
         let mut prepared = Prepared { filled, _marks: PhantomData };
         // SAFETY: it is nobody else's, and all of it was written.
@@ -115,8 +117,8 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
         unsafe {
             let filled = self.filled.as_ptr();
             // A WRITE or a READ without an end is held to none.
-            (*filled).limit = if O::USE == use_ { op.limit() } else { u32::MAX };
-            (*filled).use_ = use_;
+            let limit = if O::USE == use_ { op.limit() } else { u32::MAX };
+            (*filled).how = How { use_, limit };
             (*filled).flags = flags;
             (*filled).address = address;
             let wr = &raw mut (*filled).wr;
@@ -125,16 +127,6 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
             if A::IS_WRITTEN {
                 address.write(wr);
             }
-        }
-    }
-
-    /// Adds `more` to the flags that it was filled with, for the next post.
-    #[inline(always)]
-    pub(crate) fn signal(&mut self, more: u32) {
-        // SAFETY: it is ours (invariant).
-        unsafe {
-            let filled = self.filled.as_ptr();
-            (*filled).wr.send_flags = (*filled).flags | more;
         }
     }
 }
@@ -151,7 +143,7 @@ pub trait PostsLater {}
 impl<E: Entry + PostsLater> Data<E> for Later {
     type Sges = [ibv_sge; 1];
 
-    unsafe fn emit(self, _: *mut ibv_sge, _: Use, _: u32, _: &mut Check) -> Emitted<E> {
+    unsafe fn emit(self, _: *mut ibv_sge, _: How, _: &mut Check) -> Emitted<E> {
         unreachable!("no entry has the bound")
     }
 }
@@ -164,8 +156,7 @@ impl<O: Opcode, A: Address, F, G> WorkRequest<O, Later, A, F, G> {
     where
         O: Repeats,
     {
-        let (op, data, address, flags, use_) = self.parts();
-        Prepared::fill(op, data, address, use_, flags, 1)
+        Prepared::fill(self, 1)
     }
 }
 
@@ -175,7 +166,8 @@ impl<O: Opcode, A: Address, F, G> Prepared<O, Later, A, F, G> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let region = pd.register::<RemoteWrite>(512)?;
     /// let to = |offset| region.remote().slice(offset, 256).map(|slice| slice.write());
     /// let mut write = wr::RdmaWrite::new(wr::Later, to(0)?).prepare();
@@ -187,8 +179,7 @@ impl<O: Opcode, A: Address, F, G> Prepared<O, Later, A, F, G> {
     /// ```
     #[inline]
     pub fn refill(&mut self, wr: WorkRequest<O, Later, A, F, G>) {
-        let (op, _, address, flags, use_) = wr.parts();
-        self.set(op, address, use_, flags);
+        self.set(wr.op, wr.address, wr.use_, wr.flags);
     }
 }
 
@@ -198,7 +189,8 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
     /// let mut beat = wr::Send::inline(b"beat 0").prepare();
     /// for count in b'1'..=b'3' {
     ///     b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
@@ -213,10 +205,8 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
     where
         O: Repeats,
     {
-        let (op, data, address, flags, use_) = self.parts();
-        let flags = flags | SendFlags::INLINE.bits();
-        let count = (N != 0) as u32;
-        let prepared = Prepared::fill(op, *data.0, address, use_, flags, count);
+        let wr = self.with_data(|data| *data.0).flagged(SendFlags::INLINE.bits());
+        let prepared = Prepared::fill(wr, (N != 0) as u32);
         let filled = prepared.filled.as_ptr();
         // SAFETY: it is ours (invariant). The bytes stay where they are as long as it is.
         unsafe {
@@ -255,15 +245,20 @@ pub(crate) struct Ready<'p, O, X, A, D> {
     _prepared: PhantomData<(&'p mut (), O)>,
 }
 
+/// One post, and the slot that it is in: of one element, and borrowed mutably.
+type InPlace<'p, O, X, A, D> = (Ready<'p, O, X, A, D>, *mut SendSlot<[ibv_sge; 1]>);
+
 impl<O, X, A, F, G> Prepared<O, X, A, F, G> {
-    /// A post of it with `data`, and the slot that it is in.
+    /// A post of it with `data`, and the slot that it is in. `more` are flags besides those that it
+    /// was filled with; without, it is as it was filled.
     #[inline(always)]
-    pub(crate) fn with<D>(
-        &mut self,
-        data: D,
-    ) -> (Ready<'_, O, X, A, D>, *mut SendSlot<[ibv_sge; 1]>) {
-        let filled = self.filled;
-        (Ready { filled, data, _prepared: PhantomData }, filled.as_ptr().cast())
+    pub(crate) fn with<D>(&mut self, data: D, more: Option<u32>) -> InPlace<'_, O, X, A, D> {
+        let filled = self.filled.as_ptr();
+        if let Some(more) = more {
+            // SAFETY: it is ours (invariant).
+            unsafe { (*filled).wr.send_flags = (*filled).flags | more };
+        }
+        (Ready { filled: self.filled, data, _prepared: PhantomData }, filled.cast())
     }
 }
 
@@ -278,13 +273,12 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Later
         // SAFETY: the slot is what is filled, which is borrowed mutably; the check knows the
         // address handles.
         unsafe {
-            let use_ = match O::USE {
-                // A READ without an end brings what the buffer's length says.
-                Use::Read => (*filled).use_,
-                use_ => use_,
-            };
-            let sge = &raw mut (*filled).sge;
-            let emitted: Emitted<E> = self.data.emit(sge, use_, (*filled).limit, check);
+            let mut how = (*filled).how;
+            // (A READ without an end brings what the buffer's length says; else it is known here.)
+            if O::USE != Use::Read {
+                how.use_ = O::USE;
+            }
+            let emitted: Emitted<E> = self.data.emit(&raw mut (*filled).sge, how, check);
             let wr = slot.cast::<ibv_send_wr>();
             (*wr).sg_list = emitted.sges;
             if A::IS_WRITTEN {
@@ -314,7 +308,7 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
         let filled = self.filled.as_ptr();
         // SAFETY: what is filled is borrowed mutably; the check knows the address handles.
         unsafe {
-            if O::USE == Use::Write && N as u64 > (*filled).limit.into() {
+            if (How { use_: O::USE, ..(*filled).how }).is_beyond(N) {
                 check.note(fault::BEYOND);
             }
             if A::IS_WRITTEN {

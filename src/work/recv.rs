@@ -8,7 +8,7 @@ use crate::memory::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
 use crate::work::data::{Data, RecvSink};
 use crate::work::inline::Empty;
-use crate::work::request::{Check, Pending, RecvSlot, Slot, Use, Work};
+use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 
 /// A receive work request (`struct ibv_recv_wr` of ibv_post_recv(3)): where an incoming message may
 /// be put.
@@ -54,7 +54,7 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
         // SAFETY: the slot is writable, has room for `D::Sges`, and stays until the post.
         unsafe {
             let (wr, sges) = Slot::parts(slot);
-            let emitted = self.data.emit(sges, Use::Fill, 0, check);
+            let emitted = self.data.emit(sges, How { use_: Use::Fill, limit: 0 }, check);
             (*wr).sg_list = emitted.sges;
             (*wr).num_sge = emitted.count;
             Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }

@@ -40,7 +40,8 @@ use crate::work::opcode::bounds::SolicitedOp;
 /// fn last(buf: Buf) -> wr::WorkRequest<wr::Send, Buf, wr::Connected, wr::Unfenced, wr::Signaled> {
 ///     wr::Send::new(buf).solicited().signaled()
 /// }
-/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair_of::<Stream>()?;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+/// #     proverbs::loopback::pair_of::<Stream>()?;
 /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// a.post_send(last(pool.take().ok_or("no buffer")?))?;
 /// # proverbs::loopback::poll(&mut cq, 2)?;
@@ -50,9 +51,9 @@ use crate::work::opcode::bounds::SolicitedOp;
 pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
     pub(super) op: O,
     pub(super) data: D,
-    address: A,
-    flags: u32,
-    use_: Use,
+    pub(super) address: A,
+    pub(super) flags: u32,
+    pub(super) use_: Use,
     _marks: PhantomData<(F, G)>,
 }
 
@@ -77,12 +78,6 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         O: SolicitedOp,
     {
         self.flagged(SendFlags::SOLICITED.bits())
-    }
-
-    /// Opcode, data, address, flags, and how its buffer is used.
-    #[inline(always)]
-    pub(super) fn parts(self) -> (O, D, A, u32, Use) {
-        (self.op, self.data, self.address, self.flags, self.use_)
     }
 
     #[inline(always)]
@@ -153,7 +148,8 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
         // handles.
         unsafe {
             let (wr, sges) = Slot::parts(slot);
-            let emitted = self.data.emit(sges, self.use_, self.op.limit(), check);
+            let how = How { use_: self.use_, limit: self.op.limit() };
+            let emitted = self.data.emit(sges, how, check);
             (*wr).sg_list = emitted.sges;
             // Number of elements, opcode, flags and the immediate, which is overwritten where the
             // opcode has one: constants that are one store of 16 bytes.
@@ -215,6 +211,22 @@ pub enum Use {
     Atomic,
 }
 
+/// How a buffer is used, and how many bytes the slice at the peer of a WRITE or a READ has.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct How {
+    pub use_: Use,
+    pub limit: u32,
+}
+
+impl How {
+    /// Whether so many bytes are written beyond the slice.
+    #[inline(always)]
+    pub(super) fn is_beyond(self, len: usize) -> bool {
+        self.use_ == Use::Write && len as u64 > self.limit.into()
+    }
+}
+
 /// The elements: those that were written, or a buffer's own. The entry, and flags of its own.
 #[doc(hidden)]
 pub struct Emitted<E> {
@@ -240,7 +252,7 @@ pub struct Emitted<E> {
 unsafe fn element(
     header: &Header,
     slot: *mut ibv_sge,
-    (use_, limit): (Use, u32),
+    How { use_, limit }: How,
     has_len: bool,
     check: &mut Check,
 ) -> *mut ibv_sge {
@@ -293,7 +305,7 @@ fn cut(header: &Header, limit: u32) -> u32 {
 pub(super) unsafe fn emit_one(
     header: &Header,
     sge: *mut ibv_sge,
-    (use_, limit): (Use, u32),
+    How { use_, limit }: How,
     check: &mut Check,
 ) -> u32 {
     // The length may have been set just now: a load of 16 bytes would wait for that store. The
@@ -339,17 +351,11 @@ macro_rules! single {
             const IS_ONE: bool = true;
 
             #[inline(always)]
-            unsafe fn emit(
-                self,
-                sges: *mut ibv_sge,
-                use_: Use,
-                limit: u32,
-                check: &mut Check,
-            ) -> Emitted<$e> {
+            unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
                 // SAFETY: `sges` has room for one element, and `self` owns the handle. The element
                 // that is given is the header's, which stays as long as the handle is the device's:
                 // its holder alone writes to it.
-                let sges = unsafe { element(self.header(), sges, (use_, limit), $has_len, check) };
+                let sges = unsafe { element(self.header(), sges, how, $has_len, check) };
                 let wrap: fn($t) -> $e = $wrap;
                 Emitted { sges, count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
             }

@@ -12,7 +12,7 @@ use crate::memory::span::READS_NOTHING;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
 use crate::work::refusal::fault;
-use crate::work::request::{Check, Emitted, Use, emit_one};
+use crate::work::request::{Check, Emitted, How, Use, emit_one};
 
 /// Most elements of a run-time list of buffers, whatever the profile says.
 pub(crate) const MAX_LIST: usize = 32;
@@ -22,8 +22,7 @@ const NO_LIMIT: u32 = u32::MAX;
 
 /// The elements of several buffers, being written.
 struct Several {
-    use_: Use,
-    limit: u32,
+    how: How,
     count: usize,
     /// What a READ still brings. Or the sum of the lengths, wrapping: nothing wraps unless some
     /// buffer is looked at, since what is not is so small that the sum is that of a message
@@ -33,9 +32,9 @@ struct Several {
 
 impl Several {
     #[inline(always)]
-    fn new(use_: Use, limit: u32) -> Self {
-        let is_nothing = use_ != Use::Read || limit == READS_NOTHING;
-        Several { use_, limit, count: 0, bytes: if is_nothing { 0 } else { limit } }
+    fn new(how: How) -> Self {
+        let is_nothing = how.use_ != Use::Read || how.limit == READS_NOTHING;
+        Several { how, count: 0, bytes: if is_nothing { 0 } else { how.limit } }
     }
 
     /// Writes the next element.
@@ -48,31 +47,31 @@ impl Several {
         // SAFETY: there is room for one element more.
         let sge = unsafe { sges.add(self.count) };
         self.count += 1;
-        let mut here = NO_LIMIT;
-        if self.use_ == Use::Read {
+        let mut here = How { limit: NO_LIMIT, ..self.how };
+        if here.use_ == Use::Read {
             let part = self.bytes.min(header.capacity());
             self.bytes -= part;
-            here = if part == 0 { READS_NOTHING } else { part };
+            here.limit = if part == 0 { READS_NOTHING } else { part };
         }
         // SAFETY: that element is writable, and the handle the caller's.
-        let len = unsafe { emit_one(header, sge, (self.use_, here), check) };
-        if self.use_ == Use::Write {
+        let len = unsafe { emit_one(header, sge, here, check) };
+        if here.use_ == Use::Write {
             self.bytes = self.bytes.wrapping_add(len);
         }
     }
 
-    /// Compares what they have with the limit. Gives their number.
+    /// Compares what they have with the limit.
     #[inline(always)]
-    fn end(self, check: &mut Check) -> usize {
-        let is_beyond = match self.use_ {
+    fn end<E>(self, sges: *mut ibv_sge, entry: Option<E>, check: &mut Check) -> Emitted<E> {
+        let is_beyond = match self.how.use_ {
             Use::Read => self.bytes != 0,
-            Use::Write => self.bytes > self.limit,
+            Use::Write => self.bytes > self.how.limit,
             _ => false,
         };
         if is_beyond {
             check.look();
         }
-        self.count
+        Emitted { sges, count: self.count as i32, entry, flags: 0, wr_id: 0 }
     }
 }
 
@@ -82,25 +81,19 @@ macro_rules! several {
             type Sges = [ibv_sge; $n];
 
             #[inline(always)]
-            unsafe fn emit(
-                self,
-                sges: *mut ibv_sge,
-                use_: Use,
-                limit: u32,
-                check: &mut Check,
-            ) -> Emitted<$e> {
-                let mut all = Several::new(use_, limit);
+            unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
+                let mut all = Several::new(how);
                 for buf in self.iter() {
                     // SAFETY: there are at most as many buffers as elements; the handle is ours.
                     unsafe { all.emit(buf.header(), sges, check) };
                 }
-                let count = all.end(check);
                 let list: BufList<C> = self.into_iter().rev().fold(
                     BufList::new(),
                     |mut list, buf| { list.push_front(buf); list },
                 );
-                let entry = (!list.is_empty()).then(|| { let wrap: fn(BufList<C>) -> $e = $wrap; wrap(list) });
-                Emitted { sges, count: count as i32, entry, flags: 0, wr_id: 0 }
+                let wrap: fn(BufList<C>) -> $e = $wrap;
+                let entry = (!list.is_empty()).then(|| wrap(list));
+                all.end(sges, entry, check)
             }
         }
     };
@@ -115,15 +108,9 @@ impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
     type Sges = [ibv_sge; MAX_LIST];
 
     #[inline(always)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        use_: Use,
-        limit: u32,
-        check: &mut Check,
-    ) -> Emitted<E> {
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
         let most = (check.max_sge as usize).min(MAX_LIST);
-        let mut all = Several::new(use_, limit);
+        let mut all = Several::new(how);
         for header in self.headers() {
             if all.count == most {
                 check.note(fault::SGE);
@@ -133,9 +120,8 @@ impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
             // handle.
             unsafe { all.emit(header, sges, check) };
         }
-        let count = all.end(check);
         let entry = (!self.is_empty()).then(|| E::from(self));
-        Emitted { sges, count: count as i32, entry, flags: 0, wr_id: 0 }
+        all.end(sges, entry, check)
     }
 }
 

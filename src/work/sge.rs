@@ -12,7 +12,7 @@ use crate::memory::rights::Access;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
 use crate::work::flags::SendFlags;
-use crate::work::request::{Check, Emitted, Use};
+use crate::work::request::{Check, Emitted, How};
 
 /// A piece of a registered region: an element of an [`Sge`] (`struct ibv_sge` of ibv_post_send(3)).
 #[derive(Clone, Copy)]
@@ -62,8 +62,10 @@ impl<'mr> Piece<'mr> {
 /// region.write_at(0, b"head")?;
 /// region.write_at(100, b"body")?;
 /// let pieces = [wr::Piece::new(&region, 0..4)?, wr::Piece::new(&region, 100..104)?];
-/// let wr: wr::WorkRequest<wr::Send, wr::Sge<'_, 2>> = wr::Send::new(wr::Sge::new(42, pieces));   // wr_id 42
-/// let copied = wr::Send::new(wr::Sge::new(43, [wr::Piece::new(&region, 0..4)?]).inline()); // copied while it is posted
+/// // Its wr_id is 42.
+/// let wr: wr::WorkRequest<wr::Send, wr::Sge<'_, 2>> = wr::Send::new(wr::Sge::new(42, pieces));
+/// // Copied while it is posted.
+/// let copied = wr::Send::new(wr::Sge::new(43, [wr::Piece::new(&region, 0..4)?]).inline());
 /// # let _: wr::WorkRequest<wr::Send, wr::Sge<'_, 1>> = copied;
 /// # drop(wr);
 /// // Which queue pairs take them: those whose entry is `Raw`, with `post_send_unchecked`.
@@ -99,7 +101,7 @@ impl<const N: usize> Data<Raw> for Sge<'_, N> {
     type Sges = [ibv_sge; N];
 
     #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, _: Use, _: u32, _: &mut Check) -> Emitted<Raw> {
+    unsafe fn emit(self, sges: *mut ibv_sge, _: How, _: &mut Check) -> Emitted<Raw> {
         for (i, piece) in self.pieces.iter().enumerate() {
             // SAFETY: there are as many elements as pieces, all writable.
             unsafe { sges.add(i).write(piece.sge) };

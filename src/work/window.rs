@@ -8,20 +8,14 @@ use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
 use crate::work::refusal::fault;
-use crate::work::request::{Check, Emitted, Use};
+use crate::work::request::{Check, Emitted, How};
 
 impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
     type Sges = [ibv_sge; 0];
     const IS_ONE: bool = true;
 
     #[inline(always)]
-    unsafe fn emit(
-        self,
-        sges: *mut ibv_sge,
-        _: Use,
-        _: u32,
-        check: &mut Check,
-    ) -> Emitted<AnyBuf<C>> {
+    unsafe fn emit(self, sges: *mut ibv_sge, _: How, check: &mut Check) -> Emitted<AnyBuf<C>> {
         // The C object that BIND_MW names is live while the queue pair has the books that the
         // window knows; a list with a window of others is not posted.
         if !self.0.is_of(check.counter) {

@@ -15,7 +15,8 @@ use crate::work::request::{Use, WorkRequest, request};
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteAtomic>(8)?;
 /// let lock = region.remote().atomic(0)?;
 /// let operands = wr::CompareSwap { compare: 0, swap: 1 };
@@ -78,7 +79,8 @@ pub struct CompareSwap {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteAtomic>(8)?;
 /// let ticket = region.remote().atomic(0)?;
 /// a.post_send(wr::FetchAndAdd::new(pool.take().ok_or("no buffer")?, ticket, 5))?;
@@ -127,7 +129,10 @@ impl Opcode for FetchAndAdd {
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::wr::AtomicAddr;
-/// fn ticket<D: wr::AtomicSink>(result: D, counter: impl AtomicAddr) -> wr::WorkRequest<wr::FetchAndAdd, D> {
+/// fn ticket<D: wr::AtomicSink>(
+///     result: D,
+///     counter: impl AtomicAddr,
+/// ) -> wr::WorkRequest<wr::FetchAndAdd, D> {
 ///     wr::FetchAndAdd::new(result, counter, 1)
 /// }
 /// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);

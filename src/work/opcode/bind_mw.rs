@@ -40,7 +40,8 @@ const VERB: &str = "ibv_bind_mw";
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{LentWindow, Revocable, Windowed};
 /// # profile! { Windows { entry: AnyBuf } }
-/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Windows>()?;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Windows>()?;
 /// let region = pd.register::<Windowed<LocalWrite>>(4096)?;
 /// let bind = wr::BindMw::<RemoteWrite>::new(a.alloc_mw()?, &region, 1024..2048)?.zero_based();
 /// let (bind, lent) = bind.lend();

@@ -14,7 +14,8 @@ use crate::work::request::{Use, WorkRequest, request};
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteRead>(256)?;
 /// region.write_at(0, b"at the peer")?;
 /// a.post_send(wr::RdmaRead::new(pool.take().ok_or("no buffer")?, region.remote().read()))?;

@@ -23,7 +23,8 @@ use crate::work::request::{Use, WorkRequest, request};
 /// buf.copy_from(b"of a buffer")?;
 /// a.post_send(wr::Send::new(buf))?;
 /// a.post_send(wr::Send::inline(b"copied"))?;                  // an array: the compiler counts it
-/// a.post_send(wr::Send::inline_slice("copied".as_bytes()))?;  // a slice: counted while it is posted
+/// // A slice: counted while it is posted.
+/// a.post_send(wr::Send::inline_slice("copied".as_bytes()))?;
 /// proverbs::loopback::poll(&mut cq, 6)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -141,7 +142,8 @@ impl SolicitedOp for SendWithImm {}
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, fabric, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, fabric, .. } =
+/// #     proverbs::loopback::pair()?;
 /// // The peer opens a window, and says so; here is what it sent.
 /// # let region = pd.register::<RemoteWrite>(64)?;
 /// # let window = fabric.open_window(region.remote())?;

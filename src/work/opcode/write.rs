@@ -27,7 +27,8 @@ use crate::work::request::{Use, WorkRequest, request};
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } = proverbs::loopback::pair()?;
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+/// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteWrite>(256)?;
 /// let (start, rest) = (region.remote(), region.remote().slice(128, 128)?);
 /// let mut buf = pool.take().ok_or("no buffer")?;
