@@ -60,6 +60,13 @@ fn each_code_leaves_the_region_as_it_says() {
             }
             (_, other) => panic!("{code}: {other:?}"),
         }
+        // For no bytes the device is not asked, whatever it would say.
+        fails(&fabric, code);
+        let Err(ReregError::Unchanged(refused)) = register().rereg_memory(Vec::<u8>::new()) else {
+            panic!("{code}: no bytes")
+        };
+        assert_eq!(refused.error.errno(), Some(libc::EINVAL));
+        refused.into_object().0.destroy().unwrap();
         fails(&fabric, code);
         match (code, register().rereg_memory::<Box<[u64]>>(vec![2; 4].into())) {
             (-1 | -2, Err(ReregError::Unchanged(refused))) => {
