@@ -10,7 +10,7 @@ use super::book::{Book, Id};
 use super::table::Tables;
 
 /// A ui-test is read by people.
-const MOST_LINES: usize = 30;
+const MOST_LINES: usize = 45;
 
 pub enum Proof<'a> {
     /// Family and file stem.
