@@ -328,9 +328,22 @@ impl<P: Profile> Core<P> {
         not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
     }
 
-    fn check_path_bits(&self, address: &AddressVector, port: u8) -> Result<(), Error> {
-        let context = &self.handle.parents().pd.parents().context;
-        address.check_path_bits(context, "ibv_modify_qp", port)
+    /// Looks whether a program may move the queue pair to `to` with these attributes. Gives the port
+    /// of its path then.
+    fn admit<T: Transport>(&mut self, to: QpState, attr: &mut Attr) -> Result<u8, Error> {
+        self.moves_by_hand(to)?;
+        self.find_port()?;
+        let port = attr.port_or(self.port);
+        if attr.is_of_two_paths() {
+            let alternate = attr.alternate.as_ref();
+            self.check_migrates::<T>(alternate, port)?;
+            self.may_migrate |= alternate.is_some_and(|it| it.address.port != port);
+        }
+        if let Some(address) = &attr.address {
+            let context = &self.handle.parents().pd.parents().context;
+            address.check_path_bits(context, "ibv_modify_qp", port)?;
+        }
+        Ok(port)
     }
 
     fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
@@ -376,33 +389,19 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
     /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
     /// capacity exceeds a message (R3.5, R3.6), or path bits those of the port (R24.9).
-    pub fn modify<A>(self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
+    pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
     {
-        let mut qp = self;
-        if let Err(error) = qp.core.moves_by_hand(<A::To as State>::STATE) {
-            return Err(Refused::new(qp, error));
-        }
-        if let Err(error) = qp.core.find_port() {
-            return Err(Refused::new(qp, error));
-        }
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        let port = filled.port_or(qp.core.port);
+        let port = match self.core.admit::<T>(<A::To as State>::STATE, &mut filled) {
+            Ok(port) => port,
+            Err(error) => return Err(Refused::new(self, error)),
+        };
         let address = filled.address;
-        if filled.is_of_two_paths() {
-            let alternate = filled.alternate.as_ref();
-            if let Err(error) = qp.core.check_migrates::<T>(alternate, port) {
-                return Err(Refused::new(qp, error));
-            }
-            qp.core.may_migrate |= alternate.is_some_and(|it| it.address.port != port);
-        }
-        if let Some(Err(error)) = address.map(|address| qp.core.check_path_bits(&address, port)) {
-            return Err(Refused::new(qp, error));
-        }
         let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        qp.modify_to(&mut filled.c, filled.mask, port, asked)
+        self.modify_to(&mut filled.c, filled.mask, port, asked)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
