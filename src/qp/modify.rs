@@ -389,19 +389,20 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
     /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
     /// capacity exceeds a message (R3.5, R3.6), or path bits those of the port (R24.9).
-    pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
+    pub fn modify<A>(self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
     {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        let port = match self.core.admit::<T>(<A::To as State>::STATE, &mut filled) {
+        let mut qp = self; // a `mut self` would be in each message of the compiler
+        let port = match qp.core.admit::<T>(<A::To as State>::STATE, &mut filled) {
             Ok(port) => port,
-            Err(error) => return Err(Refused::new(self, error)),
+            Err(error) => return Err(Refused::new(qp, error)),
         };
         let address = filled.address;
         let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        self.modify_to(&mut filled.c, filled.mask, port, asked)
+        qp.modify_to(&mut filled.c, filled.mask, port, asked)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
