@@ -299,6 +299,12 @@ impl Rest {
     }
 }
 
+/// Where a queue pair is: its port, and whether the device may move it to another.
+struct Place {
+    port: u8,
+    may_migrate: bool,
+}
+
 impl<P: Profile> Core<P> {
     pub(super) fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
         self.modify_c(&mut attr.c, attr.mask)
@@ -328,22 +334,22 @@ impl<P: Profile> Core<P> {
         not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
     }
 
-    /// Looks whether a program may move the queue pair to `to` with these attributes. Gives the port
-    /// of its path then.
-    fn admit<T: Transport>(&mut self, to: QpState, attr: &mut Attr) -> Result<u8, Error> {
+    /// Looks whether a program may move the queue pair to `to` with these attributes. Says where it
+    /// is then.
+    fn admit<T: Transport>(&self, to: QpState, attr: &mut Attr) -> Result<Place, Error> {
         self.moves_by_hand(to)?;
-        self.find_port()?;
-        let port = attr.port_or(self.port);
+        let port = attr.port_or(self.find_port()?);
+        let mut may_migrate = self.may_migrate;
         if attr.is_of_two_paths() {
             let alternate = attr.alternate.as_ref();
             self.check_migrates::<T>(alternate, port)?;
-            self.may_migrate |= alternate.is_some_and(|it| it.address.port != port);
+            may_migrate |= alternate.is_some_and(|it| it.address.port != port);
         }
         if let Some(address) = &attr.address {
             let context = &self.handle.parents().pd.parents().context;
             address.check_path_bits(context, "ibv_modify_qp", port)?;
         }
-        Ok(port)
+        Ok(Place { port, may_migrate })
     }
 
     fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
@@ -395,14 +401,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        let mut qp = self; // a `mut self` would be in each message of the compiler
-        let port = match qp.core.admit::<T>(<A::To as State>::STATE, &mut filled) {
-            Ok(port) => port,
-            Err(error) => return Err(Refused::new(qp, error)),
+        let place = match self.core.admit::<T>(<A::To as State>::STATE, &mut filled) {
+            Ok(place) => place,
+            Err(error) => return Err(Refused::new(self, error)),
         };
         let address = filled.address;
         let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        qp.modify_to(&mut filled.c, filled.mask, port, asked)
+        self.modify_to(&mut filled.c, filled.mask, place, asked)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
@@ -415,7 +420,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         attr.qp_state = To::STATE.to_c();
         let is_set = mask & Mask::IBV_QP_PORT.0 != 0;
         let port = if is_set { attr.port_num } else { self.core.port };
-        self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, port, || {
+        let place = Place { port, may_migrate: self.core.may_migrate };
+        self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, place, || {
             " by rdma_cm's attributes".into()
         })
     }
@@ -432,21 +438,21 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// Moves the queue pair to `To`, which `attr` names, and where it has this port.
+    /// Moves the queue pair to `To`, which `attr` names, and where it is at this place.
     fn modify_to<To: State>(
         mut self,
         attr: &mut ibv_qp_attr,
         mask: u32,
-        port: u8,
+        place: Place,
         asked: impl FnOnce() -> String,
     ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
-        let limit = match self.core.message_limit::<T>((S::STATE, To::STATE), port) {
+        let limit = match self.core.message_limit::<T>((S::STATE, To::STATE), place.port) {
             Ok(limit) => limit,
             Err(error) => return Err(Refused::new(self, error)),
         };
         match self.core.modify_c(attr, mask) {
             Ok(()) => {
-                self.core.port = port;
+                Place { port: self.core.port, may_migrate: self.core.may_migrate } = place;
                 self.core.limit_messages::<T>(limit);
                 Ok(QueuePair::from_core(self.core))
             }

@@ -203,19 +203,16 @@ impl<P: Profile> Core<P> {
     }
 
     /// The port, which another may be after a migration.
-    pub(super) fn find_port(&mut self) -> Result<(), Error> {
+    pub(super) fn find_port(&self) -> Result<u8, Error> {
         if !self.may_migrate {
-            return Ok(());
+            return Ok(self.port);
         }
         let mut c = zeroed::<ibv_qp_attr>();
         let mut init = zeroed::<ibv_qp_init_attr>();
         let query = self.handle.control().query_qp;
         // SAFETY: the queue pair is live, and both structs are locals.
         match unsafe { query(self.qp(), &mut c, Mask::IBV_QP_PORT.0 as i32, &mut init) } {
-            0 => {
-                self.port = c.port_num;
-                Ok(())
-            }
+            0 => Ok(c.port_num),
             errno => Err(Error::os("ibv_query_qp", errno, "")),
         }
     }
