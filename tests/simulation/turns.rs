@@ -202,12 +202,20 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// A queue pair that was dropped and not destroyed: its sends are flushed, or go home with it.
     fn see_parked_end(&mut self, slot: usize) -> Check {
+        // It is destroyed as its receives' completion queue is seen empty. Until then its sends may
+        // be flushed, though theirs was seen empty before.
         let life = self.life(slot);
-        life.stages = [Stage::Ended; 2];
+        let sends = if life.send_cq == life.recv_cq { Stage::Ended } else { Stage::Alive };
+        life.stages = [sends, Stage::Ended];
         for wr in life.sends.clone() {
             self.doubt(wr.to, wr.number);
         }
         self.settle()?;
+        let sends = &mut self.life(slot).stages[0];
+        if *sends == Stage::Alive {
+            *sends = Stage::Ended;
+            self.settle()?;
+        }
         hold!(
             self.over || self.life(slot).is_quiet(),
             "QP {slot}: it was dropped, and is not over"
