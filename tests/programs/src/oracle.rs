@@ -155,7 +155,10 @@ impl World {
         let injected = self.fabric.injected();
         let is_fault = match error.kind() {
             PostErrorKind::Refused { .. } => {
-                injected.refuse != 0 || self.is_broken() || self.is_shrunk()
+                // The outcome of a session is known: one that is refused posted nothing.
+                let is_session = error.verb() == "ibv_wr_complete";
+                let is_told = injected.refuse != 0 || is_session && injected.outcome_unknown != 0;
+                is_told || self.is_broken() || self.is_shrunk()
             }
             PostErrorKind::OutcomeUnknown { .. } => injected.outcome_unknown != 0,
             PostErrorKind::Poisoned => injected.outcome_unknown != 0 || self.is_broken(),
