@@ -52,7 +52,8 @@ impl IbAddr {
     }
 
     fn to_socket<PS: PortSpace>(self) -> IbSocket {
-        let sid = PS::SERVICES | u64::from(self.port);
+        // `RDMA_IB_IP_PS_TCP` and `RDMA_IB_IP_PS_UDP` are the port spaces' own numbers.
+        let sid = u64::from(PS::C) << 16 | u64::from(self.port);
         IbSocket { gid: self.gid.0, pkey: self.pkey, sid }
     }
 

@@ -38,9 +38,6 @@ pub trait PortSpace: sealed::Sealed + 'static {
     const NAME: &'static str;
     #[doc(hidden)]
     const C: u32;
-    /// The services that stand for its ports (`RDMA_IB_IP_PS_TCP`, `RDMA_IB_IP_PS_UDP`).
-    #[doc(hidden)]
-    const SERVICES: u64;
 }
 
 impl PortSpace for Tcp {
@@ -49,7 +46,6 @@ impl PortSpace for Tcp {
     type RejectData = RejectData;
     const NAME: &'static str = "TCP";
     const C: u32 = rdma_port_space::RDMA_PS_TCP;
-    const SERVICES: u64 = 0x0106_0000;
 }
 
 impl PortSpace for Udp {
@@ -58,7 +54,6 @@ impl PortSpace for Udp {
     type RejectData = ReplyData;
     const NAME: &'static str = "UDP";
     const C: u32 = rdma_port_space::RDMA_PS_UDP;
-    const SERVICES: u64 = 0x0111_0000;
 }
 
 mod sealed {

@@ -125,17 +125,18 @@ pub(crate) fn not_on_iwarp(
     if !unsafe { is_iwarp(context.as_ptr()) } {
         return Ok(());
     }
-    Err(refusal(context, verb, asked(), lacks, instead))
+    Err(refusal(context, verb, asked(), &format!("speaks iWARP, which has {lacks}"), instead))
 }
 
+/// What a device has not: `lacks` is the rest of a sentence about it.
 #[cold]
-fn refusal(
+pub(crate) fn refusal(
     context: &handle::Context,
     verb: &'static str,
     asked: String,
     lacks: &str,
     instead: &'static str,
 ) -> Error {
-    let lacks = format!("{} speaks iWARP, which has {lacks}", name_of(context));
+    let lacks = format!("{} {lacks}", name_of(context));
     Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead })
 }

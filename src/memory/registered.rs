@@ -12,20 +12,19 @@ use crate::counters::mark;
 use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
-use crate::device::protocol::not_on_iwarp;
+use crate::device::protocol::{not_on_iwarp, refusal};
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
 use crate::sys::control::Created;
-use crate::sys::device::name_of;
 use crate::sys::handle;
 use crate::sys::memory::{
     CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
 };
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::types::{ibv_access_flags, ibv_mr, ibv_sge};
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_reg_mr";
 
@@ -58,9 +57,9 @@ fn can_flush(context: &Context, access: AccessFlags, len: usize) -> Result<(), E
         return Ok(());
     };
     let asked = format!("{len} bytes, {access:?}");
-    let lacks = format!("{} has no {lacks}", name_of(&context.handle));
+    let lacks = format!("has no {lacks}");
     let instead = "register it without that right, and let a READ behind the WRITE tell (R25.1)";
-    Err(Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead }))
+    Err(refusal(&context.handle, VERB, asked, &lacks, instead))
 }
 
 /// Every right of a type includes LOCAL_WRITE, which read-only memory cannot have (R6.3).

@@ -12,7 +12,7 @@ use crate::counters::books::{Books, RECEIVE, SEND};
 use crate::device::attr_ex::{FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
-use crate::device::protocol::{Protocol, not_on_iwarp};
+use crate::device::protocol::{Protocol, not_on_iwarp, refusal};
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
@@ -20,7 +20,6 @@ use crate::profile::{Initiator, InitiatorDepth, Posting, Profile};
 use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
-use crate::sys::device::name_of;
 use crate::sys::handle;
 use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
 use crate::sys::session::{MOST_SGES, on_rxe};
@@ -314,9 +313,9 @@ fn has_operations<L: Threads>(
         return Ok(());
     }
     let asked = format!("extended posting with {}", names_of(ops));
-    let lacks = format!("{} has no {}", name_of(&context.handle), names_of(lacking));
+    let lacks = format!("has no {}", names_of(lacking));
     let instead = "use a profile with `posting: ExtendedPosting`, or another device (R25.2)";
-    Err(Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead }))
+    Err(refusal(&context.handle, verb, asked, &lacks, instead))
 }
 
 fn names_of(more_ops: u64) -> &'static str {

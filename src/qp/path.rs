@@ -1,18 +1,16 @@
 //! Two ways to a peer: the alternate path, and the migration to it (`alt_ah_attr` and
 //! `path_mig_state` of ibv_modify_qp(3)).
 
-#![allow(unsafe_code)] // one verb
-
 use super::{Core, QueuePair};
 use crate::device::ah::AddressVector;
 use crate::device::attr::DeviceCap;
 use crate::device::context::Context;
-use crate::device::protocol::Protocol;
+use crate::device::protocol::{Protocol, refusal};
 use crate::profile::Profile;
 use crate::sys::types::raw::ibv_mig_state as c;
-use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::terms::bounded::Timeout;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
@@ -133,15 +131,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// [`ErrorKind::Os`] with the errno.
     pub fn query_paths(&self) -> Result<QpPaths, Error> {
-        let mut c = zeroed::<ibv_qp_attr>();
-        let mut init = zeroed::<ibv_qp_init_attr>();
         let mask = Mask::IBV_QP_AV.0 | Mask::IBV_QP_ALT_PATH.0 | Mask::IBV_QP_PATH_MIG_STATE.0;
-        let query = self.core.handle.control().query_qp;
-        // SAFETY: the queue pair is live, and both structs are locals.
-        match unsafe { query(self.core.qp(), &mut c, mask as i32, &mut init) } {
-            0 => Ok(QpPaths::from_c(&c)),
-            errno => Err(Error::os("ibv_query_qp", errno, "")),
-        }
+        self.core.ask(mask).map(|c| QpPaths::from_c(&c))
     }
 }
 
@@ -177,25 +168,23 @@ impl<P: Profile> Core<P> {
         port: u8,
     ) -> Result<(), Error> {
         let context = Context { handle: self.handle.parents().pd.parents().context.clone() };
-        let refused = |lacks| {
+        let refused = |lacks: &str| {
             let asked = match alternate {
                 Some(alternate) => format!("an alternate path by {}", alternate.address),
                 None => "a migration of the path".to_owned(),
             };
             let instead = "connect a second queue pair by the other way (R8.13)";
-            Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
+            refusal(&context.handle, VERB, asked, lacks, instead)
         };
-        let name = context.name();
         for port in [Some(port), alternate.map(|it| it.address.port)].into_iter().flatten() {
             let protocol = context.protocol(port)?;
             if protocol != Protocol::InfiniBand {
-                let lacks = format!("{name} speaks {protocol}, which has no alternate paths");
-                return Err(refused(lacks));
+                return Err(refused(&format!("speaks {protocol}, which has no alternate paths")));
             }
         }
         let can = DeviceCap::from_bits_retain(context.limits()?.device_cap_flags);
         if !can.contains(DeviceCap::AUTO_PATH_MIG) {
-            return Err(refused(format!("{name} has no AUTO_PATH_MIG")));
+            return Err(refused("has no AUTO_PATH_MIG"));
         }
         let Some(AlternatePath { address, .. }) = alternate else { return Ok(()) };
         address.check_path_bits(&context.handle, VERB, address.port)?;
@@ -207,14 +196,7 @@ impl<P: Profile> Core<P> {
         if !self.may_migrate {
             return Ok(self.port);
         }
-        let mut c = zeroed::<ibv_qp_attr>();
-        let mut init = zeroed::<ibv_qp_init_attr>();
-        let query = self.handle.control().query_qp;
-        // SAFETY: the queue pair is live, and both structs are locals.
-        match unsafe { query(self.qp(), &mut c, Mask::IBV_QP_PORT.0 as i32, &mut init) } {
-            0 => Ok(c.port_num),
-            errno => Err(Error::os("ibv_query_qp", errno, "")),
-        }
+        self.ask(Mask::IBV_QP_PORT.0).map(|c| c.port_num)
     }
 }
 

@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code)] // one verb
 
-use super::QueuePair;
 use super::attr::QpAccess;
+use super::{Core, QueuePair};
 use crate::profile::Profile;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::bounded::{MinRnrTimer, Mtu, RetryCount, RnrRetry, Timeout};
@@ -17,8 +17,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<QpAttr, Error> {
-        let mut c = zeroed::<ibv_qp_attr>();
-        let mut init = zeroed::<ibv_qp_init_attr>();
         let mask = Mask::IBV_QP_STATE.0
             | Mask::IBV_QP_PATH_MTU.0
             | Mask::IBV_QP_RQ_PSN.0
@@ -34,27 +32,37 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             | Mask::IBV_QP_RNR_RETRY.0
             | Mask::IBV_QP_MIN_RNR_TIMER.0
             | Mask::IBV_QP_PKEY_INDEX.0;
-        let query = self.core.handle.control().query_qp;
-        // SAFETY: the queue pair is live, and both structs are locals.
-        match unsafe { query(self.core.qp(), &mut c, mask as i32, &mut init) } {
-            0 => Ok(QpAttr {
-                state: QpState::from_c(c.qp_state),
-                path_mtu: Mtu::from_c(c.path_mtu),
-                dest_qpn: c.dest_qp_num,
-                rq_psn: c.rq_psn,
-                sq_psn: c.sq_psn,
-                qkey: c.qkey,
-                access: QpAccess::from_bits_truncate(c.qp_access_flags),
-                port: c.port_num,
-                max_rd_atomic: c.max_rd_atomic,
-                max_dest_rd_atomic: c.max_dest_rd_atomic,
-                timeout: Timeout::from_c(c.timeout),
-                retry_cnt: RetryCount::new(c.retry_cnt),
-                rnr_retry: RnrRetry::from_c(c.rnr_retry),
-                min_rnr_timer: MinRnrTimer::new(c.min_rnr_timer),
-                pkey_index: c.pkey_index,
-                sq_draining: c.sq_draining != 0,
-            }),
+        let c = self.core.ask(mask)?;
+        Ok(QpAttr {
+            state: QpState::from_c(c.qp_state),
+            path_mtu: Mtu::from_c(c.path_mtu),
+            dest_qpn: c.dest_qp_num,
+            rq_psn: c.rq_psn,
+            sq_psn: c.sq_psn,
+            qkey: c.qkey,
+            access: QpAccess::from_bits_truncate(c.qp_access_flags),
+            port: c.port_num,
+            max_rd_atomic: c.max_rd_atomic,
+            max_dest_rd_atomic: c.max_dest_rd_atomic,
+            timeout: Timeout::from_c(c.timeout),
+            retry_cnt: RetryCount::new(c.retry_cnt),
+            rnr_retry: RnrRetry::from_c(c.rnr_retry),
+            min_rnr_timer: MinRnrTimer::new(c.min_rnr_timer),
+            pkey_index: c.pkey_index,
+            sq_draining: c.sq_draining != 0,
+        })
+    }
+}
+
+impl<P: Profile> Core<P> {
+    /// What the device says of the attributes in `mask`; the others are zero, or anything.
+    pub(super) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
+        let mut c = zeroed::<ibv_qp_attr>();
+        let mut init = zeroed::<ibv_qp_init_attr>();
+        let query = self.handle.control().query_qp;
+        // SAFETY: its handle keeps the queue pair, and both structs are locals.
+        match unsafe { query(self.qp(), &mut c, mask as i32, &mut init) } {
+            0 => Ok(c),
             errno => Err(Error::os("ibv_query_qp", errno, "")),
         }
     }

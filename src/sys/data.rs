@@ -125,7 +125,7 @@ macro_rules! verb {
                 first: *mut $wr,
                 bad: *mut *mut $wr,
             ) -> c_int {
-                // SAFETY: this function's contract.
+                // SAFETY: a list of one is a list, and the provider reads it where it is.
                 unsafe { Self::post(object, first, bad) }
             }
 

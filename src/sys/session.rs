@@ -150,7 +150,8 @@ impl Verb for Session {
         first: *mut ibv_send_wr,
         bad: *mut *mut ibv_send_wr,
     ) -> c_int {
-        // SAFETY: this function's contract.
+        // SAFETY: `known` is what the list of one is, so its session is one with the list. The queue pair
+        // may have it, and has the functions that it was created for.
         unsafe {
             post(qp, first, bad, |qp| {
                 call!(qp.wr_start());
@@ -162,7 +163,7 @@ impl Verb for Session {
 
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: this function's contract.
+        // SAFETY: the session is one with this list, which the queue pair may have.
         unsafe { post(qp, first, bad, |qp| session(qp, first)) }
     }
 }
@@ -178,7 +179,8 @@ unsafe fn post(
     bad: *mut *mut ibv_send_wr,
     session: impl FnOnce(*mut ibv_qp_ex) -> c_int,
 ) -> c_int {
-    // SAFETY: this function's contract.
+    // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may have the
+    // list, whichever way that is posted, and `bad` is writable.
     unsafe {
         if !(*qp).qp_context.is_null() {
             return post_on_rxe(qp, first, bad);
@@ -221,7 +223,8 @@ unsafe fn post_on_rxe(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: this function's contract.
+    // SAFETY: the queue pair may have the list, and each way takes what it is given: a session no
+    // work request of several elements, `ibv_post_send` no FLUSH and no ATOMIC_WRITE.
     unsafe {
         if !has_any(first, |head| head.num_sge > 1) {
             return session_on_rxe(qp, first, bad);
@@ -242,7 +245,7 @@ unsafe fn session_on_rxe(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: this function's contract.
+    // SAFETY: the queue pair is of extended posting, and may have the list; `bad` is writable.
     unsafe {
         let errno = session(qp.cast(), first);
         // Only with ENOSPC nothing was posted for certain.

@@ -231,6 +231,9 @@ fn endpoints_connect_by_events() {
     let EpParts { qp, mut recv, .. } = client.into_parts();
     assert_eq!(recv.0.poll().unwrap().count(), 0);
     drop((qp, recv));
+    let EpParts { recv: (_cq, mut channel), .. } = server.into_parts();
+    let left = channel.try_event().unwrap();
+    assert!(left.is_none(), "the event of a message that was taken wakes nobody");
 }
 
 /// The endpoint is given back, and what was posted comes home.

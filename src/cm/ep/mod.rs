@@ -4,13 +4,15 @@
 #![allow(clippy::type_complexity)] // spelt out, the results say what comes back
 
 mod channel;
+mod pending;
 mod state;
 mod tcp;
 mod udp;
 
 use std::fmt;
 
-pub use channel::{EpParts, EpPending, PendingStep};
+pub use channel::EpParts;
+pub use pending::{EpPending, PendingStep};
 pub use state::{EpRecvs, EpSends, EpState};
 
 use super::event::PeerParam;

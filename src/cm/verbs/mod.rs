@@ -247,16 +247,7 @@ where
     ) -> Result<Outcome<'_, P::Entry>, Error> {
         self.recv.next_within(timeout, "rdma_get_recv_comp")
     }
-}
 
-impl<PS, S, P, M> Ep<PS, S, P, M>
-where
-    PS: PortSpace,
-    S: EpState<PS>,
-    P: Profile<Signaling = SignalAll>,
-    M: Mode,
-    P::Entry: Owned,
-{
     /// The next completion of a send, if there is one. It never waits: after `None` it is safe to
     /// sleep on the descriptor of [`send_channel`](Self::send_channel), and to ask again when that
     /// is readable. [`EpPending`](crate::cm::EpPending) has an example.

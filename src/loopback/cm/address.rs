@@ -34,11 +34,7 @@ pub(super) fn is_infiniband(at: SocketAddr) -> bool {
 
 /// The address, if its service is a port of the space.
 pub(super) fn of_infiniband(at: IbSocket, space: Space) -> Verb<SocketAddr> {
-    let ports = match space {
-        Space::Tcp => TCP_PORTS,
-        Space::Udp => UDP_PORTS,
-    };
-    if at.sid & !0xffff != ports {
+    if at.sid & !0xffff != space.services() {
         return Err(libc::EINVAL);
     }
     let (ip, port) = (Ipv6Addr::from(at.gid), at.sid as u16);
@@ -48,24 +44,14 @@ pub(super) fn of_infiniband(at: IbSocket, space: Space) -> Verb<SocketAddr> {
 /// The C form of an address.
 pub(super) fn to_storage(at: SocketAddr, space: Space) -> sockaddr_storage {
     match at {
-        SocketAddr::V6(v6) if is_infiniband(at) => {
-            let ports = match space {
-                Space::Tcp => TCP_PORTS,
-                Space::Udp => UDP_PORTS,
-            };
-            ib_to_c(IbSocket {
-                gid: v6.ip().octets(),
-                pkey: v6.flowinfo() as u16,
-                sid: ports | u64::from(v6.port()),
-            })
-        }
+        SocketAddr::V6(v6) if is_infiniband(at) => ib_to_c(IbSocket {
+            gid: v6.ip().octets(),
+            pkey: v6.flowinfo() as u16,
+            sid: space.services() | u64::from(v6.port()),
+        }),
         _ => to_c(at),
     }
 }
-
-/// `RDMA_IB_IP_PS_TCP` and `RDMA_IB_IP_PS_UDP`.
-const TCP_PORTS: u64 = 0x0106_0000;
-const UDP_PORTS: u64 = 0x0111_0000;
 
 impl State {
     /// The IP address of a device.

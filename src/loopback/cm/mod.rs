@@ -73,6 +73,18 @@ impl Space {
             _ => Err(libc::EPROTONOSUPPORT),
         }
     }
+
+    fn to_c(self) -> u32 {
+        match self {
+            Space::Tcp => rdma_port_space::RDMA_PS_TCP,
+            Space::Udp => rdma_port_space::RDMA_PS_UDP,
+        }
+    }
+
+    /// The services that stand for its ports (`RDMA_IB_IP_PS_TCP`, `RDMA_IB_IP_PS_UDP`).
+    fn services(self) -> u64 {
+        u64::from(self.to_c()) << 16
+    }
 }
 
 /// The C object of an id, by which an event names it.
@@ -271,11 +283,7 @@ impl State {
 
     fn see(&self, number: u32) -> Verb<Seen> {
         let id = self.cm.ids.get(&number).ok_or(libc::EINVAL)?;
-        let ps = match id.space {
-            Space::Tcp => rdma_port_space::RDMA_PS_TCP,
-            Space::Udp => rdma_port_space::RDMA_PS_UDP,
-        };
-        Ok(Seen { ps, device: id.device, local: id.local, remote: id.remote })
+        Ok(Seen { ps: id.space.to_c(), device: id.device, local: id.local, remote: id.remote })
     }
 
     /// Brings an event to the channel of its id. The last one of an id is that its device goes.

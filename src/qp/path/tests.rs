@@ -10,6 +10,7 @@ use crate::loopback::{Fabric, World, control::LOOPBACK};
 use crate::prelude::*;
 use crate::qp::{Drain, RcReturn, RcRtsOptional, RcSqd, RtrOptional};
 use crate::sys::control::Control;
+use crate::sys::types::zeroed;
 
 thread_local! {
     /// The attributes and the mask of the last change.
