@@ -14,6 +14,7 @@ use proverbs::completion::UdReceived;
 use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
 use proverbs::endpoint;
 use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Script, World};
+use proverbs::memory::{Flushable, Persistent};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
@@ -465,4 +466,46 @@ fn a_parked_queue_pair_that_is_refused_to_be_destroyed_stays_whole() {
         poll_empty(&mut cq);
     }
     assert_eq!(pool.available(), 3);
+}
+
+profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
+profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
+profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+
+/// iWARP has neither FLUSH nor ATOMIC_WRITE.
+#[test]
+fn what_persists_is_refused_by_a_device_without_it() {
+    let (_, dev) = device(World::iwarp());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq::<Buf>(40).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    let refused = [
+        pd.create_qp::<Rc, Flushing>(&cq, &cq, depth).map(drop),
+        pd.create_qp::<Rc, Publishing>(&cq, &cq, depth).map(drop),
+        pd.create_qp::<Rc, Both>(&cq, &cq, depth).map(drop),
+    ];
+    let lacks = ["FLUSH", "ATOMIC_WRITE", "FLUSH and ATOMIC_WRITE"];
+    for (refused, lacks) in refused.into_iter().zip(lacks) {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains(&format!("extended posting with {lacks}")), "{text}");
+        assert!(text.contains(&format!("has no {lacks}: ")), "{text}");
+    }
+    let global = pd.register::<Flushable<RemoteWrite>>(64).unwrap_err().to_string();
+    assert!(global.contains("has no FLUSH_GLOBAL: "), "{global}");
+    let persistent = pd.register::<Persistent<RemoteWrite>>(64).unwrap_err().to_string();
+    assert!(persistent.contains("FLUSH_GLOBAL | FLUSH_PERSISTENT"), "{persistent}");
+    pd.register::<RemoteWrite>(64).unwrap();
+}
+
+profile! { Wider { max_send_sge: 129, entry: BufList } }
+
+/// 128 elements are the limit of extended posting alone; otherwise the device has one.
+#[test]
+fn the_device_limits_elements_of_an_ordinary_queue_pair() {
+    let (_, dev) = device(World::ipv4());
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let cq = dev.ctx.create_cq::<BufList>(40).unwrap();
+    let refused = pd.create_qp::<Rc, Wider>(&cq, &cq, Depth { send: 2, recv: 2 });
+    let text = refused.map(drop).unwrap_err().to_string();
+    assert!(!text.contains("extended posting") && text.contains("129"), "{text}");
 }

@@ -15,6 +15,8 @@ use crate::sys::tuning::{MODERATE, ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limi
 pub(super) const MODERATION: (u16, u16) = (4096, 4095);
 /// Rates of RC queue pairs, kbit/s.
 pub(super) const RATES: (u32, u32) = (1000, 100_000_000);
+/// Bytes at once, at a limited rate.
+const LONGEST_BURST: u32 = 65536;
 /// The vendor's number is one that nobody has.
 const VENDOR: u32 = 0x02_0000;
 /// The options of connections that a device knows.
@@ -41,7 +43,8 @@ impl State {
     pub(super) fn limit_rate(&mut self, qp: u32, attr: ibv_qp_rate_limit_attr) -> Verb {
         self.tunes(self.qps.get(&qp).map(|qp| qp.device))?;
         let qp = &self.qps[&qp];
-        let is_legal = attr.rate_limit == 0 || (RATES.0..=RATES.1).contains(&attr.rate_limit);
+        let is_legal = (attr.rate_limit == 0 || (RATES.0..=RATES.1).contains(&attr.rate_limit))
+            && attr.max_burst_sz <= LONGEST_BURST;
         if qp.shape.transport != Transport::Rc {
             return Err(libc::EOPNOTSUPP);
         }

@@ -171,7 +171,6 @@ impl<C> Buf<C> {
         }
         let offset = there.addr().addr().wrapping_sub(here.addr().addr()) as u32;
         let (capacity, len) = (there.capacity(), there.len());
-        there.forget_queue();
         // SAFETY: these are handles of the same slots, as both keep their home alive. If they are
         // joined, `next` is forgotten below.
         let is_joined = is_of_same && unsafe { slots.join(self.slot(), next.slot()) };

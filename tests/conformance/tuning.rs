@@ -72,6 +72,11 @@ fn a_queue_pair_has_a_rate() {
         let expected = format!("({low} kbit/s, of {} at least)", most.qp_rate_limit_min);
         assert!(error.to_string().ends_with(&expected), "{error}");
     }
+    if p.dev.kind == Kind::Loopback {
+        let long = RateLimit { max_burst_sz: u32::MAX, ..limit };
+        let error = p.a.limit_rate(&can, Some(long)).unwrap_err();
+        assert!(error.to_string().contains("EINVAL"), "{error}");
+    }
     p.a.limit_rate(&can, Some(RateLimit::kbps(most.qp_rate_limit_min))).unwrap();
     p.a.limit_rate(&can, None).unwrap();
     let mut other = Pair::<Rc, DefaultProfile>::new();
