@@ -13,11 +13,11 @@ use proverbs::bounded::ServiceLevel;
 use proverbs::completion::UdReceived;
 use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
 use proverbs::endpoint;
-use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Script, World};
+use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Personality, Script, World};
 use proverbs::memory::{Flushable, Persistent};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
-use proverbs::qp::Max;
+use proverbs::qp::{Max, QpCreateFlags};
 use support::*;
 
 fn device(world: World) -> (Fabric, Device) {
@@ -508,4 +508,49 @@ fn the_device_limits_elements_of_an_ordinary_queue_pair() {
     let refused = pd.create_qp::<Rc, Wider>(&cq, &cq, Depth { send: 2, recv: 2 });
     let text = refused.map(drop).unwrap_err().to_string();
     assert!(!text.contains("extended posting") && text.contains("129"), "{text}");
+}
+
+/// With the flag, what a queue pair sends to its group comes to the others alone (R23.6).
+#[test]
+fn a_queue_pair_hears_itself_in_a_group_or_not() {
+    let mut group = [0; 16];
+    (group[0], group[1], group[15]) = (0xff, 0x0e, 7);
+    let group = Gid(group);
+    for block_self_mcast_lb in [false, true] {
+        let (_, dev) = device(World::ipv4());
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(4, 256).unwrap();
+        let (wish, depth) = (Wish::new(), Depth { send: 2, recv: 2 });
+        let mut ends: Vec<_> = (0..2)
+            .map(|_| {
+                let cq = dev.ctx.create_cq::<Buf>(8).unwrap();
+                let flags = QpCreateFlags { block_self_mcast_lb };
+                let qp = pd.create_qp_ex::<DefaultProfile>(&cq, &cq, depth, flags);
+                (qp.map(|qp| <Ud as Bring<DefaultProfile>>::up(qp, &dev, 0, &wish)), cq)
+            })
+            .collect();
+        if ends[0].0.is_err() {
+            assert!(block_self_mcast_lb && Device::personality() == Personality::Rxe);
+            return;
+        }
+        for (qp, _) in &mut ends {
+            let qp = qp.as_mut().unwrap();
+            qp.attach_mcast(group, 0).unwrap();
+            qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        }
+        let [(Ok(this), own), (_, others)] = &mut ends[..] else { unreachable!() };
+        let ah = pd.create_ah(AddressVector::roce(1, group, dev.gid_index)).unwrap();
+        let address_handle = this.add_address_handle(ah).unwrap();
+        let (qpn, qkey) = (Qpn::MAX, Qkey::new(QKEY).unwrap());
+        this.post_send(wr::Send::inline(b"to others").to(wr::Destination {
+            address_handle,
+            qpn,
+            qkey,
+        }))
+        .unwrap();
+        assert_eq!(poll(&dev, others, 1).remove(0).datagram().payload(), b"to others");
+        let heard = poll(&dev, own, 1 + usize::from(!block_self_mcast_lb));
+        assert_eq!(heard.len() - 1, usize::from(!block_self_mcast_lb));
+        assert_eq!(poll_empty(own), 0);
+    }
 }

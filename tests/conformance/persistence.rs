@@ -216,6 +216,16 @@ fn eight_bytes_change_at_once() {
     expected[56..].fill(7);
     assert_eq!(there, expected);
 
+    p.a.post_send(write(0, [1; 8])).unwrap();
+    let mut deadline = p.dev.deadline("an ATOMIC_WRITE completes");
+    let opcode = loop {
+        match p.ca.poll_one().unwrap() {
+            Some(completion) => break completion.opcode(),
+            None => deadline.tick(&"nothing yet"),
+        }
+    };
+    assert_eq!(opcode, Some(AtomicWrite));
+
     // It is a write: a key that is for readers alone opens nothing.
     let readers = p.pd.register::<RemoteRead>(64).unwrap().remote();
     let pretended = RemoteSlice::<RemoteWrite>::from_parts(readers.addr(), 64, readers.rkey());
