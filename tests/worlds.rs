@@ -131,6 +131,8 @@ fn a_device_that_grants_more_gives_what_was_asked_and_more() {
     }
 }
 
+profile! { WideDirect { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry: BufList, posting: ExtendedPosting } }
+
 /// Who was promised less than he asked for is told so, whatever it is less of.
 #[test]
 fn a_device_that_grants_less_is_found_out() {
@@ -142,6 +144,8 @@ fn a_device_that_grants_less_is_found_out() {
         let cq = dev.ctx.create_cq::<BufList>(60).unwrap();
         let refused = pd.create_qp::<Rc, Wide>(&cq, &cq, Depth { send: 4, recv: 4 });
         assert!(refused.is_err(), "{limit:?}");
+        let extended = pd.create_qp::<Rc, WideDirect>(&cq, &cq, Depth { send: 4, recv: 4 });
+        assert!(extended.is_err(), "{limit:?}");
         // And the half made one is gone.
         assert_eq!(cq.unbooked(), 60);
         cq.destroy().unwrap();

@@ -276,6 +276,36 @@ mod tests {
         assert!(made() - before < 80, "{} batches", made() - before);
     }
 
+    /// A thread that takes a header after its list is gone takes that one alone.
+    #[test]
+    fn a_thread_that_ended_keeps_no_headers() {
+        use std::sync::mpsc::{Sender, channel};
+
+        struct Late(Sender<usize>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let one = take();
+                let kept = OWN.with(|own| std::iter::from_fn(|| own.pop()).count());
+                self.0.send(kept).unwrap();
+                // SAFETY: just taken, and returned once.
+                unsafe { back(one) };
+            }
+        }
+        thread_local! {
+            static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() };
+        }
+        let (tell, kept) = channel();
+        let thread = std::thread::spawn(move || {
+            LATE.with(|late| assert!(late.set(Late(tell)).is_ok()));
+            // The list has its end from here on, which comes before that of `LATE`.
+            let one = take();
+            // SAFETY: just taken, and returned once.
+            unsafe { back(one) };
+        });
+        thread.join().unwrap();
+        assert_eq!(kept.recv().unwrap(), 0);
+    }
+
     /// Headers that a thread returns after its list is gone are those of all, and are used again.
     #[test]
     fn headers_outlive_the_list_of_their_thread() {

@@ -493,6 +493,11 @@ fn a_key_is_given_back_once() {
     let window = p.a.alloc_mw().unwrap();
     let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
     let again = Revocable::<RemoteWrite>::from_bytes(&lent.to_bytes()).unwrap();
+    for bit in 0..32 {
+        let mut other = lent.to_bytes();
+        other[20 + bit / 8] ^= 1 << (bit % 8);
+        assert!(Revocable::<RemoteWrite>::from_bytes(&other).is_none(), "bit {bit}");
+    }
     p.a.post_send(bind).unwrap();
     let window = come_back(&mut p).into_lent().unwrap();
     for _ in 0..2 {
