@@ -341,9 +341,8 @@ mod sessions;
 #[path = "raw/window.rs"]
 mod window;
 
-/// What this crate does not offer, by the handles of its objects: a memory window of type 1, where
-/// its own are of type 2. (On a real device `tests/handles.rs` calls a verb that it does not
-/// offer.)
+/// C's verbs, by the handles of this crate's objects: a memory window that is not its own. (On a
+/// real device `tests/handles.rs` calls a verb that it does not offer.)
 #[test]
 fn a_verb_that_is_not_offered() {
     let context = Fabric::new().open_device();

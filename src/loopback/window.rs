@@ -40,9 +40,9 @@ pub(super) struct Bind {
     /// The key that C's object says it has.
     pub(super) known: u32,
     pub(super) rkey: u32,
-    /// None and a length of 0 end the key of a type 1 window.
     pub(super) mr: Option<u32>,
     pub(super) addr: u64,
+    /// 0 ends the key of a type 1 window.
     pub(super) length: u64,
     pub(super) rights: u32,
 }
@@ -140,9 +140,10 @@ impl State {
         if is_refused || bind.rights & !(REMOTE | ZERO_BASED) != 0 {
             return None;
         }
-        let Some(mr) = bind.mr else {
-            return (!window.is_type_2 && bind.length == 0).then_some(None);
-        };
+        if !window.is_type_2 && bind.length == 0 {
+            return Some(None);
+        }
+        let mr = bind.mr?;
         let region = self.mrs.get(&mr)?;
         let writes = bind.rights & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         let offset = bind.addr.checked_sub(region.iova)?;

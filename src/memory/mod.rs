@@ -64,5 +64,6 @@ pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]
 pub use typed::Mismatch;
 pub use window::{
-    BindsTo, BindsWindows, BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed,
+    BindsTo, BindsWindows, BoundType1Window, BoundWindow, LentWindow, MemoryWindow, Revocable,
+    Type1, Type1Window, WindowEntry, Windowed,
 };

@@ -13,6 +13,7 @@
 //! | `bump` | going through an array of slots with one pointer |
 
 mod bump;
+mod by;
 pub(crate) mod chain;
 pub(crate) mod list;
 pub(crate) mod list_path;

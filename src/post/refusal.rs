@@ -154,6 +154,11 @@ impl<E: Entry> PostError<E> {
         PostError { verb: Plain::new(verb), kind: Plain::new(kind), accepted, rejected }
     }
 
+    /// The same of another verb.
+    pub(super) fn of(self, verb: &'static str) -> Self {
+        PostError { verb: Plain::new(verb), ..self }
+    }
+
     /// Why.
     pub fn kind(&self) -> PostErrorKind {
         self.kind.get()

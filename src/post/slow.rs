@@ -58,7 +58,7 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
 ///
 /// # Safety
 /// As for `slow`.
-unsafe fn why_not<Q: Kind>(
+pub(super) unsafe fn why_not<Q: Kind>(
     queue: &mut Queue<Q>,
     found: Found,
     n: u32,
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
 ///
 /// # Safety
 /// `first` is that list, its entries given up.
-unsafe fn refuse<Q: Kind>(
+pub(super) unsafe fn refuse<Q: Kind>(
     queue: &Queue<Q>,
     kind: PostErrorKind,
     accepted: u32,
@@ -226,7 +226,7 @@ unsafe fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
 ///
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
-unsafe fn give_all<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr) {
+pub(super) unsafe fn give_all<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr) {
     // SAFETY: the list is emitted.
     for wr in unsafe { chain::iter(first) } {
         // SAFETY: it is entered, and its entry the caller's.

@@ -1,17 +1,25 @@
-//! The memory windows of a queue pair: they are made by it, and end before it.
+//! Memory windows: those of type 2 are made by a queue pair, and end before it; those of type 1 are
+//! its protection domain's, and it binds them.
 
 #![allow(unsafe_code)] // owns the C object
 
 use std::sync::{Arc, Weak};
 
 use super::{Core, QueuePair};
-use crate::memory::window::{MemoryWindow, Owner, Window};
+use crate::memory::entry::Owned;
+use crate::memory::window::{MemoryWindow, Of, Owner, Window, WindowEntry};
+use crate::post::chain::SendPost;
+use crate::post::refusal::PostError;
 use crate::profile::Profile;
+use crate::rules::{CanPostSend, PostOn, SignaledOn};
 use crate::sys::handle;
-use crate::sys::window::{MwParents, alloc_mw, kind};
+use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::Error;
 use crate::terms::state::State;
-use crate::terms::transport::Rc;
+use crate::terms::transport::{Rc, Transport};
+use crate::work::data::Data;
+use crate::work::flags::Told;
+use crate::work::opcode::{BindMw, MwBind};
 
 /// The windows of a queue pair, those that are gone among them.
 pub(crate) type Windows = Vec<Weak<Owner>>;
@@ -25,22 +33,47 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     /// has no windows, EINVAL if none of type 2, ENOMEM if too many exist.
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
         let pd = &self.core.handle.parents().pd;
-        // On the domain below a lane: a window may end on any thread, and must not keep the lane.
-        let pd = pd.parents().joins.as_ref().map_or(pd, |lane| &lane.pd);
-        // SAFETY: the queue pair keeps its domain alive.
-        let mw = unsafe { alloc_mw(pd.as_ptr(), kind::IBV_MW_TYPE_2) };
-        let mw = mw.map_err(|errno| Error::os("ibv_alloc_mw", errno, "type 2"))?;
-        let parents = MwParents { pd: pd.clone(), region: None };
-        // SAFETY: the object was just created, and has no other owner.
-        let mw = unsafe { handle::Mw::new(mw, pd.control(), parents) };
-        let owner = Owner::new(mw);
+        let owner = Owner::alloc(pd, kind::IBV_MW_TYPE_2, "type 2")?;
         let windows = &mut self.core.windows;
         if windows.len() == windows.capacity() {
             windows.retain(|window| window.strong_count() != 0);
         }
         windows.push(Arc::downgrade(&owner));
-        let (books, qp_num) = (self.core.books.clone(), self.qp_num());
-        Ok(MemoryWindow(Window::new(owner, books, qp_num)))
+        let of = Of::Pair(self.core.books.clone(), self.qp_num());
+        Ok(MemoryWindow(Window::new(owner, of)))
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
+    /// Binds a memory window of type 1 (`ibv_bind_mw`):
+    /// [`Type1Window`](crate::memory::Type1Window) has an example.
+    ///
+    /// It takes a place in the send queue until its completion, which brings the window. The
+    /// sends before it may still come through the key that it ends; what is posted behind it
+    /// begins when it is bound.
+    ///
+    /// # Errors
+    /// [`PostError`] with the window: [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6),
+    /// or [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if it is of another domain (R6.8).
+    /// C does not say whether Soft-RoCE posted what it refused: the queue then takes no more
+    /// ([`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown)).
+    pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
+    where
+        S: CanPostSend,
+        P::Entry: Owned,
+        BindMw: PostOn<T>,
+        Told: SignaledOn<P::Signaling>,
+        WindowEntry: Data<P::Entry>,
+    {
+        let (bind, owner, is_software) = bind.into_parts();
+        let post = SendPost::<T, P>::new(&mut self.core.send);
+        // SAFETY: the bounds are the rules. The window lives as long as its owner has it, which it
+        // does until the verb has returned; the window holds the region until then.
+        unsafe {
+            post.by(bind, "ibv_bind_mw", |qp, wr, bad| {
+                owner.while_bound(|| bind_mw(qp, wr, is_software, bad))
+            })
+        }
     }
 }
 

@@ -16,6 +16,9 @@ pub(crate) struct MwParents {
     /// Held, not read, and of a type that this room does not know.
     #[allow(dead_code)]
     pub region: Option<Arc<dyn Send + Sync>>,
+    /// While a window of type 1 is bound anew: the region that it is bound to then.
+    #[allow(dead_code)]
+    pub next: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Object for ibv_mw {
@@ -44,6 +47,39 @@ pub(crate) unsafe fn alloc_mw(pd: *mut ibv_pd, kind: kind::Type) -> Created<ibv_
         *libc::__errno_location() = 0;
         alloc(pd, kind)
     })
+}
+
+/// Posts a work request that was emitted as BIND_MW, of a window of type 1, by `ibv_bind_mw`. C's
+/// object has the window's new key when it returns.
+///
+/// It has no bad_wr: `bad` is the work request if nothing was posted. librxe (`is_software`) may
+/// have written its ring before the kernel refused, and `bad` stays null then, unless the verb is
+/// not there at all (R15.12).
+///
+/// # Safety
+/// - `qp` is live, and may have the work request, which is emitted. `bad` is writable.
+/// - Window and region are live until the verb has returned, and nobody touches the window's key.
+pub(crate) unsafe fn bind_mw(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    is_software: bool,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the fields of BIND_MW are emitted, and a live window points to its live context,
+    // whose table has no null entry (`sys::data`). The rest is this function's contract.
+    unsafe {
+        let arm = (&raw const (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>();
+        let raw::bind_mw_t { mw, bind_info, .. } = arm.read();
+        let (wr_id, send_flags) = ((*wr).wr_id, (*wr).send_flags);
+        let mut bind = raw::ibv_mw_bind { wr_id, send_flags, bind_info };
+        let verb = (*(*mw).context).ops.bind_mw.unwrap_unchecked();
+        let errno = verb(qp, mw, &raw mut bind);
+        let is_absent = matches!(errno, libc::EOPNOTSUPP | libc::ENOSYS);
+        if errno != 0 && (!is_software || is_absent) {
+            *bad = wr;
+        }
+        errno
+    }
 }
 
 /// The operands of BIND_MW, behind the union that other opcodes use.

@@ -239,3 +239,72 @@ fn windows_on_another_thread() {
     assert_eq!(writes(&mut p, to[0]), Err(WcStatus::RemAccess));
     region.destroy().unwrap();
 }
+
+/// Another thread polls the completion of a bind, and ends its window, before `ibv_bind_mw` has
+/// returned, which writes the new key into the window. Or it asks for the key.
+#[test]
+fn a_window_of_type_1_that_ends_within_its_bind() {
+    const BINDS: usize = if cfg!(miri) { 8 } else { 200 };
+    let p = Pair::<Rc, Any>::new();
+    let Pair { mut a, b: _b, mut ca, pd, dev, .. } = p;
+    let region: Open = pd.register(64).unwrap();
+    std::thread::scope(|scope| {
+        let dev = &dev;
+        scope.spawn(move || {
+            for i in 0..BINDS {
+                let entry = entry(dev, &mut ca);
+                if i % 2 == 0 {
+                    entry.destroy().unwrap();
+                    continue;
+                }
+                let window = entry.into_bound_type1::<RemoteWrite>().unwrap();
+                assert_ne!(window.remote().rkey(), 0);
+            }
+        });
+        for _ in 0..BINDS {
+            let mut window = pd.alloc_mw().unwrap();
+            loop {
+                let bind = wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+                let Err(error) = a.bind_mw(bind) else { break };
+                assert!(error.is_full(), "{error}");
+                let Some(AnyBuf::Window(entry)) = error.into_rejected().next() else {
+                    panic!("it brings its window");
+                };
+                window = entry.into_type1().unwrap();
+                std::thread::yield_now();
+            }
+        }
+    });
+    region.destroy().unwrap();
+}
+
+/// Windows of type 1 outlive all that bound them, and are dropped in any order.
+#[test]
+fn a_window_of_type_1_and_all_that_it_needs() {
+    for order in 0..6 {
+        let mut p = Pair::<Rc, Any>::new();
+        let (region, other): (Open, Open) =
+            (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
+        let window = p.pd.alloc_mw().unwrap();
+        p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+        let one = entry(&p.dev, &mut p.ca).into_bound_type1::<RemoteWrite>().unwrap();
+        let to = one.remote().write();
+        p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(one, &other, 0..64).unwrap()).unwrap();
+        let Pair { a, b, ca, cb, pd, dev, pool } = p;
+        let (mut a, mut ca, mut pd) = (Some(a), Some(ca), Some(pd));
+        let (mut region, mut other) = (Some(region), Some(other));
+        for step in 0..5 {
+            match (step + order) % 5 {
+                0 => drop(a.take()),
+                1 => drop(region.take()),
+                2 => drop(other.take()),
+                3 => drop(pd.take()),
+                _ if order % 2 == 0 => drop(ca.take()),
+                _ => {
+                    let _ = ca.as_mut().map(|cq| cq.poll().map(|all| all.for_each(drop)));
+                }
+            }
+        }
+        drop((b, cb, pool, dev, to));
+    }
+}

@@ -57,6 +57,7 @@ mod states;
 mod teardown;
 mod tuning;
 mod turning;
+mod type1_windows;
 #[cfg(feature = "zerocopy")]
 mod typed;
 mod ud;

@@ -110,6 +110,7 @@ mod r#macro {
 
 mod memory {
     mod a_bind_needs_an_entry_for_its_window;
+    mod a_bind_of_type_1_is_no_list;
     mod a_cell_ends_before_its_region;
     mod a_flush_needs_its_right;
     mod a_key_is_ended_once;
@@ -147,6 +148,7 @@ mod memory {
     mod no_writable_region_of_read_only_memory;
     mod not_every_type_is_memory;
     mod read_only_memory_is_not_written;
+    mod windows_are_of_two_types;
 }
 
 mod opcode {

@@ -10,7 +10,7 @@ use super::super::faults::Stop;
 use super::super::qp::Phase;
 use super::super::strict::{Call, broken};
 use super::super::world::Link;
-use super::window::{alloc_mw, dealloc_mw};
+use super::window::{alloc_mw, bind_mw, dealloc_mw};
 use super::{errno_of, locate, read_wr, write_wc};
 use crate::completion::outcome::Direction;
 use crate::sys::types::*;
@@ -240,19 +240,4 @@ unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_
         state.check_thread(number);
         state.arm(number, arm)
     }))
-}
-
-/// Sets `errno`, for the verbs that return a pointer.
-fn not_supported() -> c_int {
-    // SAFETY: the location is this thread's own errno, always writable.
-    unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
-    libc::EOPNOTSUPP
-}
-
-unsafe extern "C" fn bind_mw(
-    _: *mut ibv_qp,
-    _: *mut raw::ibv_mw,
-    _: *mut raw::ibv_mw_bind,
-) -> c_int {
-    not_supported()
 }

@@ -8,6 +8,7 @@ use std::{ptr, slice};
 use super::super::faults::Doom;
 use super::super::qp::{Shape, Transport};
 use super::super::strict::broken;
+use super::super::window::Bind;
 use super::super::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge};
 use super::super::{Verb, limits, wr};
 use super::{Object, same_context, window};
@@ -158,6 +159,24 @@ pub(super) unsafe fn send(
         signaled: shape.sig_all || has(ibv_send_flags::IBV_SEND_SIGNALED),
         solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
         payload,
+        doom: Doom::Undecided,
+    })
+}
+
+/// A bind of a window of type 1, as a send.
+pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Send> {
+    if shape.transport != Transport::Rc {
+        return Err(libc::EINVAL);
+    }
+    let op = Op::Bind(bind);
+    check_flags(flags, &op, ibv_wr_opcode::IBV_WR_BIND_MW, shape.transport)?;
+    Ok(Send {
+        wr_id,
+        op,
+        extra: Extra::Nothing,
+        signaled: shape.sig_all || flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0,
+        solicited: false,
+        payload: Payload::List(Vec::new()),
         doom: Doom::Undecided,
     })
 }

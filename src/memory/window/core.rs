@@ -7,12 +7,18 @@ use std::ptr;
 
 use crate::counters::books::{Books, Counter, SEND};
 use crate::counters::mark;
+use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::registered::Registered;
 use crate::sync::{Arc, Mutex, lock};
 use crate::sys::handle;
-use crate::sys::types::ibv_mw;
+use crate::sys::types::{ibv_mr, ibv_mw};
+use crate::sys::window::{MwParents, alloc_mw, kind};
 use crate::terms::error::Error;
+use crate::terms::threads::Threads;
+
+/// A region that is held, of a type that its holder need not know.
+type Held = std::sync::Arc<dyn Send + Sync>;
 
 /// The owner of C's object: the window's, and its queue pair's, which ends it first. (The key of a
 /// type 2 window is the queue pair's. Soft-RoCE waits for such windows when a queue pair is
@@ -20,8 +26,21 @@ use crate::terms::error::Error;
 pub(crate) struct Owner(Mutex<Option<handle::Mw>>);
 
 impl Owner {
-    pub(crate) fn new(mw: handle::Mw) -> Arc<Self> {
-        Arc::new(Owner(Mutex::new(Some(mw))))
+    /// The owner of a new window of this domain (`ibv_alloc_mw`), of a type that has this name.
+    pub(crate) fn alloc(
+        pd: &std::sync::Arc<handle::Pd>,
+        kind: kind::Type,
+        name: &str,
+    ) -> Result<Arc<Self>, Error> {
+        // On the domain below a lane: a window may end on any thread, and must not keep the lane.
+        let pd = pd.parents().joins.as_ref().map_or(pd, |lane| &lane.pd);
+        // SAFETY: the domain is live.
+        let mw = unsafe { alloc_mw(pd.as_ptr(), kind) };
+        let mw = mw.map_err(|errno| Error::os("ibv_alloc_mw", errno, name))?;
+        let parents = MwParents { pd: pd.clone(), region: None, next: None };
+        // SAFETY: the object was just created, and has no other owner.
+        let mw = unsafe { handle::Mw::new(mw, pd.control(), parents) };
+        Ok(Arc::new(Owner(Mutex::new(Some(mw)))))
     }
 
     /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses,
@@ -37,16 +56,36 @@ impl Owner {
         Ok(mw.take())
     }
 
-    /// Holds a region, or none, in the place of another.
+    /// Holds a region, or none, in the place of those that it held.
     fn hold(&self, region: Option<Arc<Registered>>) {
+        self.change(|_| (region.map(|region| region as Held), None));
+    }
+
+    /// Holds other regions: `to` is given those that it holds, for what is bound and for a bind.
+    fn change(&self, to: impl FnOnce(&MwParents) -> (Option<Held>, Option<Held>)) {
         let mut before = None;
         if let Some(mw) = lock(&self.0).as_mut() {
             let pd = mw.parents().pd.clone();
-            let region = region.map(|region| region as Arc<dyn Send + Sync>);
-            before = Some(mw.set_parents(crate::sys::window::MwParents { pd, region }));
+            let (region, next) = to(mw.parents());
+            before = Some(mw.set_parents(MwParents { pd, region, next }));
         }
-        // Outside the lock: the region may go, and with it code of the program's run.
+        // Outside the lock: a region may go, and with it code of the program's run.
         drop(before);
+    }
+
+    /// Binds the window by a verb that writes its key into C's object. Until that has returned,
+    /// nobody deallocates the window, or asks for its key, though its completion may have been
+    /// polled.
+    pub(crate) fn while_bound<R>(&self, bind: impl FnOnce() -> R) -> R {
+        let _mw = lock(&self.0);
+        bind()
+    }
+
+    /// The key that C's object has; 0 if that is gone.
+    fn key(&self) -> u32 {
+        // SAFETY: the object is live while its owner has it. The verb that writes the key does so
+        // under the lock, which is held.
+        lock(&self.0).as_ref().map_or(0, |mw| unsafe { (*mw.as_ptr()).rkey })
     }
 }
 
@@ -59,6 +98,10 @@ pub(crate) enum Last {
     Lend,
     /// LOCAL_INV.
     Invalidate,
+    /// `ibv_bind_mw`, of a window of type 1.
+    Rebind,
+    /// `ibv_bind_mw` of no bytes, of a window of type 1.
+    Unbind,
 }
 
 /// What is known of it.
@@ -81,21 +124,40 @@ pub(crate) struct Range {
     pub rights: u32,
 }
 
+/// What a range is of.
+#[derive(Clone, Copy)]
+pub(crate) struct Opened {
+    pub range: Range,
+    pub mr: *mut ibv_mr,
+}
+
+/// Whose a window is.
+pub(crate) enum Of {
+    /// Of type 2: a queue pair's with this number. No other has the address of its books while
+    /// they are kept.
+    Pair(Arc<Books>, u32),
+    /// Of type 1: a protection domain's with this number, of a device that is the kernel's
+    /// software, or is not.
+    Domain(u32, bool),
+}
+
 /// What a window's handle keeps.
 ///
 /// # Invariants
-/// - `mw` is `owner`'s object. It is live as long as the queue pair of `books` has these books,
-///   unless the handle is gone.
+/// - `mw` is `owner`'s object. It is live as long as the queue pair of its books has these books,
+///   or, of type 1, for ever; unless the handle is gone.
 /// - `known` is `Not` from the making of a work request until its completion.
+/// - `owner` holds the regions of `at` and `next`.
 pub(crate) struct Core {
     pub mw: *mut ibv_mw,
     pub owner: Arc<Owner>,
-    /// The queue pair's, whose address no other has while they are kept.
-    books: Arc<Books>,
-    pub qp_num: u32,
+    pub of: Of,
     /// The key that was bound last; the number before the first one.
     pub rkey: u32,
     pub range: Range,
+    /// Of type 1: the region that it is bound to, and what it is to be bound to.
+    pub at: *mut ibv_mr,
+    pub next: Option<Opened>,
     pub last: Last,
     pub known: Known,
 }
@@ -114,19 +176,23 @@ static WINDOW: Kind = Kind {
 /// # Invariants
 /// Its home is a `Core`, which nothing else refers to.
 #[repr(transparent)]
-pub(crate) struct Window(Lent);
+#[doc(hidden)]
+pub struct Window(Lent);
 
 impl Window {
-    /// A window of a queue pair with these books and this number.
-    pub(crate) fn new(owner: Arc<Owner>, books: Arc<Books>, qp_num: u32) -> Self {
-        let pd = books.pd;
+    pub(crate) fn new(owner: Arc<Owner>, of: Of) -> Self {
+        let pd = match &of {
+            Of::Pair(books, _) => books.pd,
+            Of::Domain(pd, _) => *pd,
+        };
         let mw = lock(&owner.0).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
         let (range, last, known) = (Range::default(), Last::Bind, Known::Not);
-        let core = Box::new(Core { mw, owner, books, qp_num, rkey, range, last, known });
+        let (at, next) = (ptr::null_mut(), None);
+        let core = Box::new(Core { mw, owner, of, rkey, range, at, next, last, known });
         // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but
-        // for the pointer to C's object, which any thread may use.
+        // for the pointers to C's objects, which any thread may use.
         // SAFETY: the box's pointer has the one reference that `WINDOW` counts, and is given up.
         let home = || unsafe { Home::new(Box::into_raw(core).cast_const().cast(), &WINDOW) };
         // One byte that is never sent, so that posts need no look.
@@ -147,7 +213,10 @@ impl Window {
 
     /// The number of its protection domain.
     pub(crate) fn pd(&self) -> u32 {
-        self.core().books.pd
+        match &self.core().of {
+            Of::Pair(books, _) => books.pd,
+            Of::Domain(pd, _) => *pd,
+        }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -169,16 +238,68 @@ impl Window {
         self.core_mut().range = Range::default();
     }
 
-    /// Whether this is the counter of its queue pair's sends.
+    /// Whether it may be bound by the queue pair whose sends have this counter: a window of type 1
+    /// by any of its domain, which is seen by its mark.
     pub(crate) fn is_of(&self, counter: *const Counter) -> bool {
-        // SAFETY: the books are kept.
-        ptr::eq(unsafe { Books::counter(Arc::as_ptr(&self.core().books), SEND) }, counter)
+        match &self.core().of {
+            Of::Pair(books, _) => {
+                // SAFETY: the books are kept.
+                ptr::eq(unsafe { Books::counter(Arc::as_ptr(books), SEND) }, counter)
+            }
+            Of::Domain(..) => true,
+        }
+    }
+
+    /// A window of type 1, of a protection domain.
+    pub(super) fn of_domain<L: Threads>(pd: &ProtectionDomain<L>) -> Result<Self, Error> {
+        let handle = pd.handle();
+        let owner = Owner::alloc(handle, kind::IBV_MW_TYPE_1, "type 1")?;
+        // SAFETY: the domain keeps its context alive.
+        let is_software =
+            unsafe { (handle.control().is_software)(handle.parents().context.as_ptr()) };
+        Ok(Window::new(owner, Of::Domain(pd.id(), is_software)))
+    }
+
+    /// Prepares a window of type 1 for a bind to another range, or to none.
+    pub(crate) fn rebind(&mut self, to: Option<(Opened, Arc<Registered>)>) {
+        let (opened, region) = to.unzip();
+        self.core().owner.change(|held| (held.region.clone(), region.map(|region| region as Held)));
+        let core = self.core_mut();
+        core.last = if opened.is_some() { Last::Rebind } else { Last::Unbind };
+        (core.known, core.next) = (Known::Not, opened);
+    }
+
+    /// Whether it is known what a window of type 1 is bound to. Then it holds no other region.
+    pub(crate) fn settle(&mut self) -> bool {
+        let core = self.core_mut();
+        match (core.last, core.known) {
+            (Last::Rebind, Known::Done) => {
+                if let Some(Opened { range, mr }) = core.next.take() {
+                    (core.range, core.at) = (range, mr);
+                    core.owner.change(|held| (held.next.clone(), None));
+                }
+            }
+            (Last::Unbind, Known::Done) => {
+                core.at = ptr::null_mut();
+                self.let_go();
+            }
+            (Last::Rebind | Last::Unbind, Known::Not) => {
+                core.next = None;
+                core.owner.change(|held| (held.region.clone(), None));
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Its work request has completed.
     pub(crate) fn completed(&mut self, is_success: bool) {
         let core = self.core_mut();
         core.known = if is_success { Known::Done } else { Known::Failed };
+        if let Of::Domain(..) = core.of {
+            core.rkey = core.owner.key();
+            return;
+        }
         if is_success && core.last != Last::Invalidate {
             let rkey = next_key(core.rkey);
             core.rkey = rkey;
@@ -194,6 +315,13 @@ impl Window {
             .end()
             .map(drop)
             .map_err(|errno| Error::os("ibv_dealloc_mw", errno, "the window lives on"))
+    }
+}
+
+impl Core {
+    /// Whether it is a window of type 1 whose device is the kernel's software.
+    pub(crate) fn is_software(&self) -> bool {
+        matches!(self.of, Of::Domain(_, true))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory windows of type 2: keys for ranges of a region, which end without the region.
+//! Memory windows: keys for ranges of a region, which end without the region.
 //!
 //! What a window is, is its type: unbound ([`MemoryWindow`]), bound with a key that this end ends
 //! ([`BoundWindow`]), bound with a key that the peer gives back ([`LentWindow`]), or with a work
@@ -9,13 +9,16 @@ mod revocable;
 mod rights;
 #[cfg(test)]
 mod tests;
+mod type1;
 
 use std::fmt;
 use std::marker::PhantomData;
 
-pub(crate) use self::core::{Known, Last, Owner, Range, Window, next_key};
+pub(crate) use self::core::{Known, Last, Of, Opened, Owner, Range, Window, next_key};
 pub use revocable::Revocable;
 pub use rights::{BindsTo, BindsWindows, Windowed};
+pub(crate) use type1::sealed::Sealed as IsType1;
+pub use type1::{BoundType1Window, Type1, Type1Window};
 
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
@@ -138,7 +141,8 @@ impl LentWindow {
     /// The window, if a message on this queue pair ended this key.
     pub(crate) fn ended_by(mut self, qp_num: u32, rkey: Option<u32>) -> Result<MemoryWindow, Self> {
         let core = self.0.core();
-        if rkey != Some(core.rkey) || qp_num != core.qp_num {
+        let is_its = matches!(core.of, Of::Pair(_, number) if number == qp_num);
+        if rkey != Some(core.rkey) || !is_its {
             return Err(self);
         }
         self.0.let_go();
@@ -257,5 +261,7 @@ windows! {
     MemoryWindow [] "MemoryWindow";
     BoundWindow [A] "BoundWindow";
     LentWindow [] "LentWindow";
+    Type1Window [] "Type1Window";
+    BoundType1Window [A] "BoundType1Window";
     WindowEntry [] "WindowEntry";
 }

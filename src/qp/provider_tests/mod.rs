@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // puts a provider's function in place
 
+mod binds;
 mod flags;
 mod late;
 mod refusals;

@@ -3,17 +3,18 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::own::{Allows, Memory};
 use crate::memory::region::MemoryRegion;
+use crate::memory::registered::Registered;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 use crate::memory::window::{
-    BindsTo, BindsWindows, Known, Last, MemoryWindow, REMOTE, RIGHTS, Range as Opened, Revocable,
-    WindowEntry, next_key,
+    BindsTo, BindsWindows, Known, Last, MemoryWindow, Opened, REMOTE, RIGHTS, Range, Revocable,
+    Window, WindowEntry, next_key,
 };
+use crate::sync::Arc;
 use crate::sys::memory::ZERO_BASED;
 use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
@@ -95,45 +96,60 @@ impl<A: Access> BindMw<A> {
     pub fn new<R, M>(
         window: MemoryWindow,
         region: &MemoryRegion<R, M>,
-        range: Range<usize>,
+        range: std::ops::Range<usize>,
     ) -> Result<Bind<A>, Refused<MemoryWindow>>
     where
         A: BindsTo<R>,
         R: BindsWindows,
         M: Memory<Protection: Allows<A>>,
     {
-        let registered = region.shared();
-        let (start, len) = (range.start, range.len());
-        let mut window = window.0;
-        if registered.pd() != window.pd() {
-            let what = "the memory window and the region";
-            let error = Error::new(VERB, ErrorKind::PdMismatch { what });
-            return Err(Refused::new(MemoryWindow(window), error));
-        }
-        if len == 0 || registered.check(start, len).is_err() {
-            let asked = format!("bytes {range:?} of a region of {}", region.len());
-            let error = Error::os(VERB, libc::EINVAL, asked);
-            return Err(Refused::new(MemoryWindow(window), error));
-        }
-        let addr = registered.at(start).expose_provenance() as u64;
-        let opened = Opened { addr, len: len as u64, rights: A::FLAGS & RIGHTS };
-        let mr = registered.mr();
+        let (opened, registered) = match range_of::<A, R, M>(&window.0, region, range) {
+            Ok(range) => range,
+            Err(error) => return Err(Refused::new(window, error)),
+        };
+        let (mut window, Opened { range, mr }) = (window.0, opened);
         window.hold(registered);
         let core = window.core_mut();
-        (core.last, core.known, core.range) = (Last::Bind, Known::Not, opened);
+        (core.last, core.known, core.range) = (Last::Bind, Known::Not, range);
         let bind = bind_mw_t {
             mw: core.mw,
             rkey: next_key(core.rkey),
             bind_info: ibv_mw_bind_info {
                 mr,
-                addr,
-                length: opened.len,
-                mw_access_flags: opened.rights & REMOTE,
+                addr: range.addr,
+                length: range.len,
+                mw_access_flags: range.rights & REMOTE,
             },
         };
         let op = BindMw { bind, _rights: PhantomData };
         Ok(told(op, WindowEntry(window)))
     }
+}
+
+/// What a window with the rights `A` is bound to, if it may be.
+pub(super) fn range_of<A, R, M>(
+    window: &Window,
+    region: &MemoryRegion<R, M>,
+    range: std::ops::Range<usize>,
+) -> Result<(Opened, Arc<Registered>), Error>
+where
+    A: BindsTo<R>,
+    R: BindsWindows,
+    M: Memory<Protection: Allows<A>>,
+{
+    let registered = region.shared();
+    let (start, len) = (range.start, range.len());
+    if registered.pd() != window.pd() {
+        let what = "the memory window and the region";
+        return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
+    }
+    if len == 0 || registered.check(start, len).is_err() {
+        let asked = format!("bytes {range:?} of a region of {}", region.len());
+        return Err(Error::os(VERB, libc::EINVAL, asked));
+    }
+    let addr = registered.at(start).expose_provenance() as u64;
+    let range = Range { addr, len: len as u64, rights: A::FLAGS & RIGHTS };
+    Ok((Opened { range, mr: registered.mr() }, registered))
 }
 
 fn told<A>(op: BindMw<A>, window: WindowEntry) -> Bind<A> {

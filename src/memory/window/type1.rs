@@ -1,0 +1,177 @@
+//! Memory windows of type 1, which are a protection domain's.
+
+use std::marker::PhantomData;
+
+use super::core::Window;
+use super::{RIGHTS, WindowEntry, slice};
+use crate::device::pd::ProtectionDomain;
+use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::Access;
+use crate::terms::error::{Error, Refused};
+use crate::terms::threads::Threads;
+
+/// A memory window of type 1 (`ibv_alloc_mw`) that is bound to nothing.
+///
+/// It is of a protection domain: each RC queue pair of that can bind it
+/// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers use its key through all of them. A bind gives
+/// it another key, also where it is bound already: nothing else ends a key of type 1, neither
+/// LOCAL_INV nor SEND_WITH_INV, but the window's end (R19.8). It outlives queue pairs.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{BoundType1Window, Type1Window, WindowEntry, Windowed};
+/// profile! { Windows { entry: AnyBuf } } // a completion gives buffers and windows back
+///
+/// # fn next(cq: &mut CompletionQueue<AnyBuf>) -> Result<WindowEntry, Box<dyn std::error::Error>> {
+/// #     match proverbs::loopback::poll(cq, 1)?.remove(0) {
+/// #         Some(AnyBuf::Window(window)) => Ok(window),
+/// #         _ => Err("the completion of a bind brings its window".into()),
+/// #     }
+/// # }
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Windows>()?;
+/// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it has no key of its own
+/// let window: Type1Window = pd.alloc_mw()?;
+/// a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64)?)?;
+/// let window: WindowEntry = next(&mut cq)?; // of the completion
+/// let bound: BoundType1Window<RemoteWrite> = window.into_bound_type1()?;
+///
+/// // The peer, that was told `bound.remote()`, writes:
+/// b.post_send(wr::RdmaWrite::inline(b"windowed", bound.remote().write()))?;
+/// # proverbs::loopback::poll(&mut cq, 1)?;
+///
+/// // Other bytes and rights, with another key. The first one ends.
+/// a.bind_mw(wr::MwBind::<RemoteRead>::new(bound, &region, 64..128)?)?;
+/// # let window = next(&mut cq)?;
+/// let bound: BoundType1Window<RemoteRead> = window.into_bound_type1()?;
+///
+/// a.bind_mw(wr::MwBind::unbind(bound))?; // to nothing
+/// # let window = next(&mut cq)?;
+/// let window: Type1Window = window.into_type1()?;
+/// # let _ = window;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Type1Window(pub(crate) Window);
+
+/// A memory window of type 1 that is bound: a key for a range of a region, with the rights `A`.
+///
+/// It keeps the region registered (R6.11). Another bind ends the key and gives the window another
+/// one, or none ([`MwBind::unbind`](crate::wr::MwBind::unbind)); dropping or destroying the window
+/// ends it too. [`Type1Window`] has an example.
+pub struct BoundType1Window<A: Access>(pub(crate) Window, PhantomData<fn() -> A>);
+
+impl<L: Threads> ProtectionDomain<L> {
+    /// Allocates a memory window of type 1 (`ibv_alloc_mw`), of this domain: [`Type1Window`] has an
+    /// example. Windows of type 2 are a queue pair's
+    /// ([`QueuePair::alloc_mw`](crate::QueuePair::alloc_mw)).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
+    /// has no windows, EINVAL if none of type 1, ENOMEM if too many exist.
+    pub fn alloc_mw(&self) -> Result<Type1Window, Error> {
+        Window::of_domain(self).map(Type1Window)
+    }
+}
+
+impl Type1Window {
+    /// Sets the program's own word, 0 at first, which stays with the window: see
+    /// [`WindowEntry::id`].
+    pub fn set_id(&mut self, id: u64) {
+        self.0.set_id(id);
+    }
+}
+
+impl<A: Access> BoundType1Window<A> {
+    /// What the window opens to peers.
+    pub fn remote(&self) -> RemoteSlice<A> {
+        slice(&self.0)
+    }
+}
+
+impl WindowEntry {
+    /// The window of type 1 as a bound one, if `ibv_bind_mw` with the rights `A` has succeeded, or
+    /// if a bound window's next bind was not posted.
+    ///
+    /// # Errors
+    /// As for [`into_bound`](Self::into_bound).
+    pub fn into_bound_type1<A: Access>(self) -> Result<BoundType1Window<A>, Refused<Self>> {
+        let entry = self.settled()?;
+        let range = entry.0.core().range;
+        if range.len == 0 {
+            return Err(entry.refuse("it is not bound"));
+        }
+        if range.rights != A::FLAGS & RIGHTS {
+            return Err(entry.refuse("it is bound with other rights"));
+        }
+        Ok(BoundType1Window(entry.0, PhantomData))
+    }
+
+    /// The window of type 1 without a key, if [`MwBind::unbind`](crate::wr::MwBind::unbind) has
+    /// succeeded, or the first bind was not posted.
+    ///
+    /// # Errors
+    /// As for [`into_bound`](Self::into_bound).
+    pub fn into_type1(self) -> Result<Type1Window, Refused<Self>> {
+        let entry = self.settled()?;
+        match entry.0.core().range.len {
+            0 => Ok(Type1Window(entry.0)),
+            _ => Err(entry.refuse("it is bound")),
+        }
+    }
+
+    /// A window of type 1 of which it is known what it is bound to.
+    fn settled(mut self) -> Result<Self, Refused<Self>> {
+        match self.0.settle() {
+            true => Ok(self),
+            false => Err(self.refuse("it is of type 2")),
+        }
+    }
+}
+
+/// A memory window of type 1, bound or not: what [`MwBind`](crate::wr::MwBind) binds.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{BoundType1Window, Type1, Type1Window};
+/// fn may_be_bound<W: Type1>() {}
+/// may_be_bound::<Type1Window>();
+/// may_be_bound::<BoundType1Window<RemoteRead>>(); // to something else
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`ibv_bind_mw` binds memory windows of type 1, and no `{Self}`",
+    label = "not a window of type 1",
+    note = "`pd.alloc_mw()` makes one; `wr::BindMw` binds those of type 2, which `qp.alloc_mw()` makes (R19.8)"
+)]
+pub trait Type1: sealed::Sealed {}
+
+impl Type1 for Type1Window {}
+impl<A: Access> Type1 for BoundType1Window<A> {}
+
+pub(crate) mod sealed {
+    use super::*;
+
+    pub trait Sealed {
+        fn window(&self) -> &Window;
+        fn into_window(self) -> Window;
+    }
+
+    impl Sealed for Type1Window {
+        fn window(&self) -> &Window {
+            &self.0
+        }
+
+        fn into_window(self) -> Window {
+            self.0
+        }
+    }
+
+    impl<A: Access> Sealed for BoundType1Window<A> {
+        fn window(&self) -> &Window {
+            &self.0
+        }
+
+        fn into_window(self) -> Window {
+            self.0
+        }
+    }
+}

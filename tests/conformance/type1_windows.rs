@@ -1,0 +1,350 @@
+//! Memory windows of type 1: a protection domain's, bound by `ibv_bind_mw`, as often as one likes.
+
+use proverbs::ErrorKind;
+use proverbs::completion::{WcOpcode, WcStatus};
+use proverbs::memory::{
+    BindsTo, BoundType1Window, Relaxed, Revocable, Type1, Type1Window, WindowEntry, Windowed,
+};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::{ExtendedPosting, Max, SignalAll};
+use proverbs::state::QpState;
+
+use crate::support::*;
+
+profile! { Any { entry: AnyBuf } }
+profile! { Sessions { entry: AnyBuf, posting: ExtendedPosting } }
+
+type Open = MemoryRegion<Windowed<LocalWrite>>;
+
+/// What the next completion of the first end says, and the window that it brings.
+fn ended<P>(p: &mut Pair<Rc, P>) -> (Result<(), WcStatus>, WindowEntry)
+where
+    P: Profile<Entry = AnyBuf>,
+{
+    let mut ended = None;
+    until(&p.dev, "the window's completion", || {
+        let Some(completion) = p.ca.poll_one().unwrap() else { return false };
+        let status = completion.status().map_err(|error| error.status);
+        assert!(status.is_err() || completion.opcode() == Some(WcOpcode::BindMw));
+        ended = match completion.into_entry() {
+            Some(AnyBuf::Window(window)) => Some((status, window)),
+            other => panic!("{other:?} is no window"),
+        };
+        true
+    });
+    ended.unwrap()
+}
+
+/// Binds a window by the first end.
+fn bind<A: BindsTo<Windowed<LocalWrite>>, P>(
+    p: &mut Pair<Rc, P>,
+    window: impl Type1,
+    region: &Open,
+    range: std::ops::Range<usize>,
+) -> BoundType1Window<A>
+where
+    P: Profile<Entry = AnyBuf, Signaling = SignalAll>,
+{
+    let bind = wr::MwBind::<A>::new(window, region, range).map_err(|refused| refused.error);
+    p.a.bind_mw(bind.unwrap()).unwrap();
+    let (status, window) = ended(p);
+    assert_eq!(status, Ok(()));
+    window.into_bound_type1().unwrap()
+}
+
+fn unbind<A: proverbs::memory::Access>(
+    p: &mut Pair<Rc, Any>,
+    window: BoundType1Window<A>,
+) -> Type1Window {
+    p.a.bind_mw(wr::MwBind::unbind(window)).unwrap();
+    let (status, window) = ended(p);
+    assert_eq!(status, Ok(()));
+    window.into_type1().unwrap()
+}
+
+/// What a WRITE of these bytes by the second end says.
+fn written<P>(
+    p: &mut Pair<Rc, P>,
+    bytes: &[u8; 8],
+    to: RemoteSlice<RemoteWrite>,
+) -> Result<(), WcStatus>
+where
+    P: Profile<Entry = AnyBuf, Signaling = SignalAll, MaxInline = Max<64>>,
+{
+    p.b.post_send(wr::RdmaWrite::inline(bytes, to.write())).unwrap();
+    let mut status = None;
+    until(&p.dev, "the peer's completion", || {
+        status = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+fn held(region: &Open, at: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    region.read_at(at, &mut bytes).unwrap();
+    bytes
+}
+
+/// A window is bound while it is bound, to another region, and its key is another each time; then
+/// to nothing. It keeps the region that it is bound to, and no other (R1.8, R6.11, R19.8).
+#[test]
+fn a_window_is_bound_again_and_again() {
+    let mut p = Pair::<Rc, Any>::new();
+    let (one, two): (Open, Open) = (p.pd.register(256).unwrap(), p.pd.register(256).unwrap());
+    let mut window = p.pd.alloc_mw().unwrap();
+    window.set_id(77);
+    let first = bind::<RemoteWrite, _>(&mut p, window, &one, 64..128);
+    let told = first.remote();
+    assert_eq!(told.len(), 64);
+    assert_eq!(written(&mut p, b"windowed", told), Ok(()));
+    assert_eq!(held(&one, 64), *b"windowed");
+
+    let one = one.destroy().unwrap_err().into_object();
+    let second = bind::<RemoteWrite, _>(&mut p, first, &two, 0..8);
+    assert_ne!(second.remote().rkey(), told.rkey());
+    one.destroy().unwrap();
+    assert_eq!(written(&mut p, b"and here", second.remote()), Ok(()));
+    assert_eq!(held(&two, 0), *b"and here");
+
+    let two = two.destroy().unwrap_err().into_object();
+    let late = second.remote();
+    let window = unbind(&mut p, second);
+    assert_eq!(written(&mut p, b"too late", late), Err(WcStatus::RemAccess));
+    assert_eq!(held(&two, 0), *b"and here");
+    two.destroy().unwrap();
+    window.destroy().unwrap();
+}
+
+/// Each bind gives another key, also after more of them than a key has numbers, and the key before
+/// opens nothing.
+#[test]
+fn the_key_before_opens_nothing() {
+    const BINDS: usize = if cfg!(miri) { 3 } else { 258 };
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.pd.alloc_mw().unwrap();
+    let mut bound = bind::<RemoteWrite, _>(&mut p, window, &region, 0..8);
+    for _ in 0..BINDS {
+        let before = bound.remote().rkey();
+        bound = bind(&mut p, bound, &region, 0..8);
+        assert_ne!(bound.remote().rkey(), before);
+    }
+    assert_eq!(written(&mut p, b"windowed", bound.remote()), Ok(()));
+    let before = bound.remote();
+    let bound = bind::<RemoteRead, _>(&mut p, bound, &region, 0..8);
+    assert_eq!(written(&mut p, b"too late", before), Err(WcStatus::RemAccess));
+    assert_eq!(held(&region, 0), *b"windowed");
+    drop(bound);
+}
+
+/// A window is of its domain: another queue pair binds it, its key opens through each, and it
+/// outlives them (R19.8).
+#[test]
+fn a_window_is_its_domains() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.pd.alloc_mw().unwrap();
+    let bound = bind::<RemoteWrite, _>(&mut p, window, &region, 0..64);
+    // The second end binds it, and the first end writes.
+    p.b.bind_mw(wr::MwBind::<RemoteWrite>::new(bound, &region, 8..64).unwrap()).unwrap();
+    std::mem::swap(&mut p.a, &mut p.b);
+    std::mem::swap(&mut p.ca, &mut p.cb);
+    let (status, window) = ended(&mut p);
+    assert_eq!(status, Ok(()));
+    let bound = window.into_bound_type1::<RemoteWrite>().unwrap();
+    assert_eq!(written(&mut p, b"windowed", bound.remote()), Ok(()));
+    // Other queue pairs of the domain, after these are gone.
+    let Pair { a, b, ca, cb, pool, pd, dev } = p;
+    drop((a, b, ca, cb, pool));
+    let (ca, cb) = (dev.ctx.create_cq(60).unwrap(), dev.ctx.create_cq(60).unwrap());
+    let depth = Depth { send: 8, recv: 8 };
+    let make = |cq| pd.create_qp::<Rc, Any>(cq, cq, depth).unwrap();
+    let (a, b) = (make(&ca), make(&cb));
+    let (a, b) = <Rc as Bring<Any>>::connect([a, b], &dev, &pd, &Wish::new());
+    let pool = pd.create_pool(1, 8).unwrap();
+    let mut p = Pair { a, b, ca, cb, pool, pd, dev };
+    assert_eq!(written(&mut p, b"still so", bound.remote()), Ok(()));
+    assert_eq!(held(&region, 8), *b"still so");
+    let region = region.destroy().unwrap_err().into_object();
+    bound.destroy().unwrap();
+    region.destroy().unwrap();
+}
+
+/// Window, region and queue pair are of one domain (R6.8, R1.7).
+#[test]
+fn another_domain_is_refused() {
+    let mut p = Pair::<Rc, Any>::new();
+    let (region, other): (Open, _) = (p.pd.register(64).unwrap(), p.dev.ctx.alloc_pd().unwrap());
+    let strange: Open = other.register(64).unwrap();
+    let refused = wr::MwBind::<RemoteWrite>::new(p.pd.alloc_mw().unwrap(), &strange, 0..64);
+    let refused = refused.err().unwrap();
+    assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }));
+    let mut window = refused.into_object();
+    #[allow(clippy::reversed_empty_ranges)]
+    for range in [0..0, 64..64, 0..65, 8..4] {
+        let refused = wr::MwBind::<RemoteWrite>::new(window, &region, range).err().unwrap();
+        assert_eq!(refused.error.errno(), Some(22), "{}", refused.error);
+        window = refused.into_object();
+    }
+    let theirs = other.alloc_mw().unwrap();
+    let bind = wr::MwBind::<RemoteWrite>::new(theirs, &strange, 0..64).unwrap();
+    let error = p.a.bind_mw(bind).unwrap_err();
+    assert_eq!((error.verb(), error.kind()), ("ibv_bind_mw", PostErrorKind::PdMismatch));
+    let Some(AnyBuf::Window(theirs)) = error.into_rejected().next() else { panic!("its window") };
+    theirs.into_type1().unwrap().destroy().unwrap();
+    strange.destroy().unwrap();
+    drop(window);
+}
+
+/// A bind takes a place in the send queue. What is not posted has not happened: the window is what
+/// it was, with its key (R9.6, R19.5).
+#[test]
+fn what_is_not_posted_has_not_happened() {
+    let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Any>::with(&wish);
+    let region: Open = p.pd.register(64).unwrap();
+    let (one, two) = (p.pd.alloc_mw().unwrap(), p.pd.alloc_mw().unwrap());
+    let full = |error: PostError<AnyBuf>| {
+        assert!(matches!(error.kind(), PostErrorKind::QueueFull { .. }), "{error}");
+        match error.into_rejected().next() {
+            Some(AnyBuf::Window(window)) => window,
+            other => panic!("{other:?}"),
+        }
+    };
+    p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
+    assert_eq!(p.a.sends_outstanding(), 1);
+    let bind = wr::MwBind::<RemoteWrite>::new(two, &region, 0..64).unwrap();
+    let two = full(p.a.bind_mw(bind).unwrap_err());
+    let two = two.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
+    let two = two.into_type1().unwrap();
+    let one = ended(&mut p).1.into_type1().unwrap_err().into_object();
+    let one = one.into_bound_type1::<RemoteRead>().unwrap_err().into_object();
+    let one = one.into_bound_type1::<RemoteWrite>().unwrap();
+    let told = one.remote();
+
+    let other: Open = p.pd.register(64).unwrap();
+    p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(two, &other, 0..64).unwrap()).unwrap();
+    let bind = wr::MwBind::<RemoteRead>::new(one, &other, 0..64).unwrap();
+    let one = full(p.a.bind_mw(bind).unwrap_err());
+    let one = one.into_bound_type1::<RemoteWrite>().unwrap();
+    let one = full(p.a.bind_mw(wr::MwBind::unbind(one)).unwrap_err());
+    let one = one.into_type1().unwrap_err().into_object();
+    let one = one.into_bound_type1::<RemoteWrite>().unwrap();
+    assert_eq!((one.remote().rkey(), one.remote().addr()), (told.rkey(), told.addr()));
+    assert_eq!(written(&mut p, b"windowed", told), Ok(()));
+    assert_eq!(held(&region, 0), *b"windowed");
+    let two = ended(&mut p).1.into_bound_type1::<RemoteWrite>().unwrap();
+    let other = other.destroy().unwrap_err().into_object();
+    drop(two);
+    other.destroy().unwrap(); // which the first window, bound to the other, does not hold
+    let region = region.destroy().unwrap_err().into_object();
+    drop(one);
+    region.destroy().unwrap();
+}
+
+/// What was flushed may have happened: the window keeps both regions, and can only go (R19.5).
+#[test]
+fn what_is_flushed_is_not_known() {
+    let mut p = Pair::<Rc, Any>::new();
+    let (one, two): (Open, Open) = (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
+    let window = p.pd.alloc_mw().unwrap();
+    let (bound, unused) =
+        (bind::<RemoteWrite, _>(&mut p, window, &one, 0..64), p.pd.alloc_mw().unwrap());
+    let Pair { a, mut ca, dev, .. } = p;
+    let mut a = a.to_error().unwrap();
+    a.bind_mw(wr::MwBind::<RemoteWrite>::new(bound, &two, 0..64).unwrap().fence()).unwrap();
+    a.bind_mw(wr::MwBind::<RemoteWrite>::new(unused, &one, 0..64).unwrap()).unwrap();
+    let mut flushed = Vec::new();
+    until(&dev, "two flushed binds", || {
+        while let Some(completion) = ca.poll_one().unwrap() {
+            assert_eq!(completion.status().unwrap_err().status, WcStatus::WrFlush);
+            let Some(AnyBuf::Window(window)) = completion.into_entry() else { panic!("a window") };
+            let window = window.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
+            let window = window.into_bound::<RemoteWrite>().unwrap_err().into_object();
+            flushed.push(window.into_type1().unwrap_err().into_object());
+        }
+        flushed.len() == 2
+    });
+    let one = one.destroy().unwrap_err().into_object();
+    let two = two.destroy().unwrap_err().into_object();
+    flushed.into_iter().for_each(|window| window.destroy().unwrap());
+    one.destroy().unwrap();
+    two.destroy().unwrap();
+    assert_eq!(a.sends_outstanding(), 0);
+}
+
+/// A queue pair that goes with a bind outstanding lets its window go, and the region (R12.2).
+#[test]
+fn a_bind_that_is_never_polled() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.pd.alloc_mw().unwrap();
+    p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+    let region = region.destroy().unwrap_err().into_object();
+    let Pair { a, ca, .. } = p;
+    drop((a, ca));
+    region.destroy().unwrap();
+}
+
+/// Entries of one type are not taken for the other, and a window of type 1 has no key that a
+/// message ends (R1.6, R19.8).
+#[test]
+fn nothing_but_a_bind_ends_a_key() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.pd.alloc_mw().unwrap();
+    let entry = {
+        p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+        ended(&mut p).1
+    };
+    let entry = entry.into_bound::<RemoteWrite>().unwrap_err().into_object();
+    let entry = entry.into_lent().unwrap_err().into_object();
+    let entry = entry.into_unbound().unwrap_err().into_object();
+    let bound = entry.into_bound_type1::<RemoteWrite>().unwrap();
+    let second = p.a.alloc_mw().unwrap();
+    p.a.post_send(wr::BindMw::<RemoteWrite>::new(second, &region, 0..64).unwrap()).unwrap();
+    let entry = ended(&mut p).1.into_type1().unwrap_err().into_object();
+    let entry = entry.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
+    drop(entry.into_bound::<RemoteWrite>().unwrap());
+
+    p.a.post_recv(wr::Recv::empty()).unwrap();
+    p.b.post_send(wr::SendWithInv::new(wr::Empty, Revocable::new(bound.remote()))).unwrap();
+    until(&p.dev, "the refusal", || match p.ca.poll_one().unwrap() {
+        Some(completion) => {
+            assert_eq!(completion.status().unwrap_err().status, WcStatus::RemInvReq);
+            true
+        }
+        None => false,
+    });
+    assert_eq!(p.a.query().unwrap().state, Some(QpState::Err));
+    let region = region.destroy().unwrap_err().into_object();
+    drop(bound);
+    region.destroy().unwrap();
+}
+
+/// The rights are the window's; to relaxed memory it is relaxed (R18.41).
+#[test]
+fn the_rights_are_the_windows() {
+    let mut p = Pair::<Rc, Any>::new();
+    let relaxed = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
+    let window = p.pd.alloc_mw().unwrap();
+    p.a.bind_mw(wr::MwBind::<Relaxed<RemoteRead>>::new(window, &relaxed, 0..64).unwrap()).unwrap();
+    let entry = ended(&mut p).1.into_bound_type1::<RemoteRead>().unwrap_err().into_object();
+    let bound = entry.into_bound_type1::<Relaxed<RemoteRead>>().unwrap();
+    let remote = bound.remote();
+    let forged = RemoteSlice::<RemoteWrite>::from_parts(remote.addr(), 64, remote.rkey());
+    assert_eq!(written(&mut p, b"no right", forged), Err(WcStatus::RemAccess));
+}
+
+/// Queue pairs of extended posting bind by the same verb.
+#[test]
+fn a_queue_pair_of_sessions_binds() {
+    let mut p = Pair::<Rc, Sessions>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let window = p.pd.alloc_mw().unwrap();
+    let bound = bind::<RemoteWrite, _>(&mut p, window, &region, 0..64);
+    assert_eq!(written(&mut p, b"windowed", bound.remote()), Ok(()));
+    assert_eq!(held(&region, 0), *b"windowed");
+}
