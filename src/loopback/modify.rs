@@ -109,6 +109,8 @@ impl State {
         }
         if has(STATE) {
             self.enter(number, to);
+            // What is posted is flushed, or goes on: somebody may sleep until it does.
+            self.ring();
         }
         Ok(to)
     }
