@@ -1,10 +1,98 @@
 //! Sleeping on a descriptor, by poll(2) or a runtime.
 
-use std::os::fd::RawFd;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sys::events::wait_readable;
+use crate::sys::events::{eventfd, wait_either, wait_readable};
 use crate::terms::error::Error;
+
+/// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): of the calls
+/// `wait_or_woken` of [`CompletionChannel`](crate::CompletionChannel::wait_or_woken),
+/// [`DeviceEvents`](crate::DeviceEvents::wait_or_woken) and
+/// [`cm::EventChannel`](crate::cm::EventChannel::wait_or_woken).
+///
+/// Clones are one waker. It says that there is something to look at, not what: that goes by a
+/// channel or a flag of the program's.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::Waker;
+/// use std::{sync::mpsc, thread};
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let mut channel = context.create_comp_channel()?;
+/// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+/// let (waker, (orders, inbox)) = (Waker::new()?, mpsc::channel());
+/// let sleeper = thread::spawn({
+///     let waker = waker.clone();
+///     move || -> Result<(), proverbs::Error> {
+///         loop {
+///             for completion in channel.wait_or_woken(&mut cq, &waker, None)? {
+///                 println!("{completion:?}");
+///             }
+///             if let Ok("stop") = inbox.try_recv() {
+///                 return Ok(());
+///             }
+///         }
+///     }
+/// });
+/// orders.send("stop")?;
+/// waker.wake(); // after what it is about was said
+/// sleeper.join().expect("no panic")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Waker {
+    event: Arc<File>,
+}
+
+impl Waker {
+    /// A waker that wakes nobody yet.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of eventfd(2): EMFILE if the process has no
+    /// descriptor left.
+    pub fn new() -> Result<Waker, Error> {
+        match eventfd() {
+            Ok(fd) => Ok(Waker { event: Arc::new(File::from(fd)) }),
+            Err(errno) => Err(Error::os("eventfd", errno, "")),
+        }
+    }
+
+    /// Ends one sleep with this waker: that of who sleeps now, else the next that begins. Several
+    /// calls before it ends are one. Never blocks.
+    pub fn wake(&self) {
+        // Nothing but a count that is full can be in the way, and then it was woken already.
+        let _ = (&*self.event).write(&1u64.to_ne_bytes());
+    }
+
+    /// Whether it was woken since the last time that this was asked.
+    pub(crate) fn take(&self) -> bool {
+        (&*self.event).read(&mut [0; 8]).is_ok()
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waker")
+    }
+}
+
+/// Waits until `fd` is readable or `waker` was woken, for at most `timeout` if there is one. A
+/// signal ends it early. Returns whether the waker was woken.
+pub(crate) fn sleep_on_or(
+    fd: RawFd,
+    waker: &Waker,
+    timeout: Option<Duration>,
+) -> Result<bool, Error> {
+    match wait_either([fd, waker.event.as_raw_fd()], milliseconds(timeout)) {
+        Ok(()) => Ok(waker.take()),
+        Err(errno) => Err(Error::os("poll", errno, "")),
+    }
+}
 
 /// Waits until `fd` is readable, for at most `timeout` if there is one. A signal ends it early.
 pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use super::space::PortSpace;
 use super::state::{Created, OnChannel};
 use crate::sys::cm::Channel;
 use crate::terms::error::Error;
+use crate::wait::{Waker, sleep_on_or};
 
 /// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
 /// one of its ids waits. Only [`wait`](Self::wait) and [`wait_timeout`](Self::wait_timeout) block
@@ -125,6 +126,38 @@ impl EventChannel {
     /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
         Events::until(&self.channel, Instant::now().checked_add(timeout)).next()
+    }
+
+    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
+    /// [`waker`](Waker::wake) ends it. `None` if no event came until then.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
+    ///
+    /// ```
+    /// use proverbs::{cm::EventChannel, completion::Waker, loopback::Fabric};
+    /// let channel = EventChannel::on(&Fabric::new())?;
+    /// let waker = Waker::new()?;
+    /// waker.wake(); // before the sleep, or from another thread during it
+    /// assert!(channel.wait_or_woken(&waker, None)?.is_none());
+    /// # Ok::<(), proverbs::Error>(())
+    /// ```
+    pub fn wait_or_woken(
+        &self,
+        waker: &Waker,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Event>, Error> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if let Some(event) = self.try_event()? {
+                return Ok(Some(event));
+            }
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            let fd = self.channel.fd();
+            if left == Some(Duration::ZERO) || sleep_on_or(fd, waker, left)? {
+                return Ok(None);
+            }
+        }
     }
 }
 

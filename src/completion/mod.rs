@@ -26,6 +26,7 @@ pub(crate) mod wait;
 pub(crate) mod wc;
 mod window;
 
+pub use crate::wait::Waker;
 pub use crate::work::wc_opcode::WcOpcode;
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncCompletionChannel;

@@ -10,7 +10,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Entry;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
-use crate::wait::sleep_on;
+use crate::wait::{Waker, sleep_on, sleep_on_or};
 
 /// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
 /// Only [`CompletionQueue`] implements it.
@@ -168,6 +168,85 @@ impl CompletionChannel {
                 return Ok(first);
             }
         }
+    }
+
+    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
+    /// [`waker`](Waker::wake) ends it. The result is empty if nothing came until then.
+    ///
+    /// Completions that are there come first: a waker that was woken is asked when there is nothing
+    /// to poll, and stays woken until then.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::Waker;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// let waker = Waker::new()?;
+    /// waker.wake(); // before the sleep, or from another thread during it
+    /// assert!(channel.wait_or_woken(&mut cq, &waker, None)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_or_woken<'cq, E: Entry, L: Threads>(
+        &mut self,
+        cq: &'cq mut CompletionQueue<E, L>,
+        waker: &Waker,
+        timeout: Option<Duration>,
+    ) -> Result<Completions<'cq, E>, Error> {
+        check_is_on(cq, self)?;
+        let end = end_of(timeout);
+        loop {
+            let polled = cq.look_for_or_arm(Notify::Any)?;
+            if !polled.is_empty() || !self.next_event_or(end, waker)? {
+                return Ok(cq.completions(polled));
+            }
+        }
+    }
+
+    /// Like [`wait_any`](Self::wait_any), and [`waker`](Waker::wake) ends it, with `None`.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), of any of the queues. Neither a time-out nor being woken is an
+    /// error.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::Waker;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let mut channel = context.create_comp_channel()?;
+    /// let mut few: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, &channel)?;
+    /// let waker = Waker::new()?;
+    /// waker.wake();
+    /// assert_eq!(channel.wait_any_or_woken(&mut [&mut few, &mut lists], &waker, None)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_any_or_woken(
+        &mut self,
+        queues: &mut [&mut dyn AnyCompletionQueue],
+        waker: &Waker,
+        timeout: Option<Duration>,
+    ) -> Result<Option<usize>, Error> {
+        let end = end_of(timeout);
+        loop {
+            let first = first_ready(self, queues)?;
+            if first.is_some() || !self.next_event_or(end, waker)? {
+                return Ok(first);
+            }
+        }
+    }
+
+    /// Like `next_event`; `false` also if `waker` was woken.
+    fn next_event_or(&mut self, end: Option<Instant>, waker: &Waker) -> Result<bool, Error> {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) || sleep_on_or(self.as_raw_fd(), waker, left)? {
+            return Ok(false);
+        }
+        self.try_event()?;
+        Ok(true)
     }
 
     /// Takes events until there are completions, or until the time-out.

@@ -11,7 +11,7 @@ use crate::device::context::Context;
 use crate::device::event::DeviceEvent;
 use crate::sys::handle;
 use crate::terms::error::Error;
-use crate::wait::sleep_on;
+use crate::wait::{Waker, sleep_on, sleep_on_or};
 
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///
@@ -142,6 +142,38 @@ impl DeviceEvents {
     /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
         self.next_before(Instant::now().checked_add(timeout))
+    }
+
+    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
+    /// [`waker`](Waker::wake) ends it. `None` if nothing happened until then.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::Waker;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let (mut events, waker) = (context.events()?, Waker::new()?);
+    /// waker.wake(); // before the sleep, or from another thread during it
+    /// assert_eq!(events.wait_or_woken(&waker, None)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_or_woken(
+        &mut self,
+        waker: &Waker,
+        timeout: Option<Duration>,
+    ) -> Result<Option<DeviceEvent>, Error> {
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(Some(event));
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) || sleep_on_or(self.fd, waker, left)? {
+                return Ok(None);
+            }
+        }
     }
 
     fn next_before(&mut self, end: Option<Instant>) -> Result<Option<DeviceEvent>, Error> {

@@ -1,6 +1,7 @@
 //! Events that are read without blocking, and copied without their pointers.
 
 use std::ffi::{c_int, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 use super::control::{Created, created, errno};
@@ -164,6 +165,39 @@ pub(super) fn never_block(fd: c_int) -> Result<(), c_int> {
     // SAFETY: a system call on a descriptor, without pointers.
     let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
     if code < 0 { Err(errno()) } else { Ok(()) }
+}
+
+/// A descriptor that is readable once it was written to, and never blocks (eventfd(2)).
+pub(crate) fn eventfd() -> Result<OwnedFd, c_int> {
+    // SAFETY: a system call without pointers.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    // SAFETY: the descriptor was just opened, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Waits until one of two descriptors is readable, for at most this many milliseconds (for ever if
+/// negative). A signal ends the wait early.
+#[cfg(not(miri))]
+pub(crate) fn wait_either(fds: [c_int; 2], milliseconds: c_int) -> Result<(), c_int> {
+    let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    // SAFETY: two pollfds, which are a local.
+    match unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) } {
+        code if code >= 0 => Ok(()),
+        _ => match errno() {
+            libc::EINTR => Ok(()),
+            errno => Err(errno),
+        },
+    }
+}
+
+/// Miri has no poll(2), so its sleepers poll.
+#[cfg(miri)]
+pub(crate) fn wait_either(_: [c_int; 2], _: c_int) -> Result<(), c_int> {
+    std::thread::yield_now();
+    Ok(())
 }
 
 /// Waits until a descriptor is readable, for at most this many milliseconds (for ever if negative).

@@ -7,7 +7,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proverbs::completion::{AnyCompletionQueue, Notify};
+use proverbs::completion::{AnyCompletionQueue, Notify, Waker};
 use proverbs::device::{DeviceEvent, QpEvent};
 use proverbs::prelude::*;
 use proverbs::qp::{Drain, Drained};
@@ -320,5 +320,78 @@ fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
         cq.destroy().unwrap();
         feed.destroy().unwrap();
         pd.destroy().unwrap();
+    });
+}
+
+/// A sleep without a time ends when it is told to, before it begins or during it, and not for a
+/// wake that another sleep has taken.
+#[test]
+fn a_sleep_is_ended_by_the_program() {
+    ends("a sleep that is told to end", || {
+        let dev = Device::open();
+        let mut channel = dev.ctx.create_comp_channel().unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut other: CompletionQueue<BufList> = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let waker = Waker::new().unwrap();
+        let ours = waker.clone();
+        waker.wake();
+        waker.wake();
+        assert!(channel.wait_or_woken(&mut cq, &ours, None).unwrap().is_empty());
+        let short = Duration::from_millis(20);
+        let begun = Instant::now();
+        assert!(channel.wait_or_woken(&mut cq, &ours, Some(short)).unwrap().is_empty());
+        assert!(begun.elapsed() >= short, "two calls are one wake");
+        for round in 0..if cfg!(miri) { 2 } else { 20 } {
+            at_once(
+                || waker.wake(),
+                || {
+                    let queues: &mut [&mut dyn AnyCompletionQueue] = &mut [&mut cq, &mut other];
+                    match round % 2 {
+                        0 => assert_eq!(
+                            channel.wait_any_or_woken(queues, &ours, None).unwrap(),
+                            None
+                        ),
+                        _ => assert!(
+                            channel.wait_or_woken(&mut other, &ours, None).unwrap().is_empty()
+                        ),
+                    }
+                },
+            );
+        }
+        waker.wake();
+        let mut events = dev.ctx.events().unwrap();
+        assert_eq!(events.wait_or_woken(&ours, None).unwrap(), None);
+        let begun = Instant::now();
+        assert_eq!(events.wait_or_woken(&ours, Some(short)).unwrap(), None);
+        assert!(begun.elapsed() >= short);
+    });
+}
+
+/// What completed is not kept back by a wake, which is for the next sleep then.
+#[test]
+fn completions_come_before_a_wake() {
+    ends("a sleep with completions and a wake", || {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(1, 64).unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let mut qp = Rc::init(qp, &Wish::new());
+        qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        let waker = Waker::new().unwrap();
+        let qp = thread::scope(|scope| {
+            let flushes = scope.spawn(|| qp.to_error().unwrap());
+            let mut found = 0;
+            while found == 0 {
+                found += channel.wait_or_woken(&mut cq, &waker, None).unwrap().count();
+            }
+            assert_eq!(found, 1);
+            flushes.join().unwrap()
+        });
+        waker.wake();
+        assert!(channel.wait_or_woken(&mut cq, &waker, None).unwrap().is_empty());
+        drop(qp);
     });
 }
