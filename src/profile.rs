@@ -1,6 +1,7 @@
 //! What is fixed when a queue pair is created, and decides what compiles.
 
 use std::convert::Infallible;
+use std::hash::Hash;
 use std::marker::PhantomData;
 
 use crate::ledger::SendMode;
@@ -81,6 +82,7 @@ pub trait Profile: 'static {
 
 /// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
 /// [`Profile`] of a queue pair whose type names none (ibv_create_qp(3)).
+#[derive(Debug)]
 pub enum DefaultProfile {}
 
 impl Profile for DefaultProfile {
@@ -232,9 +234,11 @@ impl ProfileKeys {
 }
 
 /// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]; R7.2).
+#[derive(Debug)]
 pub enum OwnRq {}
 /// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not
 /// exist (R7.1).
+#[derive(Debug)]
 pub enum SharedRq {}
 
 /// [`OwnRq`] or [`SharedRq`] (`srq` of ibv_create_qp(3)), in a [`Profile`].
@@ -244,9 +248,11 @@ impl ReceiveSource for SharedRq {}
 
 /// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is
 /// no `.signaled()` to write.
+#[derive(Debug)]
 pub enum SignalAll {}
 /// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
 /// R2.4).
+#[derive(Debug)]
 pub enum Selective {}
 
 /// [`SignalAll`] or [`Selective`] (`sq_sig_all` of ibv_create_qp(3)), in a [`Profile`].
@@ -255,8 +261,10 @@ impl Signaling for SignalAll {}
 impl Signaling for Selective {}
 
 /// The queue pair issues RDMA READs and atomics (`initiator` of a [`Profile`]; R4.6).
+#[derive(Debug)]
 pub enum Reads {}
 /// The queue pair issues none (`initiator` of a [`Profile`]): its initiator depth is 0 (R4.6).
+#[derive(Debug)]
 pub enum NoReads {}
 
 /// [`Reads`] or [`NoReads`] (`max_rd_atomic` of ibv_modify_qp(3)), in a [`Profile`].
@@ -272,7 +280,7 @@ impl Initiator for NoReads {
 }
 
 /// The initiator depth of a queue pair without reads: 0 (R4.6), an [`InitiatorDepth`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NoDepth;
 
 /// [`ReadDepth`] or [`NoDepth`] (`max_rd_atomic` of ibv_modify_qp(3); R4.6).
@@ -295,7 +303,7 @@ pub struct NoDepth;
 /// let _ = |qp| ready::<Writer>(qp, NoDepth);
 /// let _ = |qp| ready::<DefaultProfile>(qp, ReadDepth::ONE);
 /// ```
-pub trait InitiatorDepth: Copy + std::fmt::Debug + sealed::Sealed {
+pub trait InitiatorDepth: Copy + Eq + Hash + std::fmt::Debug + sealed::Sealed {
     /// The least that there is: 1, or nothing.
     #[doc(hidden)]
     const LEAST: Self;
@@ -330,6 +338,7 @@ impl InitiatorDepth for NoDepth {
 }
 
 /// Sends are posted with `ibv_post_send` (`posting` of a [`Profile`]).
+#[derive(Debug)]
 pub enum OrdinaryPosting {}
 
 /// Sends are posted in sessions, from `ibv_wr_start` to `ibv_wr_complete` (ibv_wr_post(3);

@@ -56,6 +56,91 @@ fn every_error_goes_into_a_box_that_threads_share() {
     goes_of_state::<Ud, state::Err>();
 }
 
+#[test]
+#[cfg(feature = "cm")]
+fn those_of_rdma_cm_go_too() {
+    use proverbs::cm::*;
+    goes::<Refused<CmId<Tcp, Created>>>();
+    goes::<Refused<CmId<Tcp, RouteResolved, OnChannel>>>();
+    goes::<Refused<NotConnected>>();
+    goes::<Refused<NotAccepted>>();
+    goes::<Refused<NotFound>>();
+    goes::<Refused<Connection>>();
+    goes::<Refused<Request<Tcp>>>();
+    goes::<Refused<Ep<Tcp, Established>>>();
+}
+
+/// `?` into what programs collect errors in. The text stays, and what was refused is found again.
+#[test]
+fn every_collection_takes_them() {
+    fn into_anyhow() -> anyhow::Result<()> {
+        let proverbs::loopback::Pair { context, pd: _pd, .. } = proverbs::loopback::pair()?;
+        context.query_port(1)?;
+        context.destroy()?;
+        Ok(())
+    }
+    fn into_eyre() -> eyre::Result<()> {
+        let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair()?;
+        loop {
+            a.post_send(wr::Send::new(pool.take().ok_or_else(|| eyre::eyre!("no buffer"))?))?;
+        }
+    }
+    fn into_a_box() -> Result<(), Box<dyn Error + Send + Sync>> {
+        let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+        pool.take().ok_or("no buffer")?.copy_from(&[0; 257])?;
+        Ok(())
+    }
+    let error = into_anyhow().unwrap_err();
+    assert!(error.to_string().starts_with("ibv_close_device: EBUSY"), "{error}");
+    let refused = error.downcast::<Refused<Context>>().unwrap();
+    assert!(refused.into_object().query_port(1).is_ok());
+    let error = into_eyre().unwrap_err();
+    assert!(error.downcast_ref::<PostError<Buf>>().is_some_and(PostError::is_full), "{error}");
+    let error = into_a_box().unwrap_err();
+    assert!(error.is::<TooLong>() && error.to_string().contains("257"), "{error}");
+}
+
+/// What each message says, as it is printed: the verb, what was asked, what is possible, and what
+/// to do next.
+#[test]
+fn messages_say_what_to_do() {
+    let proverbs::loopback::Pair { context, pd, mut a, b: _b, cq: _cq, pool, .. } =
+        proverbs::loopback::pair().unwrap();
+    let said = |error: &dyn Error, text: &str| assert_eq!(error.to_string(), text);
+    let refused = Context::open("no such device").unwrap_err().to_string();
+    assert!(
+        refused.starts_with("ibv_open_device: no device is called \"no such device\""),
+        "{refused}"
+    );
+    let open = pd.register::<LocalWrite>(64).unwrap();
+    said(&open.piece(60, 8).unwrap_err(), "8 bytes at offset 60 exceed the region of 64 bytes");
+    let small: CompletionQueue = context.create_cq(4).unwrap();
+    let depth = Depth { send: 8, recv: 8 };
+    let refused = pd.create_qp::<Rc, DefaultProfile>(&small, &small, depth).unwrap_err();
+    said(
+        &refused,
+        "ibv_create_qp: completion queue too small: the queue needs 9 entries, 4 are not booked (poll the \
+         completion queue: the room of a queue pair that is gone comes back then)",
+    );
+    let full = loop {
+        if let Err(refused) = a.post_send(wr::Send::new(pool.take().unwrap())) {
+            break refused;
+        }
+    };
+    said(
+        &full,
+        "ibv_post_send: work request 0: queue full: 1 work requests exceed the 0 that fit (post what there is, \
+         and poll: what is done makes room)",
+    );
+    said(
+        &proverbs::Error::from(Qkey::try_from(0x8000_0000).unwrap_err()),
+        "attribute: Q_Key 2147483648 exceeds 2147483647 (its top bit makes it privileged: see `PrivilegedQkey`)",
+    );
+    let refused = pd.create_pool(usize::MAX, 8).unwrap_err().to_string();
+    assert!(refused.starts_with("ibv_reg_mr: "), "{refused}");
+    assert!(!refused.contains("count"), "ibv_reg_mr has no count: {refused}");
+}
+
 /// What was refused is had by value, and dropped where only the reason is asked for.
 #[test]
 fn what_was_refused_comes_out_or_goes() {
@@ -76,4 +161,42 @@ fn what_was_refused_comes_out_or_goes() {
     let (text, full) = (full.to_string(), full.without_entries());
     assert_eq!((full.to_string(), pool.available()), (text, 8));
     assert_eq!(full.into_rejected().count(), 0);
+}
+
+/// Values are compared, printed, and keys of maps: an address vector of a cache of handles.
+#[test]
+fn values_are_keys() {
+    use std::collections::HashMap;
+    use std::fmt::Debug;
+    use std::hash::Hash;
+    fn key<K: Clone + Eq + Hash + Debug>(_: K) {}
+    let psn = Psn::try_from(7).unwrap();
+    let address = proverbs::device::AddressVector::infiniband(1, 9);
+    let mut cache = HashMap::from([(address, "a handle")]);
+    assert_eq!(cache.remove(&address), Some("a handle"));
+    key(ConnectedInit::new(1, QpAccess::all()));
+    key(UdInit::new(1, Qkey::try_from(7).unwrap()));
+    key(RcRtr::new(address, Qpn::try_from(17).unwrap(), psn));
+    key(UcRtr::new(address, Qpn::try_from(17).unwrap(), psn));
+    key(UcRts::new(psn));
+    key(UdRts::new(psn));
+    let (once, twice) = (ReadDepth::ONE, ReadDepth::try_from(2).unwrap());
+    assert_eq!(RcRts::<DefaultProfile>::new(psn, once), RcRts::new(psn, once));
+    assert_ne!(RcRts::<DefaultProfile>::new(psn, once), RcRts::new(psn, twice));
+    key(RcRts::<DefaultProfile>::new(psn, once));
+    key(proverbs::qp::RcSqd::<DefaultProfile>::default());
+    key(Depth { send: 8, recv: 8 });
+    let slice = RemoteSlice::<RemoteReadWrite>::from_parts(8, 16, 7);
+    assert_ne!(slice.slice(0, 8).unwrap(), slice);
+    key(slice);
+    key(slice.read());
+    key(slice.write().start());
+    key(WcStatus::WrFlush);
+    key(state::QpState::Rts);
+    key(proverbs::completion::Direction::Send);
+    key(proverbs::post::PostErrorKind::NoBuffer);
+    // A number that does not fit tells which do, by itself and through `?`.
+    let told = |value| proverbs::Error::from(ReadDepth::try_from(value).unwrap_err()).to_string();
+    assert_eq!(told(0), "attribute: max_rd_atomic 0 is less than 1");
+    assert_eq!(told(129), "attribute: max_rd_atomic 129 exceeds 128");
 }

@@ -72,7 +72,7 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 ///     Ok(())
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdPeer {
     /// The address vector of the peer, for [`create_ah`](crate::ProtectionDomain::create_ah).
     pub vector: AddressVector,

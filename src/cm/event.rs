@@ -176,7 +176,7 @@ impl Event {
 }
 
 /// A peer's parameters, or the parameters it requests for a connection, from this side's view.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerParam {
     /// The most reads and atomics of the peer's that this side may have to serve at once.
     pub responder_resources: u8,

@@ -116,6 +116,7 @@ impl Core {
 ///     }
 /// }
 /// ```
+#[derive(Debug)]
 pub enum Step<D, W, F> {
     /// The step is done.
     Done(D),

@@ -1,5 +1,6 @@
 //! rdma_cm on a loopback fabric: where ids, channels and addresses of one come from.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,5 +198,12 @@ impl<PS: PortSpace> PassiveInfo<PS> {
     ) -> Result<Vec<Self>, Error> {
         let local = look_up(fabric, node, service)?;
         Ok(vec![PassiveInfo::of(local, Provider::Fabric(fabric.clone()))])
+    }
+}
+
+impl fmt::Debug for ConnectedPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConnectedPair { a, b, .. } = self;
+        f.debug_struct("ConnectedPair").field("a", a).field("b", b).finish_non_exhaustive()
     }
 }

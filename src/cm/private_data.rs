@@ -22,7 +22,7 @@ use crate::work::limits::{Answer, Max, Within};
 /// let found: ReplyData = PrivateData::of(&[0; 136]);
 /// # assert_eq!(&*hello, b"hello");
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct PrivateData<const MAX: usize>(ArrayVec<u8, MAX>);
 
 /// The private data of a connection request: `rdma_connect` on TCP.

@@ -1,32 +1,46 @@
 //! The states of an id, as types.
 
 /// New: neither address nor device.
+#[derive(Debug)]
 pub enum Created {}
 /// Bound to a local address, and to its device if it is a device's address.
+#[derive(Debug)]
 pub enum Bound {}
 /// Bound to the address of a device ([`on_device`](super::CmId::on_device)).
+#[derive(Debug)]
 pub enum BoundToDevice {}
 /// `rdma_resolve_addr` is under way.
+#[derive(Debug)]
 pub enum ResolvingAddr {}
 /// The peer's address is known, and the device that reaches it.
+#[derive(Debug)]
 pub enum AddrResolved {}
 /// `rdma_resolve_route` is under way.
+#[derive(Debug)]
 pub enum ResolvingRoute {}
 /// The route is known: ready to connect.
+#[derive(Debug)]
 pub enum RouteResolved {}
 /// A connection request was sent.
+#[derive(Debug)]
 pub enum Connecting {}
 /// A connection request arrived and waits for an answer.
+#[derive(Debug)]
 pub enum Requested {}
 /// A connection request was accepted; the peer has not confirmed it yet.
+#[derive(Debug)]
 pub enum Accepting {}
 /// Connected, as far as this program knows. On UDP: the peer was found or answered.
+#[derive(Debug)]
 pub enum Established {}
 /// Listening for connection requests.
+#[derive(Debug)]
 pub enum Listening {}
 /// Disconnected by this side.
+#[derive(Debug)]
 pub enum Disconnected {}
 /// The attempt failed. The id can only be destroyed.
+#[derive(Debug)]
 pub enum Spent {}
 
 /// A state of a [`CmId`](super::CmId); [the module docs](super) describe the transitions.

@@ -28,7 +28,7 @@ use crate::terms::threads::Threads;
 /// cq.moderate(&can, None)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Moderation {
     cq_count: NonZeroU16,
     cq_period: NonZeroU16,

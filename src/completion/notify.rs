@@ -12,7 +12,7 @@ use crate::terms::threads::Threads;
 
 /// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`), for
 /// [`poll_or_arm`](CompletionQueue::poll_or_arm).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notify {
     /// The next one, of whatever kind.
     Any,

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // polls, and reads what was polled
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -345,5 +346,11 @@ unsafe fn keep(inbox: *const Inbox, next: u32, left: u32) {
     if left != 0 {
         (poller.next, poller.left) = (next, left);
         inbox.switch.give(Reason::Held);
+    }
+}
+
+impl<E: Entry> fmt::Debug for Completions<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Completions({} left)", self.left)
     }
 }

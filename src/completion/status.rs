@@ -23,7 +23,7 @@ use crate::sys::types::ibv_wc_status;
 /// assert!(error.to_string().ends_with("IBV_WC_REM_ACCESS_ERR: remote access error"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WcError {
     /// The status.
     pub status: WcStatus,

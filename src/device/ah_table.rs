@@ -13,7 +13,7 @@ use crate::sys::types::ibv_ah;
 
 /// The name of an address handle within its queue pair, for a
 /// [`Destination`](crate::wr::Destination): C's `wr.ud.ah` (R5.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AhIndex {
     raw: *mut ibv_ah,
     index: u32,

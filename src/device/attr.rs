@@ -15,7 +15,7 @@ use crate::sys::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
 /// assert!(attr.max_qp_wr >= 128 && attr.max_sge >= 1);
 /// # Ok::<(), proverbs::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct DeviceAttr {
     /// Version of the firmware, in the vendor's form.
@@ -138,7 +138,7 @@ bitflags! {
     /// assert!(!can.contains(DeviceCap::XRC));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct DeviceCap: u32 {
         /// Queues can be resized.
         const RESIZE_MAX_WR = 1 << 0;
@@ -202,7 +202,7 @@ bitflags! {
 /// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicCap {
     /// The device has no atomics.
     None,
@@ -214,7 +214,7 @@ pub enum AtomicCap {
 
 /// The kind of transport that a device speaks (`enum ibv_transport_type`):
 /// [`Context::transport_type`](crate::Context::transport_type).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransportType {
     /// InfiniBand, and RoCE.

@@ -30,7 +30,7 @@ use crate::terms::error::{Error, ErrorKind};
 /// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct DeviceAttrEx {
     /// What `ibv_query_device` tells.
@@ -317,6 +317,12 @@ impl Context {
     pub fn abilities(&self) -> Result<Abilities, Error> {
         let attr = self.query_device_ex()?;
         Ok(Abilities { context: Arc::downgrade(&self.handle), attr })
+    }
+}
+
+impl fmt::Debug for Abilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Abilities").finish_non_exhaustive()
     }
 }
 

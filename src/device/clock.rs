@@ -20,7 +20,7 @@ use std::time::Duration;
 /// assert_eq!(clock.between(clock.mask(), 249), std::time::Duration::from_nanos(1600));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Clock {
     pub(super) mask: u64,
     pub(super) khz: u64,

@@ -27,7 +27,7 @@ use crate::sys::types::raw::ibv_event_type as c;
 /// assert!(is_bad(event));
 /// assert_eq!(event.to_string(), "port 1: port error");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceEvent {
     /// Something happened to a queue pair.
@@ -64,7 +64,7 @@ pub enum DeviceEvent {
 }
 
 /// The events of a queue pair (`enum ibv_event_type`), in a [`DeviceEvent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpEvent {
     /// It failed in a way that no completion reports, and is in the error state
     /// (`IBV_EVENT_QP_FATAL`).
@@ -91,7 +91,7 @@ pub enum QpEvent {
 }
 
 /// The events of a shared receive queue (`enum ibv_event_type`), in a [`DeviceEvent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SrqEvent {
     /// It failed (`IBV_EVENT_SRQ_ERR`).
     Error,
@@ -101,7 +101,7 @@ pub enum SrqEvent {
 }
 
 /// The events of a port (`enum ibv_event_type`), in a [`DeviceEvent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortEvent {
     /// It can send and receive (`IBV_EVENT_PORT_ACTIVE`).
     Active,

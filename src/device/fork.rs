@@ -13,7 +13,7 @@ use crate::terms::error::Error;
 ///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkStatus {
     /// It may not: the kernel might give registered pages to the child instead of the parent.
     Disabled,

@@ -34,7 +34,7 @@ fn kind(gid_type: u32) -> Option<GidKind> {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct GidEntry {
     /// The port, counted from 1.
@@ -108,7 +108,7 @@ pub(crate) fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Erro
 /// assert!(other.is_err()); // that is RoCE v1
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RoceV2Gid(GidEntry);
 
 impl RoceV2Gid {

@@ -10,7 +10,7 @@ use crate::terms::error::{Error, ErrorKind};
 use crate::terms::transport::Transport;
 
 /// The kind of a node (`node_type` of ibv_get_device_list(3)): [`Context::node_type`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeType {
     /// A channel adapter: InfiniBand, and RoCE.
@@ -57,7 +57,7 @@ impl NodeType {
 /// assert_eq!((paced.contains::<Rc>(), paced.bits()), (true, 1 << 2)); // RC alone: IBV_QPT_RC is 2
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QpTypes(pub(super) u32);
 
 impl QpTypes {

@@ -8,7 +8,7 @@ bitflags! {
     /// The operations whose memory may be on demand (`odp_caps` of ibv_query_device_ex(3)).
     ///
     /// [`DeviceAttrEx`] has an example.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct OdpOps: u32 {
         /// SEND.
         const SEND = 1 << 0;
@@ -31,7 +31,7 @@ bitflags! {
 
 /// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
 /// [`DeviceAttrEx`](super::DeviceAttrEx) has an example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct OdpCaps {
     /// Whether the device has it.

@@ -18,7 +18,7 @@ use crate::terms::bounded::Mtu;
 /// assert_eq!((port.active_mtu, port.lid), (Some(Mtu::Bytes4096), 0)); // RoCE: no LIDs
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PortAttr {
     /// Whether the port can send and receive: `state` is [`PortState::Active`].
@@ -75,7 +75,7 @@ pub struct PortAttr {
 }
 
 /// The state of a link (`state` of ibv_query_port(3), in a [`PortAttr`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortState {
     /// Not connected, or disabled.
     Down,
@@ -92,7 +92,7 @@ pub enum PortState {
 }
 
 /// The kind of network at a port (`link_layer` of ibv_query_port(3), in a [`PortAttr`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
     /// An InfiniBand subnet: peers have LIDs.
     InfiniBand,

@@ -39,7 +39,7 @@ use crate::terms::transport::Transport;
 /// assert!(error.to_string().contains("speaks iWARP, which has RC alone"), "{error}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
     /// InfiniBand.

@@ -94,7 +94,7 @@ use crate::terms::state::Init;
 use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
 /// The transport of an endpoint, with the numbers that only it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// RC.
     ReliableConnection {
@@ -152,7 +152,7 @@ pub enum Service {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     service: Service,
     qpn: Qpn,

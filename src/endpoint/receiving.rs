@@ -1,5 +1,6 @@
 //! A queue pair lent out for posting receives.
 
+use std::fmt;
 use std::ops::Deref;
 
 use crate::memory::entry::Owned;
@@ -96,5 +97,11 @@ where
     #[doc(hidden)]
     pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, Rc, P>> {
         self.0.begin_recv()
+    }
+}
+
+impl<P: Profile> fmt::Debug for Receiving<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Receiving({:?})", self.0)
     }
 }

@@ -27,7 +27,7 @@ use crate::qp::attr::QpAccess;
 ///
 /// # Invariants
 /// At least one byte, none past the end of the address space, at least one right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExportedRegion {
     addr: u64,
     len: u64,
@@ -36,7 +36,7 @@ pub struct ExportedRegion {
 }
 
 /// Why numbers are not a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegionError {
     /// The region is empty (R6.4).
     Empty,
@@ -70,7 +70,7 @@ pub enum RegionError {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoSuchRegion {
     /// The peer exported fewer regions.
     Index {

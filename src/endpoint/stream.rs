@@ -54,7 +54,7 @@ pub trait Timed: Read + Write {
 }
 
 /// The time-outs of a [`Timed`] stream; `None` is for ever.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeouts {
     /// The time-out of a read.
     pub read: Option<Duration>,

@@ -22,7 +22,7 @@ const REGION: usize = 24;
 /// assert_eq!(error, WireError::Magic(*b"GET "));
 /// assert_eq!(error.to_string(), "an endpoint starts with \"pvep\", these bytes with \"GET \"");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes end too early.

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // turns words into entries
 
+use std::fmt;
+
 use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
@@ -183,4 +185,10 @@ impl<E: Entry> Drop for Released<'_, E> {
 fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {
     let mut rest = Released { ring, at, left };
     rest.by_ref().for_each(drop);
+}
+
+impl<E: Entry> fmt::Debug for Released<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Released({} work requests)", self.left)
+    }
 }

@@ -140,7 +140,7 @@ impl<C> Buf<C> {
 }
 
 /// The bytes do not fit the buffer: the error of [`Buf::copy_from`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TooLong {
     /// The number of bytes to copy.
     pub asked: usize,

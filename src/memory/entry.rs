@@ -83,6 +83,7 @@ pub trait Owned: Entry {}
 
 /// No entry: the caller chooses the `wr_id` (ibv_post_send(3)) and keeps the books. This is the
 /// `unsafe` path; [`Sge`](crate::wr::Sge) has an example.
+#[derive(Debug)]
 pub enum Raw {}
 
 /// Any buffer: the [`Entry`] of a queue pair that posts several kinds.

@@ -115,7 +115,7 @@ impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
 /// # let _ = all;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteFlush {
     pub(crate) addr: u64,
     pub(crate) len: u64,

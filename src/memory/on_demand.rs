@@ -92,7 +92,7 @@ pub struct OnDemandRegion<A: Access, M = Pages> {
 
 /// What a device is told of memory on demand (`advice` of ibv_advise_mr(3)). [`OnDemandRegion`] has
 /// an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Advice {
     /// `IBV_ADVISE_MR_ADVICE_PREFETCH`: the bytes will be read.

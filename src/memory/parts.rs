@@ -210,7 +210,7 @@ impl<C> Buf<C> {
 /// assert_eq!(buf.split_off(32).unwrap_err(), SplitError::OfPool);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SplitError {
     /// One of the parts would have no bytes.

@@ -1,5 +1,6 @@
 //! Slices of the peer's memory, with the rights that the peer granted in the type.
 
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
@@ -48,6 +49,20 @@ impl<A: Access> Clone for RemoteSlice<A> {
 
 impl<A: Access> Copy for RemoteSlice<A> {}
 
+impl<A: Access> PartialEq for RemoteSlice<A> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.addr, self.len, self.rkey) == (other.addr, other.len, other.rkey)
+    }
+}
+
+impl<A: Access> Eq for RemoteSlice<A> {}
+
+impl<A: Access> Hash for RemoteSlice<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.addr, self.len, self.rkey).hash(state);
+    }
+}
+
 impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (addr, len, rkey) = (self.addr, self.len, self.rkey);
@@ -68,7 +83,7 @@ impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
 /// assert_eq!(region.cell(8)?.load(std::sync::atomic::Ordering::Relaxed), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteCell {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
@@ -86,7 +101,7 @@ pub struct RemoteCell {
 /// # let _ = tail;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriteCell {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
@@ -109,7 +124,7 @@ pub(crate) mod sealed {
 /// let error: OutOfBounds = slice.slice(60, 8).unwrap_err();
 /// assert_eq!(error.to_string(), "8 bytes at offset 60 exceed the region of 64 bytes");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutOfBounds {
     /// The offset asked for, in bytes.
     pub offset: u64,

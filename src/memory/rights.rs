@@ -123,16 +123,22 @@ pub trait Includes<B: Access>: Access {}
 
 /// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device writes what this program posts; peers have no
 /// right.
+#[derive(Debug)]
 pub enum LocalWrite {}
 /// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
+#[derive(Debug)]
 pub enum RemoteRead {}
 /// `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+#[derive(Debug)]
 pub enum RemoteWrite {}
 /// `IBV_ACCESS_REMOTE_READ` and `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+#[derive(Debug)]
 pub enum RemoteReadWrite {}
 /// `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+#[derive(Debug)]
 pub enum RemoteAtomic {}
 /// `IBV_ACCESS_REMOTE_READ`, `IBV_ACCESS_REMOTE_WRITE` and `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+#[derive(Debug)]
 pub enum RemoteAll {}
 
 macro_rules! rights {

@@ -1,6 +1,7 @@
 //! The target of an RDMA WRITE or the source of a READ: with an end, or without.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
 use crate::sys::data;
@@ -70,8 +71,10 @@ pub struct RemoteSpan<U = ToWrite> {
 pub struct RemoteAddr<U = ToWrite>(pub(crate) RemoteSpan<U>);
 
 /// For RDMA WRITE: the use of a [`RemoteSpan`] or a [`RemoteAddr`] (R6.7).
+#[derive(Debug)]
 pub enum ToWrite {}
 /// For RDMA READ: the use of a [`RemoteSpan`] or a [`RemoteAddr`] (R6.7).
+#[derive(Debug)]
 pub enum ToRead {}
 
 /// The limit of a READ that brings no bytes: more than any buffer holds. So the one comparison with
@@ -89,6 +92,20 @@ impl<U> Clone for RemoteSpan<U> {
 
 impl<U> Copy for RemoteSpan<U> {}
 
+impl<U> PartialEq for RemoteSpan<U> {
+    fn eq(&self, other: &Self) -> bool {
+        self.c == other.c
+    }
+}
+
+impl<U> Eq for RemoteSpan<U> {}
+
+impl<U> Hash for RemoteSpan<U> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.c.hash(state);
+    }
+}
+
 impl<U> Clone for RemoteAddr<U> {
     fn clone(&self) -> Self {
         *self
@@ -96,6 +113,20 @@ impl<U> Clone for RemoteAddr<U> {
 }
 
 impl<U> Copy for RemoteAddr<U> {}
+
+impl<U> PartialEq for RemoteAddr<U> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<U> Eq for RemoteAddr<U> {}
+
+impl<U> Hash for RemoteAddr<U> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl RemoteSpan {
     /// The limit is cut to 32 bits: a longer WRITE is refused in any case (R3.5).

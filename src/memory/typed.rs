@@ -167,7 +167,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
 }
 
 /// The bytes of a buffer are not what was asked for: the error of [`Buf::view`] and its kin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Mismatch {
     /// The type that was asked for, or that of the elements.

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // the bounds are what pushing asks for
 
+use std::fmt;
 use std::mem::MaybeUninit;
 
 use crate::ledger::SendMode;
@@ -23,8 +24,55 @@ use crate::work::limits::{Max, Sges};
 use crate::work::recv::Recv;
 use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 
-/// Stack room for `N` send work requests of at most `G` scatter/gather elements, for a [`SendList`]
-/// (ibv_post_send(3)).
+/// What both kinds of slots are besides.
+macro_rules! slots_are_room {
+    ($($slots:ident($($bound:tt)*))*) => {$(
+        // SAFETY: slots are room that is not initialised. What a list writes there, pointers as
+        // well, is read by its own post alone, and the list borrows them.
+        unsafe impl<const N: usize, const G: usize> Send for $slots<N, G> {}
+        // SAFETY: the same; a shared reference gives nothing of them.
+        unsafe impl<const N: usize, const G: usize> Sync for $slots<N, G> {}
+
+        impl<const N: usize, const G: usize> Default for $slots<N, G> where $($bound)* {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl<const N: usize, const G: usize> fmt::Debug for $slots<N, G> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({N} of {G} elements)", stringify!($slots))
+            }
+        }
+    )*};
+}
+
+/// Room for `N` send work requests of at most `G` scatter/gather elements, for a [`SendList`]
+/// (ibv_post_send(3)): on the stack, or in a struct that keeps it from list to list and takes it
+/// along to another thread.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// struct Sender {
+///     qp: QueuePair<Rc, Rts>,
+///     slots: SendSlots<8>,
+/// }
+///
+/// # let proverbs::loopback::Pair { a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+/// # let region = pd.register::<RemoteWrite>(256)?;
+/// # let at = region.remote().write();
+/// let mut sender = Sender { qp: a, slots: SendSlots::new() };
+/// std::thread::spawn(move || {
+///     let mut list = sender.qp.send_list(&mut sender.slots);
+///     list.push(wr::RdmaWrite::inline(b"first", at))?;
+///     list.push(wr::RdmaWrite::inline(b"then", at))?;
+///     list.post()
+/// })
+/// .join()
+/// .expect("no panic")?;
+/// # proverbs::loopback::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Invariants
 /// - `G` is at least one: inline data is told in an element too, whatever `max_send_sge` is.
@@ -33,7 +81,6 @@ pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[
 impl<const N: usize, const G: usize> SendSlots<N, G> {
     /// Room, not initialised: it costs nothing.
     #[inline(always)]
-    #[allow(clippy::new_without_default)]
     pub fn new() -> Self
     where
         Max<G>: Sges<1>,
@@ -48,14 +95,15 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     }
 }
 
-/// Stack room for `N` receive work requests of at most `G` scatter/gather elements, for a
-/// [`RecvList`] (ibv_post_recv(3)).
+slots_are_room! { SendSlots(Max<G>: Sges<1>) RecvSlots() }
+
+/// Room for `N` receive work requests of at most `G` scatter/gather elements, for a [`RecvList`]
+/// (ibv_post_recv(3)), like [`SendSlots`].
 pub struct RecvSlots<const N: usize, const G: usize = 1>([MaybeUninit<RecvSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> RecvSlots<N, G> {
     /// Room, not initialised: it costs nothing.
     #[inline(always)]
-    #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         RecvSlots([const { MaybeUninit::uninit() }; N])
     }
@@ -294,5 +342,23 @@ where
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.0.post(|_| {})
+    }
+}
+
+impl<T: Transport, P: Profile, const G: usize> fmt::Debug for SendList<'_, T, P, G>
+where
+    P::Entry: Owned,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SendList({} work requests)", self.len())
+    }
+}
+
+impl<T: Transport, P: Profile, const G: usize> fmt::Debug for RecvList<'_, T, P, G>
+where
+    P::Entry: Owned,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecvList({} work requests)", self.len())
     }
 }

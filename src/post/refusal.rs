@@ -244,3 +244,9 @@ impl<T: Copy> Plain<T> {
         unsafe { self.0.assume_init() }
     }
 }
+
+impl<E: Entry> fmt::Debug for Rejected<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.first == 0 { "Rejected(none)" } else { "Rejected(..)" })
+    }
+}

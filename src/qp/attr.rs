@@ -3,6 +3,8 @@
 //! There is one struct for each row of the state tables (rules, section 8.1). Optional attributes
 //! are `Option`s in `optional`; `Default::default()` leaves all of them out.
 
+use std::hash::{Hash, Hasher};
+
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
 use crate::qp::path::{AlternatePath, Migration};
@@ -20,7 +22,7 @@ bitflags::bitflags! {
     /// let readers_and_counters = QpAccess::REMOTE_READ | QpAccess::REMOTE_ATOMIC;
     /// assert!(QpAccess::all().contains(readers_and_counters));
     /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct QpAccess: u32 {
         /// RDMA WRITE.
         const REMOTE_WRITE = 1 << 1;
@@ -47,7 +49,7 @@ impl QpAccess {
 }
 
 /// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); R5.6), as [`PrivilegedQkey`] shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpQkey {
     /// A Q_Key that any process may set.
     Ordinary(Qkey),
@@ -70,8 +72,14 @@ impl From<Qkey> for QpQkey {
     }
 }
 
+impl From<PrivilegedQkey> for QpQkey {
+    fn from(key: PrivilegedQkey) -> Self {
+        QpQkey::Privileged(key)
+    }
+}
+
 /// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectedInit {
     /// Index in the port's P_Key table.
     pub pkey_index: u16,
@@ -82,7 +90,7 @@ pub struct ConnectedInit {
 }
 
 /// INIT -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnectedReinit {
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
@@ -93,7 +101,7 @@ pub struct ConnectedReinit {
 }
 
 /// INIT -> RTR of RC (ibv_modify_qp(3)).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RcRtr {
     /// The address vector of the peer.
     pub address: AddressVector,
@@ -134,7 +142,7 @@ pub struct RcRtr {
 /// assert_eq!(qp.query()?.state, Some(QpState::Rts));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UcRtr {
     /// The address vector of the peer.
     pub address: AddressVector,
@@ -149,7 +157,7 @@ pub struct UcRtr {
 }
 
 /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RtrOptional {
     /// The rights of peers.
     pub access: Option<QpAccess>,
@@ -180,7 +188,7 @@ pub struct RcRts<P: Profile = crate::DefaultProfile> {
 }
 
 /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RcRtsOptional {
     /// The rights of peers.
     pub access: Option<QpAccess>,
@@ -193,7 +201,7 @@ pub struct RcRtsOptional {
 }
 
 /// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UcRts {
     /// The first PSN that is sent.
     pub sq_psn: Psn,
@@ -202,7 +210,7 @@ pub struct UcRts {
 }
 
 /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcRtsOptional {
     /// The rights of peers.
     pub access: Option<QpAccess>,
@@ -213,7 +221,7 @@ pub struct UcRtsOptional {
 }
 
 /// RESET -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdInit {
     /// Index in the port's P_Key table.
     pub pkey_index: u16,
@@ -224,7 +232,7 @@ pub struct UdInit {
 }
 
 /// INIT -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdReinit {
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
@@ -251,7 +259,7 @@ pub struct UdReinit {
 /// assert_eq!(qp.query()?.qkey, 0x2222);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdRtr {
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
@@ -260,7 +268,7 @@ pub struct UdRtr {
 }
 
 /// RTR -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdRts {
     /// The first PSN that is sent.
     pub sq_psn: Psn,
@@ -269,24 +277,24 @@ pub struct UdRts {
 }
 
 /// RTS -> RTS and SQD -> RTS of RC (ibv_modify_qp(3)), as [`Drain`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RcReturn(pub RcRtsOptional);
 
 /// RTS -> RTS and SQD -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcReturn(pub UcRtsOptional);
 
 /// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an example.
 ///
 /// [`State`]: crate::state::State
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcResume {
     /// The rights of peers.
     pub access: Option<QpAccess>,
 }
 
 /// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdReturn {
     /// The key that messages must carry to be received.
     pub qkey: Option<QpQkey>,
@@ -308,7 +316,7 @@ pub struct UdReturn {
 /// assert_eq!(qp.query()?.access, QpAccess::REMOTE_READ);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Drain {
     /// Whether the device raises an event when the send queue has drained (SQ_DRAINED).
     pub notify: bool,
@@ -345,7 +353,7 @@ pub struct RcSqd<P: Profile = crate::DefaultProfile> {
 }
 
 /// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcSqd {
     /// The address vector of the peer.
     pub address: Option<AddressVector>,
@@ -360,12 +368,39 @@ pub struct UcSqd {
 }
 
 /// SQD -> SQD of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdSqd {
     /// Index in the port's P_Key table.
     pub pkey_index: Option<u16>,
     /// The key that messages must carry to be received.
     pub qkey: Option<QpQkey>,
+}
+
+impl ConnectedInit {
+    /// With the first P_Key, as rdma-core's examples have it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// let init = ConnectedInit::new(1, QpAccess::REMOTE_READ);
+    /// assert_eq!((init.pkey_index, init.port), (0, 1));
+    /// ```
+    pub fn new(port: u8, access: QpAccess) -> Self {
+        ConnectedInit { pkey_index: 0, port, access }
+    }
+}
+
+impl UdInit {
+    /// With the first P_Key, as rdma-core's examples have it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// let init = UdInit::new(1, Qkey::try_from(0x1111_1111)?);
+    /// assert_eq!((init.pkey_index, init.port), (0, 1));
+    /// # Ok::<(), proverbs::Error>(())
+    /// ```
+    pub fn new(port: u8, qkey: impl Into<QpQkey>) -> Self {
+        UdInit { pkey_index: 0, port, qkey: qkey.into() }
+    }
 }
 
 impl RcRtr {
@@ -423,21 +458,40 @@ impl<P: Profile> RcRts<P> {
     }
 }
 
-impl<P: Profile> Clone for RcRts<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// What `derive` would do only for profiles that can be compared themselves.
+macro_rules! compares {
+    ($($attr:ident { $($field:ident),* })*) => {$(
+        impl<P: Profile> Clone for $attr<P> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<P: Profile> Copy for $attr<P> {}
+
+        impl<P: Profile> PartialEq for $attr<P> {
+            fn eq(&self, other: &Self) -> bool {
+                $(self.$field == other.$field)&&*
+            }
+        }
+
+        impl<P: Profile> Eq for $attr<P> {}
+
+        impl<P: Profile> Hash for $attr<P> {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                $(self.$field.hash(state);)*
+            }
+        }
+    )*};
 }
 
-impl<P: Profile> Copy for RcRts<P> {}
-
-impl<P: Profile> Clone for RcSqd<P> {
-    fn clone(&self) -> Self {
-        *self
+compares! {
+    RcRts { timeout, retry_cnt, rnr_retry, sq_psn, max_rd_atomic, optional }
+    RcSqd {
+        port, address, timeout, retry_cnt, rnr_retry, max_rd_atomic, max_dest_rd_atomic, access,
+        pkey_index, min_rnr_timer, alternate, migration
     }
 }
-
-impl<P: Profile> Copy for RcSqd<P> {}
 
 impl<P: Profile> Default for RcSqd<P> {
     fn default() -> Self {

@@ -34,7 +34,7 @@ use crate::work::opcode::AtomicWrite;
 const VERB: &str = "ibv_create_qp";
 
 /// The number of work requests that a queue pair holds (`cap` of ibv_create_qp(3)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Depth {
     /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
     /// of its own.
@@ -45,7 +45,7 @@ pub struct Depth {
 
 /// What a UD queue pair does differently (`create_flags` of ibv_create_qp_ex(3)):
 /// [`ProtectionDomain::create_qp_ex`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QpCreateFlags {
     /// What it sends to a multicast group that it is attached to does not come back to it
     /// (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`). Others on the device receive it.

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // posts the sentinel
 
+use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -245,5 +246,14 @@ impl<P: Profile> Core<P> {
             self.send.ledger.take_back(1);
         }
         code == 0
+    }
+}
+
+impl<E: Owned> fmt::Debug for Drained<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Drained::Entry(_) => f.write_str("Drained::Entry"),
+            Drained::Other(completion) => write!(f, "Drained::Other({completion:?})"),
+        }
     }
 }

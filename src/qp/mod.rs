@@ -397,6 +397,10 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// The entries are in the queue pair until they are taken out. To ask it something in the same
+    /// arm, take the result apart and be done with them first:
+    /// `let Completed { status, released } = ..; released.for_each(..); match status { .. }`.
+    ///
     /// # Errors
     /// The completion, if it is not of this queue pair's send queue: try the next queue pair.
     #[inline(always)]
@@ -418,5 +422,12 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
 impl<T: Transport, S: State, P: Profile> fmt::Debug for QueuePair<T, S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "QueuePair({} {:#08x}, {})", T::NAME, self.qp_num(), S::NAME)
+    }
+}
+
+impl<E: Entry> fmt::Debug for Completed<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Completed { status, released } = self;
+        f.debug_struct("Completed").field("status", status).field("released", released).finish()
     }
 }

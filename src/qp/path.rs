@@ -63,7 +63,7 @@ use crate::terms::transport::Transport;
 /// assert_eq!(events.wait()?, DeviceEvent::Qp { qp_num: nb, event: QpEvent::PathMigrated });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlternatePath {
     /// The address vector of the peer. Its port is the one that this way begins at.
     pub address: AddressVector,
@@ -113,7 +113,7 @@ pub enum MigrationState {
 
 /// The ways of a queue pair to its peer, as the device reports them: [`QueuePair::query_paths`].
 /// [`AlternatePath`] has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct QpPaths {
     /// The one that is in use; after a migration, what was the alternate path.
@@ -129,7 +129,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The ways to the peer of an RC or UC queue pair, from RTR on (`ibv_query_qp`).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query_paths(&self) -> Result<QpPaths, Error> {
         let mask = Mask::IBV_QP_AV.0 | Mask::IBV_QP_ALT_PATH.0 | Mask::IBV_QP_PATH_MIG_STATE.0;
         self.core.ask(mask).map(|c| QpPaths::from_c(&c))

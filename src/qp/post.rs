@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code)] // the bounds are what posting asks for
 
-use crate::ledger::SendMode;
+use crate::ledger::{Commit, Ledger, SendMode};
 use crate::memory::entry::Owned;
+use crate::memory::remote::RemoteSlice;
+use crate::memory::rights::RemoteWrite;
 use crate::post::chain::{Begun, Post, RecvPost, SendPost, Unsettled};
 use crate::post::list::{RecvList, RecvSlots, SendList, SendSlots};
 use crate::post::list_path::List;
@@ -16,9 +18,10 @@ use crate::rules::{
 };
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
-use crate::work::address::Address;
+use crate::work::address::{Address, Connected};
 use crate::work::data::{Data, Fits};
-use crate::work::inline::Inline;
+use crate::work::inline::{Empty, Inline};
+use crate::work::opcode::RdmaWrite;
 use crate::work::prepared::{Later, OneBuffer, Prepared, Takes};
 use crate::work::recv::Recv;
 use crate::work::request::WorkRequest;
@@ -87,6 +90,62 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let wr = wr.flagged(self.core.send.signal_if_full(1));
         // SAFETY: the bounds are the rules.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }.map(|()| Unsettled::new())
+    }
+
+    /// Has all that was posted unsignaled complete: posts an RDMA WRITE of no bytes, which is
+    /// signaled, behind it (`ibv_post_send`). Its completion speaks for all before it.
+    ///
+    /// Nothing is posted if nothing is outstanding, nor if the queue is full, whose last send is
+    /// signaled already (R9.8). So it is never refused for want of room.
+    ///
+    /// The WRITE names no memory of the peer's (R3.4), but the peer's queue pair must let peers
+    /// write ([`QpAccess::REMOTE_WRITE`](crate::qp::QpAccess::REMOTE_WRITE)); one that does not
+    /// refuses it, and ends the connection. To such a peer, and on UD, the marker is a message:
+    /// post the next one signaled.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Stream { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Stream>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let bufs: Vec<Buf> = (0..3).filter_map(|_| pool.take()).collect();
+    /// for buf in bufs {
+    ///     let _later = a.post_send_unsignaled(wr::RdmaWrite::new(buf, at))?;
+    /// }
+    /// a.settle()?;
+    /// while a.sends_outstanding() > 0 {
+    ///     for completion in cq.poll()? {
+    ///         if let Outcome::Selective(completion) = completion.outcome() {
+    ///             a.complete(completion).map_err(|_| "of another queue pair")?.status?;
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(pool.available(), 16);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send), but for a full queue.
+    pub fn settle(&mut self) -> Result<(), PostError<P::Entry>>
+    where
+        S: CanPostSend,
+        P::Signaling: LeavesUnsignaled,
+        P::Entry: Owned,
+        RdmaWrite: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        Connected: Addressed<T>,
+    {
+        let ledger = &mut self.core.send.ledger;
+        let is_full = !ledger.account().is_poisoned && !ledger.has_room(1);
+        if is_full || ledger.outstanding() == 0 {
+            return Ok(());
+        }
+        let nothing = RemoteSlice::<RemoteWrite>::from_parts(0, 0, 0);
+        let marker = RdmaWrite::new(Empty, nothing.write()).flagged(P::Signaling::SIGNAL_LAST);
+        // SAFETY: the bounds are the rules; what has no data fits any limit.
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).one(marker) }
     }
 
     /// Posts a prepared work request with a buffer (`ibv_post_send`). On a queue pair with

@@ -81,7 +81,7 @@ impl<P: Profile> Core<P> {
 /// assert_eq!(attr.rnr_retry, Some(RnrRetry::Infinite));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct QpAttr {
     /// The state that it is in, which may not be the one requested last; `None` if the device

@@ -214,7 +214,7 @@ fn a_dead_completion_queue_is_an_error() {
     let mut bench = Bench::<DefaultProfile>::new();
     // SAFETY: the context is alive, and nobody else uses it.
     unsafe { (*bench.ops()).poll_cq = Some(poll_dead) };
-    let error = bench.cq.poll().err().expect("the queue is dead");
+    let error = bench.cq.poll().expect_err("the queue is dead");
     assert_eq!(error.verb(), "ibv_poll_cq");
     assert!(bench.cq.poll_one().is_err());
 }

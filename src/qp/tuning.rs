@@ -51,7 +51,7 @@ pub struct Ece {
 /// a.limit_rate(&can, None)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
     /// kbit/s.
     pub rate_limit: u32,

@@ -127,7 +127,7 @@ impl Drop for SrqCore {
 }
 
 /// The attributes of a shared receive queue (`ibv_query_srq`): [`SharedReceiveQueue::query`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SrqAttr {
     /// The most receives that it holds, as the device granted.
     pub max_wr: u32,

@@ -63,7 +63,7 @@ macro_rules! bounded {
 /// let error: OutOfRange = Psn::try_from(1 << 24).unwrap_err();
 /// assert_eq!(error.to_string(), "PSN 16777216 exceeds 16777215");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutOfRange {
     /// The attribute, in verbs terms.
     pub what: &'static str,
@@ -80,6 +80,9 @@ impl fmt::Display for OutOfRange {
         let OutOfRange { what, asked, min, max } = self;
         if asked < min {
             return write!(f, "{what} {asked} is less than {min}");
+        }
+        if asked <= max {
+            return write!(f, "{what} {asked} is none of the powers of two from {min} to {max}");
         }
         write!(f, "{what} {asked} exceeds {max}")?;
         if *what == "Q_Key" {
@@ -231,10 +234,11 @@ pub enum Timeout {
     Infinite,
 }
 
-/// The exponent of a finite timeout, 1 to 31 (`timeout` of ibv_modify_qp(3)). It comes from
-/// [`Timeout`]'s `exponent`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TimeoutExponent(u8);
+bounded! {
+    /// The exponent of a finite timeout, 1 to 31 (`timeout` of ibv_modify_qp(3)), for
+    /// [`Timeout::Exponent`].
+    TimeoutExponent(u8) in 1..=31, "timeout"
+}
 
 impl Timeout {
     /// 67 ms (exponent 14), the value of rdma-core's examples.
@@ -325,6 +329,16 @@ impl Mtu {
     }
 }
 
+impl TryFrom<u32> for Mtu {
+    type Error = OutOfRange;
+
+    /// As [`from_bytes`](Mtu::from_bytes).
+    fn try_from(bytes: u32) -> Result<Self, OutOfRange> {
+        let refused = OutOfRange { what: "path MTU", asked: bytes.into(), min: 256, max: 4096 };
+        Mtu::from_bytes(bytes).ok_or(refused)
+    }
+}
+
 /// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair (R5.6).
 ///
 /// ```
@@ -350,6 +364,16 @@ impl PrivilegedQkey {
     }
 }
 
+impl TryFrom<u32> for PrivilegedQkey {
+    type Error = OutOfRange;
+
+    fn try_from(key: u32) -> Result<Self, OutOfRange> {
+        let (min, max) = (0x8000_0000, u32::MAX.into());
+        let refused = OutOfRange { what: "privileged Q_Key", asked: key.into(), min, max };
+        PrivilegedQkey::new(key).ok_or(refused)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,6 +388,12 @@ mod tests {
         assert_eq!(Timeout::exponent(32), None);
         assert_eq!(Timeout::exponent(0), None);
         assert_eq!(Qkey::new(0x8000_0000), None);
+        let ethernet = Mtu::try_from(1500).unwrap_err().to_string();
+        assert_eq!(ethernet, "path MTU 1500 is none of the powers of two from 256 to 4096");
+        assert_eq!(Mtu::try_from(8192).unwrap_err().to_string(), "path MTU 8192 exceeds 4096");
+        assert_eq!(Mtu::try_from(4096), Ok(Mtu::Bytes4096));
+        let ordinary = PrivilegedQkey::try_from(7).unwrap_err().to_string();
+        assert_eq!(ordinary, "privileged Q_Key 7 is less than 2147483648");
         let none = ReadDepth::try_from(0).unwrap_err();
         assert_eq!(none.to_string(), "max_rd_atomic 0 is less than 1");
         assert_eq!(

@@ -38,7 +38,7 @@ struct Inner {
 ///
 /// See [`Error`] for an example:
 /// `matches!(error.kind(), ErrorKind::Limit { .. })`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A number exceeds what the device or the object can do.
@@ -50,6 +50,8 @@ pub enum ErrorKind {
         /// The largest possible value.
         max: u64,
     },
+    /// A number does not fit its attribute.
+    OutOfRange(OutOfRange),
     /// The objects belong to different protection domains (R5.2, R6.8, R7.4).
     PdMismatch {
         /// The two objects.
@@ -231,6 +233,7 @@ impl fmt::Display for Error {
         write!(f, "{}: ", self.0.verb)?;
         match &self.0.kind {
             ErrorKind::Limit { what, asked, max } => write!(f, "{what} {asked} exceeds {max}"),
+            ErrorKind::OutOfRange(which) => which.fmt(f),
             ErrorKind::PdMismatch { what } => {
                 write!(f, "{what} belong to different protection domains")
             }
@@ -302,7 +305,7 @@ impl std::error::Error for Error {}
 
 impl From<OutOfRange> for Error {
     fn from(e: OutOfRange) -> Self {
-        Error::limit("attribute", e.what, e.asked, e.max)
+        Error::new("attribute", ErrorKind::OutOfRange(e))
     }
 }
 

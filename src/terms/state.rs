@@ -6,18 +6,24 @@
 use crate::sys::types::ibv_qp_state;
 
 /// RESET, `IBV_QPS_RESET` ([`State`]), after creation or reset: nothing may be posted.
+#[derive(Debug)]
 pub enum Reset {}
 /// INIT, `IBV_QPS_INIT` ([`State`]): receives may be posted; nothing arrives yet.
+#[derive(Debug)]
 pub enum Init {}
 /// RTR, `IBV_QPS_RTR` ([`State`]), ready to receive.
+#[derive(Debug)]
 pub enum Rtr {}
 /// RTS ([`State`]), ready to send, as far as the program knows (R8.15).
+#[derive(Debug)]
 pub enum Rts {}
 /// SQD while the send queue drains ([`State`], R8.21): sends that have begun are finished, later
 /// ones are accepted and held (R8.19). `into_sqd` leads on.
+#[derive(Debug)]
 pub enum Draining {}
 /// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19). Only here attributes
 /// may change, and from here alone the way leads back to RTS (R8.21).
+#[derive(Debug)]
 pub enum Sqd {}
 /// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
 ///
@@ -37,8 +43,10 @@ pub enum Sqd {}
 /// a.post_send(wr::Send::inline(b"again").to(to_b))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub enum Sqe {}
 /// ERR ([`State`]): everything posted is flushed (R8.19).
+#[derive(Debug)]
 pub enum Err {}
 
 /// A state of the queue pair state machine (ibv_modify_qp(3), R8.1): the second type parameter of a
@@ -87,7 +95,7 @@ pub trait State: sealed::Sealed + Send + Sync + 'static {
 /// assert_eq!(QpState::Err.name(), "ERR"); // as the manual pages have it
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpState {
     /// RESET.
     Reset,

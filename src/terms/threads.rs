@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 /// std::thread::spawn(move || drop(cq)).join().map_err(|_| "panicked")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub enum AnyThread {}
 
 /// The object is in a lane (`threads` of a [`Profile`](crate::Profile)): it stays on the thread

@@ -3,12 +3,15 @@
 use crate::sys::types::ibv_qp_type;
 
 /// Reliable connected (`IBV_QPT_RC`, a [`Transport`]): every opcode, acknowledged and in order.
+#[derive(Debug)]
 pub enum Rc {}
 /// Unreliable connected (`IBV_QPT_UC`, a [`Transport`]): SEND and RDMA WRITE; lost messages are not
 /// reported.
+#[derive(Debug)]
 pub enum Uc {}
 /// Unreliable datagram (`IBV_QPT_UD`, a [`Transport`]): SEND only, one packet a message, each with
 /// its destination.
+#[derive(Debug)]
 pub enum Ud {}
 
 /// [`Rc`], [`Uc`] or [`Ud`]: the first type parameter of a [`QueuePair`](crate::QueuePair), C's

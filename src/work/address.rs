@@ -11,11 +11,11 @@ use crate::work::refusal::fault;
 use crate::work::request::{Check, WorkRequest};
 
 /// The [`Address`] of a work request whose destination is that of the connection (R1.2).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connected;
 
 /// The [`Address`] of a work request with a destination of its own (UD; R5.1).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram(pub(crate) Destination);
 
 /// Where a UD message goes (`wr.ud` of ibv_post_send(3); R5.1).
@@ -40,7 +40,7 @@ pub struct Datagram(pub(crate) Destination);
 /// proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     /// An address handle that the queue pair was given.
     pub address_handle: AhIndex,

@@ -18,17 +18,22 @@ bitflags! {
 
 /// A [`WorkRequest`](crate::wr::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`;
 /// [`Address`](crate::wr::Address) names it).
+#[derive(Debug)]
 pub enum Fenced {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.fence()` (R2.1).
+#[derive(Debug)]
 pub enum Unfenced {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) with `.signaled()` (`IBV_SEND_SIGNALED`).
+#[derive(Debug)]
 pub enum Signaled {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.signaled()` (R2.4;
 /// [`Address`](crate::wr::Address) names it).
+#[derive(Debug)]
 pub enum Plain {}
 
 /// A [`WorkRequest`](crate::wr::WorkRequest) whose completion says what became of a memory window:
 /// for queue pairs whose every work request completes (R19.2).
+#[derive(Debug)]
 pub enum Told {}
 
 /// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`] (R19.2).

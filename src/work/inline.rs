@@ -12,14 +12,16 @@ use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Use, WorkRequest, request};
 
 /// No data: a message of zero length (R3.2).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Empty;
 
 /// `N` bytes copied into the work request while it is posted (R2.9).
+#[derive(Clone, Copy, Debug)]
 pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
 
 /// Bytes copied into the work request while it is posted, their number checked against the inline
 /// capacity at that time (R2.7).
+#[derive(Clone, Copy, Debug)]
 pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 
 #[inline(always)]

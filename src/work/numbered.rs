@@ -11,7 +11,7 @@ use crate::work::request::{Check, Emitted, How, WorkRequest};
 
 /// Data without a buffer (inline or [`Empty`](crate::wr::Empty)), with a number of the program's:
 /// see [`with_id`](WorkRequest::with_id).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WithId<D> {
     data: D,
     id: u16,

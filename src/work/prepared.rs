@@ -23,7 +23,7 @@ use crate::work::request::{Check, Emitted, How, Pending, SendSlot, Use, Work, Wo
 
 /// The data of a work request that is filled before its buffer is known: each post of the
 /// [`Prepared`] work request brings one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Later;
 
 /// A work request that is filled once and posted many times (`struct ibv_send_wr` of

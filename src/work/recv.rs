@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use crate::memory::entry::Entry;
@@ -59,5 +60,11 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
             (*wr).num_sge = emitted.count;
             Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
         }
+    }
+}
+
+impl<D> fmt::Debug for Recv<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recv")
     }
 }

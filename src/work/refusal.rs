@@ -24,7 +24,7 @@ pub(crate) mod fault {
 }
 
 /// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3), R9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PostErrorKind {
     /// The queue has not enough room: poll, or post fewer (R9.6).
@@ -107,7 +107,11 @@ impl fmt::Display for PostErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             PostErrorKind::QueueFull { asked, room } => {
-                write!(f, "queue full: {asked} work requests exceed the {room} that fit")
+                write!(
+                    f,
+                    "queue full: {asked} work requests exceed the {room} that fit (post what there \
+                     is, and poll: what is done makes room)"
+                )
             }
             PostErrorKind::InlineTooLong { max } => {
                 write!(f, "inline payload exceeds the queue pair's {max} bytes")

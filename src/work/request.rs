@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -465,5 +466,11 @@ impl Found {
     #[inline(always)]
     pub fn is_clear(self) -> bool {
         self.faults == 0 && self.strange == 0
+    }
+}
+
+impl<O: Opcode, D, A, F, G> fmt::Debug for WorkRequest<O, D, A, F, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkRequest({})", O::NAME)
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // writes C scatter/gather elements
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -75,7 +76,7 @@ impl<'mr> Piece<'mr> {
 /// # drop(qp);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sge<'mr, const N: usize> {
     pub(crate) pieces: [Piece<'mr>; N],
     pub(crate) wr_id: u64,
@@ -107,5 +108,12 @@ impl<const N: usize> Data<Raw> for Sge<'_, N> {
             unsafe { sges.add(i).write(piece.sge) };
         }
         Emitted { sges, count: N as i32, entry: None, flags: self.flags, wr_id: self.wr_id }
+    }
+}
+
+impl fmt::Debug for Piece<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ibv_sge { addr, length, lkey } = self.sge;
+        write!(f, "Piece({length} bytes at {addr:#x}, lkey {lkey:#x})")
     }
 }

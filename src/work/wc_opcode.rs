@@ -5,7 +5,7 @@ use crate::sys::types::ibv_wc_opcode;
 
 /// What a completed work request did (`opcode` of ibv_poll_cq(3)):
 /// [`Completion::opcode`](crate::Completion::opcode).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)] // C's numbers, so that most are decoded by a comparison
 pub enum WcOpcode {
     /// A SEND, with or without immediate.

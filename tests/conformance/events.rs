@@ -240,7 +240,7 @@ fn a_wait_ends_with_its_time() {
 #[test]
 fn a_queue_without_a_channel_cannot_be_armed() {
     let mut p = Pair::<Rc>::new();
-    let error = p.ca.poll_or_arm(Notify::Any).err().expect("no channel");
+    let error = p.ca.poll_or_arm(Notify::Any).expect_err("no channel");
     let text = "ibv_req_notify_cq: EINVAL: Invalid argument (the completion queue is on no channel, \
                 so nobody would hear of it)";
     assert_eq!(said(&error), text);
@@ -249,7 +249,7 @@ fn a_queue_without_a_channel_cannot_be_armed() {
 #[test]
 fn a_queue_that_is_not_on_the_channel_is_refused() {
     let Waiting { mut p, mut channel, .. } = waiting();
-    let error = channel.wait(&mut p.ca).err().expect("not on the channel");
+    let error = channel.wait(&mut p.ca).expect_err("not on the channel");
     let text = "ibv_get_cq_event: EINVAL: Invalid argument (the completion queue is \
                 not on this channel)";
     assert_eq!(said(&error), text);

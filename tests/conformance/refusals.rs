@@ -24,8 +24,8 @@ fn buffers_of_any_size() {
     }
 }
 
-fn says<T>(result: Result<T, proverbs::Error>, text: &str) -> proverbs::Error {
-    let error = result.err().expect("it is refused");
+fn says<T: std::fmt::Debug>(result: Result<T, proverbs::Error>, text: &str) -> proverbs::Error {
+    let error = result.expect_err("it is refused");
     assert_eq!(said(&error), text);
     error
 }

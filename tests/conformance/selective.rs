@@ -65,7 +65,7 @@ fn a_completion_of_another_queue_pair_comes_back() {
     poll(&p.dev, &mut p.cb, 1);
     until(&p.dev, "the completion", || {
         let Some(completion) = p.ca.poll_one().unwrap() else { return false };
-        let completion = p.b.complete(completion).err().expect("not of this queue pair");
+        let completion = p.b.complete(completion).expect_err("not of this queue pair");
         let completed = p.a.complete(completion).map_err(drop).expect("of this one");
         assert_eq!(labels(&completed.released.collect::<Vec<_>>()), [b'a']);
         true
@@ -219,4 +219,44 @@ fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
     assert_eq!(labels(&done[0].1), [3, 4, 5, 6], "R9.8");
     poll(&p.dev, &mut p.cb, 4);
+}
+
+#[test]
+fn what_is_settled_completes() {
+    let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Ring>::with(&wish);
+    p.a.settle().unwrap();
+    assert_eq!(p.a.sends_outstanding(), 0, "there was nothing to settle");
+    receives(&mut p, 6);
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
+    for i in 0..2 {
+        let _ = p.a.post_send_unsignaled(send(i)).unwrap();
+    }
+    p.a.settle().unwrap();
+    assert_eq!(p.a.sends_outstanding(), 3);
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!((done[0].0, labels(&done[0].1)), (Ok(()), vec![0, 1]));
+    assert_eq!(p.a.sends_outstanding(), 0);
+
+    // A full queue has asked for its completion already (R9.8).
+    for i in 2..6 {
+        let _ = p.a.post_send_unsignaled(send(i)).unwrap();
+    }
+    p.a.settle().unwrap();
+    assert_eq!(p.a.sends_outstanding(), 4);
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(labels(&done[0].1), [2, 3, 4, 5]);
+    poll(&p.dev, &mut p.cb, 6);
+}
+
+/// The marker asks the peer's queue pair, and no region of it, for the right to write.
+#[test]
+fn a_marker_needs_a_peer_that_may_be_written_to() {
+    let mut p = Pair::<Rc, Ring>::with(&Wish { access: QpAccess::empty(), ..Wish::new() });
+    receives(&mut p, 1);
+    let _ = p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, &[7]))).unwrap();
+    p.a.settle().unwrap();
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(done[0].0.unwrap_err(), WcStatus::RemInvReq);
+    assert_eq!((labels(&done[0].1), p.a.sends_outstanding()), (vec![7], 0));
 }

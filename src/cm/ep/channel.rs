@@ -1,6 +1,8 @@
 //! Endpoints whose events come to a channel: `rdma_migrate_id` of an endpoint, its end as an event,
 //! and its parts.
 
+use std::fmt;
+
 use super::{Ep, EpState, Rest, Side};
 use crate::cm::channel::EventChannel;
 use crate::cm::connection::{Connection, Ended};
@@ -129,4 +131,10 @@ pub struct EpParts<
     pub send: Completing<P::Entry, P::Threads>,
     /// Of receives.
     pub recv: Completing<P::Entry, P::Threads>,
+}
+
+impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> fmt::Debug for EpParts<PS, S, P, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EpParts").field("qp", &self.qp).finish_non_exhaustive()
+    }
 }

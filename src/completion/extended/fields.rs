@@ -12,14 +12,17 @@ use crate::sys::polling::wc_flags;
 
 /// The device's clock when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` of
 /// ibv_create_cq_ex(3)): a field of [`WcFields`].
+#[derive(Debug)]
 pub enum CompletionTs {}
 
 /// The time of day when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK` of
 /// ibv_create_cq_ex(3)): a field of [`WcFields`].
+#[derive(Debug)]
 pub enum CompletionWallclock {}
 
 /// The path bits of the address that a datagram came to (`IBV_WC_EX_WITH_DLID_PATH_BITS` of
 /// ibv_create_cq_ex(3)): a field of [`WcFields`].
+#[derive(Debug)]
 pub enum DlidPathBits {}
 
 /// The fields that the completions of a [`CompletionQueueEx`](super::CompletionQueueEx) have

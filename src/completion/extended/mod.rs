@@ -201,3 +201,9 @@ impl<'cq, F: WcFields, E: Owned> Iterator for CompletionsEx<'cq, F, E> {
 }
 
 impl<F: WcFields, E: Owned> ExactSizeIterator for CompletionsEx<'_, F, E> {}
+
+impl<F: WcFields, E: Owned> fmt::Debug for CompletionsEx<'_, F, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CompletionsEx({} left)", self.completions.len())
+    }
+}
