@@ -1,11 +1,13 @@
 //! Arrivals on UD: 40 bytes of GRH space, and the payload behind them.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::completion::outcome::segments;
+use crate::completion::outcome::{joined, segments};
 use crate::device::ah::{AddressVector, GlobalRoute};
 use crate::memory::buf::Buf;
-use crate::memory::entry::Entry;
+use crate::memory::entry::{AnyBuf, Entry};
+use crate::memory::list::BufList;
 use crate::terms::bounded::{Qpn, ServiceLevel};
 use crate::terms::gid::Gid;
 
@@ -63,6 +65,22 @@ impl<C> UdReceived<Buf<C>> {
     }
 }
 
+impl<C> UdReceived<BufList<C>> {
+    /// The message without the GRH: borrowed where it lies in one buffer, else put together in a
+    /// `Vec`. Without that copy it is had from [`payload_segments`](Self::payload_segments).
+    pub fn payload(&self) -> Cow<'_, [u8]> {
+        joined(self.payload_segments())
+    }
+}
+
+impl<C> UdReceived<AnyBuf<C>> {
+    /// The message without the GRH: borrowed where it lies in one buffer, else put together in a
+    /// `Vec`. Without that copy it is had from [`payload_segments`](Self::payload_segments).
+    pub fn payload(&self) -> Cow<'_, [u8]> {
+        joined(self.payload_segments())
+    }
+}
+
 impl<E: Entry> UdReceived<E> {
     /// The message without the GRH, buffer by buffer, however the GRH is spread over them.
     pub fn payload_segments(&self) -> impl Iterator<Item = &[u8]> {
@@ -103,7 +121,7 @@ impl<E: Entry> UdReceived<E> {
 
 /// A global routing header ([`UdReceived::grh`], R5.9). It has IPv6's form or, for RoCE v2 over
 /// IPv4, 20 bytes that the device may leave unwritten and then an IPv4 header.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grh(pub [u8; GRH_LEN]);
 
 impl Grh {

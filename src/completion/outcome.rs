@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // looks at the header of an entry; reads C structs
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::completion::datagram::UdReceived;
@@ -9,14 +10,17 @@ use crate::completion::status::WcError;
 use crate::completion::wc::{Completion, Promised, Success};
 use crate::counters::books::{Books, Counter};
 use crate::memory::buf::Buf;
-use crate::memory::entry::{Entry, Raw};
+use crate::memory::entry::{AnyBuf, Entry, Raw};
 use crate::memory::header::{Header, word};
+use crate::memory::list::BufList;
+use crate::memory::open_buf::OpenBuf;
+use crate::memory::shared::SharedBuf;
 use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode};
 use crate::work::wc_opcode::WcOpcode;
 
 /// The queue that a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C
 /// (R10.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The send queue.
     Send,
@@ -65,6 +69,39 @@ pub enum Outcome<'cq, E: Entry> {
     /// A completion of a selectively signaled send queue: give it to its queue pair's
     /// [`complete`](crate::QueuePair::complete).
     Selective(Completion<'cq, E>),
+}
+
+impl<'cq, E: Entry> Outcome<'cq, E> {
+    /// The same, without its hold on the completion queue: it may be kept over the next poll, and
+    /// a method of the struct that has the queue may be called with it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let region = pd.register::<RemoteWrite>(64)?;
+    /// a.post_send(wr::RdmaWrite::inline(b"written", region.remote().write()))?;
+    /// let mut kept = Vec::new();
+    /// while kept.is_empty() {
+    ///     for completion in cq.poll()? {
+    ///         kept.extend(completion.outcome().detach());
+    ///     }
+    /// }
+    /// assert!(cq.poll_one()?.is_none() && matches!(kept[0], Outcome::Sent(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The completion of a [selectively signaled](Outcome::Selective) queue, which
+    /// [`complete`](crate::QueuePair::complete) takes before the next poll.
+    pub fn detach(self) -> Result<Outcome<'static, E>, Completion<'cq, E>> {
+        Ok(match self {
+            Outcome::Sent(sent) => Outcome::Sent(sent),
+            Outcome::Received(message) => Outcome::Received(message),
+            Outcome::Datagram(message) => Outcome::Datagram(message),
+            Outcome::Failed(failed) => Outcome::Failed(failed),
+            Outcome::Selective(completion) => return Err(completion),
+        })
+    }
 }
 
 /// A send that is done: [`Outcome::Sent`] (ibv_poll_cq(3)).
@@ -206,11 +243,69 @@ impl<C> Received<Buf<C>> {
     }
 }
 
+impl<C> Received<BufList<C>> {
+    /// The message: borrowed where it lies in one buffer, else put together in a `Vec`. Without
+    /// that copy it is had from [`segments`](Self::segments).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Scatter { max_recv_sge: 2, entry: BufList } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair_of::<Scatter>()?;
+    /// let (mut head, body) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
+    /// head.set_len(4);
+    /// b.post_recv(wr::Recv::new([head, body]))?;
+    /// a.post_send(wr::Send::inline(b"head and body"))?;
+    /// let message = loop {
+    ///     if let Some(Outcome::Received(message)) = cq.poll_one()?.map(Completion::outcome) {
+    ///         break message;
+    ///     }
+    /// };
+    /// assert_eq!(message.data(), &b"head and body"[..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn data(&self) -> Cow<'_, [u8]> {
+        joined(self.segments())
+    }
+}
+
+impl<C> Received<AnyBuf<C>> {
+    /// The message: borrowed where it lies in one buffer, else put together in a `Vec`. Without
+    /// that copy it is had from [`segments`](Self::segments).
+    pub fn data(&self) -> Cow<'_, [u8]> {
+        joined(self.segments())
+    }
+}
+
+impl Received<SharedBuf> {
+    /// The message: nothing, since nothing is received into shared buffers.
+    pub fn data(&self) -> &[u8] {
+        &[]
+    }
+}
+
+impl Received<OpenBuf> {
+    /// The message: nothing, since no message is received into an open region.
+    pub fn data(&self) -> &[u8] {
+        &[]
+    }
+}
+
 impl<E: Entry> Received<E> {
     /// The message, buffer by buffer.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         segments(&self.entry, 0)
     }
+}
+
+/// All bytes of some segments, borrowed where they are one.
+pub(super) fn joined<'e>(mut segments: impl Iterator<Item = &'e [u8]>) -> Cow<'e, [u8]> {
+    let Some(first) = segments.next() else { return Cow::Borrowed(&[]) };
+    let Some(second) = segments.next() else { return Cow::Borrowed(first) };
+    let mut all = [first, second].concat();
+    segments.for_each(|segment| all.extend_from_slice(segment));
+    Cow::Owned(all)
 }
 
 pub(super) fn segments<E: Entry>(

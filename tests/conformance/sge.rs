@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Lists { max_send_sge: 4, max_recv_sge: 4, entry: BufList } }
+profile! { Lists { max_send_sge: 4, max_recv_sge: 4, max_inline: 16, entry: BufList } }
 
 /// Three pieces, of unequal length.
 const PIECES: [&[u8]; 3] = [b"one", b"twenty-two", b"3"];
@@ -184,4 +184,35 @@ fn lists_with_slots_of_fewer_elements_than_the_queue() {
         .map(|done| done.received().byte_len as usize)
         .collect();
     assert_eq!((got, pool.available()), (vec![2, 2], 8));
+}
+
+profile! { Any { max_recv_sge: 4, entry: AnyBuf } }
+
+/// A message is one slice whatever it was received into: borrowed from one buffer, else joined.
+#[test]
+fn the_message_of_any_entry() {
+    use std::borrow::Cow;
+    let whole = PIECES.concat();
+    let (mut p, pool) = small();
+    p.b.post_recv(wr::Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
+    p.b.post_recv(wr::Recv::new([poisoned(&p.pool), poisoned(&p.pool)])).unwrap();
+    p.b.post_recv(wr::Recv::empty()).unwrap();
+    for message in [&whole[..], &whole, &[]] {
+        p.a.post_send(wr::Send::inline_slice(message)).unwrap();
+    }
+    let got: Vec<_> = poll(&p.dev, &mut p.cb, 3).into_iter().map(|done| done.received()).collect();
+    assert!(matches!(got[0].data(), Cow::Owned(all) if all == whole));
+    assert!(matches!(got[1].data(), Cow::Borrowed(all) if all == whole));
+    assert!(got[2].data().is_empty());
+
+    let mut p = Pair::<Rc, Any>::new();
+    let pool = p.pd.create_pool(2, 8).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.b.post_recv(wr::Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
+    for _ in 0..2 {
+        p.a.post_send(wr::Send::new(filled(&p.pool, &whole))).unwrap();
+    }
+    let got: Vec<_> = poll(&p.dev, &mut p.cb, 2).into_iter().map(|done| done.received()).collect();
+    assert!(matches!(got[0].data(), Cow::Borrowed(all) if all == whole));
+    assert_eq!(got[1].data(), whole);
 }
