@@ -399,7 +399,7 @@ fn ids_last() {
     let ends = crate::loopback::pair().unwrap();
     let (mut cq, pool) = (ends.cq, ends.pool);
     let mut qp = ends.a.reset().unwrap().0;
-    for _ in 0..100 {
+    for _ in 0..if cfg!(miri) { 10 } else { 100 } {
         let init =
             crate::qp::ConnectedInit { pkey_index: 0, port: 1, access: crate::qp::QpAccess::all() };
         let mut ready = qp.modify(init).unwrap();
