@@ -158,14 +158,14 @@ pub mod state {
 
 /// The transports, the first type parameter of a [`QueuePair`].
 pub mod transport {
-    pub use crate::terms::transport::{Rc, Transport, Uc, Ud};
+    pub use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 }
 
 /// Numbers and codes with fewer bits than the integers that C keeps them in.
 pub mod bounded {
     pub use crate::terms::bounded::{
         MinRnrTimer, Mtu, OutOfRange, PrivilegedQkey, Psn, Qkey, Qpn, ReadDepth, ResponderDepth,
-        RetryCount, RnrRetries, RnrRetry, ServiceLevel, Timeout, TimeoutExponent,
+        RetryCount, RnrRetries, RnrRetry, ServiceLevel, SrqNum, Timeout, TimeoutExponent,
     };
 }
 
@@ -174,7 +174,7 @@ pub mod bounded {
 /// Each opcode is written with this module: [`wr::Send`], [`wr::RdmaWrite`]. A work request is an
 /// opcode, its data ([`Data`](wr::Data)), where it goes ([`Address`](wr::Address)), and flags.
 pub mod wr {
-    pub use crate::work::address::{Address, Connected, Datagram, Destination};
+    pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
     pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
     pub use crate::work::flags::{Fenced, MayBeSignaled, Plain, Signaled, Told, Unfenced};
     pub use crate::work::inline::{Empty, Inline, InlineSlice};

@@ -38,13 +38,14 @@ pub use crate::{Arena, Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
 pub use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
 #[doc(no_inline)]
 pub use crate::qp::{
-    AnyThread, ConnectedInit, ExtendedPosting, InLane, NoReads, OrdinaryPosting, OwnRq, QpAccess,
-    RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll, UcRtr, UcRts, UdInit, UdRtr, UdRts,
+    AnyThread, ConnectedInit, ExtendedPosting, InLane, NoReads, NoRq, OrdinaryPosting, OwnRq,
+    QpAccess, RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll, UcRtr, UcRts, UdInit, UdRtr,
+    UdRts,
 };
 #[doc(no_inline)]
 pub use crate::state::{self, Draining, Init, Reset, Rtr, Rts, Sqd, Sqe};
 #[doc(no_inline)]
-pub use crate::transport::{Rc, Uc, Ud};
+pub use crate::transport::{Rc, Uc, Ud, Xrc};
 #[doc(no_inline)]
 pub use crate::{DefaultProfile, Depth, Profile, QueuePair, SharedReceiveQueue, profile};
 

@@ -241,10 +241,15 @@ pub enum OwnRq {}
 #[derive(Debug)]
 pub enum SharedRq {}
 
-/// [`OwnRq`] or [`SharedRq`] (`srq` of ibv_create_qp(3)), in a [`Profile`].
+/// There are no receives (`receive` of a [`Profile`]): the queue pair is an initiator of
+/// [XRC](crate::transport::Xrc) (R26.2).
+pub enum NoRq {}
+
+/// [`OwnRq`], [`SharedRq`] or [`NoRq`] (`srq` of ibv_create_qp(3)), in a [`Profile`].
 pub trait ReceiveSource: sealed::Sealed + 'static {}
 impl ReceiveSource for OwnRq {}
 impl ReceiveSource for SharedRq {}
+impl ReceiveSource for NoRq {}
 
 /// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is
 /// no `.signaled()` to write.
@@ -450,6 +455,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::OwnRq {}
     impl Sealed for super::SharedRq {}
+    impl Sealed for super::NoRq {}
     impl Sealed for super::SignalAll {}
     impl Sealed for super::Selective {}
     impl Sealed for super::Reads {}

@@ -73,7 +73,7 @@ use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
 use crate::memory::rights::Access;
 use crate::profile::Profile;
-use crate::qp::QueuePair;
+use crate::qp::{QueuePair, XrcTarget};
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -263,5 +263,13 @@ impl<T: Transport, S: State, P: Profile> AsRaw for QueuePair<T, S, P> {
 
     fn as_raw(&self) -> *mut ibv_qp {
         self.core.qp()
+    }
+}
+
+impl<S: State> AsRaw for XrcTarget<S> {
+    type Raw = ibv_qp;
+
+    fn as_raw(&self) -> *mut ibv_qp {
+        self.as_ptr()
     }
 }

@@ -100,6 +100,7 @@ where
 }
 
 profile! { OnSrq { receive: SharedRq } }
+profile! { OnNone { receive: NoRq } }
 // Created for every operation; the table of `CreatedFor` has the others.
 type All = ExtendedPosting<(Flush, AtomicWrite)>;
 profile! { AllReads { posting: All } }
@@ -138,11 +139,12 @@ macro_rules! states {
     };
 }
 
-/// Receives of a queue of its own, and of a shared one.
+/// Receives of a queue of its own, of a shared one, and of none.
 macro_rules! receives {
-    ($t:ident: $own:literal, $shared:literal) => {
+    ($t:ident: $own:literal, $shared:literal, $none:literal) => {
 const _: () = assert!(states!(Recv<Empty>: Receives, $t, AllReads) == $own);
 const _: () = assert!(states!(Recv<Empty>: Receives, $t, OnSrq) == $shared);
+const _: () = assert!(states!(Recv<Empty>: Receives, $t, OnNone) == $none);
     };
 }
 
@@ -160,8 +162,16 @@ macro_rules! sends {
                 sends!($o $t $all $asked Connected Fenced),
                 sends!($o $t $all $asked Datagram Unfenced),
                 sends!($o $t $all $asked Datagram Fenced),
+                sends!($o $t $all $asked ToSrq Unfenced),
+                sends!($o $t $all $asked ToSrq Fenced),
             ];
-            assert!(bits[0] << 12 | bits[1] << 8 | bits[2] << 4 | bits[3] == $legal);
+            let mut all = 0;
+            let mut i = 0;
+            while i < bits.len() {
+                all = all << 4 | bits[i];
+                i += 1;
+            }
+            assert!(all == $legal);
         };
     };
     ($o:ident $t:ident $all:ident $asked:ident $a:ident $f:ident) => {
@@ -173,18 +183,18 @@ macro_rules! sends {
 }
 
 // Opcodes by transport (R1.1, R1.3).
-cells!(Send: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>; no);
-cells!(SendWithImm: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>; no);
-cells!(SendWithInv: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(LocalInv: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(BindMw: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(RdmaWrite: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
-cells!(RdmaWriteWithImm: yes PostOn<Rc>, PostOn<Uc>; no PostOn<Ud>);
-cells!(RdmaRead: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(CmpAndSwp: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(FetchAndAdd: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(Flush: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
-cells!(AtomicWrite: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(Send: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>, PostOn<Xrc>; no);
+cells!(SendWithImm: yes PostOn<Rc>, PostOn<Uc>, PostOn<Ud>, PostOn<Xrc>; no);
+cells!(SendWithInv: yes PostOn<Rc>, PostOn<Xrc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(LocalInv: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>, PostOn<Xrc>);
+cells!(BindMw: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>, PostOn<Xrc>);
+cells!(RdmaWrite: yes PostOn<Rc>, PostOn<Uc>, PostOn<Xrc>; no PostOn<Ud>);
+cells!(RdmaWriteWithImm: yes PostOn<Rc>, PostOn<Uc>, PostOn<Xrc>; no PostOn<Ud>);
+cells!(RdmaRead: yes PostOn<Rc>, PostOn<Xrc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(CmpAndSwp: yes PostOn<Rc>, PostOn<Xrc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(FetchAndAdd: yes PostOn<Rc>, PostOn<Xrc>; no PostOn<Uc>, PostOn<Ud>);
+cells!(Flush: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>, PostOn<Xrc>);
+cells!(AtomicWrite: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>, PostOn<Xrc>);
 // Opcodes by initiator depth (R4.6).
 cells!(Send: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
 cells!(SendWithImm: yes IssuedBy<Reads>, IssuedBy<NoReads>; no);
@@ -237,12 +247,13 @@ cells!(Buf: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<Fetc
 cells!(usize: yes; no PieceOnDemand);
 cells!(u32: yes; no PieceOnDemand);
 cells!(i32: yes; no PieceOnDemand);
-// Destinations by transport (R1.2, R5.1).
-cells!(Connected: yes Addressed<Rc>, Addressed<Uc>; no Addressed<Ud>);
-cells!(Datagram: yes Addressed<Ud>; no Addressed<Rc>, Addressed<Uc>);
+// Destinations by transport (R1.2, R5.1, R26.1).
+cells!(Connected: yes Addressed<Rc>, Addressed<Uc>; no Addressed<Ud>, Addressed<Xrc>);
+cells!(Datagram: yes Addressed<Ud>; no Addressed<Rc>, Addressed<Uc>, Addressed<Xrc>);
+cells!(ToSrq: yes Addressed<Xrc>; no Addressed<Rc>, Addressed<Uc>, Addressed<Ud>);
 // FENCE by transport (R2.1).
-cells!(Unfenced: yes FenceOn<Rc>, FenceOn<Uc>, FenceOn<Ud>; no);
-cells!(Fenced: yes FenceOn<Rc>; no FenceOn<Uc>, FenceOn<Ud>);
+cells!(Unfenced: yes FenceOn<Rc>, FenceOn<Uc>, FenceOn<Ud>, FenceOn<Xrc>; no);
+cells!(Fenced: yes FenceOn<Rc>, FenceOn<Xrc>; no FenceOn<Uc>, FenceOn<Ud>);
 // SIGNALED by signaling of the queue pair (R2.4).
 cells!(Plain: yes SignaledOn<SignalAll>, SignaledOn<Selective>; no);
 cells!(Signaled: yes SignaledOn<Selective>; no SignaledOn<SignalAll>);
@@ -289,9 +300,10 @@ cells!(Err: yes; no HasRate);
 cells!(Rc: yes; no StopsSending);
 cells!(Uc: yes StopsSending; no);
 cells!(Ud: yes StopsSending; no);
-// Receive queues by receive source (R7.1).
-cells!(OwnRq: yes HasRecvQueue, UsesOwnQueue; no UsesSharedQueue);
-cells!(SharedRq: yes UsesSharedQueue; no HasRecvQueue, UsesOwnQueue);
+// Receive queues by receive source (R7.1, R26.2).
+cells!(OwnRq: yes HasRecvQueue, UsesOwnQueue; no UsesSharedQueue, UsesNoQueue);
+cells!(SharedRq: yes UsesSharedQueue; no HasRecvQueue, UsesOwnQueue, UsesNoQueue);
+cells!(NoRq: yes UsesNoQueue; no HasRecvQueue, UsesOwnQueue, UsesSharedQueue);
 // Queue pairs that were created elsewhere, by how they post (R15.2).
 cells!(OrdinaryPosting: yes UsesPostSend; no);
 cells!(ExtendedPosting: yes; no UsesPostSend);
@@ -304,10 +316,11 @@ cells!(QueuePair<Rc, Rts>: yes; no PostsSends, PostsReceives, PostsSharedReceive
 cells!(usize: yes; no SliceOfRegion);
 cells!(std::ops::Range<usize>: yes; no SliceOfRegion);
 cells!(std::ops::RangeFull: yes; no SliceOfRegion);
-// Transports (R7.3, R5.1).
-cells!(Rc: yes SharesReceives, NamesPeer; no TakesDestinations);
-cells!(Uc: yes NamesPeer; no SharesReceives, TakesDestinations);
-cells!(Ud: yes SharesReceives, TakesDestinations; no NamesPeer);
+// Transports (R7.3, R5.1, R26.1, R26.2).
+cells!(Rc: yes SharesReceives, NamesPeer, HasBothQueues; no TakesDestinations, NamesSrqs);
+cells!(Uc: yes NamesPeer, HasBothQueues; no SharesReceives, TakesDestinations, NamesSrqs);
+cells!(Ud: yes SharesReceives, TakesDestinations, HasBothQueues; no NamesPeer, NamesSrqs);
+cells!(Xrc: yes SharesReceives, NamesSrqs; no NamesPeer, TakesDestinations, HasBothQueues);
 // What data may be used for (R2.10, R4.1, R4.5, R6.7, R7.10, R9.9, R11.2).
 cells!(Buf: yes Source, Sink, RecvSink, SrqSink, AtomicSink; no);
 cells!([Buf; 2]: yes Source, Sink, RecvSink, SrqSink; no AtomicSink);
@@ -400,86 +413,110 @@ cells!(RemoteAtomic: yes; no Includes<LocalWrite>, Includes<RemoteRead>, Include
 cells!(RemoteAll: yes Includes<RemoteRead>, Includes<RemoteWrite>, Includes<RemoteReadWrite>, Includes<RemoteAtomic>, Includes<RemoteAll>; no);
 cells!(RemoteAll: yes; no Includes<LocalWrite>);
 // Every attribute struct, transport and state (R8.1, R8.2, R8.3, R8.17, R8.21).
-leads!(ConnectedInit: Rc Reset => Init, Uc Reset => Init; never Ud);
+leads!(ConnectedInit: Rc Reset => Init, Uc Reset => Init, Xrc Reset => Init; never Ud);
 leads_nowhere!(ConnectedInit: Rc Init, Rc Rtr, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
 leads_nowhere!(ConnectedInit: Uc Init, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
-leads!(ConnectedReinit: Rc Init => Init, Uc Init => Init; never Ud);
+leads_nowhere!(ConnectedInit: Xrc Init, Xrc Rtr, Xrc Rts, Xrc Draining, Xrc Sqd, Xrc Sqe, Xrc Err);
+leads!(ConnectedReinit: Rc Init => Init, Uc Init => Init, Xrc Init => Init; never Ud);
 leads_nowhere!(ConnectedReinit: Rc Reset, Rc Rtr, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
 leads_nowhere!(ConnectedReinit: Uc Reset, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
-leads!(RcRtr: Rc Init => Rtr; never Uc, Ud);
+leads_nowhere!(ConnectedReinit: Xrc Reset, Xrc Rtr, Xrc Rts, Xrc Draining, Xrc Sqd, Xrc Sqe, Xrc Err);
+leads!(RcRtr: Rc Init => Rtr; never Uc, Ud, Xrc);
 leads_nowhere!(RcRtr: Rc Reset, Rc Rtr, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
-leads!(UcRtr: Uc Init => Rtr; never Rc, Ud);
+leads!(UcRtr: Uc Init => Rtr; never Rc, Ud, Xrc);
 leads_nowhere!(UcRtr: Uc Reset, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
-leads!(RcRts: Rc Rtr => Rts; never Uc, Ud);
+leads!(RcRts: Rc Rtr => Rts; never Uc, Ud, Xrc);
 leads_nowhere!(RcRts: Rc Reset, Rc Init, Rc Rts, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
-leads!(UcRts: Uc Rtr => Rts; never Rc, Ud);
+leads!(UcRts: Uc Rtr => Rts; never Rc, Ud, Xrc);
 leads_nowhere!(UcRts: Uc Reset, Uc Init, Uc Rts, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
-leads!(UdInit: Ud Reset => Init; never Rc, Uc);
+leads!(UdInit: Ud Reset => Init; never Rc, Uc, Xrc);
 leads_nowhere!(UdInit: Ud Init, Ud Rtr, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
-leads!(UdReinit: Ud Init => Init; never Rc, Uc);
+leads!(UdReinit: Ud Init => Init; never Rc, Uc, Xrc);
 leads_nowhere!(UdReinit: Ud Reset, Ud Rtr, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
-leads!(UdRtr: Ud Init => Rtr; never Rc, Uc);
+leads!(UdRtr: Ud Init => Rtr; never Rc, Uc, Xrc);
 leads_nowhere!(UdRtr: Ud Reset, Ud Rtr, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
-leads!(UdRts: Ud Rtr => Rts; never Rc, Uc);
+leads!(UdRts: Ud Rtr => Rts; never Rc, Uc, Xrc);
 leads_nowhere!(UdRts: Ud Reset, Ud Init, Ud Rts, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
-leads!(RcReturn: Rc Rts => Rts, Rc Sqd => Rts; never Uc, Ud);
+leads!(RcReturn: Rc Rts => Rts, Rc Sqd => Rts; never Uc, Ud, Xrc);
 leads_nowhere!(RcReturn: Rc Reset, Rc Init, Rc Rtr, Rc Draining, Rc Sqe, Rc Err);
-leads!(UcReturn: Uc Rts => Rts, Uc Sqd => Rts; never Rc, Ud);
+leads!(UcReturn: Uc Rts => Rts, Uc Sqd => Rts; never Rc, Ud, Xrc);
 leads_nowhere!(UcReturn: Uc Reset, Uc Init, Uc Rtr, Uc Draining, Uc Sqe, Uc Err);
-leads!(UcResume: Uc Sqe => Rts; never Rc, Ud);
+leads!(UcResume: Uc Sqe => Rts; never Rc, Ud, Xrc);
 leads_nowhere!(UcResume: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Draining, Uc Sqd, Uc Err);
-leads!(UdReturn: Ud Rts => Rts, Ud Sqd => Rts, Ud Sqe => Rts; never Rc, Uc);
+leads!(UdReturn: Ud Rts => Rts, Ud Sqd => Rts, Ud Sqe => Rts; never Rc, Uc, Xrc);
 leads_nowhere!(UdReturn: Ud Reset, Ud Init, Ud Rtr, Ud Draining, Ud Err);
-leads!(Drain: Rc Rts => Draining, Uc Rts => Draining, Ud Rts => Draining; never);
+leads!(Drain: Rc Rts => Draining, Uc Rts => Draining, Ud Rts => Draining, Xrc Rts => Draining; never);
 leads_nowhere!(Drain: Rc Reset, Rc Init, Rc Rtr, Rc Draining, Rc Sqd, Rc Sqe, Rc Err);
 leads_nowhere!(Drain: Uc Reset, Uc Init, Uc Rtr, Uc Draining, Uc Sqd, Uc Sqe, Uc Err);
 leads_nowhere!(Drain: Ud Reset, Ud Init, Ud Rtr, Ud Draining, Ud Sqd, Ud Sqe, Ud Err);
-leads!(RcSqd: Rc Sqd => Draining; never Uc, Ud);
+leads_nowhere!(Drain: Xrc Reset, Xrc Init, Xrc Rtr, Xrc Draining, Xrc Sqd, Xrc Sqe, Xrc Err);
+leads!(RcSqd: Rc Sqd => Draining; never Uc, Ud, Xrc);
 leads_nowhere!(RcSqd: Rc Reset, Rc Init, Rc Rtr, Rc Rts, Rc Draining, Rc Sqe, Rc Err);
-leads!(UcSqd: Uc Sqd => Draining; never Rc, Ud);
+leads!(UcSqd: Uc Sqd => Draining; never Rc, Ud, Xrc);
 leads_nowhere!(UcSqd: Uc Reset, Uc Init, Uc Rtr, Uc Rts, Uc Draining, Uc Sqe, Uc Err);
-leads!(UdSqd: Ud Sqd => Draining; never Rc, Uc);
+leads!(UdSqd: Ud Sqd => Draining; never Rc, Uc, Xrc);
 leads_nowhere!(UdSqd: Ud Reset, Ud Init, Ud Rtr, Ud Rts, Ud Draining, Ud Sqe, Ud Err);
+leads!(XrcRtr: Xrc Init => Rtr; never Rc, Uc, Ud);
+leads_nowhere!(XrcRtr: Xrc Reset, Xrc Rtr, Xrc Rts, Xrc Draining, Xrc Sqd, Xrc Sqe, Xrc Err);
+leads!(XrcRts: Xrc Rtr => Rts; never Rc, Uc, Ud);
+leads_nowhere!(XrcRts: Xrc Reset, Xrc Init, Xrc Rts, Xrc Draining, Xrc Sqd, Xrc Sqe, Xrc Err);
+leads!(XrcReturn: Xrc Rts => Rts, Xrc Sqd => Rts; never Rc, Uc, Ud);
+leads_nowhere!(XrcReturn: Xrc Reset, Xrc Init, Xrc Rtr, Xrc Draining, Xrc Sqe, Xrc Err);
+leads!(XrcSqd: Xrc Sqd => Draining; never Rc, Uc, Ud);
+leads_nowhere!(XrcSqd: Xrc Reset, Xrc Init, Xrc Rtr, Xrc Rts, Xrc Draining, Xrc Sqe, Xrc Err);
 // What `post_send` takes. First in RTS, with `Reads` and with `NoReads`, in groups of four bits: connected,
-// connected fenced, datagram, datagram fenced. In each group: plain and signaled under `SignalAll`, then under
+// connected fenced, datagram, datagram fenced, to a shared receive queue, the same fenced. In each group: plain and signaled under `SignalAll`, then under
 // `Selective`. Then by state, from RESET to ERR, to the right destination.
-sends!(Send Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(Send Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b00011101);
-sends!(Send Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b00011101);
-sends!(SendWithImm Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(SendWithImm Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b00011101);
-sends!(SendWithImm Datagram on Ud: 0b0000_0000_1011_0000, 0b0000_0000_1011_0000, 0b00011101);
-sends!(SendWithInv Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(SendWithInv Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(SendWithInv Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(LocalInv Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(LocalInv Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(LocalInv Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(BindMw Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(BindMw Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(BindMw Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(RdmaWrite Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(RdmaWrite Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b00011101);
-sends!(RdmaWrite Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(RdmaWriteWithImm Connected on Rc: 0b1011_1011_0000_0000, 0b1011_1011_0000_0000, 0b00011101);
-sends!(RdmaWriteWithImm Connected on Uc: 0b1011_0000_0000_0000, 0b1011_0000_0000_0000, 0b00011101);
-sends!(RdmaWriteWithImm Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(RdmaRead Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
-sends!(RdmaRead Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(RdmaRead Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(CmpAndSwp Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
-sends!(CmpAndSwp Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(CmpAndSwp Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(FetchAndAdd Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
-sends!(FetchAndAdd Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(FetchAndAdd Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(Flush Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
-sends!(Flush Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(Flush Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(AtomicWrite Connected on Rc: 0b1011_1011_0000_0000, 0b0000_0000_0000_0000, 0b00011101);
-sends!(AtomicWrite Connected on Uc: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-sends!(AtomicWrite Datagram on Ud: 0b0000_0000_0000_0000, 0b0000_0000_0000_0000, 0b00000000);
-// What `post_recv` takes, by state: from a queue of its own, and from a shared one.
-receives!(Rc: 0b01111110, 0b00000000);
-receives!(Uc: 0b01111110, 0b00000000);
-receives!(Ud: 0b01111110, 0b00000000);
+sends!(Send Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(Send Connected on Uc: 0b1011_0000_0000_0000_0000_0000, 0b1011_0000_0000_0000_0000_0000, 0b00011101);
+sends!(Send Datagram on Ud: 0b0000_0000_1011_0000_0000_0000, 0b0000_0000_1011_0000_0000_0000, 0b00011101);
+sends!(Send ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_1011_1011, 0b00011101);
+sends!(SendWithImm Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(SendWithImm Connected on Uc: 0b1011_0000_0000_0000_0000_0000, 0b1011_0000_0000_0000_0000_0000, 0b00011101);
+sends!(SendWithImm Datagram on Ud: 0b0000_0000_1011_0000_0000_0000, 0b0000_0000_1011_0000_0000_0000, 0b00011101);
+sends!(SendWithImm ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_1011_1011, 0b00011101);
+sends!(SendWithInv Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(SendWithInv Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(SendWithInv Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(SendWithInv ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_1011_1011, 0b00011101);
+sends!(LocalInv Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(LocalInv Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(LocalInv Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(LocalInv ToSrq on Xrc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(BindMw Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(BindMw Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(BindMw Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(BindMw ToSrq on Xrc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(RdmaWrite Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(RdmaWrite Connected on Uc: 0b1011_0000_0000_0000_0000_0000, 0b1011_0000_0000_0000_0000_0000, 0b00011101);
+sends!(RdmaWrite Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(RdmaWrite ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_1011_1011, 0b00011101);
+sends!(RdmaWriteWithImm Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b1011_1011_0000_0000_0000_0000, 0b00011101);
+sends!(RdmaWriteWithImm Connected on Uc: 0b1011_0000_0000_0000_0000_0000, 0b1011_0000_0000_0000_0000_0000, 0b00011101);
+sends!(RdmaWriteWithImm Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(RdmaWriteWithImm ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_1011_1011, 0b00011101);
+sends!(RdmaRead Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(RdmaRead Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(RdmaRead Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(RdmaRead ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(CmpAndSwp Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(CmpAndSwp Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(CmpAndSwp Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(CmpAndSwp ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(FetchAndAdd Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(FetchAndAdd Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(FetchAndAdd Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(FetchAndAdd ToSrq on Xrc: 0b0000_0000_0000_0000_1011_1011, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(Flush Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(Flush Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(Flush Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(Flush ToSrq on Xrc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(AtomicWrite Connected on Rc: 0b1011_1011_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00011101);
+sends!(AtomicWrite Connected on Uc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(AtomicWrite Datagram on Ud: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+sends!(AtomicWrite ToSrq on Xrc: 0b0000_0000_0000_0000_0000_0000, 0b0000_0000_0000_0000_0000_0000, 0b00000000);
+// What `post_recv` takes, by state: from a queue of its own, from a shared one, and from none.
+receives!(Rc: 0b01111110, 0b00000000, 0b00000000);
+receives!(Uc: 0b01111110, 0b00000000, 0b00000000);
+receives!(Ud: 0b01111110, 0b00000000, 0b00000000);
+receives!(Xrc: 0b01111110, 0b00000000, 0b00000000);

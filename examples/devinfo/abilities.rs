@@ -7,7 +7,7 @@ use proverbs::device::{
 use proverbs::memory::OnDemand;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
-use proverbs::transport::Transport;
+use proverbs::rules::HasBothQueues;
 
 use crate::Result;
 
@@ -20,7 +20,7 @@ macro_rules! inline_profiles {
 
         /// The most of these that a `T` queue pair is granted; an error if there is no such queue
         /// pair at all.
-        fn most_inline<T: Transport>(context: &Context, pd: &ProtectionDomain) -> Result<u32> {
+        fn most_inline<T: HasBothQueues>(context: &Context, pd: &ProtectionDomain) -> Result<u32> {
             let mut most = 0;
             create::<T, Inline0>(context, pd)?;
             $(if create::<T, $name>(context, pd).is_ok() {
@@ -37,7 +37,7 @@ inline_profiles! {
 }
 
 /// Creates a queue pair and destroys it.
-fn create<T: Transport, P: Profile<Receive = OwnRq, Threads = AnyThread, Entry = Buf>>(
+fn create<T: HasBothQueues, P: Profile<Receive = OwnRq, Threads = AnyThread, Entry = Buf>>(
     context: &Context,
     pd: &ProtectionDomain,
 ) -> Result<()> {

@@ -9,7 +9,7 @@ use proverbs::prelude::*;
 use proverbs::qp::{
     AnyThread, Initiator, Max, NoDepth, NoReads, OrdinaryPosting, OwnRq, Reads, Selective,
 };
-use proverbs::transport::Transport;
+use proverbs::rules::HasBothQueues;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -121,7 +121,7 @@ impl Way<'_> {
 pub type Joined<T, R> = (QueuePair<T, Rts, Perf<R>>, Kept);
 
 /// A transport that this program can connect.
-pub trait Connect: Transport + Sized {
+pub trait Connect: HasBothQueues + Sized {
     /// To INIT, where receives may be posted.
     fn init<R: Issues>(
         qp: QueuePair<Self, Reset, Perf<R>>,

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 
 use super::private_data::{RejectData, ReplyData};
+use crate::rules::HasBothQueues;
 use crate::sys::types::raw::rdma_port_space;
 use crate::terms::state::{Init, Rts, State};
-use crate::terms::transport::{Rc, Transport, Ud};
+use crate::terms::transport::{Rc, Ud};
 
 /// Reliable connections (RDMA_PS_TCP): queue pairs are RC.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub enum Udp {}
 /// ```
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
-    type Transport: Transport;
+    type Transport: HasBothQueues;
     /// The state of a queue pair that an id made: receives may be posted in either, sends on UD.
     type Made: State;
     /// The private data of a refusal.

@@ -54,6 +54,8 @@ pub(crate) enum Share {
     Receives,
     /// The receives of a shared receive queue.
     Shared,
+    /// Those of one for XRC, which all complete here.
+    Xrc,
 }
 
 /// A queue that completes here.
@@ -95,7 +97,7 @@ impl AtEnd {
     fn left_of(&self, share: Share) -> u32 {
         match share {
             Share::Sends => self.left[0],
-            Share::Receives | Share::Shared => self.left[1],
+            Share::Receives | Share::Shared | Share::Xrc => self.left[1],
         }
     }
 }
@@ -237,7 +239,7 @@ impl Inbox {
     }
 
     /// Whether a queue pair completes here that is neither dropped nor gone.
-    pub(crate) fn has_queue_pairs(&self) -> bool {
+    pub(crate) fn has_queues(&self) -> bool {
         let is_one = |a: &Attachment| a.share != Share::Shared && a.stage == Stage::Alive;
         self.state().attached.iter().any(is_one)
     }

@@ -163,11 +163,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
-    /// if queue pairs complete into it.
+    /// if queue pairs complete into it, or a shared receive queue of XRC does.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
-        if self.shared.has_queue_pairs() {
-            let error = Error::os(VERB, libc::EBUSY, "queue pairs complete into it");
+        if self.shared.has_queues() {
+            let error = Error::os(
+                VERB,
+                libc::EBUSY,
+                "queue pairs, or shared receive queues of XRC, complete into it",
+            );
             return Err(Refused::new(self, error));
         }
         self.discard();

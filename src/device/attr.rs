@@ -135,7 +135,7 @@ bitflags! {
     /// for (name, _) in can.iter_names() {
     ///     println!("{name}");
     /// }
-    /// assert!(!can.contains(DeviceCap::XRC));
+    /// assert!(can.contains(DeviceCap::XRC) && !can.contains(DeviceCap::RAW_IP_CSUM));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

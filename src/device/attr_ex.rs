@@ -151,6 +151,7 @@ impl DeviceAttrEx {
             Which::MemoryWindows2B => {
                 self.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B)
             }
+            Which::Xrc => self.device.device_cap_flags.contains(DeviceCap::XRC),
             Which::OnDemand { qp_type, ops } => self.odp.has(qp_type, ops),
             Which::DeviceMemory => self.max_dm_size != 0,
             Which::FlushGlobal => flag(38),
@@ -171,6 +172,7 @@ impl DeviceAttrEx {
 pub enum Which {
     ResizeSrq,
     MemoryWindows2B,
+    Xrc,
     OnDemand { qp_type: u32, ops: OdpOps },
     DeviceMemory,
     FlushGlobal,

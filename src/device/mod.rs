@@ -21,6 +21,7 @@ pub(crate) mod pacing;
 pub(crate) mod pd;
 pub(crate) mod port;
 pub(crate) mod protocol;
+pub(crate) mod xrc;
 
 pub use ah::{AddressHandle, AddressVector, GlobalRoute};
 pub use ah_table::AhIndex;
@@ -46,6 +47,7 @@ pub use pacing::PacketPacing;
 pub use pd::ProtectionDomain;
 pub use port::{LinkLayer, PortAttr, PortState};
 pub use protocol::Protocol;
+pub use xrc::{XrcDomain, XrcdFile};
 
 pub use crate::terms::gid::{Gid, GidKind};
 pub use crate::terms::rate::StaticRate;

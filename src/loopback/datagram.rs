@@ -47,6 +47,7 @@ impl State {
                 op: wr.op,
                 extra: wr.extra,
                 solicited: wr.solicited,
+                srqn: None,
                 data,
                 asks: 0,
                 doom: wr.doom,

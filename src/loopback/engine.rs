@@ -168,7 +168,7 @@ impl State {
             }
             (Ok(Some(outcome)), _) => outcome,
             (Ok(None), Transport::Ud) => self.send_datagram(number, &wr),
-            (Ok(None), Transport::Rc | Transport::Uc) => self.send_connected(number, &wr),
+            (Ok(None), _) => self.send_connected(number, &wr),
         };
         if wr.doom == Doom::NotReady || wr.doom == Doom::Lost && retries {
             // The next try succeeds.

@@ -26,6 +26,7 @@ use super::srq::Srq;
 use super::strict::Calls;
 use super::window::Window;
 use super::world::World;
+use super::xrc::Xrcd;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 #[cfg(feature = "cm")]
@@ -324,6 +325,7 @@ pub(super) struct State {
     pub(super) channels: BTreeMap<u32, Channel>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, Srq>,
+    pub(super) xrcds: BTreeMap<u32, Xrcd>,
     pub(super) qps: BTreeMap<u32, Qp>,
     /// By device.
     pub(super) asyncs: BTreeMap<u32, AsyncEvents>,
@@ -370,6 +372,7 @@ impl State {
         self.destroy_fault(None)?;
         let used = self.pds.values().any(|pd| pd.device == device)
             || self.tds.values().any(|td| td.device == device)
+            || self.xrcds.values().any(|xrcd| xrcd.device == device)
             || self.dms.values().any(|dm| dm.device == device)
             || self.cqs.values().any(|cq| cq.device == device)
             || self.channels.values().any(|channel| channel.device == device);

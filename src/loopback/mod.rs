@@ -59,6 +59,7 @@
 //! | `modify`, `attributes` | the transitions that exist, and the legal values |
 //! | `personality`, `world` | how devices may differ, and their properties |
 //! | `clock` | the times of completions, and the clock that a test moves |
+//! | `xrc` | XRC domains, and what a target is while it serves |
 //! | `lanes` | thread domains, and who uses what is in one |
 //! | `script`, `faults` | injected faults, and their effects |
 //! | `strict` | assertions on what no correct crate does |
@@ -101,6 +102,8 @@ mod tuning;
 mod window;
 mod world;
 mod wr;
+mod xrc;
+mod xrc_pair;
 
 #[cfg(test)]
 mod tests;
@@ -116,6 +119,7 @@ pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};
 pub use personality::{Personality, UnknownPersonality};
 pub use script::{Fault, Rule, Script};
 pub use world::{Capacity, Grants, World};
+pub use xrc_pair::{Initiating, XrcPair, xrc_pair};
 
 /// What the device offers, as `query_device` and `query_port` report it.
 mod limits {

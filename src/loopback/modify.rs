@@ -37,26 +37,30 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
         (Reset, Err, _) => return None,
         (_, Err, _) => (0, 0),
 
-        (Reset, Init, Rc | Uc) => (PKEY | PORT | ACCESS, 0),
+        (Reset, Init, Rc | Uc | XrcSend | XrcRecv) => (PKEY | PORT | ACCESS, 0),
         (Reset, Init, Ud) => (PKEY | PORT | QKEY, 0),
-        (Init, Init, Rc | Uc) => (0, PKEY | PORT | ACCESS),
+        (Init, Init, Rc | Uc | XrcSend | XrcRecv) => (0, PKEY | PORT | ACCESS),
         (Init, Init, Ud) => (0, PKEY | PORT | QKEY),
 
-        (Init, Rtr, Rc) => {
+        (Init, Rtr, Rc | XrcRecv) => {
             (AV | MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD | MIN_RNR, ALT | ACCESS | PKEY)
         }
-        (Init, Rtr, Uc) => (AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY),
+        (Init, Rtr, Uc | XrcSend) => (AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY),
         (Init, Rtr, Ud) => (0, PKEY | QKEY),
 
         (Rtr, Rts, Rc) => (
             TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | MAX_RD,
             CUR_STATE | ALT | ACCESS | MIN_RNR | MIG,
         ),
+        (Rtr, Rts, XrcSend) => {
+            (TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | MAX_RD, CUR_STATE | ALT | ACCESS | MIG)
+        }
+        (Rtr, Rts, XrcRecv) => (TIMEOUT | SQ_PSN, CUR_STATE | ALT | ACCESS | MIN_RNR | MIG),
         (Rtr, Rts, Uc) => (SQ_PSN, CUR_STATE | ALT | ACCESS | MIG),
         (Rtr, Rts, Ud) => (SQ_PSN, CUR_STATE | QKEY),
 
-        (Rts | Sqd, Rts, Rc) => (0, CUR_STATE | ACCESS | ALT | MIG | MIN_RNR),
-        (Rts | Sqd, Rts, Uc) => (0, CUR_STATE | ACCESS | ALT | MIG),
+        (Rts | Sqd, Rts, Rc | XrcRecv) => (0, CUR_STATE | ACCESS | ALT | MIG | MIN_RNR),
+        (Rts | Sqd, Rts, Uc | XrcSend) => (0, CUR_STATE | ACCESS | ALT | MIG),
         (Rts | Sqd | Sqe, Rts, Ud) => (0, CUR_STATE | QKEY),
         (Sqe, Rts, Rc) => (0, 0),
         (Sqe, Rts, Uc) => (0, CUR_STATE | ACCESS),
@@ -65,6 +69,13 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
         (Sqd, Sqd, Rc) => {
             let retries = TIMEOUT | RETRY | RNR_RETRY | MIN_RNR;
             (0, PORT | AV | retries | MAX_RD | MAX_DEST_RD | ALT | ACCESS | PKEY | MIG)
+        }
+        (Sqd, Sqd, XrcSend) => {
+            let retries = TIMEOUT | RETRY | RNR_RETRY;
+            (0, PORT | AV | retries | MAX_RD | ALT | ACCESS | PKEY | MIG)
+        }
+        (Sqd, Sqd, XrcRecv) => {
+            (0, PORT | AV | TIMEOUT | MIN_RNR | MAX_DEST_RD | ALT | ACCESS | PKEY | MIG)
         }
         (Sqd, Sqd, Uc) => (0, AV | ALT | ACCESS | PKEY | MIG),
         (Sqd, Sqd, Ud) => (0, PKEY | QKEY),

@@ -29,6 +29,7 @@ impl State {
             Transport::Rc => rc,
             Transport::Uc => uc,
             Transport::Ud => ud,
+            Transport::XrcSend | Transport::XrcRecv => OdpOps::empty(),
         };
         let needs = [
             (REMOTE_READ, OdpOps::READ),

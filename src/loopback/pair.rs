@@ -11,7 +11,7 @@ use crate::qp::{
     AnyThread, ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess,
     QueuePair, RcRtr, RcRts, Transition, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
-use crate::rules::UsesOwnQueue;
+use crate::rules::{HasBothQueues, UsesOwnQueue};
 use crate::state::{Init, Reset, Rts};
 use crate::terms::error::Error;
 use crate::transport::{Rc, Transport, Uc, Ud};
@@ -126,7 +126,7 @@ fn join<T, P>(
     connect: impl Fn(QueuePair<T, Init, P>, AddressVector, Qpn) -> Result<QueuePair<T, Rts, P>, Error>,
 ) -> Result<Pair<P, T>, Error>
 where
-    T: Transport,
+    T: HasBothQueues,
     P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>,
     ConnectedInit: Transition<T, Reset, P, To = Init>,
 {

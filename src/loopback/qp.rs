@@ -19,6 +19,9 @@ pub(super) enum Transport {
     Rc,
     Uc,
     Ud,
+    /// An initiator of XRC, and a target.
+    XrcSend,
+    XrcRecv,
 }
 
 impl Transport {
@@ -27,6 +30,8 @@ impl Transport {
             ibv_qp_type::IBV_QPT_RC => Ok(Transport::Rc),
             ibv_qp_type::IBV_QPT_UC => Ok(Transport::Uc),
             ibv_qp_type::IBV_QPT_UD => Ok(Transport::Ud),
+            ibv_qp_type::IBV_QPT_XRC_SEND => Ok(Transport::XrcSend),
+            ibv_qp_type::IBV_QPT_XRC_RECV => Ok(Transport::XrcRecv),
             _ => Err(libc::EOPNOTSUPP),
         }
     }
@@ -36,6 +41,8 @@ impl Transport {
             Transport::Rc => ibv_qp_type::IBV_QPT_RC,
             Transport::Uc => ibv_qp_type::IBV_QPT_UC,
             Transport::Ud => ibv_qp_type::IBV_QPT_UD,
+            Transport::XrcSend => ibv_qp_type::IBV_QPT_XRC_SEND,
+            Transport::XrcRecv => ibv_qp_type::IBV_QPT_XRC_RECV,
         }
     }
 }
@@ -60,9 +67,30 @@ pub(super) struct Shape {
     pub(super) sig_all: bool,
 }
 
+impl Shape {
+    /// That of a target of XRC, which has no queues.
+    pub(super) fn of_target() -> Shape {
+        Shape {
+            transport: Transport::XrcRecv,
+            send_cq: 0,
+            recv_cq: 0,
+            srq: None,
+            max_send_wr: 0,
+            max_recv_wr: 0,
+            max_send_sge: 0,
+            max_recv_sge: 0,
+            max_inline: 0,
+            sig_all: false,
+        }
+    }
+}
+
 pub(super) struct Qp {
     pub(super) device: u32,
+    /// A target has one while it serves a message, as it has a shared receive queue.
     pub(super) pd: u32,
+    /// The XRC domain of a target.
+    pub(super) xrcd: Option<u32>,
     pub(super) shape: Shape,
     pub(super) phase: Phase,
     /// Counts the resets: completions from before a reset free no slots.
@@ -130,11 +158,21 @@ impl State {
         if self.world.link == Link::Iwarp && shape.transport != Transport::Rc {
             return Err(libc::EOPNOTSUPP);
         }
+        match shape.transport {
+            Transport::XrcSend if !self.has_xrc() => return Err(libc::EOPNOTSUPP),
+            // Neither has a domain that this verb names, nor receives.
+            Transport::XrcRecv => return Err(libc::EINVAL),
+            Transport::XrcSend if shape.max_recv_wr != 0 || shape.srq.is_some() => {
+                return Err(libc::EINVAL);
+            }
+            _ => {}
+        }
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
         let srq_fits = shape.srq.is_none_or(|srq| {
             // UC takes no SRQ (R7.3), and an SRQ is of its queue pairs' domain (R7.4).
-            shape.transport != Transport::Uc && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd)
+            shape.transport != Transport::Uc
+                && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd && srq.of_xrc.is_none())
         });
         let fits = shape.max_send_wr <= limits::QP_WR
             && shape.max_recv_wr <= limits::QP_WR
@@ -154,9 +192,22 @@ impl State {
             max_inline: grant(Capacity::Inline, shape.max_inline),
             ..shape
         };
+        self.insert_qp(number, device, pd, shape, None);
+        Ok((number, shape))
+    }
+
+    pub(super) fn insert_qp(
+        &mut self,
+        number: u32,
+        device: u32,
+        pd: u32,
+        shape: Shape,
+        xrcd: Option<u32>,
+    ) {
         let qp = Qp {
             device,
             pd,
+            xrcd,
             shape,
             phase: Phase::Reset,
             generation: 0,
@@ -174,7 +225,6 @@ impl State {
             options: super::tuning::OPTIONS,
         };
         self.qps.insert(number, qp);
-        Ok((number, shape))
     }
 
     /// On most devices, completions stay in the completion queues. Work requests without one are
@@ -201,7 +251,9 @@ impl State {
             return;
         };
         let before = std::mem::replace(&mut qp.phase, phase);
-        let (on_srq, transport) = (qp.shape.srq.is_some(), qp.shape.transport);
+        // A target has the shared receive queue of the message that it serves.
+        let on_srq = qp.shape.srq.is_some() && qp.xrcd.is_none();
+        let transport = qp.shape.transport;
         let (send_cq, recv_cq) = (qp.shape.send_cq, qp.shape.recv_cq);
         match phase {
             Phase::Reset => qp.reset(),

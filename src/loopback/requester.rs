@@ -1,4 +1,4 @@
-//! The sending side of RC and UC.
+//! The sending side of RC, UC and XRC.
 
 use super::engine::{Cause, Fate, Outcome};
 use super::fabric::State;
@@ -15,6 +15,8 @@ pub(super) struct Message {
     pub(super) op: Op,
     pub(super) extra: Extra,
     pub(super) solicited: bool,
+    /// The shared receive queue that it names (XRC).
+    pub(super) srqn: Option<u32>,
     pub(super) data: Vec<u8>,
     /// The number of bytes that a READ asks for.
     pub(super) asks: usize,
@@ -54,6 +56,7 @@ impl State {
             op: wr.op,
             extra: wr.extra,
             solicited: wr.solicited,
+            srqn: wr.srqn,
             data,
             asks: length as usize,
             doom: wr.doom,
@@ -96,7 +99,7 @@ impl State {
             self.refuse_migrated(from);
             return Reply::Lost;
         };
-        let is_rc = self.qps.get(&from).is_some_and(|qp| qp.shape.transport == Transport::Rc);
+        let is_rc = self.qps.get(&from).is_some_and(|qp| qp.shape.transport.is_reliable());
         match self.fate(message) {
             Fate::Arrives => {
                 self.follow(from, to);
@@ -126,7 +129,7 @@ impl State {
         let peer = self.qps.get(&to)?;
         let back = peer.attributes.path.as_ref()?;
         let reached = self.device_at(path) == Some(peer.device)
-            && peer.shape.transport == qp.shape.transport
+            && peer.shape.transport == qp.shape.transport.of_peer()
             && peer.receives()
             // Packets from strangers are dropped, and so are acknowledgements to others.
             && (self.is_sender(qp.device, path, back)

@@ -64,13 +64,17 @@ impl State {
     /// accept (class D).
     pub(super) fn respond(&mut self, to: u32, message: &Message) -> Reply {
         self.establish(to);
-        let reply = self.serve(to, message);
-        if let (&Reply::Refused(cause), Some(Transport::Rc)) =
-            (&reply, self.qps.get(&to).map(|q| q.shape.transport))
-        {
+        let is_astray = self.is_astray(to, message.srqn);
+        let reply = match is_astray {
+            true => Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR),
+            false => self.serve_as(to, message.srqn, |state| state.serve(to, message)),
+        };
+        let is_reliable = self.qps.get(&to).is_some_and(|qp| qp.shape.transport.is_reliable());
+        if let (&Reply::Refused(cause), true) = (&reply, is_reliable) {
             // Faults of classes C and A stop the responder too (R10.17).
             self.enter(to, Phase::Err);
-            if !matches!(message.op, Op::Send) {
+            // The receive of a message tells of it, where there is one.
+            if is_astray || !matches!(message.op, Op::Send) {
                 self.raise_refusal(to, cause);
             }
         }
@@ -225,7 +229,7 @@ impl State {
             return Err(Refusal::NoReceive);
         };
         let outcome = if wr::length(&next.list) < arrival.data.len() as u64 {
-            if transport != Transport::Rc && srq.is_none() {
+            if !transport.is_reliable() && srq.is_none() {
                 return Err(Refusal::TooLong);
             }
             Err((Refusal::TooLong, status::IBV_WC_LOC_LEN_ERR))

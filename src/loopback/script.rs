@@ -153,18 +153,17 @@ impl Fault {
     }
 
     fn fits(self, occasion: Occasion) -> bool {
-        use Transport::Rc;
         match (self, occasion) {
             (
                 Fault::Lose | Fault::Delay { .. } | Fault::Fail(_) | Fault::ToError,
                 Occasion::Begin { .. },
             ) => true,
-            (Fault::Duplicate, Occasion::Begin { transport, .. }) => transport != Rc,
-            (Fault::NoAnswer, Occasion::Begin { transport, .. }) => transport == Rc,
+            (Fault::Duplicate, Occasion::Begin { transport, .. }) => !transport.is_reliable(),
+            (Fault::NoAnswer, Occasion::Begin { transport, .. }) => transport.is_reliable(),
             (
                 Fault::NotReady | Fault::NeverReady,
                 Occasion::Begin { transport, uses_receive, .. },
-            ) => transport == Rc && uses_receive,
+            ) => transport.is_reliable() && uses_receive,
             (Fault::Refuse { .. } | Fault::OutcomeUnknown { .. }, Occasion::Post { .. }) => true,
             (Fault::FlushLate { .. }, Occasion::Flush { .. }) => true,
             (Fault::SpuriousEvent, Occasion::Arm) => true,

@@ -7,12 +7,15 @@ use super::asynchronous::Affiliate;
 use super::fabric::State;
 use super::world::Capacity;
 use super::wr::Recv;
+use super::xrc::OfXrc;
 use super::{Verb, limits};
 use crate::sys::types::ibv_srq;
 use crate::sys::types::raw::ibv_event_type;
 
 pub(super) struct Srq {
     pub(super) pd: u32,
+    /// Set if it is of XRC.
+    pub(super) of_xrc: Option<OfXrc>,
     max_wr: u32,
     pub(super) max_sge: u32,
     /// The limit below which an event is raised; 0 if not armed.
@@ -22,6 +25,13 @@ pub(super) struct Srq {
     slots: u32,
     /// The C object, by which events name the queue.
     pub(super) object: Option<Object>,
+}
+
+/// The most receives and elements of one, as asked for or as granted.
+#[derive(Clone, Copy)]
+pub(super) struct MaxOf {
+    pub(super) wr: u32,
+    pub(super) sge: u32,
 }
 
 /// The C object of a shared receive queue.
@@ -92,6 +102,18 @@ impl State {
         max_wr: u32,
         max_sge: u32,
     ) -> Verb<(u32, (u32, u32))> {
+        let asked = MaxOf { wr: max_wr, sge: max_sge };
+        let (number, granted) = self.create_srq_of(pd, asked, None)?;
+        Ok((number, (granted.wr, granted.sge)))
+    }
+
+    /// As `create_srq`; of XRC, if that is said.
+    pub(super) fn create_srq_of(
+        &mut self,
+        pd: u32,
+        MaxOf { wr: max_wr, sge: max_sge }: MaxOf,
+        of_xrc: Option<OfXrc>,
+    ) -> Verb<(u32, MaxOf)> {
         self.check_alive_pd(pd)?;
         let fits = (1..=limits::SRQ_WR).contains(&max_wr) && max_sge <= limits::SGE;
         if !fits || !self.pds.contains_key(&pd) {
@@ -102,9 +124,18 @@ impl State {
         let max_sge = self.world.grant(Capacity::SrqSge, max_sge);
         self.srqs.insert(
             number,
-            Srq { pd, max_wr, max_sge, limit: 0, queue: VecDeque::new(), slots: 0, object: None },
+            Srq {
+                pd,
+                of_xrc,
+                max_wr,
+                max_sge,
+                limit: 0,
+                queue: VecDeque::new(),
+                slots: 0,
+                object: None,
+            },
         );
-        Ok((number, (max_wr, max_sge)))
+        Ok((number, MaxOf { wr: max_wr, sge: max_sge }))
     }
 
     /// Resizes or arms the queue, or both. Does neither if one of the values is illegal.

@@ -28,6 +28,8 @@ pub(super) struct Send {
     pub(super) extra: Extra,
     pub(super) signaled: bool,
     pub(super) solicited: bool,
+    /// The shared receive queue that it names (XRC).
+    pub(super) srqn: Option<u32>,
     pub(super) payload: Payload,
     pub(super) doom: Doom,
 }

@@ -9,7 +9,7 @@ use super::{Core, QueuePair, books};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
-use crate::device::attr_ex::{FlushGlobal, FlushPersistent};
+use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp, refusal};
@@ -17,17 +17,17 @@ use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile};
-use crate::rules::{SharesReceives, UsesOwnQueue, UsesSharedQueue};
+use crate::rules::{HasBothQueues, SharesReceives, UsesNoQueue, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
 use crate::sys::handle;
 use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
-use crate::sys::session::{MOST_SGES, on_rxe};
+use crate::sys::session::{MOST_SGES, on_rxe, on_xrc};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::Reset;
 use crate::terms::threads::Threads;
-use crate::terms::transport::{Transport, Ud};
+use crate::terms::transport::{Transport, Ud, Xrc};
 use crate::work::limits::Limit;
 use crate::work::opcode::AtomicWrite;
 
@@ -84,7 +84,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::Limit`] with the device's maximum, [`ErrorKind::CqTooSmall`] if a completion
     /// queue has too few entries left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another
     /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    pub fn create_qp<T: Transport, P: Profile<Threads = L>>(
+    pub fn create_qp<T: HasBothQueues, P: Profile<Threads = L>>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,
         recv_cq: &CompletionQueue<P::Entry, L>,
@@ -143,7 +143,7 @@ impl<L: Threads> ProtectionDomain<L> {
         send_depth: u32,
     ) -> Result<QueuePair<T, Reset, P>, Error>
     where
-        T: SharesReceives,
+        T: SharesReceives + HasBothQueues,
         P: Profile<Threads = L>,
         P::Receive: UsesSharedQueue,
         M: Limit,
@@ -151,6 +151,29 @@ impl<L: Threads> ProtectionDomain<L> {
         let depth = Depth { send: send_depth, recv: 0 };
         let flags = QpCreateFlags::default();
         create::<T, P>(self, send_cq, recv_cq, depth, Some(srq.core()), flags)
+    }
+
+    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with sends
+    /// alone. The profile says so: `receive: NoRq`.
+    ///
+    /// It books `depth + 1` entries of `cq`, and needs no XRC domain. Its peer is an
+    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example.
+    ///
+    /// # Errors
+    /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::ContextMismatch`] if `can` is of
+    /// another context.
+    pub fn create_xrc_initiator<P: Profile<Threads = L>>(
+        &self,
+        can: &Can<Xrc>,
+        cq: &CompletionQueue<P::Entry, L>,
+        depth: u32,
+    ) -> Result<QueuePair<Xrc, Reset, P>, Error>
+    where
+        P::Receive: UsesNoQueue,
+    {
+        can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
+        let depth = Depth { send: depth, recv: 0 };
+        create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
     }
 }
 
@@ -203,10 +226,15 @@ fn create<T: Transport, P: Profile>(
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;
 
-    let asked_recv_sge = if srq.is_some() { 0 } else { P::MaxRecvSge::VALUE };
+    let is_initiator = T::QP_TYPE == ibv_qp_type::IBV_QPT_XRC_SEND;
+    let has_own_receives = srq.is_none() && !is_initiator;
+    let asked_recv_sge = if has_own_receives { P::MaxRecvSge::VALUE } else { 0 };
     let mut init = ibv_qp_init_attr {
         send_cq: send_cq.shared().handle().as_ptr(),
-        recv_cq: recv_cq.shared().handle().as_ptr(),
+        recv_cq: match is_initiator {
+            true => ptr::null_mut(),
+            false => recv_cq.shared().handle().as_ptr(),
+        },
         srq: srq.map_or(ptr::null_mut(), |srq| srq.as_ptr()),
         cap: ibv_qp_cap {
             max_send_wr: sends,
@@ -240,7 +268,9 @@ fn create<T: Transport, P: Profile>(
         if is_plain {
             (control.create_qp)(parent.as_ptr(), &mut init)
         } else {
-            if send_ops != 0 && (control.is_software)(parent.parents().context.as_ptr()) {
+            if send_ops != 0 && is_initiator {
+                init.qp_context = on_xrc();
+            } else if send_ops != 0 && (control.is_software)(parent.parents().context.as_ptr()) {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());
@@ -287,7 +317,7 @@ fn create<T: Transport, P: Profile>(
     };
     // SAFETY: the object was just created, and has no other owner.
     let handle = unsafe { handle::Qp::new(qp, control, parents) };
-    check_granted::<P>(verb, sends, depth.recv, srq.is_some(), &init.cap)?;
+    check_granted::<P>(verb, sends, depth.recv, !has_own_receives, &init.cap)?;
     undo_send.forget();
     undo_recv.forget();
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
@@ -333,12 +363,15 @@ fn send_ops<T: Transport, P: Profile>() -> u64 {
     const ON_UD: u64 = SEND | SEND_WITH_IMM;
     const ON_UC: u64 = ON_UD | RDMA_WRITE | RDMA_WRITE_WITH_IMM;
     const ON_RC: u64 = ON_UC | SEND_WITH_INV | LOCAL_INV | BIND_MW;
+    const ON_XRC: u64 = ON_UC | SEND_WITH_INV;
     const FETCHING: u64 = RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
     let fetches = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
     match T::QP_TYPE {
         _ if !P::Posting::IS_EXTENDED => 0,
         ibv_qp_type::IBV_QPT_RC if fetches => ON_RC | FETCHING | P::Posting::MORE_OPS,
         ibv_qp_type::IBV_QPT_RC => ON_RC,
+        ibv_qp_type::IBV_QPT_XRC_SEND if fetches => ON_XRC | FETCHING,
+        ibv_qp_type::IBV_QPT_XRC_SEND => ON_XRC,
         ibv_qp_type::IBV_QPT_UC => ON_UC,
         _ => ON_UD,
     }

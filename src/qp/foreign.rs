@@ -12,13 +12,12 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::SendMode;
 use crate::profile::Profile;
-use crate::rules::{UsesOwnQueue, UsesPostSend};
+use crate::rules::{HasBothQueues, UsesOwnQueue, UsesPostSend};
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::{QpState, Sqd, State};
 use crate::terms::threads::Threads;
-use crate::terms::transport::Transport;
 
 const VERB: &str = "ibv_query_qp";
 
@@ -44,7 +43,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::ContextMismatch`]; [`ErrorKind::Limit`] with what the queue pair was created
     /// with; [`ErrorKind::CqTooSmall`] (R9.9); [`ErrorKind::NotFound`] with what else differs;
     /// otherwise [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
-    pub unsafe fn qp_from_raw<T: Transport, S: State, P: Profile<Threads = L>>(
+    pub unsafe fn qp_from_raw<T: HasBothQueues, S: State, P: Profile<Threads = L>>(
         &self,
         qp: NonNull<ibv_qp>,
         send_cq: &CompletionQueue<P::Entry, L>,

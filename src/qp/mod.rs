@@ -24,6 +24,7 @@ mod tests;
 mod tuning;
 mod unchecked;
 mod window;
+mod xrc;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,8 +34,8 @@ use std::sync::Arc;
 pub use crate::ledger::released::Released;
 pub use crate::profile::{
     AnyThread, DefaultProfile, ExtendedPosting, InLane, Initiator, InitiatorDepth, MoreOps,
-    NoDepth, NoReads, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource, Selective,
-    SharedRq, SignalAll, Signaling, Threads,
+    NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
+    Selective, SharedRq, SignalAll, Signaling, Threads,
 };
 pub use crate::work::limits::{Limit, Max};
 pub use any::AnyQueuePair;
@@ -49,6 +50,10 @@ pub use modify::Transition;
 pub use path::{AlternatePath, Migration, MigrationState, QpPaths};
 pub use query::QpAttr;
 pub use tuning::{Ece, RateLimit};
+pub use xrc::{
+    TargetTransition, XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTarget, XrcTargetRtr,
+    XrcTargetRts,
+};
 
 use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;

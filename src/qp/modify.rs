@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::attr::*;
 use super::path::{AlternatePath, Migration};
 use super::query::QpAttr;
+use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
 use crate::device::ah::AddressVector;
@@ -23,7 +24,7 @@ use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{Mtu, Psn, Qpn};
 use crate::terms::error::{Error, Refused, transition};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::terms::transport::{Rc, Transport, Uc, Ud};
+use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
 /// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3) (R8.1).
@@ -51,7 +52,7 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
     label = "no transition from `{S}` of `{T}` takes these attributes",
-    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
+    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
 )]
 pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> {
     /// The state that it leads to.
@@ -171,10 +172,10 @@ macro_rules! optional {
 }
 
 rows! {
-    ConnectedInit []: Rc Reset -> Init, Uc Reset -> Init; |a, s| {
+    ConnectedInit []: Rc Reset -> Init, Uc Reset -> Init, Xrc Reset -> Init; |a, s| {
         required!(a, s; pkey_index port access);
     }
-    ConnectedReinit []: Rc Init -> Init, Uc Init -> Init; |a, s| {
+    ConnectedReinit []: Rc Init -> Init, Uc Init -> Init, Xrc Init -> Init; |a, s| {
         optional!(a, s; pkey_index port access);
     }
     RcRtr []: Rc Init -> Rtr; |a, s| {
@@ -219,7 +220,24 @@ rows! {
     UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts; |a, s| {
         optional!(a, s; qkey);
     }
-    Drain []: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining; |a, s| {
+    XrcRtr []: Xrc Init -> Rtr; |a, s| {
+        required!(a, s; address path_mtu dest_qpn rq_psn);
+        optional!(a, s; access pkey_index);
+    }
+    XrcRts<P> [P]: Xrc Rtr -> Rts; |a, s| {
+        required!(a, s; timeout retry_cnt rnr_retry sq_psn);
+        a.max_rd_atomic(Some(s.max_rd_atomic.to_c()));
+        optional!(a, s.optional; access);
+    }
+    XrcReturn []: Xrc Rts -> Rts, Xrc Sqd -> Rts; |a, s| {
+        optional!(a, s.0; access);
+    }
+    XrcSqd<P> [P]: Xrc Sqd -> Draining; |a, s| {
+        optional!(a, s; port address timeout retry_cnt rnr_retry);
+        a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
+        optional!(a, s; access pkey_index);
+    }
+    Drain []: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining; |a, s| {
         a.notify(s.notify.then_some(true));
     }
     RcSqd<P> [P]: Rc Sqd -> Draining; |a, s| {

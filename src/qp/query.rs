@@ -17,40 +17,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<QpAttr, Error> {
-        let mask = Mask::IBV_QP_STATE.0
-            | Mask::IBV_QP_PATH_MTU.0
-            | Mask::IBV_QP_RQ_PSN.0
-            | Mask::IBV_QP_SQ_PSN.0
-            | Mask::IBV_QP_DEST_QPN.0
-            | Mask::IBV_QP_ACCESS_FLAGS.0
-            | Mask::IBV_QP_QKEY.0
-            | Mask::IBV_QP_PORT.0
-            | Mask::IBV_QP_MAX_QP_RD_ATOMIC.0
-            | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0
-            | Mask::IBV_QP_TIMEOUT.0
-            | Mask::IBV_QP_RETRY_CNT.0
-            | Mask::IBV_QP_RNR_RETRY.0
-            | Mask::IBV_QP_MIN_RNR_TIMER.0
-            | Mask::IBV_QP_PKEY_INDEX.0;
-        let c = self.core.ask(mask)?;
-        Ok(QpAttr {
-            state: QpState::from_c(c.qp_state),
-            path_mtu: Mtu::from_c(c.path_mtu),
-            dest_qpn: c.dest_qp_num,
-            rq_psn: c.rq_psn,
-            sq_psn: c.sq_psn,
-            qkey: c.qkey,
-            access: QpAccess::from_bits_truncate(c.qp_access_flags),
-            port: c.port_num,
-            max_rd_atomic: c.max_rd_atomic,
-            max_dest_rd_atomic: c.max_dest_rd_atomic,
-            timeout: Timeout::from_c(c.timeout),
-            retry_cnt: RetryCount::new(c.retry_cnt),
-            rnr_retry: RnrRetry::from_c(c.rnr_retry),
-            min_rnr_timer: MinRnrTimer::new(c.min_rnr_timer),
-            pkey_index: c.pkey_index,
-            sq_draining: c.sq_draining != 0,
-        })
+        Ok(QpAttr::from_c(&self.core.ask(everything())?))
     }
 }
 
@@ -118,4 +85,46 @@ pub struct QpAttr {
     pub pkey_index: u16,
     /// Whether it is in SQD with sends that have begun and are not done.
     pub sq_draining: bool,
+}
+
+/// The mask of all that [`QpAttr`] has.
+pub(super) fn everything() -> u32 {
+    Mask::IBV_QP_STATE.0
+        | Mask::IBV_QP_PATH_MTU.0
+        | Mask::IBV_QP_RQ_PSN.0
+        | Mask::IBV_QP_SQ_PSN.0
+        | Mask::IBV_QP_DEST_QPN.0
+        | Mask::IBV_QP_ACCESS_FLAGS.0
+        | Mask::IBV_QP_QKEY.0
+        | Mask::IBV_QP_PORT.0
+        | Mask::IBV_QP_MAX_QP_RD_ATOMIC.0
+        | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0
+        | Mask::IBV_QP_TIMEOUT.0
+        | Mask::IBV_QP_RETRY_CNT.0
+        | Mask::IBV_QP_RNR_RETRY.0
+        | Mask::IBV_QP_MIN_RNR_TIMER.0
+        | Mask::IBV_QP_PKEY_INDEX.0
+}
+
+impl QpAttr {
+    pub(super) fn from_c(c: &ibv_qp_attr) -> QpAttr {
+        QpAttr {
+            state: QpState::from_c(c.qp_state),
+            path_mtu: Mtu::from_c(c.path_mtu),
+            dest_qpn: c.dest_qp_num,
+            rq_psn: c.rq_psn,
+            sq_psn: c.sq_psn,
+            qkey: c.qkey,
+            access: QpAccess::from_bits_truncate(c.qp_access_flags),
+            port: c.port_num,
+            max_rd_atomic: c.max_rd_atomic,
+            max_dest_rd_atomic: c.max_dest_rd_atomic,
+            timeout: Timeout::from_c(c.timeout),
+            retry_cnt: RetryCount::new(c.retry_cnt),
+            rnr_retry: RnrRetry::from_c(c.rnr_retry),
+            min_rnr_timer: MinRnrTimer::new(c.min_rnr_timer),
+            pkey_index: c.pkey_index,
+            sq_draining: c.sq_draining != 0,
+        }
+    }
 }

@@ -32,6 +32,8 @@
 //! opcodes::<wr::Send>();
 //! fn transports<A: NamesPeer, B: TakesDestinations, C: StopsSending, D: SharesReceives>() {}
 //! transports::<Rc, Ud, Uc, Ud>();
+//! fn of_xrc<A: NamesSrqs, B: HasBothQueues, C: UsesNoQueue>() {}
+//! of_xrc::<Xrc, Rc, NoRq>();
 //! fn states<A: CanPostRecv, B: CanFail>() {}
 //! states::<Init, Rtr>();
 //! fn receives<A: HasRecvQueue + UsesOwnQueue, B: UsesSharedQueue>() {}
@@ -55,12 +57,12 @@
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 
 use crate::profile::{
-    ExtendedPosting, Initiator, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource, Selective,
-    SharedRq, SignalAll, Signaling,
+    ExtendedPosting, Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource,
+    Selective, SharedRq, SignalAll, Signaling,
 };
 use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::terms::transport::{Rc, Transport, Uc, Ud};
-use crate::work::address::{Connected, Datagram};
+use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
+use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
 use crate::work::opcode::{
     AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, RdmaRead, RdmaWrite,
@@ -71,40 +73,51 @@ use crate::work::opcode::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{T}` queue pair",
     label = "`{T}` does not carry `{Self}`",
-    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; RC carries every opcode (R1.1)"
+    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; RC carries every opcode; XRC those of RC but LOCAL_INV, BIND_MW, FLUSH and ATOMIC_WRITE (R1.1)"
 )]
 pub trait PostOn<T: Transport>: Opcode {}
 
 impl PostOn<Rc> for Send {}
+impl PostOn<Xrc> for Send {}
 impl PostOn<Uc> for Send {}
 impl PostOn<Ud> for Send {}
 impl PostOn<Rc> for SendWithImm {}
+impl PostOn<Xrc> for SendWithImm {}
 impl PostOn<Rc> for SendWithInv {}
+impl PostOn<Xrc> for SendWithInv {}
 impl PostOn<Rc> for LocalInv {}
 impl<A> PostOn<Rc> for BindMw<A> {}
 impl PostOn<Uc> for SendWithImm {}
 impl PostOn<Ud> for SendWithImm {}
 impl PostOn<Rc> for RdmaWrite {}
+impl PostOn<Xrc> for RdmaWrite {}
 impl PostOn<Uc> for RdmaWrite {}
 impl PostOn<Rc> for RdmaWriteWithImm {}
+impl PostOn<Xrc> for RdmaWriteWithImm {}
 impl PostOn<Uc> for RdmaWriteWithImm {}
 impl PostOn<Rc> for RdmaRead {}
+impl PostOn<Xrc> for RdmaRead {}
 impl PostOn<Rc> for CmpAndSwp {}
+impl PostOn<Xrc> for CmpAndSwp {}
 impl PostOn<Rc> for FetchAndAdd {}
+impl PostOn<Xrc> for FetchAndAdd {}
 impl PostOn<Rc> for Flush {}
 impl PostOn<Rc> for AtomicWrite {}
 
-/// UD work requests name a destination, connected ones do not (R1.2, R5.1).
+/// UD work requests name a destination, those of XRC a shared receive queue, and other connected
+/// ones nothing (R1.2, R5.1, R26.1).
 pub trait Addressed<T: Transport> {}
 
 impl<T: NamesPeer> Addressed<T> for Connected {}
 impl<T: TakesDestinations> Addressed<T> for Datagram {}
+impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 
 /// Transports whose connection names the peer (R5.1).
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
-    label = "add `.to(destination)`",
-    note = "on UD every send names its address handle, QPN and Q_Key: `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1)"
+    label = "add `.to(destination)` on UD, `.to_srq(number)` on XRC",
+    note = "on UD every send names its address handle, QPN and Q_Key: `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1)",
+    note = "on XRC every work request names a shared receive queue at the peer: `wr::Send::new(buf).to_srq(number)` (R26.1)"
 )]
 pub trait NamesPeer: Transport {}
 
@@ -121,15 +134,38 @@ pub trait TakesDestinations: Transport {}
 
 impl TakesDestinations for Ud {}
 
-/// FENCE is for RC only (R2.1).
+/// Transports whose work requests each name a shared receive queue at the peer (R26.1).
+#[diagnostic::on_unimplemented(
+    message = "a work request on a `{Self}` queue pair names no shared receive queue",
+    label = "leave `.to_srq(..)` out: it is for XRC only",
+    note = "on RC, UC and UD the peer's queue pair decides where its receives come from (R26.1)"
+)]
+pub trait NamesSrqs: Transport {}
+
+impl NamesSrqs for Xrc {}
+
+/// Transports of queue pairs that `create_qp` makes: those with two queues (R26.2).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` queue pairs are not created by this call",
+    label = "an initiator of XRC has no receive queue, and a shared one has its own completion queue",
+    note = "`create_xrc_initiator`, `create_xrc_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
+)]
+pub trait HasBothQueues: Transport {}
+
+impl HasBothQueues for Rc {}
+impl HasBothQueues for Uc {}
+impl HasBothQueues for Ud {}
+
+/// FENCE is for RC and XRC (R2.1).
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{T}` queue pair cannot be `{Self}`",
-    label = "leave `.fence()` out: it is for RC queue pairs only",
-    note = "IBV_SEND_FENCE waits for earlier RDMA READs and atomics, which only RC has (R2.1)"
+    label = "leave `.fence()` out: it is for RC and XRC queue pairs only",
+    note = "IBV_SEND_FENCE waits for earlier RDMA READs and atomics, which only RC and XRC have (R2.1)"
 )]
 pub trait FenceOn<T: Transport> {}
 
 impl FenceOn<Rc> for Fenced {}
+impl FenceOn<Xrc> for Fenced {}
 impl<T: Transport> FenceOn<T> for Unfenced {}
 
 /// SIGNALED has a meaning only where not every work request is signaled (R2.4).
@@ -277,9 +313,9 @@ impl StopsSending for Ud {}
 
 /// `post_recv` requires a receive queue of the queue pair's own (R7.1).
 #[diagnostic::on_unimplemented(
-    message = "a queue pair with a shared receive queue has no `post_recv`",
-    label = "its receives come from the shared receive queue",
-    note = "post to the `SharedReceiveQueue` with `post_srq_recv` (R7.1)"
+    message = "a queue pair without a receive queue of its own has no `post_recv`",
+    label = "its receives come from a shared receive queue, or it is an initiator of XRC",
+    note = "post to the `SharedReceiveQueue` with `post_srq_recv` (R7.1, R26.2)"
 )]
 pub trait HasRecvQueue: ReceiveSource {}
 
@@ -315,6 +351,16 @@ pub trait UsesSharedQueue: ReceiveSource {}
 
 impl UsesSharedQueue for SharedRq {}
 
+/// Creation of an initiator of XRC requires a profile without receives (R26.2).
+#[diagnostic::on_unimplemented(
+    message = "an initiator of XRC receives nothing",
+    label = "the profile's `Receive` is `{Self}`",
+    note = "use a profile with `receive: NoRq`: messages come to a shared receive queue of a target's domain (R26.2)"
+)]
+pub trait UsesNoQueue: ReceiveSource {}
+
+impl UsesNoQueue for NoRq {}
+
 /// Only with selective signaling may a post leave its last work request unsignaled (R2.4).
 #[diagnostic::on_unimplemented(
     message = "an unsignaled post has no meaning on a `{Self}` queue pair",
@@ -325,13 +371,14 @@ pub trait LeavesUnsignaled: Signaling {}
 
 impl LeavesUnsignaled for Selective {}
 
-/// Shared receive queues are for RC and UD (R7.3).
+/// Shared receive queues are for RC, UD and XRC (R7.3).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair cannot use a shared receive queue",
     label = "`{Self}` has receive queues of its own only",
-    note = "shared receive queues are for RC and UD (R7.3)"
+    note = "shared receive queues are for RC, UD and XRC (R7.3)"
 )]
 pub trait SharesReceives: Transport {}
 
 impl SharesReceives for Rc {}
 impl SharesReceives for Ud {}
+impl SharesReceives for Xrc {}

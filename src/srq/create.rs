@@ -3,10 +3,12 @@
 #![allow(unsafe_code)] // one verb
 
 use std::any::Any;
+use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::completion::booking::CqShared;
 use crate::counters::books::{Books, RECEIVE};
 use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
@@ -19,10 +21,12 @@ use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::slots::Slots;
 use crate::post::queue::Queue;
-use crate::rules::SharesReceives;
+use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Ends, SharedReceiveQueue, SrqCore};
+use crate::sys::control::Control;
 use crate::sys::handle;
-use crate::sys::types::{ibv_srq_attr, ibv_srq_init_attr, zeroed};
+use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
+use crate::terms::bounded::SrqNum;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
 use crate::work::data::Data;
@@ -61,32 +65,69 @@ impl<L: Threads> ProtectionDomain<L> {
         pool: &impl FeedsSrq<C>,
     ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
     where
+        T: SharesReceives + HasBothQueues,
+        E: Owned,
+        M: Limit,
+        C: 'static,
+        Buf<C>: Data<E>,
+    {
+        let pd = self.handle();
+        self.create_any_srq("ibv_create_srq", pool, |_, _, init, control| {
+            // SAFETY: the protection domain is live, and `init` is a local.
+            let made = unsafe { (control.create_srq)(pd.as_ptr(), init) };
+            Ok(made.map(|srq| Made {
+                srq,
+                parents: pd.clone().into(),
+                completes_into: None,
+                number: SrqNum::NONE,
+            }))
+        })
+    }
+
+    /// Creates a shared receive queue by a verb, which is given the books of the queue, the number of
+    /// its buffers, and its attributes, in which it returns what was granted.
+    pub(super) fn create_any_srq<T, E, M, C>(
+        &self,
+        verb: &'static str,
+        pool: &impl FeedsSrq<C>,
+        make: impl FnOnce(
+            &Arc<Books>,
+            u32,
+            &mut ibv_srq_init_attr,
+            &'static Control,
+        ) -> Result<Result<Made, c_int>, Error>,
+    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
+    where
         T: SharesReceives,
         E: Owned,
         M: Limit,
         C: 'static,
         Buf<C>: Data<E>,
     {
-        const VERB: &str = "ibv_create_srq";
         let feed = pool.feed();
         if feed.pd != self.id() {
             let what = "the pool and the shared receive queue";
-            return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
+            return Err(Error::new(verb, ErrorKind::PdMismatch { what }));
         }
         let books = Books::shared(self.id(), feed.number)
-            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
+            .ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
         let buffers = feed.count as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
         let id = SrqId::mint();
         let srq_context = ptr::without_provenance_mut(id.0 as usize);
         let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
-        let pd = self.handle();
-        let control = pd.control();
-        // SAFETY: the protection domain is live, and `init` is a local.
-        match unsafe { (control.create_srq)(pd.as_ptr(), &mut init) } {
-            Ok(srq) => {
+        let control = self.handle().control();
+        match make(&books, buffers, &mut init, control)? {
+            Ok(Made { srq, parents, completes_into, number }) => {
                 // SAFETY: the object was just created, and has no other owner.
-                let handle = unsafe { handle::Srq::new(srq, control, pd.clone()) };
+                let handle = unsafe { handle::Srq::new(srq, control, parents) };
+                let (home, slots, pd) = (feed.home, feed.first, self.id());
+                let ends = Ends::default();
+                if let Some(cq) = &completes_into {
+                    ends.completes_into(cq.inbox());
+                }
+                let _cq = completes_into;
+                let core = SrqCore { handle, books, slots, buffers, pd, id, ends, number, _cq };
                 // The types say what may be posted, and the pool how much: at least that must be
                 // granted (R2.11).
                 let granted = init.attr;
@@ -94,12 +135,9 @@ impl<L: Threads> ProtectionDomain<L> {
                     [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
                 {
                     if asked > granted {
-                        return Err(Error::limit(VERB, what, asked.into(), granted.into()));
+                        return Err(Error::limit(verb, what, asked.into(), granted.into()));
                     }
                 }
-                let (home, slots, pd) = (feed.home, feed.first, self.id());
-                let ends = Ends::default();
-                let core = SrqCore { handle, books, slots, buffers, pd, id, ends };
                 let books = Arc::as_ptr(&core.books);
                 // SAFETY: the core owns the books, and lives as long as the queue.
                 let ledger = unsafe { Ledger::open(books, RECEIVE, buffers, Withheld::default()) };
@@ -113,10 +151,19 @@ impl<L: Threads> ProtectionDomain<L> {
             }
             Err(errno) => {
                 let asked = format!("max_wr {buffers}, max_sge {}", M::VALUE);
-                Err(Error::os(VERB, errno, asked))
+                Err(Error::os(verb, errno, asked))
             }
         }
     }
+}
+
+/// A shared receive queue that a verb made, and what it needs.
+pub(super) struct Made {
+    pub srq: NonNull<ibv_srq>,
+    pub parents: handle::SrqParents,
+    /// The completion queue of one for XRC, with a booking for it, and its number.
+    pub completes_into: Option<Arc<CqShared>>,
+    pub number: SrqNum,
 }
 
 /// What feeds a shared receive queue: a [`Pool`] or an [`Arena`] whose

@@ -7,6 +7,7 @@ mod ends;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
+mod xrc;
 
 use std::any::Any;
 use std::fmt;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 pub use create::FeedsSrq;
 use ends::Ends;
 
+use crate::completion::booking::CqShared;
 use crate::completion::parked::Over;
 use crate::counters::books::{Books, Quiet};
 use crate::device::attr::DeviceCap;
@@ -28,11 +30,12 @@ use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
 use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_attr_mask, zeroed};
+use crate::terms::bounded::SrqNum;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 use crate::work::limits::{Limit, Max};
 
-/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC or UD; R7.3),
+/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC, UD or XRC; R7.3),
 /// with entries of type `E` and at most `M` scatter/gather elements a receive.
 ///
 /// It is fed from one pool or arena, whose headers bound the outstanding receives: each completion
@@ -89,6 +92,10 @@ pub(crate) struct SrqCore {
     pub pd: u32,
     id: SrqId,
     pub ends: Ends,
+    /// Of one for XRC: the number by which initiators name it, and where its receives complete, after
+    /// the handle, so that it ends last.
+    number: SrqNum,
+    _cq: Option<Arc<CqShared>>,
 }
 
 impl SrqCore {
@@ -223,7 +230,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// that, or the device cannot do it.
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
-        let context = Context { handle: self.core.handle.parents().parents().context.clone() };
+        let context = Context { handle: self.core.handle.parents().pd.parents().context.clone() };
         let limits = context.limits()?;
         let max = limits.max_srq_wr.max(0) as u32;
         if max_wr > max {

@@ -21,6 +21,7 @@ use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
 use super::polling::{CqAttr, ibv_cq_ex};
 use super::tuning::{ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
 use super::types::*;
+use super::xrc::{ibv_srq_init_attr_ex, ibv_xrcd};
 
 /// The filled entries of a device's GID tables, or the errno.
 pub(crate) type GidTable = Result<Vec<ibv_gid_entry>, c_int>;
@@ -92,6 +93,14 @@ pub(crate) struct Control {
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
     pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> c_int,
 
+    /// Of a file, or -1. Like the next of these and `create_srq_ex`: EOPNOTSUPP if the library or the
+    /// device lacks it.
+    pub open_xrcd: unsafe fn(*mut ibv_context, c_int, c_int) -> Created<ibv_xrcd>,
+    pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> c_int,
+    /// Destroyed by `destroy_srq`, before domains and completion queue.
+    pub create_srq_ex: unsafe fn(&mut ibv_srq_init_attr_ex) -> Created<ibv_srq>,
+    /// Of one that was created for XRC.
+    pub srq_num: unsafe fn(*mut ibv_srq) -> Result<u32, c_int>,
     pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
     pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
     pub query_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
@@ -289,6 +298,26 @@ unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
     status(unsafe { super::tuning::query_ece(qp, ece) })
 }
 
+unsafe fn open_xrcd(context: *mut ibv_context, fd: c_int, oflags: c_int) -> Created<ibv_xrcd> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::xrc::open_xrcd(context, fd, oflags) }
+}
+
+unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::xrc::close_xrcd(xrcd) })
+}
+
+unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::xrc::create_srq_ex(init) }
+}
+
+unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::xrc::srq_num(srq) }
+}
+
 unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -338,6 +367,10 @@ pub(crate) static LIBIBVERBS: Control = Control {
     resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
     destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
     modify_cq,
+    open_xrcd,
+    close_xrcd,
+    create_srq_ex,
+    srq_num,
     create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
     modify_srq: forward!(status raw::ibv_modify_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr, m: c_int),
     query_srq: forward!(status raw::ibv_query_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr),

@@ -9,12 +9,14 @@ use super::control::{Created, created};
 use super::extended::op;
 use super::session::extended;
 use super::types::*;
+use super::xrc::ibv_xrcd;
 
 /// The distance of the operation before the context, bytes: see `extended`.
 pub(crate) const CREATE_QP_EX: usize = 56;
 
-/// `IBV_QP_INIT_ATTR_PD`, and those of the flags and the operations.
+/// `IBV_QP_INIT_ATTR_PD`, and those of the XRC domain, the flags and the operations.
 pub(crate) const ATTR_PD: u32 = 1;
+pub(crate) const ATTR_XRCD: u32 = 2;
 pub(crate) const ATTR_CREATE_FLAGS: u32 = 4;
 pub(crate) const ATTR_SEND_OPS_FLAGS: u32 = 64;
 
@@ -44,7 +46,7 @@ pub(crate) struct ibv_qp_init_attr_ex {
     pub sq_sig_all: i32,
     pub comp_mask: u32,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub create_flags: u32,
     pub max_tso_header: u16,
     pub rwq_ind_tbl: *mut c_void,
@@ -94,6 +96,17 @@ impl ibv_qp_init_attr_ex {
         }
     }
 
+    /// The attributes of a target of XRC: it has its domain, and nothing else.
+    pub(crate) fn target(xrcd: *mut ibv_xrcd) -> Self {
+        let qp_type = ibv_qp_type::IBV_QPT_XRC_RECV;
+        let init = ibv_qp_init_attr { qp_type, ..zeroed() };
+        ibv_qp_init_attr_ex {
+            comp_mask: ATTR_XRCD,
+            xrcd,
+            ..ibv_qp_init_attr_ex::new(&init, ptr::null_mut(), 0, 0)
+        }
+    }
+
     /// Those of a plain queue pair.
     #[cfg(feature = "loopback")]
     pub(crate) fn plain(&self) -> ibv_qp_init_attr {
@@ -109,12 +122,13 @@ type CreateQpEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_e
 /// queue pair of extended posting that was asked for. `cap` returns what was granted.
 ///
 /// # Safety
-/// The domain of `init` is live and of libibverbs, and so is what else it names.
+/// The domain of `init` (of a target of XRC, its XRC domain) is live and of libibverbs, and so is
+/// what else it names.
 pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     // SAFETY: the domain and its context are live, and so is what the attributes, which are a
     // reference's, name (this function's contract).
     unsafe {
-        let context = (*init.pd).context;
+        let context = if init.pd.is_null() { (*init.xrcd).context } else { (*init.pd).context };
         let create = op::<CreateQpEx>(context, CREATE_QP_EX).ok_or(libc::EOPNOTSUPP)?;
         let qp = created(create(context, init))?;
         if init.send_ops_flags == 0 { Ok(qp) } else { extended(qp) }

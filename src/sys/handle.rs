@@ -16,6 +16,7 @@ use super::control::Control;
 use super::lanes::ibv_td;
 use super::memory::ibv_dm;
 use super::types::*;
+use super::xrc::ibv_xrcd;
 
 /// A C object that a control verb destroys.
 pub(crate) trait Object: Sized {
@@ -195,6 +196,12 @@ pub(crate) type Channel = Handle<ibv_comp_channel>;
 pub(crate) type Cq = Handle<ibv_cq>;
 pub(crate) type Srq = Handle<ibv_srq>;
 pub(crate) type Qp = Handle<ibv_qp>;
+pub(crate) type Xrcd = Handle<ibv_xrcd>;
+pub(crate) type XrcTarget = Handle<TargetQp>;
+
+/// A queue pair that is a target of XRC: it has neither protection domain nor completion queues.
+#[repr(transparent)]
+pub(crate) struct TargetQp(ibv_qp);
 
 /// What never changes while a context is open, asked for once and kept with it, so that no object
 /// that is made from it costs another system call.
@@ -240,6 +247,20 @@ pub(crate) struct QpParents {
     pub recv_cq: Arc<Cq>,
 }
 
+/// The objects that a shared receive queue needs.
+pub(crate) struct SrqParents {
+    pub pd: Arc<Pd>,
+    /// Those of one for XRC.
+    #[allow(dead_code)] // held, not read
+    pub xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
+}
+
+impl From<Arc<Pd>> for SrqParents {
+    fn from(pd: Arc<Pd>) -> Self {
+        SrqParents { pd, xrc: None }
+    }
+}
+
 /// The objects that a completion queue needs.
 #[allow(dead_code)] // held, not read
 pub(crate) struct CqParents {
@@ -255,5 +276,15 @@ object!(ibv_dm, free_dm, Arc<Context>);
 object!(ibv_ah, destroy_ah, Arc<Pd>);
 object!(ibv_comp_channel, destroy_comp_channel, Arc<Context>);
 object!(ibv_cq, destroy_cq, CqParents);
-object!(ibv_srq, destroy_srq, Arc<Pd>);
+object!(ibv_srq, destroy_srq, SrqParents);
+object!(ibv_xrcd, close_xrcd, Arc<Context>);
 object!(ibv_qp, destroy_qp, QpParents);
+
+impl Object for TargetQp {
+    type Parents = Arc<Xrcd>;
+
+    unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {
+        // SAFETY: it is a queue pair, and this function's contract is the verb's.
+        unsafe { (control.destroy_qp)(this.cast()) }
+    }
+}

@@ -29,3 +29,4 @@ mod tests;
 pub(crate) mod tuning;
 pub(crate) mod types;
 pub(crate) mod window;
+pub(crate) mod xrc;

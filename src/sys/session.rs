@@ -107,6 +107,12 @@ pub(crate) fn on_rxe() -> *mut c_void {
     ptr::without_provenance_mut(1)
 }
 
+/// What `qp_context` of an initiator of XRC is: each of its work requests names a shared receive
+/// queue. So sessions of other transports look at nothing that is XRC's.
+pub(crate) fn on_xrc() -> *mut c_void {
+    ptr::without_provenance_mut(2)
+}
+
 /// Posts a list in one session. Nothing else runs from its start to its end, so no session is left
 /// open, none is within another, and none needs `ibv_wr_abort`.
 ///
@@ -183,7 +189,7 @@ unsafe fn post(
     // list, whichever way that is posted, and `bad` is writable.
     unsafe {
         if !(*qp).qp_context.is_null() {
-            return post_on_rxe(qp, first, bad);
+            return post_otherwise(qp, first, bad);
         }
         let errno = session(qp.cast());
         if errno != 0 {
@@ -211,13 +217,58 @@ unsafe fn session(qp: *mut ibv_qp_ex, mut wr: *mut ibv_send_wr) -> c_int {
     }
 }
 
-/// Posts as librxe needs it. (Apart, so that a work request of others has nobody to show itself
-/// to.)
+/// Posts as librxe needs it, or XRC. (Apart, so that a work request of others has nobody to show
+/// itself to.)
 ///
 /// # Safety
 /// As for [`Verb::post`].
 #[cold]
 #[inline(never)]
+unsafe fn post_otherwise(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: this function's contract.
+    unsafe {
+        match (*qp).qp_context == on_xrc() {
+            true => post_on_xrc(qp, first, bad),
+            false => post_on_rxe(qp, first, bad),
+        }
+    }
+}
+
+/// Posts in a session in which each work request says to which shared receive queue it goes.
+///
+/// # Safety
+/// As for [`Verb::post`]; the queue pair is an initiator of XRC, whose work requests have data and
+/// name a shared receive queue.
+unsafe fn post_on_xrc(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: as for `session`; a queue pair of this transport has the setter too.
+    unsafe {
+        let (ex, mut wr) = (qp.cast::<ibv_qp_ex>(), first);
+        call!(ex.wr_start());
+        while !wr.is_null() {
+            build(ex, wr);
+            call!(ex.wr_set_xrc_srqn((*wr).qp_type.xrc.remote_srqn));
+            wr = (*wr).next;
+        }
+        let errno = call!(ex.wr_complete());
+        if errno != 0 {
+            *bad = first;
+        }
+        errno
+    }
+}
+
+/// Posts as librxe needs it.
+///
+/// # Safety
+/// As for [`Verb::post`].
 unsafe fn post_on_rxe(
     qp: *mut ibv_qp,
     first: *mut ibv_send_wr,

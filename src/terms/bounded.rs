@@ -130,6 +130,11 @@ bounded! {
     Qkey(u32) in 0..=0x7fff_ffff, "Q_Key"
 }
 
+impl SrqNum {
+    /// The number of a queue that nobody names.
+    pub(crate) const NONE: SrqNum = SrqNum(0);
+}
+
 impl RetryCount {
     /// Six retries: the most that every provider counts.
     pub const SIX: RetryCount = RetryCount(6);
@@ -189,6 +194,14 @@ pub enum RnrRetry {
     Times(RnrRetries),
     /// Wait for a receive for ever (R8.11).
     Infinite,
+}
+
+bounded! {
+    /// The number of a shared receive queue of XRC, 24 bits (`ibv_get_srq_num`): what an initiator's
+    /// work requests name (R26.1).
+    ///
+    /// [`SharedReceiveQueue::number`](crate::SharedReceiveQueue::number) has it; the peer is told.
+    SrqNum(u32) in 0..=0xff_ffff, "shared receive queue number"
 }
 
 bounded! {

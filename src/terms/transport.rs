@@ -14,7 +14,12 @@ pub enum Uc {}
 #[derive(Debug)]
 pub enum Ud {}
 
-/// [`Rc`], [`Uc`] or [`Ud`]: the first type parameter of a [`QueuePair`](crate::QueuePair), C's
+/// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
+/// request names a shared receive queue at the peer (R26.1). A queue pair of it is an **initiator**,
+/// which has sends alone. Its peer is a **target**, an [`XrcTarget`](crate::qp::XrcTarget).
+pub enum Xrc {}
+
+/// [`Rc`], [`Uc`], [`Ud`] or [`Xrc`]: the first type parameter of a [`QueuePair`](crate::QueuePair), C's
 /// `qp_type` (ibv_create_qp(3)). It decides which opcodes may be posted (R1.1).
 ///
 /// ```
@@ -58,3 +63,4 @@ macro_rules! transport {
 transport!(Rc, "RC", IBV_QPT_RC, false);
 transport!(Uc, "UC", IBV_QPT_UC, false);
 transport!(Ud, "UD", IBV_QPT_UD, true);
+transport!(Xrc, "XRC", IBV_QPT_XRC_SEND, false);

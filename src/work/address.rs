@@ -5,7 +5,7 @@
 use crate::device::ah_table::AhIndex;
 use crate::sys::data::arm;
 use crate::sys::types::{ibv_send_wr, ud_t};
-use crate::terms::bounded::{Qkey, Qpn};
+use crate::terms::bounded::{Qkey, Qpn, SrqNum};
 use crate::work::flags::SendFlags;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, WorkRequest};
@@ -17,6 +17,10 @@ pub struct Connected;
 /// The [`Address`] of a work request with a destination of its own (UD; R5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram(pub(crate) Destination);
+
+/// The [`Address`] of a work request that names a shared receive queue at the peer (XRC; R26.1).
+#[derive(Clone, Copy, Debug)]
+pub struct ToSrq(pub(crate) SrqNum);
 
 /// Where a UD message goes (`wr.ud` of ibv_post_send(3); R5.1).
 ///
@@ -58,7 +62,32 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 }
 
-/// The address of a work request: [`Connected`] or [`Datagram`] (R5.1).
+impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
+    /// Names the shared receive queue at the peer, by the number that the peer told (XRC only, where
+    /// each work request needs one; R26.1). A message is received there, and the memory that a WRITE,
+    /// a READ or an atomic names is of that queue's protection domain.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::XrcPair { mut initiator, target: _target, mut srq, pool, pd, mut cq, .. } =
+    /// #     proverbs::loopback::xrc_pair()?;
+    /// let region = pd.register::<RemoteWrite>(64)?; // at the peer
+    /// let number = srq.number(); // what the peer told
+    /// # srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// let hello: wr::WorkRequest<wr::Send, _, wr::ToSrq> = wr::Send::inline(b"hello").to_srq(number);
+    /// initiator.post_send(hello)?;
+    /// let there = wr::RdmaWrite::inline(b"8 bytes!", region.remote().write());
+    /// initiator.post_send(there.to_srq(number))?;
+    /// # proverbs::loopback::poll(&mut cq, 3)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn to_srq(self, number: SrqNum) -> WorkRequest<O, D, ToSrq, F, G> {
+        self.with(|_| ToSrq(number), SendFlags::empty())
+    }
+}
+
+/// The address of a work request: [`Connected`], [`Datagram`] (R5.1) or [`ToSrq`] (R26.1).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -133,8 +162,22 @@ impl Address for Datagram {
     }
 }
 
+impl Address for ToSrq {
+    const IS_WRITTEN: bool = true;
+
+    #[inline(always)]
+    unsafe fn check(&self, _: &mut Check) {}
+
+    #[inline(always)]
+    unsafe fn write(&self, wr: *mut ibv_send_wr) {
+        // SAFETY: the work request is writable, and the arm inside it.
+        unsafe { (&raw mut (*wr).qp_type.xrc.remote_srqn).write(self.0.get()) };
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
+    impl Sealed for super::ToSrq {}
     impl Sealed for super::Connected {}
     impl Sealed for super::Datagram {}
 }

@@ -5,7 +5,7 @@ use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
 use proverbs::memory::{WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
-use proverbs::transport::Transport;
+use proverbs::rules::HasBothQueues;
 
 use crate::support::*;
 
@@ -339,7 +339,7 @@ fn a_device_without_sessions_says_so() {
 
 #[test]
 fn more_elements_than_a_session_copies_are_refused_at_once() {
-    fn refused<T: Transport>(dev: &Device) {
+    fn refused<T: HasBothQueues>(dev: &Device) {
         let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(40).unwrap());
         let error = pd.create_qp::<T, Wide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
         let text = "ibv_create_qp_ex: max_send_sge of extended posting 129 exceeds 128";

@@ -7,7 +7,7 @@ use proverbs::device::{GlobalRoute, NodeType, Protocol, TransportType};
 use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
-use proverbs::transport::Transport;
+use proverbs::rules::HasBothQueues;
 
 use crate::support::*;
 
@@ -50,7 +50,7 @@ fn each_port_tells_what_it_speaks() {
 
 #[test]
 fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
-    fn refused<T: Transport>(dev: &Device, asked: &str) {
+    fn refused<T: HasBothQueues>(dev: &Device, asked: &str) {
         let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(9).unwrap());
         let depth = Depth { send: 4, recv: 4 };
         let error = pd.create_qp::<T, DefaultProfile>(&cq, &cq, depth).unwrap_err();

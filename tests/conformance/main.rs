@@ -64,3 +64,4 @@ mod ud;
 mod ud_addresses;
 mod waits;
 mod windows;
+mod xrc;

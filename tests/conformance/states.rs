@@ -15,7 +15,9 @@ fn state<T: Transport, S: State, P: Profile>(qp: &QueuePair<T, S, P>) -> QpState
     qp.query().unwrap().state.unwrap()
 }
 
-fn fresh<T: Transport>(dev: &Device) -> (QueuePair<T, Reset>, CompletionQueue) {
+fn fresh<T: proverbs::rules::HasBothQueues>(
+    dev: &Device,
+) -> (QueuePair<T, Reset>, CompletionQueue) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq(20).unwrap();
     (pd.create_qp(&cq, &cq, Wish::new().depth).unwrap(), cq)

@@ -70,7 +70,11 @@ fn busy<T, M>(refused: Result<M, Refused<T>>, verb: &str, why: &str) -> T {
 fn destroy_refuses_what_others_need_and_gives_it_back() {
     let Pair { a, b, ca, cb, pool, pd, dev } = Pair::<Rc>::new();
     drop((b, cb));
-    let ca = busy(ca.destroy(), "ibv_destroy_cq", "queue pairs complete into it");
+    let ca = busy(
+        ca.destroy(),
+        "ibv_destroy_cq",
+        "queue pairs, or shared receive queues of XRC, complete into it",
+    );
     let pd = busy(pd.destroy(), "ibv_dealloc_pd", "objects of it exist");
     let ctx = dev.ctx.clone();
     drop(dev);

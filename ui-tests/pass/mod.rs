@@ -256,3 +256,12 @@ mod ud {
     mod no_destination_on_rc;
     mod no_destination_on_uc;
 }
+
+mod xrc {
+    mod a_domain_needs_the_ability;
+    mod a_target_has_transitions_of_its_own;
+    mod a_target_posts_nothing;
+    mod an_initiator_receives_nothing;
+    mod every_work_request_names_a_queue;
+    mod no_shared_receive_queue_is_named_on_rc;
+}

@@ -66,10 +66,10 @@ pub(in super::super) unsafe fn query_device(
     attr: *mut ibv_device_attr,
 ) -> c_int {
     let ask = |state: &mut State, device| {
-        state.check_alive(device).map(|()| (device, state.world.region, migration_cap(state)))
+        state.check_alive(device).map(|()| (device, state.world.region, optional_caps(state)))
     };
     // SAFETY: `context` is live (the verb's contract).
-    let (number, max_mr_size, migration) = match unsafe { verb(context, ask) } {
+    let (number, max_mr_size, optional) = match unsafe { verb(context, ask) } {
         Ok(known) => known,
         Err(errno) => return errno,
     };
@@ -81,7 +81,7 @@ pub(in super::super) unsafe fn query_device(
         page_size_cap: 4096,
         max_qp: 65536,
         max_qp_wr: limits::QP_WR as c_int,
-        device_cap_flags: device_caps() | migration,
+        device_cap_flags: device_caps() | optional,
         max_sge: limits::SGE as c_int,
         max_sge_rd: limits::SGE as c_int,
         max_cq: 65536,
@@ -149,12 +149,12 @@ pub(in super::super) unsafe fn query_device_ex(
     }
 }
 
-/// Automatic path migration, where it can be.
-fn migration_cap(state: &State) -> u32 {
-    match state.can_migrate() {
-        true => raw::ibv_device_cap_flags::IBV_DEVICE_AUTO_PATH_MIG.0,
-        false => 0,
-    }
+/// Automatic path migration and XRC, where they can be.
+fn optional_caps(state: &State) -> u32 {
+    use raw::ibv_device_cap_flags as cap;
+    let has = |can, flag| if can { flag } else { 0 };
+    has(state.can_migrate(), cap::IBV_DEVICE_AUTO_PATH_MIG.0)
+        | has(state.has_xrc(), cap::IBV_DEVICE_XRC.0)
 }
 
 /// The receiver-not-ready NAK, resizable SRQs, and `IBV_QP_CUR_STATE`.

@@ -28,6 +28,7 @@ mod read_wr;
 mod tuning;
 mod window;
 mod write_wc;
+mod xrc;
 
 pub(super) use asking::*;
 pub(super) use asynchronous::*;
@@ -41,6 +42,7 @@ pub(super) use memory::*;
 pub(super) use pair::*;
 pub(super) use polling::{create_cq_ex, is_software};
 pub(super) use tuning::*;
+pub(super) use xrc::{close_xrcd, create_srq_ex, open_xrcd, srq_num};
 
 use std::ffi::c_int;
 use std::ptr;
@@ -129,6 +131,7 @@ objects! {
     ibv_srq as ibv_srq: context, handle, true;
     ibv_qp as Pair: ex.of_24.qp_base.context, ex.of_24.qp_base.handle, true;
     ibv_comp_channel as Channel: channel.context, number;
+    xrc::XrcDomain as xrc::XrcDomain: xrcd.context, number;
 }
 
 // SAFETY: the number is the device's, written at creation and never after.

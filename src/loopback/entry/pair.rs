@@ -9,6 +9,7 @@ use super::super::fabric::State;
 use super::super::qp::{Shape, Transport};
 use super::super::world::Link;
 use super::posting::{self, Pair};
+use super::xrc::create_target;
 use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
 use crate::sys::control::Created;
 use crate::sys::create_qp_ex::{
@@ -85,7 +86,7 @@ pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
 ///
 /// # Safety
 /// `pd` is live.
-unsafe fn make_on<R>(
+pub(super) unsafe fn make_on<R>(
     pd: *mut ibv_pd,
     make: impl FnOnce(&mut State, u32) -> Verb<(u32, R)>,
 ) -> Verb<(u32, R)> {
@@ -115,6 +116,9 @@ pub(in super::super) unsafe fn create_qp(
             number_beside(pd, asked.srq),
         )
     };
+    // An initiator of XRC has none for receives.
+    let no_receives = transport == Transport::XrcSend && asked.recv_cq.is_null();
+    let recv_cq = if no_receives { send_cq } else { recv_cq };
     let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else {
         return Err(libc::EINVAL);
     };
@@ -165,6 +169,10 @@ pub(in super::super) unsafe fn create_qp(
 /// Of datagrams, and with the flag that blocks what comes back from a group; or with extended
 /// posting.
 pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+    if init.qp_type == ibv_qp_type::IBV_QPT_XRC_RECV {
+        // SAFETY: the XRC domain is live, or null (the verb's contract).
+        return unsafe { create_target(init) };
+    }
     let pd = init.pd;
     let blocks = init.comp_mask & ATTR_CREATE_FLAGS != 0;
     let ops = if init.comp_mask & ATTR_SEND_OPS_FLAGS != 0 { init.send_ops_flags } else { 0 };
@@ -204,7 +212,7 @@ pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> C
 ///
 /// # Safety
 /// `pd` is live; `object` is live or null.
-unsafe fn number_beside<T: Object>(pd: *mut ibv_pd, object: *mut T) -> Option<u32> {
+pub(super) unsafe fn number_beside<T: Object>(pd: *mut ibv_pd, object: *mut T) -> Option<u32> {
     if object.is_null() {
         return None;
     }

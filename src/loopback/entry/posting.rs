@@ -54,6 +54,8 @@ pub(super) fn known(transport: Transport) -> u64 {
     const ATOMICS: u64 = ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
     match transport {
         Transport::Rc => OF_UC | RDMA_READ | ATOMICS | OF_WINDOWS | FLUSH | ATOMIC_WRITE,
+        Transport::XrcSend => OF_UC | RDMA_READ | ATOMICS | SEND_WITH_INV,
+        Transport::XrcRecv => 0,
         Transport::Uc => OF_UC,
         Transport::Ud => OF_UD,
     }
@@ -81,6 +83,7 @@ impl Pair {
             wr_send_imm: Some(send_imm),
             wr_send_inv: Some(send_inv),
             wr_set_ud_addr: Some(set_ud_addr),
+            wr_set_xrc_srqn: Some(set_xrc_srqn),
             wr_set_inline_data: Some(set_inline_data),
             wr_set_inline_data_list: Some(set_inline_data_list),
             wr_set_sge: Some(set_sge),
@@ -154,11 +157,11 @@ unsafe fn begin(
         sges: Vec::new(),
         _bytes: Vec::new(),
         has_data: op & WITHOUT_DATA != 0,
-        has_address: qp_type != ibv_qp_type::IBV_QPT_UD,
+        has_address: ![ibv_qp_type::IBV_QPT_UD, ibv_qp_type::IBV_QPT_XRC_SEND].contains(&qp_type),
     });
 }
 
-/// A work request has its data, and on UD its address, before the next one is built.
+/// A work request has its data, on UD its address, and on XRC its shared receive queue, before the next one is built.
 fn check_whole(built: Option<&Built>) {
     if built.is_some_and(|built| !built.has_data || !built.has_address) {
         broken("a work request of a session lacks its data, or its address");
@@ -245,6 +248,17 @@ unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, 
     let ud = raw::ud_t { ah, remote_qpn: qpn, remote_qkey: qkey };
     // SAFETY: the work request is the session's.
     unsafe { arm::<raw::ud_t>(&raw mut last.wr).write(ud) };
+}
+
+unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
+    // SAFETY: the verb's contract.
+    let (last, qp_type) = unsafe { (last(qp), (*qp).qp_base.qp_type) };
+    let Some(last) = last else { return };
+    let is_named = mem::replace(&mut last.has_address, true);
+    if is_named || qp_type != ibv_qp_type::IBV_QPT_XRC_SEND {
+        broken("a work request names a shared receive queue already, or is not of XRC");
+    }
+    last.wr.qp_type.xrc.remote_srqn = srqn;
 }
 
 /// Takes the elements of a work request; those of inline data with the bytes that they name.

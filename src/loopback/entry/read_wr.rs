@@ -52,7 +52,8 @@ pub(super) unsafe fn send(
     let flags = get!((*wr).send_flags);
     let has = |flag: ibv_send_flags| flags & flag.0 != 0;
     let connected = shape.transport != Transport::Ud;
-    let reliable = shape.transport == Transport::Rc;
+    let reliable = shape.transport.is_reliable();
+    let is_rc = shape.transport == Transport::Rc;
 
     // SAFETY: `wr` is readable. No reference is made; every arm of the union begins where the union
     // does.
@@ -79,8 +80,8 @@ pub(super) unsafe fn send(
             }
             Op::Datagram { ah, qpn, qkey: get!((*ud).remote_qkey) }
         }
-        IBV_WR_LOCAL_INV if reliable => Op::Invalidate(get!(*word)),
-        IBV_WR_BIND_MW if reliable => {
+        IBV_WR_LOCAL_INV if is_rc => Op::Invalidate(get!(*word)),
+        IBV_WR_BIND_MW if is_rc => {
             // SAFETY: as for `arm`.
             let arm = unsafe { &raw const (*wr).bind_mw_tso_union }.cast::<raw::bind_mw_t>();
             let raw::bind_mw_t { mw, rkey, bind_info } = get!(arm.read());
@@ -105,11 +106,11 @@ pub(super) unsafe fn send(
                 Op::FetchAdd { at, add: operand }
             }
         }
-        WR_ATOMIC_WRITE if reliable => {
+        WR_ATOMIC_WRITE if is_rc => {
             let at = Remote { addr: get!((*atomic).remote_addr), rkey: get!((*atomic).rkey) };
             Op::AtomicWrite { at, bytes: get!((*atomic).compare_add).to_ne_bytes() }
         }
-        WR_FLUSH if reliable => {
+        WR_FLUSH if is_rc => {
             let flush_t { remote_addr: addr, len, rkey, placement: to, level } =
                 get!(*arm.cast::<flush_t>());
             let is_known = to & !(placement::GLOBAL | placement::PERSISTENT) == 0 && to != 0;
@@ -152,12 +153,15 @@ pub(super) unsafe fn send(
         }
         Payload::List(list)
     };
+    let is_initiator = shape.transport == Transport::XrcSend;
+    let srqn = is_initiator.then(|| get!((*wr).qp_type.xrc.remote_srqn));
     Ok(Send {
         wr_id: get!((*wr).wr_id),
         op,
         extra,
         signaled: shape.sig_all || has(ibv_send_flags::IBV_SEND_SIGNALED),
         solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
+        srqn,
         payload,
         doom: Doom::Undecided,
     })
@@ -176,6 +180,7 @@ pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Se
         extra: Extra::Nothing,
         signaled: shape.sig_all || flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0,
         solicited: false,
+        srqn: None,
         payload: Payload::List(Vec::new()),
         doom: Doom::Undecided,
     })
@@ -185,7 +190,7 @@ pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Se
 /// (ibv_post_send(3), R2.1, R2.5).
 fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Transport) -> Verb {
     use ibv_send_flags as flag;
-    let fence = if transport == Transport::Rc { flag::IBV_SEND_FENCE.0 } else { 0 };
+    let fence = if transport.is_reliable() { flag::IBV_SEND_FENCE.0 } else { 0 };
     let solicits = matches!(op, Op::Send | Op::Datagram { .. })
         || opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
     let solicited = if solicits { flag::IBV_SEND_SOLICITED.0 } else { 0 };

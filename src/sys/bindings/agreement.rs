@@ -191,7 +191,7 @@ fn own_layouts() -> Vec<Layout> {
 
 fn more_layouts() -> Vec<Layout> {
     use crate::sys::cm::newer;
-    use crate::sys::{asking, create_qp_ex, gid, lanes, memory, polling, session, tuning};
+    use crate::sys::{asking, create_qp_ex, gid, lanes, memory, polling, session, tuning, xrc};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { tuning
         ibv_ece { vendor_id options comp_mask }
@@ -215,6 +215,14 @@ fn more_layouts() -> Vec<Layout> {
             wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send wr_send_imm
             wr_send_inv wr_send_tso wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data
             wr_set_inline_data_list wr_set_sge wr_set_sge_list wr_start wr_complete wr_abort
+        }
+    });
+    all.extend(layouts! { xrc
+        ibv_xrcd { context }
+        ibv_xrcd_init_attr { comp_mask fd oflags }
+        ibv_tm_cap { max_num_tags max_ops }
+        ibv_srq_init_attr_ex {
+            srq_context attr comp_mask srq_type pd xrcd cq tm_cap
         }
     });
     all.extend(layouts! { newer rdma_cm_join_mc_attr_ex { comp_mask join_flags addr } });
@@ -294,9 +302,18 @@ fn the_headers_agree() {
     };
     use crate::sys::cm::newer;
     use crate::sys::create_qp_ex as with_flags;
+    use crate::sys::xrc;
     let of_cm = [
         ("IBV_QP_INIT_ATTR_PD", with_flags::ATTR_PD.into()),
         ("IBV_QP_INIT_ATTR_CREATE_FLAGS", with_flags::ATTR_CREATE_FLAGS.into()),
+        ("IBV_QP_INIT_ATTR_XRCD", with_flags::ATTR_XRCD.into()),
+        ("IBV_XRCD_INIT_ATTR_FD", xrc::XRCD_FD.into()),
+        ("IBV_XRCD_INIT_ATTR_OFLAGS", xrc::XRCD_OFLAGS.into()),
+        ("IBV_SRQT_XRC", xrc::SRQT_XRC.into()),
+        ("IBV_SRQ_INIT_ATTR_TYPE", xrc::SRQ_TYPE.into()),
+        ("IBV_SRQ_INIT_ATTR_PD", xrc::SRQ_PD.into()),
+        ("IBV_SRQ_INIT_ATTR_XRCD", xrc::SRQ_XRCD.into()),
+        ("IBV_SRQ_INIT_ATTR_CQ", xrc::SRQ_CQ.into()),
         ("IBV_QP_INIT_ATTR_SEND_OPS_FLAGS", with_flags::ATTR_SEND_OPS_FLAGS.into()),
         ("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", with_flags::BLOCK_SELF_MCAST_LB.into()),
         ("RDMA_CM_JOIN_MC_ATTR_ADDRESS", newer::JOIN_ADDRESS.into()),

@@ -54,6 +54,7 @@ functions! {
     add(rkey: u32, addr: u64, add: u64);
     ud_addr(ah: *mut ibv_ah, qpn: u32, qkey: u32);
     sge(lkey: u32, addr: u64, length: u32);
+    srqn(number: u32);
 }
 
 unsafe extern "C" fn bind(
@@ -123,6 +124,7 @@ fn pair(qp_type: ibv_qp_type::Type, qp_context: *mut c_void) -> ibv_qp_ex {
         wr_atomic_fetch_add: Some(add),
         wr_bind_mw: Some(bind),
         wr_set_ud_addr: Some(ud_addr),
+        wr_set_xrc_srqn: Some(srqn),
         wr_set_sge: Some(sge),
         wr_set_sge_list: Some(sge_list),
         wr_set_inline_data: Some(inline),
@@ -251,6 +253,40 @@ fn flush_of(wr_id: u64) -> ibv_send_wr {
     let operands = flush_t { remote_addr: 4, len: 6, rkey: 5, placement: 2, level: 1 };
     unsafe { arm::<flush_t>(&raw mut wr).write(operands) };
     wr
+}
+
+/// Initiators of XRC are told apart by `qp_context`. Each work request of theirs names a queue, those
+/// of one side alone too (R26.1).
+#[test]
+fn each_work_request_of_xrc_names_its_queue() {
+    use ibv_wr_opcode::*;
+    let mut qp = pair(ibv_qp_type::IBV_QPT_XRC_SEND, on_xrc());
+    let mut one = [ibv_sge { addr: 10, length: 20, lkey: 30 }];
+    let one: *mut [ibv_sge] = &mut one;
+    let to = |wr_id, opcode, number| {
+        let mut wr = wr(wr_id, opcode, one);
+        wr.wr.rdma = raw::rdma_t { remote_addr: 40, rkey: 50 };
+        wr.qp_type.xrc.remote_srqn = number;
+        wr
+    };
+    let mut all = [to(1, IBV_WR_SEND, 0xab_cdef), to(2, IBV_WR_RDMA_WRITE, 7)];
+    assert_eq!(post(&mut qp, &mut all), (0, None));
+    let expected = [
+        "start 0:0 ",
+        "send 1:2 ",
+        "sge 1:2 30 10 20",
+        "srqn 1:2 11259375",
+        "write 2:2 50 40",
+        "sge 2:2 30 10 20",
+        "srqn 2:2 7",
+        "complete",
+    ];
+    assert_eq!(seen(), expected);
+    // What is refused is refused as a whole.
+    ANSWER.set(libc::ENOMEM);
+    assert_eq!(post(&mut qp, &mut all), (libc::ENOMEM, Some(0)));
+    ANSWER.set(0);
+    seen();
 }
 
 /// Elements, pieces and addresses; inline ones keep the flag (R15.8).

@@ -3,6 +3,7 @@
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;
 use proverbs::qp::{Initiator, NoDepth, RcRtsOptional, RtrOptional};
+use proverbs::rules::HasBothQueues;
 use proverbs::transport::Transport;
 
 use super::device::Device;
@@ -58,7 +59,7 @@ impl AnyDepth for NoReads {
 }
 
 /// How a transport gets from RESET to RTS.
-pub trait Bring<P: Profile>: Transport + Sized {
+pub trait Bring<P: Profile>: HasBothQueues + Sized {
     /// Two queue pairs of one device, connected to each other.
     #[allow(clippy::type_complexity)]
     fn connect(

@@ -26,6 +26,7 @@ mod profiles;
 mod short;
 mod watch;
 mod world;
+mod xrc;
 
 pub use bytes::*;
 pub use connect::{Connects, psn, qkey, qpn};

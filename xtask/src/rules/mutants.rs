@@ -125,7 +125,11 @@ fn illegal_transitions(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
             let leads = |from: &&str| tables.transition.leads(attr, transport, from).is_none();
             let from =
                 STATES.into_iter().find(leads).context("no struct leads from every state")?;
-            let of = if matches!(attr.as_str(), "RcRts" | "RcSqd") { "<P>" } else { "" };
+            let of = if matches!(attr.as_str(), "RcRts" | "RcSqd" | "XrcRts" | "XrcSqd") {
+                "<P>"
+            } else {
+                ""
+            };
             let head = format!("Transition<{transport}, {from}, P> for {attr}{of}");
             let body = "{ type To = Rts; fn fill(&self, _: &mut Attr) {} }";
             all.push(Mutant {

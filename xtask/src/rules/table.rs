@@ -40,7 +40,7 @@ pub struct Transitions {
     pub rows: Vec<Vec<String>>,
 }
 
-pub const TRANSPORTS: [&str; 3] = ["Rc", "Uc", "Ud"];
+pub const TRANSPORTS: [&str; 4] = ["Rc", "Uc", "Ud", "Xrc"];
 pub const STATES: [&str; 8] = ["Reset", "Init", "Rtr", "Rts", "Draining", "Sqd", "Sqe", "Err"];
 
 impl Table {
@@ -218,10 +218,10 @@ impl Tables {
         }
         writeln!(
             out,
-            "// What `post_recv` takes, by state: from a queue of its own, and from a shared one."
+            "// What `post_recv` takes, by state: from a queue of its own, from a shared one, and from none."
         )?;
         for transport in TRANSPORTS {
-            let columns = ["OwnRq", "SharedRq"].map(|source| {
+            let columns = ["OwnRq", "SharedRq", "NoRq"].map(|source| {
                 let own = receive.holds(source, "HasRecvQueue");
                 bits(|state| own && posting.holds(state, "CanPostRecv"))
             });

@@ -3,7 +3,7 @@
 /// How far before the context an extended operation lies.
 pub(super) fn distances() -> String {
     use crate::sys::{
-        asking::*, create_qp_ex::*, extended::*, lanes::*, memory::*, polling::*, tuning::*,
+        asking::*, create_qp_ex::*, extended::*, lanes::*, memory::*, polling::*, tuning::*, xrc::*,
     };
     let mut text = String::new();
     let operations = [
@@ -22,6 +22,10 @@ pub(super) fn distances() -> String {
         ("query_rt_values", QUERY_RT_VALUES),
         ("create_cq_ex", CREATE_CQ_EX),
         ("create_qp_ex", CREATE_QP_EX),
+        ("get_srq_num", GET_SRQ_NUM),
+        ("create_srq_ex", CREATE_SRQ_EX),
+        ("open_xrcd", OPEN_XRCD),
+        ("close_xrcd", CLOSE_XRCD),
     ];
     for (op, distance) in operations {
         let context = "offsetof(struct verbs_context, context)";
@@ -68,6 +72,16 @@ pub(super) fn prototypes() -> String {
             format!("{of_context}create_qp_ex)"),
             "struct ibv_qp *(*)(struct ibv_context *, struct ibv_qp_init_attr_ex *)",
         ),
+        (
+            format!("{of_context}open_xrcd)"),
+            "struct ibv_xrcd *(*)(struct ibv_context *, struct ibv_xrcd_init_attr *)",
+        ),
+        (format!("{of_context}close_xrcd)"), "int (*)(struct ibv_xrcd *)"),
+        (
+            format!("{of_context}create_srq_ex)"),
+            "struct ibv_srq *(*)(struct ibv_context *, struct ibv_srq_init_attr_ex *)",
+        ),
+        (format!("{of_context}get_srq_num)"), "int (*)(struct ibv_srq *, uint32_t *)"),
         (format!("{of_context}alloc_null_mr)"), "struct ibv_mr *(*)(struct ibv_pd *)"),
         ("__typeof__(&ibv_set_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
         ("__typeof__(&ibv_query_ece)".into(), "int (*)(struct ibv_qp *, struct ibv_ece *)"),
@@ -164,6 +178,7 @@ fn of_sessions() -> String {
         ("wr_atomic_fetch_add", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t)"),
         ("wr_bind_mw", "void (*)(struct ibv_qp_ex *, struct ibv_mw *, uint32_t, const struct ibv_mw_bind_info *)"),
         ("wr_set_ud_addr", "void (*)(struct ibv_qp_ex *, struct ibv_ah *, uint32_t, uint32_t)"),
+        ("wr_set_xrc_srqn", "void (*)(struct ibv_qp_ex *, uint32_t)"),
         ("wr_set_inline_data", "void (*)(struct ibv_qp_ex *, void *, size_t)"),
         ("wr_set_inline_data_list", "void (*)(struct ibv_qp_ex *, size_t, const struct ibv_data_buf *)"),
         ("wr_set_sge", "void (*)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t)"),

@@ -1,0 +1,368 @@
+//! Targets of XRC.
+
+#![allow(unsafe_code)] // creates, modifies and queries
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::attr::{XrcTargetRtr, XrcTargetRts};
+use crate::device::ah::AddressVector;
+use crate::device::xrc::XrcDomain;
+use crate::qp::attr::{ConnectedInit, ConnectedReinit};
+use crate::qp::query::{QpAttr, everything};
+use crate::rules::CanFail;
+use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
+use crate::sys::handle;
+use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::terms::error::{Error, Refused, transition};
+use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, State};
+
+/// A target of XRC (`ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`) in state `S`: the far end of the
+/// connection of an initiator, which is a `QueuePair<Xrc, S, P>`.
+///
+/// It has neither queue: nothing is posted to it, it completes nothing, and there is nothing to drain.
+/// Each message names by number the [shared receive queue](crate::ProtectionDomain::create_xrc_srq)
+/// that it is received by, one of the target's own [`XrcDomain`], and completes in that queue's
+/// completion queue. A number of no such queue is refused: the initiator's work request fails with
+/// [`RemInvReq`](crate::completion::WcStatus::RemInvReq), and both ends are in the error state
+/// (R26.4).
+///
+/// So n processes on each of m hosts need one initiator for each host, where RC needs one queue pair
+/// for each process there. A target serves from RTR on.
+///
+/// A target of another process is not opened (`ibv_open_qp`): both would move the same queue pair,
+/// and the state in the type of each would not be what that program did.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{device::XrcdFile, loopback::Fabric};
+/// use proverbs::qp::{XrcRtr, XrcRts, XrcTarget, XrcTargetRtr};
+///
+/// profile! { Initiating { receive: NoRq } }
+///
+/// // A host with two programs, which share a domain and have a shared receive queue each:
+/// let host = Fabric::new().open_device();
+/// let can = host.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
+/// let domain = host.open_xrcd(&can, XrcdFile::Private)?;
+/// let pd = host.alloc_pd()?;
+/// let (pool, other_pool) = (pd.create_pool(4, 64)?, pd.create_pool(4, 64)?);
+/// let (mut cq, mut other_cq) = (host.create_cq(4)?, host.create_cq(4)?);
+/// let mut srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
+/// let mut other: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&other_pool, &domain, &other_cq)?;
+/// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+/// other.post_srq_recv(wr::Recv::new(other_pool.take().ok_or("no buffer")?))?;
+///
+/// // One connection reaches both. (The initiator is elsewhere, usually.)
+/// let target: XrcTarget<Reset> = domain.create_target()?;
+/// let mut sent = host.create_cq(8)?;
+/// let initiator = pd.create_xrc_initiator::<Initiating>(&can, &sent, 4)?;
+/// # let address = AddressVector::roce(1, host.query_gid(1, 1)?, 1);
+/// # let psn = Psn::try_from(0)?;
+/// let (to, from) = (Qpn::try_from(target.qp_num())?, Qpn::try_from(initiator.qp_num())?);
+/// let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+/// let target: XrcTarget<Rtr> = target.modify(init)?.modify(XrcTargetRtr::new(address, from, psn))?;
+/// let initiator = initiator.modify(init)?.modify(XrcRtr::new(address, to, psn))?;
+/// let mut initiator = initiator.modify(XrcRts::new(psn, ReadDepth::ONE))?;
+///
+/// initiator.post_send(wr::Send::inline(b"to one").to_srq(srq.number()))?;
+/// initiator.post_send(wr::Send::inline(b"to the other").to_srq(other.number()))?;
+/// proverbs::loopback::poll(&mut sent, 2)?;
+/// let one = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("a receive has a buffer")?;
+/// let two = proverbs::loopback::poll(&mut other_cq, 1)?.remove(0).ok_or("a receive has a buffer")?;
+/// assert_eq!((&one[..], &two[..]), (&b"to one"[..], &b"to the other"[..]));
+///
+/// target.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// There is nothing to post:
+///
+/// ```compile_fail,E0599
+/// # use proverbs::prelude::*;
+/// fn post(target: &mut proverbs::qp::XrcTarget<Rtr>) {
+///     target.post_send(wr::Send::inline(b"hello"));
+/// }
+/// ```
+pub struct XrcTarget<S: State> {
+    handle: handle::XrcTarget,
+    /// The port, once a transition set it; 0 before.
+    port: u8,
+    _state: PhantomData<S>,
+}
+
+impl XrcDomain {
+    /// Creates a target in this domain (`ibv_create_qp_ex`), which keeps it open.
+    /// [`XrcTarget`] has an example.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the library lacks the verb.
+    pub fn create_target(&self) -> Result<XrcTarget<Reset>, Error> {
+        let mut init = ibv_qp_init_attr_ex::target(self.as_ptr());
+        let control = self.handle().control();
+        // SAFETY: the domain is live, and the attributes are a local.
+        match unsafe { (control.create_qp_ex)(&mut init) } {
+            Ok(qp) => {
+                // SAFETY: the object was just created, and has no other owner.
+                let handle =
+                    unsafe { handle::XrcTarget::new(qp.cast(), control, self.handle().clone()) };
+                Ok(XrcTarget { handle, port: 0, _state: PhantomData })
+            }
+            Err(errno) => Err(Error::os("ibv_create_qp_ex", errno, "a target of XRC")),
+        }
+    }
+}
+
+impl<S: State> XrcTarget<S> {
+    pub(crate) fn as_ptr(&self) -> *mut ibv_qp {
+        self.handle.as_ptr().cast()
+    }
+
+    /// The queue pair number: what the initiator is connected to, and what completions of receives
+    /// have as the number of the queue pair.
+    pub fn qp_num(&self) -> u32 {
+        // SAFETY: the handle keeps the queue pair alive.
+        unsafe { (*self.as_ptr()).qp_num }
+    }
+
+    /// The attributes that the device reports now (`ibv_query_qp`).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno.
+    pub fn query(&self) -> Result<QpAttr, Error> {
+        let (mut c, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
+        let query = self.handle.control().query_qp;
+        // SAFETY: the queue pair is live, and both structs are locals.
+        match unsafe { query(self.as_ptr(), &mut c, everything() as i32, &mut init) } {
+            0 => Ok(QpAttr::from_c(&c)),
+            errno => Err(Error::os("ibv_query_qp", errno, "")),
+        }
+    }
+
+    /// Moves the target by `attr` (`ibv_modify_qp`).
+    ///
+    /// # Errors
+    /// The target is given back in its old state: [`Os`](crate::ErrorKind::Os) with the errno, EINVAL
+    /// if the device refuses a value; [`Limit`](crate::ErrorKind::Limit) if path bits exceed those of
+    /// the port (R24.9).
+    pub fn modify<A: TargetTransition<S>>(
+        self,
+        attr: A,
+    ) -> Result<XrcTarget<A::To>, Refused<Self>> {
+        let to = <A::To as State>::STATE;
+        let mut c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
+        let mask = Mask::IBV_QP_STATE.0 | attr.fill(&mut c);
+        let port = if mask & Mask::IBV_QP_PORT.0 != 0 { c.port_num } else { self.port };
+        c.ah_attr.port_num = port;
+        let address = attr.address();
+        if let Some(address) = address {
+            let context = self.handle.parents().parents();
+            if let Result::Err(error) = address.check_path_bits(context, "ibv_modify_qp", port) {
+                return Result::Err(Refused::new(self, error));
+            }
+        }
+        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
+        self.modify_c(&mut c, mask, to, port, asked)
+    }
+
+    /// Moves the target to the error state: what comes is refused. Not from RESET (R8.1).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is gone.
+    pub fn to_error(self) -> Result<XrcTarget<Err>, Refused<Self>>
+    where
+        S: CanFail,
+    {
+        self.move_to(QpState::Err)
+    }
+
+    /// Moves the target to RESET, for another initiator.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{qp::XrcTarget, state::QpState};
+    /// # let proverbs::loopback::XrcPair { target, .. } = proverbs::loopback::xrc_pair()?;
+    /// let target: XrcTarget<Reset> = target.to_error()?.reset()?;
+    /// assert_eq!(target.query()?.state, Some(QpState::Reset));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is gone.
+    pub fn reset(self) -> Result<XrcTarget<Reset>, Refused<Self>> {
+        self.move_to(QpState::Reset)
+    }
+
+    /// Moves it with nothing but the state.
+    fn move_to<To: State>(self, to: QpState) -> Result<XrcTarget<To>, Refused<Self>> {
+        let mut c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
+        let port = self.port;
+        self.modify_c(&mut c, Mask::IBV_QP_STATE.0, to, port, String::new)
+    }
+
+    fn modify_c<To: State>(
+        self,
+        c: &mut ibv_qp_attr,
+        mask: u32,
+        to: QpState,
+        port: u8,
+        asked: impl FnOnce() -> String,
+    ) -> Result<XrcTarget<To>, Refused<Self>> {
+        let modify = self.handle.control().modify_qp;
+        // SAFETY: the queue pair is live, and `c` is filled where the mask says so.
+        match unsafe { modify(self.as_ptr(), c, mask as i32) } {
+            0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
+            errno => {
+                let error = transition(S::STATE, to, &asked(), errno);
+                Result::Err(Refused::new(self, error))
+            }
+        }
+    }
+
+    /// Destroys the target (`ibv_destroy_qp`). Receives of shared receive queues stay posted.
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        match self.handle.close() {
+            Ok(()) => Ok(()),
+            Result::Err(errno) => {
+                Result::Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, "")))
+            }
+        }
+    }
+}
+
+impl<S: State> fmt::Debug for XrcTarget<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "XrcTarget({:#08x}, {})", self.qp_num(), S::NAME)
+    }
+}
+
+/// Attributes that move a [target of XRC](XrcTarget) from state `S` to [`To`](TargetTransition::To)
+/// (ibv_modify_qp(3)). There are no others: [`to_error`](XrcTarget::to_error) and
+/// [`reset`](XrcTarget::reset) need none.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::qp::{TargetTransition, XrcTarget, XrcTargetRts};
+/// use proverbs::state::State;
+/// # let proverbs::loopback::XrcPair { target, .. } = proverbs::loopback::xrc_pair()?;
+/// /// A step of a target, with a word about it.
+/// fn step<S: State, A: TargetTransition<S>>(
+///     target: XrcTarget<S>,
+///     attr: A,
+/// ) -> Result<XrcTarget<A::To>, proverbs::Error> {
+///     println!("{} -> {}", S::NAME, <A::To as State>::NAME);
+///     Ok(target.modify(attr)?)
+/// }
+/// let target: XrcTarget<Rts> = step(target, XrcTargetRts::new(Psn::try_from(0)?))?;
+/// # drop(target);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not lead on from state `{S}` of a target of XRC",
+    label = "no transition from `{S}` of a target takes these attributes",
+    note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs (R26.3)"
+)]
+pub trait TargetTransition<S: State>: sealed::Sealed<S> {
+    /// The state that it leads to.
+    type To: State;
+
+    /// Fills the attributes, all but the state, and returns their mask.
+    #[doc(hidden)]
+    fn fill(&self, c: &mut ibv_qp_attr) -> u32;
+
+    #[doc(hidden)]
+    fn address(&self) -> Option<AddressVector> {
+        None
+    }
+}
+
+/// The mask's bit, if the value is there, which is set.
+fn set<T>(value: Option<T>, bit: Mask, set: impl FnOnce(T)) -> u32 {
+    match value {
+        Some(value) => {
+            set(value);
+            bit.0
+        }
+        None => 0,
+    }
+}
+
+impl TargetTransition<Reset> for ConnectedInit {
+    type To = Init;
+
+    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
+        c.pkey_index = self.pkey_index;
+        c.port_num = self.port;
+        c.qp_access_flags = self.access.bits();
+        Mask::IBV_QP_PKEY_INDEX.0 | Mask::IBV_QP_PORT.0 | Mask::IBV_QP_ACCESS_FLAGS.0
+    }
+}
+
+impl TargetTransition<Init> for ConnectedReinit {
+    type To = Init;
+
+    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
+        set(self.pkey_index, Mask::IBV_QP_PKEY_INDEX, |index| c.pkey_index = index)
+            | set(self.port, Mask::IBV_QP_PORT, |port| c.port_num = port)
+            | set(self.access, Mask::IBV_QP_ACCESS_FLAGS, |access| {
+                c.qp_access_flags = access.bits();
+            })
+    }
+}
+
+impl TargetTransition<Init> for XrcTargetRtr {
+    type To = Rtr;
+
+    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
+        c.ah_attr = self.address.to_c();
+        c.path_mtu = self.path_mtu.to_c();
+        c.dest_qp_num = self.dest_qpn.get();
+        c.rq_psn = self.rq_psn.get();
+        c.max_dest_rd_atomic = self.max_dest_rd_atomic.get();
+        c.min_rnr_timer = self.min_rnr_timer.get();
+        Mask::IBV_QP_AV.0
+            | Mask::IBV_QP_PATH_MTU.0
+            | Mask::IBV_QP_DEST_QPN.0
+            | Mask::IBV_QP_RQ_PSN.0
+            | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0
+            | Mask::IBV_QP_MIN_RNR_TIMER.0
+            | set(self.access, Mask::IBV_QP_ACCESS_FLAGS, |access| {
+                c.qp_access_flags = access.bits();
+            })
+            | set(self.pkey_index, Mask::IBV_QP_PKEY_INDEX, |index| c.pkey_index = index)
+    }
+
+    fn address(&self) -> Option<AddressVector> {
+        Some(self.address)
+    }
+}
+
+impl TargetTransition<Rtr> for XrcTargetRts {
+    type To = Rts;
+
+    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
+        c.timeout = self.timeout.to_c();
+        c.sq_psn = self.sq_psn.get();
+        Mask::IBV_QP_TIMEOUT.0
+            | Mask::IBV_QP_SQ_PSN.0
+            | set(self.access, Mask::IBV_QP_ACCESS_FLAGS, |access| {
+                c.qp_access_flags = access.bits();
+            })
+            | set(self.min_rnr_timer, Mask::IBV_QP_MIN_RNR_TIMER, |timer| {
+                c.min_rnr_timer = timer.get();
+            })
+    }
+}
+
+mod sealed {
+    use super::*;
+
+    /// Sealed for each row, not for each type.
+    pub trait Sealed<S> {}
+    impl Sealed<Reset> for ConnectedInit {}
+    impl Sealed<Init> for ConnectedReinit {}
+    impl Sealed<Init> for XrcTargetRtr {}
+    impl Sealed<Rtr> for XrcTargetRts {}
+}

@@ -1,0 +1,118 @@
+//! Shared receive queues of XRC: with a completion queue and a number of their own.
+
+#![allow(unsafe_code)] // two verbs
+
+use std::sync::Arc;
+
+use super::SharedReceiveQueue;
+use super::create::FeedsSrq;
+use crate::completion::attached::Share;
+use crate::completion::queue::CompletionQueue;
+use crate::device::pd::ProtectionDomain;
+use crate::device::xrc::XrcDomain;
+use crate::memory::buf::Buf;
+use crate::memory::entry::{Entry, Owned};
+use crate::srq::create::Made;
+use crate::sys::handle;
+use crate::sys::xrc::ibv_srq_init_attr_ex;
+use crate::terms::bounded::SrqNum;
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::threads::Threads;
+use crate::terms::transport::Xrc;
+use crate::work::data::Data;
+use crate::work::limits::Limit;
+
+const VERB: &str = "ibv_create_srq_ex";
+
+impl<L: Threads> ProtectionDomain<L> {
+    /// Creates a shared receive queue of XRC (`ibv_create_srq_ex` with `IBV_SRQT_XRC`), which can hold
+    /// every buffer of `pool`. Initiators name it by its [number](SharedReceiveQueue::number), and
+    /// what they send completes in `cq`, with the number of the target as that of the queue pair.
+    ///
+    /// It books room for all its buffers on `cq`, once. The protection domain is also that of the
+    /// memory which WRITEs, READs and atomics reach that name this queue.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{bounded::SrqNum, device::XrcdFile};
+    /// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
+    /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
+    /// let domain = context.open_xrcd(&can, XrcdFile::Private)?;
+    /// let cq = context.create_cq(16)?;
+    /// let mut srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
+    /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// let number: SrqNum = srq.number(); // for the peers
+    /// assert_eq!(cq.unbooked(), cq.capacity() - 16);
+    /// # let _ = number;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_srq`](Self::create_srq); [`ErrorKind::CqTooSmall`] if the completion queue has
+    /// too few entries left (R9.9), and [`ErrorKind::ContextMismatch`] if it or the XRC domain is of
+    /// another context (R12.1).
+    pub fn create_xrc_srq<E, M, C>(
+        &self,
+        pool: &impl FeedsSrq<C>,
+        domain: &XrcDomain,
+        cq: &CompletionQueue<E, L>,
+    ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error>
+    where
+        E: Owned,
+        M: Limit,
+        C: 'static,
+        Buf<C>: Data<E>,
+    {
+        let here = &self.handle().parents().context;
+        let mismatch = |what| Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
+        if !Arc::ptr_eq(domain.handle().parents(), here) {
+            return mismatch("the XRC domain and the protection domain");
+        }
+        let shared = cq.shared();
+        if !Arc::ptr_eq(&shared.handle().parents().context, here) {
+            return mismatch("the completion queue and the protection domain");
+        }
+        self.create_any_srq(VERB, pool, |books, buffers, init, control| {
+            shared.attach(books, buffers, Share::Xrc).map_err(|error| match error.kind() {
+                // Booked here for another verb than the others.
+                kind @ ErrorKind::CqTooSmall { .. } => Error::new(VERB, kind.clone()),
+                _ => error,
+            })?;
+            let pd = self.handle();
+            let cq = shared.handle();
+            let mut ex = ibv_srq_init_attr_ex::xrc(init, pd.as_ptr(), domain.as_ptr(), cq.as_ptr());
+            // SAFETY: domains and completion queue are live, and of one context.
+            let made = unsafe { (control.create_srq_ex)(&mut ex) };
+            init.attr = ex.attr;
+            let numbered = made.map_err(Ok).and_then(|srq| {
+                // SAFETY: the queue was just made for XRC.
+                let number = unsafe { (control.srq_num)(srq.as_ptr()) }.map_err(Ok);
+                let number = number.and_then(|number| SrqNum::try_from(number).map_err(Err));
+                number.map(|number| (srq, number)).inspect_err(|_| {
+                    // SAFETY: the queue is live, and nobody else has it.
+                    unsafe { (control.destroy_srq)(srq.as_ptr()) };
+                })
+            });
+            let (srq, number) = match numbered {
+                Ok(numbered) => numbered,
+                Err(why) => {
+                    shared.detach(books);
+                    return Ok(Err(why?));
+                }
+            };
+            let parents = handle::SrqParents {
+                pd: pd.clone(),
+                xrc: Some((domain.handle().clone(), cq.clone())),
+            };
+            Ok(Ok(Made { srq, parents, completes_into: Some(shared.clone()), number }))
+        })
+    }
+}
+
+impl<E: Entry, M: Limit, L: Threads> SharedReceiveQueue<Xrc, E, M, L> {
+    /// The number by which initiators name it (`ibv_get_srq_num`), as
+    /// [`to_srq`](crate::wr::WorkRequest::to_srq) takes it: the peers are told.
+    pub fn number(&self) -> SrqNum {
+        self.core().number
+    }
+}
