@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use proverbs::bounded::ResponderDepth;
+use proverbs::bounded::{ResponderDepth, SrqNum};
 use proverbs::device::{Gid, GidKind};
 use proverbs::endpoint::*;
 use proverbs::prelude::*;
@@ -36,6 +36,11 @@ fn service() -> impl Strategy<Value = Service> {
         Just(Service::UnreliableConnection),
         (0..=Qkey::MAX.get())
             .prop_map(|key| Service::UnreliableDatagram { qkey: Qkey::new(key).unwrap() }),
+        (0..=128u8).prop_map(|depth| Service::XrcInitiator { initiator: ReadDepth::new(depth) }),
+        (0..=128u8, 0..=SrqNum::MAX.get()).prop_map(|(responder, srq)| Service::XrcTarget {
+            responder: ResponderDepth::new(responder).unwrap(),
+            srq: SrqNum::new(srq).unwrap(),
+        }),
     ]
 }
 
@@ -182,7 +187,7 @@ fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(6, &[4, 1]), "1025 regions exceed 1024");
     assert_eq!(wrong(6, &[0, 2]), "an endpoint with 2 regions has 104 bytes, not 80");
     assert_eq!(wrong(8, &[255; 4]), "an endpoint with 1 regions has 80 bytes, not 4294967295");
-    assert_eq!(wrong(12, &[4]), "service 4 is none of 1 (RC), 2 (UC) and 3 (UD)");
+    assert_eq!(wrong(12, &[6]), "service 6 is none of 1 (RC), 2 (UC), 3 (UD), and 4 and 5 (XRC)");
     assert_eq!(wrong(13, &[0]), "path MTU 0 is none of 1 to 5, or of 256 to 4096 bytes");
     assert_eq!(wrong(13, &[6]), "path MTU 6 is none of 1 to 5, or of 256 to 4096 bytes");
     assert_eq!(wrong(16, &[1]), "queue pair number 16777244 exceeds 16777215");
@@ -197,6 +202,9 @@ fn every_field_is_checked_and_says_so() {
     let Err(WireError::OutOfRange(error)) = Endpoint::from_bytes(&wire) else { panic!("129") };
     assert_eq!((error.asked, error.min, error.max), (129, 0, 128));
     let foreign = "but this service has none: it must be 0";
+    // An initiator serves nothing, and a target asks for nothing.
+    assert_eq!(wrong(12, &[4]), format!("responder depth is 4, {foreign}"));
+    assert_eq!(wrong(12, &[5]), format!("initiator depth is 1, {foreign}"));
     assert_eq!(wrong(43, &[1]), format!("the field at 43 is 1, {foreign}"));
     let none = "GID kind 4 is none of 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) and 3 (RoCE v2)";
     assert_eq!(wrong(42, &[4]), none);

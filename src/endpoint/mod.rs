@@ -19,17 +19,17 @@
 //! | 4 | 2 | version: 2 |
 //! | 6 | 2 | regions, at most 1024 |
 //! | 8 | 4 | length of the whole, bytes: 56 + 24 a region |
-//! | 12 | 1 | service: 1 RC, 2 UC, 3 UD |
+//! | 12 | 1 | service: 1 RC, 2 UC, 3 UD, 4 an initiator of XRC, 5 a target of XRC |
 //! | 13 | 1 | largest path MTU, as `enum ibv_mtu`: 1 (256 bytes) to 5 (4096) |
 //! | 14 | 2 | LID; 0 on RoCE |
 //! | 16 | 4 | queue pair number, 2 to 2^24 - 2 |
 //! | 20 | 4 | PSN of the first packet that it sends, 24 bits |
 //! | 24 | 16 | GID; zeroes if there is none |
-//! | 40 | 1 | RC: reads and atomics that it wants outstanding, 0 to 128; others 0 |
-//! | 41 | 1 | RC: reads and atomics that it serves at once, 0 to 128; others 0 |
+//! | 40 | 1 | RC and initiators: reads and atomics that it wants outstanding, 0 to 128; others 0 |
+//! | 41 | 1 | RC and targets: reads and atomics that it serves at once, 0 to 128; others 0 |
 //! | 42 | 1 | the GID's kind: 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 unknown, or no GID |
 //! | 43 | 1 | 0 |
-//! | 44 | 4 | UD: Q_Key, 31 bits; others 0 |
+//! | 44 | 4 | UD: Q_Key, 31 bits; targets: number of a shared receive queue, 24 bits; others 0 |
 //! | 48 | 4 | depth of its send queue, work requests |
 //! | 52 | 4 | depth of its own receive queue, work requests; 0 with a shared one |
 //! | 56 | 24 each | regions |
@@ -83,15 +83,16 @@ pub use stream::{Timed, Timeouts, Unbounded};
 pub use unconnected::{ConnectError, Stage};
 pub use wire::WireError;
 
+use crate::device::context::Context;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
-use crate::profile::Profile;
-use crate::qp::{Depth, QueuePair};
-use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::profile::{Initiator, InitiatorDepth, Profile};
+use crate::qp::{Depth, QueuePair, XrcTarget};
+use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth, SrqNum};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind};
 use crate::terms::state::Init;
-use crate::terms::transport::{Rc, Transport, Uc, Ud};
+use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 
 /// The transport of an endpoint, with the numbers that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,6 +110,19 @@ pub enum Service {
     UnreliableDatagram {
         /// The Q_Key that messages to it must carry.
         qkey: Qkey,
+    },
+    /// An initiator of XRC.
+    XrcInitiator {
+        /// The reads and atomics that it wants outstanding; `None` if it issues none.
+        initiator: Option<ReadDepth>,
+    },
+    /// A target of XRC.
+    XrcTarget {
+        /// The reads and atomics of the initiator's that it serves at once.
+        responder: ResponderDepth,
+        /// A shared receive queue that work requests may name (R26.1). Who has several tells the
+        /// others in messages.
+        srq: SrqNum,
     },
 }
 
@@ -256,23 +270,92 @@ impl Endpoint {
         Self::of(qp, Service::UnreliableDatagram { qkey }, gid_index)
     }
 
+    /// The endpoint of an initiator of XRC, as [`of_rc`](Self::of_rc) makes one.
+    ///
+    /// # Errors
+    /// As for [`of_rc`](Self::of_rc).
+    ///
+    /// ```
+    /// # use proverbs::{device::XrcdFile, endpoint::*, loopback::Fabric, prelude::*};
+    /// # use proverbs::qp::{XrcRtr, XrcRts, XrcTargetRtr};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # profile! { Initiating { receive: NoRq } }
+    /// # let context = Fabric::new().open_device();
+    /// # let can = context.abilities()?.can::<Xrc>().ok_or("no XRC")?;
+    /// # let domain = context.open_xrcd(&can, XrcdFile::Private)?;
+    /// # let pd = context.alloc_pd()?;
+    /// # let (pool, mut cq) = (pd.create_pool(4, 64)?, context.create_cq(16)?);
+    /// # let mut srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
+    /// # srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// # let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    /// # let initiator = pd.create_xrc_initiator::<Initiating>(&can, &cq, 4)?.modify(init)?;
+    /// # let target = domain.create_target()?.modify(init)?;
+    /// // Each end tells its own, and hears the other's.
+    /// let asks = Endpoint::of_initiator(&initiator, Some(1))?;
+    /// let serves = Endpoint::of_target(&target, srq.number(), Some(1))?;
+    ///
+    /// let to = serves.address(&context, 1, Some(1))?;
+    /// let initiator = initiator.modify(XrcRtr::new(to, serves.qpn(), serves.psn()))?;
+    /// let mut initiator = initiator.modify(XrcRts::new(asks.psn(), ReadDepth::ONE))?;
+    /// let to = asks.address(&context, 1, Some(1))?;
+    /// let target = target.modify(XrcTargetRtr::new(to, asks.qpn(), asks.psn()))?;
+    ///
+    /// let Service::XrcTarget { srq, .. } = serves.service() else { return Err("no target".into()) };
+    /// initiator.post_send(wr::Send::inline(b"hello").to_srq(srq))?;
+    /// # proverbs::loopback::poll(&mut cq, 2)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of_initiator<P: Profile>(
+        qp: &QueuePair<Xrc, Init, P>,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
+        let depth = <<P::Initiator as Initiator>::Depth as InitiatorDepth>::LEAST.to_c();
+        Self::of(qp, Service::XrcInitiator { initiator: ReadDepth::new(depth) }, gid_index)
+    }
+
+    /// The endpoint of a target of XRC, with a shared receive queue that the initiator may name, as
+    /// [`of_initiator`](Self::of_initiator) shows.
+    ///
+    /// # Errors
+    /// As for [`of_rc`](Self::of_rc).
+    pub fn of_target(
+        target: &XrcTarget<Init>,
+        srq: SrqNum,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
+        let service = Service::XrcTarget { responder: ResponderDepth::ONE, srq };
+        let depth = Depth { send: 0, recv: 0 };
+        Self::at(&target.context(), target.port(), target.qp_num(), depth, service, gid_index)
+    }
+
     fn of<T: Transport, P: Profile>(
         qp: &QueuePair<T, Init, P>,
         service: Service,
         gid_index: Option<u8>,
     ) -> Result<Self, Error> {
+        Self::at(&qp.context(), qp.core.port, qp.qp_num(), qp.depth(), service, gid_index)
+    }
+
+    fn at(
+        context: &Context,
+        number: u8,
+        qp_num: u32,
+        depth: Depth,
+        service: Service,
+        gid_index: Option<u8>,
+    ) -> Result<Self, Error> {
         const DEVICE: &str = "the device gave a queue pair a number that no peer may name";
-        let context = qp.context();
-        let port = context.query_port(qp.core.port)?;
-        let entry = address::source(&context, qp.core.port, &port, gid_index)?;
-        let qpn = Qpn::try_from(qp.qp_num())?;
+        let port = context.query_port(number)?;
+        let entry = address::source(context, number, &port, gid_index)?;
+        let qpn = Qpn::try_from(qp_num)?;
         // A random number, so that packets of an earlier connection are not taken for this one's.
-        let random = RandomState::new().hash_one(qp.qp_num()) as u32;
+        let random = RandomState::new().hash_one(qp_num) as u32;
         let psn = Psn::try_from(random & Psn::MAX.get())?;
         let mtu = port.active_mtu.unwrap_or(Mtu::Bytes1024);
         let endpoint = Self::new(service, qpn, psn, mtu)
             .map_err(|_| Error::new("ibv_create_qp", ErrorKind::Protocol(DEVICE)))?;
-        let mut endpoint = endpoint.with_lid(port.lid).with_depth(qp.depth());
+        let mut endpoint = endpoint.with_lid(port.lid).with_depth(depth);
         if let Some(entry) = entry {
             endpoint = endpoint.with_gid(entry.gid).with_gid_kind(entry.kind);
         }

@@ -5,11 +5,11 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::wire::connection;
+use super::wire::{connection, wanted};
 use super::{Endpoint, ExportedRegion, Service, WireError};
 use crate::qp::Depth;
 use crate::qp::attr::QpAccess;
-use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
+use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth, SrqNum};
 use crate::terms::gid::{Gid, GidKind};
 
 /// The numbers of an endpoint, not checked yet.
@@ -42,9 +42,23 @@ enum UncheckedKind {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum UncheckedService {
-    Rc { initiator: u8, responder: u8 },
+    Rc {
+        initiator: u8,
+        responder: u8,
+    },
     Uc,
-    Ud { qkey: u32 },
+    Ud {
+        qkey: u32,
+    },
+    #[serde(rename = "xrc_initiator")]
+    XrcInitiator {
+        initiator: u8,
+    },
+    #[serde(rename = "xrc_target")]
+    XrcTarget {
+        responder: u8,
+        srq: u32,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,6 +107,12 @@ impl Serialize for Endpoint {
             },
             Service::UnreliableConnection => UncheckedService::Uc,
             Service::UnreliableDatagram { qkey } => UncheckedService::Ud { qkey: qkey.get() },
+            Service::XrcInitiator { initiator } => {
+                UncheckedService::XrcInitiator { initiator: initiator.map_or(0, ReadDepth::get) }
+            }
+            Service::XrcTarget { responder, srq } => {
+                UncheckedService::XrcTarget { responder: responder.get(), srq: srq.get() }
+            }
         };
         let regions = self.regions.iter().map(|region| UncheckedRegion {
             addr: region.addr(),
@@ -135,6 +155,13 @@ impl Unchecked {
             UncheckedService::Uc => Service::UnreliableConnection,
             UncheckedService::Ud { qkey } => {
                 Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }
+            }
+            UncheckedService::XrcInitiator { initiator } => {
+                Service::XrcInitiator { initiator: wanted(initiator)? }
+            }
+            UncheckedService::XrcTarget { responder, srq } => {
+                let responder = ResponderDepth::try_from(responder)?;
+                Service::XrcTarget { responder, srq: SrqNum::try_from(srq)? }
             }
         };
         let mtu = Mtu::from_bytes(self.mtu).ok_or(WireError::Mtu(self.mtu))?;

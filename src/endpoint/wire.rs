@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Endpoint, ExportedRegion, RegionError, Service};
 use crate::qp::Depth;
-use crate::terms::bounded::{Mtu, OutOfRange, Psn, Qkey, Qpn, ReadDepth, ResponderDepth};
+use crate::terms::bounded::{Mtu, OutOfRange, Psn, Qkey, Qpn, ReadDepth, ResponderDepth, SrqNum};
 use crate::terms::gid::{Gid, GidKind};
 
 const MAGIC: [u8; 4] = *b"pvep";
@@ -99,6 +99,8 @@ impl Endpoint {
             }
             Service::UnreliableConnection => (2, 0, 0, 0),
             Service::UnreliableDatagram { qkey } => (3, 0, 0, qkey.get()),
+            Service::XrcInitiator { initiator } => (4, initiator.map_or(0, ReadDepth::get), 0, 0),
+            Service::XrcTarget { responder, srq } => (5, 0, responder.get(), srq.get()),
         };
         let length = Self::MIN_WIRE_LEN + self.regions.len() * REGION;
         let mut bytes = Vec::with_capacity(length);
@@ -192,6 +194,16 @@ impl Endpoint {
                     Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }
                 }
             }
+            4 => {
+                none("Q_Key", qkey)?;
+                none("responder depth", responder.into())?;
+                Service::XrcInitiator { initiator: wanted(initiator)? }
+            }
+            5 => {
+                none("initiator depth", initiator.into())?;
+                let (responder, srq) = (ResponderDepth::try_from(responder)?, qkey);
+                Service::XrcTarget { responder, srq: SrqNum::try_from(srq)? }
+            }
             _ => return Err(WireError::Service(code)),
         };
         let depth = Depth { send: fields.u32()?, recv: fields.u32()? };
@@ -259,13 +271,18 @@ fn none(what: &'static str, value: u32) -> Result<(), WireError> {
 
 /// A reliable connection with these depths.
 pub(super) fn connection(initiator: u8, responder: u8) -> Result<Service, OutOfRange> {
+    let initiator = wanted(initiator)?;
+    Ok(Service::ReliableConnection { initiator, responder: ResponderDepth::try_from(responder)? })
+}
+
+/// The reads and atomics that a side wants outstanding.
+pub(super) fn wanted(initiator: u8) -> Result<Option<ReadDepth>, OutOfRange> {
     let too_deep =
         || OutOfRange { what: "max_rd_atomic", asked: initiator.into(), min: 0, max: 128 };
-    let initiator = match initiator {
-        0 => None,
-        some => Some(ReadDepth::new(some).ok_or_else(too_deep)?),
-    };
-    Ok(Service::ReliableConnection { initiator, responder: ResponderDepth::try_from(responder)? })
+    match initiator {
+        0 => Ok(None),
+        some => Ok(Some(ReadDepth::new(some).ok_or_else(too_deep)?)),
+    }
 }
 
 /// Reads bytes field by field.
@@ -335,7 +352,7 @@ impl fmt::Display for WireError {
                 write!(f, "{count} regions exceed {}", Endpoint::MAX_REGIONS)
             }
             WireError::Service(code) => {
-                write!(f, "service {code} is none of 1 (RC), 2 (UC) and 3 (UD)")
+                write!(f, "service {code} is none of 1 (RC), 2 (UC), 3 (UD), and 4 and 5 (XRC)")
             }
             WireError::GidKind(code) => write!(
                 f,

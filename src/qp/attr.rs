@@ -484,6 +484,7 @@ macro_rules! compares {
         }
     )*};
 }
+pub(super) use compares;
 
 compares! {
     RcRts { timeout, retry_cnt, rnr_retry, sq_psn, max_rd_atomic, optional }

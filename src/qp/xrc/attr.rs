@@ -1,15 +1,17 @@
 //! The attributes of transitions of XRC. Second paths to a peer are not offered here.
 
+use std::hash::{Hash, Hasher};
+
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
-use crate::qp::attr::QpAccess;
+use crate::qp::attr::{QpAccess, compares};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
 
 /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): as RC's, without what is for requests of
 /// the peer's. [`XrcTarget`](crate::qp::XrcTarget) has an example.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct XrcRtr {
     /// The address vector of the target's port.
     pub address: AddressVector,
@@ -64,16 +66,8 @@ impl<P: Profile> XrcRts<P> {
     }
 }
 
-impl<P: Profile> Clone for XrcRts<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Profile> Copy for XrcRts<P> {}
-
 /// Optional attributes of an initiator of XRC, on the way to RTS and in it (ibv_modify_qp(3)).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct XrcRtsOptional {
     /// The rights of peers, of which an initiator has none that ask.
@@ -81,7 +75,7 @@ pub struct XrcRtsOptional {
 }
 
 /// RTS -> RTS and SQD -> RTS of an initiator of XRC (ibv_modify_qp(3)), as [`XrcSqd`] shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct XrcReturn(pub XrcRtsOptional);
 
 /// SQD -> SQD of an initiator of XRC (ibv_modify_qp(3)).
@@ -116,13 +110,12 @@ pub struct XrcSqd<P: Profile = crate::DefaultProfile> {
     pub pkey_index: Option<u16>,
 }
 
-impl<P: Profile> Clone for XrcSqd<P> {
-    fn clone(&self) -> Self {
-        *self
+compares! {
+    XrcRts { timeout, retry_cnt, rnr_retry, sq_psn, max_rd_atomic, optional }
+    XrcSqd {
+        port, address, timeout, retry_cnt, rnr_retry, max_rd_atomic, access, pkey_index
     }
 }
-
-impl<P: Profile> Copy for XrcSqd<P> {}
 
 impl<P: Profile> Default for XrcSqd<P> {
     fn default() -> Self {
@@ -141,7 +134,7 @@ impl<P: Profile> Default for XrcSqd<P> {
 
 /// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::qp::XrcTarget) has an
 /// example.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct XrcTargetRtr {
     /// The address vector of the initiator's port.
     pub address: AddressVector,
@@ -179,7 +172,7 @@ impl XrcTargetRtr {
 
 /// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends nothing
 /// in RTS: some programs go there all the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct XrcTargetRts {
     /// How long to wait for an acknowledgement.
     pub timeout: Timeout,

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
 use crate::device::ah::AddressVector;
+use crate::device::context::Context;
 use crate::device::xrc::XrcDomain;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
 use crate::qp::query::{QpAttr, everything};
@@ -115,6 +116,14 @@ impl XrcDomain {
 impl<S: State> XrcTarget<S> {
     pub(crate) fn as_ptr(&self) -> *mut ibv_qp {
         self.handle.as_ptr().cast()
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context { handle: self.handle.parents().parents().clone() }
+    }
+
+    pub(crate) fn port(&self) -> u8 {
+        self.port
     }
 
     /// The queue pair number: what the initiator is connected to, and what completions of receives
