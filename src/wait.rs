@@ -3,11 +3,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sys::events::{eventfd, wait_either, wait_readable};
+use crate::sys::events::{eventfd, wait_either, wait_readable, watching};
 use crate::terms::error::Error;
 
 /// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): of the calls
@@ -92,6 +92,11 @@ pub(crate) fn sleep_on_or(
         Ok(()) => Ok(waker.take()),
         Err(errno) => Err(Error::os("poll", errno, "")),
     }
+}
+
+/// A descriptor of its own that is readable while `fd` is.
+pub(crate) fn readiness_of(fd: RawFd) -> Result<OwnedFd, Error> {
+    watching(fd).map_err(|errno| Error::os("epoll_ctl", errno, ""))
 }
 
 /// Waits until `fd` is readable, for at most `timeout` if there is one. A signal ends it early.

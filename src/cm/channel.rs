@@ -1,7 +1,7 @@
 //! Event channels.
 
 use std::fmt;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::space::PortSpace;
 use super::state::{Created, OnChannel};
 use crate::sys::cm::Channel;
 use crate::terms::error::Error;
-use crate::wait::{Waker, sleep_on_or};
+use crate::wait::{Waker, readiness_of, sleep_on_or};
 
 /// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
 /// one of its ids waits. Only [`wait`](Self::wait) and [`wait_timeout`](Self::wait_timeout) block
@@ -126,6 +126,26 @@ impl EventChannel {
     /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
         Events::until(&self.channel, Instant::now().checked_add(timeout)).next()
+    }
+
+    /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
+    /// for [`AsFd`](std::os::fd::AsFd). Nothing can be read from it: events are taken
+    /// by [`try_event`](Self::try_event).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of epoll_create1(2): EMFILE if the process has
+    /// no descriptor left.
+    ///
+    /// ```
+    /// use proverbs::{cm::EventChannel, loopback::Fabric};
+    /// use std::os::fd::{AsFd, OwnedFd};
+    /// let channel = EventChannel::on(&Fabric::new())?;
+    /// let ready: OwnedFd = channel.readiness_fd()?;
+    /// assert!(ready.as_fd().try_clone_to_owned().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn readiness_fd(&self) -> Result<OwnedFd, Error> {
+        readiness_of(self.channel.fd())
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and

@@ -3,13 +3,14 @@
 #![allow(unsafe_code)] // calls the event verbs
 
 use std::fmt;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use crate::device::context::Context;
 use crate::device::ids::CqId;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
+use crate::wait::readiness_of;
 
 /// A completion channel (`ibv_create_comp_channel`): a file descriptor that is readable while an
 /// event of one of its completion queues waits.
@@ -124,6 +125,27 @@ impl CompletionChannel {
             Err(libc::EAGAIN | libc::EINTR) => Ok(None),
             Err(errno) => Err(Error::os("ibv_get_cq_event", errno, "")),
         }
+    }
+
+    /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
+    /// for [`AsFd`](std::os::fd::AsFd). Nothing can be read from it: events are taken
+    /// by [`try_event`](Self::try_event).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of epoll_create1(2): EMFILE if the process has
+    /// no descriptor left.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use std::os::fd::{AsFd, OwnedFd};
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let channel = context.create_comp_channel()?;
+    /// let ready: OwnedFd = channel.readiness_fd()?;
+    /// assert!(ready.as_fd().try_clone_to_owned().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn readiness_fd(&self) -> Result<OwnedFd, Error> {
+        readiness_of(self.as_raw_fd())
     }
 
     /// Destroys the channel (`ibv_destroy_comp_channel`) and reports the error that dropping it

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::device::context::Context;
 use crate::device::event::DeviceEvent;
 use crate::sys::handle;
 use crate::terms::error::Error;
-use crate::wait::{Waker, sleep_on, sleep_on_or};
+use crate::wait::{Waker, readiness_of, sleep_on, sleep_on_or};
 
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///
@@ -174,6 +174,27 @@ impl DeviceEvents {
                 return Ok(None);
             }
         }
+    }
+
+    /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
+    /// for [`AsFd`](std::os::fd::AsFd). Nothing can be read from it: events are taken
+    /// by [`try_next`](Self::try_next).
+    ///
+    /// # Errors
+    /// [`Os`](crate::ErrorKind::Os) with the errno of epoll_create1(2): EMFILE if the process has
+    /// no descriptor left.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use std::os::fd::{AsFd, OwnedFd};
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let events = context.events()?;
+    /// let ready: OwnedFd = events.readiness_fd()?;
+    /// assert!(ready.as_fd().try_clone_to_owned().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn readiness_fd(&self) -> Result<OwnedFd, Error> {
+        readiness_of(self.fd)
     }
 
     fn next_before(&mut self, end: Option<Instant>) -> Result<Option<DeviceEvent>, Error> {

@@ -1,7 +1,7 @@
 //! Events that are read without blocking, and copied without their pointers.
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 use super::control::{Created, created, errno};
@@ -178,6 +178,21 @@ pub(crate) fn eventfd() -> Result<OwnedFd, c_int> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A descriptor that is readable while `fd` is, and gives nothing of it away (epoll(7)).
+pub(crate) fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
+    // SAFETY: a system call without pointers.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if epoll < 0 {
+        return Err(errno());
+    }
+    // SAFETY: the descriptor was just opened, and nobody else knows it.
+    let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+    let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    // SAFETY: the event is a local, which the call copies.
+    let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut events) };
+    if code < 0 { Err(errno()) } else { Ok(epoll) }
+}
+
 /// Waits until one of two descriptors is readable, for at most this many milliseconds (for ever if
 /// negative). A signal ends the wait early.
 #[cfg(not(miri))]
@@ -224,7 +239,6 @@ pub(crate) fn wait_readable(_: c_int, _: c_int) -> Result<bool, c_int> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
     use std::time::Duration;
@@ -237,6 +251,25 @@ mod tests {
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || tell.send(read()));
         told.recv_timeout(Duration::from_secs(30)).expect("it sleeps for an event that is gone")
+    }
+
+    /// A descriptor that watches another is readable while that is, and cannot be read itself.
+    #[test]
+    #[cfg_attr(miri, ignore = "poll(2)")]
+    fn readiness_is_seen_from_outside() {
+        use std::io::{Read, Write};
+        let (mut watched, mut peer) = UnixStream::pair().unwrap();
+        let watching = watching(watched.as_raw_fd()).unwrap();
+        let fd = watching.as_raw_fd();
+        assert_eq!(wait_readable(fd, 0), Ok(false));
+        peer.write_all(b"x").unwrap();
+        assert_eq!(wait_readable(fd, 1000), Ok(true));
+        let mut file = std::fs::File::from(watching.try_clone().unwrap());
+        assert!(file.read(&mut [0; 8]).is_err());
+        watched.read_exact(&mut [0]).unwrap();
+        assert_eq!(wait_readable(fd, 0), Ok(false));
+        drop(watched);
+        assert_eq!(wait_readable(fd, 0), Ok(false), "what is gone is not watched");
     }
 
     /// libibverbs reads a descriptor whose event another thread took meanwhile.
