@@ -136,6 +136,16 @@ fn messages_say_what_to_do() {
         &proverbs::Error::from(Qkey::try_from(0x8000_0000).unwrap_err()),
         "attribute: Q_Key 2147483648 exceeds 2147483647 (its top bit makes it privileged: see `PrivilegedQkey`)",
     );
+    said(
+        &context.query_port(9).unwrap_err(),
+        "ibv_query_port: EINVAL: Invalid argument (port 9, of 1 to 1)",
+    );
+    let refused = context.query_gid(1, 200).unwrap_err().to_string();
+    assert!(refused.ends_with("(port 1, GID index 200 of 16 entries)"), "{refused}");
+    let refused = pd.create_pool(0, 8).unwrap_err().to_string();
+    assert!(refused.ends_with("(0 bytes: memory that is registered has some)"), "{refused}");
+    let refused = context.destroy().unwrap_err().to_string();
+    assert!(refused.ends_with("(objects of it exist: drop them first)"), "{refused}");
     let refused = pd.create_pool(usize::MAX, 8).unwrap_err().to_string();
     assert!(refused.starts_with("ibv_reg_mr: "), "{refused}");
     assert!(!refused.contains("count"), "ibv_reg_mr has no count: {refused}");

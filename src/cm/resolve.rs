@@ -32,6 +32,9 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
     if errno == libc::ENODEV && address.ip().is_loopback() {
         return format!("{address}, which no RDMA device has: take that of its network interface");
     }
+    if errno == libc::ENODEV {
+        return format!("{address}: no RDMA device of this machine has it or reaches it");
+    }
     address.to_string()
 }
 

@@ -165,7 +165,8 @@ impl CompletionChannel {
                 }
             },
             Err(handle) => {
-                let error = Error::os(VERB, libc::EBUSY, "completion queues on it exist");
+                let error =
+                    Error::os(VERB, libc::EBUSY, "completion queues on it exist: drop them first");
                 Err(Refused::new(CompletionChannel { handle }, error))
             }
         }

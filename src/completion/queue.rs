@@ -170,7 +170,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             let error = Error::os(
                 VERB,
                 libc::EBUSY,
-                "queue pairs, or shared receive queues of XRC, complete into it",
+                "queue pairs, or shared receive queues of XRC, complete into it: destroy them first",
             );
             return Err(Refused::new(self, error));
         }

@@ -207,7 +207,11 @@ impl Context {
         // SAFETY: its handle keeps the context open, and `attr` is a local.
         match unsafe { query(self.handle.as_ptr(), port, &mut attr) } {
             0 => Ok(attr),
-            errno => Err(Error::os("ibv_query_port", errno, format!("port {port}"))),
+            errno => {
+                let ports = self.limits().map_or(0, |limits| limits.phys_port_cnt);
+                let asked = format!("port {port}, of 1 to {ports}");
+                Err(Error::os("ibv_query_port", errno, asked))
+            }
         }
     }
 
@@ -233,7 +237,10 @@ impl Context {
             // SAFETY: the verb filled it, and every bit pattern is a GID.
             0 => Ok(Gid(unsafe { gid.raw })),
             errno => {
-                let asked = format!("port {port}, GID index {index}");
+                let mut asked = format!("port {port}, GID index {index}");
+                if let Ok(port) = self.query_port(port) {
+                    asked += &format!(" of {} entries", port.gid_tbl_len);
+                }
                 Err(Error::os("ibv_query_gid", errno, asked))
             }
         }
@@ -280,7 +287,11 @@ impl Context {
                 }
             },
             Err(handle) => {
-                let error = Error::os("ibv_close_device", libc::EBUSY, "objects of it exist");
+                let error = Error::os(
+                    "ibv_close_device",
+                    libc::EBUSY,
+                    "objects of it exist: drop them first",
+                );
                 Err(Refused::new(Context { handle }, error))
             }
         }

@@ -158,7 +158,11 @@ impl<L: Threads> ProtectionDomain<L> {
                 }
             },
             Err(pd) => {
-                let error = Error::os("ibv_dealloc_pd", libc::EBUSY, "objects of it exist");
+                let error = Error::os(
+                    "ibv_dealloc_pd",
+                    libc::EBUSY,
+                    "objects of it exist: drop them first",
+                );
                 Err(Refused::new(ProtectionDomain::of(pd, id), error))
             }
         }

@@ -135,7 +135,7 @@ impl XrcDomain {
                 }
             },
             Err(xrcd) => {
-                let error = Error::os(VERB, libc::EBUSY, "objects of it exist");
+                let error = Error::os(VERB, libc::EBUSY, "objects of it exist: drop them first");
                 Err(Refused::new(XrcDomain { xrcd }, error))
             }
         }

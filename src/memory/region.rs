@@ -348,7 +348,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
                 Ok(()) => return Ok(region.give_back()),
                 Err(errno) => Error::os(VERB, errno, ""),
             },
-            None => Error::os(VERB, libc::EBUSY, "pieces of the region exist"),
+            None => Error::os(
+                VERB,
+                libc::EBUSY,
+                "pieces of the region exist: drop them, also those that completions bring",
+            ),
         };
         Err(Refused::new(self, error))
     }

@@ -110,7 +110,8 @@ impl Registered {
         };
         debug_assert!(offset.checked_add(len).is_some_and(|end| end <= bytes.len()));
         if len == 0 {
-            let error = Error::os(VERB, libc::EINVAL, "0 bytes");
+            let error =
+                Error::os(VERB, libc::EINVAL, "0 bytes: memory that is registered has some");
             return Err(Refused::new(*memory, error));
         }
         // SAFETY: `choose` returned a part of the range.

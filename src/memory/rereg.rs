@@ -189,7 +189,14 @@ fn why_not(region: &Registered, asked: &str, unchanged: bool, errno: i32) -> Err
 }
 
 fn in_use<U>(object: U) -> Refused<U> {
-    Refused::new(object, Error::os(VERB, libc::EBUSY, "pieces of the region exist"))
+    Refused::new(
+        object,
+        Error::os(
+            VERB,
+            libc::EBUSY,
+            "pieces of the region exist: drop them, also those that completions bring",
+        ),
+    )
 }
 
 impl<A: Access, M: Memory> MemoryRegion<A, M> {

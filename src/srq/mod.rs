@@ -285,7 +285,9 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         let error = match Arc::get_mut(&mut self.core).map(SrqCore::close) {
             Some(Ok(())) => return Ok(()),
             Some(Err(errno)) => Error::os(VERB, errno, ""),
-            None => Error::os(VERB, libc::EBUSY, "queue pairs are attached to it"),
+            None => {
+                Error::os(VERB, libc::EBUSY, "queue pairs are attached to it: destroy them first")
+            }
         };
         Err(Refused::new(self, error))
     }

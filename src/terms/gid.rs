@@ -1,6 +1,8 @@
 //! GIDs, their kinds, and which of two can talk.
 
 use std::fmt;
+use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// A GID (`union ibv_gid`), 16 bytes in network order; on RoCE an IPv6 address or a mapped IPv4
 /// address.
@@ -11,6 +13,8 @@ use std::fmt;
 /// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
 /// assert_eq!(gid.to_string(), "::ffff:10.0.0.1"); // RoCE v2 over IPv4
 /// assert!(!gid.is_zero() && Gid::default().is_zero());
+/// assert_eq!("::ffff:10.0.0.1".parse(), Ok(gid));
+/// assert_eq!(Gid::from(std::net::Ipv4Addr::new(10, 0, 0, 1)), gid);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Gid(pub [u8; 16]);
@@ -41,9 +45,37 @@ impl Gid {
     }
 }
 
+impl From<Ipv6Addr> for Gid {
+    fn from(address: Ipv6Addr) -> Gid {
+        Gid(address.octets())
+    }
+}
+
+impl From<Ipv4Addr> for Gid {
+    /// The address in mapped form, as RoCE has it.
+    fn from(address: Ipv4Addr) -> Gid {
+        address.to_ipv6_mapped().into()
+    }
+}
+
+impl From<Gid> for Ipv6Addr {
+    fn from(gid: Gid) -> Ipv6Addr {
+        gid.0.into()
+    }
+}
+
+impl FromStr for Gid {
+    type Err = AddrParseError;
+
+    /// From what `Display` writes, an IPv6 address.
+    fn from_str(text: &str) -> Result<Gid, AddrParseError> {
+        text.parse::<Ipv6Addr>().map(Gid::from)
+    }
+}
+
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        std::net::Ipv6Addr::from(self.0).fmt(f)
+        Ipv6Addr::from(*self).fmt(f)
     }
 }
 

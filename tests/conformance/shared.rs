@@ -90,7 +90,8 @@ fn a_region_stays_registered_while_a_piece_is_with_the_device() {
     let refused = region.destroy().unwrap_err();
     assert_eq!(
         said(&refused),
-        "ibv_dereg_mr: EBUSY: Device or resource busy (pieces of the region exist)"
+        "ibv_dereg_mr: EBUSY: Device or resource busy (pieces of the region exist: drop them, also \
+         those that completions bring)"
     );
     drop(refused);
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();

@@ -189,7 +189,7 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     // R7.7: no flush.
     let refused = srq.destroy().unwrap_err();
     let text = "ibv_destroy_srq: EBUSY: Device or resource busy (queue pairs are \
-                attached to it)";
+                attached to it: destroy them first)";
     assert_eq!(said(&refused), text);
     let srq = refused.into_object();
     let mut to = to.to_error().unwrap();

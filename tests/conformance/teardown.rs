@@ -73,15 +73,15 @@ fn destroy_refuses_what_others_need_and_gives_it_back() {
     let ca = busy(
         ca.destroy(),
         "ibv_destroy_cq",
-        "queue pairs, or shared receive queues of XRC, complete into it",
+        "queue pairs, or shared receive queues of XRC, complete into it: destroy them first",
     );
-    let pd = busy(pd.destroy(), "ibv_dealloc_pd", "objects of it exist");
+    let pd = busy(pd.destroy(), "ibv_dealloc_pd", "objects of it exist: drop them first");
     let ctx = dev.ctx.clone();
     drop(dev);
-    let ctx = busy(ctx.destroy(), "ibv_close_device", "objects of it exist");
+    let ctx = busy(ctx.destroy(), "ibv_close_device", "objects of it exist: drop them first");
     let channel = ctx.create_comp_channel().unwrap();
     let on = ctx.create_cq_on::<Buf>(1, &channel).unwrap();
-    let what = "completion queues on it exist";
+    let what = "completion queues on it exist: drop them first";
     let channel = busy(channel.destroy(), "ibv_destroy_comp_channel", what);
     on.destroy().unwrap();
     channel.destroy().unwrap();

@@ -134,7 +134,8 @@ impl Pages {
     pub(crate) fn new(verb: &'static str, len: usize) -> Result<Self, Error> {
         let asked = || format!("{len} bytes");
         if len == 0 {
-            return Err(Error::os(verb, libc::EINVAL, asked()));
+            let asked = "0 bytes: memory that is registered has some";
+            return Err(Error::os(verb, libc::EINVAL, asked));
         }
         let page = page();
         let layout = len.checked_next_multiple_of(page);
