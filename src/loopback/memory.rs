@@ -221,10 +221,11 @@ impl State {
         })
     }
 
-    /// Whether this is the key of a region of the domain with these rights.
-    pub(super) fn region_of(&self, pd: u32, rkey: u32, rights: u32) -> bool {
+    /// Whether this is the key of a region of the queue pair's domain with these rights.
+    pub(super) fn region_of(&self, qp: u32, pd: u32, rkey: u32, rights: u32) -> bool {
         let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
-        mr.is_some_and(|mr| mr.pd == pd && mr.access & rights == rights)
+        let may_be = |mr: &Mr| mr.access & ON_DEMAND == 0 || self.pages_for(qp, rights).is_some();
+        mr.is_some_and(|mr| mr.pd == pd && mr.access & rights == rights && may_be(mr))
     }
 
     /// The bytes of a gather list; `None` if a key, a range or a right is wrong.

@@ -4,11 +4,14 @@
 
 use super::Verb;
 use super::fabric::State;
-use super::memory::{LOCAL_TAG, LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, number_of};
+use super::memory::{
+    LOCAL_TAG, LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_TAG, REMOTE_WRITE, number_of,
+};
 use super::qp::Transport;
 use super::wr::Sge;
 use crate::device::OdpOps;
 use crate::sys::memory::{FLUSH, advice};
+use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::types::ibv_access_flags;
 
 pub(super) const ON_DEMAND: u32 = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
@@ -24,19 +27,34 @@ impl State {
 
     /// Whether what came to this queue pair may use these rights in memory on demand.
     pub(super) fn pages_for(&self, qp: u32, rights: u32) -> Option<()> {
-        let [rc, uc, ud] = self.habits.odp()?;
-        let ops = match self.qps.get(&qp)?.shape.transport {
-            Transport::Rc => rc,
-            Transport::Uc => uc,
-            Transport::Ud => ud,
-            Transport::XrcSend | Transport::XrcRecv => OdpOps::empty(),
-        };
+        let ops = self.ops_on_demand(qp)?;
         let needs = [
             (REMOTE_READ, OdpOps::READ),
             (REMOTE_WRITE, OdpOps::WRITE),
             (REMOTE_ATOMIC, OdpOps::ATOMIC),
+            (ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT, OdpOps::FLUSH),
         ];
         needs.iter().all(|(right, op)| rights & right == 0 || ops.contains(*op)).then_some(())
+    }
+
+    /// The operations that may touch memory on demand on the transport of this queue pair.
+    fn ops_on_demand(&self, qp: u32) -> Option<OdpOps> {
+        let [rc, uc, ud] = self.habits.odp()?;
+        Some(match self.qps.get(&qp)?.shape.transport {
+            Transport::Rc => rc,
+            Transport::Uc => uc,
+            Transport::Ud => ud,
+            Transport::XrcSend | Transport::XrcRecv => OdpOps::empty(),
+        })
+    }
+
+    /// Whether an ATOMIC_WRITE that came to this queue pair may go to the region with this key: it
+    /// needs the right of a WRITE, and is an operation of its own.
+    pub(super) fn may_write_at_once(&self, qp: u32, rkey: u32) -> bool {
+        let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
+        let is_on_demand = mr.is_some_and(|mr| mr.access & ON_DEMAND != 0);
+        let has = |ops: OdpOps| ops.contains(OdpOps::ATOMIC_WRITE);
+        !is_on_demand || self.ops_on_demand(qp).is_some_and(has)
     }
 
     /// `ibv_advise_mr`: all of the list is looked at, whether it is done now or later.

@@ -197,7 +197,7 @@ impl Habits {
         let all = OdpOps::all() - OdpOps::FLUSH - OdpOps::ATOMIC_WRITE;
         let none = OdpOps::empty();
         match self.personality {
-            Personality::Plain => Some([all; 3]),
+            Personality::Plain => Some([OdpOps::all(), all, all]),
             Personality::Rxe => None,
             Personality::Mlx5 => Some([all - OdpOps::ATOMIC, none, OdpOps::SEND]),
             Personality::Worst { .. } => Some([OdpOps::READ, none, none]),

@@ -109,10 +109,14 @@ impl State {
         }
         if let Op::Flush { whole: true, .. } = message.op {
             let pd = qp.pd;
-            return match self.region_of(pd, at.rkey, right) {
+            return match self.region_of(to, pd, at.rkey, right) {
                 true => Reply::Done(Vec::new()),
                 false => Reply::Refused(status::IBV_WC_REM_ACCESS_ERR),
             };
+        }
+        let is_at_once = matches!(message.op, Op::AtomicWrite { .. });
+        if is_at_once && !self.may_write_at_once(to, at.rkey) {
+            return Reply::Refused(status::IBV_WC_REM_ACCESS_ERR);
         }
         // A message of no bytes needs no key (R3.4).
         let span = match length {

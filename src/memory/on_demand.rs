@@ -27,8 +27,9 @@ const ADVISE: &str = "ibv_advise_mr";
 /// [`Ability`](crate::device::Ability), which
 /// [`register_on_demand`](ProtectionDomain::register_on_demand) takes.
 ///
-/// It is there if `odp_caps` names RDMA WRITE, READ and atomics for the transport, as far as `A`
-/// grants them. UD carries none of these.
+/// It is there if `odp_caps` names RDMA WRITE, READ, atomics and FLUSH for the transport, as far as
+/// `A` grants them. UD carries none of these. ATOMIC_WRITE has no right of its own: whether it may
+/// come too, [`OdpCaps`](crate::device::OdpCaps) says.
 pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
@@ -45,6 +46,7 @@ const fn needs(access: u32) -> OdpOps {
         (AccessFlags::REMOTE_WRITE, OdpOps::WRITE),
         (AccessFlags::REMOTE_READ, OdpOps::READ),
         (AccessFlags::REMOTE_ATOMIC, OdpOps::ATOMIC),
+        (AccessFlags::FLUSH_GLOBAL, OdpOps::FLUSH),
     ];
     let mut i = 0;
     while i < pairs.len() {
@@ -282,7 +284,9 @@ impl<A: Access, M> fmt::Debug for OnDemandRegion<A, M> {
 mod tests {
     use super::*;
     use crate::device::OdpCaps;
-    use crate::memory::{RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite};
+    use crate::memory::{
+        Flushable, Persistent, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
+    };
     use crate::terms::transport::{Rc, Uc, Ud};
 
     fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {
@@ -315,6 +319,12 @@ mod tests {
         assert_eq!(rights(&of(all, none, none)), [true; 5]);
         assert_eq!(rights(&of(all - both - OdpOps::ATOMIC, all, all)), [false; 5]);
         assert_eq!(rights(&OdpCaps { is_supported: false, ..of(all, all, all) }), [false; 5]);
+        let flushes = |caps: &OdpCaps| {
+            [has::<Rc, Flushable<RemoteWrite>>(caps), has::<Rc, Persistent<RemoteRead>>(caps)]
+        };
+        assert_eq!(flushes(&of(OdpOps::WRITE | OdpOps::FLUSH, none, none)), [true, false]);
+        assert_eq!(flushes(&of(OdpOps::READ | OdpOps::FLUSH, none, none)), [false, true]);
+        assert_eq!(flushes(&of(all - OdpOps::FLUSH, all, all)), [false; 2]);
         assert!(has::<Uc, RemoteWrite>(&of(none, OdpOps::WRITE, none)));
         assert!(has::<Ud, RemoteWrite>(&of(none, none, OdpOps::WRITE)));
         assert!(!has::<Uc, RemoteWrite>(&of(all, none, all)));

@@ -1,12 +1,16 @@
 //! Regions on demand, by what the device says that it can do in them.
 
+use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::{Can, OdpOps};
 use proverbs::memory;
-use proverbs::memory::{Advice, OnDemand, OnDemandRegion};
+use proverbs::memory::{Advice, Flushable, OnDemand, OnDemandRegion};
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
 
+use crate::persistence;
 use crate::support::*;
+
+profile! { Persisting { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
 
 const ALL: [Advice; 3] = [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault];
 
@@ -65,6 +69,30 @@ fn peers_write_memory_on_demand() {
     assert_eq!(&there, b"\x078 bytes!\x07");
 }
 
+/// Memory on demand and memory that is pinned, by one list, both ways.
+#[test]
+fn memory_on_demand_beside_other() {
+    let mut p = Pair::<Rc, DefaultProfile>::new();
+    let needs = OdpOps::READ | OdpOps::WRITE;
+    let Some(region) = region::<RemoteReadWrite>(&p, needs) else { return };
+    let pinned = p.pd.register::<RemoteReadWrite>(8192).unwrap();
+    let (one, two) = (region.remote(), pinned.remote());
+    let at = |of: &RemoteSlice<RemoteReadWrite>| of.slice(4092, 8).unwrap();
+    post_send!(
+        p.a,
+        [
+            wr::RdmaWrite::inline(b"8 bytes!", at(&one).write()),
+            wr::RdmaWrite::inline(b"and more", at(&two).write()),
+            wr::RdmaRead::new(poisoned(&p.pool), at(&two).read()),
+            wr::RdmaRead::new(poisoned(&p.pool), at(&one).read()),
+        ]
+    )
+    .unwrap();
+    let mut read = poll(&p.dev, &mut p.ca, 4).into_iter().filter_map(|done| done.sent().entry);
+    holds(read.next().unwrap(), b"and more");
+    holds(read.next().unwrap(), b"8 bytes!");
+}
+
 #[test]
 fn peers_add_in_memory_on_demand() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
@@ -77,6 +105,63 @@ fn peers_add_in_memory_on_demand() {
     let cell = region.cell(8).unwrap();
     assert_eq!(cell.load(std::sync::atomic::Ordering::Relaxed), 5);
     assert!(region.cell(4).is_err() && region.cell(64).is_err());
+}
+
+/// A peer's FLUSH is an operation of its own, on a part of the region and on all of it (R20.1,
+/// R25.1).
+#[test]
+fn peers_flush_memory_on_demand() {
+    let dev = Device::open();
+    let odp = dev.ctx.query_device_ex().unwrap().odp;
+    let can = can::<Rc, Flushable<RemoteWrite>>(&dev);
+    let needs = OdpOps::WRITE | OdpOps::FLUSH;
+    assert_eq!(can.is_some(), odp.is_supported && odp.rc.contains(needs));
+    let (Some(can), true) = (can, persistence::has_all(&dev)) else {
+        return println!("R20.1: no FLUSH of memory on demand on this device");
+    };
+    let mut p = Pair::<Rc, Persisting>::on(dev, &persistence::wish());
+    let region = p.pd.register_on_demand(&can, vec![7u8; 8192]).unwrap();
+    let part = region.remote().slice(4096, 8).unwrap();
+    let flush = part.flush_global().unwrap();
+    let write = wr::RdmaWrite::inline(b"an entry", part.write());
+    post_send!(p.a, [write, wr::Flush::new(flush), wr::Flush::new(flush.whole_region())]).unwrap();
+    let opcodes = [WcOpcode::RdmaWrite, WcOpcode::Flush, WcOpcode::Flush];
+    let done = poll(&p.dev, &mut p.ca, 3).into_iter().map(|done| done.sent().opcode);
+    assert_eq!(done.collect::<Vec<_>>(), opcodes);
+    let mut there = [0; 10];
+    region.read_at(4095, &mut there).unwrap();
+    assert_eq!(&there, b"\x07an entry\x07");
+}
+
+/// ATOMIC_WRITE has the right of a WRITE; whether it may go to memory on demand, the device says
+/// (R20.1).
+#[test]
+fn peers_write_a_word_at_once_in_memory_on_demand() {
+    let dev = Device::open();
+    let odp = dev.ctx.query_device_ex().unwrap().odp;
+    let (Some(can), true) = (can::<Rc, RemoteWrite>(&dev), persistence::has_all(&dev)) else {
+        return println!("R20.1: no ATOMIC_WRITE to memory on demand on this device");
+    };
+    let mut p = Pair::<Rc, Persisting>::on(dev, &persistence::wish());
+    let region = p.pd.register_on_demand(&can, vec![7u64; 8]).unwrap();
+    let word = region.remote().write_cell(8).unwrap();
+    p.a.post_send(wr::AtomicWrite::new(word, *b"8 bytes!")).unwrap();
+    let mut there = [0; 8];
+    match poll(&p.dev, &mut p.ca, 1).remove(0) {
+        Done::Sent(sent) => {
+            assert!(odp.rc.contains(OdpOps::ATOMIC_WRITE));
+            assert_eq!(sent.opcode, WcOpcode::AtomicWrite);
+            region.read_at(8, &mut there).unwrap();
+            assert_eq!(&there, b"8 bytes!");
+        }
+        Done::Failed(failed) => {
+            assert!(!odp.rc.contains(OdpOps::ATOMIC_WRITE));
+            assert_eq!(failed.error.status, WcStatus::RemAccess);
+            region.read_at(8, &mut there).unwrap();
+            assert_eq!(there, 7u64.to_ne_bytes());
+        }
+        other => panic!("{other:?} is no send"),
+    }
 }
 
 /// What is no part of the region, or cannot be written, is not fetched (R20.3, R20.4).

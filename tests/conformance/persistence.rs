@@ -33,12 +33,17 @@ fn has(dev: &Device) -> Has {
     }
 }
 
+/// Whether device and provider have both operations.
+pub fn has_all(dev: &Device) -> bool {
+    has(dev) == Has::All
+}
+
 /// Whether the provider that this process has loaded is that of rdma-core 44, Debian 12's.
 fn provider_is_of_44() -> bool {
     std::fs::read_to_string("/proc/self/maps").unwrap().contains("librxe-rdmav34.so")
 }
 
-fn wish() -> Wish {
+pub fn wish() -> Wish {
     let access = QpAccess::all() | QpAccess::FLUSH_GLOBAL;
     Wish { access, depth: Depth { send: 12, recv: 8 }, ..Wish::new() }
 }

@@ -315,7 +315,15 @@ fn bindings() -> Result<()> {
     let env = setup::libclang()?;
     let test = ["test", "--features", "rdma-sys"];
     let agreement = ["--lib", "agreement", "--", "--include-ignored"];
-    cargo::run_with(&[&test[..], &agreement].concat(), &env)?;
+    let mut with_newest = env.to_vec();
+    match coverage::newest() {
+        Ok(root) => {
+            let headers = root.join("usr/include").display().to_string();
+            with_newest.push(("PROVERBS_HEADERS", headers));
+        }
+        Err(error) => eprintln!("note: only the installed headers are looked at: {error:#}"),
+    }
+    cargo::run_with(&[&test[..], &agreement].concat(), &with_newest)?;
     let types = ["--quiet", "--test", "conformance", "--test", "raw"];
     cargo::run_with(&[&test[..], &types].concat(), &env)?;
     cargo::run_with(&[&test[..], &["--doc", "AsRaw"]].concat(), &env)

@@ -152,10 +152,16 @@ fn program(layouts: &[Layout], constants: &[(&str, i64)]) -> String {
     text
 }
 
-/// What the C compiler says against a program.
+/// What the C compiler says against a program, with the installed headers.
 fn compile(program: &str) -> String {
+    compile_with(program, &[])
+}
+
+/// As `compile`, with these options.
+fn compile_with(program: &str, options: &[&str]) -> String {
     let mut cc = Command::new("cc")
         .args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"])
+        .args(options)
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -258,9 +264,8 @@ macro_rules! unprefixed {
     };
 }
 
-#[test]
-#[ignore = "needs the C headers: cargo xtask test bindings"]
-fn the_headers_agree() {
+/// A C program that compiles if headers as old as those of rdma-core 44 agree.
+fn whole_program() -> String {
     let kinds = [
         ("IBV_GID_TYPE_IB", crate::sys::gid::IB.into()),
         ("IBV_GID_TYPE_ROCE_V1", crate::sys::gid::ROCE_V1.into()),
@@ -335,8 +340,77 @@ fn the_headers_agree() {
     .concat();
     let layouts: Vec<_> =
         all_layouts!(ours).into_iter().chain(own_layouts()).chain(more_layouts()).collect();
-    let said = compile(&(program(&layouts, &constants) + &distances() + &prototypes()));
+    program(&layouts, &constants) + &distances() + &prototypes()
+}
+
+#[test]
+#[ignore = "needs the C headers: cargo xtask test bindings"]
+fn the_headers_agree() {
+    let said = compile(&whole_program());
     assert!(!said.contains("error"), "{said}");
+}
+
+/// What headers older than those of rdma-core 65 lack.
+fn newer_program() -> String {
+    use crate::device::OdpOps;
+    use crate::sys::persist::*;
+    use crate::sys::session::send_ops;
+    let constants = [
+        ("IBV_WR_FLUSH", i64::from(WR_FLUSH)),
+        ("IBV_WR_ATOMIC_WRITE", WR_ATOMIC_WRITE.into()),
+        ("IBV_WC_FLUSH", WC_FLUSH.into()),
+        ("IBV_WC_ATOMIC_WRITE", WC_ATOMIC_WRITE.into()),
+        ("IBV_ACCESS_FLUSH_GLOBAL", ACCESS_FLUSH_GLOBAL.into()),
+        ("IBV_ACCESS_FLUSH_PERSISTENT", ACCESS_FLUSH_PERSISTENT.into()),
+        ("IBV_FLUSH_GLOBAL", placement::GLOBAL.into()),
+        ("IBV_FLUSH_PERSISTENT", placement::PERSISTENT.into()),
+        ("IBV_FLUSH_RANGE", selectivity::RANGE.into()),
+        ("IBV_FLUSH_MR", selectivity::MR.into()),
+        ("IBV_ODP_SUPPORT_FLUSH", OdpOps::FLUSH.bits().into()),
+        ("IBV_ODP_SUPPORT_ATOMIC_WRITE", OdpOps::ATOMIC_WRITE.bits().into()),
+    ];
+    let ops = unprefixed! { "IBV_QP_EX_WITH_", send_ops: FLUSH ATOMIC_WRITE };
+    let mut text = program(&[], &[&constants[..], &ops[..]].concat());
+    let functions = [
+        (
+            "wr_atomic_write",
+            offset_of!(ibv_qp_ex_65, wr_atomic_write),
+            "uint32_t, uint64_t, const void *",
+        ),
+        (
+            "wr_flush",
+            offset_of!(ibv_qp_ex_65, wr_flush),
+            "uint32_t, uint64_t, size_t, uint8_t, uint8_t",
+        ),
+    ];
+    for (name, offset, arguments) in functions {
+        text += &format!(
+            "_Static_assert(offsetof(struct ibv_qp_ex, {name}) == {offset}, \"\");\n\
+             _Static_assert(__builtin_types_compatible_p(__typeof__(((struct ibv_qp_ex *)0)->{name}), \
+             void (*)(struct ibv_qp_ex *, {arguments})), \"\");\n"
+        );
+    }
+    text
+}
+
+/// The newest headers that Debian has, which `PROVERBS_HEADERS` names: with what is newer, and with
+/// all that is older.
+#[test]
+#[ignore = "needs the newest C headers: cargo xtask test bindings"]
+fn the_newest_headers_agree() {
+    let Ok(headers) = std::env::var("PROVERBS_HEADERS") else {
+        return println!("`cargo xtask test bindings` names the newest headers");
+    };
+    let options = ["-isystem", &headers];
+    let (older, newer) = (whole_program(), newer_program());
+    let said = compile_with(&(older + &newer), &options);
+    assert!(!said.contains("error"), "{said}");
+    for (was, is) in [("IBV_WR_FLUSH == 14", "IBV_WR_FLUSH == 15"), ("uint8_t, uint8_t", "uint8_t")]
+    {
+        assert!(newer.contains(was));
+        let said = compile_with(&newer.replace(was, is), &options);
+        assert!(said.contains("static assertion failed"), "{is}: {said}");
+    }
 }
 
 #[test]

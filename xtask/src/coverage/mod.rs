@@ -113,8 +113,8 @@ fn version(root: &Path) -> Result<String> {
     Ok(line.context("it tells no version")?.to_owned())
 }
 
-/// The newest headers, fetched if they are not there.
-fn newest() -> Result<PathBuf> {
+/// The newest headers, fetched if they are not there: in `usr/include` below this.
+pub fn newest() -> Result<PathBuf> {
     let place = paths::below_target("soft-roce/rdma-core")?.join("headers");
     apt::once(&place, |work, root| {
         soft_roce::debian()?.unpack(&["libibverbs-dev", "librdmacm-dev"], work, root)
