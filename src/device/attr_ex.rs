@@ -317,7 +317,11 @@ impl Context {
     /// # Errors
     /// As for [`query_device_ex`](Self::query_device_ex).
     pub fn abilities(&self) -> Result<Abilities, Error> {
-        let attr = self.query_device_ex()?;
+        let mut attr = self.query_device_ex()?;
+        // SAFETY: the context is live.
+        if unsafe { (self.handle.control().is_software)(self.handle.as_ptr()) } {
+            attr.odp.without_copies();
+        }
         Ok(Abilities { context: Arc::downgrade(&self.handle), attr })
     }
 }

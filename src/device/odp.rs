@@ -49,6 +49,17 @@ pub struct OdpCaps {
 }
 
 impl OdpCaps {
+    /// Without the operations that copy: Soft-RoCE (as of Linux 7.3) copies to and from the
+    /// beginning of the page, wherever in it the bytes are, so that a peer's WRITE changes what
+    /// stands before the region (R20.5). Atomics and ATOMIC_WRITE touch what they name.
+    pub(crate) fn without_copies(&mut self) {
+        use OdpOps as op;
+        let copies = op::SEND | op::RECV | op::WRITE | op::READ | op::SRQ_RECV;
+        for ops in [&mut self.rc, &mut self.uc, &mut self.ud, &mut self.xrc] {
+            ops.remove(copies);
+        }
+    }
+
     /// Whether all of these operations are possible on queue pairs of this type.
     pub(crate) fn has(&self, qp_type: u32, ops: OdpOps) -> bool {
         let of = match qp_type {

@@ -30,6 +30,9 @@ const ADVISE: &str = "ibv_advise_mr";
 /// It is there if `odp_caps` names RDMA WRITE, READ, atomics and FLUSH for the transport, as far as
 /// `A` grants them. UD carries none of these. ATOMIC_WRITE has no right of its own: whether it may
 /// come too, [`OdpCaps`](crate::device::OdpCaps) says.
+///
+/// Soft-RoCE has it for atomics alone, whatever its `odp_caps` say: as of Linux 7.3 it copies to and
+/// from the beginning of a page, wherever in it the bytes are (R20.5).
 pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
@@ -369,6 +372,31 @@ mod tests {
         assert!(null.starts_with("ibv_alloc_null_mr: ENOMEM"), "{null}");
         let (one, _, _) = lacking(none(|_, _, _, _| libc::EFAULT, |_| Err(libc::ENOMEM)));
         assert!(one.contains("EFAULT") && !one.contains("read-only"), "{one}");
+    }
+
+    /// What the kernel's software says that it copies, it copies to elsewhere (R20.5).
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn software_copies_to_elsewhere() {
+        use crate::loopback::{Fabric, control::LOOPBACK};
+        use crate::sys::control::Control;
+        let abilities = |is_software| {
+            let mut context = Fabric::new().open_alone();
+            let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+            let is_software = if is_software { |_| true } else { |_| false };
+            handle.set_control(Box::leak(Box::new(Control { is_software, ..LOOPBACK })));
+            let told = context.query_device_ex().unwrap().odp;
+            assert!(told.rc.contains(OdpOps::all()));
+            let abilities = context.abilities().unwrap();
+            [
+                abilities.can::<OnDemand<Rc, RemoteRead>>().is_some(),
+                abilities.can::<OnDemand<Rc, RemoteWrite>>().is_some(),
+                abilities.can::<OnDemand<Rc, Flushable<RemoteWrite>>>().is_some(),
+                abilities.can::<OnDemand<Rc, RemoteAtomic>>().is_some(),
+            ]
+        };
+        assert_eq!(abilities(false), [true; 4]);
+        assert_eq!(abilities(true), [false, false, false, true]);
     }
 
     #[test]

@@ -18,6 +18,14 @@ fn can<T: Transport, A: memory::Remote>(dev: &Device) -> Option<Can<OnDemand<T, 
     dev.ctx.abilities().unwrap().can()
 }
 
+/// Whether the device does these in memory on demand, and does them right (R20.5).
+fn does(dev: &Device, needs: OdpOps) -> bool {
+    let odp = dev.ctx.query_device_ex().unwrap().odp;
+    let copies = needs.intersects(OdpOps::READ | OdpOps::WRITE);
+    let is_right = by_rule!(dev, "R20.5", loopback: true, rxe: !copies);
+    odp.is_supported && odp.rc.contains(needs) && is_right
+}
+
 /// A region of `A`, or why there is none.
 fn region<A: memory::Remote>(
     p: &Pair<Rc, DefaultProfile>,
@@ -26,9 +34,8 @@ fn region<A: memory::Remote>(
 where
     memory::Writable: memory::Allows<A>,
 {
-    let odp = p.dev.ctx.query_device_ex().unwrap().odp;
     let can = can::<Rc, A>(&p.dev);
-    assert_eq!(can.is_some(), odp.is_supported && odp.rc.contains(needs));
+    assert_eq!(can.is_some(), does(&p.dev, needs));
     let Some(can) = can else {
         println!("R20.1: not on this device: {needs:?} over RC");
         return None;
@@ -112,10 +119,8 @@ fn peers_add_in_memory_on_demand() {
 #[test]
 fn peers_flush_memory_on_demand() {
     let dev = Device::open();
-    let odp = dev.ctx.query_device_ex().unwrap().odp;
     let can = can::<Rc, Flushable<RemoteWrite>>(&dev);
-    let needs = OdpOps::WRITE | OdpOps::FLUSH;
-    assert_eq!(can.is_some(), odp.is_supported && odp.rc.contains(needs));
+    assert_eq!(can.is_some(), does(&dev, OdpOps::WRITE | OdpOps::FLUSH));
     let (Some(can), true) = (can, persistence::has_all(&dev)) else {
         return println!("R20.1: no FLUSH of memory on demand on this device");
     };

@@ -53,8 +53,9 @@ fn the_device_tells_what_it_may_lack() {
     assert_eq!(abilities.can::<DeviceMemory>().is_some(), attr.max_dm_size != 0);
     assert_eq!(abilities.can::<Timestamps>().is_none(), is_rxe);
     assert_eq!(attr.clock().is_none(), is_rxe);
-    assert_eq!(abilities.can::<OnDemand<Rc, RemoteRead>>().is_some(), attr.odp.is_supported);
-    assert_eq!(attr.odp.is_supported, !is_rxe);
+    assert_eq!(abilities.can::<OnDemand<Rc, RemoteRead>>().is_some(), !is_rxe);
+    let pages = by_rule!(dev, "R20.5", loopback: !is_rxe, rxe from (6, 15): true);
+    assert_eq!(attr.odp.is_supported, pages);
     assert_eq!(abilities.can::<FlushGlobal>().is_some(), attr.device_cap_flags_ex & 1 << 38 != 0);
     // A proof keeps nothing open.
     let proof = other.ctx.abilities().unwrap().can::<ResizeSrq>();
