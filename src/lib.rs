@@ -158,7 +158,7 @@ pub mod state {
 
 /// The transports, the first type parameter of a [`QueuePair`].
 pub mod transport {
-    pub use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
+    pub use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 }
 
 /// Numbers and codes with fewer bits than the integers that C keeps them in.

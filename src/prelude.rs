@@ -39,13 +39,13 @@ pub use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
 #[doc(no_inline)]
 pub use crate::qp::{
     AnyThread, ConnectedInit, ExtendedPosting, InLane, NoReads, NoRq, OrdinaryPosting, OwnRq,
-    QpAccess, RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll, UcRtr, UcRts, UdInit, UdRtr,
-    UdRts,
+    QpAccess, RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll, SrdRts, UcRtr, UcRts, UdInit,
+    UdRtr, UdRts,
 };
 #[doc(no_inline)]
 pub use crate::state::{self, Draining, Init, Reset, Rtr, Rts, Sqd, Sqe};
 #[doc(no_inline)]
-pub use crate::transport::{Rc, Uc, Ud, Xrc};
+pub use crate::transport::{Rc, Srd, Uc, Ud, Xrc};
 #[doc(no_inline)]
 pub use crate::{DefaultProfile, Depth, Profile, QueuePair, SharedReceiveQueue, profile};
 

@@ -10,11 +10,13 @@ use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::sys::data::{PostSend, Verb};
 use crate::sys::session::{Session, send_ops};
+use crate::sys::srd::SrdSession;
 use crate::sys::types::{ibv_qp, ibv_send_flags, ibv_send_wr};
 use crate::terms::bounded::ReadDepth;
 pub use crate::terms::threads::{AnyThread, InLane, Threads};
+use crate::terms::transport::Srd;
 use crate::work::limits::{Limit, Max};
-use crate::work::opcode::{AtomicWrite, Flush};
+use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 
 /// Everything about a queue pair that is fixed at creation besides its transport (`struct
 /// ibv_qp_init_attr` of ibv_create_qp(3)).
@@ -400,43 +402,64 @@ impl Posting for OrdinaryPosting {
     const IS_EXTENDED: bool = false;
 }
 impl<O: MoreOps> Posting for ExtendedPosting<O> {
-    type Verb = Session;
+    type Verb = O::Verb;
     const IS_EXTENDED: bool = true;
     const MORE_OPS: u64 = O::FLAGS;
 }
 
 /// What a queue pair of [`ExtendedPosting`] is created for besides what `ibv_post_send` has: nothing
-/// (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both.
+/// (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both; and [`Srd`], alone or
+/// with RDMA WRITE, which older devices of SRD lack.
 ///
 /// ```
 /// # use proverbs::prelude::*;
+/// use proverbs::transport::Srd;
+/// profile! { Spread { posting: ExtendedPosting<Srd> } }
+/// profile! { Spreading { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
 /// profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
 /// profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
 /// profile! { Logging { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
 /// # fn is_profile<P: Profile>() {}
 /// # (is_profile::<Flushing>(), is_profile::<Publishing>(), is_profile::<Logging>());
+/// # (is_profile::<Spread>(), is_profile::<Spreading>());
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that a queue pair of extended posting is created for by name",
     label = "not FLUSH and ATOMIC_WRITE",
-    note = "`ExtendedPosting` has every other operation; `ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>` and `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` have these too (R25.2)"
+    note = "`ExtendedPosting` has every other operation; `ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>` and `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` have these too (R25.2), `ExtendedPosting<Srd>` and `ExtendedPosting<(Srd, wr::RdmaWrite)>` are for SRD (R27.2)"
 )]
 pub trait MoreOps: sealed::Sealed + 'static {
     /// Bits of `send_ops_flags`.
     #[doc(hidden)]
     const FLAGS: u64;
+
+    /// What posts a list.
+    #[doc(hidden)]
+    type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
 }
 impl MoreOps for () {
     const FLAGS: u64 = 0;
+    type Verb = Session;
 }
 impl MoreOps for Flush {
     const FLAGS: u64 = send_ops::FLUSH;
+    type Verb = Session;
 }
 impl MoreOps for AtomicWrite {
     const FLAGS: u64 = send_ops::ATOMIC_WRITE;
+    type Verb = Session;
 }
 impl MoreOps for (Flush, AtomicWrite) {
     const FLAGS: u64 = send_ops::FLUSH | send_ops::ATOMIC_WRITE;
+    type Verb = Session;
+}
+impl MoreOps for Srd {
+    const FLAGS: u64 = 0;
+    type Verb = SrdSession;
+}
+impl MoreOps for (Srd, RdmaWrite) {
+    const FLAGS: u64 = send_ops::RDMA_WRITE | send_ops::RDMA_WRITE_WITH_IMM;
+    type Verb = SrdSession;
 }
 
 impl SendMode for SignalAll {
@@ -468,4 +491,6 @@ mod sealed {
     impl Sealed for super::Flush {}
     impl Sealed for super::AtomicWrite {}
     impl Sealed for (super::Flush, super::AtomicWrite) {}
+    impl Sealed for super::Srd {}
+    impl Sealed for (super::Srd, super::RdmaWrite) {}
 }

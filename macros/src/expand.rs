@@ -106,18 +106,29 @@ fn emit(
             quote_spanned! {site=> #previous.cast() }
         }
     };
-    let index = match kind {
+    // Where order is not kept, not all may follow all.
+    let before = name("before", i);
+    let behind = match i {
+        0 => quote_spanned! {site=> (&#post).start() },
+        _ => {
+            let previous = name("pending", i - 1);
+            quote_spanned! {site=> (&#previous).opcode() }
+        }
+    };
+    let (behind, index) = match kind {
         Kind::Send => {
             let i = i as u32;
-            quote_spanned! {site=> #i, #is_last, }
+            let behind = quote_spanned! {site=> let #before = #behind; };
+            (behind, quote_spanned! {site=> #i, #is_last, #before, })
         }
-        Kind::Recv | Kind::SrqRecv => quote!(),
+        Kind::Recv | Kind::SrqRecv => (quote!(), quote!()),
     };
     quote_spanned! {here=>
         match (#request,) {
             #wr => {
                 let mut #slot = (&#post).slot(&#element);
                 let #at = &raw mut #slot;
+                #behind
                 // SAFETY: the slot is a local that stays until the post.
                 let #pending = unsafe { (&mut #post).emit(#index #element, #at, #previous) };
                 #rest

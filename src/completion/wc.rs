@@ -101,6 +101,18 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         is_receive.then(|| unsafe { success.says() })
     }
 
+    /// `src_qp` and `slid`, if it is a receive that succeeded.
+    ///
+    /// # Safety
+    /// It is of a queue pair whose arrivals have a source.
+    #[inline(always)]
+    pub(crate) unsafe fn source(&self) -> Option<(u32, u16)> {
+        let arrival = self.arrival()?;
+        // SAFETY: what is asked of the caller.
+        let source: Promised<'_, Datagram> = unsafe { arrival.says() };
+        Some((source.src_qp(), source.slid()))
+    }
+
     #[inline(always)]
     fn is_receive(&self) -> bool {
         self.word & word::RECEIVE != 0

@@ -117,6 +117,11 @@ impl AhTable {
         Some(ah.as_ptr())
     }
 
+    /// How many removed handles wait.
+    pub fn removed(&self) -> usize {
+        self.retired.len()
+    }
+
     /// Destroys the removed handles whose work requests have all completed. Returns how many are
     /// left.
     pub fn reap(&mut self, completed: u32) -> usize {

@@ -160,7 +160,7 @@ impl DeviceAttrEx {
             Which::Timestamps => self.completion_timestamp_mask != 0,
             Which::CqModeration => self.max_cq_count != 0 && self.max_cq_period != 0,
             Which::PacketPacing { qp_type } => {
-                self.qp_rate_limit_max != 0 && self.packet_pacing_qpts.0 & 1 << qp_type != 0
+                self.qp_rate_limit_max != 0 && self.packet_pacing_qpts.has(qp_type)
             }
         }
     }

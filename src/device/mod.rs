@@ -1,6 +1,7 @@
 //! Devices: context, attributes, protection domain, address handles, asynchronous events.
 
 pub(crate) mod ah;
+mod ah_number;
 pub(crate) mod ah_table;
 pub(crate) mod attr;
 pub(crate) mod attr_ex;

@@ -63,7 +63,12 @@ pub struct QpTypes(pub(super) u32);
 impl QpTypes {
     /// Whether this transport's is in it.
     pub fn contains<T: Transport>(self) -> bool {
-        self.0 & 1 << T::QP_TYPE != 0
+        self.has(T::QP_TYPE)
+    }
+
+    /// Those of one driver have no bit.
+    pub(super) fn has(self, qp_type: u32) -> bool {
+        1u32.checked_shl(qp_type).is_some_and(|bit| self.0 & bit != 0)
     }
 
     /// Bit n is `enum ibv_qp_type` n, also of types that this crate does not have.

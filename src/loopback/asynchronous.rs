@@ -50,7 +50,7 @@ impl State {
     /// The first message to a queue pair in RTR shows that its peer is in RTS.
     pub(super) fn establish(&mut self, number: u32) {
         let Some(qp) = self.qps.get_mut(&number) else { return };
-        let connected = qp.shape.transport != Transport::Ud;
+        let connected = !matches!(qp.shape.transport, Transport::Ud | Transport::Srd);
         if connected && qp.phase == Phase::Rtr && !std::mem::replace(&mut qp.established, true) {
             self.raise_qp(number, ibv_event_type::IBV_EVENT_COMM_EST);
         }

@@ -51,6 +51,8 @@ pub(crate) static LOOPBACK: Control = Control {
     destroy_srq,
     create_qp,
     create_qp_ex,
+    create_srd_qp,
+    ah_number,
     modify_qp,
     query_qp,
     destroy_qp,

@@ -8,16 +8,16 @@ use super::fabric::State;
 use super::faults::Doom;
 use super::qp::{Phase, Qp, Transport};
 use super::requester::Message;
-use super::wr::Send;
-use crate::sys::types::ibv_wc_status as status;
+use super::wr::{Op, Send};
 use crate::sys::types::raw::ibv_event_type;
+use crate::sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
 
 /// While no test has the clock, a retry timer expires after this many runs of the engine in which
 /// nothing else happened.
 pub(super) const IDLE_RUNS: u32 = 100;
 
 /// The `rnr_retry` that means "for ever".
-const ENDLESS: u8 = 7;
+pub(super) const ENDLESS: u8 = 7;
 
 /// Why the first send of a queue is retried.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,6 +157,9 @@ impl State {
             Phase::Sqe => return self.flush_sends(number) | self.rest(number),
             _ => return self.rest(number),
         }
+        if qp.shape.transport == Transport::Srd {
+            return self.turn_srd(number);
+        }
         let Some(mut wr) = qp.sends.pop_front() else {
             return self.rest(number);
         };
@@ -195,7 +198,7 @@ impl State {
     }
 
     /// Marks a queue pair as idle until something is posted or its state changes.
-    fn rest(&mut self, qp: u32) -> bool {
+    pub(super) fn rest(&mut self, qp: u32) -> bool {
         self.active.remove(&qp);
         false
     }
@@ -207,7 +210,7 @@ impl State {
     }
 
     /// The send is retried in every run. Idle runs use up its retries, or the clock's going on.
-    fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
+    pub(super) fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
         let Some(qp) = self.qps.get(&number) else {
             return false;
         };
@@ -275,6 +278,7 @@ impl State {
             Transport::Uc | Transport::Ud if qp.phase != Phase::Err => {
                 self.enter(number, Phase::Sqe)
             }
+            Transport::Srd => {}
             _ => self.enter(number, Phase::Err),
         }
     }
@@ -305,7 +309,13 @@ impl State {
 
     /// A send that is signaled or failed leaves a completion. Polling it frees the slots of all
     /// sends it stands for.
-    fn complete_send(&mut self, number: u32, wr: &Send, status: status::Type, byte_len: u32) {
+    pub(super) fn complete_send(
+        &mut self,
+        number: u32,
+        wr: &Send,
+        status: status::Type,
+        byte_len: u32,
+    ) {
         let Some(qp) = self.qps.get_mut(&number) else {
             return;
         };
@@ -317,7 +327,12 @@ impl State {
         let entry = Cqe {
             wr_id: wr.wr_id,
             status,
-            opcode: if success { wr.op.completes_as() } else { 0 },
+            opcode: match (success, qp.shape.transport, wr.op) {
+                (false, ..) => 0,
+                // As EFA's provider has it.
+                (true, Transport::Srd, Op::Read(_)) => opcode::IBV_WC_SEND,
+                (true, ..) => wr.op.completes_as(),
+            },
             byte_len,
             sent_imm: wr.extra.is_imm(),
             qp_num: number,

@@ -22,6 +22,7 @@ use super::memory::{Mr, Pd};
 use super::personality::Habits;
 use super::qp::{Phase, Qp};
 use super::script::Script;
+use super::srd::Shuffle;
 use super::srq::Srq;
 use super::strict::Calls;
 use super::window::Window;
@@ -83,7 +84,8 @@ impl Fabric {
     /// ```
     pub fn with(world: impl Into<World>) -> Fabric {
         let world = world.into();
-        let state = State { habits: Habits::of(world.personality), world, ..State::default() };
+        let (habits, shuffle) = (Habits::of(world.personality), Shuffle::of(world.srd));
+        let state = State { habits, shuffle, world, ..State::default() };
         Fabric(Arc::new(Shared { state: Mutex::new(state), ..Shared::default() }))
     }
 
@@ -333,6 +335,8 @@ pub(super) struct State {
     pub(super) active: BTreeSet<u32>,
     pub(super) faults: Faults,
     pub(super) habits: Habits,
+    /// The order of what keeps none.
+    pub(super) shuffle: Shuffle,
     pub(super) world: World,
     /// The broken devices.
     pub(super) broken: BTreeSet<u32>,

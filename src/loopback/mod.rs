@@ -45,7 +45,8 @@
 //! | keys of a region that is re-registered | new | | the old ones | either |
 //!
 //! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and no GRH
-//! unless asked for), IPv6 behind a GRH, devices that grant more than asked for, or less.
+//! unless asked for), IPv6 behind a GRH, EFA's SRD, which delivers in an order that a seed gives,
+//! devices that grant more than asked for, or less.
 //! [`Fabric::break_device`] makes a device fail for good.
 //!
 //! | file | what |
@@ -63,7 +64,7 @@
 //! | `lanes` | thread domains, and who uses what is in one |
 //! | `script`, `faults` | injected faults, and their effects |
 //! | `strict` | assertions on what no correct crate does |
-//! | `engine`, `requester`, `responder`, `datagram` | the work |
+//! | `engine`, `requester`, `responder`, `datagram`, `srd` | the work |
 //! | `entry/` | the C boundary: pointers come in, numbers go on |
 //! | `control` | the control path's table |
 
@@ -96,6 +97,7 @@ mod requester;
 mod responder;
 mod script;
 mod signal;
+mod srd;
 mod srq;
 mod strict;
 mod tuning;
@@ -126,6 +128,7 @@ mod limits {
     pub(super) const QP_WR: u32 = 16384;
     pub(super) const SGE: u32 = 32;
     pub(super) const INLINE: u32 = 1024;
+    pub(super) const INLINE_SRD: u32 = 80;
     pub(super) const CQE: u32 = 1 << 20;
     pub(super) const SRQ_WR: u32 = 16384;
     pub(super) const RD_ATOMIC: u8 = 16;

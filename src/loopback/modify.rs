@@ -2,6 +2,7 @@
 
 use super::Verb;
 use super::attributes::{Changes, Migration};
+use super::engine::ENDLESS;
 use super::fabric::State;
 use super::qp::{Phase, Transport, phase};
 use super::world::Link;
@@ -38,15 +39,15 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
         (_, Err, _) => (0, 0),
 
         (Reset, Init, Rc | Uc | XrcSend | XrcRecv) => (PKEY | PORT | ACCESS, 0),
-        (Reset, Init, Ud) => (PKEY | PORT | QKEY, 0),
+        (Reset, Init, Ud | Srd) => (PKEY | PORT | QKEY, 0),
         (Init, Init, Rc | Uc | XrcSend | XrcRecv) => (0, PKEY | PORT | ACCESS),
-        (Init, Init, Ud) => (0, PKEY | PORT | QKEY),
+        (Init, Init, Ud | Srd) => (0, PKEY | PORT | QKEY),
 
         (Init, Rtr, Rc | XrcRecv) => {
             (AV | MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD | MIN_RNR, ALT | ACCESS | PKEY)
         }
         (Init, Rtr, Uc | XrcSend) => (AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY),
-        (Init, Rtr, Ud) => (0, PKEY | QKEY),
+        (Init, Rtr, Ud | Srd) => (0, PKEY | QKEY),
 
         (Rtr, Rts, Rc) => (
             TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | MAX_RD,
@@ -58,14 +59,16 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
         (Rtr, Rts, XrcRecv) => (TIMEOUT | SQ_PSN, CUR_STATE | ALT | ACCESS | MIN_RNR | MIG),
         (Rtr, Rts, Uc) => (SQ_PSN, CUR_STATE | ALT | ACCESS | MIG),
         (Rtr, Rts, Ud) => (SQ_PSN, CUR_STATE | QKEY),
+        (Rtr, Rts, Srd) => (SQ_PSN, CUR_STATE | QKEY | RNR_RETRY),
 
         (Rts | Sqd, Rts, Rc | XrcRecv) => (0, CUR_STATE | ACCESS | ALT | MIG | MIN_RNR),
         (Rts | Sqd, Rts, Uc | XrcSend) => (0, CUR_STATE | ACCESS | ALT | MIG),
         (Rts | Sqd | Sqe, Rts, Ud) => (0, CUR_STATE | QKEY),
+        (Rts, Rts, Srd) => (0, CUR_STATE | QKEY),
         (Sqe, Rts, Rc) => (0, 0),
         (Sqe, Rts, Uc) => (0, CUR_STATE | ACCESS),
 
-        (Rts, Sqd, _) => (0, SQD_NOTIFY),
+        (Rts, Sqd, Rc | Uc | Ud | XrcSend | XrcRecv) => (0, SQD_NOTIFY),
         (Sqd, Sqd, Rc) => {
             let retries = TIMEOUT | RETRY | RNR_RETRY | MIN_RNR;
             (0, PORT | AV | retries | MAX_RD | MAX_DEST_RD | ALT | ACCESS | PKEY | MIG)
@@ -109,7 +112,11 @@ impl State {
         if given & required != required || given & !(required | optional) != 0 {
             return Err(libc::EINVAL);
         }
-        let attributes = self.changed(qp, changes)?;
+        let mut attributes = self.changed(qp, changes)?;
+        let is_srd = qp.shape.transport == Transport::Srd;
+        if is_srd && (from, to) == (Phase::Rtr, Phase::Rts) && !has(RNR_RETRY) {
+            attributes.rnr_retry = ENDLESS;
+        }
         let before = qp.attributes.migration;
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.attributes = attributes;

@@ -44,7 +44,7 @@ impl State {
             Transport::Rc => rc,
             Transport::Uc => uc,
             Transport::Ud => ud,
-            Transport::XrcSend | Transport::XrcRecv => OdpOps::empty(),
+            Transport::XrcSend | Transport::XrcRecv | Transport::Srd => OdpOps::empty(),
         })
     }
 

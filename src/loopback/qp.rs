@@ -22,6 +22,7 @@ pub(super) enum Transport {
     /// An initiator of XRC, and a target.
     XrcSend,
     XrcRecv,
+    Srd,
 }
 
 impl Transport {
@@ -32,6 +33,7 @@ impl Transport {
             ibv_qp_type::IBV_QPT_UD => Ok(Transport::Ud),
             ibv_qp_type::IBV_QPT_XRC_SEND => Ok(Transport::XrcSend),
             ibv_qp_type::IBV_QPT_XRC_RECV => Ok(Transport::XrcRecv),
+            ibv_qp_type::IBV_QPT_DRIVER => Ok(Transport::Srd),
             _ => Err(libc::EOPNOTSUPP),
         }
     }
@@ -43,6 +45,7 @@ impl Transport {
             Transport::Ud => ibv_qp_type::IBV_QPT_UD,
             Transport::XrcSend => ibv_qp_type::IBV_QPT_XRC_SEND,
             Transport::XrcRecv => ibv_qp_type::IBV_QPT_XRC_RECV,
+            Transport::Srd => ibv_qp_type::IBV_QPT_DRIVER,
         }
     }
 }
@@ -158,6 +161,15 @@ impl State {
         if self.world.link == Link::Iwarp && shape.transport != Transport::Rc {
             return Err(libc::EOPNOTSUPP);
         }
+        let is_efa = self.world.srd.is_some();
+        let has = match shape.transport {
+            Transport::Rc | Transport::Uc | Transport::XrcSend | Transport::XrcRecv => !is_efa,
+            Transport::Ud => true,
+            Transport::Srd => is_efa,
+        };
+        if !has || is_efa && shape.srq.is_some() {
+            return Err(libc::EOPNOTSUPP);
+        }
         match shape.transport {
             Transport::XrcSend if !self.has_xrc() => return Err(libc::EOPNOTSUPP),
             // Neither has a domain that this verb names, nor receives.
@@ -178,7 +190,8 @@ impl State {
             && shape.max_recv_wr <= limits::QP_WR
             && shape.max_send_sge <= limits::SGE
             && shape.max_recv_sge <= limits::SGE
-            && shape.max_inline <= limits::INLINE;
+            && shape.max_inline <= limits::INLINE
+            && (shape.transport != Transport::Srd || shape.max_inline <= limits::INLINE_SRD);
         if !cq_fits(shape.send_cq) || !cq_fits(shape.recv_cq) || !srq_fits || !fits {
             return Err(libc::EINVAL);
         }
@@ -264,6 +277,9 @@ impl State {
             self.clean(number, send_cq, recv_cq);
         }
         if phase == Phase::Err && before != Phase::Err {
+            if transport == Transport::Srd {
+                self.shuffle_queues(number);
+            }
             self.flush_fault(number, transport);
         }
         self.active.insert(number);

@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    fn open(&self, qp: u32, at: Remote, length: usize, right: u32) -> Option<Span> {
+    pub(super) fn open(&self, qp: u32, at: Remote, length: usize, right: u32) -> Option<Span> {
         self.resolve(self.qps.get(&qp)?.pd, Key::Remote(at.rkey, qp), at.addr, length, right)
     }
 
@@ -207,7 +207,7 @@ impl State {
         self.invalidate(to, key)
     }
 
-    fn has_receive(&self, to: u32) -> bool {
+    pub(super) fn has_receive(&self, to: u32) -> bool {
         self.qps.get(&to).is_some_and(|qp| match qp.shape.srq {
             Some(srq) => self.srqs.get(&srq).is_some_and(|srq| srq.front().is_some()),
             None => !qp.recvs.is_empty(),
@@ -255,7 +255,7 @@ impl State {
                 byte_len: arrival.byte_len,
                 extra: arrival.extra,
                 src_qp: arrival.src_qp,
-                datagram: transport == Transport::Ud,
+                datagram: matches!(transport, Transport::Ud | Transport::Srd),
                 grh: arrival.grh,
                 sl: arrival.sl,
                 slid: arrival.slid,

@@ -74,6 +74,7 @@ impl Send {
 
     fn names_address(&self, number: u32) -> bool {
         matches!(self.op, Op::Datagram { ah, .. } if ah == number)
+            || self.to.is_some_and(|to| to.ah == number)
     }
 }
 

@@ -43,6 +43,8 @@ pub struct World {
     pub(super) region: u64,
     /// The ports of InfiniBand have 2^lmc LIDs.
     pub(super) lmc: u8,
+    /// EFA's devices, and the seed of the order in which SRD delivers.
+    pub(super) srd: Option<u64>,
 }
 
 /// The link layer and address family of ports.
@@ -144,6 +146,7 @@ impl World {
             longest,
             region: u64::MAX,
             lmc: 0,
+            srd: None,
         }
     }
 
@@ -171,6 +174,36 @@ impl World {
     /// and of no use.
     pub const fn iwarp() -> World {
         World::of(Link::Iwarp)
+    }
+
+    /// Amazon's EFA: UD and [`Srd`](crate::transport::Srd) queue pairs alone, no shared receive
+    /// queues, and messages of at most 8928 bytes, RDMA excepted. SRD delivers and completes in an
+    /// order that is drawn from a seed ([`shuffled`](World::shuffled)), names a READ's completion
+    /// that of a SEND, and answers RDMA only where an address handle leads back, as EFA does. (Its
+    /// ports and addresses are [`ipv4`](World::ipv4)'s, which is not so on EFA.)
+    ///
+    /// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp) has an example.
+    pub const fn efa() -> World {
+        World { srd: Some(0), longest: 8928, ..World::of(Link::Ipv4) }
+    }
+
+    /// The seed of the order in which SRD delivers; elsewhere it means nothing. The same program
+    /// with the same seed sees the same order.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// for seed in 0..8 {
+    ///     println!("seed {seed}"); // for whoever reads of a failure
+    ///     let context = Fabric::with(World::efa().shuffled(seed)).open_device();
+    ///     // ...
+    /// #   drop(context);
+    /// }
+    /// ```
+    pub const fn shuffled(self, seed: u64) -> World {
+        match self.srd {
+            Some(_) => World { srd: Some(seed), ..self },
+            None => self,
+        }
     }
 
     /// Devices with this personality.

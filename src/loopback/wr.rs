@@ -25,6 +25,8 @@ pub(super) struct Recv {
 pub(super) struct Send {
     pub(super) wr_id: u64,
     pub(super) op: Op,
+    /// Where it goes (SRD).
+    pub(super) to: Option<To>,
     pub(super) extra: Extra,
     pub(super) signaled: bool,
     pub(super) solicited: bool,
@@ -101,6 +103,14 @@ impl Payload {
     }
 }
 
+/// The destination of a message on SRD.
+#[derive(Clone, Copy)]
+pub(super) struct To {
+    pub(super) ah: u32,
+    pub(super) qpn: u32,
+    pub(super) qkey: u32,
+}
+
 /// An address in the peer's memory.
 #[derive(Clone, Copy)]
 pub(super) struct Remote {
@@ -146,6 +156,11 @@ pub(super) enum Op {
 impl Op {
     pub(super) fn is_atomic(&self) -> bool {
         matches!(self, Op::CompareSwap { .. } | Op::FetchAdd { .. })
+    }
+
+    /// Whether SRD has it, and it names memory of the peer's.
+    pub(super) fn is_rdma(&self) -> bool {
+        matches!(self, Op::Write(_) | Op::Read(_))
     }
 
     pub(super) fn is_of_window(&self) -> bool {

@@ -25,7 +25,7 @@ pub(super) struct OfXrc {
 impl State {
     /// Whether the devices have XRC: all but those of iWARP, and one like Soft-RoCE.
     pub(super) fn has_xrc(&self) -> bool {
-        self.world.link != Link::Iwarp && !self.habits.is_rxe()
+        self.world.link != Link::Iwarp && self.world.srd.is_none() && !self.habits.is_rxe()
     }
 
     /// Returns the domain's number: that of the file's, if it is open already.

@@ -12,7 +12,8 @@ use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
 use crate::rules::{
-    Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives, SignaledOn,
+    Addressed, CreatedFor, FenceOn, Follows, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives,
+    SignaledOn,
 };
 use crate::sys::data::head;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
@@ -146,20 +147,24 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     /// buffer that the queue has it. That which `is_last` is signaled where not all are: to say so
     /// later would be a store more.
     ///
+    /// `before` is what was emitted before it, or was the receiver's `start`: where order is not
+    /// kept, not all may follow all.
+    ///
     /// # Safety
     /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
     /// emitted before; a list has at most 128 work requests.
     #[inline(always)]
-    pub unsafe fn emit<O, D, A, F, G>(
+    pub unsafe fn emit<O, D, A, F, G, B>(
         &mut self,
         i: u32,
         is_last: bool,
+        _before: PhantomData<B>,
         wr: WorkRequest<O, D, A, F, G>,
         slot: *mut SendSlot<D::Sges>,
         prev: *mut ibv_send_wr,
-    ) -> Pending<P::Entry, D>
+    ) -> Pending<P::Entry, D, O>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Follows<B, T>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,
@@ -167,7 +172,13 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     {
         let wr = wr.flagged(if is_last { P::Signaling::SIGNAL_LAST } else { 0 });
         // SAFETY: the bounds are the rules; the rest is promised.
-        unsafe { self.put_and_give(i, wr, slot, prev) }
+        unsafe { self.put_and_give(i, wr, slot, prev) }.of()
+    }
+
+    /// What is before the first work request of a list.
+    #[inline(always)]
+    pub fn start(&self) -> PhantomData<()> {
+        PhantomData
     }
 
     /// As `post`, but the last is signaled only if the queue would be full otherwise.

@@ -14,7 +14,7 @@ use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
 use crate::rules::{
-    Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, PostOn, SignaledOn,
+    Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, Listed, PostOn, SignaledOn,
 };
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
@@ -178,7 +178,7 @@ where
         wr: WorkRequest<O, D, A, F, S>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Listed<T>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         S: SignaledOn<P::Signaling>,
@@ -205,7 +205,7 @@ where
         wrs: impl IntoIterator<Item = WorkRequest<O, D, A, F, S>>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Listed<T>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         S: SignaledOn<P::Signaling>,

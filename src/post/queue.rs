@@ -14,7 +14,7 @@ use crate::memory::entry::Entry;
 use crate::profile::{Posting, Profile};
 use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb};
 use crate::sys::device::is_iwarp;
-use crate::sys::types::{ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
+use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
 use crate::work::chain::trim;
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
@@ -121,7 +121,8 @@ impl<P: Profile> Kind for Sends<P> {
         // SAFETY: the caller says that the work request is emitted, and the books are there.
         let (asked, (max, by_mtu)) =
             unsafe { (trim(wr), (*queue.ledger.account().books).longest_message()) };
-        if is_strange && asked > max.into() {
+        // SAFETY: the books' queue pair is live, and the work request emitted, as above.
+        if is_strange && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
             return Some(match by_mtu {
                 true => PostErrorKind::ExceedsMtu { asked, max },
                 false => PostErrorKind::ExceedsMessage { asked, max },
@@ -140,6 +141,18 @@ impl<P: Profile> Kind for Sends<P> {
             _ => PostErrorKind::Refused { errno },
         }
     }
+}
+
+/// Whether the port's longest message is not what limits a work request: the device has another
+/// limit for RDMA on SRD, and tells it.
+///
+/// # Safety
+/// The queue pair is live, and the work request emitted.
+#[cold]
+unsafe fn is_rdma_on_srd(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> bool {
+    // SAFETY: this function's contract.
+    let (qp_type, code) = unsafe { ((*qp).qp_type, (*wr).opcode) };
+    qp_type == ibv_qp_type::IBV_QPT_DRIVER && opcode::is_rdma(code)
 }
 
 impl<P: Profile> Kind for Receives<P> {

@@ -220,7 +220,7 @@ pub struct UcRtsOptional {
     pub migration: Option<Migration>,
 }
 
-/// RESET -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+/// RESET -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdInit {
     /// Index in the port's P_Key table.
@@ -231,7 +231,7 @@ pub struct UdInit {
     pub qkey: QpQkey,
 }
 
-/// INIT -> INIT of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+/// INIT -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdReinit {
     /// Index in the port's P_Key table.
@@ -242,7 +242,7 @@ pub struct UdReinit {
     pub qkey: Option<QpQkey>,
 }
 
-/// INIT -> RTR of UD (ibv_modify_qp(3)).
+/// INIT -> RTR of UD and SRD (ibv_modify_qp(3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -276,6 +276,19 @@ pub struct UdRts {
     pub qkey: Option<QpQkey>,
 }
 
+/// RTR -> RTS of SRD (ibv_modify_qp(3)), as
+/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp) shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SrdRts {
+    /// The first PSN that is sent.
+    pub sq_psn: Psn,
+    /// The key that messages must carry to be received.
+    pub qkey: Option<QpQkey>,
+    /// How often a message is sent again whose receiver has no receive for it; without, for ever. A
+    /// device may know no such attribute, and refuses it then.
+    pub rnr_retry: Option<RnrRetry>,
+}
+
 /// RTS -> RTS and SQD -> RTS of RC (ibv_modify_qp(3)), as [`Drain`] shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RcReturn(pub RcRtsOptional);
@@ -293,7 +306,8 @@ pub struct UcResume {
     pub access: Option<QpAccess>,
 }
 
-/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD, and RTS -> RTS of SRD (ibv_modify_qp(3)), as
+/// [`UdRtr`] shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdReturn {
     /// The key that messages must carry to be received.
@@ -438,6 +452,13 @@ impl UdRts {
     /// Without optional attributes.
     pub fn new(sq_psn: Psn) -> Self {
         UdRts { sq_psn, qkey: None }
+    }
+}
+
+impl SrdRts {
+    /// Without optional attributes.
+    pub fn new(sq_psn: Psn) -> Self {
+        SrdRts { sq_psn, qkey: None, rnr_retry: None }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Core, QueuePair, books};
+use super::{Core, QueuePair, books, srd};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
@@ -177,7 +177,7 @@ impl<L: Threads> ProtectionDomain<L> {
     }
 }
 
-fn create<T: Transport, P: Profile>(
+pub(super) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
     send_cq: &CompletionQueue<P::Entry, P::Threads>,
     recv_cq: &CompletionQueue<P::Entry, P::Threads>,
@@ -188,7 +188,11 @@ fn create<T: Transport, P: Profile>(
     let send_ops = send_ops::<T, P>();
     let more_ops = send_ops & (FLUSH | ATOMIC_WRITE);
     let is_plain = flags.to_c() == 0 && send_ops == 0;
-    let verb = if is_plain { VERB } else { "ibv_create_qp_ex" };
+    let verb = match (T::ORDERED, is_plain) {
+        (true, true) => VERB,
+        (true, false) => "ibv_create_qp_ex",
+        (false, _) => srd::VERB,
+    };
     if send_ops != 0 && P::MaxSendSge::VALUE > MOST_SGES {
         let (asked, max) = (P::MaxSendSge::VALUE.into(), MOST_SGES.into());
         return Err(Error::limit(verb, "max_send_sge of extended posting", asked, max));
@@ -270,12 +274,18 @@ fn create<T: Transport, P: Profile>(
         } else {
             if send_ops != 0 && is_initiator {
                 init.qp_context = on_xrc();
-            } else if send_ops != 0 && (control.is_software)(parent.parents().context.as_ptr()) {
+            } else if T::ORDERED
+                && send_ops != 0
+                && (control.is_software)(parent.parents().context.as_ptr())
+            {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());
             let mut ex = ibv_qp_init_attr_ex::new(&init, pd, flags, send_ops);
-            let made = (control.create_qp_ex)(&mut ex);
+            let made = match T::ORDERED {
+                true => (control.create_qp_ex)(&mut ex),
+                false => (control.create_srd_qp)(&mut ex, srd::flags::<P>(send_ops)),
+            };
             init.cap = ex.cap;
             made
         }
@@ -294,6 +304,9 @@ fn create<T: Transport, P: Profile>(
             );
             let asked = if flags.to_c() == 0 { asked } else { format!("{asked}, {flags:?}") };
             let asked = match (send_ops, errno) {
+                _ if !T::ORDERED => {
+                    srd::why(&asked, send_ops, errno, &pd.handle().parents().context)
+                }
                 (0, _) => asked,
                 (ops, libc::EOPNOTSUPP) if more_ops != 0 => format!(
                     "{asked}, send_ops_flags {ops:#x}: the library or its provider lacks some of \
@@ -373,6 +386,8 @@ fn send_ops<T: Transport, P: Profile>() -> u64 {
         ibv_qp_type::IBV_QPT_XRC_SEND if fetches => ON_XRC | FETCHING,
         ibv_qp_type::IBV_QPT_XRC_SEND => ON_XRC,
         ibv_qp_type::IBV_QPT_UC => ON_UC,
+        ibv_qp_type::IBV_QPT_DRIVER if fetches => ON_UD | RDMA_READ | P::Posting::MORE_OPS,
+        ibv_qp_type::IBV_QPT_DRIVER => ON_UD | P::Posting::MORE_OPS,
         _ => ON_UD,
     }
 }

@@ -19,6 +19,7 @@ mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
 mod query;
+mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 mod tuning;
@@ -41,14 +42,15 @@ pub use crate::work::limits::{Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
     ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,
-    RcSqd, RtrOptional, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
-    UdReturn, UdRtr, UdRts, UdSqd,
+    RcSqd, RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit,
+    UdReinit, UdReturn, UdRtr, UdRts, UdSqd,
 };
 pub use create::{Depth, QpCreateFlags};
 pub use drain::Drained;
 pub use modify::Transition;
 pub use path::{AlternatePath, Migration, MigrationState, QpPaths};
 pub use query::QpAttr;
+pub use srd::Sender;
 pub use tuning::{Ece, RateLimit};
 pub use xrc::{
     TargetTransition, XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTarget, XrcTargetRtr,
@@ -343,7 +345,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Removes an address handle: no later post can name it, and it is destroyed once every send
-    /// posted before has completed (R5.3). Returns whether the name was known.
+    /// posted before has completed (R5.3); on SRD, which completes them in any order, once none is
+    /// outstanding (R27.3). Returns whether the name was known.
     ///
     /// [`AddressHandle`] has an example.
     pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
@@ -358,7 +361,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// [`AddressHandle`] has an example.
     pub fn reap_address_handles(&mut self) -> usize {
-        let completed = self.core.send.ledger.completed();
+        let ledger = &self.core.send.ledger;
+        // The number says which, if they complete in order.
+        if !T::ORDERED && ledger.outstanding() != 0 {
+            return self.core.send.ah.removed();
+        }
+        let completed = ledger.completed();
         self.core.send.ah.reap(completed)
     }
 }

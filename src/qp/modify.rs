@@ -24,7 +24,7 @@ use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{Mtu, Psn, Qpn};
 use crate::terms::error::{Error, Refused, transition};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
+use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
 /// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3) (R8.1).
@@ -52,7 +52,7 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
     label = "no transition from `{S}` of `{T}` takes these attributes",
-    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
+    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
 )]
 pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> {
     /// The state that it leads to.
@@ -195,18 +195,22 @@ rows! {
         required!(a, s; sq_psn);
         optional!(a, s.optional; access alternate migration);
     }
-    UdInit []: Ud Reset -> Init; |a, s| {
+    UdInit []: Ud Reset -> Init, Srd Reset -> Init; |a, s| {
         required!(a, s; pkey_index port qkey);
     }
-    UdReinit []: Ud Init -> Init; |a, s| {
+    UdReinit []: Ud Init -> Init, Srd Init -> Init; |a, s| {
         optional!(a, s; pkey_index port qkey);
     }
-    UdRtr []: Ud Init -> Rtr; |a, s| {
+    UdRtr []: Ud Init -> Rtr, Srd Init -> Rtr; |a, s| {
         optional!(a, s; pkey_index qkey);
     }
     UdRts []: Ud Rtr -> Rts; |a, s| {
         required!(a, s; sq_psn);
         optional!(a, s; qkey);
+    }
+    SrdRts []: Srd Rtr -> Rts; |a, s| {
+        required!(a, s; sq_psn);
+        optional!(a, s; qkey rnr_retry);
     }
     RcReturn []: Rc Rts -> Rts, Rc Sqd -> Rts; |a, s| {
         optional!(a, s.0; access min_rnr_timer alternate migration);
@@ -217,7 +221,7 @@ rows! {
     UcResume []: Uc Sqe -> Rts; |a, s| {
         optional!(a, s; access);
     }
-    UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts; |a, s| {
+    UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts, Srd Rts -> Rts; |a, s| {
         optional!(a, s; qkey);
     }
     XrcRtr []: Xrc Init -> Rtr; |a, s| {

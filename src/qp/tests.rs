@@ -491,6 +491,10 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
             ASKED.set(init.send_ops_flags);
             Err(libc::EPERM)
         },
+        create_srd_qp: |init, flags| {
+            ASKED.set(init.send_ops_flags | u64::from(flags) << 32);
+            Err(libc::ENOSYS)
+        },
         ..LOOPBACK
     };
     let mut context = Fabric::new().open_alone();
@@ -498,6 +502,15 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     handle.set_control(Box::leak(Box::new(control)));
     let pd = context.alloc_pd().unwrap();
     let cq: CompletionQueue = context.create_cq(16).unwrap();
+    macro_rules! of_srd {
+        ($profile:ty) => {{
+            let depth = Depth { send: 1, recv: 1 };
+            let error = pd.create_srd_qp::<$profile>(&cq, &cq, depth).unwrap_err();
+            assert_eq!((error.verb(), error.errno()), ("efadv_create_qp_ex", Some(libc::ENOSYS)));
+            assert!(error.to_string().contains("ibverbs-providers"), "{error}");
+            ASKED.take()
+        }};
+    }
     macro_rules! asked {
         ($transport:ty, $profile:ty) => {{
             let depth = Depth { send: 1, recv: 1 };
@@ -511,5 +524,12 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     assert_eq!((asked!(Ud, Direct), asked!(Ud, Writer)), (0xc, 0xc));
     assert_eq!((asked!(Uc, Direct), asked!(Uc, Writer)), (0xf, 0xf));
     assert_eq!((asked!(Rc, Direct), asked!(Rc, Writer)), (0x3ff, 0x38f));
+    // READ is 0x10. EFADV_QP_FLAGS_INLINE_WRITE is 2, where WRITEs may have inline data.
+    profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
+    profile! { NoInline { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 0 } }
+    profile! { Reader { posting: ExtendedPosting<Srd> } }
+    profile! { Sender { posting: ExtendedPosting<Srd>, initiator: NoReads } }
+    assert_eq!((of_srd!(Spread), of_srd!(NoInline)), (0x2_0000_001f, 0x1f));
+    assert_eq!((of_srd!(Reader), of_srd!(Sender)), (0x1c, 0xc));
     assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
 }

@@ -54,7 +54,10 @@
 //! opcodes::<wr::RdmaWrite>();
 //! ```
 
+mod srd;
+
 pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
+pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
 
 use crate::profile::{
     ExtendedPosting, Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource,
@@ -73,7 +76,7 @@ use crate::work::opcode::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{T}` queue pair",
     label = "`{T}` does not carry `{Self}`",
-    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; RC carries every opcode; XRC those of RC but LOCAL_INV, BIND_MW, FLUSH and ATOMIC_WRITE (R1.1)"
+    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; SRD these and RDMA_READ; RC carries every opcode; XRC those of RC but LOCAL_INV, BIND_MW, FLUSH and ATOMIC_WRITE (R1.1)"
 )]
 pub trait PostOn<T: Transport>: Opcode {}
 
@@ -115,8 +118,8 @@ impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 /// Transports whose connection names the peer (R5.1).
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
-    label = "add `.to(destination)` on UD, `.to_srq(number)` on XRC",
-    note = "on UD every send names its address handle, QPN and Q_Key: `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1)",
+    label = "add `.to(destination)` on UD and SRD, `.to_srq(number)` on XRC",
+    note = "on UD and SRD every send names its address handle, QPN and Q_Key: `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1)",
     note = "on XRC every work request names a shared receive queue at the peer: `wr::Send::new(buf).to_srq(number)` (R26.1)"
 )]
 pub trait NamesPeer: Transport {}
@@ -127,7 +130,7 @@ impl NamesPeer for Uc {}
 /// Transports whose sends each name their destination (R5.1).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
-    label = "leave `.to(..)` and address handles out: they are for UD queue pairs only",
+    label = "leave `.to(..)` and address handles out: they are for UD and SRD queue pairs only",
     note = "on RC and UC the destination is that of the connection (R1.2, R5.1)"
 )]
 pub trait TakesDestinations: Transport {}
@@ -144,13 +147,15 @@ pub trait NamesSrqs: Transport {}
 
 impl NamesSrqs for Xrc {}
 
-/// Transports of queue pairs that `create_qp` makes: those with two queues (R26.2).
+/// Transports of queue pairs that `create_qp` makes: those with two queues of the
+/// ordinary kind (R26.2, R27.2).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
-    label = "an initiator of XRC has no receive queue, and a shared one has its own completion queue",
-    note = "`create_xrc_initiator`, `create_xrc_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
+    label = "this is for RC, UC and UD queue pairs",
+    note = "SRD queue pairs, which keep no order, are created by `create_srd_qp`, with a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.2)",
+    note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `create_xrc_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
 )]
-pub trait HasBothQueues: Transport {}
+pub trait HasBothQueues: KeepsOrder {}
 
 impl HasBothQueues for Rc {}
 impl HasBothQueues for Uc {}
@@ -225,8 +230,8 @@ impl<X: Posting> CreatedFor<X> for SendWithImm {}
 impl<X: Posting> CreatedFor<X> for SendWithInv {}
 impl<X: Posting> CreatedFor<X> for LocalInv {}
 impl<X: Posting, A> CreatedFor<X> for BindMw<A> {}
-impl<X: Posting> CreatedFor<X> for RdmaWrite {}
-impl<X: Posting> CreatedFor<X> for RdmaWriteWithImm {}
+impl<X: Writes> CreatedFor<X> for RdmaWrite {}
+impl<X: Writes> CreatedFor<X> for RdmaWriteWithImm {}
 impl<X: Posting> CreatedFor<X> for RdmaRead {}
 impl<X: Posting> CreatedFor<X> for CmpAndSwp {}
 impl<X: Posting> CreatedFor<X> for FetchAndAdd {}

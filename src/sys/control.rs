@@ -108,6 +108,10 @@ pub(crate) struct Control {
 
     pub create_qp: unsafe fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> Created<ibv_qp>,
     pub create_qp_ex: unsafe fn(&mut ibv_qp_init_attr_ex) -> Created<ibv_qp>,
+    /// With flags of EFA. ENOSYS if there is no library that has it.
+    pub create_srd_qp: unsafe fn(&mut ibv_qp_init_attr_ex, u16) -> Created<ibv_qp>,
+    /// EFA's number of an address handle. ENOSYS likewise.
+    pub ah_number: unsafe fn(*mut ibv_ah) -> Result<u16, c_int>,
     pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
     pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
     pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
@@ -377,6 +381,8 @@ pub(crate) static LIBIBVERBS: Control = Control {
     destroy_srq: forward!(status raw::ibv_destroy_srq, s: *mut ibv_srq),
     create_qp: forward!(ibv_qp = raw::ibv_create_qp, p: *mut ibv_pd, a: *mut ibv_qp_init_attr),
     create_qp_ex,
+    create_srd_qp: super::srd::create_srd_qp,
+    ah_number: super::srd::ah_number,
     modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
     query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
     destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),

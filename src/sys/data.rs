@@ -38,6 +38,18 @@ pub(crate) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
     unsafe { &raw mut (*wr).wr }.cast()
 }
 
+/// Where a work request of RDMA has its destination, if it names one: in a union that only a
+/// BIND_MW reads, since its own holds the remote address. `ibv_post_send` has no such work requests.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub(crate) unsafe fn apart(wr: *mut ibv_send_wr) -> *mut ud_t {
+    const { assert!(size_of::<ud_t>() <= size_of::<raw::bind_mw_t>()) };
+    // SAFETY: `wr` points to a work request, and no reference to it is made.
+    unsafe { &raw mut (*wr).bind_mw_tso_union }.cast()
+}
+
 /// Writes the word that a work request carries besides its data: an immediate, or the key to
 /// invalidate (R1.4).
 ///

@@ -23,6 +23,7 @@ pub(crate) mod memory;
 pub(crate) mod persist;
 pub(crate) mod polling;
 pub(crate) mod session;
+pub(crate) mod srd;
 mod symbols;
 #[cfg(test)]
 mod tests;

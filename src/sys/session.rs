@@ -457,7 +457,7 @@ unsafe fn address(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
 /// # Safety
 /// `sge` is an element of inline data.
 #[inline]
-unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
+pub(super) unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
     // SAFETY: the element is initialised.
     let ibv_sge { addr, length, .. } = unsafe { *sge };
     // Who emitted it has exposed the address.

@@ -13,13 +13,29 @@ pub enum Uc {}
 /// its destination.
 #[derive(Debug)]
 pub enum Ud {}
+/// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND, RDMA
+/// READ and WRITE, each to a destination of its own, each acknowledged, and **in no order** (R27.1).
+///
+/// Messages arrive and complete in any order, also those to one peer. So nothing here relies on it:
+/// every work request has a completion of its own (R27.3), there is no fence (R27.5), and in one
+/// post only WRITEs follow a WRITE (R27.4). What a later post relies on is for the program to wait
+/// for: the *completion* of a WRITE says that it is there, and a
+/// [`RdmaWriteWithImm`](crate::wr::RdmaWriteWithImm) tells the peer so of itself.
+///
+/// A queue pair is created by
+/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp), which has an example; moved by
+/// [`UdInit`](crate::qp::UdInit), [`UdRtr`](crate::qp::UdRtr) and [`SrdRts`](crate::qp::SrdRts); and
+/// sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
+/// before them, and [`sender`](crate::QueuePair::sender) says whose they are.
+#[derive(Debug)]
+pub enum Srd {}
 
 /// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
 /// request names a shared receive queue at the peer (R26.1). A queue pair of it is an **initiator**,
 /// which has sends alone. Its peer is a **target**, an [`XrcTarget`](crate::qp::XrcTarget).
 pub enum Xrc {}
 
-/// [`Rc`], [`Uc`], [`Ud`] or [`Xrc`]: the first type parameter of a [`QueuePair`](crate::QueuePair), C's
+/// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a [`QueuePair`](crate::QueuePair), C's
 /// `qp_type` (ibv_create_qp(3)). It decides which opcodes may be posted (R1.1).
 ///
 /// ```
@@ -43,6 +59,9 @@ pub trait Transport: sealed::Sealed + Send + Sync + 'static {
     /// Whether receives begin with 40 bytes for a GRH.
     #[doc(hidden)]
     const DATAGRAM: bool;
+    /// Whether work requests complete in the order in which they were posted.
+    #[doc(hidden)]
+    const ORDERED: bool;
 }
 
 mod sealed {
@@ -56,6 +75,7 @@ macro_rules! transport {
             const NAME: &'static str = $name;
             const QP_TYPE: u32 = ibv_qp_type::$c;
             const DATAGRAM: bool = $datagram;
+            const ORDERED: bool = ibv_qp_type::$c != ibv_qp_type::IBV_QPT_DRIVER;
         }
     };
 }
@@ -64,3 +84,4 @@ transport!(Rc, "RC", IBV_QPT_RC, false);
 transport!(Uc, "UC", IBV_QPT_UC, false);
 transport!(Ud, "UD", IBV_QPT_UD, true);
 transport!(Xrc, "XRC", IBV_QPT_XRC_SEND, false);
+transport!(Srd, "SRD", IBV_QPT_DRIVER, false);

@@ -3,10 +3,11 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use crate::device::ah_table::AhIndex;
-use crate::sys::data::arm;
+use crate::sys::data::{apart, arm};
 use crate::sys::types::{ibv_send_wr, ud_t};
 use crate::terms::bounded::{Qkey, Qpn, SrqNum};
 use crate::work::flags::SendFlags;
+use crate::work::opcode::Opcode;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, WorkRequest};
 
@@ -14,7 +15,7 @@ use crate::work::request::{Check, WorkRequest};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connected;
 
-/// The [`Address`] of a work request with a destination of its own (UD; R5.1).
+/// The [`Address`] of a work request with a destination of its own (UD and SRD; R5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram(pub(crate) Destination);
 
@@ -22,7 +23,7 @@ pub struct Datagram(pub(crate) Destination);
 #[derive(Clone, Copy, Debug)]
 pub struct ToSrq(pub(crate) SrqNum);
 
-/// Where a UD message goes (`wr.ud` of ibv_post_send(3); R5.1).
+/// Where a message of UD or SRD goes (`wr.ud` of ibv_post_send(3); R5.1).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -55,7 +56,8 @@ pub struct Destination {
 }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Names the destination (UD only, where every send needs one; R5.1), as [`Destination`] shows.
+    /// Names the destination (UD and SRD only, where every send needs one; R5.1), as [`Destination`]
+    /// shows.
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(|_| Datagram(destination), SendFlags::empty())
@@ -91,7 +93,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// /// Marks work requests of any transport: `A` is `Connected` on RC and UC, `Datagram` on UD.
+/// /// Marks work requests of any transport: `A` is `Connected` on RC and UC, `Datagram` on UD and SRD.
 /// fn wake<A: wr::Address, F, G>(wr: wr::WorkRequest<wr::Send, Buf, A, F, G>) -> wr::WorkRequest<wr::Send, Buf, A, F, G> {
 ///     wr.solicited()
 /// }
@@ -108,13 +110,13 @@ pub trait Address: Copy + sealed::Sealed {
     /// (`trusted`).
     #[doc(hidden)]
     #[inline(always)]
-    unsafe fn emit(&self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
+    unsafe fn emit<O: Opcode>(&self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
         // SAFETY: what is asked of the caller.
         unsafe {
             if !trusted {
                 self.check(check);
             }
-            self.write(wr);
+            self.write::<O>(wr);
         }
     }
 
@@ -126,9 +128,9 @@ pub trait Address: Copy + sealed::Sealed {
     unsafe fn check(&self, check: &mut Check);
 
     /// # Safety
-    /// `wr` is writable.
+    /// `wr` is writable, and of this opcode.
     #[doc(hidden)]
-    unsafe fn write(&self, wr: *mut ibv_send_wr);
+    unsafe fn write<O: Opcode>(&self, wr: *mut ibv_send_wr);
 }
 
 impl Address for Connected {
@@ -138,7 +140,7 @@ impl Address for Connected {
     unsafe fn check(&self, _: &mut Check) {}
 
     #[inline(always)]
-    unsafe fn write(&self, _: *mut ibv_send_wr) {}
+    unsafe fn write<O: Opcode>(&self, _: *mut ibv_send_wr) {}
 }
 
 impl Address for Datagram {
@@ -153,12 +155,15 @@ impl Address for Datagram {
     }
 
     #[inline(always)]
-    unsafe fn write(&self, wr: *mut ibv_send_wr) {
+    unsafe fn write<O: Opcode>(&self, wr: *mut ibv_send_wr) {
         let Destination { address_handle, qpn, qkey } = self.0;
         let ah = address_handle.as_ptr();
         let ud = ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() };
-        // SAFETY: the work request is writable, and the arm inside it.
-        unsafe { arm::<ud_t>(wr).write(ud) };
+        // SAFETY: the work request is writable, and the place inside it.
+        unsafe {
+            let place = if O::IS_RDMA { apart(wr) } else { arm::<ud_t>(wr) };
+            place.write(ud);
+        }
     }
 }
 
@@ -169,7 +174,7 @@ impl Address for ToSrq {
     unsafe fn check(&self, _: &mut Check) {}
 
     #[inline(always)]
-    unsafe fn write(&self, wr: *mut ibv_send_wr) {
+    unsafe fn write<O: Opcode>(&self, wr: *mut ibv_send_wr) {
         // SAFETY: the work request is writable, and the arm inside it.
         unsafe { (&raw mut (*wr).qp_type.xrc.remote_srqn).write(self.0.get()) };
     }

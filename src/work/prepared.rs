@@ -125,7 +125,7 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
             (*wr).send_flags = flags;
             op.emit(wr);
             if A::IS_WRITTEN {
-                address.write(wr);
+                address.write::<O>(wr);
             }
         }
     }

@@ -132,10 +132,27 @@ pub trait Work<E: Entry> {
 /// What emission leaves for the post: the entry, what the program says of the wr_id, and the type
 /// of the data, whose borrows must last until the post.
 #[doc(hidden)]
-pub struct Pending<E, D> {
+pub struct Pending<E, D, O = ()> {
     pub entry: Option<E>,
     pub wr_id: u64,
-    pub(super) data: PhantomData<D>,
+    pub(super) data: PhantomData<(D, O)>,
+}
+
+impl<E, D> Pending<E, D> {
+    /// That of a work request of this opcode.
+    #[inline(always)]
+    pub(crate) fn of<O>(self) -> Pending<E, D, O> {
+        Pending { entry: self.entry, wr_id: self.wr_id, data: PhantomData }
+    }
+}
+
+impl<E, D, O> Pending<E, D, O> {
+    /// Its opcode, for what follows it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn opcode(&self) -> PhantomData<O> {
+        PhantomData
+    }
 }
 
 impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<O, D, A, F, G> {
@@ -158,7 +175,7 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
             (&raw mut (*wr).num_sge).cast::<[u32; 4]>().write(head);
             self.op.emit(wr);
             if A::IS_WRITTEN {
-                self.address.emit(wr, check, !E::OWNED);
+                self.address.emit::<O>(wr, check, !E::OWNED);
             }
             Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
         }

@@ -52,6 +52,7 @@ mod second_life;
 mod selective;
 mod sge;
 mod shared;
+mod srd;
 mod srq;
 mod states;
 mod teardown;

@@ -71,6 +71,7 @@ fn written<P>(
 ) -> Result<(), WcStatus>
 where
     P: Profile<Entry = AnyBuf, Signaling = SignalAll, MaxInline = Max<64>>,
+    P::Posting: proverbs::rules::Writes,
 {
     p.b.post_send(wr::RdmaWrite::inline(bytes, to.write())).unwrap();
     let mut status = None;

@@ -226,6 +226,18 @@ mod receive {
     mod the_profile_says_where_receives_come_from;
 }
 
+mod srd {
+    mod a_program_for_rc_shows_where_it_relies_on_order;
+    mod a_send_has_one_element;
+    mod a_write_is_asked_for;
+    mod every_completion_is_of_one;
+    mod every_work_request_names_a_destination;
+    mod it_is_posted_in_sessions;
+    mod no_shared_receive_queue;
+    mod no_write_in_a_list_of_any_length;
+    mod only_writes_follow_a_write;
+}
+
 mod state {
     mod a_moved_queue_pair_is_gone;
     mod attributes_are_those_of_the_transport;

@@ -36,8 +36,9 @@ macro_rules! post_unchecked {
 
 macro_rules! emit {
     (begin_send $post:ident $i:expr, $wr:expr, $at:expr, $prev:expr) => {
+        let before = $post.start();
         // SAFETY: the slot is a local that stays until the post.
-        let _ = unsafe { $post.emit($i, false, $wr, $at, $prev) };
+        let _ = unsafe { $post.emit($i, false, before, $wr, $at, $prev) };
     };
     (begin_recv $post:ident $i:expr, $wr:expr, $at:expr, $prev:expr) => {
         // SAFETY: the slot is a local that stays until the post.

@@ -11,7 +11,7 @@ use crate::memory::list::BufList;
 use crate::memory::span::{RemoteSpan, ToRead};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, SignalAll};
-use crate::rules::{HasRecvQueue, IssuedBy};
+use crate::rules::{CreatedFor, HasRecvQueue, IssuedBy};
 use crate::terms::bounded::Qpn;
 use crate::work::address::Destination;
 use crate::work::data::{Data, Fits};
@@ -144,6 +144,7 @@ where
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteSpan) -> Posted<P>
     where
         S: EpSends<Tcp>,
+        RdmaWrite: CreatedFor<P::Posting>,
         Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         *buf.context_mut() = context;
@@ -162,6 +163,7 @@ where
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,
+        RdmaWrite: CreatedFor<P::Posting>,
         P::Entry: From<BufList<C>>,
     {
         self.qp.post_send(RdmaWrite::new(with_context(context, bufs), remote))

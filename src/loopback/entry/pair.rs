@@ -7,6 +7,7 @@ use std::ptr;
 use super::super::Verb;
 use super::super::fabric::State;
 use super::super::qp::{Shape, Transport};
+use super::super::strict::broken;
 use super::super::world::Link;
 use super::posting::{self, Pair};
 use super::xrc::create_target;
@@ -15,6 +16,7 @@ use crate::sys::control::Created;
 use crate::sys::create_qp_ex::{
     ATTR_CREATE_FLAGS, ATTR_PD, ATTR_SEND_OPS_FLAGS, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
 };
+use crate::sys::srd::INLINE_WRITE;
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn create_srq(
@@ -100,11 +102,23 @@ pub(super) unsafe fn make_on<R>(
     }
 }
 
-/// `cap` returns what was granted. With an SRQ the queue pair has no receives of its own.
 pub(in super::super) unsafe fn create_qp(
     pd: *mut ibv_pd,
     init: *mut ibv_qp_init_attr,
 ) -> Created<ibv_qp> {
+    // SAFETY: `init` is readable (the verb's contract).
+    if unsafe { (*init).qp_type } == ibv_qp_type::IBV_QPT_DRIVER {
+        return Err(libc::EOPNOTSUPP);
+    }
+    // SAFETY: the verb's contract.
+    unsafe { make_qp(pd, init) }
+}
+
+/// `cap` returns what was granted. With an SRQ the queue pair has no receives of its own.
+///
+/// # Safety
+/// As for `ibv_create_qp`.
+unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_qp> {
     // SAFETY: `init` is readable (the verb's contract).
     let asked = unsafe { init.read() };
     let transport = Transport::from_c(asked.qp_type)?;
@@ -206,6 +220,55 @@ pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> C
         }
     }
     Ok(qp)
+}
+
+/// `efadv_create_qp_ex`: extended posting alone, all signaled, one element.
+pub(in super::super) unsafe fn create_srd_qp(
+    init: &mut ibv_qp_init_attr_ex,
+    flags: u16,
+) -> Created<ibv_qp> {
+    let pd = init.pd;
+    // SAFETY: `pd` is live (the verb's contract).
+    if unsafe { verb(pd, |state, _| state.world.srd.is_none()) } {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let ops = init.send_ops_flags;
+    let is_known = init.comp_mask == ATTR_PD | ATTR_SEND_OPS_FLAGS
+        && init.qp_type == ibv_qp_type::IBV_QPT_DRIVER
+        && ops != 0
+        && ops & !posting::known(Transport::Srd) == 0
+        && flags & !INLINE_WRITE == 0
+        && init.srq.is_null()
+        && init.qp_context.is_null();
+    if !is_known {
+        return Err(libc::EINVAL);
+    }
+    if init.sq_sig_all == 0 || init.cap.max_send_sge > 1 {
+        broken("an SRD queue pair that does not tell of each, or has several elements (R27.3)");
+    }
+    let mut plain = init.plain();
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The
+    // attributes are a local.
+    let qp = unsafe { make_qp(pd, &mut plain) }?;
+    init.cap = plain.cap;
+    // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.
+    unsafe {
+        let pair = qp.cast::<Pair>().as_ptr();
+        (*pair).extend(ops);
+        (*pair).writes_inline = flags & INLINE_WRITE != 0;
+    }
+    Ok(qp)
+}
+
+/// `efadv_query_ah`.
+pub(in super::super) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
+    // SAFETY: the handle is live (the verb's contract).
+    unsafe {
+        verb(ah, |state, ah| match state.world.srd {
+            Some(_) => Ok(state.srd_number_of(ah)),
+            None => Err(libc::EOPNOTSUPP),
+        })
+    }
 }
 
 /// The number of `object`, if it is not null and is of the PD's context.

@@ -16,7 +16,7 @@ use super::super::strict::{Call, broken};
 use super::super::wr::Send;
 use super::{locate, read_wr, verb};
 use crate::completion::outcome::Direction;
-use crate::sys::data::arm;
+use crate::sys::data::{apart, arm};
 use crate::sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use crate::sys::session::{ibv_data_buf, ibv_qp_ex, send_ops};
 use crate::sys::types::ibv_wr_opcode::*;
@@ -33,6 +33,8 @@ pub(super) struct Pair {
     pub(super) ex: ibv_qp_ex_65,
     /// What it was created for.
     ops: u64,
+    /// Whether WRITEs of SRD may have inline data.
+    pub(super) writes_inline: bool,
     session: Option<Vec<Built>>,
 }
 
@@ -58,13 +60,15 @@ pub(super) fn known(transport: Transport) -> u64 {
         Transport::XrcRecv => 0,
         Transport::Uc => OF_UC,
         Transport::Ud => OF_UD,
+        Transport::Srd => OF_UC | RDMA_READ,
     }
 }
 
 impl Pair {
     pub(super) fn ordinary(qp: ibv_qp) -> Pair {
         let of_24 = ibv_qp_ex { qp_base: qp, ..zeroed() };
-        Pair { ex: ibv_qp_ex_65 { of_24, ..zeroed() }, ops: 0, session: None }
+        let ex = ibv_qp_ex_65 { of_24, ..zeroed() };
+        Pair { ex, ops: 0, writes_inline: true, session: None }
     }
 
     /// Makes it one of extended posting. Each function is there, and tells if it was not asked for.
@@ -157,7 +161,12 @@ unsafe fn begin(
         sges: Vec::new(),
         _bytes: Vec::new(),
         has_data: op & WITHOUT_DATA != 0,
-        has_address: ![ibv_qp_type::IBV_QPT_UD, ibv_qp_type::IBV_QPT_XRC_SEND].contains(&qp_type),
+        has_address: ![
+            ibv_qp_type::IBV_QPT_UD,
+            ibv_qp_type::IBV_QPT_XRC_SEND,
+            ibv_qp_type::IBV_QPT_DRIVER,
+        ]
+        .contains(&qp_type),
     });
 }
 
@@ -246,8 +255,10 @@ unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, 
         broken("a work request has an address, or is on a connection");
     }
     let ud = raw::ud_t { ah, remote_qpn: qpn, remote_qkey: qkey };
+    let wr = &raw mut last.wr;
+    let is_rdma = crate::work::opcode::is_rdma(last.wr.opcode);
     // SAFETY: the work request is the session's.
-    unsafe { arm::<raw::ud_t>(&raw mut last.wr).write(ud) };
+    unsafe { if is_rdma { apart(wr) } else { arm::<raw::ud_t>(wr) }.write(ud) };
 }
 
 unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {

@@ -9,9 +9,10 @@ use super::super::faults::Doom;
 use super::super::qp::{Shape, Transport};
 use super::super::strict::broken;
 use super::super::window::Bind;
-use super::super::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge};
+use super::super::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge, To};
 use super::super::{Verb, limits, wr};
 use super::{Object, same_context, window};
+use crate::sys::data::apart;
 use crate::sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, placement, selectivity};
 use crate::sys::types::*;
 
@@ -54,6 +55,7 @@ pub(super) unsafe fn send(
     let connected = shape.transport != Transport::Ud;
     let reliable = shape.transport.is_reliable();
     let is_rc = shape.transport == Transport::Rc;
+    let is_srd = shape.transport == Transport::Srd;
 
     // SAFETY: `wr` is readable. No reference is made; every arm of the union begins where the union
     // does.
@@ -65,20 +67,11 @@ pub(super) unsafe fn send(
     let op = match opcode {
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if connected => Op::Send,
         IBV_WR_SEND_WITH_INV if reliable => Op::Send,
+        IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if is_srd => Op::Send,
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => {
-            let ud = arm.cast::<raw::ud_t>();
-            let ah = get!((*ud).ah);
-            // SAFETY: the address handle of a UD send is live or null (this function's contract).
-            if ah.is_null() || !unsafe { same_context(qp, ah) } {
-                return Err(libc::EINVAL);
-            }
-            // SAFETY: the address handle is live: it is not null.
-            let (_, ah) = unsafe { ibv_ah::locate(ah) };
-            let qpn = get!((*ud).remote_qpn);
-            if qpn > limits::BITS_24 {
-                return Err(libc::EINVAL);
-            }
-            Op::Datagram { ah, qpn, qkey: get!((*ud).remote_qkey) }
+            // SAFETY: a UD send has its destination in its arm.
+            let To { ah, qpn, qkey } = unsafe { destination(arm.cast::<raw::ud_t>(), qp) }?;
+            Op::Datagram { ah, qpn, qkey }
         }
         IBV_WR_LOCAL_INV if is_rc => Op::Invalidate(get!(*word)),
         IBV_WR_BIND_MW if is_rc => {
@@ -91,10 +84,10 @@ pub(super) unsafe fn send(
             let is_type_2 = unsafe { (*mw).type_ } == crate::sys::window::kind::IBV_MW_TYPE_2;
             Op::Bind(bind.filter(|_| is_type_2).ok_or(libc::EINVAL)?)
         }
-        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM if connected => {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM if connected || is_srd => {
             Op::Write(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
         }
-        IBV_WR_RDMA_READ if reliable => {
+        IBV_WR_RDMA_READ if reliable || is_srd => {
             Op::Read(Remote { addr: get!((*rdma).remote_addr), rkey: get!((*rdma).rkey) })
         }
         IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD if reliable => {
@@ -123,6 +116,13 @@ pub(super) unsafe fn send(
         _ => return Err(libc::EINVAL),
     };
     check_flags(flags, &op, opcode, shape.transport)?;
+    let to = match (is_srd, op.is_rdma()) {
+        (false, _) => None,
+        // SAFETY: on SRD each work request has its destination, in one of the two places.
+        (true, false) => Some(unsafe { destination(arm.cast::<raw::ud_t>(), qp) }?),
+        // SAFETY: as above.
+        (true, true) => Some(unsafe { destination(apart(wr.cast_mut()), qp) }?),
+    };
     let extra = match opcode {
         IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM => Extra::Imm(get!(*word)),
         IBV_WR_SEND_WITH_INV => Extra::Invalidate(get!(*word)),
@@ -158,6 +158,7 @@ pub(super) unsafe fn send(
     Ok(Send {
         wr_id: get!((*wr).wr_id),
         op,
+        to,
         extra,
         signaled: shape.sig_all || has(ibv_send_flags::IBV_SEND_SIGNALED),
         solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
@@ -177,6 +178,7 @@ pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Se
     Ok(Send {
         wr_id,
         op,
+        to: None,
         extra: Extra::Nothing,
         signaled: shape.sig_all || flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0,
         solicited: false,
@@ -186,6 +188,25 @@ pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Se
     })
 }
 
+/// Where a datagram goes, or a message on SRD.
+///
+/// # Safety
+/// `ud` is readable, and its address handle is live or null.
+unsafe fn destination(ud: *const raw::ud_t, qp: *mut ibv_qp) -> Verb<To> {
+    let ah = get!((*ud).ah);
+    // SAFETY: the address handle is live or null (this function's contract).
+    if ah.is_null() || !unsafe { same_context(qp, ah) } {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the address handle is live: it is not null.
+    let (_, ah) = unsafe { ibv_ah::locate(ah) };
+    let qpn = get!((*ud).remote_qpn);
+    if qpn > limits::BITS_24 {
+        return Err(libc::EINVAL);
+    }
+    Ok(To { ah, qpn, qkey: get!((*ud).remote_qkey) })
+}
+
 /// Checks that each flag is known, and has a meaning for the opcode on the transport
 /// (ibv_post_send(3), R2.1, R2.5).
 fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Transport) -> Verb {
@@ -193,7 +214,8 @@ fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Tran
     let fence = if transport.is_reliable() { flag::IBV_SEND_FENCE.0 } else { 0 };
     let solicits = matches!(op, Op::Send | Op::Datagram { .. })
         || opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
-    let solicited = if solicits { flag::IBV_SEND_SOLICITED.0 } else { 0 };
+    let solicited =
+        if solicits && transport != Transport::Srd { flag::IBV_SEND_SOLICITED.0 } else { 0 };
     let is_without_data = op.is_of_window() || op.is_of_persistence();
     let inline = if op.fetches() || is_without_data { 0 } else { flag::IBV_SEND_INLINE.0 };
     let legal = fence | solicited | inline | flag::IBV_SEND_SIGNALED.0;

@@ -27,6 +27,7 @@ fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, I
     mut finish: impl FnMut(&mut Alone<P>),
 ) where
     P::MaxSendSge: crate::work::limits::Sges<1>,
+    P::Posting: crate::rules::Writes,
 {
     for accepted in 0..4 {
         let mut it = Alone::<P>::new();

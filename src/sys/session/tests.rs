@@ -133,6 +133,11 @@ fn pair(qp_type: ibv_qp_type::Type, qp_context: *mut c_void) -> ibv_qp_ex {
     }
 }
 
+/// One of this type, whose provider is not librxe.
+pub(in crate::sys) fn pair_of(qp_type: ibv_qp_type::Type) -> ibv_qp_ex {
+    pair(qp_type, ptr::null_mut())
+}
+
 /// One of rdma-core 65, with the functions that are behind.
 fn newer(qp_context: *mut c_void) -> ibv_qp_ex_65 {
     ibv_qp_ex_65 {

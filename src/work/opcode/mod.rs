@@ -60,6 +60,10 @@ pub trait Opcode: sealed::Sealed {
     #[doc(hidden)]
     const USE: Use = Use::Send;
 
+    /// Whether it names memory of the peer's, where a SEND has its destination.
+    #[doc(hidden)]
+    const IS_RDMA: bool = false;
+
     /// What its completion says (`opcode` of ibv_poll_cq(3)).
     const COMPLETES_AS: WcOpcode;
 
@@ -101,6 +105,11 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
         (true, _, true) => Some(PostErrorKind::ExceedsBuffers { asked: slice, max: len }),
         _ => None,
     }
+}
+
+/// Whether an opcode of SRD names memory of the peer's.
+pub(crate) fn is_rdma(opcode: u32) -> bool {
+    [RdmaWrite::CODE, RdmaWriteWithImm::CODE, RdmaRead::CODE].contains(&opcode)
 }
 
 /// Whether iWARP has no such opcode: it has neither immediates nor atomics (R24.4).

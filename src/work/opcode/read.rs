@@ -47,6 +47,7 @@ impl sealed::Sealed for RdmaRead {}
 impl Opcode for RdmaRead {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_READ;
     const NAME: &'static str = "RDMA_READ";
+    const IS_RDMA: bool = true;
     const USE: Use = Use::Read;
     const COMPLETES_AS: WcOpcode = WcOpcode::RdmaRead;
 

@@ -83,6 +83,7 @@ impl sealed::Sealed for RdmaWrite {}
 impl Opcode for RdmaWrite {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
     const NAME: &'static str = "RDMA_WRITE";
+    const IS_RDMA: bool = true;
     const USE: Use = Use::Write;
     const COMPLETES_AS: WcOpcode = WcOpcode::RdmaWrite;
 
@@ -174,6 +175,7 @@ impl sealed::Sealed for RdmaWriteWithImm {}
 impl Opcode for RdmaWriteWithImm {
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
     const NAME: &'static str = "RDMA_WRITE_WITH_IMM";
+    const IS_RDMA: bool = true;
     const USE: Use = Use::Write;
     const COMPLETES_AS: WcOpcode = WcOpcode::RdmaWrite;
 

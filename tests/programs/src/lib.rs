@@ -10,6 +10,7 @@
 //! | `fields` | completion queues that are polled for fields |
 //! | `own` | memory of the program's own, contexts that hold other values |
 //! | `short` | what Miri runs, also natively |
+//! | `srd` | a transport without order |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err)] // As in the crate itself.
@@ -24,6 +25,7 @@ mod oracle;
 mod own;
 mod profiles;
 mod short;
+mod srd;
 mod watch;
 mod world;
 mod xrc;
@@ -33,5 +35,6 @@ pub use connect::{Connects, psn, qkey, qpn};
 pub use own::*;
 pub use profiles::*;
 pub use short::ask_for_short;
+pub use srd::End;
 pub use watch::Watch;
 pub use world::*;

@@ -96,7 +96,12 @@ fn truth_tables(out: &mut String, tables: &Tables) -> Result<()> {
         out,
         "`to_error` leads from any state but RESET to ERR, and `reset` from any to RESET.\n"
     )?;
-    writeln!(out, "| from -> to | {} |\n|---|---|---|---|---|", TRANSPORTS.join(" | "))?;
+    writeln!(
+        out,
+        "| from -> to | {} |\n|---{}|",
+        TRANSPORTS.join(" | "),
+        "|---".repeat(TRANSPORTS.len())
+    )?;
     for from in STATES {
         for to in STATES {
             let cells = TRANSPORTS.map(|transport| {

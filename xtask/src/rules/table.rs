@@ -40,7 +40,7 @@ pub struct Transitions {
     pub rows: Vec<Vec<String>>,
 }
 
-pub const TRANSPORTS: [&str; 4] = ["Rc", "Uc", "Ud", "Xrc"];
+pub const TRANSPORTS: [&str; 5] = ["Rc", "Uc", "Ud", "Srd", "Xrc"];
 pub const STATES: [&str; 8] = ["Reset", "Init", "Rtr", "Rts", "Draining", "Sqd", "Sqe", "Err"];
 
 impl Table {

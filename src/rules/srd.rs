@@ -1,0 +1,104 @@
+//! What SRD adds: it carries RDMA, and keeps no order (R27).
+
+use super::{CompletesEach, PostOn, TakesDestinations};
+use crate::profile::{ExtendedPosting, OrdinaryPosting, Posting, SignalAll, Signaling};
+use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+use crate::work::limits::{Limit, Max};
+use crate::work::opcode::{
+    AtomicWrite, Flush, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
+};
+
+impl PostOn<Srd> for Send {}
+impl PostOn<Srd> for SendWithImm {}
+impl PostOn<Srd> for RdmaRead {}
+impl PostOn<Srd> for RdmaWrite {}
+impl PostOn<Srd> for RdmaWriteWithImm {}
+
+impl TakesDestinations for Srd {}
+
+/// Transports whose work requests complete in the order of their posts (R27.1).
+#[diagnostic::on_unimplemented(
+    message = "messages of a `{Self}` queue pair keep no order, which is relied on here",
+    label = "`{Self}` keeps no order",
+    note = "in a list of run-time length is no plain WRITE, since what follows it may arrive first: post WRITEs by `post_send!`, which sees what follows them, or one by one; or let each tell of itself, as an `RdmaWriteWithImm` (R27.4)"
+)]
+pub trait KeepsOrder: Transport {}
+
+impl KeepsOrder for Rc {}
+impl KeepsOrder for Uc {}
+impl KeepsOrder for Ud {}
+impl KeepsOrder for Xrc {}
+
+/// Every work request of an SRD queue pair has a completion of its own (R27.3).
+#[diagnostic::on_unimplemented(
+    message = "an SRD queue pair cannot be created with `{Self}` signaling",
+    label = "a completion would speak for the work requests before it",
+    note = "on SRD they complete in any order, so a buffer would come back that is still sent: use a profile with `SignalAll`, which is the default (R27.3)"
+)]
+pub trait TellsOfEach: Signaling + CompletesEach {}
+
+impl TellsOfEach for SignalAll {}
+
+/// Work requests of SRD have one scatter/gather element (R27.6).
+#[diagnostic::on_unimplemented(
+    message = "an SRD queue pair cannot be created with `{Self}` for its sends",
+    label = "not one scatter/gather element",
+    note = "an RDMA READ or WRITE of SRD has one element: use a profile with `max_send_sge: 1`, which is the default (R27.6)"
+)]
+pub trait OneElement: Limit {}
+
+impl OneElement for Max<1> {}
+
+/// SRD is posted in sessions that give each work request its destination (R27.2).
+#[diagnostic::on_unimplemented(
+    message = "an SRD queue pair cannot be created with `{Self}`",
+    label = "the profile's `Posting` is `{Self}`",
+    note = "RDMA of SRD is in no `ibv_post_send`, which has no room for its destination: use a profile with `posting: ExtendedPosting<Srd>`, or `ExtendedPosting<(Srd, wr::RdmaWrite)>` if it writes (R27.2)"
+)]
+pub trait ForSrd: Posting {}
+
+impl ForSrd for ExtendedPosting<Srd> {}
+impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}
+
+/// Queue pairs that are created for RDMA WRITE: all but those of SRD that were not asked for it,
+/// which older devices lack there (R27.7).
+#[diagnostic::on_unimplemented(
+    message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",
+    label = "the profile's `Posting` is `{Self}`",
+    note = "older SRD devices have none, so it is asked for by name: use a profile with `posting: ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.7)"
+)]
+pub trait Writes: Posting {}
+
+impl Writes for OrdinaryPosting {}
+impl Writes for ExtendedPosting<()> {}
+impl Writes for ExtendedPosting<Flush> {}
+impl Writes for ExtendedPosting<AtomicWrite> {}
+impl Writes for ExtendedPosting<(Flush, AtomicWrite)> {}
+impl Writes for ExtendedPosting<(Srd, RdmaWrite)> {}
+
+/// What may follow an opcode `B` in one post (R27.4).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot follow `{B}` in one post to a `{T}` queue pair",
+    label = "it may arrive before the WRITE does",
+    note = "`{T}` keeps no order, so it proves nothing of the WRITE: wait for the completion of the WRITE and post this then, or let the WRITE tell of itself, as an `RdmaWriteWithImm` (R27.4)"
+)]
+pub trait Follows<B, T: Transport>: Opcode {}
+
+impl<B, T: KeepsOrder, O: Opcode> Follows<B, T> for O {}
+impl Follows<RdmaWrite, Srd> for RdmaWrite {}
+impl<B: Listed<Srd>, O: Opcode> Follows<B, Srd> for O {}
+impl<O: Opcode> Follows<(), Srd> for O {}
+
+/// What may be in a list whose opcodes are known at run time only (R27.4).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be in a list of run-time length on a `{T}` queue pair",
+    label = "what follows it may arrive before the WRITE does",
+    note = "`{T}` keeps no order: post WRITEs by `post_send!`, which sees what follows them, or one by one; or let each tell of itself, as an `RdmaWriteWithImm` (R27.4)"
+)]
+pub trait Listed<T: Transport>: Opcode {}
+
+impl<T: KeepsOrder, O: Opcode> Listed<T> for O {}
+impl Listed<Srd> for Send {}
+impl Listed<Srd> for SendWithImm {}
+impl Listed<Srd> for RdmaRead {}
+impl Listed<Srd> for RdmaWriteWithImm {}

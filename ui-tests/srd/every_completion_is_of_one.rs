@@ -1,0 +1,11 @@
+// R27.3, efadv_create_qp_ex(3): a completion says nothing of the work requests before its own.
+// Enforced by `TellsOfEach`.
+use proverbs::prelude::*;
+
+profile! { It { posting: ExtendedPosting<Srd>, signaling: Selective } }
+
+fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
+    let _ = pd.create_srd_qp::<It>(cq, cq, depth);
+}
+
+fn main() {}
