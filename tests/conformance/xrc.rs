@@ -339,6 +339,7 @@ fn what_a_queue_leaves_comes_home() {
 
 /// The domain of a file is one, however often it is open.
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no files")]
 fn a_file_names_a_domain() {
     let Some(h) = host::<Initiating>() else { return };
     let file = File::open("/dev/null").unwrap();

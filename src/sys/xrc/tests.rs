@@ -193,6 +193,7 @@ fn can(context: &Context) -> crate::device::Can<Xrc> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no files")]
 fn domains_are_named_by_files() {
     let context = context(ALL);
     let can = can(&context);
