@@ -243,7 +243,8 @@ fn a_number_of_no_such_queue_is_refused() {
         let number = target.qp_num();
         // What was sent has arrived, and is refused.
         for event in [QpEvent::CommunicationEstablished, QpEvent::RequestError] {
-            if h.dev.kind == Kind::Loopback {
+            // Miri cannot wait on a descriptor.
+            if h.dev.kind == Kind::Loopback && !cfg!(miri) {
                 let told = events.wait_timeout(Duration::from_secs(10)).unwrap();
                 assert_eq!(told, Some(DeviceEvent::Qp { qp_num: number, event }));
             }
