@@ -45,9 +45,13 @@ pub(crate) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
 /// `wr` is writable.
 #[inline(always)]
 pub(crate) unsafe fn apart(wr: *mut ibv_send_wr) -> *mut ud_t {
-    const { assert!(size_of::<ud_t>() <= size_of::<raw::bind_mw_t>()) };
+    // Not at its beginning, where there is padding, which copies of a work request leave out.
+    const { assert!(size_of::<ud_t>() <= size_of::<raw::ibv_mw_bind_info>()) };
     // SAFETY: `wr` points to a work request, and no reference to it is made.
-    unsafe { &raw mut (*wr).bind_mw_tso_union }.cast()
+    unsafe {
+        let bind = (&raw mut (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>();
+        (&raw mut (*bind).bind_info).cast()
+    }
 }
 
 /// Writes the word that a work request carries besides its data: an immediate, or the key to
