@@ -253,6 +253,9 @@ fn what_is_settled_completes() {
 #[test]
 fn a_marker_needs_a_peer_that_may_be_written_to() {
     let mut p = Pair::<Rc, Ring>::with(&Wish { access: QpAccess::empty(), ..Wish::new() });
+    if p.dev.is_iwarp() {
+        return println!("rdma_cm alone connects there, and grants every right");
+    }
     receives(&mut p, 1);
     let _ = p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, &[7]))).unwrap();
     p.a.settle().unwrap();
