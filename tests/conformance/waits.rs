@@ -390,8 +390,20 @@ fn completions_come_before_a_wake() {
             assert_eq!(found, 1);
             flushes.join().unwrap()
         });
+        let mut other: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let more = pd.create_qp::<Rc, DefaultProfile>(&other, &other, depth).unwrap();
+        let mut more = Rc::init(more, &Wish::new());
+        more.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        let more = more.to_error().unwrap();
+        let mut wait = || {
+            let found = channel.wait_any_or_woken(&mut [&mut cq, &mut other], &waker, None);
+            (found.unwrap(), other.poll().unwrap().count())
+        };
+        assert_eq!(wait(), (Some(1), 1));
+        waker.wake();
+        assert_eq!(wait(), (None, 0));
         waker.wake();
         assert!(channel.wait_or_woken(&mut cq, &waker, None).unwrap().is_empty());
-        drop(qp);
+        drop((qp, more));
     });
 }

@@ -153,15 +153,17 @@ impl World {
 
     fn refused<E: Entry>(&self, error: &PostError<E>) {
         let injected = self.fabric.injected();
+        let is_session = error.verb() == "ibv_wr_complete";
+        // What librxe answers to a session says of ENOSPC alone that nothing was posted.
+        let is_unknown = injected.outcome_unknown != 0 || is_session && injected.refuse != 0;
         let is_fault = match error.kind() {
             PostErrorKind::Refused { .. } => {
-                // The outcome of a session is known: one that is refused posted nothing.
-                let is_session = error.verb() == "ibv_wr_complete";
+                // Elsewhere its outcome is known: one that is refused posted nothing.
                 let is_told = injected.refuse != 0 || is_session && injected.outcome_unknown != 0;
                 is_told || self.is_broken() || self.is_shrunk()
             }
-            PostErrorKind::OutcomeUnknown { .. } => injected.outcome_unknown != 0,
-            PostErrorKind::Poisoned => injected.outcome_unknown != 0 || self.is_broken(),
+            PostErrorKind::OutcomeUnknown { .. } => is_unknown,
+            PostErrorKind::Poisoned => is_unknown || self.is_broken(),
             _ => true,
         };
         if !is_fault {
