@@ -177,6 +177,7 @@ impl End {
     }
 
     /// A message that is there already.
+    #[cfg(feature = "tokio")]
     pub fn look(&mut self) -> Option<Received<Buf>> {
         self.cq.poll().unwrap().find_map(|completion| match completion.outcome() {
             Outcome::Received(received) => Some(received),
