@@ -2,6 +2,7 @@
 
 use bitflags::bitflags;
 
+use crate::sys::persist::{ODP_ATOMIC_WRITE, ODP_FLUSH};
 use crate::sys::types::ibv_qp_type;
 
 bitflags! {
@@ -23,9 +24,9 @@ bitflags! {
         /// Receives of a shared receive queue.
         const SRQ_RECV = 1 << 5;
         /// FLUSH.
-        const FLUSH = 1 << 6;
+        const FLUSH = ODP_FLUSH;
         /// ATOMIC WRITE.
-        const ATOMIC_WRITE = 1 << 7;
+        const ATOMIC_WRITE = ODP_ATOMIC_WRITE;
     }
 }
 

@@ -22,6 +22,10 @@ pub(crate) const WC_ATOMIC_WRITE: ibv_wc_opcode::Type = 9;
 pub(crate) const ACCESS_FLUSH_GLOBAL: u32 = 1 << 8;
 pub(crate) const ACCESS_FLUSH_PERSISTENT: u32 = 1 << 9;
 
+/// `IBV_ODP_SUPPORT_FLUSH` and `IBV_ODP_SUPPORT_ATOMIC_WRITE`.
+pub(crate) const ODP_FLUSH: u32 = 1 << 6;
+pub(crate) const ODP_ATOMIC_WRITE: u32 = 1 << 7;
+
 /// The bits of `enum ibv_placement_type`.
 pub(crate) mod placement {
     pub const GLOBAL: u8 = 1 << 0;

@@ -267,8 +267,22 @@ pub const OF_ROCE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 9] =
-    ["conformance", "attack", "faults", "endpoint", "worlds", "cm", "allocation", "raw", "errors"];
+const PLAIN: [&str; 14] = [
+    "conformance",
+    "attack",
+    "faults",
+    "endpoint",
+    "worlds",
+    "cm",
+    "allocation",
+    "raw",
+    "errors",
+    "fork",
+    "guide",
+    "names",
+    "pyverbs",
+    "rooms",
+];
 
 /// How cargo is asked for these suites.
 fn suites<const N: usize>(names: &[&'static str; N]) -> Vec<&'static str> {
@@ -361,4 +375,23 @@ pub fn demo() -> Result<()> {
     println!("\nThe same on a real kernel's RDMA stack, against rdma-core's C programs:");
     println!("  cargo xtask test guest");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::paths;
+
+    /// A suite that no part names is run by nobody.
+    #[test]
+    fn each_suite_is_in_a_part() {
+        let parts = concat!(include_str!("test.rs"), include_str!("test/guest.rs"));
+        let files = fs::read_dir(paths::workspace().join("tests")).expect("there are suites");
+        let files = files.map(|file| file.expect("a file").path());
+        for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "rs")) {
+            let name = file.file_stem().expect("a name").to_string_lossy();
+            assert!(parts.contains(&format!("\"{name}\"")), "no part runs {name}");
+        }
+    }
 }

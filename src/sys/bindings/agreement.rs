@@ -352,7 +352,6 @@ fn the_headers_agree() {
 
 /// What headers older than those of rdma-core 65 lack.
 fn newer_program() -> String {
-    use crate::device::OdpOps;
     use crate::sys::persist::*;
     use crate::sys::session::send_ops;
     let constants = [
@@ -366,8 +365,8 @@ fn newer_program() -> String {
         ("IBV_FLUSH_PERSISTENT", placement::PERSISTENT.into()),
         ("IBV_FLUSH_RANGE", selectivity::RANGE.into()),
         ("IBV_FLUSH_MR", selectivity::MR.into()),
-        ("IBV_ODP_SUPPORT_FLUSH", OdpOps::FLUSH.bits().into()),
-        ("IBV_ODP_SUPPORT_ATOMIC_WRITE", OdpOps::ATOMIC_WRITE.bits().into()),
+        ("IBV_ODP_SUPPORT_FLUSH", ODP_FLUSH.into()),
+        ("IBV_ODP_SUPPORT_ATOMIC_WRITE", ODP_ATOMIC_WRITE.into()),
     ];
     let ops = unprefixed! { "IBV_QP_EX_WITH_", send_ops: FLUSH ATOMIC_WRITE };
     let mut text = program(&[], &[&constants[..], &ops[..]].concat());
