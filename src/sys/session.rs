@@ -134,6 +134,8 @@ macro_rules! call {
     };
 }
 
+pub(super) use call;
+
 impl Verb for Session {
     type Object = ibv_qp;
     type Wr = ibv_send_wr;
@@ -156,8 +158,8 @@ impl Verb for Session {
         first: *mut ibv_send_wr,
         bad: *mut *mut ibv_send_wr,
     ) -> c_int {
-        // SAFETY: `known` is what the list of one is, so its session is one with the list. The queue pair
-        // may have it, and has the functions that it was created for.
+        // SAFETY: `known` is what the list of one is, so its session is one with the list. The queue
+        // pair may have it, and has the functions that it was created for.
         unsafe {
             post(qp, first, bad, |qp| {
                 call!(qp.wr_start());
@@ -170,7 +172,7 @@ impl Verb for Session {
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
         // SAFETY: the session is one with this list, which the queue pair may have.
-        unsafe { post(qp, first, bad, |qp| session(qp, first)) }
+        unsafe { post(qp, first, bad, |qp| plain(qp, first)) }
     }
 }
 
@@ -191,22 +193,40 @@ unsafe fn post(
         if !(*qp).qp_context.is_null() {
             return post_otherwise(qp, first, bad);
         }
-        let errno = session(qp.cast());
-        if errno != 0 {
-            *bad = first;
-        }
-        errno
+        whole(session(qp.cast()), first, bad)
     }
 }
 
-/// A session with a list, from start to end.
+/// What a session says, which is refused as a whole.
 ///
 /// # Safety
-/// The queue pair is live and of extended posting, and may have the list.
+/// `bad` is writable.
 #[inline(always)]
-unsafe fn session(qp: *mut ibv_qp_ex, mut wr: *mut ibv_send_wr) -> c_int {
-    // SAFETY: a queue pair of extended posting has each function that an operation needs which it
-    // was created for. The list is one that it may have, and ends with a null `next`.
+pub(super) unsafe fn whole(
+    errno: c_int,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    if errno != 0 {
+        // SAFETY: it is writable (this function's contract).
+        unsafe { *bad = first };
+    }
+    errno
+}
+
+/// A session with a list, from start to end, of which `build` builds each work request.
+///
+/// # Safety
+/// The queue pair is live and of extended posting, and may have the list, which ends with a null
+/// `next`.
+#[inline(always)]
+pub(super) unsafe fn session(
+    qp: *mut ibv_qp_ex,
+    mut wr: *mut ibv_send_wr,
+    build: impl Fn(*mut ibv_qp_ex, *mut ibv_send_wr),
+) -> c_int {
+    // SAFETY: a queue pair of extended posting has the functions of sessions, and each work request
+    // up to the end of the list can be read.
     unsafe {
         call!(qp.wr_start());
         while !wr.is_null() {
@@ -215,6 +235,17 @@ unsafe fn session(qp: *mut ibv_qp_ex, mut wr: *mut ibv_send_wr) -> c_int {
         }
         call!(qp.wr_complete())
     }
+}
+
+/// A session of what has no destination of its own.
+///
+/// # Safety
+/// As for [`session`].
+#[inline(always)]
+unsafe fn plain(qp: *mut ibv_qp_ex, first: *mut ibv_send_wr) -> c_int {
+    // SAFETY: the list is one that the queue pair may have, so it has the functions of each
+    // operation.
+    unsafe { session(qp, first, |qp, wr| build(qp, wr)) }
 }
 
 /// Posts as librxe needs it, or XRC. (Apart, so that a work request of others has nobody to show
@@ -229,7 +260,8 @@ unsafe fn post_otherwise(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: this function's contract.
+    // SAFETY: a live queue pair can be read. What its `qp_context` says it is, it was made as, and
+    // it may have the list.
     unsafe {
         match (*qp).qp_context == on_xrc() {
             true => post_on_xrc(qp, first, bad),
@@ -248,21 +280,16 @@ unsafe fn post_on_xrc(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: as for `session`; a queue pair of this transport has the setter too.
-    unsafe {
-        let (ex, mut wr) = (qp.cast::<ibv_qp_ex>(), first);
-        call!(ex.wr_start());
-        while !wr.is_null() {
-            build(ex, wr);
-            call!(ex.wr_set_xrc_srqn((*wr).qp_type.xrc.remote_srqn));
-            wr = (*wr).next;
+    let numbered = |qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr| {
+        // SAFETY: the queue pair has the functions of the operation, and the setter of its
+        // transport, whose number each work request has.
+        unsafe {
+            build(qp, wr);
+            call!(qp.wr_set_xrc_srqn((*wr).qp_type.xrc.remote_srqn));
         }
-        let errno = call!(ex.wr_complete());
-        if errno != 0 {
-            *bad = first;
-        }
-        errno
-    }
+    };
+    // SAFETY: the list is one that the queue pair may have, and `bad` is writable.
+    unsafe { whole(session(qp.cast(), first, numbered), first, bad) }
 }
 
 /// Posts as librxe needs it.
@@ -298,7 +325,7 @@ unsafe fn session_on_rxe(
 ) -> c_int {
     // SAFETY: the queue pair is of extended posting, and may have the list; `bad` is writable.
     unsafe {
-        let errno = session(qp.cast(), first);
+        let errno = plain(qp.cast(), first);
         // Only with ENOSPC nothing was posted for certain.
         if errno.saturating_abs() == libc::ENOSPC {
             *bad = first;

@@ -7,14 +7,14 @@
 #![allow(non_camel_case_types)] // C's names
 
 use std::ffi::c_int;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::size_of;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::control::{Created, created};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
 use super::data::{Verb, apart, arm};
-use super::session::{Session, extended, ibv_data_buf, ibv_qp_ex, piece};
+use super::session::{Session, call, extended, ibv_data_buf, ibv_qp_ex, piece, session, whole};
 use super::symbols::symbols;
 use super::types::*;
 
@@ -113,12 +113,6 @@ pub(super) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
     }
 }
 
-/// Calls a function of a queue pair of extended posting.
-macro_rules! call {
-    ($qp:ident.$function:ident($($argument:expr),*)) => {
-        (*$qp).$function.unwrap_unchecked()($qp $(, $argument)*)
-    };
-}
 /// Posts a list in one session, as [`Session`] does, each work request with its destination. What
 /// has remote memory has it [`apart`]. (A queue pair that is not SRD has a `Session`.)
 #[doc(hidden)]
@@ -129,13 +123,12 @@ impl Verb for SrdSession {
     type Wr = ibv_send_wr;
     const NAME: &'static str = "ibv_wr_complete";
 
-    /// A copy, as that of [`Session`].
-    type Known = MaybeUninit<ibv_send_wr>;
+    type Known = <Session as Verb>::Known;
 
     #[inline(always)]
     unsafe fn known(wr: *const ibv_send_wr) -> Self::Known {
-        // SAFETY: it is readable; what was not emitted is not looked at.
-        unsafe { wr.cast::<Self::Known>().read() }
+        // SAFETY: this asks for the same.
+        unsafe { Session::known(wr) }
     }
 
     #[inline(always)]
@@ -145,7 +138,7 @@ impl Verb for SrdSession {
         first: *mut ibv_send_wr,
         bad: *mut *mut ibv_send_wr,
     ) -> c_int {
-        // SAFETY: this function's contract.
+        // SAFETY: `known` is what the list of one is, and each kind of queue pair may have it.
         unsafe {
             if (*qp).qp_type != ibv_qp_type::IBV_QPT_DRIVER {
                 return Session::post_known(qp, known, first, bad);
@@ -153,47 +146,20 @@ impl Verb for SrdSession {
             let qp = qp.cast::<ibv_qp_ex>();
             call!(qp.wr_start());
             build(qp, known.as_mut_ptr());
-            complete(qp, first, bad)
+            whole(call!(qp.wr_complete()), first, bad)
         }
     }
 
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: this function's contract. A queue pair of extended posting has each function that
-        // an operation needs which it was created for. The list ends with a null `next`.
+        // SAFETY: the list is one that the queue pair may have, of either kind: it has the functions
+        // of each operation.
         unsafe {
             if (*qp).qp_type != ibv_qp_type::IBV_QPT_DRIVER {
                 return Session::post(qp, first, bad);
             }
-            let qp = qp.cast::<ibv_qp_ex>();
-            call!(qp.wr_start());
-            let mut wr = first;
-            while !wr.is_null() {
-                build(qp, wr);
-                wr = (*wr).next;
-            }
-            complete(qp, first, bad)
+            whole(session(qp.cast(), first, |qp, wr| build(qp, wr)), first, bad)
         }
-    }
-}
-
-/// Ends the session, which is refused as a whole.
-///
-/// # Safety
-/// A session of the queue pair is open, and has the list `first`; `bad` is writable.
-#[inline(always)]
-unsafe fn complete(
-    qp: *mut ibv_qp_ex,
-    first: *mut ibv_send_wr,
-    bad: *mut *mut ibv_send_wr,
-) -> c_int {
-    // SAFETY: this function's contract.
-    unsafe {
-        let errno = call!(qp.wr_complete());
-        if errno != 0 {
-            *bad = first;
-        }
-        errno
     }
 }
 
