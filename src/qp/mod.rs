@@ -8,6 +8,7 @@ pub(crate) mod attr;
 mod awaited;
 mod create;
 mod drain;
+mod filled;
 mod foreign;
 mod in_order;
 mod limit;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Core;
-use super::modify::Attr;
+use super::filled::Attr;
 use crate::completion::booking::CqShared;
 use crate::completion::parked::{Over, Parked, Rest};
 use crate::counters::books::{Books, SEND};

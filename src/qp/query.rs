@@ -5,7 +5,8 @@
 use super::attr::QpAccess;
 use super::{Core, QueuePair};
 use crate::profile::Profile;
-use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::sys::control::Control;
+use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::bounded::{MinRnrTimer, Mtu, RetryCount, RnrRetry, Timeout};
 use crate::terms::error::Error;
 use crate::terms::state::{QpState, State};
@@ -24,14 +25,25 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 impl<P: Profile> Core<P> {
     /// What the device says of the attributes in `mask`; the others are zero, or anything.
     pub(super) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
-        let mut c = zeroed::<ibv_qp_attr>();
-        let mut init = zeroed::<ibv_qp_init_attr>();
-        let query = self.handle.control().query_qp;
-        // SAFETY: its handle keeps the queue pair, and both structs are locals.
-        match unsafe { query(self.qp(), &mut c, mask as i32, &mut init) } {
-            0 => Ok(c),
-            errno => Err(Error::os("ibv_query_qp", errno, "")),
-        }
+        // SAFETY: its handle keeps the queue pair.
+        unsafe { ask(self.handle.control(), self.qp(), mask) }
+    }
+}
+
+/// What the device says of the attributes in `mask`; the others are zero, or anything.
+///
+/// # Safety
+/// The queue pair is live, and one of these verbs.
+pub(super) unsafe fn ask(
+    control: &Control,
+    qp: *mut ibv_qp,
+    mask: u32,
+) -> Result<ibv_qp_attr, Error> {
+    let (mut c, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
+    // SAFETY: the queue pair is live (this function's contract), and both structs are locals.
+    match unsafe { (control.query_qp)(qp, &mut c, mask as i32, &mut init) } {
+        0 => Ok(c),
+        errno => Err(Error::os("ibv_query_qp", errno, "")),
     }
 }
 

@@ -6,17 +6,17 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
-use crate::device::ah::AddressVector;
 use crate::device::context::Context;
 use crate::device::xrc::XrcDomain;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
-use crate::qp::query::{QpAttr, everything};
+use crate::qp::filled::{Attr, optional, required};
+use crate::qp::query::{QpAttr, ask, everything};
 use crate::rules::CanFail;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
-use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::sys::types::ibv_qp;
 use crate::terms::error::{Error, Refused, transition};
-use crate::terms::state::{Err, Init, QpState, Reset, Rtr, Rts, State};
+use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 
 /// A target of XRC (`ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`) in state `S`: the far end of the
 /// connection of an initiator, which is a `QueuePair<Xrc, S, P>`.
@@ -138,13 +138,9 @@ impl<S: State> XrcTarget<S> {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<QpAttr, Error> {
-        let (mut c, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
-        let query = self.handle.control().query_qp;
-        // SAFETY: the queue pair is live, and both structs are locals.
-        match unsafe { query(self.as_ptr(), &mut c, everything() as i32, &mut init) } {
-            0 => Ok(QpAttr::from_c(&c)),
-            errno => Err(Error::os("ibv_query_qp", errno, "")),
-        }
+        // SAFETY: its handle keeps the queue pair.
+        let c = unsafe { ask(self.handle.control(), self.as_ptr(), everything()) }?;
+        Ok(QpAttr::from_c(&c))
     }
 
     /// Moves the target by `attr` (`ibv_modify_qp`).
@@ -157,20 +153,16 @@ impl<S: State> XrcTarget<S> {
         self,
         attr: A,
     ) -> Result<XrcTarget<A::To>, Refused<Self>> {
-        let to = <A::To as State>::STATE;
-        let mut c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
-        let mask = Mask::IBV_QP_STATE.0 | attr.fill(&mut c);
-        let port = if mask & Mask::IBV_QP_PORT.0 != 0 { c.port_num } else { self.port };
-        c.ah_attr.port_num = port;
-        let address = attr.address();
-        if let Some(address) = address {
+        let mut filled = Attr::new(<A::To as State>::STATE);
+        attr.fill(&mut filled);
+        let port = filled.port_or(self.port);
+        if let Some(address) = filled.address {
             let context = self.handle.parents().parents();
             if let Result::Err(error) = address.check_path_bits(context, "ibv_modify_qp", port) {
                 return Result::Err(Refused::new(self, error));
             }
         }
-        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        self.modify_c(&mut c, mask, to, port, asked)
+        self.modify_to(filled, port)
     }
 
     /// Moves the target to the error state: what comes is refused. Not from RESET (R8.1).
@@ -181,7 +173,7 @@ impl<S: State> XrcTarget<S> {
     where
         S: CanFail,
     {
-        self.move_to(QpState::Err)
+        self.move_to()
     }
 
     /// Moves the target to RESET, for another initiator.
@@ -198,30 +190,28 @@ impl<S: State> XrcTarget<S> {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is gone.
     pub fn reset(self) -> Result<XrcTarget<Reset>, Refused<Self>> {
-        self.move_to(QpState::Reset)
+        self.move_to()
     }
 
     /// Moves it with nothing but the state.
-    fn move_to<To: State>(self, to: QpState) -> Result<XrcTarget<To>, Refused<Self>> {
-        let mut c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
+    fn move_to<To: State>(self) -> Result<XrcTarget<To>, Refused<Self>> {
         let port = self.port;
-        self.modify_c(&mut c, Mask::IBV_QP_STATE.0, to, port, String::new)
+        self.modify_to(Attr::new(To::STATE), port)
     }
 
-    fn modify_c<To: State>(
+    /// Moves it to `To`, which `attr` names, at this port.
+    fn modify_to<To: State>(
         self,
-        c: &mut ibv_qp_attr,
-        mask: u32,
-        to: QpState,
+        mut attr: Attr,
         port: u8,
-        asked: impl FnOnce() -> String,
     ) -> Result<XrcTarget<To>, Refused<Self>> {
         let modify = self.handle.control().modify_qp;
-        // SAFETY: the queue pair is live, and `c` is filled where the mask says so.
-        match unsafe { modify(self.as_ptr(), c, mask as i32) } {
+        // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
+        match unsafe { modify(self.as_ptr(), &mut attr.c, attr.mask as i32) } {
             0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
             errno => {
-                let error = transition(S::STATE, to, &asked(), errno);
+                let asked = attr.address.map(|address| format!(" by {address}"));
+                let error = transition(S::STATE, To::STATE, &asked.unwrap_or_default(), errno);
                 Result::Err(Refused::new(self, error))
             }
         }
@@ -277,91 +267,41 @@ pub trait TargetTransition<S: State>: sealed::Sealed<S> {
     /// The state that it leads to.
     type To: State;
 
-    /// Fills the attributes, all but the state, and returns their mask.
     #[doc(hidden)]
-    fn fill(&self, c: &mut ibv_qp_attr) -> u32;
-
-    #[doc(hidden)]
-    fn address(&self) -> Option<AddressVector> {
-        None
-    }
-}
-
-/// The mask's bit, if the value is there, which is set.
-fn set<T>(value: Option<T>, bit: Mask, set: impl FnOnce(T)) -> u32 {
-    match value {
-        Some(value) => {
-            set(value);
-            bit.0
-        }
-        None => 0,
-    }
+    fn fill(&self, attr: &mut Attr);
 }
 
 impl TargetTransition<Reset> for ConnectedInit {
     type To = Init;
 
-    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
-        c.pkey_index = self.pkey_index;
-        c.port_num = self.port;
-        c.qp_access_flags = self.access.bits();
-        Mask::IBV_QP_PKEY_INDEX.0 | Mask::IBV_QP_PORT.0 | Mask::IBV_QP_ACCESS_FLAGS.0
+    fn fill(&self, attr: &mut Attr) {
+        required!(attr, self; pkey_index port access);
     }
 }
 
 impl TargetTransition<Init> for ConnectedReinit {
     type To = Init;
 
-    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
-        set(self.pkey_index, Mask::IBV_QP_PKEY_INDEX, |index| c.pkey_index = index)
-            | set(self.port, Mask::IBV_QP_PORT, |port| c.port_num = port)
-            | set(self.access, Mask::IBV_QP_ACCESS_FLAGS, |access| {
-                c.qp_access_flags = access.bits();
-            })
+    fn fill(&self, attr: &mut Attr) {
+        optional!(attr, self; pkey_index port access);
     }
 }
 
 impl TargetTransition<Init> for XrcTargetRtr {
     type To = Rtr;
 
-    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
-        c.ah_attr = self.address.to_c();
-        c.path_mtu = self.path_mtu.to_c();
-        c.dest_qp_num = self.dest_qpn.get();
-        c.rq_psn = self.rq_psn.get();
-        c.max_dest_rd_atomic = self.max_dest_rd_atomic.get();
-        c.min_rnr_timer = self.min_rnr_timer.get();
-        Mask::IBV_QP_AV.0
-            | Mask::IBV_QP_PATH_MTU.0
-            | Mask::IBV_QP_DEST_QPN.0
-            | Mask::IBV_QP_RQ_PSN.0
-            | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0
-            | Mask::IBV_QP_MIN_RNR_TIMER.0
-            | set(self.access, Mask::IBV_QP_ACCESS_FLAGS, |access| {
-                c.qp_access_flags = access.bits();
-            })
-            | set(self.pkey_index, Mask::IBV_QP_PKEY_INDEX, |index| c.pkey_index = index)
-    }
-
-    fn address(&self) -> Option<AddressVector> {
-        Some(self.address)
+    fn fill(&self, attr: &mut Attr) {
+        required!(attr, self; address path_mtu dest_qpn rq_psn max_dest_rd_atomic min_rnr_timer);
+        optional!(attr, self; access pkey_index);
     }
 }
 
 impl TargetTransition<Rtr> for XrcTargetRts {
     type To = Rts;
 
-    fn fill(&self, c: &mut ibv_qp_attr) -> u32 {
-        c.timeout = self.timeout.to_c();
-        c.sq_psn = self.sq_psn.get();
-        Mask::IBV_QP_TIMEOUT.0
-            | Mask::IBV_QP_SQ_PSN.0
-            | set(self.access, Mask::IBV_QP_ACCESS_FLAGS, |access| {
-                c.qp_access_flags = access.bits();
-            })
-            | set(self.min_rnr_timer, Mask::IBV_QP_MIN_RNR_TIMER, |timer| {
-                c.min_rnr_timer = timer.get();
-            })
+    fn fill(&self, attr: &mut Attr) {
+        required!(attr, self; timeout sq_psn);
+        optional!(attr, self; access min_rnr_timer);
     }
 }
 

@@ -1,0 +1,105 @@
+//! The attributes of a transition in C's form, and their mask.
+
+use super::attr::{QpAccess, QpQkey};
+use super::path::{AlternatePath, Migration};
+use crate::device::ah::AddressVector;
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
+use crate::terms::bounded::{
+    MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
+};
+use crate::terms::state::QpState;
+
+/// `ibv_qp_attr` and its mask, filled together.
+#[doc(hidden)]
+pub struct Attr {
+    pub(super) c: ibv_qp_attr,
+    pub(super) mask: u32,
+    pub(super) address: Option<AddressVector>,
+    pub(super) alternate: Option<AlternatePath>,
+}
+
+impl Attr {
+    pub(super) fn new(to: QpState) -> Self {
+        let c = ibv_qp_attr { qp_state: to.to_c(), ..zeroed() };
+        Attr { c, mask: Mask::IBV_QP_STATE.0, address: None, alternate: None }
+    }
+
+    /// The queue pair's port after the transition, which an address has too (R8.4). `before` is the
+    /// port before it.
+    pub(super) fn port_or(&mut self, before: u8) -> u8 {
+        let is_set = self.mask & Mask::IBV_QP_PORT.0 != 0;
+        let port = if is_set { self.c.port_num } else { before };
+        self.c.ah_attr.port_num = port;
+        port
+    }
+
+    pub(super) fn address(&mut self, address: Option<AddressVector>) {
+        if let Some(vector) = address {
+            self.c.ah_attr = vector.to_c();
+            self.mask |= Mask::IBV_QP_AV.0;
+            self.address = address;
+        }
+    }
+
+    pub(super) fn alternate(&mut self, alternate: Option<AlternatePath>) {
+        if let Some(AlternatePath { address, pkey_index, timeout }) = alternate {
+            self.c.alt_ah_attr = address.to_c();
+            self.c.alt_port_num = address.port;
+            self.c.alt_pkey_index = pkey_index;
+            self.c.alt_timeout = timeout.to_c();
+            self.mask |= Mask::IBV_QP_ALT_PATH.0;
+            self.alternate = alternate;
+        }
+    }
+
+    pub(super) fn is_of_two_paths(&self) -> bool {
+        self.mask & (Mask::IBV_QP_ALT_PATH.0 | Mask::IBV_QP_PATH_MIG_STATE.0) != 0
+    }
+}
+
+macro_rules! setters {
+    ($($name:ident: $t:ty, $mask:ident, |$c:ident, $v:ident| $set:expr;)*) => {
+        impl Attr {
+            $(pub(super) fn $name(&mut self, value: Option<$t>) {
+                if let Some($v) = value {
+                    let $c = &mut self.c;
+                    $set;
+                    self.mask |= Mask::$mask.0;
+                }
+            })*
+        }
+    };
+}
+
+setters! {
+    pkey_index: u16, IBV_QP_PKEY_INDEX, |c, v| c.pkey_index = v;
+    port: u8, IBV_QP_PORT, |c, v| c.port_num = v;
+    access: QpAccess, IBV_QP_ACCESS_FLAGS, |c, v| c.qp_access_flags = v.bits();
+    qkey: QpQkey, IBV_QP_QKEY, |c, v| c.qkey = v.get();
+    path_mtu: Mtu, IBV_QP_PATH_MTU, |c, v| c.path_mtu = v.to_c();
+    dest_qpn: Qpn, IBV_QP_DEST_QPN, |c, v| c.dest_qp_num = v.get();
+    rq_psn: Psn, IBV_QP_RQ_PSN, |c, v| c.rq_psn = v.get();
+    sq_psn: Psn, IBV_QP_SQ_PSN, |c, v| c.sq_psn = v.get();
+    max_dest_rd_atomic: ResponderDepth, IBV_QP_MAX_DEST_RD_ATOMIC,
+        |c, v| c.max_dest_rd_atomic = v.get();
+    min_rnr_timer: MinRnrTimer, IBV_QP_MIN_RNR_TIMER,
+        |c, v| c.min_rnr_timer = v.get();
+    timeout: Timeout, IBV_QP_TIMEOUT, |c, v| c.timeout = v.to_c();
+    retry_cnt: RetryCount, IBV_QP_RETRY_CNT, |c, v| c.retry_cnt = v.get();
+    rnr_retry: RnrRetry, IBV_QP_RNR_RETRY, |c, v| c.rnr_retry = v.to_c();
+    max_rd_atomic: u8, IBV_QP_MAX_QP_RD_ATOMIC, |c, v| c.max_rd_atomic = v;
+    migration: Migration, IBV_QP_PATH_MIG_STATE, |c, v| c.path_mig_state = v.to_c();
+    notify: bool, IBV_QP_EN_SQD_ASYNC_NOTIFY, |c, v| c.en_sqd_async_notify = v as u8;
+}
+
+/// Tells each of these attributes.
+macro_rules! required {
+    ($attr:ident, $from:expr; $($name:ident)*) => { $($attr.$name(Some($from.$name));)* };
+}
+
+/// Tells those of these attributes that are there.
+macro_rules! optional {
+    ($attr:ident, $from:expr; $($name:ident)*) => { $($attr.$name($from.$name);)* };
+}
+
+pub(super) use {optional, required};
