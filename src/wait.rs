@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::sys::events::{eventfd, wait_either, wait_readable, watching};
+use crate::sys::events::{eventfd, wait_readable, watching};
 use crate::terms::error::Error;
 
 /// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): of the calls
@@ -70,7 +70,7 @@ impl Waker {
     }
 
     /// Whether it was woken since the last time that this was asked.
-    pub(crate) fn take(&self) -> bool {
+    fn take(&self) -> bool {
         (&*self.event).read(&mut [0; 8]).is_ok()
     }
 }
@@ -81,28 +81,36 @@ impl fmt::Debug for Waker {
     }
 }
 
-/// Waits until `fd` is readable or `waker` was woken, for at most `timeout` if there is one. A
-/// signal ends it early. Returns whether the waker was woken.
-pub(crate) fn sleep_on_or(
-    fd: RawFd,
-    waker: &Waker,
-    timeout: Option<Duration>,
-) -> Result<bool, Error> {
-    match wait_either([fd, waker.event.as_raw_fd()], milliseconds(timeout)) {
-        Ok(()) => Ok(waker.take()),
-        Err(errno) => Err(Error::os("poll", errno, "")),
-    }
-}
-
 /// A descriptor of its own that is readable while `fd` is.
 pub(crate) fn readiness_of(fd: RawFd) -> Result<OwnedFd, Error> {
     watching(fd).map_err(|errno| Error::os("epoll_ctl", errno, ""))
 }
 
-/// Waits until `fd` is readable, for at most `timeout` if there is one. A signal ends it early.
-pub(crate) fn sleep_on(fd: RawFd, timeout: Option<Duration>) -> Result<(), Error> {
-    let waited = wait_readable(fd, milliseconds(timeout));
-    waited.map(drop).map_err(|errno| Error::os("poll", errno, ""))
+/// When `timeout` is over, from now on; `None` if never.
+pub(crate) fn end_of(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+/// Sleeps until `fd` is readable, but not beyond `end`, nor if `waker` was woken. Whether to look
+/// again: not if one of these ended it. (A signal may end it too.)
+#[inline]
+pub(crate) fn sleep_on(
+    fd: RawFd,
+    end: Option<Instant>,
+    waker: Option<&Waker>,
+) -> Result<bool, Error> {
+    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+    if left == Some(Duration::ZERO) {
+        return Ok(false);
+    }
+    let waited = match waker {
+        None => wait_readable([fd], milliseconds(left)),
+        Some(waker) => wait_readable([fd, waker.event.as_raw_fd()], milliseconds(left)),
+    };
+    match waited {
+        Ok(_) => Ok(!waker.is_some_and(Waker::take)),
+        Err(errno) => Err(Error::os("poll", errno, "")),
+    }
 }
 
 /// The argument of poll(2), negative for ever; rounded up, since a sleep that ends too early would

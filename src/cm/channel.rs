@@ -11,7 +11,7 @@ use super::space::PortSpace;
 use super::state::{Created, OnChannel};
 use crate::sys::cm::Channel;
 use crate::terms::error::Error;
-use crate::wait::{Waker, readiness_of, sleep_on_or};
+use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 
 /// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
 /// one of its ids waits. Only [`wait`](Self::wait) and [`wait_timeout`](Self::wait_timeout) block
@@ -125,7 +125,7 @@ impl EventChannel {
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
-        Events::until(&self.channel, Instant::now().checked_add(timeout)).next()
+        Events::until(&self.channel, end_of(Some(timeout))).next()
     }
 
     /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
@@ -167,17 +167,7 @@ impl EventChannel {
         waker: &Waker,
         timeout: Option<Duration>,
     ) -> Result<Option<Event>, Error> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            if let Some(event) = self.try_event()? {
-                return Ok(Some(event));
-            }
-            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-            let fd = self.channel.fd();
-            if left == Some(Duration::ZERO) || sleep_on_or(fd, waker, left)? {
-                return Ok(None);
-            }
-        }
+        Events { waker: Some(waker), ..Events::until(&self.channel, end_of(timeout)) }.next()
     }
 }
 
@@ -200,10 +190,11 @@ fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {
         .map_err(|errno| Error::os("rdma_get_cm_event", errno, ""))
 }
 
-/// The events of a channel until a deadline.
-pub(super) struct Events {
+/// The events of a channel until a deadline, or until a waker is woken.
+pub(super) struct Events<'w> {
     channel: Arc<Channel>,
     deadline: Option<Instant>,
+    waker: Option<&'w Waker>,
     /// How many more events are taken after the deadline.
     late: u32,
 }
@@ -212,16 +203,15 @@ pub(super) struct Events {
 /// prolonging that.
 const LATE: u32 = 64;
 
-impl Events {
+impl Events<'_> {
     pub fn until(channel: &Arc<Channel>, deadline: Option<Instant>) -> Self {
-        Events { channel: channel.clone(), deadline, late: LATE }
+        Events { channel: channel.clone(), deadline, waker: None, late: LATE }
     }
 
-    /// The next event; `None` after the deadline.
+    /// The next event; `None` after the deadline, or if the waker was woken.
     pub fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
-            let is_late = left == Some(Duration::ZERO);
+            let is_late = self.deadline.is_some_and(|end| end <= Instant::now());
             if is_late {
                 match self.late.checked_sub(1) {
                     None => return Ok(None),
@@ -231,10 +221,9 @@ impl Events {
             if let Some(event) = take(&self.channel)? {
                 return Ok(Some(event));
             }
-            if is_late {
+            if is_late || !sleep_on(self.channel.fd(), self.deadline, self.waker)? {
                 return Ok(None);
             }
-            crate::wait::sleep_on(self.channel.fd(), left)?;
         }
     }
 }

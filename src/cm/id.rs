@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::channel;
 use super::channel::{EventChannel, Events};
@@ -15,6 +15,7 @@ use super::turn::Turn;
 use crate::sys::cm::{Channel, Id, Seen};
 use crate::terms::bounded::Timeout;
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::wait::end_of;
 
 /// A communication id (`rdma_cm_id`) of port space `PS` in state `S`: the rdma_cm side of a
 /// connection.
@@ -153,7 +154,7 @@ pub(super) trait Sleeps: Waits {
 
     /// Waits for the result, for at most `timeout` if there is one.
     fn finish(mut self, timeout: Option<Duration>) -> Result<Self::Done, Refused<Self::Failed>> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = end_of(timeout);
         let mut events = Events::until(self.id().channel(), deadline);
         loop {
             let error = match events.next() {

@@ -10,7 +10,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Entry;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
-use crate::wait::{Waker, sleep_on, sleep_on_or};
+use crate::wait::{Waker, end_of, sleep_on};
 
 /// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
 /// Only [`CompletionQueue`] implements it.
@@ -78,7 +78,7 @@ impl CompletionChannel {
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.wait_for(cq, Notify::Any, None)
+        self.wait_for(cq, Notify::Any, None, None)
     }
 
     /// Like [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up).
@@ -91,7 +91,7 @@ impl CompletionChannel {
         cq: &'cq mut CompletionQueue<E, L>,
         timeout: Duration,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.wait_for(cq, Notify::Any, Some(timeout))
+        self.wait_for(cq, Notify::Any, Some(timeout), None)
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but a
@@ -128,7 +128,7 @@ impl CompletionChannel {
         cq: &'cq mut CompletionQueue<E, L>,
         timeout: Option<Duration>,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.wait_for(cq, Notify::Solicited, timeout)
+        self.wait_for(cq, Notify::Solicited, timeout, None)
     }
 
     /// Sleeps until one of `queues`, all on this channel, has completions. Returns the index of the
@@ -161,13 +161,7 @@ impl CompletionChannel {
         queues: &mut [&mut dyn AnyCompletionQueue],
         timeout: Option<Duration>,
     ) -> Result<Option<usize>, Error> {
-        let end = end_of(timeout);
-        loop {
-            let first = first_ready(self, queues)?;
-            if first.is_some() || !self.next_event(end)? {
-                return Ok(first);
-            }
-        }
+        self.first_of(queues, timeout, None)
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
@@ -196,14 +190,7 @@ impl CompletionChannel {
         waker: &Waker,
         timeout: Option<Duration>,
     ) -> Result<Completions<'cq, E>, Error> {
-        check_is_on(cq, self)?;
-        let end = end_of(timeout);
-        loop {
-            let polled = cq.look_for_or_arm(Notify::Any)?;
-            if !polled.is_empty() || !self.next_event_or(end, waker)? {
-                return Ok(cq.completions(polled));
-            }
-        }
+        self.wait_for(cq, Notify::Any, timeout, Some(waker))
     }
 
     /// Like [`wait_any`](Self::wait_any), and [`waker`](Waker::wake) ends it, with `None`.
@@ -230,58 +217,53 @@ impl CompletionChannel {
         waker: &Waker,
         timeout: Option<Duration>,
     ) -> Result<Option<usize>, Error> {
+        self.first_of(queues, timeout, Some(waker))
+    }
+
+    /// Takes events until one of the queues has completions, or until the time-out or the waker.
+    fn first_of(
+        &mut self,
+        queues: &mut [&mut dyn AnyCompletionQueue],
+        timeout: Option<Duration>,
+        waker: Option<&Waker>,
+    ) -> Result<Option<usize>, Error> {
         let end = end_of(timeout);
         loop {
             let first = first_ready(self, queues)?;
-            if first.is_some() || !self.next_event_or(end, waker)? {
+            if first.is_some() || !self.next_event(end, waker)? {
                 return Ok(first);
             }
         }
     }
 
-    /// Like `next_event`; `false` also if `waker` was woken.
-    fn next_event_or(&mut self, end: Option<Instant>, waker: &Waker) -> Result<bool, Error> {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) || sleep_on_or(self.as_raw_fd(), waker, left)? {
-            return Ok(false);
-        }
-        self.try_event()?;
-        Ok(true)
-    }
-
-    /// Takes events until there are completions, or until the time-out.
+    /// Takes events until there are completions, or until the time-out or the waker.
     fn wait_for<'cq, E: Entry, L: Threads>(
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
         notify: Notify,
         timeout: Option<Duration>,
+        waker: Option<&Waker>,
     ) -> Result<Completions<'cq, E>, Error> {
         check_is_on(cq, self)?;
         let end = end_of(timeout);
         loop {
             let polled = cq.look_for_or_arm(notify)?;
-            if !polled.is_empty() || !self.next_event(end)? {
+            if !polled.is_empty() || !self.next_event(end, waker)? {
                 return Ok(cq.completions(polled));
             }
         }
     }
 
-    /// Sleeps until there is an event, and takes it; `false` if there is none by `end`.
+    /// Sleeps until there is an event, and takes it; `false` if there is none by `end`, or `waker`
+    /// was woken.
     #[inline(always)]
-    fn next_event(&mut self, end: Option<Instant>) -> Result<bool, Error> {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
+    fn next_event(&mut self, end: Option<Instant>, waker: Option<&Waker>) -> Result<bool, Error> {
+        if !sleep_on(self.as_raw_fd(), end, waker)? {
             return Ok(false);
         }
-        sleep_on(self.as_raw_fd(), left)?;
         self.try_event()?;
         Ok(true)
     }
-}
-
-/// When `timeout` is over, from now on; `None` if never.
-fn end_of(timeout: Option<Duration>) -> Option<Instant> {
-    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
 /// The first of the queues that has completions. The queues before it are armed.

@@ -11,7 +11,7 @@ use crate::device::context::Context;
 use crate::device::event::DeviceEvent;
 use crate::sys::handle;
 use crate::terms::error::Error;
-use crate::wait::{Waker, readiness_of, sleep_on, sleep_on_or};
+use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///
@@ -129,7 +129,7 @@ impl DeviceEvents {
     pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
         loop {
             // Without a time limit there is an event or an error.
-            if let Some(event) = self.next_before(None)? {
+            if let Some(event) = self.next_before(None, None)? {
                 return Ok(event);
             }
         }
@@ -141,7 +141,7 @@ impl DeviceEvents {
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
-        self.next_before(Instant::now().checked_add(timeout))
+        self.next_before(end_of(Some(timeout)), None)
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
@@ -164,16 +164,7 @@ impl DeviceEvents {
         waker: &Waker,
         timeout: Option<Duration>,
     ) -> Result<Option<DeviceEvent>, Error> {
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            if let Some(event) = self.try_next()? {
-                return Ok(Some(event));
-            }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) || sleep_on_or(self.fd, waker, left)? {
-                return Ok(None);
-            }
-        }
+        self.next_before(end_of(timeout), Some(waker))
     }
 
     /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
@@ -197,16 +188,19 @@ impl DeviceEvents {
         readiness_of(self.fd)
     }
 
-    fn next_before(&mut self, end: Option<Instant>) -> Result<Option<DeviceEvent>, Error> {
+    /// The next event; `None` if none came before `end`, or before `waker` was woken.
+    fn next_before(
+        &mut self,
+        end: Option<Instant>,
+        waker: Option<&Waker>,
+    ) -> Result<Option<DeviceEvent>, Error> {
         loop {
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
             }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
+            if !sleep_on(self.fd, end, waker)? {
                 return Ok(None);
             }
-            sleep_on(self.fd, left)?;
         }
     }
 }

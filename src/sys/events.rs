@@ -193,35 +193,16 @@ pub(crate) fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
     if code < 0 { Err(errno()) } else { Ok(epoll) }
 }
 
-/// Waits until one of two descriptors is readable, for at most this many milliseconds (for ever if
-/// negative). A signal ends the wait early.
+/// Waits until one of these descriptors is readable, for at most this many milliseconds (for ever
+/// if negative). Returns whether one is. A signal ends the wait early.
 #[cfg(not(miri))]
-pub(crate) fn wait_either(fds: [c_int; 2], milliseconds: c_int) -> Result<(), c_int> {
+pub(crate) fn wait_readable<const N: usize>(
+    fds: [c_int; N],
+    milliseconds: c_int,
+) -> Result<bool, c_int> {
     let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-    // SAFETY: two pollfds, which are a local.
-    match unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) } {
-        code if code >= 0 => Ok(()),
-        _ => match errno() {
-            libc::EINTR => Ok(()),
-            errno => Err(errno),
-        },
-    }
-}
-
-/// Miri has no poll(2), so its sleepers poll.
-#[cfg(miri)]
-pub(crate) fn wait_either(_: [c_int; 2], _: c_int) -> Result<(), c_int> {
-    std::thread::yield_now();
-    Ok(())
-}
-
-/// Waits until a descriptor is readable, for at most this many milliseconds (for ever if negative).
-/// Returns whether it is. A signal ends the wait early.
-#[cfg(not(miri))]
-pub(crate) fn wait_readable(fd: c_int, milliseconds: c_int) -> Result<bool, c_int> {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd, which is a local.
-    match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
+    // SAFETY: `N` pollfds, which are a local.
+    match unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) } {
         code if code >= 0 => Ok(code > 0),
         _ => match errno() {
             libc::EINTR => Ok(false),
@@ -232,7 +213,7 @@ pub(crate) fn wait_readable(fd: c_int, milliseconds: c_int) -> Result<bool, c_in
 
 /// Miri has no poll(2), so its sleepers poll.
 #[cfg(miri)]
-pub(crate) fn wait_readable(_: c_int, _: c_int) -> Result<bool, c_int> {
+pub(crate) fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<bool, c_int> {
     std::thread::yield_now();
     Ok(true)
 }
@@ -261,15 +242,15 @@ mod tests {
         let (mut watched, mut peer) = UnixStream::pair().unwrap();
         let watching = watching(watched.as_raw_fd()).unwrap();
         let fd = watching.as_raw_fd();
-        assert_eq!(wait_readable(fd, 0), Ok(false));
+        assert_eq!(wait_readable([fd], 0), Ok(false));
         peer.write_all(b"x").unwrap();
-        assert_eq!(wait_readable(fd, 1000), Ok(true));
+        assert_eq!(wait_readable([fd], 1000), Ok(true));
         let mut file = std::fs::File::from(watching.try_clone().unwrap());
         assert!(file.read(&mut [0; 8]).is_err());
         watched.read_exact(&mut [0]).unwrap();
-        assert_eq!(wait_readable(fd, 0), Ok(false));
+        assert_eq!(wait_readable([fd], 0), Ok(false));
         drop(watched);
-        assert_eq!(wait_readable(fd, 0), Ok(false), "what is gone is not watched");
+        assert_eq!(wait_readable([fd], 0), Ok(false), "what is gone is not watched");
     }
 
     /// libibverbs reads a descriptor whose event another thread took meanwhile.

@@ -133,7 +133,7 @@ fn a_sleeper_is_woken_by_a_post_elsewhere() {
         let fd = unsafe { (*channel).fd };
         loop {
             match unsafe { (LOOPBACK.try_get_cq_event)(channel) } {
-                Err(libc::EAGAIN) => wait_readable(fd, -1).map(drop).unwrap(),
+                Err(libc::EAGAIN) => wait_readable([fd], -1).map(drop).unwrap(),
                 event => return event,
             }
         }

@@ -99,7 +99,7 @@ impl Channel {
         let guard = self.lock();
         // The lock is held while librdmacm reads an event. If a program made the descriptor
         // blocking, that would stop all ids; so look first.
-        if !wait_readable(self.fd(), 0)? {
+        if !wait_readable([self.fd()], 0)? {
             return Ok(None);
         }
         // SAFETY: the channel is live and of this provider, and its lock is held.
