@@ -95,20 +95,8 @@ impl State {
         }
     }
 
-    /// Returns the queue's number, and what was granted.
+    /// Creates a shared receive queue, of XRC if that is said. Returns its number, and what was granted.
     pub(super) fn create_srq(
-        &mut self,
-        pd: u32,
-        max_wr: u32,
-        max_sge: u32,
-    ) -> Verb<(u32, (u32, u32))> {
-        let asked = MaxOf { wr: max_wr, sge: max_sge };
-        let (number, granted) = self.create_srq_of(pd, asked, None)?;
-        Ok((number, (granted.wr, granted.sge)))
-    }
-
-    /// As `create_srq`; of XRC, if that is said.
-    pub(super) fn create_srq_of(
         &mut self,
         pd: u32,
         MaxOf { wr: max_wr, sge: max_sge }: MaxOf,

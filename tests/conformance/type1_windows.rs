@@ -11,11 +11,10 @@ use proverbs::qp::{ExtendedPosting, Max, SignalAll};
 use proverbs::state::QpState;
 
 use crate::support::*;
+use crate::windows::{Open, held, peer};
 
 profile! { Any { entry: AnyBuf } }
 profile! { Sessions { entry: AnyBuf, posting: ExtendedPosting } }
-
-type Open = MemoryRegion<Windowed<LocalWrite>>;
 
 /// What the next completion of the first end says, and the window that it brings.
 fn ended<P>(p: &mut Pair<Rc, P>) -> (Result<(), WcStatus>, WindowEntry)
@@ -74,18 +73,7 @@ where
     P::Posting: proverbs::rules::Writes,
 {
     p.b.post_send(wr::RdmaWrite::inline(bytes, to.write())).unwrap();
-    let mut status = None;
-    until(&p.dev, "the peer's completion", || {
-        status = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));
-        status.is_some()
-    });
-    status.unwrap()
-}
-
-fn held(region: &Open, at: usize) -> [u8; 8] {
-    let mut bytes = [0; 8];
-    region.read_at(at, &mut bytes).unwrap();
-    bytes
+    peer(p)
 }
 
 /// A window is bound while it is bound, to another region, and its key is another each time; then

@@ -10,7 +10,7 @@ use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
 
-type Open = MemoryRegion<Windowed<LocalWrite>>;
+pub type Open = MemoryRegion<Windowed<LocalWrite>>;
 
 /// The windows that the next `n` completions of a queue bring, in order, and what they say.
 fn ended(p: &mut Pair<Rc, Any>, n: usize) -> Vec<(Result<(), WcStatus>, WindowEntry)> {
@@ -57,7 +57,8 @@ fn written(p: &mut Pair<Rc, Any>, bytes: &[u8; 8], to: RemoteSpan) -> Result<(),
     peer(p)
 }
 
-fn peer(p: &mut Pair<Rc, Any>) -> Result<(), WcStatus> {
+/// What the next completion of the second end says.
+pub fn peer<P: Profile<Entry = AnyBuf>>(p: &mut Pair<Rc, P>) -> Result<(), WcStatus> {
     let mut status = None;
     until(&p.dev, "the peer's completion", || {
         status = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));
@@ -66,7 +67,7 @@ fn peer(p: &mut Pair<Rc, Any>) -> Result<(), WcStatus> {
     status.unwrap()
 }
 
-fn held(region: &Open, at: usize) -> [u8; 8] {
+pub fn held(region: &Open, at: usize) -> [u8; 8] {
     let mut bytes = [0; 8];
     region.read_at(at, &mut bytes).unwrap();
     bytes

@@ -1,12 +1,13 @@
 //! Shared receive queues and queue pairs.
 #![allow(unsafe_code)] // C objects, and attributes read and written through pointers.
 
-use std::ffi::c_int;
-use std::ptr;
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
 
 use super::super::Verb;
 use super::super::fabric::State;
 use super::super::qp::{Shape, Transport};
+use super::super::srq::MaxOf;
 use super::super::strict::broken;
 use super::super::world::Link;
 use super::posting::{self, Pair};
@@ -25,27 +26,40 @@ pub(in super::super) unsafe fn create_srq(
 ) -> Created<ibv_srq> {
     // SAFETY: `init_at` is readable (the verb's contract).
     let init = unsafe { init_at.read() };
-    let (max_wr, max_sge) = (init.attr.max_wr, init.attr.max_sge);
+    let asked = MaxOf { wr: init.attr.max_wr, sge: init.attr.max_sge };
     // SAFETY: `pd` is live (the verb's contract).
-    let created = unsafe { make_on(pd, |state, pd| state.create_srq(pd, max_wr, max_sge)) };
-    let (handle, (max_wr, max_sge)) = created?;
+    let created = unsafe { make_on(pd, |state, pd| state.create_srq(pd, asked, None)) };
+    let (handle, MaxOf { wr: max_wr, sge: max_sge }) = created?;
     // SAFETY: `init_at` is writable, and `pd` is live (the verb's contract).
-    let context = unsafe {
+    unsafe {
         (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr };
-        (*pd).context
-    };
+        Ok(hand_out_srq(pd, handle, init.srq_context))
+    }
+}
+
+/// Makes the object of a shared receive queue, and lets events name it.
+///
+/// # Safety
+/// `pd` is live.
+pub(super) unsafe fn hand_out_srq(
+    pd: *mut ibv_pd,
+    handle: u32,
+    srq_context: *mut c_void,
+) -> NonNull<ibv_srq> {
+    // SAFETY: `pd` is live (this function's contract).
+    let context = unsafe { (*pd).context };
     let srq = hand_out(ibv_srq {
         context,
-        srq_context: init.srq_context,
+        srq_context,
         pd,
         handle,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         ..zeroed()
     });
-    // SAFETY: `pd` is live (the verb's contract).
+    // SAFETY: `pd` is live, and the fabric that it names with it.
     unsafe { verb(pd, |state, _| state.name_srq(handle, srq)) };
-    Ok(srq)
+    srq
 }
 
 pub(in super::super) unsafe fn modify_srq(

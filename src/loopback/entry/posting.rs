@@ -151,7 +151,7 @@ unsafe fn begin(
         broken("an operation that is not in send_ops_flags");
         return;
     }
-    // SAFETY: this function's contract.
+    // SAFETY: `qp` is live, and its session has no other user (this function's contract).
     let Some(session) = (unsafe { session(qp) }) else { return };
     check_whole(session.last());
     let mut wr = ibv_send_wr { wr_id, opcode, send_flags, ..zeroed() };
@@ -240,7 +240,7 @@ fn atomic(wr: *mut ibv_send_wr, remote_addr: u64, rkey: u32, [compare_add, swap]
 /// # Safety
 /// `qp` is live, and used by one caller.
 unsafe fn last<'a>(qp: *mut ibv_qp_ex) -> Option<&'a mut Built> {
-    // SAFETY: this function's contract.
+    // SAFETY: `qp` is live, and its session has no other user (this function's contract).
     let last = unsafe { session(qp) }?.last_mut();
     if last.is_none() {
         broken("a setter before any operation of its session");
@@ -277,7 +277,7 @@ unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
 /// # Safety
 /// `qp` is live, and used by one caller.
 unsafe fn set(qp: *mut ibv_qp_ex, sges: Vec<ibv_sge>, inline: Option<Vec<Vec<u8>>>) {
-    // SAFETY: this function's contract.
+    // SAFETY: `qp` is live, and who sets has the work request alone (this function's contract).
     let Some(last) = (unsafe { last(qp) }) else { return };
     if mem::replace(&mut last.has_data, true) {
         broken("a work request has its data, or takes none");

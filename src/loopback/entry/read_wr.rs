@@ -75,7 +75,7 @@ pub(super) unsafe fn send(
         }
         IBV_WR_LOCAL_INV if is_rc => Op::Invalidate(get!(*word)),
         IBV_WR_BIND_MW if is_rc => {
-            // SAFETY: as for `arm`.
+            // SAFETY: `wr` is readable, and no reference is made.
             let arm = unsafe { &raw const (*wr).bind_mw_tso_union }.cast::<raw::bind_mw_t>();
             let raw::bind_mw_t { mw, rkey, bind_info } = get!(arm.read());
             // SAFETY: window and region are live (this function's contract).
@@ -118,9 +118,9 @@ pub(super) unsafe fn send(
     check_flags(flags, &op, opcode, shape.transport)?;
     let to = match (is_srd, op.is_rdma()) {
         (false, _) => None,
-        // SAFETY: on SRD each work request has its destination, in one of the two places.
+        // SAFETY: on SRD each work request has its destination: a SEND in its arm,
         (true, false) => Some(unsafe { destination(arm.cast::<raw::ud_t>(), qp) }?),
-        // SAFETY: as above.
+        // SAFETY: and what has a remote address there, apart from it.
         (true, true) => Some(unsafe { destination(apart(wr.cast_mut()), qp) }?),
     };
     let extra = match opcode {

@@ -70,7 +70,7 @@ pub(super) unsafe extern "C" fn bind_mw(
         ((*mw).rkey, is_strange)
     };
     let rkey = known & !0xff | known.wrapping_add(1) & 0xff;
-    // SAFETY: as above.
+    // SAFETY: window and region are live until the verb returns (its contract).
     let operands = unsafe { bind(qp, mw, rkey, &bind_info) };
     let _begun = shared.begin(Call::Send, number);
     let posted = shared.post(|state| {

@@ -10,9 +10,9 @@ use super::super::Verb;
 use super::super::fabric::State;
 use super::super::srq::MaxOf;
 use super::super::xrc::OfXrc;
-use super::pair::{make_on, number_beside};
+use super::pair::{hand_out_srq, make_on, number_beside};
 use super::posting::Pair;
-use super::{Domain, destroy, hand_out, verb};
+use super::{destroy, hand_out, verb};
 use crate::sys::control::Created;
 use crate::sys::create_qp_ex::{ATTR_XRCD, ibv_qp_init_attr_ex};
 use crate::sys::types::*;
@@ -70,25 +70,13 @@ pub(in super::super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) ->
     let make = |state: &mut State, pd| {
         let of = OfXrc { xrcd, cq };
         state.check_xrc_srq(pd, of)?;
-        state.create_srq_of(pd, asked, Some(of))
+        state.create_srq(pd, asked, Some(of))
     };
     // SAFETY: `pd` is live (the verb's contract).
     let (handle, granted) = unsafe { make_on(pd, make) }?;
     init.attr = ibv_srq_attr { max_wr: granted.wr, max_sge: granted.sge, ..init.attr };
-    // SAFETY: `pd` is live (the verb's contract), and was made as a `Domain`.
-    let context = unsafe { (*pd.cast::<Domain>()).pd.context };
-    let srq = hand_out(ibv_srq {
-        context,
-        srq_context: init.srq_context,
-        pd,
-        handle,
-        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
-        cond: libc::PTHREAD_COND_INITIALIZER,
-        ..zeroed()
-    });
     // SAFETY: `pd` is live (the verb's contract).
-    unsafe { verb(pd, |state, _| state.name_srq(handle, srq)) };
-    Ok(srq)
+    Ok(unsafe { hand_out_srq(pd, handle, init.srq_context) })
 }
 
 /// The number of one of XRC: the same as that of the object.
