@@ -1,7 +1,11 @@
 //! The part of the books that a queue shares with its completion queues.
 
-#![allow(unsafe_code)] // takes the address of a counter
+#![allow(unsafe_code)] // finds a page, and counters on it
 
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
 use crate::counters::ids::RingTag;
@@ -15,8 +19,31 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// direction (`&mut CompletionQueue`, which completions borrow). So loads and plain stores suffice;
 /// no read-modify-write is needed. A shared receive queue may complete into several completion
 /// queues, and does not use its counter.
+///
+/// All of them is on a [`Page`] somewhere in them, which is aligned to a cache line though they are
+/// not: to allocate aligned memory costs 700 instructions more.
+///
+/// # Invariants
+/// Behind an `Arc`, the page at `Books::page` is initialised. It is not moved.
+pub struct Books(#[allow(dead_code)] UnsafeCell<MaybeUninit<[u64; WORDS]>>); // read by address
+
+/// The words of a page, and those that may be before it.
+const WORDS: usize = (size_of::<Page>() + align_of::<Page>()) / size_of::<u64>() - 1;
+
+// SAFETY: it owns the page, which is `Send`.
+unsafe impl Send for Books {}
+// SAFETY: shared, it gives nothing but a shared reference to the page, which is `Sync`.
+unsafe impl Sync for Books {}
+impl RefUnwindSafe for Books {}
+
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Page>();
+};
+
+/// What books consist of.
 #[repr(C, align(64))]
-pub struct Books {
+pub struct Page {
     /// Completions that were polled and then taken apart or dropped: of sends, of receives.
     completed: [Counter; 2],
     /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
@@ -100,7 +127,7 @@ impl Books {
     }
 
     fn with(pd: u32, pool: Option<u32>, ring: Option<RingTag>) -> Option<Arc<Self>> {
-        let books = Arc::new(Books {
+        let page = Page {
             completed: Default::default(),
             posted_at_end: Default::default(),
             pending: Pending::new(),
@@ -114,10 +141,53 @@ impl Books {
             small: AtomicU32::new(0),
             #[cfg(debug_assertions)]
             has_list: AtomicU32::new(0),
-        });
+        };
+        // SAFETY: books may be uninitialised but for their page, which is written here: nobody else
+        // has them yet.
+        let books = unsafe {
+            let books = Arc::<Books>::new_uninit().assume_init();
+            Books::page(Arc::as_ptr(&books)).cast_mut().write(page);
+            books
+        };
         (Arc::as_ptr(&books).addr() >> ADDRESS_BITS == 0).then_some(books)
     }
 
+    /// Their page: it begins with the first cache line that begins in them.
+    fn page(books: *const Self) -> *const Page {
+        books.cast::<u8>().wrapping_add(books.addr().wrapping_neg() % align_of::<Page>()).cast()
+    }
+
+    /// The counter of a direction.
+    ///
+    /// # Safety
+    /// `books` is live.
+    #[inline(always)]
+    pub(crate) unsafe fn counter(books: *const Self, direction: usize) -> *const Counter {
+        // SAFETY: the books are live (this function's contract), and so is their page. No reference
+        // is made.
+        unsafe { &raw const (*Books::page(books)).completed }
+            .cast::<Counter>()
+            .wrapping_add(direction)
+    }
+}
+
+impl Deref for Books {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        // SAFETY: initialised (invariant); its atomics apart, nobody changes it.
+        unsafe { &*Books::page(self) }
+    }
+}
+
+impl Drop for Books {
+    fn drop(&mut self) {
+        // SAFETY: initialised (invariant), and owned; it is not used again.
+        unsafe { Books::page(self).cast_mut().drop_in_place() };
+    }
+}
+
+impl Page {
     /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of
     /// a send.
     pub fn limit_messages(&self, longest: u32, by_mtu: bool, sges: u32) {
@@ -150,16 +220,6 @@ impl Books {
     /// books; 0 if the queue has none.
     pub fn ring_tag(&self) -> u32 {
         self.ring.as_ref().map_or(0, RingTag::get)
-    }
-
-    /// The counter of a direction.
-    ///
-    /// # Safety
-    /// `books` is live.
-    #[inline(always)]
-    pub(crate) unsafe fn counter(books: *const Self, direction: usize) -> *const Counter {
-        // SAFETY: the books are live (this function's contract), and no reference is made.
-        unsafe { &raw const (*books).completed }.cast::<Counter>().wrapping_add(direction)
     }
 
     /// Test only: starts both counters at `completed`.
@@ -239,7 +299,7 @@ impl Books {
 /// What a debug build knows for `memory::stranded`, which asserts that no header names books that
 /// end with nothing stranded.
 #[cfg(debug_assertions)]
-impl Books {
+impl Page {
     /// A list begins, or ends. One that begins after one that did not end tells that that was
     /// forgotten, which stays.
     pub fn note_list(&self, begins: bool) {

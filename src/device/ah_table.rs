@@ -42,12 +42,20 @@ static NONE: [u32; 1] = [0];
 ///   names.
 /// - There are `mask + 1` keys from `keys` on, a power of two: those of `own`, or, as long as that
 ///   is empty, `NONE`. Key 0 names nothing.
-/// - `retired` holds removed handles, each with a number: work requests posted before it may name
-///   the handle.
 #[doc(hidden)]
 pub struct AhTable {
     keys: *const u32,
     mask: u32,
+    /// What a table has that ever had a handle: few queue pairs have one, and all are moved from
+    /// state to state.
+    all: Option<Box<Handles>>,
+}
+
+/// # Invariants
+/// `retired` holds removed handles, each with a number: work requests posted before it may name the
+/// handle.
+#[derive(Default)]
+struct Handles {
     own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
     retired: Vec<(handle::Ah, u32)>,
@@ -55,8 +63,7 @@ pub struct AhTable {
 
 impl Default for AhTable {
     fn default() -> Self {
-        let (own, ahs, retired) = (Vec::new(), Vec::new(), Vec::new());
-        AhTable { keys: NONE.as_ptr(), mask: 0, own, ahs, retired }
+        AhTable { keys: NONE.as_ptr(), mask: 0, all: None }
     }
 }
 
@@ -74,25 +81,27 @@ impl AhTable {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
         let key = key as u32;
-        let free = self.ahs.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.ahs.len());
-        if index == self.ahs.len() {
-            self.ahs.push(None);
+        let Handles { own, ahs, .. } = &mut **self.all.get_or_insert_default();
+        let free = ahs.iter().position(Option::is_none);
+        let index = free.unwrap_or(ahs.len());
+        if index == ahs.len() {
+            ahs.push(None);
         }
-        if index >= self.own.len() {
-            self.own.resize((index + 1).next_power_of_two(), 0);
+        if index >= own.len() {
+            own.resize((index + 1).next_power_of_two(), 0);
         }
         let raw = ah.as_ptr();
-        self.ahs[index] = Some(ah);
+        ahs[index] = Some(ah);
         self.set_key(index, key);
         Ok(AhIndex { raw, index: index as u32, key })
     }
 
     /// Sets a key of `own`, which is not empty.
     fn set_key(&mut self, slot: usize, key: u32) {
-        self.own[slot] = key;
+        let own = &mut self.all.get_or_insert_default().own;
+        own[slot] = key;
         // INVARIANT: anew, since they may have moved, and were borrowed mutably.
-        (self.keys, self.mask) = (self.own.as_ptr(), self.own.len() as u32 - 1);
+        (self.keys, self.mask) = (own.as_ptr(), own.len() as u32 - 1);
     }
 
     /// Removes the name. The handle is destroyed once `posted` work requests have completed.
@@ -102,31 +111,35 @@ impl AhTable {
         }
         let slot = (index.index & self.mask) as usize;
         self.set_key(slot, 0);
-        self.retired.extend(self.ahs[slot].take().map(|ah| (ah, posted)));
+        if let Some(all) = &mut self.all {
+            all.retired.extend(all.ahs[slot].take().map(|ah| (ah, posted)));
+        }
         true
     }
 
     /// Any live address handle of the table, for a work request that is the last of `posted`. If it
     /// is a removed one, it now waits for that work request too.
     pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
-        if let Some(ah) = self.ahs.iter().flatten().next() {
+        let Handles { ahs, retired, .. } = &mut **self.all.as_mut()?;
+        if let Some(ah) = ahs.iter().flatten().next() {
             return Some(ah.as_ptr());
         }
-        let (ah, until) = self.retired.first_mut()?;
+        let (ah, until) = retired.first_mut()?;
         *until = posted;
         Some(ah.as_ptr())
     }
 
     /// How many removed handles wait.
     pub fn removed(&self) -> usize {
-        self.retired.len()
+        self.all.as_ref().map_or(0, |all| all.retired.len())
     }
 
     /// Destroys the removed handles whose work requests have all completed. Returns how many are
     /// left.
     pub fn reap(&mut self, completed: u32) -> usize {
-        self.retired.retain(|(_, posted)| (completed.wrapping_sub(*posted) as i32) < 0);
-        self.retired.len()
+        let Some(all) = &mut self.all else { return 0 };
+        all.retired.retain(|(_, posted)| (completed.wrapping_sub(*posted) as i32) < 0);
+        all.retired.len()
     }
 }
 
@@ -142,19 +155,21 @@ mod tests {
         let gid = context.query_gid(1, 1).unwrap();
         let ah = || pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap().handle;
         let mut table = AhTable::default();
-        assert_eq!((table.own.len(), table.mask), (0, 0));
+        assert!(table.all.is_none() && table.mask == 0 && table.lend_any(0).is_none());
+        assert_eq!((table.removed(), table.reap(0)), (0, 0));
+        let own = |table: &AhTable| table.all.as_ref().map_or(Vec::new(), |all| all.own.clone());
         assert!(!table.has(AhIndex { raw: std::ptr::null_mut(), index: 7, key: 1 }));
         let mut names = Vec::new();
         for (keys, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
             names.push(table.add(ah()).unwrap_or_else(|_| panic!("there are names")));
-            assert_eq!((table.own.len(), table.mask as usize), (keys, keys - 1));
-            assert!(table.own[n..].iter().all(|&key| key == 0), "{:?}", table.own);
+            assert_eq!((own(&table).len(), table.mask as usize), (keys, keys - 1));
+            assert!(own(&table)[n..].iter().all(|&key| key == 0), "{:?}", own(&table));
         }
         assert!(names.iter().all(|&name| table.has(name)));
         assert!(table.remove(names[2], 5) && !table.has(names[2]));
-        assert_eq!((table.own[2], table.remove(names[2], 5)), (0, false));
+        assert_eq!((own(&table)[2], table.remove(names[2], 5)), (0, false));
         let again = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
-        assert_eq!((again.index, table.own.len()), (2, 8));
+        assert_eq!((again.index, own(&table).len()), (2, 8));
         assert!(table.has(again) && !table.has(names[2]));
         // It waits for as many as were posted, and no longer.
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
@@ -164,7 +179,10 @@ mod tests {
         for _ in 0..100 {
             let name = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
             assert!(table.remove(name, 2));
-            assert_eq!((table.reap(2), table.ahs.len(), table.own.len()), (0, 5, 8));
+            assert_eq!(
+                (table.reap(2), table.all.as_ref().unwrap().ahs.len(), own(&table).len()),
+                (0, 5, 8)
+            );
         }
     }
 }

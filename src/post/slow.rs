@@ -213,7 +213,7 @@ unsafe fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
         return fault::POOL;
     }
     // SAFETY: they are there.
-    if header.pd() != unsafe { (*queue.ledger.account().books).pd } {
+    if header.pd() != unsafe { &*queue.ledger.account().books }.pd {
         return fault::PD;
     }
     if !Q::RECEIVES {

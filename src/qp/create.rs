@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Core, QueuePair, books, srd};
+use super::{Aside, Core, QueuePair, books, srd};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
@@ -443,9 +443,7 @@ impl<P: Profile> Core<P> {
             (sends, Ledger::open(books, RECEIVE, depth.recv, Withheld::default()))
         };
         let qp = handle.as_ptr();
-        Core {
-            send: Queue::new(qp, sends),
-            recv: Queue::new(qp, receives),
+        let aside = Box::new(Aside {
             books,
             depth,
             granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
@@ -458,7 +456,8 @@ impl<P: Profile> Core<P> {
             groups: Vec::new(),
             windows: Vec::new(),
             handle,
-        }
+        });
+        Core { send: Queue::new(qp, sends), recv: Queue::new(qp, receives), aside }
     }
 }
 

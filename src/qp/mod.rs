@@ -30,6 +30,7 @@ mod xrc;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
@@ -131,6 +132,12 @@ pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
 pub(crate) struct Core<P: Profile> {
     pub send: SendQueue<P>,
     pub recv: RecvQueue<P>,
+    /// What no post touches, so that a queue pair is little to move from state to state.
+    aside: Box<Aside>,
+}
+
+/// What a queue pair is, its two queues apart.
+pub(crate) struct Aside {
     pub books: Arc<Books>,
     pub depth: Depth,
     pub granted: Depth,
@@ -148,6 +155,20 @@ pub(crate) struct Core<P: Profile> {
     /// Its memory windows.
     pub windows: window::Windows,
     pub handle: handle::Qp,
+}
+
+impl<P: Profile> Deref for Core<P> {
+    type Target = Aside;
+
+    fn deref(&self) -> &Aside {
+        &self.aside
+    }
+}
+
+impl<P: Profile> DerefMut for Core<P> {
+    fn deref_mut(&mut self) -> &mut Aside {
+        &mut self.aside
+    }
 }
 
 /// The books of a new queue pair, or of one that was reset; `None` if there are too many.

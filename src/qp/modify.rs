@@ -283,6 +283,35 @@ impl<P: Profile> Core<P> {
         self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
     }
 
+    /// Goes this way by attributes that a program filled. (The queue pair stays where it is: its
+    /// caller gives it another type only then, and it is copied once.)
+    fn step<T: Transport>(
+        &mut self,
+        way: (QpState, QpState),
+        filled: &mut Attr,
+    ) -> Result<(), Error> {
+        let place = self.admit::<T>(way.1, filled)?;
+        let address = filled.address;
+        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
+        self.step_to::<T>(way, &mut filled.c, filled.mask, place, asked)
+    }
+
+    /// Goes this way, and is at this place then.
+    fn step_to<T: Transport>(
+        &mut self,
+        way: (QpState, QpState),
+        attr: &mut ibv_qp_attr,
+        mask: u32,
+        place: Place,
+        asked: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let limit = self.message_limit::<T>(way, place.port)?;
+        self.modify_c(attr, mask).map_err(|errno| transition(way.0, way.1, &asked(), errno))?;
+        Place { port: self.port, may_migrate: self.may_migrate } = place;
+        self.limit_messages::<T>(limit);
+        Ok(())
+    }
+
     /// Opens new books: earlier completions match nothing in them (R8.18). Gives what the ring
     /// held, and the queues whose completions can come no more.
     fn renew(&mut self, new: Arc<Books>) -> (Vec<P::Entry>, Quiet) {
@@ -322,25 +351,22 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
     /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
     /// capacity exceeds a message (R3.5, R3.6), or path bits those of the port (R24.9).
-    pub fn modify<A>(self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
+    pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
     {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        let place = match self.core.admit::<T>(<A::To as State>::STATE, &mut filled) {
-            Ok(place) => place,
-            Err(error) => return Err(Refused::new(self, error)),
-        };
-        let address = filled.address;
-        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        self.modify_to(&mut filled.c, filled.mask, place, asked)
+        match self.core.step::<T>((S::STATE, <A::To as State>::STATE), &mut filled) {
+            Ok(()) => Ok(QueuePair::from_core(self.core)),
+            Err(error) => Err(Refused::new(self, error)),
+        }
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
     #[cfg(feature = "cm")]
     pub(crate) fn modify_by_cm<To: State>(
-        self,
+        mut self,
         attr: &mut ibv_qp_attr,
         mask: u32,
     ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
@@ -348,9 +374,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let is_set = mask & Mask::IBV_QP_PORT.0 != 0;
         let port = if is_set { attr.port_num } else { self.core.port };
         let place = Place { port, may_migrate: self.core.may_migrate };
-        self.modify_to(attr, mask | Mask::IBV_QP_STATE.0, place, || {
-            " by rdma_cm's attributes".into()
-        })
+        let way = (S::STATE, To::STATE);
+        let asked = || " by rdma_cm's attributes".into();
+        match self.core.step_to::<T>(way, attr, mask | Mask::IBV_QP_STATE.0, place, asked) {
+            Ok(()) => Ok(QueuePair::from_core(self.core)),
+            Err(error) => Err(Refused::new(self, error)),
+        }
     }
 
     /// A queue pair that the kernel moved to RTS.
@@ -362,28 +391,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
                 Ok(QueuePair::from_core(self.core))
             }
             Err(error) => Err(Refused::new(self, error)),
-        }
-    }
-
-    /// Moves the queue pair to `To`, which `attr` names, and where it is at this place.
-    fn modify_to<To: State>(
-        mut self,
-        attr: &mut ibv_qp_attr,
-        mask: u32,
-        place: Place,
-        asked: impl FnOnce() -> String,
-    ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
-        let limit = match self.core.message_limit::<T>((S::STATE, To::STATE), place.port) {
-            Ok(limit) => limit,
-            Err(error) => return Err(Refused::new(self, error)),
-        };
-        match self.core.modify_c(attr, mask) {
-            Ok(()) => {
-                Place { port: self.core.port, may_migrate: self.core.may_migrate } = place;
-                self.core.limit_messages::<T>(limit);
-                Ok(QueuePair::from_core(self.core))
-            }
-            Err(errno) => Err(Refused::new(self, transition(S::STATE, To::STATE, &asked(), errno))),
         }
     }
 
