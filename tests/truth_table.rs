@@ -251,6 +251,18 @@ cells!(Buf: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<Fetc
 cells!(usize: yes; no PieceOnDemand);
 cells!(u32: yes; no PieceOnDemand);
 cells!(i32: yes; no PieceOnDemand);
+// Opcodes with memory of an implicit region, by transport (R20.6).
+cells!(Paged<Send, Rc>: yes PostOn<Rc>; no PostOn<Uc>, PostOn<Ud>, PostOn<Srd>, PostOn<Xrc>);
+cells!(Paged<SendWithImm, Ud>: yes PostOn<Ud>; no PostOn<Rc>, PostOn<Uc>, PostOn<Srd>, PostOn<Xrc>);
+cells!(Paged<RdmaWrite, Uc>: yes PostOn<Uc>; no PostOn<Rc>, PostOn<Ud>, PostOn<Srd>, PostOn<Xrc>);
+cells!(Paged<RdmaWrite, Ud>: yes; no PostOn<Rc>, PostOn<Uc>, PostOn<Ud>, PostOn<Srd>, PostOn<Xrc>);
+cells!(Paged<RdmaWriteWithImm, Rc>: yes PostOn<Rc>; no);
+cells!(Paged<RdmaWriteWithImm, Rc>: yes; no PostOn<Uc>, PostOn<Ud>, PostOn<Srd>, PostOn<Xrc>);
+// Operations by what an implicit region was made for (R20.6).
+cells!(Send: yes PostsPaged<Send>; no PostsPaged<RdmaWrite>, PostsPaged<RdmaRead>);
+cells!(RdmaWrite: yes PostsPaged<RdmaWrite>; no PostsPaged<Send>, PostsPaged<RdmaRead>);
+cells!((Send, RdmaWrite): yes PostsPaged<Send>, PostsPaged<RdmaWrite>; no PostsPaged<RdmaRead>);
+cells!(RdmaRead: yes; no PostsPaged<Send>, PostsPaged<RdmaWrite>, PostsPaged<RdmaRead>);
 // Destinations by transport (R1.2, R5.1, R26.1).
 cells!(Connected: yes Addressed<Rc>, Addressed<Uc>; no);
 cells!(Connected: yes; no Addressed<Ud>, Addressed<Srd>, Addressed<Xrc>);

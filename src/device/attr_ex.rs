@@ -144,7 +144,7 @@ impl DeviceAttrEx {
     }
 
     /// What the device can do of what devices may lack.
-    fn has(&self, ability: Which) -> bool {
+    pub(crate) fn has(&self, ability: Which) -> bool {
         let flag = |bit: u32| self.device_cap_flags_ex & 1 << bit != 0;
         match ability {
             Which::ResizeSrq => self.device.device_cap_flags.contains(DeviceCap::SRQ_RESIZE),
@@ -153,6 +153,7 @@ impl DeviceAttrEx {
             }
             Which::Xrc => self.device.device_cap_flags.contains(DeviceCap::XRC),
             Which::OnDemand { qp_type, ops } => self.odp.has(qp_type, ops),
+            Which::Implicit { qp_type, ops } => self.odp.is_implicit && self.odp.has(qp_type, ops),
             Which::DeviceMemory => self.max_dm_size != 0,
             Which::FlushGlobal => flag(38),
             Which::FlushPersistent => flag(39),
@@ -174,6 +175,7 @@ pub enum Which {
     MemoryWindows2B,
     Xrc,
     OnDemand { qp_type: u32, ops: OdpOps },
+    Implicit { qp_type: u32, ops: OdpOps },
     DeviceMemory,
     FlushGlobal,
     FlushPersistent,

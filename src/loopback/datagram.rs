@@ -35,7 +35,9 @@ impl State {
         if length > self.world.mtu.bytes().into() {
             return Outcome::Failed(status::IBV_WC_LOC_LEN_ERR);
         }
-        let Some(data) = self.payload(qp.pd, &wr.payload) else {
+        let data = self.payload(qp.pd, &wr.payload);
+        let may = self.sends_pages(number, &wr.op, &wr.payload);
+        let Some(data) = data.filter(|_| may) else {
             return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR);
         };
         let qkey = if qkey & OWN_KEY != 0 { qp.attributes.qkey } else { qkey };

@@ -1,7 +1,8 @@
 //! Protection domains and memory regions: keys resolve to the registered pointer and an offset.
 //!
-//! The device never makes a pointer from an address. Every access goes through a region that is
-//! registered at that moment, under the fabric's lock, so no access can outlive `dereg_mr`.
+//! The device makes no pointer from an address, but for memory of an implicit region. Every access
+//! goes through a region that is registered at that moment, under the fabric's lock, so no access
+//! can outlive `dereg_mr`. (What an implicit region names stays while a work request names it.)
 #![allow(unsafe_code)] // Registered memory is reached through raw pointers.
 
 use std::ptr::NonNull;
@@ -53,6 +54,8 @@ pub(super) enum Backing {
     Device(u32),
     /// None: zeroes are read there, and what is written is gone.
     Null,
+    /// All that the process has: the implicit region.
+    Whole,
 }
 
 impl Mr {
@@ -134,6 +137,11 @@ impl State {
         access: u32,
     ) -> Verb<(u32, u32, u32)> {
         self.check_on_demand(access)?;
+        if base.is_null() && length == usize::MAX && access & ON_DEMAND != 0 {
+            self.check_region(pd, 1, access & !ON_DEMAND)?;
+            let (base, backing) = (Base(NonNull::dangling()), Backing::Whole);
+            return self.add_region(Mr { pd, base, length, iova: 0, access, backing });
+        }
         self.check_region(pd, length, access & !ON_DEMAND)?;
         base.addr().checked_add(length).ok_or(libc::EINVAL)?;
         let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
@@ -206,19 +214,27 @@ impl State {
             Key::Remote(_, qp) if mr.access & ON_DEMAND != 0 => self.pages_for(qp, rights)?,
             _ => {}
         }
+        let shared = mr.access & LOCAL_WRITE != 0;
+        if matches!(mr.backing, Backing::Whole) {
+            let at = usize::try_from(addr).ok()?;
+            at.checked_add(length)?;
+            // The one place where an address becomes a pointer: whoever posts it has exposed it.
+            let region = Base(NonNull::new(std::ptr::with_exposed_provenance_mut(at))?);
+            return Some(Span {
+                region,
+                region_length: length,
+                offset: 0,
+                length,
+                shared,
+                is_null: false,
+            });
+        }
         let is_null = matches!(mr.backing, Backing::Null);
         let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
         if !is_null && offset.checked_add(length)? > mr.length {
             return None;
         }
-        Some(Span {
-            region: mr.base,
-            region_length: mr.length,
-            offset,
-            length,
-            shared: mr.access & LOCAL_WRITE != 0,
-            is_null,
-        })
+        Some(Span { region: mr.base, region_length: mr.length, offset, length, shared, is_null })
     }
 
     /// Whether this is the key of a region of the queue pair's domain with these rights.

@@ -8,7 +8,7 @@ use super::memory::{
     LOCAL_TAG, LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_TAG, REMOTE_WRITE, number_of,
 };
 use super::qp::Transport;
-use super::wr::Sge;
+use super::wr::{Op, Payload, Sge};
 use crate::device::OdpOps;
 use crate::sys::memory::{FLUSH, advice};
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
@@ -35,6 +35,19 @@ impl State {
             (ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT, OdpOps::FLUSH),
         ];
         needs.iter().all(|(right, op)| rights & right == 0 || ops.contains(*op)).then_some(())
+    }
+
+    /// Whether this queue pair may send what is in memory on demand by this operation. (Nothing else
+    /// is posted of it.)
+    pub(super) fn sends_pages(&self, qp: u32, op: &Op, payload: &Payload) -> bool {
+        let Payload::List(list) = payload else { return true };
+        let mr = |sge: &Sge| self.mrs.get(&number_of(sge.lkey, LOCAL_TAG)?);
+        let needs = match op {
+            Op::Write(_) => OdpOps::WRITE,
+            _ => OdpOps::SEND,
+        };
+        !list.iter().filter_map(mr).any(|mr| mr.access & ON_DEMAND != 0)
+            || self.ops_on_demand(qp).is_some_and(|ops| ops.contains(needs))
     }
 
     /// The operations that may touch memory on demand on the transport of this queue pair.

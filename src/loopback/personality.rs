@@ -200,7 +200,7 @@ impl Habits {
             Personality::Plain => Some([OdpOps::all(), all, all]),
             Personality::Rxe => None,
             Personality::Mlx5 => Some([all - OdpOps::ATOMIC, none, OdpOps::SEND]),
-            Personality::Worst { .. } => Some([OdpOps::READ, none, none]),
+            Personality::Worst { .. } => Some([OdpOps::READ | OdpOps::SEND, none, none]),
         }
     }
 

@@ -48,8 +48,8 @@ impl State {
             Vec::new()
         } else {
             match self.payload(pd, &wr.payload) {
-                Some(data) => data,
-                None => return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
+                Some(data) if self.sends_pages(number, &wr.op, &wr.payload) => data,
+                _ => return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
             }
         };
         let message = Message {

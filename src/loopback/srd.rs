@@ -170,8 +170,8 @@ impl State {
         let data = match wr.op {
             Op::Read(_) => Vec::new(),
             _ => match self.payload(pd, &wr.payload) {
-                Some(data) => data,
-                None => return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
+                Some(data) if self.sends_pages(number, &wr.op, &wr.payload) => data,
+                _ => return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
             },
         };
         let to = match self.srd_receiver(&address, qpn, qkey) {

@@ -4,6 +4,7 @@
 
 use crate::memory::buf::Buf;
 use crate::memory::header::{Handle, Header, Word, word};
+use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
@@ -122,6 +123,9 @@ pub enum AnyBuf<C: 'static = ()> {
     Open(OpenBuf),
     /// A memory window that was bound, or whose key was ended.
     Window(WindowEntry),
+    /// Memory of an implicit region, which [recognizes](crate::memory::ImplicitRegion::recognize)
+    /// it.
+    Implicit(ImplicitBuf),
 }
 
 impl<C> AnyBuf<C> {
@@ -168,6 +172,11 @@ unsafe impl Handle for WindowEntry {
     const KIND: usize = word::WINDOW;
 }
 
+// SAFETY: it is one pointer to a boxed header, and owns the handle (`Lent`).
+unsafe impl<T: 'static, O: 'static> Handle for ImplicitBuf<T, O> {
+    const KIND: usize = word::IMPLICIT;
+}
+
 impl<C: 'static> Entry for Buf<C> {
     #[inline]
     fn segment(&self, i: usize) -> Option<&[u8]> {
@@ -177,6 +186,7 @@ impl<C: 'static> Entry for Buf<C> {
 
 impl Entry for SharedBuf {}
 impl Entry for OpenBuf {}
+impl<T: 'static, O: 'static> Entry for ImplicitBuf<T, O> {}
 
 impl<C: 'static> Entry for BufList<C> {
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
@@ -197,6 +207,7 @@ impl<C: 'static> Word for AnyBuf<C> {
             AnyBuf::Shared(buf) => buf.word(),
             AnyBuf::Open(buf) => buf.word(),
             AnyBuf::Window(window) => window.word(),
+            AnyBuf::Implicit(buf) => buf.word(),
         }
     }
 
@@ -206,6 +217,9 @@ impl<C: 'static> Word for AnyBuf<C> {
         // (A word without a buffer is no entry and is never passed here.)
         unsafe {
             match word::kind(word) {
+                word::SHARED if word & word::IMPLICIT == word::IMPLICIT => {
+                    AnyBuf::Implicit(ImplicitBuf::from_word(word))
+                }
                 word::SHARED => AnyBuf::Shared(SharedBuf::from_word(word)),
                 word::LIST => AnyBuf::List(BufList::from_word(word)),
                 word::OPEN if word & word::WINDOW == word::WINDOW => {
@@ -226,6 +240,7 @@ impl<C: 'static> Word for AnyBuf<C> {
             AnyBuf::Shared(buf) => buf.header(),
             AnyBuf::Open(buf) => buf.header(),
             AnyBuf::Window(window) => window.header(),
+            AnyBuf::Implicit(buf) => buf.header(),
         }
     }
 
@@ -233,7 +248,7 @@ impl<C: 'static> Word for AnyBuf<C> {
         match self {
             AnyBuf::Buf(buf) => buf.received(len),
             AnyBuf::List(list) => list.received(len),
-            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) => {}
+            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => {}
         }
     }
 }
@@ -258,7 +273,7 @@ impl<C: 'static> Entry for AnyBuf<C> {
         match self {
             AnyBuf::Buf(buf) => buf.segment(i),
             AnyBuf::List(list) => list.segment(i),
-            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) => None,
+            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => None,
         }
     }
 }
@@ -289,6 +304,7 @@ impl<C: 'static> Owned for Buf<C> {}
 impl<C: 'static> Owned for BufList<C> {}
 impl Owned for SharedBuf {}
 impl Owned for OpenBuf {}
+impl<T: 'static, O: 'static> Owned for ImplicitBuf<T, O> {}
 impl<C: 'static> Owned for AnyBuf<C> {}
 
 mod sealed {
@@ -298,6 +314,7 @@ mod sealed {
     impl<C: 'static> Sealed for BufList<C> {}
     impl Sealed for SharedBuf {}
     impl Sealed for OpenBuf {}
+    impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
     impl<C: 'static> Sealed for AnyBuf<C> {}
     impl Sealed for Raw {}
 }

@@ -422,6 +422,9 @@ pub(crate) mod word {
     /// A memory window, which is never a receive: of the kind `OPEN`, and apart from it by a bit
     /// that has a meaning in receives only.
     pub const WINDOW: usize = OPEN | DATAGRAM;
+    /// Memory of an implicit region, which is no receive either: of the kind `SHARED` in the same
+    /// way.
+    pub const IMPLICIT: usize = SHARED | DATAGRAM;
 
     /// Whether there is no buffer.
     #[inline(always)]

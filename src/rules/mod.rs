@@ -56,7 +56,7 @@
 
 mod srd;
 
-pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
+pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
 pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
 
 use crate::profile::{
@@ -68,8 +68,8 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
 use crate::work::opcode::{
-    AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, RdmaRead, RdmaWrite,
-    RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
+    AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, Paged, RdmaRead,
+    RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
 };
 
 /// The opcode table of ibv_post_send(3): the opcodes of each transport (R1.1).
@@ -106,6 +106,7 @@ impl PostOn<Rc> for FetchAndAdd {}
 impl PostOn<Xrc> for FetchAndAdd {}
 impl PostOn<Rc> for Flush {}
 impl PostOn<Rc> for AtomicWrite {}
+impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD work requests name a destination, those of XRC a shared receive queue, and other connected
 /// ones nothing (R1.2, R5.1, R26.1).
@@ -210,6 +211,7 @@ impl<I: Initiator> IssuedBy<I> for LocalInv {}
 impl<I: Initiator, A> IssuedBy<I> for BindMw<A> {}
 impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
 impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
+impl<I: Initiator, O: IssuedBy<I>, T> IssuedBy<I> for Paged<O, T> {}
 impl IssuedBy<Reads> for RdmaRead {}
 impl IssuedBy<Reads> for CmpAndSwp {}
 impl IssuedBy<Reads> for FetchAndAdd {}
@@ -235,6 +237,7 @@ impl<X: Writes> CreatedFor<X> for RdmaWriteWithImm {}
 impl<X: Posting> CreatedFor<X> for RdmaRead {}
 impl<X: Posting> CreatedFor<X> for CmpAndSwp {}
 impl<X: Posting> CreatedFor<X> for FetchAndAdd {}
+impl<X: Posting, O: CreatedFor<X>, T> CreatedFor<X> for Paged<O, T> {}
 impl CreatedFor<ExtendedPosting<Flush>> for Flush {}
 impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for Flush {}
 impl CreatedFor<ExtendedPosting<AtomicWrite>> for AtomicWrite {}

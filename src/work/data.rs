@@ -10,6 +10,7 @@ use arrayvec::ArrayVec;
 
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
+use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
@@ -165,6 +166,7 @@ impl AtomicSink for Sge<'_, 1> {}
 impl<C: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Buf<C> {}
 impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for SharedBuf {}
 impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for OpenBuf {}
+impl<T: 'static, O: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for ImplicitBuf<T, O> {}
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [Buf<C>; N] {}
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
@@ -182,6 +184,7 @@ pub(super) mod sealed {
     impl<C: 'static> Sealed for Buf<C> {}
     impl Sealed for SharedBuf {}
     impl Sealed for OpenBuf {}
+    impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
     impl<C: 'static, const N: usize> Sealed for [Buf<C>; N] {}
     impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
     impl<C: 'static> Sealed for BufList<C> {}

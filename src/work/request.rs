@@ -16,6 +16,7 @@ use crate::device::ah_table::AhTable;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
 use crate::memory::header::{Handle, Header};
+use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
@@ -387,6 +388,10 @@ single!(Buf<C> as AnyBuf<C>, [C: 'static], true, AnyBuf::Buf);
 single!(SharedBuf as SharedBuf, [], false, |buf| buf);
 single!(SharedBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Shared);
 single!(OpenBuf as OpenBuf, [], false, |buf| buf);
+single!(ImplicitBuf<T, O> as ImplicitBuf<T, O>, [T: 'static, O: 'static], false, |buf| buf);
+single!(ImplicitBuf<T, O> as AnyBuf<C>, [T: 'static, O: 'static, C: 'static], false, |buf| {
+    AnyBuf::Implicit(buf.untold())
+});
 single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
 
 /// What one post checks its work requests against, and what it found. It lives in registers, so it

@@ -3,13 +3,16 @@
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::{Can, OdpOps};
 use proverbs::memory;
-use proverbs::memory::{Advice, Flushable, OnDemand, OnDemandRegion};
+use proverbs::memory::{Advice, Flushable, Implicit, ImplicitBuf, OnDemand, OnDemandRegion};
+use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
 
 use crate::persistence;
 use crate::support::*;
 
+profile! { Pages { entry: ImplicitBuf<Rc, wr::Send> } }
+profile! { Mixed { entry: AnyBuf } }
 profile! { Persisting { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
 
 const ALL: [Advice; 3] = [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault];
@@ -222,4 +225,104 @@ fn the_proof_is_for_one_transport() {
     region.read_at(0, &mut there).unwrap();
     let expected = if odp.uc.contains(OdpOps::WRITE) { b"8 bytes!" } else { &[7; 8] };
     assert_eq!(&there, expected);
+}
+
+/// The proof of what is asked for, which is there exactly if the device says so.
+fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Implicit<Rc, O>>> {
+    let odp = dev.ctx.query_device_ex().unwrap().odp;
+    let can = dev.ctx.abilities().unwrap().can();
+    let is_right = by_rule!(dev, "R20.5", loopback: true, rxe: false);
+    let has = odp.is_supported && odp.is_implicit && odp.rc.contains(needs) && is_right;
+    assert_eq!(can.is_some(), has);
+    if can.is_none() {
+        println!("R20.6: no implicit region on this device, or not {needs:?} over RC");
+    }
+    can
+}
+
+/// Memory of the program's own is sent by the one key of the implicit region, and comes back
+/// (R20.6, R20.7).
+#[test]
+fn memory_is_sent_without_a_region_of_its_own() {
+    let mut p = Pair::<Rc, Mixed>::new();
+    let Some(can) = implicit::<wr::Send>(&p.dev, OdpOps::SEND) else { return };
+    let all = p.pd.register_implicit(&can).unwrap();
+    let (one, two) = (all.adopt(vec![7u8; 100]).unwrap(), all.adopt(&b"constant"[..]).unwrap());
+    for _ in 0..3 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let mut part = one.part(90..).unwrap();
+    part.set_id(5);
+    let beside = wr::Send::new(filled(&p.pool, b"of a pool"));
+    post_send!(p.a, [wr::Send::paged(part), wr::SendWithImm::paged(two, 9), beside]).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 3).into_iter().map(|done| done.sent().entry.unwrap());
+    let mut received = poll(&p.dev, &mut p.cb, 3).into_iter().map(|done| {
+        let received = done.received();
+        let bytes = received.entry.unwrap().into_buf().unwrap()[..].to_vec();
+        (bytes, received.imm_data)
+    });
+    assert_eq!(received.next(), Some((vec![7; 10], None)));
+    assert_eq!(received.next(), Some((b"constant".to_vec(), Some(9))));
+    assert_eq!(received.next(), Some((b"of a pool".to_vec(), None)));
+    let implicit = |entry| match entry {
+        AnyBuf::Implicit(buf) => Some(all.recognize(buf).unwrap()),
+        other => {
+            assert_eq!(&other.into_buf().unwrap()[..], b"of a pool");
+            None
+        }
+    };
+    let [part, two] = sent.filter_map(implicit).collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!((part.id(), one.handles()), (5, 2));
+    assert_eq!(two.into_memory::<&[u8]>().unwrap(), b"constant");
+    let one = one.into_memory::<Vec<u8>>().unwrap_err(); // `part` is there
+    drop(part);
+    assert_eq!(one.into_memory::<Vec<u8>>().unwrap(), [7; 100]);
+    all.destroy().unwrap();
+}
+
+/// WRITEs end where their slices do, as those of other memory (R6.7).
+#[test]
+fn memory_is_written_without_a_region_of_its_own() {
+    let mut p = Pair::<Rc, Mixed>::new();
+    type Both = (wr::Send, wr::RdmaWrite);
+    let needs = OdpOps::SEND | OdpOps::WRITE;
+    let Some(can) = implicit::<Both>(&p.dev, needs) else { return };
+    let all = p.pd.register_implicit(&can).unwrap();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let buf = all.adopt(b"12 bytes are".to_vec()).unwrap();
+    let to = region.remote().slice(4, 8).unwrap().write();
+    let error = p.a.post_send(wr::RdmaWrite::paged(buf, to)).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::ExceedsSlice { asked: 12, max: 8 });
+    let Some(AnyBuf::Implicit(buf)) = error.into_rejected().next() else { panic!("it is back") };
+    let eight = all.recognize(buf).unwrap().part(..8).unwrap();
+    let none = eight.part(8..).unwrap();
+    p.b.post_recv(wr::Recv::empty()).unwrap();
+    let told = wr::RdmaWriteWithImm::paged(none, to, 3);
+    post_send!(p.a, [wr::RdmaWrite::paged(eight, to), told]).unwrap();
+    poll(&p.dev, &mut p.ca, 2);
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().imm_data, Some(3));
+    let mut there = [1; 10];
+    region.read_at(3, &mut there).unwrap();
+    assert_eq!(&there, b"\x0012 bytes\x00");
+}
+
+/// What is with the device keeps memory and region until it is home, also from a queue pair that is
+/// gone (R20.7).
+#[test]
+fn what_a_dead_queue_pair_had_comes_home() {
+    let Pair { dev, pd, mut a, b, mut ca, .. } = Pair::<Rc, Pages>::new();
+    let Some(can) = implicit::<wr::Send>(&dev, OdpOps::SEND) else { return };
+    let all = pd.register_implicit(&can).unwrap();
+    let buf = all.adopt(vec![7u8; 100]).unwrap();
+    a.post_send(wr::Send::paged(buf.clone())).unwrap(); // no receive is posted
+    assert_eq!(buf.handles(), 2);
+    let all = all.destroy().unwrap_err().into_object();
+    drop((a, b));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while buf.handles() != 1 {
+        assert!(std::time::Instant::now() < deadline, "it has not come home");
+        ca.poll().unwrap().for_each(drop);
+    }
+    assert_eq!(buf.into_memory::<Vec<u8>>().unwrap(), [7; 100]);
+    all.destroy().unwrap();
 }

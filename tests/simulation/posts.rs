@@ -284,7 +284,8 @@ pub fn buffers_of(entry: Held) -> Vec<Result<Numbered, ()>> {
     match entry {
         AnyBuf::Buf(buf) => vec![Ok(buf)],
         AnyBuf::List(list) => list.map(Ok).collect(),
-        AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) => vec![Err(())],
+        AnyBuf::Shared(_) | AnyBuf::Open(_) => vec![Err(())],
+        AnyBuf::Window(_) | AnyBuf::Implicit(_) => vec![Err(())],
     }
 }
 

@@ -128,6 +128,8 @@ mod memory {
     mod no_flag_in_relaxed_memory;
     mod no_key_with_rights_that_the_region_lacks;
     mod no_local_inv_of_a_lent_window;
+    mod no_memory_on_demand_but_by_its_proof;
+    mod no_peer_in_an_implicit_region;
     mod no_piece_of_memory_on_demand;
     mod no_pool_in_shared_memory;
     mod no_rdma_read_from_a_write_address;

@@ -84,9 +84,17 @@ const CONFORMANCE: [&str; 2] = ["--test", "conformance"];
 /// Of how many shares of conformance `cargo xtask test` runs one, which the commit chooses.
 const SHARES: usize = 3;
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
-/// Unit tests of the books, of what completion queues know, and of memory with keepers.
-const UNITS: [&str; 6] =
-    ["--lib", "--", "qp::", "ledger::", "completion::", "memory::own::tests::"];
+/// Unit tests of the books, of what completion queues know, of memory with keepers, and of memory
+/// that is named by its address alone.
+const UNITS: [&str; 7] = [
+    "--lib",
+    "--",
+    "qp::",
+    "ledger::",
+    "completion::",
+    "memory::own::tests::",
+    "memory::implicit::tests::",
+];
 /// rdma_cm, without threads that wait.
 const CM: [&str; 3] = ["--test", "cm", "fabric::"];
 /// Tests that take minutes under Miri: lists as long as a queue is deep.

@@ -127,7 +127,7 @@ pub(in super::super) unsafe fn query_device_ex(
         value.packet_pacing_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RC;
     }
     if let Some(ops) = odp {
-        value.odp_caps.general_caps = 1; // regions on demand
+        value.odp_caps.general_caps = 3; // regions on demand, and the implicit one
         value.odp_caps.per_transport_caps = ops.map(|ops| ops.bits());
     }
     if has_clock {

@@ -1,8 +1,10 @@
-//! Which opcodes may carry inline data, and which the solicited flag: each says so itself. The
-//! other bounds are in `rules`, above the opcodes; these two are asked for where a work request is
+//! Which opcodes may carry inline data, and which the solicited flag: each says so itself; and by
+//! which opcodes memory of an implicit region is posted. The
+//! other bounds are in `rules`, above the opcodes; these three are asked for where a work request is
 //! described.
 
 use super::Opcode;
+use crate::memory::implicit::PagedOps;
 
 /// INLINE is for SEND and RDMA WRITE, with and without immediate (R2.6).
 #[diagnostic::on_unimplemented(
@@ -19,3 +21,11 @@ pub trait InlineOp: Opcode {}
     note = "IBV_SEND_SOLICITED is for every SEND and for RDMA_WRITE_WITH_IMM (R2.3)"
 )]
 pub trait SolicitedOp: Opcode {}
+
+/// Memory of an implicit region is posted by the operations that its proof is for (R20.6).
+#[diagnostic::on_unimplemented(
+    message = "memory of this implicit region is not posted by `{O}`",
+    label = "the region was made for `{Self}`",
+    note = "a device may lack the one or the other in memory on demand: ask it for both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and give that to `register_implicit` (R20.6)"
+)]
+pub trait PostsPaged<O>: PagedOps {}

@@ -233,6 +233,6 @@ impl WriteAddr for RemoteAddr {
 
 /// How a WRITE to this uses its data.
 #[inline(always)]
-fn write_to<A: WriteAddr>(_: &A) -> Use {
+pub(super) fn write_to<A: WriteAddr>(_: &A) -> Use {
     if A::HAS_END { Use::Write } else { Use::Send }
 }

@@ -1,0 +1,420 @@
+//! The implicit region: one key for all memory of the process that is given to it.
+//!
+//! # Why the key names what was given, and nothing else
+//!
+//! C's object is over the whole address space, so what a work request names with its key the device
+//! looks up in no region of ours. The key is in headers alone, which `adopt` and `part` make of
+//! memory that moved here, and which stays until the last of them is gone. The region has no right
+//! for peers, and none to write: whatever goes wrong, the device reads.
+
+#![allow(unsafe_code)] // owns memory that the device reads
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Bound, Deref, RangeBounds};
+use std::ptr;
+use std::sync::Arc;
+
+use crate::counters::mark;
+use crate::device::OdpOps;
+use crate::device::attr_ex::{Ability, Can, Which, sealed};
+use crate::device::pd::ProtectionDomain;
+use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
+use crate::memory::own::{CanBeSlices, Memory};
+use crate::memory::registered::AccessFlags;
+use crate::memory::remote::OutOfBounds;
+use crate::sys::handle;
+use crate::terms::error::{Error, Refused};
+use crate::terms::transport::Transport;
+
+const REGISTER: &str = "ibv_reg_mr";
+
+/// A region may be the whole address space (`IBV_ODP_SUPPORT_IMPLICIT`), and queue pairs of `T` may
+/// post the operations `O` of what is in it: an [`Ability`](crate::device::Ability), which
+/// [`register_implicit`](ProtectionDomain::register_implicit) takes.
+///
+/// `O` is `wr::Send`, `wr::RdmaWrite`, each also with an immediate, or `(wr::Send, wr::RdmaWrite)`.
+pub struct Implicit<T: Transport, O: PagedOps>(Infallible, PhantomData<(T, O)>);
+
+impl<T: Transport, O: PagedOps> sealed::Sealed for Implicit<T, O> {}
+
+impl<T: Transport, O: PagedOps> Ability for Implicit<T, O> {
+    const WHICH: Which = Which::Implicit { qp_type: T::QP_TYPE, ops: O::OPS };
+    const NAME: &'static str = "implicit on-demand paging";
+}
+
+/// The operations that memory of an [`ImplicitRegion`] is posted with: `wr::Send`,
+/// `wr::RdmaWrite`, or both as a tuple.
+pub trait PagedOps: of_ops::Sealed + 'static {
+    #[doc(hidden)]
+    const OPS: OdpOps;
+}
+
+pub(crate) mod of_ops {
+    pub trait Sealed {}
+}
+
+/// The implicit region of a protection domain (`ibv_reg_mr` of NULL and `SIZE_MAX` with
+/// `IBV_ACCESS_ON_DEMAND`): with its one key, memory of the program's own is sent without being
+/// registered.
+///
+/// It is for this program alone. No peer is let in, since its key is good for all memory of the
+/// process; and the device only reads. Memory is given to it ([`adopt`](Self::adopt)) and taken
+/// back. Neither asks the device for anything, and nothing is pinned.
+///
+/// On which transports, and by which operations, a device sends from memory on demand is in the
+/// type (R20.6).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{device::Can, memory::{Implicit, ImplicitBuf, ImplicitRegion}};
+/// profile! { Writer { entry: ImplicitBuf<Rc, wr::RdmaWrite> } }
+///
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, context, .. } =
+/// #     proverbs::loopback::pair_of::<Writer>()?;
+/// let can: Option<Can<Implicit<Rc, wr::RdmaWrite>>> = context.abilities()?.can();
+/// let can = can.ok_or("no implicit region, or no WRITEs from it over RC")?;
+/// let all: ImplicitRegion<Rc, wr::RdmaWrite> = pd.register_implicit(&can)?; // once
+///
+/// # let region = pd.register::<RemoteWrite>(64)?;
+/// # let at = region.remote().write();
+/// let buf = all.adopt(b"of a vector".to_vec())?; // the device is not asked
+/// a.post_send(wr::RdmaWrite::paged(buf, at))?;
+/// let buf = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("it had a buffer")?;
+/// assert_eq!(&buf[5..], b"vector");
+/// let vector: Vec<u8> = buf.into_memory().map_err(|_| "other handles have it")?;
+/// # let mut there = [0; 11];
+/// # region.read_at(0, &mut there)?;
+/// # assert_eq!(&there[..], vector);
+/// all.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ImplicitRegion<T, O> {
+    key: Arc<Key>,
+    _of: PhantomData<fn() -> (T, O)>,
+}
+
+/// C's object, and what headers say of it.
+struct Key {
+    mr: handle::Mr,
+    pd: u32,
+    /// The mark of a buffer, but for its length.
+    mark: u64,
+}
+
+impl ProtectionDomain {
+    /// Makes the implicit region of this domain. [`ImplicitRegion`] has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another
+    /// context's; otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    pub fn register_implicit<T: Transport, O: PagedOps>(
+        &self,
+        can: &Can<Implicit<T, O>>,
+    ) -> Result<ImplicitRegion<T, O>, Error> {
+        let what = "the proof of implicit on-demand paging and the protection domain";
+        can.check_is_of(&self.context(), REGISTER, what)?;
+        let (handle, access) = (self.handle(), AccessFlags::ON_DEMAND);
+        let register = handle.control().reg_mr;
+        // SAFETY: the domain is live. No memory must stay valid for the region as such: the device
+        // touches what work requests name, and those with its key name what `Adopted` keeps.
+        let mr = unsafe { register(handle.as_ptr(), ptr::null_mut(), usize::MAX, access.bits()) };
+        let mr = mr.map_err(|errno| Error::os(REGISTER, errno, "all memory, on demand"))?;
+        // SAFETY: the object was just created, and has no other owner.
+        let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
+        let mark = mark::of(self.id(), mark::NO_POOL, 0);
+        Ok(ImplicitRegion { key: Arc::new(Key { mr, pd: self.id(), mark }), _of: PhantomData })
+    }
+}
+
+impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
+    /// Takes `memory`, and gives a handle to all of its bytes. The device is not asked.
+    ///
+    /// The memory comes back by [`into_memory`](ImplicitBuf::into_memory), or is dropped with the
+    /// last handle.
+    ///
+    /// # Errors
+    /// The memory comes back in the error: [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it has
+    /// no bytes, or 2^32 or more, which are for regions.
+    pub fn adopt<M: Memory<Sharing: CanBeSlices>>(
+        &self,
+        memory: M,
+    ) -> Result<ImplicitBuf<T, O>, Refused<M>> {
+        let mut memory = Box::new(memory);
+        let bytes = memory.bytes();
+        let len = match u32::try_from(bytes.len()) {
+            Ok(len) if len != 0 => len,
+            Ok(_) => {
+                let why = "0 bytes: memory that is sent has some";
+                return Err(Refused::new(*memory, Error::os(REGISTER, libc::EINVAL, why)));
+            }
+            Err(_) => {
+                let (asked, most) = (bytes.len() as u64, u32::MAX.into());
+                let error = Error::limit(REGISTER, "length of one buffer", asked, most);
+                return Err(Refused::new(*memory, error));
+            }
+        };
+        let addr = bytes.as_ptr().cast::<u8>();
+        // Work requests name it by its address alone.
+        addr.expose_provenance();
+        // INVARIANT: the value was moved here for the last time, and then asked for its bytes.
+        let memory = Arc::new(Adopted { memory, key: self.key.clone() });
+        let Key { ref mr, pd, mark, .. } = *self.key;
+        // SAFETY: the region is registered while `key` lives.
+        let lkey = unsafe { (*mr.as_ptr()).lkey };
+        let loan = Loan { addr, len, lkey, pd, mark: mark::lent(mark, len) };
+        // SAFETY: a counted reference, as `ADOPTED` counts them, which is given up.
+        let home = || unsafe { Home::new(Arc::into_raw(memory).cast(), &ADOPTED) };
+        Ok(ImplicitBuf(lend(home, &loan), PhantomData))
+    }
+
+    /// The same handle, with its type: what an [`AnyBuf`](crate::memory::AnyBuf) brings does not tell it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::memory::Implicit;
+    /// profile! { Mixed { entry: AnyBuf } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, context, pool, .. } =
+    /// #     proverbs::loopback::pair_of::<Mixed>()?;
+    /// # let can = context.abilities()?.can::<Implicit<Rc, wr::Send>>().ok_or("no")?;
+    /// let all = pd.register_implicit::<Rc, wr::Send>(&can)?;
+    /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// a.post_send(wr::Send::paged(all.adopt(vec![7u8; 64])?))?;
+    /// for entry in proverbs::loopback::poll(&mut cq, 2)?.into_iter().flatten() {
+    ///     if let AnyBuf::Implicit(buf) = entry {
+    ///         let buf = all.recognize(buf).map_err(|_| "of another region")?;
+    /// #       b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    ///         a.post_send(wr::Send::paged(buf))?; // again
+    ///     }
+    /// }
+    /// # proverbs::loopback::poll(&mut cq, 2)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The handle, if it is of another region.
+    pub fn recognize(&self, buf: ImplicitBuf) -> Result<ImplicitBuf<T, O>, ImplicitBuf> {
+        match Arc::ptr_eq(&buf.adopted().key, &self.key) {
+            true => Ok(ImplicitBuf(buf.0, PhantomData)),
+            false => Err(buf),
+        }
+    }
+
+    /// Ends the region (`ibv_dereg_mr`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region: EBUSY if it still has
+    /// memory.
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        const VERB: &str = "ibv_dereg_mr";
+        let error = match Arc::get_mut(&mut self.key) {
+            Some(key) => match key.mr.close() {
+                Ok(()) => return Ok(()),
+                Err(errno) => Error::os(VERB, errno, ""),
+            },
+            None => Error::os(
+                VERB,
+                libc::EBUSY,
+                "the region has memory: drop its handles, also those that completions bring",
+            ),
+        };
+        Err(Refused::new(self, error))
+    }
+}
+
+/// Memory that was given to an implicit region.
+///
+/// # Invariants
+/// The handles whose home it is name bytes of `memory`, as its [`Memory::bytes`] said after it was
+/// moved here for the last time, so what its implementation promises holds for them. It is neither
+/// touched nor moved out of its box while there is such a handle.
+struct Adopted {
+    memory: Box<dyn Any + Send>,
+    key: Arc<Key>,
+}
+
+// SAFETY: the memory is `Send`, and shared access asks it for its type alone.
+unsafe impl Sync for Adopted {}
+
+/// What keeps a handle's memory, by an `Arc`.
+static ADOPTED: Kind = Kind {
+    // SAFETY: `at` is the `Arc` of adopted memory, and one of its references is there.
+    share: |at| unsafe { Arc::increment_strong_count(at.cast::<Adopted>()) },
+    // SAFETY: `at` is the `Arc` of adopted memory, of which this reference is given up.
+    release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Adopted>()) },
+    count: |at| {
+        // SAFETY: `at` is the `Arc` of adopted memory, and one of its references is there, which
+        // stays.
+        let memory = ManuallyDrop::new(unsafe { Arc::from_raw(at.cast::<Adopted>()) });
+        Arc::strong_count(&memory)
+    },
+    context: None,
+};
+
+/// A handle to memory that was given to an [`ImplicitRegion`]: the source of a SEND or an RDMA
+/// WRITE, made by `wr::Send::paged` and so on. It may be posted several times at once.
+///
+/// It is read-only, as long as there are handles: this program reads it as a slice, the device
+/// sends it. Cloning it, and taking a [`part`](Self::part), gives another handle to the same
+/// memory.
+///
+/// Without `T` and `O` its type does not tell by what it may be posted: so completions of an
+/// [`AnyBuf`](crate::memory::AnyBuf) bring it, and [`recognize`](ImplicitRegion::recognize) tells.
+#[repr(transparent)]
+pub struct ImplicitBuf<T = (), O = ()>(pub(super) Lent, PhantomData<fn() -> (T, O)>);
+
+impl<T, O> ImplicitBuf<T, O> {
+    fn adopted(&self) -> &Adopted {
+        // SAFETY: the home of such a handle is adopted memory, which stays while the handle does.
+        unsafe { &*self.0.home().at().cast() }
+    }
+
+    /// The same handle, whose type does not tell by what it may be posted.
+    pub(crate) fn untold(self) -> ImplicitBuf {
+        ImplicitBuf(self.0, PhantomData)
+    }
+
+    /// A handle to a range of these bytes.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::memory::Implicit;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let can = context.abilities()?.can::<Implicit<Rc, wr::Send>>().ok_or("no")?;
+    /// let all = pd.register_implicit::<Rc, wr::Send>(&can)?;
+    /// let table = all.adopt(b"one two three".to_vec())?;
+    /// let (two, rest) = (table.part(4..7)?, table.part(8..)?);
+    /// assert_eq!((&two[..], &rest[..]), (&b"two"[..], &b"three"[..]));
+    /// assert!(rest.part(..6).is_err()); // counted from where it begins
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if the range goes beyond this handle's bytes, or ends before it begins.
+    pub fn part(&self, range: impl RangeBounds<usize>) -> Result<Self, OutOfBounds> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.len(),
+        };
+        if start > end || end > self.len() {
+            let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
+            let available = self.len() as u64;
+            return Err(OutOfBounds { offset, len, available, misaligned: false });
+        }
+        let (header, len) = (self.0.header(), (end - start) as u32);
+        // (The end of the bytes, if there are none, which no element names then.)
+        let addr = header.addr().wrapping_add(start);
+        let mark = mark::lent(header.mark(), len);
+        let loan = Loan { addr, len, lkey: header.lkey(), pd: header.pd(), mark };
+        Ok(ImplicitBuf(lend(|| self.0.home().clone(), &loan), PhantomData))
+    }
+
+    /// The number of handles to the memory, with this one: those that the device has count, and so
+    /// do those in completions.
+    pub fn handles(&self) -> usize {
+        let home = self.0.home();
+        // SAFETY: this handle has one of the references that are counted.
+        unsafe { (home.kind().count)(home.at()) }
+    }
+
+    /// The memory that was given, if this is the only handle to it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::memory::Implicit;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let can = context.abilities()?.can::<Implicit<Rc, wr::Send>>().ok_or("no")?;
+    /// let all = pd.register_implicit::<Rc, wr::Send>(&can)?;
+    /// let buf = all.adopt(vec![1u64, 2, 3])?;
+    /// let part = buf.part(..8)?;
+    /// let buf = buf.into_memory::<Vec<u64>>().unwrap_err(); // `part` may be with the device
+    /// assert_eq!(buf.handles(), 2);
+    /// drop(part);
+    /// let buf = buf.into_memory::<Vec<u8>>().unwrap_err(); // of `u64`
+    /// let vector: Vec<u64> = buf.into_memory().map_err(|_| "other handles have it")?;
+    /// assert_eq!(vector, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The handle, if there are others, or the memory is of another type.
+    pub fn into_memory<M: Memory>(self) -> Result<M, Self> {
+        if !self.adopted().memory.is::<M>() || self.handles() != 1 {
+            return Err(self);
+        }
+        let home = ManuallyDrop::new(self.0.into_home());
+        // SAFETY: a home of such a handle is a reference of this `Arc`, which is taken out of it.
+        let memory = unsafe { Arc::from_raw(home.at().cast::<Adopted>()) };
+        match Arc::into_inner(memory).map(|adopted| adopted.memory.downcast()) {
+            Some(Ok(memory)) => Ok(*memory),
+            // It was counted, and others are made of handles; and its type was asked for.
+            _ => unreachable!("the only reference, of this type"),
+        }
+    }
+
+    /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,
+    /// and a clone begins with the same.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::memory::Implicit;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let can = context.abilities()?.can::<Implicit<Rc, wr::Send>>().ok_or("no")?;
+    /// # let all = pd.register_implicit::<Rc, wr::Send>(&can)?;
+    /// let mut buf = all.adopt(vec![7u8; 64])?;
+    /// buf.set_id(42);
+    /// assert_eq!((buf.clone().id(), buf.part(..8)?.id()), (42, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// Sets the program's own word: see [`id`](Self::id).
+    pub fn set_id(&mut self, id: u64) {
+        self.0.set_id(id);
+    }
+}
+
+impl<T, O> Clone for ImplicitBuf<T, O> {
+    fn clone(&self) -> Self {
+        ImplicitBuf(self.0.clone(), PhantomData)
+    }
+}
+
+impl<T, O> Deref for ImplicitBuf<T, O> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let header = self.0.header();
+        // SAFETY: bytes of private memory that was given away, valid for reads from any thread and
+        // initialised (`Memory`). While a handle exists nobody writes them: no process does, as the
+        // memory promises, and the region has no right to write.
+        unsafe { std::slice::from_raw_parts(header.addr(), header.capacity() as usize) }
+    }
+}
+
+impl<T, O> fmt::Debug for ImplicitBuf<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ImplicitBuf({} bytes)", self.len())
+    }
+}
+
+impl<T, O> fmt::Debug for ImplicitRegion<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImplicitRegion").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests;

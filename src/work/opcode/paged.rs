@@ -1,0 +1,155 @@
+//! Opcodes whose buffer is in an implicit region.
+
+#![allow(unsafe_code)] // writes C work requests
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::bounds::PostsPaged;
+use super::write::write_to;
+use super::{
+    Opcode, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SolicitedOp, WcOpcode, WriteAddr,
+    sealed,
+};
+use crate::device::OdpOps;
+use crate::memory::implicit::{ImplicitBuf, PagedOps, of_ops};
+use crate::sys::types::ibv_send_wr;
+use crate::terms::transport::Transport;
+use crate::work::request::{Use, WorkRequest, request};
+
+/// The opcode `O` with a buffer of an [`ImplicitRegion`](crate::memory::ImplicitRegion), for queue
+/// pairs of the transport `T`: the one that the region's proof is for (R20.6).
+///
+/// Made by `paged` of the opcodes:
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{Implicit, ImplicitBuf};
+/// type Both = (wr::Send, wr::RdmaWrite);
+/// profile! { Sender { entry: ImplicitBuf<Rc, Both> } }
+///
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, context, .. } =
+/// #     proverbs::loopback::pair_of::<Sender>()?;
+/// # let can = context.abilities()?.can::<Implicit<Rc, Both>>().ok_or("no")?;
+/// # let region = pd.register::<RemoteWrite>(64)?;
+/// # let at = region.remote().write();
+/// # for _ in 0..3 { b.post_recv(wr::Recv::empty())?; }
+/// let all = pd.register_implicit::<Rc, Both>(&can)?;
+/// let table = all.adopt(b"one two".to_vec())?;
+/// let first: wr::WorkRequest<wr::Paged<wr::RdmaWrite, Rc>, _> =
+///     wr::RdmaWrite::paged(table.part(..3)?, at);
+/// post_send!(a, [first, wr::RdmaWriteWithImm::paged(table.clone(), at, 7)])?;
+/// a.post_send(wr::Send::paged(table.part(..0)?))?; // (the peer has room for no bytes)
+/// a.post_send(wr::SendWithImm::paged(table.part(..0)?, 8).solicited())?;
+/// proverbs::loopback::poll(&mut cq, 7)?;
+/// assert_eq!(table.handles(), 1); // all others came home, and are gone
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Paged<O, T> {
+    op: O,
+    _over: PhantomData<fn() -> T>,
+}
+
+impl<O, T> Paged<O, T> {
+    #[inline(always)]
+    fn of(op: O) -> Self {
+        Paged { op, _over: PhantomData }
+    }
+}
+
+impl Send {
+    /// Sends memory of an implicit region: [`Paged`] has an example.
+    #[inline(always)]
+    pub fn paged<T: Transport, X: PostsPaged<Send>>(
+        data: ImplicitBuf<T, X>,
+    ) -> WorkRequest<Paged<Send, T>, ImplicitBuf<T, X>> {
+        request(Paged::of(Send), data, Use::Send)
+    }
+}
+
+impl SendWithImm {
+    /// Sends memory of an implicit region, and `imm_data`: [`Paged`] has an example.
+    #[inline(always)]
+    pub fn paged<T: Transport, X: PostsPaged<Send>>(
+        data: ImplicitBuf<T, X>,
+        imm_data: u32,
+    ) -> WorkRequest<Paged<SendWithImm, T>, ImplicitBuf<T, X>> {
+        request(Paged::of(SendWithImm { imm_data }), data, Use::Send)
+    }
+}
+
+impl RdmaWrite {
+    /// Writes memory of an implicit region to the peer's at `remote`: [`Paged`] has an example.
+    #[inline(always)]
+    pub fn paged<T: Transport, X: PostsPaged<RdmaWrite>>(
+        data: ImplicitBuf<T, X>,
+        remote: impl WriteAddr,
+    ) -> WorkRequest<Paged<RdmaWrite, T>, ImplicitBuf<T, X>> {
+        let use_ = write_to(&remote);
+        request(Paged::of(RdmaWrite { remote: remote.span() }), data, use_)
+    }
+}
+
+impl RdmaWriteWithImm {
+    /// Writes memory of an implicit region to the peer's at `remote`, and completes a receive of
+    /// the peer's with `imm_data`: [`Paged`] has an example.
+    #[inline(always)]
+    pub fn paged<T: Transport, X: PostsPaged<RdmaWrite>>(
+        data: ImplicitBuf<T, X>,
+        remote: impl WriteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<Paged<RdmaWriteWithImm, T>, ImplicitBuf<T, X>> {
+        let use_ = write_to(&remote);
+        request(Paged::of(RdmaWriteWithImm { remote: remote.span(), imm_data }), data, use_)
+    }
+}
+
+impl<O: Opcode, T> sealed::Sealed for Paged<O, T> {}
+
+impl<O: Opcode, T> Opcode for Paged<O, T> {
+    const CODE: u32 = O::CODE;
+    const NAME: &'static str = O::NAME;
+    const USE: Use = O::USE;
+    const IS_RDMA: bool = O::IS_RDMA;
+    const COMPLETES_AS: WcOpcode = O::COMPLETES_AS;
+
+    #[inline(always)]
+    fn limit(&self) -> u32 {
+        self.op.limit()
+    }
+
+    #[inline(always)]
+    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+        // SAFETY: this function's contract is that of the opcode.
+        unsafe { self.op.emit(wr) };
+    }
+}
+
+impl<O: SolicitedOp, T> SolicitedOp for Paged<O, T> {}
+
+impl<O: Opcode, T> fmt::Debug for Paged<O, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Paged({})", O::NAME)
+    }
+}
+
+impl of_ops::Sealed for Send {}
+impl of_ops::Sealed for RdmaWrite {}
+impl of_ops::Sealed for (Send, RdmaWrite) {}
+
+impl PagedOps for Send {
+    const OPS: OdpOps = OdpOps::SEND;
+}
+
+impl PagedOps for RdmaWrite {
+    const OPS: OdpOps = OdpOps::WRITE;
+}
+
+impl PagedOps for (Send, RdmaWrite) {
+    const OPS: OdpOps = OdpOps::SEND.union(OdpOps::WRITE);
+}
+
+impl PostsPaged<Send> for Send {}
+impl PostsPaged<RdmaWrite> for RdmaWrite {}
+impl PostsPaged<Send> for (Send, RdmaWrite) {}
+impl PostsPaged<RdmaWrite> for (Send, RdmaWrite) {}

@@ -1,0 +1,26 @@
+// R20.7, ibv_reg_mr(3): no peer is let into all memory of the process, and nobody writes what is sent.
+// Enforced by `ImplicitRegion`, which has no key for others, and by `ImplicitBuf`, which is read-only.
+use proverbs::memory::{ImplicitBuf, ImplicitRegion, SharedMapping};
+use proverbs::prelude::*;
+
+fn for_peers(region: &ImplicitRegion<Rc, wr::Send>) {
+    let _ = region.remote();
+}
+
+fn written_here(buf: ImplicitBuf<Rc, wr::Send>) {
+    buf[0] = 1;
+}
+
+fn written_by_the_device(buf: ImplicitBuf<Rc, wr::Send>) {
+    let _ = wr::Recv::new(buf);
+}
+
+fn written_by_others(region: &ImplicitRegion<Rc, wr::Send>, memory: SharedMapping) {
+    let _ = region.adopt(memory);
+}
+
+fn borrowed(region: &ImplicitRegion<Rc, wr::Send>, bytes: &[u8]) {
+    let _ = region.adopt(bytes);
+}
+
+fn main() {}
