@@ -259,14 +259,15 @@ impl Page {
         self.pending.is_over()
     }
 
-    /// Whether a posted work request has no completion that was taken apart.
-    fn has_stranded(&self) -> bool {
-        // A shared receive queue has several completion queues and so no exact count: only the
-        // marks in the headers tell.
+    /// The most handles that are stranded, of a queue that ended: as many as were posted and whose
+    /// completions were not taken apart. Work requests without a buffer count as well. `None` if
+    /// only the marks in the headers tell: a shared receive queue has several completion queues,
+    /// and so no exact count.
+    fn most_stranded(&self) -> Option<usize> {
         let left = |d: usize| {
             self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
         };
-        self.pool.is_some() || left(SEND) != 0 || left(RECEIVE) != 0
+        self.pool.is_none().then(|| left(SEND) as usize + left(RECEIVE) as usize)
     }
 
     /// Notes that a completion of the ring was dropped instead of given to `complete`.
@@ -339,6 +340,12 @@ impl Quiet {
         (lowest, highest.saturating_add(size_of::<Books>()))
     }
 
+    /// The most handles that are stranded with them; a search that found as many has found all.
+    pub fn most(&self) -> usize {
+        let all = self.stranded.iter().map(|books| books.most_stranded());
+        all.fold(0, |sum, most| most.map_or(usize::MAX, |most| most.saturating_add(sum)))
+    }
+
     /// Whether nothing is stranded.
     pub fn is_empty(&self) -> bool {
         self.stranded.is_empty()
@@ -370,7 +377,7 @@ impl Quiet {
         if !books.end_one() {
             return;
         }
-        if books.has_stranded() {
+        if books.most_stranded() != Some(0) {
             return self.add(books);
         }
         #[cfg(debug_assertions)]

@@ -16,7 +16,12 @@
 //!
 //! No more is looked at than could be with the queue: buffers of its protection domain that were
 //! taken from their pool at some time. A pool hands out the buffer that came home last, so those
-//! that it never needed are not looked at, however many there are.
+//! that it never needed are not looked at, however many there are. And no more is looked at than
+//! until as many are found as the queue's counts say are out: pools of which few buffers were taken
+//! come first, so what others hold of a large pool costs nothing where a queue has its buffers of a
+//! small one. (The counts are exact but for work requests without a buffer, for which the search
+//! goes to its end. A list that safe code forgot shows the queue in its buffers as well: those may
+//! come home in the place of as many others, which then stay away until their pool goes.)
 //!
 //! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
 //! and removes them under the lock before it frees them.
@@ -27,7 +32,7 @@ use std::collections::BTreeMap;
 
 use crate::counters::books::{Books, Quiet};
 use crate::memory::header::{Header, Word, word};
-use crate::memory::lent::{Lent, lent_with};
+use crate::memory::lent::lent_with;
 use crate::memory::list::BufList;
 use crate::memory::slots::Slot;
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
@@ -46,6 +51,9 @@ struct Headers {
     pd: u32,
     send_home: unsafe fn(usize),
 }
+
+/// Most handles for which memory is there before they are found.
+const MOST: usize = 4096;
 
 /// The headers of every pool that exists, by the address of the first.
 fn pools() -> MutexGuard<'static, BTreeMap<usize, Headers>> {
@@ -103,7 +111,7 @@ impl Headers {
     /// The headers of buffers that were taken at some time: all that can be with a queue.
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
         let &Headers { first, stride, .. } = self;
-        let taken = self.untaken.load(Ordering::Relaxed) as usize;
+        let taken = self.taken();
         // (In locals, since atomics are read meanwhile, and without a multiplication.)
         (first..first + taken * stride).step_by(stride).map(|address| {
             let header = std::ptr::with_exposed_provenance::<Header>(address);
@@ -113,11 +121,13 @@ impl Headers {
         })
     }
 
-    /// Takes the handles that are with one of the queues in `quiet`.
-    fn take(&self, quiet: &Quiet, found: &mut Vec<Stranded>) {
-        if !quiet.is_of(self.pd) {
-            return;
-        }
+    /// The number of buffers that were taken at some time.
+    fn taken(&self) -> usize {
+        self.untaken.load(Ordering::Relaxed) as usize
+    }
+
+    /// Takes the handles that are with one of the queues in `quiet`, until `most` are found.
+    fn take(&self, quiet: &Quiet, most: usize, found: &mut Vec<Stranded>) {
         // One comparison for each header of another queue, or of none: there may be many.
         let (lowest, highest) = quiet.span();
         for (address, header) in self.all() {
@@ -126,6 +136,9 @@ impl Headers {
                 header.forget_queue();
                 let word = address | word::LIST;
                 found.push(Stranded { pool: self.first, word, send_home: self.send_home });
+                if found.len() == most {
+                    return;
+                }
             }
         }
     }
@@ -147,14 +160,22 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
     if quiet.is_empty() {
         return Homecoming::default();
     }
-    let mut stranded = Vec::new();
+    let most = quiet.most();
+    let mut stranded = Vec::with_capacity(most.min(MOST));
     // The lock keeps other threads from reclaiming, and keeps each listed header alive.
-    for pool in pools().values() {
-        pool.take(quiet, &mut stranded);
+    let all = pools();
+    let mut theirs: Vec<_> = all.values().filter(|pool| quiet.is_of(pool.pd)).collect();
+    // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
+    // of a small one.
+    theirs.sort_unstable_by_key(|pool| pool.taken());
+    for pool in theirs {
+        if stranded.len() < most {
+            pool.take(quiet, most, &mut stranded);
+        }
     }
-    let lent: Vec<Lent> = lent_with(quiet);
-    let home =
-        Homecoming { pools: stranded.iter().map(|handle| handle.pool).collect(), lent: lent.len() };
+    drop(all);
+    let lent = if stranded.len() < most { lent_with(quiet) } else { Vec::new() };
+    let home = Homecoming::of(&stranded, lent.len());
     // Dropped last and outside the locks, so that a user's Drop, even one that panics, loses
     // nothing.
     drop(stranded);
@@ -192,16 +213,27 @@ fn assert_unnamed(quiet: &Quiet) {
 /// The handles that came home.
 #[derive(Default)]
 pub(crate) struct Homecoming {
-    /// The pool of each entry that consists of buffers.
-    pools: Vec<usize>,
+    /// The pool of the first entries that consist of buffers, and how many are of it.
+    first: (usize, usize),
+    /// The pool of each of the other ones.
+    others: Vec<usize>,
     /// The number of shared and open handles, which no pool has.
     pub lent: usize,
 }
 
 impl Homecoming {
+    /// (Without memory of its own where all are of one pool.)
+    fn of(stranded: &[Stranded], lent: usize) -> Self {
+        let pool = stranded.first().map_or(0, |handle| handle.pool);
+        let pools = || stranded.iter().map(|handle| handle.pool);
+        let others: Vec<_> = pools().filter(|&other| other != pool).collect();
+        Homecoming { first: (pool, stranded.len() - others.len()), others, lent }
+    }
+
     /// The number of entries of the pool whose headers begin at `slots`.
     pub(crate) fn count_of(&self, slots: usize) -> usize {
-        self.pools.iter().filter(|&&pool| pool == slots).count()
+        let first = if self.first.0 == slots { self.first.1 } else { 0 };
+        first + self.others.iter().filter(|&&pool| pool == slots).count()
     }
 }
 
@@ -229,11 +261,45 @@ mod tests {
         let (mut quiet, mut found) = (Quiet::default(), Vec::new());
         quiet.add(books);
         for _ in 0..2 {
-            pools()[&pool.slots()].take(&quiet, &mut found);
+            pools()[&pool.slots()].take(&quiet, usize::MAX, &mut found);
             assert_eq!(found.len(), 1);
         }
         drop(found);
         assert_eq!(pool.available(), 2);
+    }
+
+    /// A search ends with the last that can be stranded, and begins with the pool of which the
+    /// fewest buffers were taken.
+    #[test]
+    fn what_others_hold_of_a_large_pool_is_not_looked_at() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pools = [3, 100].map(|count| pd.create_pool(count, 8).unwrap());
+        let held: Vec<_> = pools
+            .iter()
+            .rev() // so that the small one is not first by its address either
+            .flat_map(|pool| std::iter::from_fn(|| pool.take()))
+            .collect();
+        for most in [1, 3, 4] {
+            let books = Books::new(pd.id()).unwrap();
+            // SAFETY: the books are there.
+            let counter = unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) };
+            // A buffer of the large one, the first to be looked at, and two of the small one.
+            let with = [&held[0], &held[100], &held[101]];
+            with.iter().for_each(|buf| buf.header().give(counter));
+            books.end([most, 0]);
+            let mut quiet = Quiet::default();
+            quiet.add(books);
+            assert_eq!(quiet.most(), most as usize);
+            let home = reclaim_everything(&quiet);
+            let found = [&pools[0], &pools[1]].map(|pool| home.count_of(pool.slots()));
+            assert_eq!(found, [most.min(2) as usize, (most > 2) as usize], "{most}");
+            // They were never lost: this test has them.
+            for (pool, found) in pools.iter().zip(found) {
+                (0..found).for_each(|_| std::mem::forget(pool.take()));
+            }
+            with.iter().for_each(|buf| buf.header().forget_queue());
+        }
     }
 
     /// A death looks at no more buffers than were ever taken, however large their pool is.
@@ -243,6 +309,7 @@ mod tests {
         let pd = context.alloc_pd().unwrap();
         let pool = pd.create_pool(1000, 8).unwrap();
         let looked_at = || pools()[&pool.slots()].all().count();
+        assert_eq!(pools()[&pool.slots()].taken(), 0);
         assert_eq!(looked_at(), 0);
         for _ in 0..2 {
             drop((pool.take(), pool.take(), pool.take()));

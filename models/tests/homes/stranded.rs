@@ -34,8 +34,10 @@ fn counter(books: &Books) -> *const Counter {
     unsafe { Books::counter(books, RECEIVE) }
 }
 
-/// What of this queue alone is stranded, though others may still have a part in its end.
+/// What of this queue alone is stranded, though others may still have a part in its end. One is, of
+/// a queue with counts.
 pub fn quiet(books: Arc<Books>) -> Quiet {
+    books.end([1, 0]);
     let mut quiet = Quiet::default();
     quiet.add(books);
     quiet
