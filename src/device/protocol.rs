@@ -111,6 +111,13 @@ impl Context {
     }
 }
 
+/// Whether the device of a context speaks iWARP.
+#[inline]
+pub(crate) fn speaks_iwarp(context: &handle::Context) -> bool {
+    // SAFETY: its handle keeps the context open.
+    unsafe { is_iwarp(context.as_ptr()) }
+}
+
 /// Refuses what iWARP has not. `asked` says what was asked for, `lacks` what iWARP has or has not,
 /// and `instead` what to do.
 #[inline]
@@ -121,8 +128,7 @@ pub(crate) fn not_on_iwarp(
     lacks: &str,
     instead: &'static str,
 ) -> Result<(), Error> {
-    // SAFETY: its handle keeps the context open.
-    if !unsafe { is_iwarp(context.as_ptr()) } {
+    if !speaks_iwarp(context) {
         return Ok(());
     }
     Err(refusal(context, verb, asked(), &format!("speaks iWARP, which has {lacks}"), instead))

@@ -161,6 +161,10 @@ impl State {
         if self.world.link == Link::Iwarp && shape.transport != Transport::Rc {
             return Err(libc::EOPNOTSUPP);
         }
+        // As siw's library (R24.11).
+        if self.world.link == Link::Iwarp && shape.srq.is_none() && shape.max_recv_wr == 0 {
+            return Err(libc::EINVAL);
+        }
         let is_efa = self.world.srd.is_some();
         let has = match shape.transport {
             Transport::Rc | Transport::Uc | Transport::XrcSend | Transport::XrcRecv => !is_efa,

@@ -12,7 +12,7 @@ use crate::counters::books::{Books, RECEIVE, SEND};
 use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
-use crate::device::protocol::{Protocol, not_on_iwarp, refusal};
+use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
@@ -209,19 +209,7 @@ pub(super) fn create<T: Transport, P: Profile>(
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
     }
-    let refused = |asked: &dyn Fn() -> String, lacks, instead| {
-        not_on_iwarp(&pd.handle().parents().context, VERB, asked, lacks, instead)
-    };
-    if !Protocol::Iwarp.has::<T>() {
-        let instead = "create an RC queue pair, by `CmId::create_qp` (R24.2)";
-        refused(&|| format!("a {} queue pair", T::NAME), "RC alone", instead)?;
-    }
-    // Some devices take more elements of a READ than they fill.
-    if P::MaxSendSge::VALUE > 1 && <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0 {
-        let asked = || format!("READs with max_send_sge {}", P::MaxSendSge::VALUE);
-        let instead = "use a profile with `max_send_sge: 1`, or with `NoReads` (R24.4)";
-        refused(&asked, "READs into one element alone", instead)?;
-    }
+    check_fabric::<T, P>(VERB, &pd.handle().parents().context)?;
     if more_ops != 0 {
         has_operations(pd, verb, more_ops)?;
     }
@@ -233,6 +221,11 @@ pub(super) fn create<T: Transport, P: Profile>(
     let is_initiator = T::QP_TYPE == ibv_qp_type::IBV_QPT_XRC_SEND;
     let has_own_receives = srq.is_none() && !is_initiator;
     let asked_recv_sge = if has_own_receives { P::MaxRecvSge::VALUE } else { 0 };
+    // siw's library maps the receives, and cannot map none (R24.11).
+    let asked_recvs = match depth.recv {
+        0 if has_own_receives && speaks_iwarp(&pd.handle().parents().context) => 1,
+        recvs => recvs,
+    };
     let mut init = ibv_qp_init_attr {
         send_cq: send_cq.shared().handle().as_ptr(),
         recv_cq: match is_initiator {
@@ -242,7 +235,7 @@ pub(super) fn create<T: Transport, P: Profile>(
         srq: srq.map_or(ptr::null_mut(), |srq| srq.as_ptr()),
         cap: ibv_qp_cap {
             max_send_wr: sends,
-            max_recv_wr: depth.recv,
+            max_recv_wr: asked_recvs,
             max_send_sge: P::MaxSendSge::VALUE,
             max_recv_sge: asked_recv_sge,
             max_inline_data: P::MaxInline::VALUE,
@@ -297,7 +290,7 @@ pub(super) fn create<T: Transport, P: Profile>(
                 "{} with max_send_wr {sends}, max_recv_wr {}, max_send_sge {}, max_recv_sge {}, \
                  max_inline_data {}",
                 T::NAME,
-                depth.recv,
+                asked_recvs,
                 P::MaxSendSge::VALUE,
                 P::MaxRecvSge::VALUE,
                 P::MaxInline::VALUE
@@ -334,6 +327,34 @@ pub(super) fn create<T: Transport, P: Profile>(
     undo_send.forget();
     undo_recv.forget();
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
+}
+
+/// Refuses what the fabric has not.
+pub(super) fn check_fabric<T: Transport, P: Profile>(
+    verb: &'static str,
+    context: &handle::Context,
+) -> Result<(), Error> {
+    let refused = |asked: &dyn Fn() -> String, lacks, instead| {
+        not_on_iwarp(context, verb, asked, lacks, instead)
+    };
+    if !Protocol::Iwarp.has::<T>() {
+        let instead = "create an RC queue pair, by `CmId::create_qp` (R24.2)";
+        refused(&|| format!("a {} queue pair", T::NAME), "RC alone", instead)?;
+    }
+    let reads = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
+    // Of a READ that completes late, a ring would give back the buffer early.
+    if reads && !<P::Signaling as SendMode>::SIG_ALL {
+        let lacks = "READs that complete behind what was posted after them";
+        let instead = "use a profile with `signaling: SignalAll`, or with `NoReads` (R24.13)";
+        refused(&|| "READs with selective signaling".to_owned(), lacks, instead)?;
+    }
+    // Some devices take more elements of a READ than they fill.
+    if P::MaxSendSge::VALUE > 1 && reads {
+        let asked = || format!("READs with max_send_sge {}", P::MaxSendSge::VALUE);
+        let instead = "use a profile with `max_send_sge: 1`, or with `NoReads` (R24.4)";
+        refused(&asked, "READs into one element alone", instead)?;
+    }
+    Ok(())
 }
 
 /// Whether the device has operations that devices may lack. Providers may make a queue pair for

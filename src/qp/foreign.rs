@@ -5,7 +5,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::create::{SENTINEL, Undo, bookable, check_granted};
+use super::create::{SENTINEL, Undo, bookable, check_fabric, check_granted};
 use super::{Core, Depth, QueuePair, books};
 use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
@@ -71,6 +71,7 @@ impl<L: Threads> ProtectionDomain<L> {
             let what = "the completion queue and the queue pair";
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
+        check_fabric::<T, P>(VERB, &parent.parents().context)?;
         let differs = |what: String| Err(Error::new(VERB, ErrorKind::NotFound(what)));
         if cqs != [send.as_ptr(), recv.as_ptr()] {
             return differs("the queue pair completes into other completion queues".into());

@@ -129,10 +129,10 @@ fn parts_are_in_flight_by_themselves() {
     let mut sink = mine.split_off(64).unwrap();
     let source = sink.split_off(96).unwrap();
     assert_eq!((mine.capacity(), sink.capacity(), source.capacity()), (64, 96, 96));
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_recv(wr::Recv::new(sink)).unwrap();
     p.a.post_send(wr::Send::new(source)).unwrap();
     mine[..].fill(1);
-    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.b.post_send(wr::Send::new(filled(&p.pool, b"between them"))).unwrap();
     let mut done = poll(&p.dev, &mut p.ca, 2);
     let is_sent = |done: &Done<Buf>| matches!(done, Done::Sent(_));
@@ -294,8 +294,8 @@ fn a_shared_receive_queue_takes_an_arena() {
     let depth = Depth { send: 8, recv: 0 };
     let from = pd.create_qp::<Rc, DefaultProfile>(&sends, &sends, depth).unwrap();
     let to = pd.create_qp_on_srq::<Rc, Shared, _>(&sends, &receives, &srq, 4).unwrap();
-    let (nf, nt, wish) = (from.qp_num(), to.qp_num(), Wish::new());
-    let (mut from, to) = (Rc::up(from, &dev, nt, &wish), Rc::up(to, &dev, nf, &wish));
+    let wish = Wish::new();
+    let (mut from, to) = Rc::connect((from, &pd), (to, &pd), &dev, &wish);
     let error = srq.post_srq_recv(wr::Recv::new(other.take(64).unwrap())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignPool);
     drop(error);

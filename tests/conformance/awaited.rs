@@ -36,8 +36,7 @@ fn ends() -> (End, End, Device) {
         (channel, cq, qp, pd.create_pool(8, 64).unwrap())
     };
     let ((ha, ca, a, pa), (hb, cb, b, pb)) = (end(), end());
-    let (na, nb) = (a.qp_num(), b.qp_num());
-    let (a, b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+    let (a, b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
     (
         End { qp: a, cq: ca, channel: ha, pool: pa },
         End { qp: b, cq: cb, channel: hb, pool: pb },
@@ -241,8 +240,7 @@ fn retries_run_out_while_everybody_sleeps() {
             let cb: CompletionQueue = dev.ctx.create_cq(20).unwrap();
             let a = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
             let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
-            let (na, nb) = (a.qp_num(), b.qp_num());
-            let (a, b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+            let (a, b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
             let pool = pd.create_pool(8, 64).unwrap();
             (End { qp: a, cq, channel, pool }, (b, cb), dev)
         };
@@ -264,8 +262,7 @@ fn many_queues_are_awaited_at_once() {
         let pool = pd.create_pool(8, 64).unwrap();
         let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
-        let (na, nb) = (a.qp_num(), b.qp_num());
-        let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+        let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
         for i in 0..10 {
             b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
             a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();

@@ -11,13 +11,13 @@ use crate::support::*;
 
 /// A region of 64 bytes at the peer, whose first 8 are the slice.
 struct There {
-    region: MemoryRegion<RemoteAll>,
-    slice: RemoteSlice<RemoteAll>,
+    region: MemoryRegion<RemoteReadWrite>,
+    slice: RemoteSlice<RemoteReadWrite>,
 }
 
 impl There {
     fn new(pd: &ProtectionDomain) -> There {
-        let region = pd.register::<RemoteAll>(64).unwrap();
+        let region = pd.register::<RemoteReadWrite>(64).unwrap();
         region.write_at(0, &[7; 64]).unwrap();
         let slice = region.remote().slice(0, 8).unwrap();
         There { region, slice }
@@ -102,8 +102,9 @@ fn a_write_of_inline_bytes() {
     there.has(eight);
 }
 
-profile! { Lists { max_send_sge: 4, entry: AnyBuf } }
-profile! { Ring { signaling: Selective, max_send_sge: 4, entry: AnyBuf } }
+profile! { Lists { max_send_sge: 4, initiator: NoReads, entry: AnyBuf } }
+profile! { Ring { signaling: Selective, max_send_sge: 4, initiator: NoReads, entry: AnyBuf } }
+profile! { Scatters { max_send_sge: 4, entry: AnyBuf } }
 
 /// Entries of `n` work requests that completed, with each kind of books.
 fn each(p: &mut Pair<Rc, Lists>, n: usize) -> Vec<AnyBuf> {
@@ -310,7 +311,7 @@ fn a_read_that_does_not_fit() {
 
 #[test]
 fn a_read_that_scatters() {
-    let mut p = Pair::<Rc, Lists>::new();
+    let mut p = Pair::<Rc, Scatters>::new();
     let region = p.pd.register::<RemoteRead>(40).unwrap();
     region.write_at(0, &numbered(1, 40)).unwrap();
     let remote = region.remote();
@@ -352,8 +353,8 @@ fn a_read_that_scatters() {
 /// A list that has no buffers at all is not known to be well.
 #[test]
 fn a_read_into_a_list_of_no_buffers() {
-    let mut p = Pair::<Rc, Lists>::new();
-    let region = p.pd.register::<RemoteAll>(40).unwrap();
+    let mut p = Pair::<Rc, Scatters>::new();
+    let region = p.pd.register::<RemoteReadWrite>(40).unwrap();
     let (from, at) = (region.remote().read(), region.remote().write());
     let none = PostErrorKind::ExceedsBuffers { asked: 40, max: 0 };
     let read = || wr::RdmaRead::new(BufList::new(), from);
@@ -379,7 +380,7 @@ fn a_read_into_a_list_of_no_buffers() {
 }
 
 /// What the peer says of a slice's length.
-fn said_to_be(slice: RemoteSlice<RemoteAll>, len: u64) -> RemoteSlice<RemoteAll> {
+fn said_to_be(slice: RemoteSlice<RemoteReadWrite>, len: u64) -> RemoteSlice<RemoteReadWrite> {
     let mut told = slice.to_bytes();
     told[8..16].copy_from_slice(&len.to_be_bytes());
     RemoteSlice::from_bytes(&told).unwrap()

@@ -10,7 +10,7 @@ use proverbs::qp::Drained;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 /// How a program polls.
 #[derive(Clone, Copy, Debug)]
@@ -235,9 +235,7 @@ fn a_server_whose_clients_crash() {
         }
         let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
         let server = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 4).unwrap();
-        let (nc, ns) = (client.qp_num(), server.qp_num());
-        let mut client = Rc::up(client, &dev, ns, &wish);
-        let mut server = Rc::up(server, &dev, nc, &wish);
+        let (mut client, mut server) = Rc::connect((client, &pd), (server, &pd), &dev, &wish);
         for _ in 0..3 {
             client.post_send(wr::Send::inline(b"a question")).unwrap();
         }
@@ -261,7 +259,7 @@ fn a_server_whose_clients_crash() {
 }
 
 profile! { Server { receive: SharedRq } }
-profile! { RingServer { receive: SharedRq, signaling: Selective } }
+profile! { RingServer { receive: SharedRq, signaling: Selective, initiator: NoReads } }
 
 /// A client, and a server that receives from a shared receive queue and has three questions that it
 /// did not look at.
@@ -279,12 +277,10 @@ struct Asked<P: Profile> {
 }
 
 /// Asks three questions.
-fn ask(client: QueuePair<Rc, Reset>, dev: &Device, server: u32) -> QueuePair<Rc, Rts> {
-    let mut client = Rc::up(client, dev, server, &Wish::new());
+fn ask(client: &mut QueuePair<Rc, Rts>) {
     for _ in 0..3 {
         client.post_send(wr::Send::inline(b"a question")).unwrap();
     }
-    client
 }
 
 impl<P: Profile<Entry = Buf, Receive = SharedRq, Threads = AnyThread>> Asked<P>
@@ -304,9 +300,9 @@ where
         let depth = Depth { send: 4, recv: 4 };
         let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
         let server = pd.create_qp_on_srq::<Rc, P, _>(&sends, &receives, &srq, 4).unwrap();
-        let (nc, ns) = (client.qp_num(), server.qp_num());
-        let server = Rc::up(server, &dev, nc, &wish);
-        let client = ask(client, &dev, ns);
+        let (mut client, server) =
+            <Rc as Bring<DefaultProfile>>::connect((client, &pd), (server, &pd), &dev, &wish);
+        ask(&mut client);
         poll(&dev, &mut clients, 3);
         Asked { dev, pd, feed, pool, sends, receives, clients, srq, client, server }
     }
@@ -397,6 +393,7 @@ fn a_server_that_is_dropped_is_in_nobodys_way() {
         feed.destroy().unwrap();
         pool.destroy().unwrap();
         pd.destroy().unwrap();
+        let_ids_go();
         dev.ctx.destroy().unwrap();
     }
 }
@@ -741,8 +738,7 @@ fn many_questions_to_a_server_that_is_dropped() {
     let depth = Depth { send: 40, recv: 0 };
     let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
     let server = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &receives, &srq, 4).unwrap();
-    let (nc, ns) = (client.qp_num(), server.qp_num());
-    let (mut client, server) = (Rc::up(client, &dev, ns, &wish), Rc::up(server, &dev, nc, &wish));
+    let (mut client, server) = Rc::connect((client, &pd), (server, &pd), &dev, &wish);
     for _ in 0..40 {
         client.post_send(wr::Send::inline(b"a question")).unwrap();
     }
@@ -804,9 +800,7 @@ fn a_drain_finds_more_than_a_poll_brings() {
         let depth = Depth { send: room, recv: 0 };
         let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
         let server = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &receives, &srq, 4).unwrap();
-        let (nc, ns) = (client.qp_num(), server.qp_num());
-        let mut client = Rc::up(client, &dev, ns, &wish);
-        let server = Rc::up(server, &dev, nc, &wish);
+        let (mut client, server) = Rc::connect((client, &pd), (server, &pd), &dev, &wish);
         for _ in 0..questions {
             client.post_send(wr::Send::inline(b"a question")).unwrap();
         }
@@ -949,7 +943,7 @@ fn a_panic_as_a_completion_queue_goes_loses_nothing() {
     assert_eq!(quiet.available(), 2);
 }
 
-profile! { TwoQueues { signaling: Selective } }
+profile! { TwoQueues { signaling: Selective, initiator: NoReads } }
 
 /// The completion queue of its sends goes, which had nothing of it any more: what its receives left
 /// in the other one is there all the same, and is nobody else's until then.

@@ -53,8 +53,7 @@ fn shared() -> Shared {
     let (ca, cb) = (dev.ctx.create_cq(20).unwrap(), dev.ctx.create_cq(20).unwrap());
     let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, Depth { send: 8, recv: 0 }).unwrap();
     let b = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cb, &cb, &srq, 2).unwrap();
-    let (na, nb) = (a.qp_num(), b.qp_num());
-    let (a, b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+    let (a, b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
     Shared { a, b, srq, ca, cb, pool, events, dev }
 }
 

@@ -12,11 +12,11 @@ use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
 
-/// Whether this device has what Soft-RoCE of Linux 6.1 lacks: device memory, dma-buf, a change of
+/// Whether this device has what Soft-RoCE of Linux 6.1 and siw lack: device memory, dma-buf, a change of
 /// regions.
 fn is_able(dev: &Device) -> bool {
     match dev.kind {
-        Kind::Rxe => false,
+        Kind::Rxe | Kind::Siw => false,
         Kind::Loopback => Device::personality() != Personality::Rxe,
         Kind::Hardware => true,
     }

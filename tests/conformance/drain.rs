@@ -7,7 +7,7 @@ use proverbs::transport::Transport;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 /// Drains and gives the first bytes of what came, and the number of foreign completions.
 fn drain<T: Transport, P: Profile<Entry = Buf>>(
@@ -110,8 +110,8 @@ macro_rules! drains {
                 let mut cq = dev.ctx.create_cq(60).unwrap();
                 let a = pd.create_qp::<Rc, $profile>(&cq, &cq, wish.depth).unwrap();
                 let b = pd.create_qp::<Rc, $profile>(&cq, &cq, wish.depth).unwrap();
-                let (na, nb) = (a.qp_num(), b.qp_num());
-                let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+                let nb = b.qp_num();
+                let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
                 // A message for `b` is there when `a` drains, and one of `b` waits.
                 b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
                 a.post_recv(wr::Recv::new(filled(&pool, &[10]))).unwrap();
@@ -233,7 +233,7 @@ fn unsignaled_sends_come_home() {
 /// too.
 #[test]
 fn on_a_shared_receive_queue() {
-    profile! { OnSrq { receive: SharedRq, signaling: Selective } }
+    profile! { OnSrq { receive: SharedRq, signaling: Selective, initiator: NoReads } }
     let p = Pair::<Rc>::new();
     let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
     let mut cq = dev.ctx.create_cq(60).unwrap();

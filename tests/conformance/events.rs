@@ -22,10 +22,10 @@ fn waiting() -> Waiting {
     let cq = p.dev.ctx.create_cq_on(20, &channel).unwrap();
     let wish = Wish::new();
     let Pair { a, b, ca, cb, pool, pd, dev } = p;
-    let (a, _) = a.reset().unwrap();
+    drop(a);
+    let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
     let to = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
-    let (na, nt) = (a.qp_num(), to.qp_num());
-    let (a, to) = (Rc::up(a, &dev, nt, &wish), Rc::up(to, &dev, na, &wish));
+    let (a, to) = Rc::connect((a, &pd), (to, &pd), &dev, &wish);
     Waiting { p: Pair { a, b, ca, cb, pool, pd, dev }, to, cq, channel }
 }
 
@@ -189,16 +189,15 @@ fn event(dev: &Device, channel: &mut CompletionChannel) -> CqId {
 fn one_channel_serves_many_queues() {
     let Waiting { p, to, cq, mut channel } = waiting();
     let Pair { a, b, ca, cb, pool, pd, dev } = p;
-    drop((to, cq, b, cb));
-    let (a, _) = a.reset().unwrap();
+    drop((to, cq, a, b, cb));
     let mut first: CompletionQueue = dev.ctx.create_cq_on(20, &channel).unwrap();
     let mut second: CompletionQueue<BufList> = dev.ctx.create_cq_on(20, &channel).unwrap();
     let mut third: CompletionQueue = dev.ctx.create_cq_on(20, &channel).unwrap();
     let wish = Wish::new();
+    let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
     // Sends complete into the first queue, receives into the third.
     let b = pd.create_qp::<Rc, DefaultProfile>(&first, &third, wish.depth).unwrap();
-    let (na, nb) = (a.qp_num(), b.qp_num());
-    let (mut a, mut b) = (Rc::up(a, &dev, nb, &wish), Rc::up(b, &dev, na, &wish));
+    let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
     for round in 0..3 {
         b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         a.post_send(wr::Send::new(filled(&pool, &[round]))).unwrap();

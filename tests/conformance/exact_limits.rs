@@ -7,7 +7,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 fn labelled(pool: &Pool, from: usize, n: usize) -> impl ExactSizeIterator<Item = Buf> {
     (from..from + n).map(|i| filled(pool, &[i as u8])).collect::<Vec<_>>().into_iter()
@@ -230,7 +230,7 @@ fn pieces_of_a_region() {
     profile! { Open { entry: AnyBuf } }
 
     let mut p = Pair::<Rc, Open>::new();
-    let region = p.pd.register::<RemoteAll>(24).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(24).unwrap();
     region.write_at(0, &numbered(3, 24)).unwrap();
     for (offset, len) in (0..=26).flat_map(|offset| [0, 1, 2, 24, 25].map(|len| (offset, len))) {
         let inside = offset + len <= 24;

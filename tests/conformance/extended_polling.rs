@@ -16,7 +16,7 @@ use proverbs::qp::Drained;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 profile! { Any { entry: AnyBuf } }
 profile! { Fast { threads: InLane } }
 
@@ -53,8 +53,7 @@ where
         let cb = dev.ctx.create_cq_ex(wish.cqe).unwrap();
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
-        let (na, nb) = (a.qp_num(), b.qp_num());
-        let (a, b) = (T::up(a, &dev, nb, &wish), T::up(b, &dev, na, &wish));
+        let (a, b) = T::connect((a, &pd), (b, &pd), &dev, &wish);
         Polled { a, b, ca, cb, pool, pd, dev }
     }
 }

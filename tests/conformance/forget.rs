@@ -111,7 +111,7 @@ fn a_refused_post() {
 
 #[test]
 fn lists_and_released_entries() {
-    profile! { Ring { signaling: Selective } }
+    profile! { Ring { signaling: Selective, initiator: NoReads } }
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();

@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 #[test]
 fn constants_and_slices_up_to_the_limit() {

@@ -3,11 +3,13 @@
 
 use proverbs::ErrorKind;
 use proverbs::cm::ConnParam;
+use proverbs::completion::Direction;
 use proverbs::device::{GlobalRoute, NodeType, Protocol, TransportType};
 use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::rules::HasBothQueues;
+use proverbs::state::QpState;
 
 use crate::support::*;
 
@@ -77,6 +79,34 @@ fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
     pd.create_qp::<Rc, Gathers>(&cq, &cq, depth).unwrap();
 }
 
+/// A READ completes when its answer has come, and a WRITE behind it before that: a ring would give
+/// the buffer of the READ back while the device writes to it.
+#[test]
+fn reads_with_a_ring_are_refused_with_their_queue_pair() {
+    profile! { Ring { signaling: Selective } }
+    profile! { WritingRing { signaling: Selective, initiator: NoReads } }
+    profile! { Shared { signaling: Selective, receive: SharedRq } }
+    let dev = iwarp();
+    let (pd, mut cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(40).unwrap());
+    let depth = Depth { send: 4, recv: 4 };
+    let words = ["READs with selective signaling", "behind what was posted", "`NoReads`", "R24.13"];
+    let error = pd.create_qp::<Rc, Ring>(&cq, &cq, depth).unwrap_err();
+    is_refused(&error, "ibv_create_qp", &words);
+    let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pd.create_pool(4, 8).unwrap()).unwrap();
+    let error = pd.create_qp_on_srq::<Rc, Shared, _>(&cq, &cq, &srq, 4).unwrap_err();
+    is_refused(&error, "ibv_create_qp", &words);
+    // A ring of WRITEs and SENDs completes in order.
+    let ring = || pd.create_qp::<Rc, WritingRing>(&cq, &cq, depth).unwrap();
+    let (mut a, _b) = Rc::connect((ring(), &pd), (ring(), &pd), &dev, &Wish::new());
+    let pool = pd.create_pool(2, 8).unwrap();
+    let there = pd.register::<RemoteWrite>(8).unwrap();
+    let write = |byte| wr::RdmaWrite::new(filled(&pool, &[byte]), there.remote().write());
+    let _debt = a.post_send_unsignaled(write(1)).unwrap();
+    a.post_send(write(2)).unwrap();
+    let (status, back) = complete(&dev, &mut cq, &mut a, 1).remove(0);
+    assert_eq!((status, back.len()), (Ok(()), 2));
+}
+
 #[test]
 fn an_address_handle_is_refused() {
     let dev = iwarp();
@@ -110,6 +140,80 @@ fn rdma_cm_alone_moves_a_queue_pair() {
     is_refused(&refused.error, "ibv_modify_qp", &["to RESET", "destroy the queue pair"]);
     let pending = id.connect(refused.into_object(), &ConnParam::default());
     drop(pending.unwrap());
+}
+
+/// TCP has the message: what becomes of it there is not in the sender's completion.
+#[test]
+fn a_success_says_nothing_of_the_peer() {
+    let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 8, 0xdead_0000);
+    p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", nowhere.write())).unwrap();
+    let done = poll(&p.dev, &mut p.ca, 1).remove(0);
+    by_rule!(p.dev, "R24.12",
+        loopback: drop(done.failed(Direction::Send, WcStatus::RemAccess)),
+        siw: drop(done.sent()));
+    // Everywhere it is the end of the connection.
+    untouched(poll(&p.dev, &mut p.cb, 1).remove(0).flushed(Direction::Receive).unwrap());
+}
+
+/// siw has no fences for READs, and does not say which work request that is about.
+#[test]
+fn a_fenced_read_ends_with_its_queue_pair() {
+    let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
+    let there = p.pd.register::<RemoteRead>(8).unwrap();
+    let read = wr::RdmaRead::new(poisoned(&p.pool), there.remote().read()).fence();
+    let posted = p.a.post_send(read);
+    by_rule!(p.dev, "R24.14",
+    loopback: {
+        posted.unwrap();
+        drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
+    },
+    siw: {
+        let kind = posted.unwrap_err().kind();
+        assert_eq!(kind, PostErrorKind::OutcomeUnknown { errno: libc::EPERM });
+        assert_eq!((poll_empty(&mut p.ca), p.pool.available()), (0, 39));
+    });
+    drop((p.a, p.b));
+    poll_empty(&mut p.ca);
+    assert_eq!((poll_empty(&mut p.ca), p.pool.available()), (0, 40));
+}
+
+#[test]
+fn a_receive_without_a_buffer() {
+    let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
+    by_rule!(p.dev, "R24.15",
+    loopback: p.b.post_recv(wr::Recv::new(wr::Empty)).unwrap(),
+    siw: {
+        let error = p.b.post_recv(wr::Recv::new(wr::Empty)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::Refused { errno: libc::EINVAL });
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    });
+    p.a.post_send(wr::Send::inline(b"")).unwrap();
+    assert!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data().is_empty());
+}
+
+#[test]
+fn a_query_on_siw_tells_no_state() {
+    let p = Pair::<Rc>::on(iwarp(), &Wish::new());
+    let told = p.a.query().unwrap().state;
+    let state = by_rule!(p.dev, "R24.16", loopback: QpState::Rts, siw: QpState::Reset);
+    assert_eq!(told, Some(state));
+}
+
+/// A queue pair that only sends: siw's library makes none without receives, so one is asked for.
+#[test]
+fn a_queue_pair_without_receives() {
+    let depth = Depth { send: 4, recv: 0 };
+    let mut p = Pair::<Rc>::on(iwarp(), &Wish { depth, ..Wish::new() });
+    // It is not the program's.
+    assert_eq!(p.a.recv_room(), 0);
+    assert_eq!(p.ca.capacity() - p.ca.unbooked(), 5);
+    let region = p.pd.register::<RemoteWrite>(8).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", region.remote().write())).unwrap();
+    assert!(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.is_none());
+    let refused = p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap_err();
+    assert_eq!(refused.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
 }
 
 /// What iWARP has, it does: SEND, WRITE and READ on a connection of rdma_cm.

@@ -11,7 +11,7 @@ use proverbs::qp::{Drained, Max};
 use crate::support::*;
 
 profile! { Fast { threads: InLane } }
-profile! { FastRing { threads: InLane, signaling: Selective } }
+profile! { FastRing { threads: InLane, signaling: Selective, initiator: NoReads } }
 profile! { FastServed { threads: InLane, receive: SharedRq } }
 
 type Cq = CompletionQueue<Buf, InLane>;
@@ -112,8 +112,7 @@ impl Ground {
         let from = self.lane.create_qp::<Rc, Fast>(&self.cq, &self.cq, DEPTH).unwrap();
         let to = self.lane.create_qp_on_srq::<Rc, FastServed, _>(&self.cq, receives, srq, 4);
         let (to, wish) = (to.unwrap(), Wish::new());
-        let (nf, nt) = (from.qp_num(), to.qp_num());
-        (Rc::up(from, &self.dev, nt, &wish), Rc::up(to, &self.dev, nf, &wish))
+        Rc::connect((from, &self.lane), (to, &self.lane), &self.dev, &wish)
     }
 }
 
@@ -164,9 +163,8 @@ fn lanes_of_one_thread_share_completion_queues() {
     let other = ground.pd.alloc_lane().unwrap();
     let one = ground.lane.create_qp::<Rc, FastRing>(&ground.cq, &ground.cq, DEPTH).unwrap();
     let two = other.create_qp::<Rc, Fast>(&ground.cq, &ground.cq, DEPTH).unwrap();
-    let (n1, n2, wish) = (one.qp_num(), two.qp_num(), Wish::new());
-    let (mut one, mut two) =
-        (Rc::up(one, &ground.dev, n2, &wish), Rc::up(two, &ground.dev, n1, &wish));
+    let wish = Wish::new();
+    let (mut one, mut two) = Rc::connect((one, &ground.lane), (two, &other), &ground.dev, &wish);
     let Ground { pool, mut cq, dev, .. } = ground;
     two.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     one.post_send(wr::Send::new(filled(&pool, &[7; 8]))).unwrap();

@@ -88,7 +88,7 @@ fn a_chain_with_a_datagram_beyond_the_mtu() {
     poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
 }
 
-profile! { Gather { max_send_sge: 4, signaling: Selective, entry: AnyBuf } }
+profile! { Gather { max_send_sge: 4, signaling: Selective, initiator: NoReads, entry: AnyBuf } }
 
 #[test]
 fn a_gather_list_beyond_the_mtu() {

@@ -10,7 +10,7 @@ use crate::support::*;
 /// What a buffer's context owns.
 struct Owns(Option<Box<dyn Any + Send>>);
 
-profile! { Ring { entry: Buf<Owns>, signaling: Selective } }
+profile! { Ring { entry: Buf<Owns>, signaling: Selective, initiator: NoReads } }
 profile! { Plain { entry: Buf<Owns> } }
 profile! { Served { entry: Buf<Owns>, receive: SharedRq } }
 
@@ -102,8 +102,7 @@ fn a_message_that_comes_at_the_end_of_its_completion_queue() {
     }
     let from = pd.create_qp::<Rc, DefaultProfile>(&sent, &sent, DEPTH).unwrap();
     let to = pd.create_qp_on_srq::<Rc, Served, _>(&sends, &ends, &srq, 2).unwrap();
-    let (nf, nt) = (from.qp_num(), to.qp_num());
-    let (from, to) = (Rc::up(from, &dev, nt, &wish), Rc::up(to, &dev, nf, &wish));
+    let (from, to) = Rc::connect((from, &pd), (to, &pd), &dev, &wish);
     let mut first = init(pd.create_qp::<Rc, Plain>(&ends, &ends, DEPTH).unwrap());
     strands(&pd, &mut first, LastWord { from, sent, _to: to });
     drop(first);

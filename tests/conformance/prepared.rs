@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 profile! { Any { entry: AnyBuf } }
 
 #[test]
@@ -119,7 +119,7 @@ fn an_empty_buffer_is_left_out_once() {
 #[test]
 fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
     let mut p = Pair::<Rc>::new();
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let short = region.remote().slice(0, 4).unwrap();
     let mut write = wr::RdmaWrite::new(wr::Later, short.write()).prepare();
     let mut inline = wr::RdmaWrite::inline(b"5 byt", short.write()).prepare();
@@ -150,7 +150,7 @@ fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
 #[test]
 fn selective_queue_pairs_signal_what_they_are_told() {
     let mut p = Pair::<Rc, Ring>::new();
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
     for _ in 0..2 {
         for byte in 0..3 {
@@ -189,7 +189,7 @@ fn released(p: &mut Pair<Rc, Ring>) -> usize {
 #[test]
 fn the_unsignaled_one_that_fills_the_queue_is_signaled() {
     let mut p = Pair::<Rc, Ring>::new();
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
     let depth = p.a.send_room();
     for _ in 0..2 {
@@ -205,7 +205,7 @@ fn the_unsignaled_one_that_fills_the_queue_is_signaled() {
 #[test]
 fn a_read_is_refilled_with_and_without_an_end() {
     let mut p = Pair::<Rc>::new();
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     region.write_at(0, &[7; 64]).unwrap();
     let four = region.remote().slice(0, 4).unwrap();
     let mut read = wr::RdmaRead::new(wr::Later, four.read()).prepare();
@@ -231,7 +231,7 @@ fn a_read_is_refilled_with_and_without_an_end() {
 #[test]
 fn any_buffer_goes_where_the_entry_is_any() {
     let mut p = Pair::<Rc, Any>::new();
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let there = region.remote().slice(32, 32).unwrap();
     let mut write = wr::RdmaWrite::new(wr::Later, there.write()).prepare();
     p.a.post_prepared(&mut write, filled(&p.pool, b"plain")).unwrap();
@@ -251,7 +251,7 @@ fn any_buffer_goes_where_the_entry_is_any() {
 #[test]
 fn a_read_of_less_than_a_piece_has_goes_again() {
     let mut p = Pair::<Rc, Any>::new();
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     region.write_at(0, b"here are they").unwrap();
     let four = region.remote().slice(0, 4).unwrap();
     let mut read = wr::RdmaRead::new(wr::Later, four.read()).prepare();

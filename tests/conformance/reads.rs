@@ -102,7 +102,7 @@ fn a_responder_that_serves_no_reads() {
     // R4.7: the depth that must be at least ours is the peer's, who alone can tell.
     let wish = Wish { responder_depth: 0, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
-    let region = p.pd.register::<RemoteAll>(64).unwrap();
+    let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let remote = region.remote();
     p.a.post_send(wr::RdmaRead::new(filled(&p.pool, &[1; 8]), remote.read())).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RemInvReq));

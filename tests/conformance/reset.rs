@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 /// Connects two queue pairs that are in RESET.
 fn reconnect<P>(

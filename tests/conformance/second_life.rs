@@ -8,8 +8,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
-profile! { Gather { max_send_sge: 3, max_recv_sge: 3, entry: BufList } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
+profile! { Gather { max_send_sge: 3, max_recv_sge: 3, initiator: NoReads, entry: BufList } }
 
 /// With room that nobody has to look for.
 fn roomy() -> Pair<Rc> {

@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 fn labels(released: &[Buf]) -> Vec<u8> {
     released.iter().map(|buf| buf[0]).collect()

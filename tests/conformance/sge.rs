@@ -6,7 +6,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Lists { max_send_sge: 4, max_recv_sge: 4, max_inline: 16, entry: BufList } }
+profile! { Lists { max_send_sge: 4, max_recv_sge: 4, max_inline: 16, initiator: NoReads, entry: BufList } }
+profile! { Scatters { max_send_sge: 4, entry: BufList } }
 
 /// Three pieces, of unequal length.
 const PIECES: [&[u8]; 3] = [b"one", b"twenty-two", b"3"];
@@ -100,7 +101,8 @@ fn exactly_the_typed_limit_and_one_more_at_run_time() {
 
 #[test]
 fn a_write_gathers_and_a_read_scatters() {
-    let (mut p, pool) = small();
+    let mut p = Pair::<Rc, Scatters>::new();
+    let pool = p.pd.create_pool(8, 8).unwrap();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     p.a.post_send(wr::RdmaWrite::new(pieces(&p.pool), region.remote().write())).unwrap();
     let len = PIECES.concat().len();

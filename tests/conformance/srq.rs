@@ -44,8 +44,8 @@ impl Base {
         let from = self.pd.create_qp::<T, DefaultProfile>(&self.sends, &self.sends, depth).unwrap();
         let to = self.pd.create_qp_on_srq::<T, Shared, _>(&self.sends, &self.receives, srq, 4);
         let to = to.unwrap();
-        let (nf, nt) = (from.qp_num(), to.qp_num());
-        Link { from: T::up(from, &self.dev, nt, &wish), to: T::up(to, &self.dev, nf, &wish) }
+        let (from, to) = T::connect((from, &self.pd), (to, &self.pd), &self.dev, &wish);
+        Link { from, to }
     }
 }
 
@@ -117,8 +117,7 @@ fn receives_may_be_lists() {
     let mut srq: SharedReceiveQueue<Rc, BufList, Max<3>> = pd.create_srq(&tiny).unwrap();
     let a = pd.create_qp::<Rc, Lists>(&ca, &ca, Depth { send: 4, recv: 4 }).unwrap();
     let b = pd.create_qp_on_srq::<Rc, SharedLists, _>(&cb, &cb, &srq, 4).unwrap();
-    let (na, nb) = (a.qp_num(), b.qp_num());
-    let (mut a, _b) = (Rc::up(a, &dev, nb, &Wish::new()), Rc::up(b, &dev, na, &Wish::new()));
+    let (mut a, _b) = Rc::connect((a, &pd), (b, &pd), &dev, &Wish::new());
     srq.post_srq_recv(wr::Recv::new([(); 3].map(|()| poisoned(&tiny)))).unwrap();
     let list: BufList = (0..3).map(|_| poisoned(&tiny)).collect();
     srq.post_srq_recv(wr::Recv::new(list)).unwrap();

@@ -23,7 +23,7 @@ fn parents_first() {
 
 #[test]
 fn with_work_outstanding() {
-    profile! { Ring { signaling: Selective } }
+    profile! { Ring { signaling: Selective, initiator: NoReads } }
     for order in 0..4 {
         let Pair { mut a, mut b, ca, cb, pool, pd, dev } = Pair::<Rc, Ring>::new();
         for i in 0..3 {
@@ -92,6 +92,7 @@ fn destroy_refuses_what_others_need_and_gives_it_back() {
     region.destroy().unwrap();
     drop(pool);
     pd.destroy().unwrap();
+    let_ids_go();
     ctx.destroy().unwrap();
 }
 
@@ -116,7 +117,7 @@ fn a_context_that_posts_or_panics_in_drop_harms_nothing() {
             }
         }
     }
-    profile! { WithLoud { signaling: Selective, entry: Buf<Option<Box<Loud>>> } }
+    profile! { WithLoud { signaling: Selective, initiator: NoReads, entry: Buf<Option<Box<Loud>>> } }
     let Pair { mut a, ca, pd, .. } = Pair::<Rc, WithLoud>::new();
     let pool = pd.create_pool_with(2, 8, |_| None::<Box<Loud>>).unwrap();
     a.post_send(wr::Send::new(pool.take().unwrap())).unwrap();

@@ -7,7 +7,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Ring { signaling: Selective } }
+profile! { Ring { signaling: Selective, initiator: NoReads } }
 profile! { Shared { receive: SharedRq } }
 
 /// Where a buffer can be posted.
@@ -39,21 +39,21 @@ struct Places {
     ring: (QueuePair<Rc, Rts, Ring>, QueuePair<Rc, Rts>),
     shared: (QueuePair<Rc, Rts>, QueuePair<Rc, Rts, Shared>),
     srq: SharedReceiveQueue<Rc>,
-    open: MemoryRegion<RemoteAll>,
+    open: MemoryRegion<RemoteReadWrite>,
 }
 
 fn connect<P, Q>(
     dev: &Device,
+    pd: &ProtectionDomain,
     one: QueuePair<Rc, Reset, P>,
     two: QueuePair<Rc, Reset, Q>,
 ) -> (QueuePair<Rc, Rts, P>, QueuePair<Rc, Rts, Q>)
 where
-    P: Profile,
-    Q: Profile,
+    P: Profile<Threads = AnyThread>,
+    Q: Profile<Threads = AnyThread>,
     Rc: Bring<P> + Bring<Q>,
 {
-    let (wish, names) = (Wish::new(), [one.qp_num(), two.qp_num()]);
-    (Rc::up(one, dev, names[1], &wish), Rc::up(two, dev, names[0], &wish))
+    Rc::connect((one, pd), (two, pd), dev, &Wish::new())
 }
 
 const DEPTH: Depth = Depth { send: 4, recv: 4 };
@@ -68,10 +68,10 @@ impl Places {
         let qp = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
         let ring = pd.create_qp::<Rc, Ring>(&cq, &cq, DEPTH).unwrap();
         let receiver = pd.create_qp_on_srq::<Rc, Shared, _>(&cq, &cq, &srq, 4).unwrap();
-        let (a, b) = connect(&dev, qp(), qp());
-        let (c, d) = connect(&dev, qp(), qp());
-        let ring = connect(&dev, ring, qp());
-        let shared = connect(&dev, qp(), receiver);
+        let (a, b) = connect(&dev, &pd, qp(), qp());
+        let (c, d) = connect(&dev, &pd, qp(), qp());
+        let ring = connect(&dev, &pd, ring, qp());
+        let shared = connect(&dev, &pd, qp(), receiver);
         let open = pd.register(64).unwrap();
         Places { one: [a, b], two: [c, d], ring, shared, srq, open, dev, pd, pool, cq }
     }
@@ -198,7 +198,7 @@ fn another_domain_refuses_it_from_each_place() {
     let pd = places.dev.ctx.alloc_pd().unwrap();
     let mut cq = places.dev.ctx.create_cq(40).unwrap();
     let qp = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
-    let (mut a, mut b) = connect(&places.dev, qp(), qp());
+    let (mut a, mut b) = connect(&places.dev, &pd, qp(), qp());
     let other_pool = places.pd.create_pool(1, 64).unwrap();
     for place in PLACES {
         let buf = poisoned(&places.pool);
@@ -241,7 +241,7 @@ fn what_ends_takes_its_own_alone() {
     let mut kept = poisoned(pool);
     for life in 0..if cfg!(miri) { 3u8 } else { 12 } {
         let qp = || pd.create_qp::<Rc, DefaultProfile>(cq, cq, DEPTH).unwrap();
-        let (mut a, b) = connect(dev, qp(), qp());
+        let (mut a, b) = connect(dev, pd, qp(), qp());
         // The one that was with the queue before is with this one now.
         a.post_recv(wr::Recv::new(kept)).unwrap();
         a.post_recv(wr::Recv::new(poisoned(pool))).unwrap();

@@ -151,7 +151,7 @@ fn a_window_is_its_domains() {
     let depth = Depth { send: 8, recv: 8 };
     let make = |cq| pd.create_qp::<Rc, Any>(cq, cq, depth).unwrap();
     let (a, b) = (make(&ca), make(&cb));
-    let (a, b) = <Rc as Bring<Any>>::connect([a, b], &dev, &pd, &Wish::new());
+    let (a, b) = Rc::connect((a, &pd), (b, &pd), &dev, &Wish::new());
     let pool = pd.create_pool(1, 8).unwrap();
     let mut p = Pair { a, b, ca, cb, pool, pd, dev };
     assert_eq!(written(&mut p, b"still so", bound.remote()), Ok(()));

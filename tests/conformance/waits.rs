@@ -79,6 +79,7 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
         quiet.destroy().unwrap();
         channel.destroy().unwrap();
         drop((pool, pd));
+        let_ids_go();
         dev.ctx.destroy().expect("nothing keeps the device open");
     });
 }
@@ -120,6 +121,7 @@ fn a_queue_pair_goes_while_its_event_is_taken() {
             );
         }
         drop((cq, pd, events));
+        let_ids_go();
         dev.ctx.destroy().expect("nothing keeps the device open");
     });
 }
@@ -213,9 +215,7 @@ fn a_drain_ends_beside_busy_neighbours() {
             pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap()
         };
         let (one, mute, mut dead) = (make(), make(), Rc::init(make(), &wish));
-        let (n_one, n_mute) = (one.qp_num(), mute.qp_num());
-        let mut one = Rc::up(one, &dev, n_mute, &wish);
-        let mut mute = Rc::up(mute, &dev, n_one, &wish);
+        let (mut one, mut mute) = Rc::connect((one, &pd), (mute, &pd), &dev, &wish);
 
         dead.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         let mut dead = dead.to_error().unwrap();
@@ -299,7 +299,7 @@ fn a_drain_that_is_done_leaves_its_neighbours_alone() {
 #[test]
 fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
     struct Holds(Option<SharedReceiveQueue<Rc, Buf<Holds>>>);
-    profile! { Owner { entry: Buf<Holds>, signaling: Selective, receive: SharedRq } }
+    profile! { Owner { entry: Buf<Holds>, signaling: Selective, initiator: NoReads, receive: SharedRq } }
     ends("a poll that destroys it", || {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();

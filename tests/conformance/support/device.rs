@@ -14,6 +14,8 @@ pub enum Kind {
     Loopback,
     /// Soft-RoCE; what it does changes with the kernel.
     Rxe,
+    /// iWARP in software, of Linux.
+    Siw,
     /// Any other, which is taken to follow IBA.
     Hardware,
 }
@@ -42,21 +44,24 @@ pub struct Device {
 }
 
 /// One exact value for each device, by the rule that they differ in: `rxe`, or `rxe before` or
-/// `rxe from` a version of Linux, such as `(6, 12)`.
+/// `rxe from` a version of Linux, such as `(6, 12)`; or `siw`.
 macro_rules! by_rule {
     ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe: $rxe:expr $(,)?) => {
-        by_rule!(@ $dev, $rule, $loopback, $rxe, true)
+        by_rule!(@ $dev, $rule, $loopback, $rxe, Rxe, true)
     };
     ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe before $linux:tt: $rxe:expr $(,)?) => {
-        by_rule!(@ $dev, $rule, $loopback, $rxe, $crate::support::linux() < $linux)
+        by_rule!(@ $dev, $rule, $loopback, $rxe, Rxe, $crate::support::linux() < $linux)
     };
     ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe from $linux:tt: $rxe:expr $(,)?) => {
-        by_rule!(@ $dev, $rule, $loopback, $rxe, $crate::support::linux() >= $linux)
+        by_rule!(@ $dev, $rule, $loopback, $rxe, Rxe, $crate::support::linux() >= $linux)
     };
-    (@ $dev:expr, $rule:literal, $loopback:expr, $rxe:expr, $differs:expr) => {
-        if $dev.kind == $crate::support::Kind::Rxe && $differs {
-            println!("{}: this device differs: {}", $rule, stringify!($rxe));
-            $rxe
+    ($dev:expr, $rule:literal, loopback: $loopback:expr, siw: $siw:expr $(,)?) => {
+        by_rule!(@ $dev, $rule, $loopback, $siw, Siw, true)
+    };
+    (@ $dev:expr, $rule:literal, $loopback:expr, $other:expr, $kind:ident, $differs:expr) => {
+        if $dev.kind == $crate::support::Kind::$kind && $differs {
+            println!("{}: this device differs: {}", $rule, stringify!($other));
+            $other
         } else {
             $loopback
         }
@@ -80,7 +85,11 @@ impl Device {
         let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
         let gid_index = index.parse().expect("PROVERBS_GID_INDEX is a number");
         let ctx = Context::open(&name).expect("PROVERBS_DEVICE names a device");
-        let kind = if name.starts_with("rxe") { Kind::Rxe } else { Kind::Hardware };
+        let kind = match () {
+            () if name.starts_with("rxe") => Kind::Rxe,
+            () if name.starts_with("siw") => Kind::Siw,
+            () => Kind::Hardware,
+        };
         Device { ctx, gid_index, kind, fabric: None }
     }
 

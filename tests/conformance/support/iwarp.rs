@@ -8,7 +8,7 @@ use proverbs::cm::*;
 use proverbs::prelude::*;
 
 use super::device::Device;
-use super::pair::{AnyDepth, Wish};
+use super::pair::{Bring, Fresh, Wish};
 use steps::{LONG, done, event_of, next_event};
 
 #[path = "../../cm/steps.rs"]
@@ -41,30 +41,37 @@ thread_local! {
     static KEPT: RefCell<Vec<CmId<Tcp, Established, OnChannel>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Connects two queue pairs in RESET. The ids live as long as the test's thread.
+/// Ends the connections of this thread, so that their ids keep no device open.
+#[allow(dead_code)] // of other suites than conformance
+pub fn let_ids_go() {
+    KEPT.with_borrow_mut(Vec::clear);
+}
+
+/// Connects two queue pairs in RESET. The ids live as long as the test's thread, or until
+/// [`let_ids_go`].
 #[allow(clippy::type_complexity)]
-pub fn connect<P: Profile>(
+pub fn connect<P: Profile, Q: Profile>(
     dev: &Device,
-    pd: &ProtectionDomain<P::Threads>,
-    [a, b]: [QueuePair<Rc, Reset, P>; 2],
+    (a, pd_of_a): Fresh<'_, Rc, P>,
+    (b, pd_of_b): Fresh<'_, Rc, Q>,
     wish: &Wish,
-) -> (QueuePair<Rc, Rts, P>, QueuePair<Rc, Rts, P>)
+) -> (QueuePair<Rc, Rts, P>, QueuePair<Rc, Rts, Q>)
 where
-    P::Initiator: AnyDepth,
+    Rc: Bring<P> + Bring<Q>,
 {
     let (channel, listening, id) = ends(dev);
     let param = ConnParam::<P> {
-        initiator_depth: <P::Initiator as AnyDepth>::depth(),
+        initiator_depth: <Rc as Bring<P>>::depth(),
         responder_resources: ResponderDepth::new(wish.responder_depth).unwrap(),
         rnr_retry_count: wish.rnr_retry,
         ..ConnParam::default()
     };
-    let a = id.init_qp(pd, a).unwrap();
+    let a = id.init_qp(pd_of_a, a).unwrap();
     let pending = id.connect(a, &param).unwrap();
     let request = listening.request(event_of(&channel, listening.key())).unwrap();
-    let b = request.id.init_qp(pd, b).unwrap();
-    let param = AcceptParam::<P> {
-        initiator_depth: <P::Initiator as AnyDepth>::depth(),
+    let b = request.id.init_qp(pd_of_b, b).unwrap();
+    let param = AcceptParam::<Q> {
+        initiator_depth: <Rc as Bring<Q>>::depth(),
         responder_resources: ResponderDepth::new(wish.responder_depth).unwrap(),
         rnr_retry_count: wish.rnr_retry,
         ..AcceptParam::default()

@@ -17,8 +17,13 @@ pub(crate) use device::by_rule;
 pub use device::{Device, Kind, linux, said};
 #[cfg(feature = "cm")]
 #[allow(unused_imports)] // of other suites than this one
-pub use iwarp::ends;
+pub use iwarp::{ends, let_ids_go};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 pub use poll::{Done, complete, drained, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};
 pub use wire::Wire;
+
+/// Without rdma_cm there are none.
+#[cfg(not(feature = "cm"))]
+#[allow(dead_code)]
+pub fn let_ids_go() {}

@@ -58,18 +58,30 @@ impl AnyDepth for NoReads {
     }
 }
 
+/// A queue pair in RESET, and its protection domain.
+pub type Fresh<'pd, T, P> =
+    (QueuePair<T, Reset, P>, &'pd ProtectionDomain<<P as Profile>::Threads>);
+
 /// How a transport gets from RESET to RTS.
 pub trait Bring<P: Profile>: HasBothQueues + Sized {
     /// Two queue pairs of one device, connected to each other.
     #[allow(clippy::type_complexity)]
-    fn connect(
-        [a, b]: [QueuePair<Self, Reset, P>; 2],
+    fn connect<Q: Profile>(
+        (a, _): Fresh<'_, Self, P>,
+        (b, _): Fresh<'_, Self, Q>,
         dev: &Device,
-        _: &ProtectionDomain<P::Threads>,
         wish: &Wish,
-    ) -> (QueuePair<Self, Rts, P>, QueuePair<Self, Rts, P>) {
+    ) -> (QueuePair<Self, Rts, P>, QueuePair<Self, Rts, Q>)
+    where
+        Self: Bring<Q>,
+    {
         let (na, nb) = (a.qp_num(), b.qp_num());
-        (Self::up(a, dev, nb, wish), Self::up(b, dev, na, wish))
+        (<Self as Bring<P>>::up(a, dev, nb, wish), <Self as Bring<Q>>::up(b, dev, na, wish))
+    }
+
+    /// The initiator depth of one on RC.
+    fn depth() -> <P::Initiator as Initiator>::Depth {
+        unreachable!("RC alone asks for it")
     }
 
     fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P>;
@@ -96,18 +108,24 @@ where
     P::Initiator: AnyDepth,
 {
     #[cfg(feature = "cm")]
-    fn connect(
-        pair: [QueuePair<Self, Reset, P>; 2],
+    fn connect<Q: Profile>(
+        a: Fresh<'_, Self, P>,
+        b: Fresh<'_, Self, Q>,
         dev: &Device,
-        pd: &ProtectionDomain<P::Threads>,
         wish: &Wish,
-    ) -> (QueuePair<Self, Rts, P>, QueuePair<Self, Rts, P>) {
+    ) -> (QueuePair<Self, Rts, P>, QueuePair<Self, Rts, Q>)
+    where
+        Self: Bring<Q>,
+    {
         if dev.is_iwarp() {
-            return super::iwarp::connect(dev, pd, pair, wish);
+            return super::iwarp::connect::<P, Q>(dev, a, b, wish);
         }
-        let [a, b] = pair;
-        let (na, nb) = (a.qp_num(), b.qp_num());
-        (Self::up(a, dev, nb, wish), Self::up(b, dev, na, wish))
+        let (na, nb) = (a.0.qp_num(), b.0.qp_num());
+        (<Rc as Bring<P>>::up(a.0, dev, nb, wish), <Rc as Bring<Q>>::up(b.0, dev, na, wish))
+    }
+
+    fn depth() -> <P::Initiator as Initiator>::Depth {
+        <P::Initiator as AnyDepth>::depth()
     }
 
     fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P> {
@@ -199,7 +217,7 @@ impl<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>> Pair<T, P> {
         let cb = dev.ctx.create_cq(wish.cqe).unwrap();
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
-        let (a, b) = T::connect([a, b], &dev, &pd, wish);
+        let (a, b) = T::connect((a, &pd), (b, &pd), &dev, wish);
         Pair { a, b, ca, cb, pool, pd, dev }
     }
 }

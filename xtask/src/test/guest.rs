@@ -116,7 +116,7 @@ fn connections_c() -> Result<PathBuf> {
 }
 
 /// On iWARP, in a guest with siw: rping, rdma_server and rdma_client against C's, the suite of
-/// rdma_cm, and what conformance says of iWARP.
+/// rdma_cm, and conformance but for what tests/interop/iwarp.list names.
 pub fn siw(features: &str) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
@@ -130,8 +130,7 @@ pub fn siw(features: &str) -> Result<()> {
         // An id that migrates while siw asks its listener missed the request once, for no known
         // reason.
         format!("{cm} {skips} --skip removal:: --skip channel::an_id_migrates_with_its_events"),
-        // What iWARP has and has not; of the rest siw departs from what others do (R24.7).
-        format!("{conformance} iwarp::"),
+        on_iwarp(&conformance),
     ];
     // All of them, so that one boot tells all that differs.
     let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
@@ -147,7 +146,7 @@ pub fn siw(features: &str) -> Result<()> {
 /// Tests of rdma_cm that are about UD, which iWARP has not.
 pub const OF_UD: [&str; 1] = ["datagram::"];
 
-/// The line that runs a suite where the crate refuses what iWARP has not.
+/// The line that runs conformance but for what iWARP has not.
 fn on_iwarp(suite: &str) -> String {
     let script = paths::workspace().join("tests/interop/iwarp.sh");
     format!("sh {} {suite}", script.display())
