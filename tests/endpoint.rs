@@ -211,12 +211,26 @@ fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(47, &[1]), format!("Q_Key is 1, {foreign}"));
     assert_eq!(wrong(12, &[2]), format!("initiator depth is 1, {foreign}"));
     let (qpn, psn) = (Qpn::new(0x1c).unwrap(), Psn::new(0).unwrap());
-    let uc = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap();
-    for (at, what) in [(40, "initiator depth"), (41, "responder depth")] {
-        let mut wire = uc.to_bytes();
-        wire[at] = 1;
-        let error = Endpoint::from_bytes(&wire).unwrap_err();
-        assert_eq!(error.to_string(), format!("{what} is 1, {foreign}"));
+    // Each service's fields that another has.
+    let [asks, serves, key] = [(40, "initiator depth"), (41, "responder depth"), (47, "Q_Key")];
+    let (initiator, responder) = (None, ResponderDepth::new(0).unwrap());
+    let srq = SrqNum::new(0).unwrap();
+    for (service, fields) in [
+        (Service::ReliableConnection { initiator, responder }, &[key][..]),
+        (Service::UnreliableConnection, &[asks, serves, key]),
+        (Service::UnreliableDatagram { qkey: Qkey::new(0).unwrap() }, &[asks, serves]),
+        (Service::XrcInitiator { initiator }, &[serves, key]),
+        (Service::XrcTarget { responder, srq }, &[asks]),
+    ] {
+        let wire = Endpoint::new(service, qpn, psn, Mtu::Bytes1024).unwrap().to_bytes();
+        assert_eq!([40, 41, 47].map(|at| wire[at]), [0; 3], "{service:?}");
+        assert_eq!(Endpoint::from_bytes(&wire).unwrap().service(), service);
+        for (at, what) in fields {
+            let mut wire = wire.clone();
+            wire[*at] = 1;
+            let error = Endpoint::from_bytes(&wire).unwrap_err();
+            assert_eq!(error.to_string(), format!("{what} is 1, {foreign}"));
+        }
     }
     assert_eq!(
         wrong(56, &[255; 8]),

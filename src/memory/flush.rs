@@ -171,6 +171,18 @@ impl<A: Access> RemoteSlice<A> {
 mod tests {
     use super::*;
 
+    /// A FLUSH names at most 2^32 - 1 bytes.
+    #[test]
+    fn the_longest_flush() {
+        let longest = u32::MAX.into();
+        let slice = |len| RemoteSlice::<Flushable<RemoteWrite>>::from_parts(0x1000, len, 7);
+        let RemoteFlush { addr, len, rkey, .. } = slice(longest).flush_global().unwrap();
+        assert_eq!((addr, len, rkey), (0x1000, longest, 7));
+        let (len, available) = (1 << 32, longest);
+        let refused = OutOfBounds { offset: 0, len, available, misaligned: false };
+        assert_eq!(slice(len).flush_global().unwrap_err(), refused);
+    }
+
     #[test]
     fn rights_are_flags() {
         let write = RemoteWrite::FLAGS;

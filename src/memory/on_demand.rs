@@ -399,6 +399,30 @@ mod tests {
         assert_eq!(abilities(true), [false, false, false, true]);
     }
 
+    /// One advice waits for the device (`IBV_ADVISE_MR_FLAG_FLUSH`, 1), the other does not.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn what_advice_waits() {
+        use crate::loopback::{Fabric, control::LOOPBACK};
+        use crate::sys::control::Control;
+        thread_local! {
+            static TOLD: std::cell::RefCell<Vec<(u32, u32)>> = const { std::cell::RefCell::new(vec![]) };
+        }
+        let mut context = Fabric::new().open_alone();
+        let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
+        let advise_mr = |_, advice, flags, _: &mut [_]| {
+            TOLD.with_borrow_mut(|told| told.push((advice, flags)));
+            0
+        };
+        handle.set_control(Box::leak(Box::new(Control { advise_mr, ..LOOPBACK })));
+        let pd = context.alloc_pd().unwrap();
+        let can = context.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>().unwrap();
+        let region = pd.register_on_demand(&can, vec![7u8; 64]).unwrap();
+        region.prefetch(Advice::Prefetch, 0, 64).unwrap();
+        region.start_prefetch(Advice::PrefetchWrite, 0, 64).unwrap();
+        assert_eq!(TOLD.take(), [(0, 1), (1, 0)]);
+    }
+
     #[test]
     fn many_bytes_are_several_elements() {
         let list = |len| {

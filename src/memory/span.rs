@@ -179,7 +179,38 @@ impl<U> fmt::Debug for RemoteAddr<U> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+    use crate::memory::{RemoteRead, RemoteSlice};
+
+    /// Slices, spans and beginnings are equal if all that they name is, and have one hash then.
+    #[test]
+    fn names_of_remote_memory_are_compared_whole() {
+        let parts = [(1, 8, 3), (2, 8, 3), (1, 9, 3), (1, 8, 4)];
+        let slices =
+            parts.map(|(at, len, key)| RemoteSlice::<RemoteRead>::from_parts(at, len, key));
+        let spans = slices.map(|slice| slice.read());
+        let starts = spans.map(|span| span.start());
+        for i in 0..4 {
+            for j in 0..4 {
+                assert_eq!([slices[i] == slices[j], spans[i] == spans[j]], [i == j; 2]);
+            }
+        }
+        // A beginning has no length: the third is the first.
+        assert!(starts[2] == starts[0] && starts[1] != starts[0] && starts[3] != starts[0]);
+        assert_eq!(HashSet::from(slices).len(), 4);
+        // Sets whose hash tells nothing would do, so hashes are looked at.
+        assert_eq!(HashSet::from(slices.map(hash)).len(), 4);
+        assert_eq!(HashSet::from(spans.map(hash)).len(), 4);
+        assert_eq!(HashSet::from(starts.map(hash)).len(), 3);
+    }
+
+    fn hash(of: impl Hash) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        of.hash(&mut hasher);
+        hasher.finish()
+    }
 
     /// The limits of spans whose lengths are around the greatest 32-bit number.
     #[test]

@@ -533,3 +533,18 @@ impl<P: Profile> Default for RcSqd<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The short forms say what rdma-core's examples do.
+    #[test]
+    fn short_forms() {
+        let init = ConnectedInit::new(3, QpAccess::empty());
+        assert_eq!((init.pkey_index, init.port, init.access), (0, 3, QpAccess::empty()));
+        let key = crate::terms::bounded::Qkey::try_from(0x1111_1111).unwrap();
+        let init = UdInit::new(3, key);
+        assert_eq!((init.pkey_index, init.port, init.qkey), (0, 3, key.into()));
+    }
+}

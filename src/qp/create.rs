@@ -265,12 +265,10 @@ pub(super) fn create<T: Transport, P: Profile>(
         if is_plain {
             (control.create_qp)(parent.as_ptr(), &mut init)
         } else {
-            if send_ops != 0 && is_initiator {
+            // What sessions look at.
+            if is_initiator {
                 init.qp_context = on_xrc();
-            } else if T::ORDERED
-                && send_ops != 0
-                && (control.is_software)(parent.parents().context.as_ptr())
-            {
+            } else if (control.is_software)(parent.parents().context.as_ptr()) {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());

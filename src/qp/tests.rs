@@ -530,6 +530,70 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     profile! { Reader { posting: ExtendedPosting<Srd> } }
     profile! { Sender { posting: ExtendedPosting<Srd>, initiator: NoReads } }
     assert_eq!((of_srd!(Spread), of_srd!(NoInline)), (0x2_0000_001f, 0x1f));
+    profile! { Scatterer { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, initiator: NoReads } }
     assert_eq!((of_srd!(Reader), of_srd!(Sender)), (0x1c, 0xc));
+    assert_eq!(of_srd!(Scatterer), 0x2_0000_000f);
     assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
+}
+
+/// The refusal names what the device lacks, and nothing that it has; a provider or a library that
+/// is too old is told from a device.
+#[test]
+fn what_of_flush_and_atomic_write_is_missing_is_named() {
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
+    profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
+    profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+    thread_local! {
+        /// `IBV_DEVICE_FLUSH_GLOBAL`, `_PERSISTENT` and `IBV_DEVICE_ATOMIC_WRITE`, of the device.
+        static HAS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    type Create = fn(&ProtectionDomain, &CompletionQueue) -> Result<(), Error>;
+    let refused = |has: u64, create: Create| {
+        HAS.set(has << 38);
+        let control = Control {
+            query_device_ex: |context, attr| {
+                // SAFETY: the caller's context, and its place for the answer.
+                unsafe {
+                    let code = (LOOPBACK.query_device_ex)(context, attr);
+                    (*attr).device_cap_flags_ex &= !(0b111 << 38);
+                    (*attr).device_cap_flags_ex |= HAS.get();
+                    code
+                }
+            },
+            create_qp_ex: |_| Err(libc::EOPNOTSUPP),
+            ..LOOPBACK
+        };
+        let mut context = Fabric::new().open_alone();
+        let handle = Arc::get_mut(&mut context.handle).unwrap();
+        handle.set_control(Box::leak(Box::new(control)));
+        let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(16).unwrap());
+        create(&pd, &cq).unwrap_err().to_string()
+    };
+    const DEPTH: Depth = Depth { send: 1, recv: 1 };
+    let flush: Create = |pd, cq| pd.create_qp::<Rc, Flushing>(cq, cq, DEPTH).map(drop);
+    let publish: Create = |pd, cq| pd.create_qp::<Rc, Publishing>(cq, cq, DEPTH).map(drop);
+    let both: Create = |pd, cq| pd.create_qp::<Rc, Both>(cq, cq, DEPTH).map(drop);
+    // As mlx5's devices have it, and as none does.
+    for (has, create, lacks) in [
+        (0b100, flush, "has no FLUSH:"),
+        (0b011, publish, "has no ATOMIC_WRITE:"),
+        (0b100, both, "has no FLUSH:"),
+        (0b001, both, "has no ATOMIC_WRITE:"),
+        (0b000, both, "has no FLUSH and ATOMIC_WRITE:"),
+    ] {
+        let said = refused(has, create);
+        assert!(said.contains(lacks), "{said}");
+    }
+    // The device has them, and its provider does not: either kind of FLUSH is enough to ask it.
+    for (has, create, of) in [
+        (0b001, flush, "without FLUSH (R25.2)"),
+        (0b010, flush, "without FLUSH (R25.2)"),
+        (0b100, publish, "without ATOMIC_WRITE (R25.2)"),
+        (0b101, both, "without FLUSH and ATOMIC_WRITE (R25.2)"),
+    ] {
+        let said = refused(has, create);
+        assert!(said.contains("use a newer rdma-core") && said.contains(of), "{said}");
+    }
 }

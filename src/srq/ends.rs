@@ -138,3 +138,27 @@ fn destroy(known: Vec<Weak<Parked>>, over: &mut Over) {
         parked.end(over);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl crate::completion::parked::Rest for Nothing {
+        fn destroy(self: Box<Self>, _: &mut Over) {}
+    }
+
+    /// Those that ended are forgotten, however many there were.
+    #[test]
+    fn parked_queue_pairs_that_ended_are_forgotten() {
+        let ends = Ends::default();
+        let lives = Arc::new(Parked::new(Box::new(Nothing)));
+        assert!(ends.knows_parked(&lives));
+        for _ in 0..100 {
+            assert!(ends.knows_parked(&Arc::new(Parked::new(Box::new(Nothing)))));
+        }
+        assert!(ends.parked().known.len() <= 2);
+        assert!(ends.parked().known[0].ptr_eq(&Arc::downgrade(&lives)));
+    }
+}

@@ -9,7 +9,7 @@
 use std::ffi::c_int;
 use std::mem::size_of;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::Once;
 
 use super::control::{Created, created};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
@@ -66,17 +66,15 @@ symbols! {
 /// Loads libefa, once and for good, so that its functions are found. (Not before they are used: a
 /// program that has nothing to do with EFA does not load it.)
 fn load() {
-    static LOADED: OnceLock<bool> = OnceLock::new();
+    static LOADED: Once = Once::new();
     // Miri loads no libraries.
     if cfg!(miri) {
         return;
     }
-    LOADED.get_or_init(|| {
+    LOADED.call_once(|| {
         // SAFETY: the name is a C string. What the library does when it is loaded is what it does
         // in any program that is linked to it, or has such a device.
-        let handle =
-            unsafe { libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-        !handle.is_null()
+        unsafe { libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     });
 }
 

@@ -75,7 +75,7 @@ pub(crate) unsafe fn bind_mw(
         let verb = (*(*mw).context).ops.bind_mw.unwrap_unchecked();
         let errno = verb(qp, mw, &raw mut bind);
         let is_absent = matches!(errno, libc::EOPNOTSUPP | libc::ENOSYS);
-        if errno != 0 && (!is_software || is_absent) {
+        if !is_software || is_absent {
             *bad = wr;
         }
         errno

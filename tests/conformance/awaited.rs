@@ -492,3 +492,25 @@ fn an_awaited_wait_ends_with_its_time() {
         });
     });
 }
+
+/// A queue pair with a shared receive queue is drained when its completion queue was seen empty:
+/// then nothing is waited for.
+#[test]
+fn a_drain_beside_a_shared_receive_queue_ends() {
+    profile! { Served { receive: SharedRq } }
+    crate::waits::ends("a drain of a queue pair with a shared receive queue", || {
+        runtime().block_on(async {
+            let dev = Device::open();
+            let pd = dev.ctx.alloc_pd().unwrap();
+            let pool = pd.create_pool(4, 64).unwrap();
+            let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+            srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+            let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+            let mut cq = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+            let qp = pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 2).unwrap();
+            let mut qp = Rc::init(qp, &Wish::new()).to_error().unwrap();
+            let found = |_: Drained<'_, Buf>| panic!("nothing was posted to this queue pair");
+            qp.drain_async(&mut channel, &mut cq, found).await.unwrap();
+        });
+    });
+}

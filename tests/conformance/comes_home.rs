@@ -676,6 +676,30 @@ fn questions_that_nobody_took() {
     assert_eq!(feed.available(), 5);
 }
 
+/// An answer that is on its way when its server is dropped comes home with the completion queue,
+/// which ends the server: nobody need poll for it.
+#[test]
+fn an_answer_of_a_server_that_is_dropped() {
+    for is_destroyed in [true, false] {
+        let Asked { dev, pd, feed, pool, srq, client, .. } = Asked::<Server>::new();
+        let cq = dev.ctx.create_cq(64).unwrap();
+        let server = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 4).unwrap();
+        let silent = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
+        let (own, other) = (server.qp_num(), silent.qp_num());
+        let mut server = Rc::up(server, &dev, other, &Wish::new());
+        let silent = Rc::up(silent, &dev, own, &Wish::new());
+        // (Its peer has no receive, and the server tries again for ever.)
+        server.post_send(wr::Send::new(filled(&pool, b"an answer"))).unwrap();
+        drop((server, silent));
+        match is_destroyed {
+            true => cq.destroy().unwrap(),
+            false => drop(cq),
+        }
+        assert_eq!(pool.available(), 2);
+        drop((srq, client, feed));
+    }
+}
+
 /// Two servers that send into one completion queue, and were dropped, are in nobody's way either.
 #[test]
 fn two_servers_that_are_dropped() {

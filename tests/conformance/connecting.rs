@@ -495,3 +495,22 @@ fn what_a_stream_claims_to_have_written() {
         assert!(received.is_empty() && claims.0.flushed == 0);
     }
 }
+
+/// Two that await each other in one task: when one reads, the other's last word is behind its
+/// endpoint already, and is left for later.
+#[test]
+fn two_sides_in_one_task() {
+    crate::waits::ends("two sides that await each other", || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let ground = Ground::new();
+            let (a, b) = (ground.connector(120), ground.connector(120));
+            let (mut here, mut there) = tokio::net::UnixStream::pair().unwrap();
+            let both =
+                async { tokio::join!(a.connect_async(&mut here), b.connect_async(&mut there)) };
+            let (a, b) = both.await;
+            let ((a, of_b), (b, of_a)) = (a.unwrap(), b.unwrap());
+            assert_eq!((of_a.qpn().get(), of_b.qpn().get()), (a.qp_num(), b.qp_num()));
+        });
+    });
+}

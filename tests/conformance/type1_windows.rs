@@ -337,3 +337,66 @@ fn a_queue_pair_of_sessions_binds() {
     assert_eq!(written(&mut p, b"windowed", bound.remote()), Ok(()));
     assert_eq!(held(&region, 0), *b"windowed");
 }
+
+/// The program's word is with the window at each bind, and is another's when it is set anew.
+#[test]
+fn a_window_has_the_programs_word() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    let mut window = p.pd.alloc_mw().unwrap();
+    for word in [0, 7, u64::MAX] {
+        if word != 0 {
+            window.set_id(word);
+        }
+        p.a.bind_mw(wr::MwBind::<RemoteRead>::new(window, &region, 0..8).unwrap()).unwrap();
+        let (status, entry) = ended(&mut p);
+        assert_eq!((status, entry.id()), (Ok(()), word));
+        p.a.bind_mw(wr::MwBind::unbind(entry.into_bound_type1::<RemoteRead>().unwrap())).unwrap();
+        let (_, entry) = ended(&mut p);
+        assert_eq!(entry.id(), word);
+        window = entry.into_type1().unwrap();
+    }
+}
+
+/// Binds are posts among others: each entry comes with its own completion, in their order.
+#[test]
+fn binds_among_other_work_requests() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region: Open = p.pd.register(64).unwrap();
+    for round in 0..3 {
+        let mut windows = [11, 12].map(|id| {
+            let mut window = p.pd.alloc_mw().unwrap();
+            window.set_id(id);
+            Some(window)
+        });
+        let mut bind = |p: &mut Pair<Rc, Any>, i: usize| {
+            let window = windows[i].take().unwrap();
+            p.a.bind_mw(wr::MwBind::<RemoteRead>::new(window, &region, 8 * i..64).unwrap())
+                .unwrap();
+        };
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        bind(&mut p, 0);
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[round, 1]))).unwrap();
+        bind(&mut p, 1);
+        p.a.post_send(wr::Send::new(filled(&p.pool, &[round, 2]))).unwrap();
+        assert_eq!(p.a.sends_outstanding(), 4);
+        let mut came = Vec::new();
+        until(&p.dev, "four completions", || {
+            came.extend(p.ca.poll().unwrap().map(|completion| {
+                completion.status().unwrap();
+                match completion.into_entry().unwrap() {
+                    AnyBuf::Window(window) => window.id(),
+                    AnyBuf::Buf(buf) => u64::from(buf[1]),
+                    other => panic!("{other:?}"),
+                }
+            }));
+            came.len() >= 4
+        });
+        assert_eq!(came, [11, 1, 12, 2]);
+        for last in [1, 2] {
+            let received = poll(&p.dev, &mut p.cb, 1).remove(0);
+            assert_eq!(*received.received().data(), [round, last]);
+        }
+    }
+}

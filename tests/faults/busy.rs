@@ -81,3 +81,16 @@ fn a_window_that_stays() {
     window.destroy().unwrap();
     region.destroy().unwrap();
 }
+
+/// A target of XRC that the device does not destroy is given back, and its completions go on.
+#[test]
+fn a_target_that_is_busy_is_given_back() {
+    let p = proverbs::loopback::xrc_pair().unwrap();
+    let (fabric, target) = (p.fabric, p.target);
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    let refused = target.destroy().unwrap_err();
+    assert_eq!((refused.error.verb(), refused.error.errno()), ("ibv_destroy_qp", Some(16)));
+    let target = refused.into_object();
+    assert_eq!(target.query().unwrap().state, Some(QpState::Rtr));
+    target.destroy().unwrap();
+}

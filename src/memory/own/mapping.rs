@@ -78,7 +78,7 @@ impl MapOptions {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | self.huge_flags(libc::MAP_HUGETLB);
         let size = self.huge.map_or_else(page, HugePage::size);
         let map = Map::new(len, size, libc::PROT_READ | libc::PROT_WRITE, flags, None);
-        let map = map.map_err(|errno| self.refused(errno, format!("{len} bytes"), len))?;
+        let map = map.map_err(|errno| self.refused(VERB, errno, format!("{len} bytes"), len))?;
         // INVARIANT: an anonymous mapping of its own, readable and writable.
         Ok(Mapping { map: self.settle(map, true)? })
     }
@@ -88,13 +88,19 @@ impl MapOptions {
         self.huge.map_or(0, |page| hugetlb | page.log2() << libc::MAP_HUGE_SHIFT)
     }
 
-    pub(crate) fn refused(&self, errno: i32, asked: String, len: usize) -> Error {
+    pub(crate) fn refused(
+        &self,
+        verb: &'static str,
+        errno: i32,
+        asked: String,
+        len: usize,
+    ) -> Error {
         match self.huge {
             // EINVAL: the kernel has no pages of this size.
             Some(huge) if len > 0 && matches!(errno, libc::ENOMEM | libc::EINVAL) => {
-                huge.none_left(VERB, len, None)
+                huge.none_left(verb, len, None)
             }
-            _ => Error::os(VERB, errno, asked),
+            _ => Error::os(verb, errno, asked),
         }
     }
 

@@ -105,7 +105,7 @@ impl MapOptions {
         let fd = unsafe {
             let fd = libc::memfd_create(name.as_ptr(), flags);
             if fd == -1 {
-                return Err(self.refused(errno(), asked(), len));
+                return Err(self.refused(VERB, errno(), asked(), len));
             }
             OwnedFd::from_raw_fd(fd)
         };
@@ -119,7 +119,7 @@ impl MapOptions {
                 && libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) == 0
         };
         if !made {
-            return Err(self.refused(errno(), asked(), len));
+            return Err(self.refused(VERB, errno(), asked(), len));
         }
         Ok((self.file(&fd, 0..len as u64)?, fd))
     }
@@ -149,7 +149,7 @@ impl MapOptions {
         let page = page_of(fd);
         let file = Some((fd.as_raw_fd(), range.start));
         let map = Map::new(len, page, protection, libc::MAP_SHARED, file);
-        let map = map.map_err(|errno| self.refused(errno, asked(), len))?;
+        let map = map.map_err(|errno| self.refused(VERB, errno, asked(), len))?;
         let map = self.settle(map, protection & libc::PROT_WRITE != 0)?;
         // SAFETY: asks for the seals of an open descriptor. A file that can have none says EINVAL.
         let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
@@ -243,6 +243,27 @@ impl<P> fmt::Debug for SharedMapping<P> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+
+    /// A file that the kernel makes no longer is refused by the verb that made it: here because of
+    /// what a process may write (setrlimit(2)), in one of its own.
+    #[test]
+    fn a_file_that_cannot_have_its_length() {
+        const CHILD: &str = "PROVERBS_SHORT_FILES";
+        if std::env::var_os(CHILD).is_none() {
+            let this = std::env::current_exe().unwrap();
+            let name = "memory::own::shared_mapping::tests::a_file_that_cannot_have_its_length";
+            let child = std::process::Command::new("sh")
+                .args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact \"$1\""])
+                .args([this.as_os_str(), name.as_ref()])
+                .env(CHILD, "1")
+                .output()
+                .unwrap();
+            assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+            return;
+        }
+        let error = MapOptions::new().memfd("long", 1 << 20).unwrap_err();
+        assert_eq!((error.verb(), error.errno()), ("memfd_create", Some(libc::EFBIG)));
+    }
 
     /// One can be made without a single huge page; only its mapping takes some.
     #[test]

@@ -387,6 +387,12 @@ fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
     ANSWER.set(libc::EIO);
     assert_eq!(post(&mut qp, &mut [flush_of(1), wr(2, send, two)]), (libc::EIO, None));
     seen();
+
+    ANSWER.set(0);
+    // One element is carried by a session.
+    let one: *mut [ibv_sge] = &mut [inline_of(b"a")];
+    assert_eq!(post(&mut qp, &mut [wr(1, send, one), flush_of(2), wr(3, send, two)]).0, 0);
+    assert_eq!(seen().into_iter().filter(|what| what == "post_send").count(), 1);
 }
 
 /// R15.6, R15.12.

@@ -166,7 +166,7 @@ fn a_lack_of_huge_pages_is_told_as_such() {
     use crate::memory::MapOptions;
     let huge = MapOptions::new().huge(HugePage::GiB1);
     let lacks = |options: &MapOptions, errno, len| {
-        let error = options.refused(errno, "asked".into(), len);
+        let error = options.refused("mmap", errno, "asked".into(), len);
         match error.kind() {
             ErrorKind::HugePages { asked, .. } => Some(*asked),
             _ => None,
