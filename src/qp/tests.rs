@@ -533,6 +533,18 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     profile! { Scatterer { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, initiator: NoReads } }
     assert_eq!((of_srd!(Reader), of_srd!(Sender)), (0x1c, 0xc));
     assert_eq!(of_srd!(Scatterer), 0x2_0000_000f);
+    // An initiator of XRC has no BIND_MW and LOCAL_INV.
+    profile! { Initiating { posting: ExtendedPosting, receive: NoRq } }
+    profile! { Modest { posting: ExtendedPosting, receive: NoRq, initiator: NoReads } }
+    macro_rules! of_xrc {
+        ($profile:ty) => {{
+            let can = context.abilities().unwrap().can::<Xrc>().unwrap();
+            let error = pd.create_xrc_initiator::<$profile>(&can, &cq, 1).unwrap_err();
+            assert_eq!((error.verb(), error.errno()), ("ibv_create_qp_ex", Some(libc::EPERM)));
+            ASKED.take()
+        }};
+    }
+    assert_eq!((of_xrc!(Initiating), of_xrc!(Modest)), (0x27f, 0x20f));
     assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
 }
 

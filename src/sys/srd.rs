@@ -63,19 +63,19 @@ symbols! {
     }
 }
 
-/// Loads libefa, once and for good, so that its functions are found. (Not before they are used: a
+/// The functions of libefa, which is loaded now, once and for good. (Not before they are used: a
 /// program that has nothing to do with EFA does not load it.)
-fn load() {
+fn efa() -> Symbols {
     static LOADED: Once = Once::new();
     // Miri loads no libraries.
-    if cfg!(miri) {
-        return;
-    }
-    LOADED.call_once(|| {
+    if !cfg!(miri) {
         // SAFETY: the name is a C string. What the library does when it is loaded is what it does
         // in any program that is linked to it, or has such a device.
-        unsafe { libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-    });
+        LOADED.call_once(|| unsafe {
+            libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        });
+    }
+    symbols()
 }
 
 /// `efadv_create_qp_ex`: ENOSYS if there is no libefa that has it, EOPNOTSUPP if the device is not
@@ -84,8 +84,7 @@ fn load() {
 /// # Safety
 /// The domain of `init` is live and of libibverbs, and so is what else it names.
 pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
-    load();
-    let create = symbols().create.ok_or(libc::ENOSYS)?;
+    let create = efa().create.ok_or(libc::ENOSYS)?;
     let mut attr =
         efadv_qp_init_attr { comp_mask: 0, driver_qp_type: SRD, flags, sl: 0, reserved: 0 };
     // SAFETY: the domain and its context are live, and so is what the attributes name, which are a
@@ -101,8 +100,7 @@ pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 /// # Safety
 /// `ah` is live and of libibverbs.
 pub(super) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
-    load();
-    let query = symbols().query_ah.ok_or(libc::ENOSYS)?;
+    let query = efa().query_ah.ok_or(libc::ENOSYS)?;
     let mut attr = efadv_ah_attr::default();
     // SAFETY: the address handle is live (this function's contract), and the attributes a local.
     match unsafe { query(ah, &mut attr, size_of_val(&attr) as u32) } {

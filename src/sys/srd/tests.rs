@@ -198,3 +198,16 @@ fn each_work_request_of_a_session_has_its_destination() {
         assert_eq!(seen()[1..3], ["write 9:0 3 256", "sge 9:0 4 512 8"]);
     }
 }
+
+/// libefa is there when it is first asked for, if it is installed: nobody else loads it.
+#[cfg(not(miri))]
+#[test]
+fn libefa_is_loaded_when_it_is_used() {
+    let found = efa().create.is_some();
+    // The name is a C string; a library that is there already is counted.
+    let is_installed = unsafe { !libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW).is_null() };
+    assert_eq!(found, is_installed);
+    if !is_installed {
+        println!("skipped: libefa is not installed");
+    }
+}
