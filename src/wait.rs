@@ -87,6 +87,7 @@ pub(crate) fn readiness_of(fd: RawFd) -> Result<OwnedFd, Error> {
 }
 
 /// When `timeout` is over, from now on; `None` if never.
+#[inline]
 pub(crate) fn end_of(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
@@ -115,6 +116,7 @@ pub(crate) fn sleep_on(
 
 /// The argument of poll(2), negative for ever; rounded up, since a sleep that ends too early would
 /// be followed by others.
+#[inline]
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)
 }

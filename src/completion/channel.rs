@@ -118,13 +118,27 @@ impl CompletionChannel {
     /// # }
     /// ```
     pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
-        let get = self.handle.control().try_get_cq_event;
-        // SAFETY: its handle keeps the channel.
-        match unsafe { get(self.handle.as_ptr()) } {
+        match self.get_event() {
             Ok(context) => Ok(Some(CqId::from_context(context))),
             Err(libc::EAGAIN | libc::EINTR) => Ok(None),
-            Err(errno) => Err(Error::os("ibv_get_cq_event", errno, "")),
+            Err(errno) => Err(unreadable(errno)),
         }
+    }
+
+    /// Takes an event if there is one, whichever queue's it is.
+    #[inline(always)]
+    pub(super) fn take_event(&mut self) -> Result<(), Error> {
+        match self.get_event() {
+            Ok(_) | Err(libc::EAGAIN | libc::EINTR) => Ok(()),
+            Err(errno) => Err(unreadable(errno)),
+        }
+    }
+
+    #[inline(always)]
+    fn get_event(&mut self) -> Result<u64, i32> {
+        let get = self.handle.control().try_get_cq_event;
+        // SAFETY: its handle keeps the channel.
+        unsafe { get(self.handle.as_ptr()) }
     }
 
     /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
@@ -171,6 +185,11 @@ impl CompletionChannel {
             }
         }
     }
+}
+
+#[cold]
+fn unreadable(errno: i32) -> Error {
+    Error::os("ibv_get_cq_event", errno, "")
 }
 
 impl AsRawFd for CompletionChannel {

@@ -146,14 +146,19 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         if count > 0 {
             return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
         }
+        // SAFETY: the inbox lives as long as `shared`.
+        let is_on = unsafe { &(*self.inbox.0).switch }.is_on();
         // (As `find` asks first. A batch with completions is a reason for the stand-in.)
-        if count < 0 || self.shared.switch.is_on() {
-            if let Some(error) = self.find(count) {
-                return Err(error);
+        if count >= 0 && !is_on {
+            return Ok(Polled { at: ptr::null(), left: 0 });
+        }
+        match self.find(count) {
+            Some(error) => Err(error),
+            None => {
+                let (at, left) = self.take(BATCH as u32);
+                Ok(Polled { at, left })
             }
         }
-        let (at, left) = self.take(BATCH as u32);
-        Ok(Polled { at, left })
     }
 
     /// Hands out what was polled last.

@@ -49,15 +49,18 @@ mod sealed {
 #[cfg(feature = "tokio")]
 pub(super) use sealed::Sealed as Ready;
 
+#[inline(always)]
 fn check_is_on<E: Entry, L: Threads>(
     cq: &CompletionQueue<E, L>,
     channel: &CompletionChannel,
 ) -> Result<(), Error> {
-    if cq.is_on(channel.handle()) {
-        return Ok(());
+    #[cold]
+    #[inline(never)]
+    fn not_on_it() -> Error {
+        let asked = "the completion queue is not on this channel";
+        Error::os("ibv_get_cq_event", libc::EINVAL, asked)
     }
-    let asked = "the completion queue is not on this channel";
-    Err(Error::os("ibv_get_cq_event", libc::EINVAL, asked))
+    if cq.is_on(channel.handle()) { Ok(()) } else { Err(not_on_it()) }
 }
 
 impl CompletionChannel {
@@ -236,7 +239,9 @@ impl CompletionChannel {
         }
     }
 
-    /// Takes events until there are completions, or until the time-out or the waker.
+    /// Takes events until there are completions, or until the time-out or the waker. (In line, so
+    /// that who waits for ever pays for neither.)
+    #[inline(always)]
     fn wait_for<'cq, E: Entry, L: Threads>(
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
@@ -261,7 +266,7 @@ impl CompletionChannel {
         if !sleep_on(self.as_raw_fd(), end, waker)? {
             return Ok(false);
         }
-        self.try_event()?;
+        self.take_event()?;
         Ok(true)
     }
 }

@@ -196,18 +196,23 @@ pub(crate) fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
 /// Waits until one of these descriptors is readable, for at most this many milliseconds (for ever
 /// if negative). Returns whether one is. A signal ends the wait early.
 #[cfg(not(miri))]
+#[inline]
 pub(crate) fn wait_readable<const N: usize>(
     fds: [c_int; N],
     milliseconds: c_int,
 ) -> Result<bool, c_int> {
     let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: `N` pollfds, which are a local.
-    match unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) } {
-        code if code >= 0 => Ok(code > 0),
-        _ => match errno() {
-            libc::EINTR => Ok(false),
-            errno => Err(errno),
-        },
+    let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
+    if code >= 0 { Ok(code > 0) } else { poll_failed() }
+}
+
+#[cfg(not(miri))]
+#[cold]
+fn poll_failed() -> Result<bool, c_int> {
+    match errno() {
+        libc::EINTR => Ok(false),
+        errno => Err(errno),
     }
 }
 
