@@ -258,7 +258,7 @@ impl ReceiveSource for NoRq {}
 #[derive(Debug)]
 pub enum SignalAll {}
 /// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
-/// R2.4).
+/// R2.4). On iWARP, whose READs may complete late, it goes with [`NoReads`] (R24.13).
 #[derive(Debug)]
 pub enum Selective {}
 

@@ -91,7 +91,13 @@ fn a_window_is_bound_again_and_again() {
     assert_eq!(held(&one, 64), *b"windowed");
 
     let one = one.destroy().unwrap_err().into_object();
-    let second = bind::<RemoteWrite, _>(&mut p, first, &two, 0..8);
+    let rebind = wr::MwBind::<RemoteWrite>::new(first, &two, 0..8);
+    p.a.bind_mw(rebind.map_err(|refused| refused.error).unwrap()).unwrap();
+    // Until its completion it may be bound to either, and holds both.
+    let [one, two] = [one, two].map(|region| region.destroy().unwrap_err().into_object());
+    let (status, window) = ended(&mut p);
+    assert_eq!(status, Ok(()));
+    let second: BoundType1Window<RemoteWrite> = window.into_bound_type1().unwrap();
     assert_ne!(second.remote().rkey(), told.rkey());
     one.destroy().unwrap();
     assert_eq!(written(&mut p, b"and here", second.remote()), Ok(()));
