@@ -47,6 +47,11 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let (begun, post) = (Ident::new("__begun", site), Ident::new("__post", site));
     let count = list.requests.len();
     let entries = (0..count).map(|i| name("pending", i));
+    // One in another, so that the compiler goes through them.
+    let known = (0..count).rev().fold(quote_spanned! {site=> () }, |rest, i| {
+        let pending = name("pending", i);
+        quote_spanned! {site=> (#pending.known, #rest) }
+    });
     let (first, last) = (name("at", 0), name("at", count - 1));
     // What the whole list asks of the queue is told at the word that asks it, or at the queue.
     let finish = match &list.unsignaled {
@@ -55,8 +60,10 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     };
     let mut body = quote_spanned! {site=>
         // SAFETY: all work requests were emitted in order, into slots that are still there, and
-        // these are their entries.
-        unsafe { #post.#finish([#(#entries.entry),*], #first.cast(), #last.cast()) }
+        // these are their entries, and what is known of them.
+        unsafe {
+            #post.#finish([#(#entries.entry),*], #known, #first.cast(), #last.cast())
+        }
     };
     for (i, request) in list.requests.iter().enumerate().rev() {
         let is_last = list.unsignaled.is_none() && i + 1 == count;

@@ -7,7 +7,7 @@ use std::ptr;
 
 use crate::ledger::{Ledger, MOST, SendMode};
 use crate::memory::entry::{Entry, Owned};
-use crate::post::path::{Cursor, note_list};
+use crate::post::path::{Cursor, KnownBy, note_list};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
@@ -15,7 +15,7 @@ use crate::rules::{
     Addressed, CreatedFor, FenceOn, Follows, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives,
     SignaledOn,
 };
-use crate::sys::data::head;
+use crate::sys::data::{Each, head};
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
@@ -92,7 +92,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         wr: W,
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
-    ) -> Pending<Q::Entry, W::Data> {
+    ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
         if i == 0 {
             note_list(self.queue, true);
         }
@@ -107,7 +107,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     /// Posts the chain `first..=last` of `N`.
     ///
     /// # Safety
-    /// It was emitted by `emit`, in order, and these are its entries.
+    /// It was emitted by `emit`, in order, and these are its entries and what was `known` of each.
     ///
     /// # Errors
     /// As for the method that posts one.
@@ -115,6 +115,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     pub unsafe fn post<const N: usize>(
         self,
         entries: [Option<Q::Entry>; N],
+        known: impl Each<KnownBy<Q>>,
         first: *mut Q::Wr,
         last: *mut Q::Wr,
     ) -> Result<(), PostError<Q::Entry>>
@@ -128,7 +129,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         // SAFETY: the caller emitted the chain, and `last` is its last.
         unsafe {
             (*head(last)).next = ptr::null_mut();
-            self.list(N as u32, first)
+            self.list(N as u32, first, Some(known))
         }
     }
 }
@@ -162,7 +163,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         wr: WorkRequest<O, D, A, F, G>,
         slot: *mut SendSlot<D::Sges>,
         prev: *mut ibv_send_wr,
-    ) -> Pending<P::Entry, D, O>
+    ) -> Pending<P::Entry, D, O, KnownBy<Sends<P>>>
     where
         O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Follows<B, T>,
         A: Addressed<T> + Address,
@@ -192,6 +193,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     pub unsafe fn post_unsignaled<const N: usize>(
         self,
         entries: [Option<P::Entry>; N],
+        mut known: impl Each<KnownBy<Sends<P>>>,
         first: *mut ibv_send_wr,
         last: *mut ibv_send_wr,
     ) -> Result<Unsettled, PostError<P::Entry>>
@@ -203,7 +205,8 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         // SAFETY: `last` was emitted; the rest is promised as for `post`.
         unsafe {
             (*last).send_flags |= flags;
-            self.post(entries, first, last).map(|()| Unsettled::new())
+            known.flag_last::<<Sends<P> as Kind>::Verb>(flags);
+            self.post(entries, known, first, last).map(|()| Unsettled::new())
         }
     }
 }
@@ -237,7 +240,7 @@ impl<'q, T: Transport, Q: Kind<Wr = ibv_recv_wr>> Post<'q, T, Q> {
         wr: Recv<D>,
         slot: *mut RecvSlot<D::Sges>,
         prev: *mut ibv_recv_wr,
-    ) -> Pending<Q::Entry, D>
+    ) -> Pending<Q::Entry, D, (), KnownBy<Q>>
     where
         D: Data<Q::Entry> + Fits<Q::MaxSge, Q::MaxInline>,
     {

@@ -258,7 +258,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         // Nothing strange, unless an iterator panicked before it was looked at.
         post.check.seen = seen;
         // SAFETY: the list is put together and ended.
-        unsafe { post.list(n, first) }
+        unsafe { post.list(n, first, None::<()>) }
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // emits and posts
 
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, transmute};
 use std::ptr;
@@ -20,7 +21,7 @@ use crate::post::chain::Post;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::PostError;
 use crate::post::slow::{refused_by_device, slow};
-use crate::sys::data::{Verb, head};
+use crate::sys::data::{Each, Verb, head};
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
 use crate::work::refusal::fault;
@@ -28,6 +29,9 @@ use crate::work::request::{Check, Found, Pending, Slot, Work};
 
 /// Where a list begins in the ledger of a queue.
 pub(super) type Cursor<Q> = <<Q as Kind>::Ledger as Commit>::Cursor;
+
+/// What the verb of a queue knows of a work request.
+pub(super) type KnownBy<Q> = <<Q as Kind>::Verb as Verb>::Known;
 
 /// What a post gives.
 pub(super) type Posted<Q> = Result<(), PostError<<Q as Kind>::Entry>>;
@@ -78,7 +82,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         wr: W,
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
-    ) -> Pending<Q::Entry, W::Data> {
+    ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
         // Anew each time: a pointer into the queue would not survive a mutable borrow of it.
         self.check.ah = &raw const self.queue.ah;
         let at = slot.cast::<Q::Wr>();
@@ -102,11 +106,14 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         // way.
         unsafe {
             (*head(at)).wr_id = wr_id;
-            if !prev.is_null() {
+            let known = Q::Verb::known(at);
+            // What is posted from what is known needs no memory: where nothing shows that to
+            // others, nothing is stored there.
+            if !Q::Verb::KNOWS && !prev.is_null() {
                 (*head(prev)).next = at;
             }
+            pending.known_as(known)
         }
-        pending
     }
 
     /// Posts one work request.
@@ -137,8 +144,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             // SAFETY: `put` emitted it.
             unsafe { (*head(wr_at)).next = ptr::null_mut() };
         }
-        // SAFETY: `put` emitted it. One that was filled before is in memory.
-        let known = (!W::IS_FILLED).then(|| unsafe { Q::Verb::known(wr_at) });
+        // One that was filled before is in memory.
+        let known = (!W::IS_FILLED).then_some((pending.known, ()));
         let entry = ManuallyDrop::new(pending.entry);
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
         let found = self.check.found_in(&entry, is_one, self.strange());
@@ -146,7 +153,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             // SAFETY: a list of one that is not spent, its entry given up; then it is posted, or
             // never will be.
             return unsafe {
-                let posted = self.go_slow(found, 1, wr_at);
+                let posted = self.go_slow(found, 1, wr_at, &known);
                 W::restore(wr_at);
                 posted
             };
@@ -163,27 +170,45 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     /// queue's.
     ///
     /// # Safety
-    /// The `n` work requests from `first` on were emitted by `put`, in order.
+    /// The `n` work requests from `first` on were emitted by `put`, in order; if they are `known`,
+    /// it is what `put` gave.
     #[inline(always)]
-    pub(super) unsafe fn list(self, n: u32, first: *mut Q::Wr) -> Posted<Q> {
+    pub(super) unsafe fn list(
+        self,
+        n: u32,
+        first: *mut Q::Wr,
+        known: Option<impl Each<KnownBy<Q>>>,
+    ) -> Posted<Q> {
         note_list(self.queue, false);
         // In this order: once posted, another thread may poll the completion.
         let found = self.check.found(self.strange());
         if !found.is_clear() || !self.queue.ledger.spend(n) {
             // SAFETY: the list is not spent, its entries given up.
-            return unsafe { self.go_slow(found, n, first) };
+            return unsafe { self.go_slow(found, n, first, &known) };
         }
         // SAFETY: the entries are committed and the list is linked.
-        unsafe { doorbell(self.queue, n, first, None) }
+        unsafe { doorbell(self.queue, n, first, known) }
     }
 
     /// # Safety
-    /// As for `slow`.
+    /// As for `slow`; if the list is `known`, it is what the verb said of it.
     #[inline(always)]
-    unsafe fn go_slow(self, found: Found, n: u32, first: *mut Q::Wr) -> Posted<Q> {
+    unsafe fn go_slow<L: Each<KnownBy<Q>>>(
+        self,
+        found: Found,
+        n: u32,
+        first: *mut Q::Wr,
+        known: &Option<L>,
+    ) -> Posted<Q> {
+        let mut room = MaybeUninit::<L::Room<Q::Wr>>::uninit();
         let mut error = MaybeUninit::uninit();
-        // SAFETY: the caller has the list, and `slow` writes the error when it says no.
+        // SAFETY: the caller has the list, which is where it was put together or in a room, and
+        // `slow` writes the error when it says no.
         unsafe {
+            let first = match known {
+                Some(known) if Q::Verb::KNOWS => known.show::<Q::Verb>(room.as_mut_ptr()),
+                _ => first,
+            };
             match slow(self.queue, found, n, first, error.as_mut_ptr()) {
                 true => Ok(()),
                 false => Err(error.assume_init()),
@@ -206,21 +231,36 @@ pub(super) fn note_list<Q: Kind>(_queue: &Queue<Q>, _has_list: bool) {
 /// Tells the device.
 ///
 /// # Safety
-/// `first` is a list of `n` emitted work requests whose entries are committed, or of one that is
-/// `known`.
+/// `first` is a list of `n` emitted work requests whose entries are committed; if they are `known`,
+/// it is what the verb said of them.
 #[inline(always)]
-pub(super) unsafe fn doorbell<Q: Kind>(
+pub(super) unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     queue: &mut Queue<Q>,
     n: u32,
     first: *mut Q::Wr,
-    known: Option<<Q::Verb as Verb>::Known>,
+    known: Option<L>,
 ) -> Posted<Q> {
-    let mut bad = ptr::null_mut();
-    // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now.
-    let errno = unsafe {
-        match known {
-            Some(known) => Q::Verb::post_known(queue.object, known, first, &raw mut bad),
-            None => Q::Verb::post(queue.object, first, &raw mut bad),
+    let mut room = MaybeUninit::<L::Room<Q::Wr>>::uninit();
+    // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now. What
+    // is known is shown in a room that is there until it was refused.
+    let (errno, first, bad) = unsafe {
+        match &known {
+            Some(known) if Q::Verb::KNOWS => match Q::Verb::post_known(queue.object, known) {
+                Some(0) => return Ok(()),
+                answer => {
+                    seldom();
+                    let first = known.show::<Q::Verb>(room.as_mut_ptr());
+                    match answer {
+                        Some(errno) => (errno, first, first),
+                        None => post::<Q::Verb>(queue.object, first),
+                    }
+                }
+            },
+            _ => {
+                let mut bad = ptr::null_mut();
+                let errno = Q::Verb::post(queue.object, first, &raw mut bad);
+                (errno, first, bad)
+            }
         }
     };
     match errno {
@@ -230,6 +270,22 @@ pub(super) unsafe fn doorbell<Q: Kind>(
             Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, bad, errno, to) }))
         }
     }
+}
+
+/// Posts a list that is shown: the answer, the list, and from where on it was refused.
+///
+/// # Safety
+/// As for [`Verb::post`].
+#[cold]
+#[inline(never)]
+unsafe fn post<V: Verb>(
+    object: *mut V::Object,
+    first: *mut V::Wr,
+) -> (c_int, *mut V::Wr, *mut V::Wr) {
+    let mut bad = ptr::null_mut();
+    // SAFETY: the list is one that the object may have.
+    let errno = unsafe { V::post(object, first, &raw mut bad) };
+    (errno, first, bad)
 }
 
 /// Takes room for `n` work requests, if as many fit by what is known; else nothing changes.

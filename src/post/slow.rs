@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
             Some(kind) => Err(refuse(queue, kind, 0, first)),
             None => {
                 give_all(queue, first);
-                doorbell(queue, n, first, None)
+                doorbell(queue, n, first, None::<()>)
             }
         }
     };

@@ -164,7 +164,8 @@ fn a_receive_of_unknown_outcome_stays_with_the_device() {
     // SAFETY: the slot is a local that lives until the post.
     let pending = unsafe { post.emit(wr::Recv::new(buf), at, ptr::null_mut()) };
     // SAFETY: one work request was emitted into the slot.
-    let error = unsafe { post.post([pending.entry], at.cast(), at.cast()) }.unwrap_err();
+    let error = unsafe { post.post([pending.entry], (pending.known, ()), at.cast(), at.cast()) }
+        .unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::OutcomeUnknown { errno: libc::EINVAL });
     assert_eq!(error.into_rejected().count(), 0);
     assert_eq!(bench.qp.recv_room(), 0);

@@ -5,6 +5,8 @@
 //! be), and so does the loopback device. So the pointers are never null.
 
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use super::types::*;
 
@@ -95,21 +97,34 @@ pub trait Verb {
     const NAME: &'static str;
     /// What is known of a work request that was emitted just now, if it is posted from that.
     type Known;
+    /// Whether anything is.
+    const KNOWS: bool = false;
 
     /// # Safety
     /// `wr` is emitted.
     unsafe fn known(wr: *const Self::Wr) -> Self::Known;
 
-    /// Posts a list of one.
+    /// Writes the work request again.
     ///
     /// # Safety
-    /// As for `post`; `known` is of `first`, which is as it was.
+    /// `wr` is writable.
+    unsafe fn show(_known: &Self::Known, _wr: *mut Self::Wr) {}
+
+    /// Adds flags to it.
+    fn flag(_known: &mut Self::Known, _flags: u32) {}
+
+    /// Posts a list of which each work request is known, all or none. `None` if that is left to
+    /// `post`.
+    ///
+    /// # Safety
+    /// As for `post`; `known` is of such a list.
+    #[inline(always)]
     unsafe fn post_known(
-        object: *mut Self::Object,
-        known: Self::Known,
-        first: *mut Self::Wr,
-        bad: *mut *mut Self::Wr,
-    ) -> c_int;
+        _object: *mut Self::Object,
+        _known: &impl Each<Self::Known>,
+    ) -> Option<c_int> {
+        None
+    }
 
     /// # Safety
     /// `object` is live, `first` is a list that it may have (or null), `bad` is writable.
@@ -118,6 +133,83 @@ pub trait Verb {
         first: *mut Self::Wr,
         bad: *mut *mut Self::Wr,
     ) -> c_int;
+}
+
+/// A list that the compiler goes through, of what is known of each: `(first, (second, ()))`.
+#[doc(hidden)]
+pub trait Each<K> {
+    const IS_EMPTY: bool = false;
+    /// Where the list is shown.
+    type Room<W>;
+
+    /// # Safety
+    /// What `build` asks, of each in turn.
+    unsafe fn each(&self, build: &impl Build<K>);
+
+    /// Adds flags to the last.
+    fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32);
+
+    /// Writes the list again, linked and ended.
+    ///
+    /// # Safety
+    /// `room` is writable.
+    unsafe fn show<V: Verb<Known = K>>(&self, room: *mut Self::Room<V::Wr>) -> *mut V::Wr;
+}
+
+/// What is done with each of a list. (A closure would not be inlined where it is called often.)
+#[doc(hidden)]
+pub trait Build<K> {
+    /// # Safety
+    /// As the type says.
+    unsafe fn build(&self, known: &K);
+}
+
+impl<K> Each<K> for () {
+    const IS_EMPTY: bool = true;
+    type Room<W> = ();
+
+    #[inline(always)]
+    unsafe fn each(&self, _: &impl Build<K>) {}
+
+    #[inline(always)]
+    fn flag_last<V: Verb<Known = K>>(&mut self, _: u32) {}
+
+    #[inline(always)]
+    unsafe fn show<V: Verb<Known = K>>(&self, _: *mut ()) -> *mut V::Wr {
+        ptr::null_mut()
+    }
+}
+
+impl<K, R: Each<K>> Each<K> for (K, R) {
+    type Room<W> = (MaybeUninit<W>, R::Room<W>);
+
+    #[inline(always)]
+    unsafe fn each(&self, build: &impl Build<K>) {
+        // SAFETY: what `build` asks is asked of the caller.
+        unsafe {
+            build.build(&self.0);
+            self.1.each(build);
+        }
+    }
+
+    #[inline(always)]
+    fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32) {
+        match R::IS_EMPTY {
+            true => V::flag(&mut self.0, flags),
+            false => self.1.flag_last::<V>(flags),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn show<V: Verb<Known = K>>(&self, room: *mut Self::Room<V::Wr>) -> *mut V::Wr {
+        // SAFETY: the room is writable, and has a place for each.
+        unsafe {
+            let at = (&raw mut (*room).0).cast::<V::Wr>();
+            V::show(&self.0, at);
+            (*head(at)).next = self.1.show::<V>(&raw mut (*room).1);
+            at
+        }
+    }
 }
 
 macro_rules! verb {
@@ -133,17 +225,6 @@ macro_rules! verb {
 
             #[inline(always)]
             unsafe fn known(_: *const $wr) {}
-
-            #[inline(always)]
-            unsafe fn post_known(
-                object: *mut $object,
-                (): (),
-                first: *mut $wr,
-                bad: *mut *mut $wr,
-            ) -> c_int {
-                // SAFETY: a list of one is a list, and the provider reads it where it is.
-                unsafe { Self::post(object, first, bad) }
-            }
 
             #[inline(always)]
             unsafe fn post(object: *mut $object, first: *mut $wr, bad: *mut *mut $wr) -> c_int {

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use super::control::Created;
-use super::data::{PostSend, Verb, arm};
+use super::data::{Build, Each, PostSend, Verb, arm};
 use super::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use super::symbols::symbols;
 use super::types::*;
@@ -151,49 +151,56 @@ impl Verb for Session {
         unsafe { wr.cast::<Self::Known>().read() }
     }
 
+    const KNOWS: bool = true;
+
     #[inline(always)]
-    unsafe fn post_known(
-        qp: *mut ibv_qp,
-        mut known: Self::Known,
-        first: *mut ibv_send_wr,
-        bad: *mut *mut ibv_send_wr,
-    ) -> c_int {
-        // SAFETY: `known` is what the list of one is, so its session is one with the list. The queue
-        // pair may have it, and has the functions that it was created for.
+    unsafe fn show(known: &Self::Known, wr: *mut ibv_send_wr) {
+        // SAFETY: it is writable (this function's contract), and no reference to what is known.
+        unsafe { wr.cast::<Self::Known>().copy_from_nonoverlapping(known, 1) };
+    }
+
+    #[inline(always)]
+    fn flag(known: &mut Self::Known, flags: u32) {
+        // SAFETY: it is a copy of what was emitted, with its flags.
+        unsafe { (*known.as_mut_ptr()).send_flags |= flags };
+    }
+
+    #[inline(always)]
+    unsafe fn post_known(qp: *mut ibv_qp, known: &impl Each<Self::Known>) -> Option<c_int> {
+        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. `known` is
+        // a list that it may have, and it has the functions that it was created for.
         unsafe {
-            post(qp, first, bad, |qp| {
-                call!(qp.wr_start());
-                build(qp, known.as_mut_ptr());
-                call!(qp.wr_complete())
-            })
+            if !(*qp).qp_context.is_null() {
+                return None;
+            }
+            let qp = qp.cast::<ibv_qp_ex>();
+            call!(qp.wr_start());
+            known.each(&Plain(qp));
+            Some(call!(qp.wr_complete()))
         }
     }
 
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: the session is one with this list, which the queue pair may have.
-        unsafe { post(qp, first, bad, |qp| plain(qp, first)) }
+        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may have
+        // the list, whichever way that is posted, and `bad` is writable.
+        unsafe {
+            if !(*qp).qp_context.is_null() {
+                return post_otherwise(qp, first, bad);
+            }
+            whole(plain(qp.cast(), first), first, bad)
+        }
     }
 }
 
-/// Posts in a session.
-///
-/// # Safety
-/// As for [`Verb::post`]; `session` is one with this list.
-#[inline(always)]
-unsafe fn post(
-    qp: *mut ibv_qp,
-    first: *mut ibv_send_wr,
-    bad: *mut *mut ibv_send_wr,
-    session: impl FnOnce(*mut ibv_qp_ex) -> c_int,
-) -> c_int {
-    // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may have the
-    // list, whichever way that is posted, and `bad` is writable.
-    unsafe {
-        if !(*qp).qp_context.is_null() {
-            return post_otherwise(qp, first, bad);
-        }
-        whole(session(qp.cast()), first, bad)
+/// Builds known work requests, as `build` does.
+struct Plain(*mut ibv_qp_ex);
+
+impl Build<MaybeUninit<ibv_send_wr>> for Plain {
+    #[inline(always)]
+    unsafe fn build(&self, known: &MaybeUninit<ibv_send_wr>) {
+        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
+        unsafe { build(self.0, known.as_ptr().cast_mut()) }
     }
 }
 

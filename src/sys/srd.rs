@@ -7,13 +7,13 @@
 #![allow(non_camel_case_types)] // C's names
 
 use std::ffi::c_int;
-use std::mem::size_of;
+use std::mem::{MaybeUninit, size_of};
 use std::ptr::NonNull;
 use std::sync::Once;
 
 use super::control::{Created, created};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
-use super::data::{Verb, apart, arm};
+use super::data::{Build, Each, Verb, apart, arm};
 use super::session::{Session, call, extended, ibv_data_buf, ibv_qp_ex, piece, session, whole};
 use super::symbols::symbols;
 use super::types::*;
@@ -127,22 +127,30 @@ impl Verb for SrdSession {
         unsafe { Session::known(wr) }
     }
 
+    const KNOWS: bool = Session::KNOWS;
+
     #[inline(always)]
-    unsafe fn post_known(
-        qp: *mut ibv_qp,
-        mut known: Self::Known,
-        first: *mut ibv_send_wr,
-        bad: *mut *mut ibv_send_wr,
-    ) -> c_int {
-        // SAFETY: `known` is what the list of one is, and each kind of queue pair may have it.
+    unsafe fn show(known: &Self::Known, wr: *mut ibv_send_wr) {
+        // SAFETY: this asks for the same.
+        unsafe { Session::show(known, wr) }
+    }
+
+    #[inline(always)]
+    fn flag(known: &mut Self::Known, flags: u32) {
+        Session::flag(known, flags);
+    }
+
+    #[inline(always)]
+    unsafe fn post_known(qp: *mut ibv_qp, known: &impl Each<Self::Known>) -> Option<c_int> {
+        // SAFETY: `known` is a list that each kind of queue pair may have.
         unsafe {
             if (*qp).qp_type != ibv_qp_type::IBV_QPT_DRIVER {
-                return Session::post_known(qp, known, first, bad);
+                return Session::post_known(qp, known);
             }
             let qp = qp.cast::<ibv_qp_ex>();
             call!(qp.wr_start());
-            build(qp, known.as_mut_ptr());
-            whole(call!(qp.wr_complete()), first, bad)
+            known.each(&Addressed(qp));
+            Some(call!(qp.wr_complete()))
         }
     }
 
@@ -156,6 +164,17 @@ impl Verb for SrdSession {
             }
             whole(session(qp.cast(), first, |qp, wr| build(qp, wr)), first, bad)
         }
+    }
+}
+
+/// Builds known work requests, as `build` does.
+struct Addressed(*mut ibv_qp_ex);
+
+impl Build<MaybeUninit<ibv_send_wr>> for Addressed {
+    #[inline(always)]
+    unsafe fn build(&self, known: &MaybeUninit<ibv_send_wr>) {
+        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
+        unsafe { build(self.0, known.as_ptr().cast_mut()) }
     }
 }
 

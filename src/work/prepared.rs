@@ -284,7 +284,7 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Later
             if A::IS_WRITTEN {
                 (*filled).address.check(check);
             }
-            Pending { entry: emitted.entry, wr_id: 0, data: PhantomData }
+            Pending::new(emitted.entry, 0)
         }
     }
 
@@ -315,7 +315,7 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
                 (*filled).address.check(check);
             }
         }
-        Pending { entry: None, wr_id: 0, data: PhantomData }
+        Pending::new(None, 0)
     }
 }
 

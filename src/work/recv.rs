@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
@@ -58,7 +57,7 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
             let emitted = self.data.emit(sges, How { use_: Use::Fill, limit: 0 }, check);
             (*wr).sg_list = emitted.sges;
             (*wr).num_sge = emitted.count;
-            Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
+            Pending::new(emitted.entry, emitted.wr_id)
         }
     }
 }

@@ -130,24 +130,38 @@ pub trait Work<E: Entry> {
     ) -> Pending<E, Self::Data>;
 }
 
-/// What emission leaves for the post: the entry, what the program says of the wr_id, and the type
-/// of the data, whose borrows must last until the post.
+/// What emission leaves for the post: the entry, what the program says of the wr_id, what the verb
+/// knows of the work request, and the type of the data, whose borrows must last until the post.
 #[doc(hidden)]
-pub struct Pending<E, D, O = ()> {
+pub struct Pending<E, D, O = (), K = ()> {
     pub entry: Option<E>,
     pub wr_id: u64,
+    pub known: K,
     pub(super) data: PhantomData<(D, O)>,
 }
 
 impl<E, D> Pending<E, D> {
-    /// That of a work request of this opcode.
     #[inline(always)]
-    pub(crate) fn of<O>(self) -> Pending<E, D, O> {
-        Pending { entry: self.entry, wr_id: self.wr_id, data: PhantomData }
+    pub(super) fn new(entry: Option<E>, wr_id: u64) -> Self {
+        Pending { entry, wr_id, known: (), data: PhantomData }
+    }
+
+    /// With what the verb knows.
+    #[inline(always)]
+    pub(crate) fn known_as<K>(self, known: K) -> Pending<E, D, (), K> {
+        Pending { entry: self.entry, wr_id: self.wr_id, known, data: PhantomData }
     }
 }
 
-impl<E, D, O> Pending<E, D, O> {
+impl<E, D, K> Pending<E, D, (), K> {
+    /// That of a work request of this opcode.
+    #[inline(always)]
+    pub(crate) fn of<O>(self) -> Pending<E, D, O, K> {
+        Pending { entry: self.entry, wr_id: self.wr_id, known: self.known, data: PhantomData }
+    }
+}
+
+impl<E, D, O, K> Pending<E, D, O, K> {
     /// Its opcode, for what follows it.
     #[doc(hidden)]
     #[inline(always)]
@@ -178,7 +192,7 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
             if A::IS_WRITTEN {
                 self.address.emit::<O>(wr, check, !E::OWNED);
             }
-            Pending { entry: emitted.entry, wr_id: emitted.wr_id, data: PhantomData }
+            Pending::new(emitted.entry, emitted.wr_id)
         }
     }
 }

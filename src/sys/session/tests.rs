@@ -412,3 +412,51 @@ fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
         assert_eq!(refused(on_rxe(), errno), (errno, Some(0)));
     }
 }
+
+/// A list whose work requests are known is the same session, and is there again for who needs it in
+/// memory.
+#[test]
+fn what_is_known_is_a_list() {
+    use ibv_wr_opcode::*;
+    let mut one = [ibv_sge { addr: 10, length: 20, lkey: 30 }];
+    let one: *mut [ibv_sge] = &mut one;
+    let all = || {
+        let mut write = wr(2, IBV_WR_RDMA_WRITE, one);
+        write.wr.rdma = raw::rdma_t { remote_addr: 40, rkey: 50 };
+        [wr(1, IBV_WR_SEND_WITH_IMM, one), write, wr(3, IBV_WR_LOCAL_INV, one)]
+    };
+    let known = |wrs: &[ibv_send_wr; 3]| {
+        let [a, b, c] = [0, 1, 2].map(|i| unsafe { Session::known(&wrs[i]) });
+        (a, (b, (c, ())))
+    };
+    let of_known = |qp_context| {
+        let mut qp = pair(RC, qp_context);
+        unsafe { Session::post_known((&raw mut qp).cast(), &known(&all())) }
+    };
+    assert_eq!(post(&mut pair(RC, ptr::null_mut()), &mut all()), (0, None));
+    let in_memory = seen();
+    assert!(in_memory.iter().any(|call| call.starts_with("send_imm")), "{in_memory:?}");
+    assert_eq!((of_known(ptr::null_mut()), seen()), (Some(0), in_memory.clone()));
+    ANSWER.set(libc::ENOMEM);
+    assert_eq!((of_known(ptr::null_mut()), seen()), (Some(libc::ENOMEM), in_memory));
+    ANSWER.set(0);
+    // librxe's, and XRC's, are built elsewhere.
+    assert_eq!([of_known(on_rxe()), of_known(on_xrc())], [None; 2]);
+    assert!(seen().is_empty());
+
+    let mut list = known(&all());
+    list.flag_last::<Session>(8);
+    let mut room = MaybeUninit::uninit();
+    unsafe {
+        let first = list.show::<Session>(room.as_mut_ptr());
+        let second = (*first).next;
+        let third = (*second).next;
+        assert!((*third).next.is_null());
+        let ids = [first, second, third].map(|wr| ((*wr).wr_id, (*wr).opcode, (*wr).send_flags));
+        let expected =
+            [(1, IBV_WR_SEND_WITH_IMM, 2), (2, IBV_WR_RDMA_WRITE, 2), (3, IBV_WR_LOCAL_INV, 10)];
+        assert_eq!(ids, expected);
+        assert_eq!(((*second).wr.rdma.remote_addr, (*second).wr.rdma.rkey), (40, 50));
+        assert_eq!((*first).imm_data_invalidated_rkey_union.imm_data, 77);
+    }
+}

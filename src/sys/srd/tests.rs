@@ -127,8 +127,9 @@ fn calls(qp_type: ibv_qp_type::Type, wrs: &mut [ibv_send_wr], alone: bool) -> (c
     let errno = unsafe {
         match alone {
             true => {
-                let known = SrdSession::known(first);
-                SrdSession::post_known((&raw mut qp).cast(), known, first, &mut bad)
+                let known = (SrdSession::known(first), ());
+                let errno = SrdSession::post_known((&raw mut qp).cast(), &known).unwrap();
+                return (errno, errno != 0);
             }
             false => SrdSession::post((&raw mut qp).cast(), first, &mut bad),
         }
