@@ -212,3 +212,30 @@ unsafe fn each(first: *mut Header) -> impl Iterator<Item = NonNull<Header>> {
         Some(header)
     })
 }
+
+#[cfg(all(test, feature = "loopback"))] // not in the models, whose atomics are loom's
+mod tests {
+    use super::*;
+
+    /// While a thread has the list, it is nobody else's: one asks and leaves, and one waits.
+    #[test]
+    fn a_list_that_is_locked_is_left_alone() {
+        let free = Free::new();
+        assert!(free.lock().is_null());
+        assert!(free.take().is_none(), "it is locked");
+        std::thread::scope(|threads| {
+            let (asks, asked) = std::sync::mpsc::channel();
+            let free = &free;
+            let waits = threads.spawn(move || {
+                asks.send(()).unwrap();
+                // What is found is what the other left: nothing.
+                assert!(free.take_later(|| None).is_none());
+            });
+            asked.recv().unwrap();
+            assert!(free.take().is_none());
+            free.first.store(ptr::null_mut(), Ordering::Release);
+            waits.join().unwrap();
+        });
+        assert!(free.first.load(Ordering::Relaxed).is_null());
+    }
+}

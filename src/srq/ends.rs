@@ -139,7 +139,7 @@ fn destroy(known: Vec<Weak<Parked>>, over: &mut Over) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))] // not in the models, whose locks are loom's
 mod tests {
     use super::*;
 

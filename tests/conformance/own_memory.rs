@@ -337,3 +337,20 @@ fn a_range_that_a_file_does_not_have() {
     let error = MapOptions::new().memfd(&"long".repeat(100), 8192).unwrap_err();
     assert_eq!(error.errno(), Some(22));
 }
+
+/// A region of memory that is only read has its end where the memory has, in each of its kinds.
+#[test]
+fn a_read_only_region_ends_where_its_memory_does() {
+    let p = Pair::<Rc>::new();
+    let bytes: &'static [u8] = b"sixteen bytes...";
+    let region = p.pd.register_in::<RemoteRead, _>(bytes).unwrap();
+    let mut there = [0; 8];
+    region.read_at(8, &mut there).unwrap();
+    assert_eq!(&there, b"bytes...");
+    region.read_at(16, &mut []).unwrap();
+    for (offset, len) in [(9, 8), (16, 1), (17, 0), (usize::MAX, 8)] {
+        let error = region.read_at(offset, &mut there[..len]).unwrap_err();
+        assert_eq!((error.offset, error.available), (offset as u64, 16));
+        assert_eq!(&there, b"bytes...", "nothing was copied");
+    }
+}
