@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use proverbs::bounded::ServiceLevel;
 use proverbs::completion::UdReceived;
-use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
+use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent, XrcdFile};
 use proverbs::endpoint;
 use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Personality, Script, World};
 use proverbs::memory::{Flushable, Persistent};
@@ -156,7 +156,18 @@ fn a_device_that_grants_less_is_found_out() {
         let pool = pd.create_pool(4, 64).unwrap();
         let refused = pd.create_srq::<Rc, BufList, Max<2>, ()>(&pool).map(drop).unwrap_err();
         let (asked, max) = if limit == Capacity::SrqWr { (4, 3) } else { (2, 1) };
-        assert!(refused.to_string().ends_with(&format!("{asked} exceeds {max}")), "{refused}");
+        let text = format!("{asked} exceeds {max}");
+        assert!(refused.to_string().ends_with(&text), "{refused}");
+        // One of XRC is made by another verb.
+        if let Some(can) = dev.ctx.abilities().unwrap().can::<Xrc>() {
+            let domain = dev.ctx.open_xrcd(&can, XrcdFile::Private).unwrap();
+            let cq = dev.ctx.create_cq::<BufList>(16).unwrap();
+            let refused = pd.create_xrc_srq::<BufList, Max<2>, ()>(&pool, &domain, &cq);
+            let refused = refused.map(drop).unwrap_err().to_string();
+            assert!(refused.ends_with(&text), "{refused}");
+            assert_eq!(cq.unbooked(), cq.capacity());
+            domain.close().unwrap();
+        }
         pool.destroy().unwrap();
         pd.destroy().unwrap();
     }

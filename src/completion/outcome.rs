@@ -319,3 +319,18 @@ pub(super) fn segments<E: Entry>(
         (here < segment.len()).then(|| &segment[here..])
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One segment is lent; more are all there, in their order.
+    #[test]
+    fn segments_are_joined() {
+        let of = |segments: &[&'static [u8]]| joined(segments.iter().copied());
+        assert_eq!(of(&[]), Cow::Borrowed(b""));
+        assert!(matches!(of(&[b"one"]), Cow::Borrowed(b"one")));
+        assert_eq!(*of(&[b"one", b"", b"two"]), *b"onetwo");
+        assert_eq!(*of(&[b"a", b"bc", b"d", b"e"]), *b"abcde");
+    }
+}

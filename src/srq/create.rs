@@ -121,13 +121,6 @@ impl<L: Threads> ProtectionDomain<L> {
             Ok(Made { srq, parents, completes_into, number }) => {
                 // SAFETY: the object was just created, and has no other owner.
                 let handle = unsafe { handle::Srq::new(srq, control, parents) };
-                let (home, slots, pd) = (feed.home, feed.first, self.id());
-                let ends = Ends::default();
-                if let Some(cq) = &completes_into {
-                    ends.completes_into(cq.inbox());
-                }
-                let _cq = completes_into;
-                let core = SrqCore { handle, books, slots, buffers, pd, id, ends, number, _cq };
                 // The types say what may be posted, and the pool how much: at least that must be
                 // granted (R2.11).
                 let granted = init.attr;
@@ -135,9 +128,20 @@ impl<L: Threads> ProtectionDomain<L> {
                     [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
                 {
                     if asked > granted {
+                        drop(handle);
+                        if let Some(cq) = &completes_into {
+                            cq.detach(&books);
+                        }
                         return Err(Error::limit(verb, what, asked.into(), granted.into()));
                     }
                 }
+                let (home, slots, pd) = (feed.home, feed.first, self.id());
+                let ends = Ends::default();
+                if let Some(cq) = &completes_into {
+                    ends.completes_into(cq.inbox());
+                }
+                let _cq = completes_into;
+                let core = SrqCore { handle, books, slots, buffers, pd, id, ends, number, _cq };
                 let books = Arc::as_ptr(&core.books);
                 // SAFETY: the core owns the books, and lives as long as the queue.
                 let ledger = unsafe { Ledger::open(books, RECEIVE, buffers, Withheld::default()) };

@@ -50,3 +50,17 @@ impl WcOpcode {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each has the number that verbs.h gives it, and others are none.
+    #[test]
+    fn numbers_of_c() {
+        let known: Vec<_> = (0..256).filter_map(WcOpcode::from_c).map(|it| it as u8).collect();
+        assert_eq!(known, [0, 1, 2, 3, 4, 5, 6, 8, 9, 128, 129]);
+        assert_eq!(WcOpcode::from_c(8), Some(WcOpcode::Flush));
+        assert_eq!(WcOpcode::from_c(9), Some(WcOpcode::AtomicWrite));
+    }
+}

@@ -514,3 +514,29 @@ fn a_drain_beside_a_shared_receive_queue_ends() {
         });
     });
 }
+
+/// Each event is told, those too that came while nobody waited.
+#[test]
+fn no_asynchronous_event_is_lost() {
+    crate::waits::ends("the events of two queue pairs", || {
+        runtime().block_on(async {
+            let (a, b, dev) = ends();
+            let mut events = dev.ctx.events().unwrap().into_async().unwrap();
+            let mut expected = [a.qp.qp_num(), b.qp.qp_num()];
+            let drain = Drain { notify: true };
+            let stopped = (a.qp.modify(drain).unwrap(), b.qp.modify(drain).unwrap());
+            let mut told = Vec::new();
+            while told.len() < 2 {
+                match events.next().await.unwrap() {
+                    DeviceEvent::Qp { qp_num, event: QpEvent::SqDrained } => told.push(qp_num),
+                    DeviceEvent::Port { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            told.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(told, expected);
+            drop(stopped);
+        });
+    });
+}

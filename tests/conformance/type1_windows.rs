@@ -360,7 +360,9 @@ fn a_window_has_the_programs_word() {
         p.a.bind_mw(wr::MwBind::unbind(entry.into_bound_type1::<RemoteRead>().unwrap())).unwrap();
         let (_, entry) = ended(&mut p);
         assert_eq!(entry.id(), word);
-        window = entry.into_type1().unwrap();
+        let refused = entry.into_bound_type1::<RemoteRead>().unwrap_err();
+        assert!(refused.to_string().contains("it is not bound"), "{refused}");
+        window = refused.into_object().into_type1().unwrap();
     }
 }
 
