@@ -1,7 +1,7 @@
 //! Memory that the program already has: pools and regions in each kind of it.
 
-#[cfg(not(miri))]
 use proverbs::completion::WcOpcode;
+#[cfg(not(miri))]
 use proverbs::memory::{HugePage, MapOptions, ReadOnly, SharedMapping};
 use proverbs::memory::{Mapping, Memory, Private, Writable};
 use proverbs::prelude::*;
