@@ -9,7 +9,13 @@ use anyhow::{Context, Result};
 use crate::paths;
 use crate::sh::{self, Cmd, Next, Run, cmd};
 
-const NEEDS_DEBIAN: &str = "this needs Debian's archive among apt's sources";
+const NEEDS_DEBIAN: &str =
+    "see whether Debian's archive is reached, and debian-archive-keyring is of today";
+
+/// Debian's archive, for systems that have none of it among their sources, as Ubuntu.
+const ARCHIVE: &str = "http://deb.debian.org/debian";
+/// Whose packages run where a system's archive has none of another architecture.
+const STABLE: &str = "trixie";
 
 /// Package lists.
 pub struct Lists {
@@ -23,9 +29,13 @@ impl Lists {
         Self { options: vec!["APT::Sandbox::User=root".to_owned()] }
     }
 
-    /// Those of the system's sources for another architecture, kept in `dir`.
+    /// Those of the system's sources for another architecture, kept in `dir`; where the system is
+    /// no Debian, whose archive has all architectures, Debian's.
     pub fn foreign(dir: &Path, architecture: &str) -> Result<Self> {
-        let mut lists = Self::aside(dir)?;
+        let mut lists = match own_debian()? {
+            Some(_) => Self::aside(dir)?,
+            None => Self::debian(dir, &[STABLE])?,
+        };
         lists.options.push(format!("APT::Architecture={architecture}"));
         lists.options.push(format!("APT::Architectures::={architecture}"));
         Ok(lists)
@@ -37,7 +47,7 @@ impl Lists {
         let mut lists = Self::aside(dir)?;
         lists.options.push(format!("Dir::Etc::sourcelist={}", sources.display()));
         lists.options.push("Dir::Etc::sourceparts=/dev/null".to_owned());
-        let uri = debian_uri()?;
+        let uri = own_debian()?.unwrap_or_else(|| ARCHIVE.to_owned());
         let signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg";
         let lines = suites.iter().map(|suite| format!("deb [{signed}] {uri} {suite} main\n"));
         let text: String = lines.collect();
@@ -109,12 +119,12 @@ impl Lists {
     }
 }
 
-/// Where the system has Debian's packages from.
-fn debian_uri() -> Result<String> {
+/// Where the system has Debian's packages from, if it has any.
+fn own_debian() -> Result<Option<String>> {
     let format = "$(LABEL) $(REPO_URI)";
     let targets = cmd!(sh::here(), "apt-get indextargets --format {format}").text()?;
     let mut uris = targets.lines().filter_map(|line| line.strip_prefix("Debian "));
-    Ok(uris.next().context(NEEDS_DEBIAN)?.to_owned())
+    Ok(uris.next().map(str::to_owned))
 }
 
 /// Makes `place` by what `fetch` leaves in the second directory that it is given; the first is for

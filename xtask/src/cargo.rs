@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::paths;
 use crate::progress::Step;
 use crate::sh::{self, Cmd, Run, cmd};
+use crate::toolchain::{CALLERS, WITH_NIGHTLY};
 
 /// `cargo ARGS` in the workspace.
 pub fn cargo(args: &[&str]) -> Result<Cmd<'static>> {
@@ -16,10 +17,10 @@ pub fn cargo(args: &[&str]) -> Result<Cmd<'static>> {
     Ok(cmd!(sh, "cargo {args...}"))
 }
 
-/// `cargo +nightly ARGS`. With `cargo xtask`, cargo names its own toolchain to us.
+/// `cargo ARGS` by the named nightly. With `cargo xtask`, cargo names its own toolchain to us.
 pub fn nightly(args: &[&str]) -> Result<Cmd<'static>> {
-    let all = [&["+nightly"], args].concat();
-    Ok(cargo(&all)?.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO"))
+    let cmd = cargo(&[&[WITH_NIGHTLY], args].concat())?;
+    Ok(CALLERS.iter().fold(cmd, |cmd, name| cmd.env_remove(name)))
 }
 
 /// Runs `cargo ARGS` on the user's terminal; an error if it fails.

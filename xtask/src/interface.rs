@@ -9,7 +9,7 @@ use rustdoc_types::{
 };
 use serde_json::Value;
 
-use crate::{cargo, paths, setup};
+use crate::{cargo, paths, toolchain};
 
 /// A public function, method or macro.
 pub struct Call {
@@ -31,7 +31,7 @@ pub fn names() -> Result<BTreeSet<String>> {
 }
 
 fn walk() -> Result<(Vec<Call>, BTreeSet<String>)> {
-    setup::nightly()?;
+    toolchain::nightly()?;
     let krate = rustdoc()?;
     let root = krate.index.get(&krate.root).context("the crate has a root")?;
     let (calls, names) = (Vec::new(), BTreeSet::new());

@@ -32,6 +32,7 @@ mod share;
 mod soft_roce;
 mod suites;
 mod test;
+mod toolchain;
 mod two_hosts;
 mod what_c_does;
 mod wrap;

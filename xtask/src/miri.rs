@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use crate::sanitize::FORGETTING;
 use crate::sh::{Cmd, Next, Run, two_at_a_time};
 use crate::test::FEATURES;
+use crate::toolchain::{self, CALLERS, WITH_NIGHTLY};
 use crate::{cargo, setup, share};
 
 #[derive(clap::Args)]
@@ -193,10 +194,10 @@ fn miri(flags: &str, args: &[&str]) -> Result<()> {
 
 fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     setup::ensure(&[setup::Group::Build])?;
-    setup::nightly()?;
+    toolchain::nightly()?;
     // Without debug assertions, which the native runs of the same tests have, it takes a fifth
     // less.
-    let test = ["+nightly", "miri", "test", "--release", "--features", "zerocopy"];
+    let test = [WITH_NIGHTLY, "miri", "test", "--release", "--features", "zerocopy"];
     // (Miri shows a program no variable without being told.)
     let flags =
         &format!("{flags} -Zmiri-env-forward={PERSONALITY} -Zmiri-env-forward=PROVERBS_WORLD");
@@ -211,8 +212,8 @@ fn hint(flags: &str) -> String {
     format!("{PERSONALITY} was {}, MIRIFLAGS began with {flags}", device())
 }
 
-/// `cargo +nightly miri ...` with these flags.
+/// `cargo miri ...` of the nightly with these flags.
 pub fn on<'a>(cmd: Cmd<'a>, flags: &str) -> Cmd<'a> {
     // With `cargo xtask`, cargo names its own toolchain to us; Miri needs the other.
-    cmd.env("MIRIFLAGS", flags).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO")
+    CALLERS.iter().fold(cmd.env("MIRIFLAGS", flags), |cmd, name| cmd.env_remove(name))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::setup::{self, Group};
 use crate::sh::Next;
 use crate::test::FEATURES;
-use crate::{aarch64, cargo, paths};
+use crate::{aarch64, cargo, paths, toolchain};
 
 /// Publishes nothing: packs each crate, and looks at the dependencies
 #[derive(clap::Args)]
@@ -79,7 +79,7 @@ pub fn anywhere() -> Result<()> {
     let version = versions.next().context("Cargo.toml has no rust-version")?.trim_matches('"');
     // 1.85 is a channel of its own for rustup, which follows 1.85.1 and so on.
     let oldest = format!("{version}.0");
-    setup::toolchain(&oldest)?;
+    toolchain::stable(&oldest)?;
     let with = format!("+{oldest}");
     // What it builds is also what runs the demo: Debian's own cargo is of this version.
     let check = ["check", "-p", "proverbs", "-p", "xtask", "--features", FEATURES];

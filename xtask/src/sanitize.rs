@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cargo;
 use crate::setup::{self, Group};
 use crate::sh::{self, cmd};
 use crate::test::FEATURES;
+use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -66,7 +66,7 @@ fn sanitize(
     options: &str,
 ) -> Result<()> {
     setup::ensure(&[Group::Build])?;
-    setup::nightly()?;
+    toolchain::nightly()?;
     // One directory for all: what runs while building (macros, build scripts) is the same for each.
     // One suite that fails keeps no other from running.
     let build = ["test", "-Zbuild-std", "--no-fail-fast", "--target-dir", "target/sanitize"];

@@ -8,13 +8,17 @@ use std::{env, fs};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::sh::{self, Next, Run, cmd};
-use crate::{paths, soft_roce};
+use crate::{paths, soft_roce, toolchain};
 
 /// What a command needs; it names the groups, `ensure` installs what is missing of them.
 #[derive(Clone, Copy, Debug)]
 pub enum Group {
     /// To build the crate and its C twins.
     Build,
+    /// To ask for the commit, and to have another tree of it.
+    Git,
+    /// To have a libclang that rdma-sys bears, where the system has none.
+    Libclang,
     /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
     /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
     Guest,
@@ -38,8 +42,11 @@ impl Group {
     fn packages(self) -> &'static str {
         match self {
             Self::Build => "gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev",
+            Self::Git => "git",
+            Self::Libclang if own_libclang().is_some() || makes_environments() => "",
+            Self::Libclang => "python3-venv",
             Self::Guest => {
-                "qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
+                "debian-archive-keyring qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
                  ibverbs-utils rdmacm-utils perftest strace"
             }
             Self::Module => "gcc make",
@@ -50,7 +57,9 @@ impl Group {
                 "cmake make libnl-3-dev libnl-route-3-dev dpkg-dev debian-archive-keyring"
             }
             Self::Fuzz => "g++",
-            Self::Aarch64 => "qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+            Self::Aarch64 => {
+                "debian-archive-keyring qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+            }
         }
     }
 }
@@ -62,8 +71,7 @@ pub fn ensure(groups: &[Group]) -> Result<()> {
 
 /// As `ensure`, for what has toolchains of its own: what it cannot install it names all at once.
 pub fn ensure_with_rustup(command: &str, groups: &[Group]) -> Result<()> {
-    let has_rustup = cmd!(sh::here(), "rustup --version").succeeds();
-    install(&packages(groups), (!has_rustup).then_some(command))
+    install(&packages(groups), (!toolchain::has_rustup()).then_some(command))
 }
 
 fn packages(groups: &[Group]) -> Vec<&'static str> {
@@ -110,7 +118,11 @@ fn lacks(
 ) -> Option<String> {
     let packages = (!missing.is_empty() && !may_install()).then(|| by_hand(missing));
     let rustup = no_rustup.map(|command| {
-        format!("`{command}` needs rustup, by which it takes other toolchains: https://rustup.rs")
+        let nightly = toolchain::nightly_name();
+        format!(
+            "`{command}` needs rustup, by which it takes Rust {} and {nightly}: https://rustup.rs",
+            toolchain::STABLE
+        )
     });
     match (packages, rustup) {
         (None, None) => None,
@@ -153,42 +165,6 @@ fn apt_get(args: &[&str], what: &'static str) -> Result<()> {
     line.args(options).args(args).step(what)
 }
 
-/// What has the toolchains besides the one that runs us.
-const RUSTUP: &str = "install Rust by rustup: https://rustup.rs";
-
-/// Sees that there is a nightly toolchain that has Miri.
-pub fn nightly() -> Result<()> {
-    let sh = sh::here();
-    let installed = cmd!(sh, "rustup component list --toolchain nightly --installed");
-    let installed = match installed.capture().next(RUSTUP)? {
-        (0, installed) => installed,
-        _ => {
-            return cmd!(
-                sh,
-                "rustup toolchain install nightly --profile minimal -c miri -c rust-src"
-            )
-            .step("Installing a nightly toolchain")
-            .next("one that has Miri, by its date: rustup toolchain install nightly-YYYY-MM-DD");
-        }
-    };
-    let is_there = |name| installed.lines().any(|line| line.starts_with(name));
-    if is_there("miri") && is_there("rust-src") {
-        return Ok(());
-    }
-    cmd!(sh, "rustup component add --toolchain nightly miri rust-src")
-        .step("Adding nightly components")
-        .next("take a nightly that has Miri: rustup update nightly")
-}
-
-/// Sees that there is a toolchain of this version.
-pub fn toolchain(version: &str) -> Result<()> {
-    let sh = sh::here();
-    if cmd!(sh, "rustup run {version} rustc --version").succeeds() {
-        return Ok(());
-    }
-    cmd!(sh, "rustup toolchain install {version} --profile minimal").step("Installing a toolchain")
-}
-
 /// Installs `cargo NAME`, which the package cargo-NAME has, if it is not there. From source:
 /// minutes.
 pub fn cargo_tool(name: &str) -> Result<()> {
@@ -202,9 +178,9 @@ pub fn cargo_tool(name: &str) -> Result<()> {
 /// What installs everything.
 pub fn main() -> Result<()> {
     use Group::*;
-    ensure(&[Build, Guest, Valgrind, Field, Fuzz, Aarch64])?;
-    nightly()?;
-    println!("Packages are installed, nightly has miri and rust-src");
+    ensure(&[Build, Git, Libclang, Guest, Valgrind, Field, Fuzz, Aarch64])?;
+    toolchain::nightly()?;
+    println!("Packages are installed, {} has miri and rust-src", toolchain::nightly_name());
     println!("Guest kernel {}", soft_roce::kernel()?.release);
     println!("Everything is there. Next: cargo xtask soft-roce -- ibv_devinfo");
     Ok(())
@@ -218,18 +194,30 @@ const WHEEL: &str = "libclang==15.0.6.1";
 /// older one is taken even where a newer one is installed: the one that `LIBCLANG_PATH` names, or
 /// one of the system's, or the wheel's, which is fetched.
 pub fn libclang() -> Result<Vec<(&'static str, String)>> {
-    if env::var_os("LIBCLANG_PATH").is_some() {
-        return Ok(Vec::new());
-    }
-    // Newest first; older than these the distributions have not had since 2020.
-    let dirs = [15, 14, 13, 12, 11].map(|v| PathBuf::from(format!("/usr/lib/llvm-{v}/lib")));
-    if let Some(dir) = dirs.iter().find(|dir| has_library(dir) && has_headers(dir)) {
-        return Ok(vec![("LIBCLANG_PATH", dir.display().to_string())]);
+    if let Some(env) = own_libclang() {
+        return Ok(env);
     }
     // The wheel has no compiler headers; gcc's serve.
     let include = cmd!(sh::here(), "gcc -print-file-name=include").read()?;
     let extra = ("BINDGEN_EXTRA_CLANG_ARGS", format!("-isystem{include}"));
     Ok(vec![("LIBCLANG_PATH", wheel()?.display().to_string()), extra])
+}
+
+/// Whether Python can make environments; Debian's has the module in a package of its own.
+fn makes_environments() -> bool {
+    let modules = "import ensurepip, venv";
+    cmd!(sh::here(), "python3 -c {modules}").succeeds()
+}
+
+/// The environment for the user's libclang, or for one of the system's.
+fn own_libclang() -> Option<Vec<(&'static str, String)>> {
+    if env::var_os("LIBCLANG_PATH").is_some() {
+        return Some(Vec::new());
+    }
+    // Newest first; older than these the distributions have not had since 2020.
+    let dirs = [15, 14, 13, 12, 11].map(|v| PathBuf::from(format!("/usr/lib/llvm-{v}/lib")));
+    let dir = dirs.iter().find(|dir| has_library(dir) && has_headers(dir))?;
+    Some(vec![("LIBCLANG_PATH", dir.display().to_string())])
 }
 
 /// libclang.so* or libclang-14.so*, but not libclang-cpp.so, which is the C++ interface.
@@ -259,11 +247,7 @@ fn wheel() -> Result<PathBuf> {
     };
     if find().is_none() {
         let sh = sh::here();
-        let modules = "import ensurepip, venv";
-        // Debian's Python has the module in a package of its own.
-        if !cmd!(sh, "python3 -c {modules}").succeeds() {
-            install(&["python3-venv"], None)?;
-        }
+        ensure(&[Group::Libclang])?;
         cmd!(sh, "python3 -m venv {venv}").step("Making a Python environment")?;
         cmd!(sh, "{python} -m pip install --quiet --no-deps {WHEEL}")
             .step("Fetching libclang")
@@ -290,7 +274,8 @@ mod tests {
             both.contains("apt-get install -y --no-install-recommends gcc valgrind'"),
             "{both}"
         );
-        assert!(both.ends_with("and `cargo xtask test` needs rustup, by which it takes other toolchains: https://rustup.rs"));
+        assert!(both.contains("'; and `cargo xtask test` needs rustup, by which it takes Rust 1."));
+        assert!(both.ends_with(": https://rustup.rs"), "{both}");
         let rustup = told(&["gcc"], test, true).expect("rustup is missing");
         assert!(rustup.starts_with("`cargo xtask test` needs rustup"), "{rustup}");
         let packages = told(&["gcc"], None, false).expect("a package is missing");

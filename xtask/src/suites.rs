@@ -10,7 +10,7 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::{self, Guest};
 use crate::test::FEATURES;
-use crate::{cargo, figures};
+use crate::{cargo, figures, toolchain};
 
 #[derive(clap::Args)]
 pub struct Ui {
@@ -39,7 +39,7 @@ pub struct Fuzz {
 impl Fuzz {
     pub fn run(&self) -> Result<()> {
         setup::ensure(&[Group::Build, Group::Fuzz])?;
-        setup::nightly()?;
+        toolchain::nightly()?;
         setup::cargo_tool("fuzz")?;
         let time = format!("-max_total_time={}", self.seconds);
         // The files of `fuzz/fuzz_targets`.

@@ -17,7 +17,7 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::{
     cargo, coverage, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules,
-    suites,
+    suites, toolchain,
 };
 
 #[derive(clap::Args)]
@@ -103,6 +103,18 @@ enum Part {
     Full,
 }
 
+impl Part {
+    /// Whether it takes another toolchain, or a component that this one has not.
+    fn needs_rustup(self) -> bool {
+        match self {
+            Self::Anywhere | Self::Miri | Self::Programs | Self::Coverage | Self::Ui => true,
+            Self::Holes | Self::AllHoles | Self::Full => true,
+            Self::Format | Self::Clippy | Self::Quick => !toolchain::has_tools(),
+            _ => false,
+        }
+    }
+}
+
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
@@ -115,6 +127,13 @@ const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
 
 pub fn main(args: &Args) -> Result<()> {
     if !args.parts.is_empty() {
+        if toolchain::has_rustup() {
+            toolchain::in_stable()?;
+        } else if args.parts.iter().any(|part| part.needs_rustup()) {
+            let names: Vec<String> = args.parts.iter().map(|part| name(*part)).collect();
+            let typed = format!("cargo xtask test {}", names.join(" "));
+            setup::ensure_with_rustup(&typed, &[Group::Build])?;
+        }
         let times = run_all(&args.parts, args, None)?;
         tell(&times);
         println!("{} passed, 0 failed", times.len());
@@ -122,9 +141,11 @@ pub fn main(args: &Args) -> Result<()> {
     }
     // Once, since two would be in each other's way; and all, so that a user who may not install
     // anything is told once.
-    let groups = [Group::Build, Group::Guest, Group::Valgrind, Group::Aarch64];
+    use Group::*;
+    let groups = [Build, Git, Libclang, Guest, Valgrind, Aarch64];
     setup::ensure_with_rustup("cargo xtask test", &groups)?;
-    setup::nightly()?;
+    toolchain::in_stable()?;
+    toolchain::nightly()?;
     let mut names: Vec<String> = BESIDE.iter().map(|part| name(*part)).collect();
     names.extend(args.device.iter().flat_map(|device| ["--device".to_owned(), device.clone()]));
     let mut beside = Beside::start(&names)?;
@@ -221,13 +242,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Overhead => overhead::gate(),
         Part::Miri => miri::quick(),
         Part::Guest => guest::run(args.device.as_deref(), FEATURES),
-        Part::Quick => {
-            cargo::run(&["fmt", "--all", "--check"])?;
-            clippy()?;
-            let units = ["--workspace", "--lib", "--bins", "--examples"];
-            cargo::run(&[&suites(&PLAIN)[..], &units].concat())?;
-            cargo::run_with(&suites(&ANYWHERE), &[("PROVERBS_PERSONALITY", "worst:1")])
-        }
+        Part::Quick => quick(),
         Part::Newest => guest::newest(FEATURES),
         Part::Kernels => guest::kernels(FEATURES),
         Part::Siw => guest::siw(FEATURES),
@@ -238,6 +253,28 @@ fn run(part: Part, args: &Args) -> Result<()> {
 fn clippy() -> Result<()> {
     let args = ["clippy", "--workspace", "--all-targets", "--features", FEATURES];
     cargo::run(&[&args[..], &["--", "-D", "warnings"]].concat())
+}
+
+/// What a contributor runs all day.
+fn quick() -> Result<()> {
+    let units = ["--workspace", "--lib", "--bins", "--examples"];
+    let plain = [&suites(&PLAIN)[..], &units].concat();
+    let steps: [(&str, &dyn Fn() -> Result<()>); 4] = [
+        ("format", &|| cargo::run(&["fmt", "--all", "--check"])),
+        ("clippy", &clippy),
+        ("unit tests, and the suites on the plain loopback device", &|| cargo::run(&plain)),
+        ("the suites on the worst loopback device", &|| {
+            cargo::run_with(&suites(&ANYWHERE), &[("PROVERBS_PERSONALITY", "worst:1")])
+        }),
+    ];
+    for (i, (what, does)) in steps.iter().enumerate() {
+        let next = steps.get(i + 1).map_or("nothing", |(what, _)| what);
+        eprintln!("\n--- {what} ({} of {}; then {next})", i + 1, steps.len());
+        let start = Instant::now();
+        does()?;
+        eprintln!("--- passed in {:.0} s", start.elapsed().as_secs_f64());
+    }
+    Ok(())
 }
 
 /// What the suites run on, after the plain device in a world of IPv4: `PROVERBS_PERSONALITY` and

@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::sh::tail;
-use crate::{Outcome, paths, setup, share};
+use crate::{Outcome, paths, setup, share, toolchain};
 use hole::{By, Hole, Kind, Under};
 use tree::{Seen, Tree};
 
@@ -114,7 +114,7 @@ fn run(holes: &[Hole], baseline: bool) -> Result<BySafePrograms> {
         .flat_map(|hole| &hole.notices)
         .any(|run| !matches!(run.under, Under::Native | Under::Loom))
     {
-        setup::nightly()?;
+        toolchain::nightly()?;
     }
     let tree = Tree::new()?;
     if baseline {

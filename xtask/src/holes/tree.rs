@@ -12,6 +12,7 @@ use super::hole::{By, Hole, Run, Under};
 use crate::miri::{self, Model};
 use crate::sh::{self, Cmd, Run as _, cmd};
 use crate::test::FEATURES;
+use crate::toolchain::WITH_NIGHTLY;
 use crate::{loom, paths, programs};
 
 /// How long a test may run that is not a sleep without end; unharmed they take seconds.
@@ -163,7 +164,7 @@ impl Under {
             Under::Native => &["test", "--quiet", "--features", FEATURES],
             Under::Loom => &loom::TEST,
             Under::Miri | Under::MiriTree | Under::MiriWeak => {
-                &["+nightly", "miri", "test", "--quiet", "--features", FEATURES]
+                &[WITH_NIGHTLY, "miri", "test", "--quiet", "--features", FEATURES]
             }
         }
     }

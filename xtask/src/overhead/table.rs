@@ -70,7 +70,13 @@ Each count is at most its record (`recorded.toml`), with 2 instructions or 3 % o
 ";
 
 /// Everything that was measured in the profile that gates.
-pub fn render(rows: &[Row], failures: &[String], versions: &[String]) -> Result<String> {
+/// `others` says why these compilers are not gated, if they are not.
+pub fn render(
+    rows: &[Row],
+    failures: &[String],
+    others: Option<&str>,
+    versions: &[String],
+) -> Result<String> {
     let mut text = HEAD.to_owned();
     for version in versions {
         let _ = writeln!(text, "- {version}");
@@ -105,7 +111,10 @@ pub fn render(rows: &[Row], failures: &[String], versions: &[String]) -> Result<
             let _ = writeln!(text, "- `{}`: {}", row.id(), show(Some(ours - c)));
         }
     }
-    text.push_str(GATE);
+    match others {
+        Some(others) => drop(writeln!(text, "\n## Gate\n\nNone: {others}.")),
+        None => text.push_str(GATE),
+    }
     for failure in failures {
         let _ = writeln!(text, "- **{failure}**");
     }

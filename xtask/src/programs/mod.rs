@@ -37,7 +37,7 @@ use anyhow::{Result, bail};
 
 use crate::miri::Model;
 use crate::setup::{self, Group};
-use crate::{Outcome, paths};
+use crate::{Outcome, paths, toolchain};
 use draw::{For, Program};
 use run::{Failure, Job, Way};
 use table::Table;
@@ -140,7 +140,7 @@ struct Asked {
 pub fn main(args: Args) -> Outcome {
     setup::ensure(&[Group::Build])?;
     if args.miri {
-        setup::nightly()?;
+        toolchain::nightly()?;
     }
     let table = table::read()?;
     if args.check {
