@@ -14,7 +14,7 @@ use super::exchange::{CHUNK, Exchange, ExchangeError, READY, REFUSED, verdict};
 use super::stream::Stop;
 use super::unconnected::{ConnectError, Stage};
 use crate::profile::Profile;
-use crate::qp::QueuePair;
+use crate::qp::{AnyQueuePair, QueuePair};
 use crate::terms::error::Refused;
 use crate::terms::state::Rts;
 use crate::terms::transport::Rc;
@@ -63,15 +63,9 @@ impl<P: Profile> RcConnector<P> {
     where
         S: AsyncRead + AsyncWrite + Unpin + ?Sized,
     {
-        let mut exchange = Exchange::new(self.endpoint(), Duration::MAX);
-        let peer = match run(&mut exchange, stream).await {
+        let peer = match meet(self.endpoint(), stream).await {
             Ok(peer) => peer,
-            Err(error) => {
-                if exchange.is_sent() {
-                    refuse(stream).await;
-                }
-                return Err(Refused::new(Stage::Init(self.into_qp()), error.into()));
-            }
+            Err(error) => return Err(Refused::new(Stage::Init(self.into_qp()), error.into())),
         };
         let qp = match self.connect_to(&peer) {
             Ok(qp) => qp,
@@ -83,6 +77,74 @@ impl<P: Profile> RcConnector<P> {
         match agree(stream).await {
             Ok(()) => Ok((qp, peer)),
             Err(error) => Err(Refused::new(Stage::Rts(qp), error)),
+        }
+    }
+}
+
+impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
+    /// Like [`connect_in_place`](Self::connect_in_place), over a stream of tokio (feature `tokio`).
+    /// It waits **for ever** for a peer that says nothing: put a time-out around it.
+    ///
+    /// Dropped, the future leaves the queue pair in the state that it reached. The stream is of no
+    /// further use, since some of the peer's message may have been read.
+    ///
+    /// ```
+    /// use proverbs::{endpoint::RcConnector, loopback::Fabric, prelude::*};
+    /// use proverbs::{qp::AnyQueuePair, state::QpState};
+    /// use tokio::net::UnixStream; // or a `TcpStream`
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let context = Fabric::new().open_device();
+    /// # let pd = context.alloc_pd()?;
+    /// # let cq: CompletionQueue = context.create_cq(32)?;
+    /// # let qp = || -> Result<_, proverbs::Error> {
+    /// #     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// #     Ok(qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?)
+    /// # };
+    /// let (mut here, mut there) = UnixStream::pair()?;
+    /// // Fields of structs.
+    /// let (mut a, mut b): (AnyQueuePair<Rc>, AnyQueuePair<Rc>) = (qp()?.into(), qp()?.into());
+    /// let to_b = RcConnector::in_place(&mut a, Some(1))?.connect_in_place_async(&mut here);
+    /// let to_a = RcConnector::in_place(&mut b, Some(1))?.connect_in_place_async(&mut there);
+    /// let both = async { tokio::try_join!(to_b, to_a) };
+    /// let (peer, _) = tokio::time::timeout(std::time::Duration::from_secs(10), both).await??;
+    /// assert_eq!((peer.qpn().get(), a.state()), (b.qp_num(), QpState::Rts));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`connect_in_place`](Self::connect_in_place), but for the time-out.
+    pub async fn connect_in_place_async<S>(self, stream: &mut S) -> Result<Endpoint, ConnectError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    {
+        let peer = meet(self.endpoint(), stream).await?;
+        if let Err(error) = self.connect_in_place_to(&peer) {
+            refuse(stream).await;
+            return Err(error);
+        }
+        agree(stream).await?;
+        Ok(peer)
+    }
+}
+
+/// Exchanges endpoints; the peer's.
+async fn meet<S>(mine: &Endpoint, stream: &mut S) -> Result<Endpoint, ExchangeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    let mut exchange = Exchange::new(mine, Duration::MAX);
+    match run(&mut exchange, stream).await {
+        Ok(peer) => Ok(peer),
+        Err(error) => {
+            if exchange.is_sent() {
+                refuse(stream).await;
+            }
+            Err(error)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Connecting an RC queue pair to the endpoint of its peer.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::exchange::{Exchange, ExchangeError, agree, refuse};
@@ -8,6 +9,7 @@ use super::receiving::Receiving;
 use super::stream::{Timed, Until};
 use super::unconnected::{ConnectError, Stage};
 use super::{Endpoint, Service, WireError};
+use crate::device::context::Context;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
@@ -54,10 +56,15 @@ use crate::terms::transport::Rc;
 /// # Ok(())
 /// # }
 /// ```
-pub struct RcConnector<P: Profile = DefaultProfile> {
-    qp: QueuePair<Rc, Init, P>,
-    mine: Endpoint,
+///
+/// A queue pair in a field of a struct stays there while it is connected:
+/// [`in_place`](Self::in_place).
+pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> {
+    pub(super) qp: Q,
+    pub(super) mine: Endpoint,
     gid_index: Option<u8>,
+    context: Context,
+    port: u8,
     /// How long to wait for an acknowledgement; 67 ms by default.
     pub timeout: Timeout,
     /// Transport retries; six by default (R8.10).
@@ -70,6 +77,7 @@ pub struct RcConnector<P: Profile = DefaultProfile> {
     pub sl: ServiceLevel,
     /// The most routers on the way; 64 by default.
     pub hop_limit: u8,
+    of: PhantomData<fn() -> P>,
 }
 
 impl<P: Profile> RcConnector<P> {
@@ -82,30 +90,10 @@ impl<P: Profile> RcConnector<P> {
         qp: QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
     ) -> Result<Self, Refused<QueuePair<Rc, Init, P>>> {
-        match Endpoint::of_rc(&qp, gid_index) {
-            Ok(mut mine) => {
-                let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
-                mine.service =
-                    Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
-                Ok(RcConnector {
-                    qp,
-                    mine,
-                    gid_index,
-                    timeout: Timeout::MS_67,
-                    retry_cnt: RetryCount::SIX,
-                    rnr_retry: RnrRetry::Infinite,
-                    min_rnr_timer: MinRnrTimer::MS_0_64,
-                    sl: ServiceLevel::default(),
-                    hop_limit: 64,
-                })
-            }
+        match RcConnector::of(&qp, gid_index) {
+            Ok(settings) => Ok(settings.with(qp)),
             Err(error) => Err(Refused::new(qp, error)),
         }
-    }
-
-    /// This side's endpoint, as the peer receives it.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.mine
     }
 
     /// The queue pair, for posting receives.
@@ -116,43 +104,6 @@ impl<P: Profile> RcConnector<P> {
     /// The queue pair, unconnected.
     pub fn into_qp(self) -> QueuePair<Rc, Init, P> {
         self.qp
-    }
-
-    /// Adds a region to this side's endpoint, so that the peer may reach it.
-    ///
-    /// # Errors
-    /// As for [`Endpoint::export`].
-    pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
-        self.mine.export(region)
-    }
-
-    /// Sets the reads and atomics of the peer's that this side serves at once; one by default
-    /// (R4.7).
-    pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
-        if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
-            *responder = depth;
-        }
-    }
-
-    /// Sets the reads and atomics that this side wants outstanding; one by default. It gets no more
-    /// than the peer serves (R4.8).
-    pub fn set_initiator_depth(&mut self, depth: ReadDepth)
-    where
-        P: Profile<Initiator = crate::profile::Reads>,
-    {
-        if let Service::ReliableConnection { initiator, .. } = &mut self.mine.service {
-            *initiator = Some(depth);
-        }
-    }
-
-    /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used (R8.6).
-    pub fn set_mtu(&mut self, mtu: Mtu) {
-        self.mine.mtu = mtu;
-    }
-
-    /// Sets the number of the first packet; random by default.
-    pub fn set_psn(&mut self, psn: Psn) {
-        self.mine.psn = psn;
     }
 
     /// Exchanges endpoints over `stream` and connects, within `timeout`, as the peer does at the
@@ -174,22 +125,9 @@ impl<P: Profile> RcConnector<P> {
         stream: &mut S,
         timeout: Duration,
     ) -> Result<(QueuePair<Rc, Rts, P>, Endpoint), Refused<Stage<P>, ConnectError>> {
-        let mut stream = match Until::new(stream, timeout) {
-            Ok(stream) => stream,
-            Err(error) => {
-                let error = ExchangeError::Io { error, received: Vec::new() };
-                return Err(Refused::new(Stage::Init(self.qp), error.into()));
-            }
-        };
-        let mut exchange = Exchange::new(&self.mine, timeout);
-        let peer = match exchange.run(&mut stream) {
-            Ok(peer) => peer,
-            Err(error) => {
-                if exchange.is_sent() {
-                    refuse(&mut stream);
-                }
-                return Err(Refused::new(Stage::Init(self.qp), error.into()));
-            }
+        let (mut stream, peer) = match meet(&self.mine, stream, timeout) {
+            Ok(met) => met,
+            Err(error) => return Err(Refused::new(Stage::Init(self.qp), error.into())),
         };
         let qp = self.connect_to(&peer).inspect_err(|_| refuse(&mut stream))?;
         match agree(&mut stream, timeout) {
@@ -262,9 +200,111 @@ impl<P: Profile> RcConnector<P> {
         let qp = self.qp.modify(rtr).map_err(|e| verbs(e.map(Stage::Init).into_parts()))?;
         qp.modify(rts).map_err(|e| verbs(e.map(Stage::Rtr).into_parts()))
     }
+}
+
+impl<P: Profile> RcConnector<P, ()> {
+    /// All that it knows, but for where the queue pair is.
+    pub(super) fn of(
+        qp: &QueuePair<Rc, Init, P>,
+        gid_index: Option<u8>,
+    ) -> Result<Self, crate::Error> {
+        let mut mine = Endpoint::of_rc(qp, gid_index)?;
+        let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
+        mine.service = Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
+        Ok(RcConnector {
+            qp: (),
+            mine,
+            gid_index,
+            context: qp.context(),
+            port: qp.core.port,
+            timeout: Timeout::MS_67,
+            retry_cnt: RetryCount::SIX,
+            rnr_retry: RnrRetry::Infinite,
+            min_rnr_timer: MinRnrTimer::MS_0_64,
+            sl: ServiceLevel::default(),
+            hop_limit: 64,
+            of: PhantomData,
+        })
+    }
+
+    /// The same, with the queue pair.
+    pub(super) fn with<Q>(self, qp: Q) -> RcConnector<P, Q> {
+        let RcConnector {
+            qp: (),
+            mine,
+            gid_index,
+            context,
+            port,
+            timeout,
+            retry_cnt,
+            rnr_retry,
+            min_rnr_timer,
+            sl,
+            hop_limit,
+            of,
+        } = self;
+        RcConnector {
+            qp,
+            mine,
+            gid_index,
+            context,
+            port,
+            timeout,
+            retry_cnt,
+            rnr_retry,
+            min_rnr_timer,
+            sl,
+            hop_limit,
+            of,
+        }
+    }
+}
+
+impl<P: Profile, Q> RcConnector<P, Q> {
+    /// This side's endpoint, as the peer receives it.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.mine
+    }
+
+    /// Adds a region to this side's endpoint, so that the peer may reach it.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::export`].
+    pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
+        self.mine.export(region)
+    }
+
+    /// Sets the reads and atomics of the peer's that this side serves at once; one by default
+    /// (R4.7).
+    pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
+        if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
+            *responder = depth;
+        }
+    }
+
+    /// Sets the reads and atomics that this side wants outstanding; one by default. It gets no more
+    /// than the peer serves (R4.8).
+    pub fn set_initiator_depth(&mut self, depth: ReadDepth)
+    where
+        P: Profile<Initiator = crate::profile::Reads>,
+    {
+        if let Service::ReliableConnection { initiator, .. } = &mut self.mine.service {
+            *initiator = Some(depth);
+        }
+    }
+
+    /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used (R8.6).
+    pub fn set_mtu(&mut self, mtu: Mtu) {
+        self.mine.mtu = mtu;
+    }
+
+    /// Sets the number of the first packet; random by default.
+    pub fn set_psn(&mut self, psn: Psn) {
+        self.mine.psn = psn;
+    }
 
     /// The attributes of both transitions, made before anything is changed.
-    fn plan(&self, peer: &Endpoint) -> Result<(RcRtr, RcRts<P>), ConnectError> {
+    pub(super) fn plan(&self, peer: &Endpoint) -> Result<(RcRtr, RcRts<P>), ConnectError> {
         let Service::ReliableConnection { responder: serves, .. } = peer.service else {
             return Err(ConnectError::NotRc(peer.service));
         };
@@ -275,8 +315,7 @@ impl<P: Profile> RcConnector<P> {
         let depth = <Depth<P>>::from_agreed(wants.min(serves.get()));
         let depth = depth.ok_or(ConnectError::NoReads)?;
         let mine = self.mine.gid_kind.map(|kind| (self.mine.gid, kind));
-        let (context, port) = (self.qp.context(), self.qp.core.port);
-        let mut address = peer.address_from(mine, &context, port, self.gid_index)?;
+        let mut address = peer.address_from(mine, &self.context, self.port, self.gid_index)?;
         address.sl = self.sl;
         if let Some(global) = &mut address.global {
             global.hop_limit = self.hop_limit;
@@ -297,9 +336,29 @@ impl<P: Profile> RcConnector<P> {
     }
 }
 
+/// Exchanges endpoints; the stream for what comes behind them, and the peer's.
+pub(super) fn meet<'s, S: Timed + ?Sized>(
+    mine: &Endpoint,
+    stream: &'s mut S,
+    timeout: Duration,
+) -> Result<(Until<'s, S>, Endpoint), ExchangeError> {
+    let stream = Until::new(stream, timeout);
+    let mut stream = stream.map_err(|error| ExchangeError::Io { error, received: Vec::new() })?;
+    let mut exchange = Exchange::new(mine, timeout);
+    match exchange.run(&mut stream) {
+        Ok(peer) => Ok((stream, peer)),
+        Err(error) => {
+            if exchange.is_sent() {
+                refuse(&mut stream);
+            }
+            Err(error)
+        }
+    }
+}
+
 type Depth<P> = <<P as Profile>::Initiator as Initiator>::Depth;
 
-impl<P: Profile> fmt::Debug for RcConnector<P> {
+impl<P: Profile, Q> fmt::Debug for RcConnector<P, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RcConnector({:?})", self.mine)
     }

@@ -65,6 +65,7 @@ mod address;
 mod awaited;
 mod connect;
 mod exchange;
+mod in_place;
 mod receiving;
 mod region;
 #[cfg(feature = "serde")]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::memory::registered::AccessFlags;
 use crate::memory::relaxed::Ordered;
-use crate::memory::remote::{OutOfBounds, RemoteSlice};
+use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
@@ -161,7 +161,8 @@ impl<A: Access> RemoteSlice<A> {
         let (addr, len, rkey) = (self.addr(), self.len(), self.rkey());
         let longest = u64::from(u32::MAX);
         if len > longest {
-            return Err(OutOfBounds { offset: 0, len, available: longest, misaligned: false });
+            let (available, of) = (longest, Extent::Element);
+            return Err(OutOfBounds { offset: 0, len, available, misaligned: false, of });
         }
         Ok(RemoteFlush { addr, len, rkey, placement, level: selectivity::RANGE })
     }
@@ -179,7 +180,8 @@ mod tests {
         let RemoteFlush { addr, len, rkey, .. } = slice(longest).flush_global().unwrap();
         assert_eq!((addr, len, rkey), (0x1000, longest, 7));
         let (len, available) = (1 << 32, longest);
-        let refused = OutOfBounds { offset: 0, len, available, misaligned: false };
+        let of = Extent::Element;
+        let refused = OutOfBounds { offset: 0, len, available, misaligned: false, of };
         assert_eq!(slice(len).flush_global().unwrap_err(), refused);
     }
 

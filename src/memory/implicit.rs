@@ -25,7 +25,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::own::{CanBeSlices, Memory};
 use crate::memory::registered::AccessFlags;
-use crate::memory::remote::OutOfBounds;
+use crate::memory::remote::{Extent, OutOfBounds};
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
 use crate::terms::transport::Transport;
@@ -309,7 +309,8 @@ impl<T, O> ImplicitBuf<T, O> {
         if start > end || end > self.len() {
             let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
             let available = self.len() as u64;
-            return Err(OutOfBounds { offset, len, available, misaligned: false });
+            let of = Extent::Region;
+            return Err(OutOfBounds { offset, len, available, misaligned: false, of });
         }
         let (header, len) = (self.0.header(), (end - start) as u32);
         // (The end of the bytes, if there are none, which no element names then.)

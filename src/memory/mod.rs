@@ -55,7 +55,7 @@ pub use parts::{JoinError, SplitError};
 pub use pool::Pool;
 pub use region::MemoryRegion;
 pub use relaxed::{Bulk, Ordered, Relaxed};
-pub use remote::{OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
+pub use remote::{Extent, OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
 pub use rereg::{ReregError, UnusableRegion};
 pub use rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll,

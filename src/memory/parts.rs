@@ -9,7 +9,7 @@ use crate::memory::arena::LONGEST;
 use crate::memory::buf::Buf;
 use crate::memory::cuts::Bytes;
 use crate::memory::header::Handle;
-use crate::memory::remote::OutOfBounds;
+use crate::memory::remote::{Extent, OutOfBounds};
 use crate::memory::slots::{Slots, slots_of};
 
 impl<C> Buf<C> {
@@ -30,7 +30,8 @@ impl<C> Buf<C> {
     /// buf.copy_from(b"header: payload")?;
     /// buf.narrow(8..)?;
     /// assert_eq!((&buf[..], buf.capacity()), (&b"payload"[..], 7));
-    /// assert!(buf.narrow(..8).is_err());
+    /// let error = buf.narrow(..8).unwrap_err();
+    /// assert_eq!(error.to_string(), "8 bytes at offset 0 exceed the buffer of 7 bytes");
     ///
     /// # let region = pd.register::<RemoteWrite>(64)?;
     /// a.post_send(wr::RdmaWrite::new(buf, region.remote().write()))?; // 7 bytes
@@ -57,7 +58,8 @@ impl<C> Buf<C> {
         if start > end || end > self.len() {
             let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
             let available = self.len() as u64;
-            return Err(OutOfBounds { offset, len, available, misaligned: false });
+            let of = Extent::Buffer;
+            return Err(OutOfBounds { offset, len, available, misaligned: false, of });
         }
         // At least one byte, and it is one of the buffer's, which has some.
         let first = start.min(self.capacity() - 1);

@@ -15,7 +15,7 @@ use crate::memory::own::heap::Pages;
 use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory, NeverChanges};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
-use crate::memory::remote::{OutOfBounds, RemoteSlice};
+use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
 use crate::memory::rights::{Access, Includes, Remote};
 use crate::memory::shared::SharedBuf;
 use crate::terms::error::{Error, Refused};
@@ -219,6 +219,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
             len: len as u64,
             available: u32::MAX as u64,
             misaligned: false,
+            of: Extent::Element,
         };
         let len = u32::try_from(len).map_err(|_| too_long())?;
         let (addr, lkey) = self.locate(offset, len as usize)?;
@@ -311,7 +312,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
         let at = self.region.at(offset).cast::<u64>();
         if !at.is_aligned() {
             let (offset, available) = (offset as u64, self.len() as u64);
-            return Err(OutOfBounds { offset, len: 8, available, misaligned: true });
+            let of = Extent::Region;
+            return Err(OutOfBounds { offset, len: 8, available, misaligned: true, of });
         }
         // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and touched
         // only by atomics of this size (`Open`). The region lives as long as `self`, which is

@@ -130,27 +130,40 @@ pub struct OutOfBounds {
     pub offset: u64,
     /// The length asked for, in bytes.
     pub len: u64,
-    /// The length of the region or slice, in bytes.
+    /// The length of what it must be in, in bytes.
     pub available: u64,
     /// Whether only the alignment is wrong.
     pub misaligned: bool,
+    /// What it must be in.
+    pub of: Extent,
+}
+
+/// What bytes must be inside of ([`OutOfBounds::of`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Extent {
+    /// A region, or a slice of one.
+    Region,
+    /// A buffer.
+    Buffer,
+    /// What the 32 bits of an element's length can tell.
+    Element,
 }
 
 impl std::fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let OutOfBounds { offset, len, available, misaligned } = self;
+        let OutOfBounds { offset, len, available, misaligned, of } = self;
         if *misaligned {
-            write!(
+            return write!(
                 f,
                 "the 8 bytes at offset {offset} are no cell: their address is no multiple of 8"
-            )
-        } else if *available == u32::MAX as u64 && len > available {
-            write!(
-                f,
-                "{len} bytes at offset {offset} exceed the {available} that an element can have"
-            )
-        } else {
-            write!(f, "{len} bytes at offset {offset} exceed the region of {available} bytes")
+            );
+        }
+        write!(f, "{len} bytes at offset {offset} exceed the ")?;
+        match of {
+            Extent::Region => write!(f, "region of {available} bytes"),
+            Extent::Buffer => write!(f, "buffer of {available} bytes"),
+            Extent::Element => write!(f, "{available} that an element can have"),
         }
     }
 }
@@ -171,7 +184,7 @@ impl OutOfBounds {
     #[inline(never)]
     fn beyond(offset: usize, len: usize, available: usize) -> Self {
         let (offset, len, available) = (offset as u64, len as u64, available as u64);
-        OutOfBounds { offset, len, available, misaligned: false }
+        OutOfBounds { offset, len, available, misaligned: false, of: Extent::Region }
     }
 }
 
@@ -222,7 +235,13 @@ impl<A: Access> RemoteSlice<A> {
     fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(OutOfBounds { offset, len, available: self.len, misaligned: false }),
+            _ => Err(OutOfBounds {
+                offset,
+                len,
+                available: self.len,
+                misaligned: false,
+                of: Extent::Region,
+            }),
         }
     }
 
@@ -274,7 +293,13 @@ impl<A: Access> RemoteSlice<A> {
         let addr = self.addr.wrapping_add(offset);
         match addr % 8 {
             0 => Ok(addr),
-            _ => Err(OutOfBounds { offset, len: 8, available: self.len, misaligned: true }),
+            _ => Err(OutOfBounds {
+                offset,
+                len: 8,
+                available: self.len,
+                misaligned: true,
+                of: Extent::Region,
+            }),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb};
 use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
 use crate::work::chain::trim;
+use crate::work::flags::SendFlags;
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
 use crate::work::refusal::PostErrorKind;
@@ -76,6 +77,14 @@ pub trait Kind: Sized {
         None
     }
 
+    /// The bytes of an inline payload; 0 if the data is in buffers.
+    ///
+    /// # Safety
+    /// `wr` is emitted.
+    unsafe fn inline_bytes(_wr: *mut Self::Wr) -> u64 {
+        0
+    }
+
     /// What the device's refusal of a work request means.
     ///
     /// # Safety
@@ -130,6 +139,16 @@ impl<P: Profile> Kind for Sends<P> {
         }
         // SAFETY: it is emitted, and this is what is in its list.
         unsafe { opcode::beyond(wr, asked) }
+    }
+
+    unsafe fn inline_bytes(wr: *mut ibv_send_wr) -> u64 {
+        // SAFETY: an emitted work request has its flags, and its elements as `trim` reads them.
+        unsafe {
+            match (*wr).send_flags & SendFlags::INLINE.bits() {
+                0 => 0,
+                _ => trim(wr),
+            }
+        }
     }
 
     unsafe fn meaning(qp: *mut ibv_qp, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {

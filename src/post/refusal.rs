@@ -124,8 +124,9 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 ///
 /// # let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair_of::<Wide>()?;
 /// let error: PostError<BufList> = a.post_send(wr::Send::inline_slice(&[0; 17])).unwrap_err();
-/// assert_eq!(error.to_string(), "ibv_post_send: work request 0: inline payload exceeds the queue pair's 16 bytes");
-/// assert_eq!((error.verb(), error.kind()), ("ibv_post_send", PostErrorKind::InlineTooLong { max: 16 }));
+/// assert_eq!(error.to_string(), "ibv_post_send: work request 0: an inline payload of 17 bytes exceeds \
+///     the queue pair's max_inline of 16 (ask for more in the profile, or send from a buffer)");
+/// assert_eq!((error.verb(), error.kind()), ("ibv_post_send", PostErrorKind::InlineTooLong { asked: 17, max: 16 }));
 /// assert!(!error.is_full()); // polling will not help
 ///
 /// let three: BufList = (0..3).filter_map(|_| pool.take()).collect();

@@ -159,7 +159,7 @@ pub(super) unsafe fn word_of<Q: Kind>(queue: &Queue<Q>, i: u32, wr: *mut Q::Wr) 
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
 unsafe fn look_at_list<Q: Kind>(queue: &Queue<Q>, found: Found, first: *mut Q::Wr) -> Faults {
-    let mut faults = Faults { bits: found.faults, too_long: None };
+    let mut faults = Faults { bits: found.faults, too_long: None, inline: 0 };
     if found.is_open() {
         // SAFETY: the list is emitted, and the caller's.
         unsafe {
@@ -200,7 +200,8 @@ pub(super) unsafe fn look_at<Q: Kind>(
         });
     }
     // SAFETY: it is emitted.
-    let too_long = unsafe { Q::measure(queue, wr, is_strange) };
+    let (too_long, inline) = unsafe { (Q::measure(queue, wr, is_strange), Q::inline_bytes(wr)) };
+    faults.inline = faults.inline.max(inline);
     faults.too_long = faults.too_long.or(too_short).or(too_long);
 }
 

@@ -76,11 +76,14 @@ impl<E: Owned> Data<E> for InlineSlice<'_> {
 
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
-        if self.0.len() > check.max_inline as usize {
+        let mut bytes = self.0;
+        if bytes.len() > check.max_inline as usize {
             check.note(fault::INLINE);
+            // What is too long is told, as far as an element can.
+            bytes = bytes.get(..u32::MAX as usize).unwrap_or(bytes);
         }
         // SAFETY: there is room for one element.
-        unsafe { emit_inline(self.0, sges, how, check) }
+        unsafe { emit_inline(bytes, sges, how, check) }
     }
 }
 

@@ -36,6 +36,8 @@ pub enum PostErrorKind {
     },
     /// A run-time inline payload exceeds the queue pair's inline capacity (R2.7).
     InlineTooLong {
+        /// Its length, bytes; 2^32 - 1 also stands for more.
+        asked: u64,
         /// The most that fits, bytes.
         max: u32,
     },
@@ -113,8 +115,12 @@ impl fmt::Display for PostErrorKind {
                      is, and poll: what is done makes room)"
                 )
             }
-            PostErrorKind::InlineTooLong { max } => {
-                write!(f, "inline payload exceeds the queue pair's {max} bytes")
+            PostErrorKind::InlineTooLong { asked, max } => {
+                write!(
+                    f,
+                    "an inline payload of {asked} bytes exceeds the queue pair's max_inline of {max} \
+                     (ask for more in the profile, or send from a buffer)"
+                )
             }
             PostErrorKind::TooManySge { max } => {
                 write!(f, "scatter/gather list exceeds the queue's {max} elements")
@@ -178,7 +184,7 @@ impl Found {
 
     /// Whether cold code finds out more than what was noted.
     pub(crate) fn is_open(self) -> bool {
-        self.is_strange() || self.faults & fault::BEYOND != 0
+        self.is_strange() || self.faults & (fault::BEYOND | fault::INLINE) != 0
     }
 }
 
@@ -188,6 +194,8 @@ pub(crate) struct Faults {
     pub bits: u32,
     /// The first message that is too long.
     pub too_long: Option<PostErrorKind>,
+    /// The longest inline payload, bytes.
+    pub inline: u64,
 }
 
 impl Faults {
@@ -195,7 +203,9 @@ impl Faults {
     pub fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
         Some(match self.bits {
             f if f & fault::PD != 0 => PostErrorKind::PdMismatch,
-            f if f & fault::INLINE != 0 => PostErrorKind::InlineTooLong { max: max_inline },
+            f if f & fault::INLINE != 0 => {
+                PostErrorKind::InlineTooLong { asked: self.inline, max: max_inline }
+            }
             f if f & fault::SGE != 0 => {
                 PostErrorKind::TooManySge { max: max_sge.min(MAX_LIST as u32) }
             }

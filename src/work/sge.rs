@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::memory::entry::Raw;
 use crate::memory::region::MemoryRegion;
-use crate::memory::remote::OutOfBounds;
+use crate::memory::remote::{Extent, OutOfBounds};
 use crate::memory::rights::Access;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
@@ -40,6 +40,7 @@ impl<'mr> Piece<'mr> {
             len: len as u64,
             available: u32::MAX as u64,
             misaligned: false,
+            of: Extent::Element,
         })?;
         Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
     }

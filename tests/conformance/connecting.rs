@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use proverbs::endpoint::*;
 use proverbs::prelude::*;
+use proverbs::qp::AnyQueuePair;
 use proverbs::state::QpState;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -159,23 +160,64 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// How a side connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Awaited,
-    Blocking,
+struct How {
+    is_awaited: bool,
+    /// The queue pair stays in a field.
+    is_in_place: bool,
 }
 
-const BOTH: [How; 2] = [How::Awaited, How::Blocking];
+const ALL: [How; 4] = [
+    How { is_awaited: true, is_in_place: false },
+    How { is_awaited: false, is_in_place: false },
+    How { is_awaited: true, is_in_place: true },
+    How { is_awaited: false, is_in_place: true },
+];
 
 impl How {
     #[allow(clippy::result_large_err)] // what comes back is the crate's
-    fn connect(self, connector: RcConnector<DefaultProfile>, peer: &mut Peer) -> Connected {
-        if self == How::Awaited {
-            return run(connector.connect_async(peer));
-        }
+    fn connect(
+        self,
+        ground: &Ground,
+        connector: RcConnector<DefaultProfile>,
+        peer: &mut Peer,
+    ) -> Connected {
         let mut stream = Blocking { peer, timeouts: std::cell::Cell::new(OWN) };
-        let connected = connector.connect(&mut stream, LONG);
+        let connected = match (self.is_in_place, self.is_awaited) {
+            (true, _) => self.connect_in_place(ground, connector, &mut stream),
+            (false, true) => run(connector.connect_async(stream.peer)).map_err(Refused::into_parts),
+            (false, false) => connector.connect(&mut stream, LONG).map_err(Refused::into_parts),
+        };
         assert_eq!(stream.timeouts.get(), OWN, "they are the program's again");
         connected
+    }
+
+    /// The same settings, and the queue pair taken out of its field behind.
+    #[allow(clippy::result_large_err)] // what comes back is the crate's
+    fn connect_in_place(
+        self,
+        ground: &Ground,
+        connector: RcConnector<DefaultProfile>,
+        stream: &mut Blocking<'_>,
+    ) -> Connected {
+        let mine = connector.endpoint().clone();
+        let mut field = AnyQueuePair::from(connector.into_qp());
+        let mut connector = RcConnector::in_place(&mut field, Some(ground.dev.gid_index)).unwrap();
+        connector.set_psn(mine.psn());
+        for i in 0..mine.regions().len() {
+            connector.export(mine.region::<RemoteRead>(i).unwrap()).unwrap();
+        }
+        assert_eq!(connector.endpoint(), &mine);
+        let connected = match self.is_awaited {
+            true => run(connector.connect_in_place_async(stream.peer)),
+            false => connector.connect_in_place(stream, LONG),
+        };
+        match (connected, field) {
+            (Ok(peer), AnyQueuePair::Rts(qp)) => Ok((qp, peer)),
+            (Err(error), AnyQueuePair::Init(qp)) => Err((Stage::Init(qp), error)),
+            (Err(error), AnyQueuePair::Rtr(qp)) => Err((Stage::Rtr(qp), error)),
+            (Err(error), AnyQueuePair::Rts(qp)) => Err((Stage::Rts(qp), error)),
+            (connected, field) => panic!("{connected:?} in {}", field.state()),
+        }
     }
 }
 
@@ -270,12 +312,11 @@ impl Ground {
     }
 }
 
-type Connected =
-    Result<(QueuePair<Rc, Rts>, Endpoint), Refused<Stage<DefaultProfile>, ConnectError>>;
+type Connected = Result<(QueuePair<Rc, Rts>, Endpoint), (Stage<DefaultProfile>, ConnectError)>;
 
 /// The state that the queue pair is left in, and why.
 fn refused(connected: Connected) -> (QpState, ConnectError) {
-    let (stage, error) = connected.map(|(_, peer)| peer).unwrap_err().into_parts();
+    let (stage, error) = connected.map(|(_, peer)| peer).unwrap_err();
     let state = match stage {
         Stage::Init(qp) => qp.query().unwrap().state,
         Stage::Rtr(qp) => qp.query().unwrap().state,
@@ -294,13 +335,13 @@ fn a_connection_is_made_in_pieces_and_by_turns() {
             to.export(RemoteSlice::<RemoteWrite>::from_parts(64, 4, 3)).unwrap();
         }
         let pieces = [(1, false), (7, true), (CHUNK, false), (usize::MAX, true)];
-        for ((piece, is_slow), how) in pieces.into_iter().flat_map(|one| BOTH.map(|how| (one, how)))
+        for ((piece, is_slow), how) in pieces.into_iter().flat_map(|one| ALL.map(|how| (one, how)))
         {
             let connector = ground.connector(mine);
             let endpoint = connector.endpoint().clone();
             let mut peer = Peer::new(&endpoint, &to, b"pvok, and more");
             (peer.piece, peer.is_slow) = (piece, is_slow);
-            let (qp, heard) = how.connect(connector, &mut peer).unwrap();
+            let (qp, heard) = how.connect(&ground, connector, &mut peer).unwrap();
             assert_eq!((qp.query().unwrap().state, &heard), (Some(QpState::Rts), &to));
             let mut all = endpoint.to_bytes();
             all.extend(b"pvok");
@@ -318,7 +359,7 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
     let theirs = ground.connector(60);
     let mut failures = [0; 3];
     let ops = [Op::Read, Op::Write, Op::Flush];
-    for (op, how) in ops.into_iter().flat_map(|op| BOTH.map(|how| (op, how))) {
+    for (op, how) in ops.into_iter().flat_map(|op| ALL.map(|how| (op, how))) {
         for call in 0.. {
             let connector = ground.connector(60);
             let mine = connector.endpoint().to_bytes();
@@ -327,7 +368,7 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
             if call % 2 == 1 {
                 peer.piece = 3;
             }
-            let connected = how.connect(connector, &mut peer);
+            let connected = how.connect(&ground, connector, &mut peer);
             let Some((read, told)) = peer.failed else {
                 connected.unwrap();
                 break;
@@ -349,7 +390,7 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
             assert!(received == heard, "{op:?} {call}: {} of {read}", received.len());
             let last: &[u8] = if !is_last && told == mine.len() { b"pvno" } else { b"" };
             // Awaited, it says what is taken at once.
-            let most = if how == How::Awaited { peer.piece } else { last.len() };
+            let most = if how.is_awaited { peer.piece } else { last.len() };
             assert_eq!(peer.told[told..], last[..last.len().min(most)], "{op:?} {call}");
             assert!(last.is_empty() || peer.flushed == peer.told.len(), "{op:?} {call}");
             if call > 700 {
@@ -365,13 +406,13 @@ fn a_peer_that_hangs_up_has_said_so_much() {
     let ground = Ground::new();
     let theirs = ground.connector(1);
     let all = theirs.endpoint().to_bytes().len() + 4;
-    for (len, how) in (0..all).flat_map(|len| BOTH.map(|how| (len, how))) {
+    for (len, how) in (0..all).flat_map(|len| ALL.map(|how| (len, how))) {
         let connector = ground.connector(0);
         let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), b"pvok");
         let [end, mine] = peer.ends;
         peer.says.truncate(len);
         peer.hangs_up = true;
-        let (state, error) = refused(how.connect(connector, &mut peer));
+        let (state, error) = refused(how.connect(&ground, connector, &mut peer));
         let ConnectError::Exchange(ExchangeError::HungUp { needed, received }) = error else {
             panic!("{len}: {error:?}");
         };
@@ -397,9 +438,9 @@ fn a_peer_that_refuses_or_says_something_else() {
         let connector = ground.connector(0);
         let mut peer = Peer::new(connector.endpoint(), theirs.endpoint(), last);
         peer.piece = 3;
-        refused(how.connect(connector, &mut peer))
+        refused(how.connect(&ground, connector, &mut peer))
     };
-    for how in BOTH {
+    for how in ALL {
         assert!(matches!(say(b"pvno", how), (QpState::Rts, ConnectError::PeerRefused)));
         let (state, error) = say(b"what", how);
         assert!(matches!(error, ConnectError::NoVerdict(word) if word == *b"what"), "{error:?}");
@@ -415,7 +456,7 @@ fn what_cannot_be_connected_to_is_told_so() {
     let (qpn, psn) = (Qpn::new(17).unwrap(), Psn::new(0).unwrap());
     let uc = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024).unwrap();
     let ways = [(usize::MAX, true), (0, true), (usize::MAX, false), (0, false)];
-    for ((takes, is_uc), how) in ways.into_iter().flat_map(|one| BOTH.map(|how| (one, how))) {
+    for ((takes, is_uc), how) in ways.into_iter().flat_map(|one| ALL.map(|how| (one, how))) {
         let connector = ground.connector(0);
         let to = if is_uc { &uc } else { theirs.endpoint() };
         let mut peer = Peer::new(connector.endpoint(), to, b"pvok");
@@ -424,7 +465,7 @@ fn what_cannot_be_connected_to_is_told_so() {
         }
         let mine = peer.ends[1];
         peer.takes = takes.max(mine);
-        let (state, error) = refused(how.connect(connector, &mut peer));
+        let (state, error) = refused(how.connect(&ground, connector, &mut peer));
         assert_eq!(state, QpState::Init);
         if is_uc {
             assert!(matches!(error, ConnectError::NotRc(_)), "{error:?}");
@@ -478,7 +519,7 @@ fn what_a_stream_claims_to_have_written() {
         let connector = ground.connector(120);
         let peer = Peer::new(connector.endpoint(), theirs.endpoint(), b"pvok");
         let mut claims = Claims(peer, claims_all);
-        let connected = run(connector.connect_async(&mut claims));
+        let connected = run(connector.connect_async(&mut claims)).map_err(Refused::into_parts);
         if claims_all {
             let (qp, heard) = connected.unwrap();
             assert_eq!(
@@ -513,4 +554,33 @@ fn two_sides_in_one_task() {
             assert_eq!((of_a.qpn().get(), of_b.qpn().get()), (a.qp_num(), b.qp_num()));
         });
     });
+}
+
+/// A queue pair that is not in INIT is refused before anything is said, and stays as it was.
+#[test]
+fn a_field_is_connected_from_init_alone() {
+    let ground = Ground::new();
+    let theirs = ground.connector(0);
+    let gid_index = Some(ground.dev.gid_index);
+    let mut field = AnyQueuePair::from(ground.connector(0).into_qp());
+    RcConnector::in_place(&mut field, gid_index)
+        .unwrap()
+        .connect_in_place_to(theirs.endpoint())
+        .unwrap();
+    assert_eq!(field.query().unwrap().state, Some(QpState::Rts));
+    let error = RcConnector::in_place(&mut field, gid_index).unwrap_err().to_string();
+    assert!(
+        error.contains("connecting a queue pair in RTS, not in INIT: reset it first"),
+        "{error}"
+    );
+    assert_eq!(field.state(), QpState::Rts);
+    field.reset().unwrap();
+    assert!(RcConnector::in_place(&mut field, gid_index).is_err());
+    // By way of INIT it connects again.
+    field.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() }).unwrap();
+    RcConnector::in_place(&mut field, gid_index)
+        .unwrap()
+        .connect_in_place_to(theirs.endpoint())
+        .unwrap();
+    assert_eq!(field.state(), QpState::Rts);
 }

@@ -1,7 +1,7 @@
 //! Exactly the limit is taken, and one more is not: slots, rooms, regions, what the device has at
 //! most, the ends of rings.
 
-use proverbs::memory::OutOfBounds;
+use proverbs::memory::{Extent, OutOfBounds};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 
@@ -211,7 +211,13 @@ fn cells_of_a_region() {
             let available = 40;
             assert_eq!(
                 error,
-                OutOfBounds { offset: offset as u64, len: 8, available, misaligned: true }
+                OutOfBounds {
+                    offset: offset as u64,
+                    len: 8,
+                    available,
+                    misaligned: true,
+                    of: Extent::Region
+                }
             );
             assert_eq!(remote.atomic(offset as u64).unwrap_err(), error);
         } else if !inside {

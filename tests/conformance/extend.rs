@@ -137,7 +137,7 @@ macro_rules! tests {
                 let error = error.unwrap_err();
                 assert_eq!(
                     (error.kind(), error.accepted()),
-                    (PostErrorKind::InlineTooLong { max: 64 }, 2)
+                    (PostErrorKind::InlineTooLong { asked: 65, max: 64 }, 2)
                 );
                 // What was not taken is the caller's.
                 assert_eq!((list.len(), lengths.next()), (2, Some(2)));

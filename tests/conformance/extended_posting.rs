@@ -260,7 +260,7 @@ fn lists_and_rings_are_as_they_are_otherwise() {
 fn what_is_wrong_comes_back_before_the_session() {
     let mut p = Pair::<Rc, Direct>::new();
     let error = p.a.post_send(wr::Send::inline_slice(&[0; 65])).unwrap_err();
-    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { max: 64 });
+    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked: 65, max: 64 });
     for _ in 0..8 {
         p.a.post_send(wr::Send::new(filled(&p.pool, b"x"))).unwrap();
     }

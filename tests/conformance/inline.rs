@@ -66,11 +66,12 @@ fn too_long_at_run_time_posts_nothing_of_the_list() {
     let mut p = Pair::<Rc>::new();
     let long = vec![0; 65];
     let error = p.a.post_send(wr::Send::inline_slice(&long)).unwrap_err();
-    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { max: 64 });
+    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked: 65, max: 64 });
     assert_eq!(error.accepted(), 0);
     assert_eq!(
         error.to_string(),
-        "ibv_post_send: work request 0: inline payload exceeds the queue pair's 64 bytes"
+        "ibv_post_send: work request 0: an inline payload of 65 bytes exceeds the queue pair's \
+         max_inline of 64 (ask for more in the profile, or send from a buffer)"
     );
     let buf = filled(&p.pool, b"comes back");
     let error = post_send!(p.a, [wr::Send::new(buf), wr::Send::inline_slice(&long)]).unwrap_err();
@@ -92,7 +93,7 @@ fn a_wider_profile_carries_more() {
     p.a.post_send(wr::Send::inline(&bytes)).unwrap();
     holds(poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap(), &bytes);
     let error = p.a.post_send(wr::Send::inline_slice(&[0; 257])).unwrap_err();
-    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { max: 256 });
+    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked: 257, max: 256 });
     poll(&p.dev, &mut p.ca, 1);
 }
 

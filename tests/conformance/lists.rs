@@ -166,7 +166,10 @@ fn a_list_stays_as_it_was_when_a_push_is_refused() {
     let mut list = p.a.send_list(&mut slots);
     list.push(wr::Send::new(filled(&p.pool, b"0"))).unwrap();
     let error = list.push(wr::Send::inline_slice(&long)).unwrap_err();
-    assert_eq!((error.kind(), error.accepted()), (PostErrorKind::InlineTooLong { max: 64 }, 1));
+    assert_eq!(
+        (error.kind(), error.accepted()),
+        (PostErrorKind::InlineTooLong { asked: 100, max: 64 }, 1)
+    );
     let error = list.push(wr::Send::new(foreign.take().unwrap())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::PdMismatch);
     drop(error);

@@ -1,0 +1,104 @@
+//! Connecting a queue pair that stays where it is.
+
+use std::time::Duration;
+
+use super::Endpoint;
+use super::connect::{RcConnector, meet};
+use super::exchange::{agree, refuse};
+use super::stream::Timed;
+use super::unconnected::ConnectError;
+use crate::profile::Profile;
+use crate::qp::AnyQueuePair;
+use crate::terms::error::Error;
+use crate::terms::state::Init;
+use crate::terms::transport::Rc;
+
+impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
+    /// As [`new`](RcConnector::new), for a queue pair in INIT that stays where it is, as in a field
+    /// of a struct. Post receives before: the connector borrows the queue pair.
+    ///
+    /// ```
+    /// use std::{os::unix::net::UnixStream, time::Duration};
+    ///
+    /// use proverbs::{endpoint::{Endpoint, RcConnector}, loopback::Fabric, prelude::*};
+    /// use proverbs::{qp::AnyQueuePair, state::QpState};
+    ///
+    /// # type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+    /// struct Link {
+    ///     qp: AnyQueuePair<Rc>,
+    ///     cq: CompletionQueue,
+    /// }
+    ///
+    /// impl Link {
+    ///     /// Connects, after a connection before or none.
+    ///     fn connect(&mut self, stream: &mut UnixStream) -> Result<Endpoint> {
+    ///         self.qp.reset()?;
+    ///         self.qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    ///         let connector = RcConnector::in_place(&mut self.qp, Some(1))?; // GID index 1
+    ///         Ok(connector.connect_in_place(stream, Duration::from_secs(1))?)
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// let fabric = Fabric::new();
+    /// let (mut here, mut there) = UnixStream::pair()?;
+    /// let link = |context: Context| -> Result<Link> {
+    ///     let (pd, cq) = (context.alloc_pd()?, context.create_cq(16)?);
+    ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    ///     Ok(Link { qp: qp.into(), cq })
+    /// };
+    /// let (mut a, mut b) = (link(fabric.open_device())?, link(fabric.open_device())?);
+    /// let other = std::thread::spawn(move || -> Result<Link> {
+    ///     b.connect(&mut there)?;
+    ///     b.connect(&mut there)?; // and again
+    ///     Ok(b)
+    /// });
+    /// a.connect(&mut here)?;
+    /// let peer = a.connect(&mut here)?;
+    /// assert_eq!(a.qp.state(), QpState::Rts);
+    /// let b = other.join().unwrap()?;
+    /// assert_eq!(peer.qpn().get(), b.qp.qp_num());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in INIT; as for
+    /// [`Endpoint::of_rc`].
+    pub fn in_place(qp: &'q mut AnyQueuePair<Rc, P>, gid_index: Option<u8>) -> Result<Self, Error> {
+        let state = qp.state();
+        let Some(init) = qp.as_state::<Init>() else {
+            let asked = format!("connecting a queue pair in {state}, not in INIT: reset it first");
+            return Err(Error::os("ibv_modify_qp", libc::EINVAL, asked));
+        };
+        Ok(RcConnector::of(init, gid_index)?.with(qp))
+    }
+
+    /// As [`connect`](RcConnector::connect); the queue pair is in RTS, and where it was. Returns
+    /// the peer's endpoint.
+    ///
+    /// # Errors
+    /// As for [`connect`](RcConnector::connect). The queue pair stays in the state that it
+    /// reached, which [`AnyQueuePair::state`] tells; [`AnyQueuePair::reset`] leads back.
+    pub fn connect_in_place<S: Timed + ?Sized>(
+        self,
+        stream: &mut S,
+        timeout: Duration,
+    ) -> Result<Endpoint, ConnectError> {
+        let (mut stream, peer) = meet(&self.mine, stream, timeout)?;
+        self.connect_in_place_to(&peer).inspect_err(|_| refuse(&mut stream))?;
+        agree(&mut stream, timeout)?;
+        Ok(peer)
+    }
+
+    /// As [`connect_to`](RcConnector::connect_to); the queue pair is in RTS, and where it was.
+    ///
+    /// # Errors
+    /// As for [`connect_to`](RcConnector::connect_to). The queue pair stays in the state that it
+    /// reached, which [`AnyQueuePair::state`] tells; [`AnyQueuePair::reset`] leads back.
+    pub fn connect_in_place_to(self, peer: &Endpoint) -> Result<(), ConnectError> {
+        let (rtr, rts) = self.plan(peer)?;
+        self.qp.modify(rtr)?;
+        Ok(self.qp.modify(rts)?)
+    }
+}
