@@ -19,14 +19,15 @@ const DEEPEST: u32 = 1 << 29;
 /// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
 /// - `no_buffer` is the word of this direction's counter in `books`.
 #[doc(hidden)]
+#[repr(C)] // what each post touches, first
 pub struct Credits<E> {
     pub(crate) account: Account,
-    depth: u32,
-    /// Completions known at the last look, wrapping.
-    pub(crate) seen: u32,
-    direction: u32,
     /// The wr_id of a work request without a buffer: the counter in `books`, as a word.
     pub(crate) no_buffer: usize,
+    /// Completions known at the last look, wrapping.
+    pub(crate) seen: u32,
+    depth: u32,
+    direction: u32,
     _entries: PhantomData<E>,
 }
 

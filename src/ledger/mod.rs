@@ -48,6 +48,7 @@ pub(crate) const MOST: u32 = 128;
 /// - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
 ///   ledger is poisoned (an uncounted one has the poison in what is strange to it).
 #[doc(hidden)]
+#[repr(C)] // what each post touches, first
 pub struct Account {
     pub(crate) room: i32,
     pub(crate) is_poisoned: bool,

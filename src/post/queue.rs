@@ -29,6 +29,7 @@ use crate::work::refusal::PostErrorKind;
 /// - `home` is the home of the headers of the only pool that buffers may come from; null if any
 ///   may.
 #[doc(hidden)]
+#[repr(C)] // what each post touches, first, and so on one cache line
 pub struct Queue<Q: Kind> {
     pub(crate) object: *mut Q::Object,
     pub(crate) ledger: Q::Ledger,

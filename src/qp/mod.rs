@@ -116,10 +116,21 @@ use crate::terms::transport::Transport;
 /// qp.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[repr(align(64))] // what a send touches is on its first cache line
 pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
     pub(crate) core: Core<P>,
     _types: PhantomData<(T, S)>,
 }
+
+/// What a send touches is on one cache line, of which `counter` is the last.
+const _: () = {
+    use crate::terms::state::Rts;
+    use crate::terms::transport::Rc;
+    use std::mem::{align_of, offset_of};
+
+    type Pair = QueuePair<Rc, Rts>;
+    assert!(align_of::<Pair>() == 64 && offset_of!(Pair, core.send.ledger.account.counter) < 64);
+};
 
 /// A queue pair without its types.
 ///

@@ -28,6 +28,8 @@ struct Scale {
     bytes: BTreeMap<String, f64>,
     /// Instructions by form and work, and by queue pairs.
     growth: BTreeMap<String, BTreeMap<u32, f64>>,
+    /// Loads and stores that miss the data cache, by the same.
+    misses: BTreeMap<String, BTreeMap<u32, f64>>,
 }
 
 pub fn main(args: &Args) -> Result<()> {
@@ -38,9 +40,11 @@ pub fn main(args: &Args) -> Result<()> {
         let (what, number) = line.split_once(' ').context("bytes WHAT NUMBER")?;
         scale.bytes.insert(what.to_owned(), number.parse()?);
     }
-    for (label, each) in counted.each {
+    for ((label, each), accesses) in counted.each.into_iter().zip(counted.accesses) {
         let (work, pairs) = label.rsplit_once('/').context("growth/FORM/WORK/PAIRS")?;
-        scale.growth.entry(work.to_owned()).or_default().insert(pairs.parse()?, each);
+        let pairs = pairs.parse()?;
+        scale.growth.entry(work.to_owned()).or_default().insert(pairs, each);
+        scale.misses.entry(work.to_owned()).or_default().insert(pairs, accesses.misses);
     }
     let text = table(&scale)?;
     println!("{text}");
@@ -85,31 +89,43 @@ fn table(scale: &Scale) -> Result<String> {
         bytes("buffer")?,
         bytes("handle")?,
     );
-    let pairs: Vec<u32> = scale
-        .growth
-        .values()
-        .flat_map(|it| it.keys())
-        .copied()
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
+    text += "## Growth\n\nInstructions of a post, and of a poll with its completion, with so many queue pairs on one \
+             completion queue (each has its turn, and a buffer of its own; *post-moved*: one buffer for all, which comes \
+             from another queue each time; with the look-up of the queue pair in an array, and refills of credits):\n\n";
+    text += &by_pairs(&scale.growth);
+    text += "\nAccesses among these that miss a data cache of 32 KiB (8 ways, lines of 64 bytes), as callgrind \
+             simulates it, the provider's apart: lines of the queue pair, of its counter, of the buffer's header, and of \
+             the array.\n\n";
+    text += &by_pairs(&scale.misses);
+    text += BOOKING;
+    Ok(text)
+}
+
+/// What a completion queue has to have room for (R9.7).
+const BOOKING: &str = "\n## Room in a completion queue\n\n\
+    Devices free slots before their completions are polled (R9.7), so a completion queue cannot overrun only if it has room for \
+    all that may be outstanding: each queue pair books the depth of both its queues, and one for the sentinel of a drain. So \
+    as many queue pairs as a completion queue holds depths of:\n\n\
+    | depth, sends and receives | entries a queue pair | on 32,767 entries (Soft-RoCE's most) | on 4,194,303 (mlx5's) |\n\
+    |---|--:|--:|--:|\n\
+    | 16 and 16 | 33 | 992 | 127,100 |\n\
+    | 128 and 128 | 257 | 127 | 16,320 |\n\
+    | 128, receives shared | 129 | 254 | 32,513 |\n\n\
+    A shared receive queue books once, however many queue pairs it feeds (the last row leaves its entries out). What else \
+    shares room, and what it would cost, is in DESIGN.md.\n";
+
+/// A table with a column for each count of queue pairs.
+fn by_pairs(all: &BTreeMap<String, BTreeMap<u32, f64>>) -> String {
+    let pairs: BTreeSet<u32> = all.values().flat_map(|it| it.keys()).copied().collect();
     let heads: Vec<String> = pairs.iter().map(u32::to_string).collect();
-    let _ = write!(
-        text,
-        "## Growth\n\nInstructions of a post, and of a poll with its completion, with so many queue pairs on one \
-         completion queue (each has its turn, and a buffer of its own; *post-moved*: one buffer for all, whose protection \
-         domain is compared each time, as it comes from another queue; with the look-up of the queue pair in an array, and refills of credits):\n\n\
-         | | {} |\n|---|{}\n",
-        heads.join(" | "),
-        "--:|".repeat(pairs.len())
-    );
-    for (work, counts) in &scale.growth {
+    let mut text = format!("| | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(pairs.len()));
+    for (work, counts) in all {
         let cell = |pairs| counts.get(pairs).map_or("-".into(), |count| format!("{count:.1}"));
         let cells: Vec<String> = pairs.iter().map(cell).collect();
         let name = work.trim_start_matches("growth/").replace('/', ", ");
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]
