@@ -271,6 +271,7 @@ impl Page {
     }
 
     /// Notes that a completion of the ring was dropped instead of given to `complete`.
+    #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
     pub fn note_dropped(&self, sequence: u32) {
         const IS_ONE: u64 = 1 << 32;
         let later = |known: u64| {

@@ -31,6 +31,7 @@ pub(crate) fn mint(next: &AtomicU64) -> u64 {
 }
 
 /// A number below `end` that `next` never gave before; `None` for good once they are used up.
+#[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
 pub(crate) fn mint_below(next: &AtomicU64, end: u64) -> Option<u64> {
     let more = |number: u64| (number < end).then_some(number + 1);
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()

@@ -90,6 +90,7 @@ pub(super) unsafe fn store(at: NonNull<u64>, bytes: &[u8], word: impl Fn(NonNull
 ///
 /// # Panics
 /// If the word has not as many bytes from there on.
+#[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
 pub(super) fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
     let merged = |old: u64| {
         let mut whole = old.to_ne_bytes();
