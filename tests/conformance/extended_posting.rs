@@ -255,6 +255,23 @@ fn lists_and_rings_are_as_they_are_otherwise() {
     assert_eq!((p.a.sends_outstanding(), p.a.send_room()), (0, 8));
 }
 
+/// A macro's list that is unsignaled asks for a completion only if it fills the queue (R9.8).
+#[test]
+fn an_unsignaled_list_of_a_session_that_fills_the_queue_is_signaled() {
+    let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
+    let mut p = Pair::<Rc, Ring>::with(&wish);
+    for _ in 0..4 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
+    let _ = post_send!(p.a, [send(0), send(1)], unsignaled).unwrap();
+    let _ = post_send!(p.a, [send(2), send(3)], unsignaled).unwrap();
+    let all = (0..4).map(|i| (None, vec![i])).collect::<Vec<_>>();
+    assert_eq!(got(&mut p, 4), all);
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
+    assert_eq!((done.0, done.1.len()), (Ok(()), 4), "the second list asked for a completion");
+}
+
 /// What this crate refuses never comes to a session.
 #[test]
 fn what_is_wrong_comes_back_before_the_session() {
