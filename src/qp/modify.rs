@@ -19,7 +19,9 @@ use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};
 use crate::sys::handle;
-use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
+use crate::sys::types::ibv_qp_attr;
+#[cfg(feature = "cm")]
+use crate::sys::types::ibv_qp_attr_mask as Mask;
 use crate::terms::error::{Error, Refused, transition};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};

@@ -135,7 +135,7 @@ fn run(command: Command) -> Outcome {
         Command::Rules(args) => rules::main(&args)?,
         Command::Mutants(args) => return mutants::main(args),
         Command::Holes(args) => return holes::main(args),
-        Command::WhatCDoes(args) => what_c_does::run(args.record)?,
+        Command::WhatCDoes(args) => what_c_does::run(args.driver, args.record)?,
         Command::Hardware(args) => hardware::main(&args)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,

@@ -1,8 +1,8 @@
 //! `cargo xtask what-c-does`: what happens in C when a dangerous rule is broken.
 //!
 //! Each program of `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and
-//! is run on Soft-RoCE under a time limit. How it ends and its last line must be those of
-//! `expected.toml`, which names the Rust form beside it.
+//! is run on Soft-RoCE under a time limit, those of its directory `siw` on siw. How it ends and its
+//! last line must be those of `expected.toml`, which names the Rust form beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,29 @@ use crate::progress::Step;
 use crate::rules::book::Id;
 use crate::rules::pairs::{self, Case, Cases};
 use crate::sh::{self, Run, cmd};
-use crate::soft_roce::{self, Guest};
+use crate::soft_roce::{self, Driver, Guest};
 use crate::{paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
+    /// Run what is dangerous on this device.
+    #[arg(long, value_enum, default_value_t)]
+    pub driver: Driver,
     /// Take what happens now as what is expected, for a person to read and commit.
     #[arg(long)]
     pub record: bool,
 }
 
-pub fn run(record: bool) -> Result<()> {
+pub fn run(driver: Driver, record: bool) -> Result<()> {
     setup::ensure(&[setup::Group::Build, setup::Group::Guest])?;
     let root = paths::workspace();
     let dir = root.join("tests/what_c_does");
-    let expected = pairs::read(&root)?;
-    let rules = programs(&dir)?;
-    let bin = build(&dir, &rules)?;
-    let mut seen = run_in_guest(&dir, &bin, &rules)?;
+    let (all, of_siw) = (pairs::read(&root)?, programs(&dir.join("siw"))?);
+    let is_here = |rule: &Id| of_siw.contains(rule) == (driver == Driver::Siw);
+    let (expected, others): (Cases, Cases) = all.into_iter().partition(|(rule, _)| is_here(rule));
+    let rules = if driver == Driver::Siw { of_siw } else { programs(&dir)? };
+    let bin = build(&dir, driver, &rules)?;
+    let mut seen = run_in_guest(driver, &dir, &bin, &rules)?;
     for (rule, case) in &mut seen {
         if let Some(expected) = expected.get(rule) {
             case.rust.clone_from(&expected.rust);
@@ -41,6 +46,7 @@ pub fn run(record: bool) -> Result<()> {
         println!("{rule} | {crash}{what} | {}", case.kind);
     }
     if record {
+        seen.extend(others);
         return pairs::write(&root, &seen);
     }
     let mut failures = differences(&expected, &seen);
@@ -94,7 +100,7 @@ fn programs(dir: &Path) -> Result<Vec<Id>> {
     Ok(rules)
 }
 
-fn build(dir: &Path, rules: &[Id]) -> Result<PathBuf> {
+fn build(dir: &Path, driver: Driver, rules: &[Id]) -> Result<PathBuf> {
     let bin = paths::below_target("what-c-does")?;
     let (sh, common) = (sh::at(dir), bin.join("common.o"));
     let gcc = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"];
@@ -103,19 +109,22 @@ fn build(dir: &Path, rules: &[Id]) -> Result<PathBuf> {
     for rule in rules {
         let stem = stem(*rule);
         let program = bin.join(&stem);
-        cmd!(sh, "gcc {gcc...} {program} {stem}.c {common} -libverbs -lrdmacm").bytes()?;
+        let source =
+            if driver == Driver::Siw { format!("siw/{stem}.c") } else { format!("{stem}.c") };
+        cmd!(sh, "gcc {gcc...} {program} {source} {common} -libverbs -lrdmacm -lpthread")
+            .bytes()?;
     }
     step.done("gcc accepts every program without a warning");
     Ok(bin)
 }
 
 /// All of them in one boot.
-fn run_in_guest(dir: &Path, bin: &Path, rules: &[Id]) -> Result<Cases> {
+fn run_in_guest(driver: Driver, dir: &Path, bin: &Path, rules: &[Id]) -> Result<Cases> {
     let results = soft_roce::out_dir()?.join("what-c-does.txt");
     let _ = fs::remove_file(&results); // a failed run must not find an old one's
     let mut command = vec!["sh".into(), dir.join("run.sh"), bin.into(), results.clone()];
     command.extend(rules.iter().map(|rule| PathBuf::from(stem(*rule))));
-    let code = soft_roce::run(&Guest::default(), &command)?;
+    let code = soft_roce::run(&Guest { driver, ..Guest::default() }, &command)?;
     ensure!(code == 0, "run.sh failed with code {code}");
     let text = fs::read_to_string(&results).with_context(|| format!("{}", results.display()))?;
     let cases = text.lines().filter_map(observed).collect::<Cases>();

@@ -143,7 +143,10 @@ fn c_and_rust(out: &mut String, book: &Book, pairs: &BTreeMap<Id, Case>) -> Resu
     out.push_str(include_str!("page_pairs.in"));
     for (id, case) in pairs {
         let rule = book.entries.get(id).map_or("", |entry| &entry.rule);
-        let program = format!("tests/what_c_does/r{}_{}.c", id.0, id.1);
+        let is_of = |proof: &String| proof.starts_with("c:");
+        let proofs = book.entries.get(id).map_or(&[][..], |entry| &entry.proofs);
+        let program = proofs.iter().find(|proof| is_of(proof)).map_or("", |proof| &proof[2..]);
+        let program = format!("tests/what_c_does/{program}");
         // The last line is `R1.1: kind: what happened`.
         let what = case.last.splitn(3, ": ").last().unwrap_or("").replace('|', "\\|");
         let ends = match case.end.as_str() {

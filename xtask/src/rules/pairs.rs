@@ -32,7 +32,8 @@ pub type Cases = BTreeMap<Id, Case>;
 
 const FILE: &str = "tests/what_c_does/expected.toml";
 const HEAD: &str = "\
-# What C does when a rule is broken: Soft-RoCE of Linux 6.1 with rdma-core 44 (Debian 12).
+# What C does when a rule is broken: Soft-RoCE of Linux 6.1 with rdma-core 44 (Debian 12), and siw for
+# what is in siw/.
 # `cargo xtask what-c-does --record` writes kind, end and last; rust and why are written by hand.
 ";
 

@@ -87,7 +87,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         bail!("the tests on a real device failed with code {code}");
     }
     // What C does is recorded for Soft-RoCE only.
-    if device.is_none() { what_c_does::run(false) } else { Ok(()) }
+    if device.is_none() { what_c_does::run(Driver::Rxe, false) } else { Ok(()) }
 }
 
 /// Builds the examples; the directory that they are in.
@@ -138,7 +138,7 @@ pub fn siw(features: &str) -> Result<()> {
     let timeout = Duration::from_secs(3600);
     let guest = Guest { timeout, driver: Driver::Siw, ..Guest::default() };
     match soft_roce::run(&guest, &["sh", "-c", &script])? {
-        0 => Ok(()),
+        0 => what_c_does::run(Driver::Siw, false),
         code => bail!("the tests on siw failed with code {code}"),
     }
 }

@@ -1,0 +1,42 @@
+//! What a peer is told of a target.
+
+#![allow(unsafe_code)] // passes verbs on
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::*;
+use crate::endpoint::Endpoint;
+use crate::loopback::{Fabric, World, control::LOOPBACK};
+use crate::prelude::*;
+use crate::sys::control::Control;
+use crate::terms::bounded::SrqNum;
+
+/// What a peer is told of a target is its port's.
+#[test]
+fn an_endpoint_is_of_its_port() {
+    thread_local! {
+        static ASKED: Cell<u8> = const { Cell::new(0) };
+    }
+    let control = Control {
+        query_port: |context, port, attr| {
+            ASKED.set(port);
+            // SAFETY: the arguments are the caller's, but for the port, which exists.
+            unsafe { (LOOPBACK.query_port)(context, 1, attr) }
+        },
+        ..LOOPBACK
+    };
+    let mut context = Fabric::with(World::infiniband()).open_alone();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    let can = context.abilities().unwrap().can::<Xrc>().unwrap();
+    let domain = context.open_xrcd(&can, crate::device::XrcdFile::Private).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    let mut target = domain.create_target().unwrap().modify(init).unwrap();
+    for port in [1, 2] {
+        target.port = port;
+        ASKED.set(0);
+        let endpoint = Endpoint::of_target(&target, SrqNum::new(9).unwrap(), None).unwrap();
+        assert_eq!((ASKED.get(), endpoint.qpn().get()), (port, target.qp_num()));
+    }
+}
