@@ -587,6 +587,10 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     const DEPTH: Depth = Depth { send: 1, recv: 1 };
     let flush: Create = |pd, cq| pd.create_qp::<Rc, Flushing>(cq, cq, DEPTH).map(drop);
     let publish: Create = |pd, cq| pd.create_qp::<Rc, Publishing>(cq, cq, DEPTH).map(drop);
+    let register: Create =
+        |pd, _| pd.register::<crate::memory::Persistent<crate::memory::RemoteWrite>>(8).map(drop);
+    let said = refused(0b001, register);
+    assert!(said.contains("has no FLUSH_PERSISTENT:"), "{said}");
     let both: Create = |pd, cq| pd.create_qp::<Rc, Both>(cq, cq, DEPTH).map(drop);
     // As mlx5's devices have it, and as none does.
     for (has, create, lacks) in [
@@ -609,4 +613,20 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
         let said = refused(has, create);
         assert!(said.contains("use a newer rdma-core") && said.contains(of), "{said}");
     }
+}
+
+/// On iWARP a queue pair that C made is no ring with READs either (R24.13).
+#[test]
+fn a_ring_of_reads_is_not_taken_over_on_iwarp() {
+    profile! { Writing { initiator: NoReads } }
+    profile! { Ring { signaling: Selective } }
+    let context = Fabric::with(crate::loopback::World::iwarp()).open_device();
+    let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq::<Buf>(40).unwrap());
+    let depth = Depth { send: 4, recv: 4 };
+    let qp = pd.create_qp::<Rc, Writing>(&cq, &cq, depth).unwrap();
+    let c = std::ptr::NonNull::new(qp.core.qp()).unwrap();
+    // SAFETY: the queue pair is live, and refused, so it stays who has it.
+    let refused = unsafe { pd.qp_from_raw::<Rc, Reset, Ring>(c, &cq, &cq, depth) };
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("READs with selective signaling") && said.contains("R24.13"), "{said}");
 }

@@ -540,3 +540,26 @@ fn no_asynchronous_event_is_lost() {
         });
     });
 }
+
+/// A drain that cannot wait says so, and does not look for ever.
+#[test]
+fn a_drain_on_another_channel_is_refused() {
+    crate::waits::ends("a drain on another channel", || {
+        runtime().block_on(async {
+            let (a, mut b, _dev) = ends();
+            let End { mut qp, mut cq, pool, .. } = a;
+            qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+            let mut qp = qp.to_error().unwrap();
+            // It is flushed and taken, and forgotten: nothing comes any more.
+            loop {
+                if let Some(completion) = cq.poll_one().unwrap() {
+                    break std::mem::forget(completion);
+                }
+                tokio::task::yield_now().await;
+            }
+            let found = |_: Drained<'_, Buf>| panic!("nothing is left");
+            let refused = qp.drain_async(&mut b.channel, &mut cq, found).await.unwrap_err();
+            assert!(refused.to_string().contains("channel"), "{refused}");
+        });
+    });
+}

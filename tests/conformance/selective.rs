@@ -238,7 +238,20 @@ fn what_is_settled_completes() {
     assert_eq!((done[0].0, labels(&done[0].1)), (Ok(()), vec![0, 1]));
     assert_eq!(p.a.sends_outstanding(), 0);
 
+    // The last room is enough.
+    poll(&p.dev, &mut p.cb, 2);
+    receives(&mut p, 3);
+    for i in 6..9 {
+        let _ = p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
+    }
+    p.a.settle().unwrap();
+    assert_eq!(p.a.sends_outstanding(), 4);
+    let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
+    assert_eq!(labels(&done[0].1), [6, 7, 8]);
+    poll(&p.dev, &mut p.cb, 3);
+
     // A full queue has asked for its completion already (R9.8).
+    let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     for i in 2..6 {
         let _ = p.a.post_send_unsignaled(send(i)).unwrap();
     }
@@ -246,7 +259,7 @@ fn what_is_settled_completes() {
     assert_eq!(p.a.sends_outstanding(), 4);
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
     assert_eq!(labels(&done[0].1), [2, 3, 4, 5]);
-    poll(&p.dev, &mut p.cb, 6);
+    poll(&p.dev, &mut p.cb, 4);
 }
 
 /// The marker asks the peer's queue pair, and no region of it, for the right to write.

@@ -67,6 +67,7 @@ fn a_queue_pair_has_a_rate() {
     p.a.limit_rate(&can, Some(limit)).unwrap();
     let error = p.a.limit_rate(&can, Some(RateLimit::kbps(u32::MAX))).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { asked: 0xffff_ffff, .. }), "{error}");
+    p.a.limit_rate(&can, Some(RateLimit::kbps(most.qp_rate_limit_max))).unwrap();
     for low in [0, most.qp_rate_limit_min - 1] {
         let error = p.a.limit_rate(&can, Some(RateLimit::kbps(low))).unwrap_err();
         let expected = format!("({low} kbit/s, of {} at least)", most.qp_rate_limit_min);

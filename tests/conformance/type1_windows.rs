@@ -203,6 +203,7 @@ fn what_is_not_posted_has_not_happened() {
     let (one, two) = (p.pd.alloc_mw().unwrap(), p.pd.alloc_mw().unwrap());
     let full = |error: PostError<AnyBuf>| {
         assert!(matches!(error.kind(), PostErrorKind::QueueFull { .. }), "{error}");
+        assert_eq!(error.accepted(), 0);
         match error.into_rejected().next() {
             Some(AnyBuf::Window(window)) => window,
             other => panic!("{other:?}"),

@@ -38,5 +38,6 @@ fn an_endpoint_is_of_its_port() {
         ASKED.set(0);
         let endpoint = Endpoint::of_target(&target, SrqNum::new(9).unwrap(), None).unwrap();
         assert_eq!((ASKED.get(), endpoint.qpn().get()), (port, target.qp_num()));
+        assert_eq!(endpoint.depth(), Depth { send: 0, recv: 0 }, "it posts nothing");
     }
 }
