@@ -54,8 +54,10 @@ pub fn run(write: bool) -> Result<()> {
     problems.extend(proof::problems(&root, &book, &tables)?);
     let pairs = pairs::read(&root)?;
     for id in pairs.keys() {
-        let program = format!("c:r{}_{}.c", id.0, id.1);
-        if !book.entries.get(id).is_some_and(|entry| entry.proofs.contains(&program)) {
+        let program = format!("r{}_{}.c", id.0, id.1);
+        let names =
+            |proof: &String| proof.strip_prefix("c:").is_some_and(|at| at.ends_with(&program));
+        if !book.entries.get(id).is_some_and(|entry| entry.proofs.iter().any(names)) {
             problems.push(format!("{id} has a C program, and its entry does not name {program}"));
         }
     }
