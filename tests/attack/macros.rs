@@ -14,6 +14,7 @@ mod hijack {
     /// What a stolen work request would leave: an entry for one that was never written.
     pub struct Stolen {
         pub entry: Option<proverbs::Buf>,
+        pub known: (),
     }
 
     pub trait Sends {
@@ -23,8 +24,8 @@ mod hijack {
         fn slot<A>(&self, _: A) -> [u64; 18] {
             panic!("hijacked")
         }
-        fn emit<A, B, C, D>(&self, _: A, _: B, _: C, _: D, _: *mut u8) -> Stolen {
-            Stolen { entry: None }
+        fn emit<A, B, C, D, E>(&self, _: A, _: B, _: C, _: D, _: E, _: *mut u8) -> Stolen {
+            Stolen { entry: None, known: () }
         }
         fn post<A, B, C>(&self, _: A, _: B, _: C) {}
     }
@@ -32,7 +33,7 @@ mod hijack {
 
     pub trait Receives {
         fn emit<A, B>(&self, _: A, _: B, _: *mut u8) -> Stolen {
-            Stolen { entry: None }
+            Stolen { entry: None, known: () }
         }
     }
     impl<T> Receives for T {}

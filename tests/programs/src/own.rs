@@ -219,8 +219,8 @@ pub trait Hijacks {
         panic!("a method of the program's was taken for one of the crate's")
     }
 
-    fn emit<A, B, C, D>(&self, _: A, _: B, _: C, _: D, _: *mut u8) -> Stolen {
-        Stolen { entry: None }
+    fn emit<A, B, C, D, E>(&self, _: A, _: B, _: C, _: D, _: E, _: *mut u8) -> Stolen {
+        Stolen { entry: None, known: () }
     }
 
     fn post<A, B, C>(&self, _: A, _: B, _: C) {}
@@ -231,4 +231,5 @@ impl<T> Hijacks for T {}
 /// What a stolen work request would leave: an entry for one that was never written.
 pub struct Stolen {
     pub entry: Option<Buf>,
+    pub known: (),
 }
