@@ -9,7 +9,7 @@
 use std::ffi::c_int;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::NonNull;
-use std::sync::Once;
+use std::sync::OnceLock;
 
 use super::control::{Created, created};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
@@ -66,12 +66,12 @@ symbols! {
 /// The functions of libefa, which is loaded now, once and for good. (Not before they are used: a
 /// program that has nothing to do with EFA does not load it.)
 fn efa() -> Symbols {
-    static LOADED: Once = Once::new();
+    static LOADED: OnceLock<()> = OnceLock::new();
     // Miri loads no libraries.
     if !cfg!(miri) {
         // SAFETY: the name is a C string. What the library does when it is loaded is what it does
         // in any program that is linked to it, or has such a device.
-        LOADED.call_once(|| unsafe {
+        LOADED.get_or_init(|| unsafe {
             libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
         });
     }
