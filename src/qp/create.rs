@@ -516,3 +516,6 @@ fn check_limits<P: Profile>(
     }
     Ok(())
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests;

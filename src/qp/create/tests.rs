@@ -1,0 +1,162 @@
+//! What the device is asked for as a queue pair is created, and what is refused before.
+
+#![allow(unsafe_code)] // passes verbs on
+
+use super::*;
+use crate::loopback::Fabric;
+use crate::prelude::*;
+
+/// A queue pair of extended posting is created for what may be posted to it, and nothing else: a
+/// device may lack the rest.
+#[test]
+fn a_queue_pair_is_created_for_what_it_may_post() {
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    profile! { Direct { posting: ExtendedPosting } }
+    profile! { Writer { posting: ExtendedPosting, initiator: NoReads } }
+    thread_local! {
+        static ASKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    let control = Control {
+        create_qp_ex: |init| {
+            ASKED.set(init.send_ops_flags);
+            Err(libc::EPERM)
+        },
+        create_srd_qp: |init, flags| {
+            ASKED.set(init.send_ops_flags | u64::from(flags) << 32);
+            Err(libc::ENOSYS)
+        },
+        ..LOOPBACK
+    };
+    let mut context = Fabric::new().open_alone();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    let pd = context.alloc_pd().unwrap();
+    let cq: CompletionQueue = context.create_cq(16).unwrap();
+    macro_rules! of_srd {
+        ($profile:ty) => {{
+            let depth = Depth { send: 1, recv: 1 };
+            let error = pd.create_srd_qp::<$profile>(&cq, &cq, depth).unwrap_err();
+            assert_eq!((error.verb(), error.errno()), ("efadv_create_qp_ex", Some(libc::ENOSYS)));
+            assert!(error.to_string().contains("ibverbs-providers"), "{error}");
+            ASKED.take()
+        }};
+    }
+    macro_rules! asked {
+        ($transport:ty, $profile:ty) => {{
+            let depth = Depth { send: 1, recv: 1 };
+            let error = pd.create_qp::<$transport, $profile>(&cq, &cq, depth).unwrap_err();
+            assert_eq!((error.verb(), error.errno()), ("ibv_create_qp_ex", Some(libc::EPERM)));
+            ASKED.take()
+        }};
+    }
+    // IBV_QP_EX_WITH_SEND and SEND_WITH_IMM are 4 and 8, WRITE and WRITE_WITH_IMM 1 and 2; 0x70 are
+    // READ and atomics, 0x380 LOCAL_INV, BIND_MW and SEND_WITH_INV.
+    assert_eq!((asked!(Ud, Direct), asked!(Ud, Writer)), (0xc, 0xc));
+    assert_eq!((asked!(Uc, Direct), asked!(Uc, Writer)), (0xf, 0xf));
+    assert_eq!((asked!(Rc, Direct), asked!(Rc, Writer)), (0x3ff, 0x38f));
+    // READ is 0x10. EFADV_QP_FLAGS_INLINE_WRITE is 2, where WRITEs may have inline data.
+    profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
+    profile! { NoInline { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 0 } }
+    profile! { Reader { posting: ExtendedPosting<Srd> } }
+    profile! { Sender { posting: ExtendedPosting<Srd>, initiator: NoReads } }
+    assert_eq!((of_srd!(Spread), of_srd!(NoInline)), (0x2_0000_001f, 0x1f));
+    profile! { Scatterer { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, initiator: NoReads } }
+    assert_eq!((of_srd!(Reader), of_srd!(Sender)), (0x1c, 0xc));
+    assert_eq!(of_srd!(Scatterer), 0x2_0000_000f);
+    // An initiator of XRC has no BIND_MW and LOCAL_INV.
+    profile! { Initiating { posting: ExtendedPosting, receive: NoRq } }
+    profile! { Modest { posting: ExtendedPosting, receive: NoRq, initiator: NoReads } }
+    macro_rules! of_xrc {
+        ($profile:ty) => {{
+            let can = context.abilities().unwrap().can::<Xrc>().unwrap();
+            let error = pd.create_xrc_initiator::<$profile>(&can, &cq, 1).unwrap_err();
+            assert_eq!((error.verb(), error.errno()), ("ibv_create_qp_ex", Some(libc::EPERM)));
+            ASKED.take()
+        }};
+    }
+    assert_eq!((of_xrc!(Initiating), of_xrc!(Modest)), (0x27f, 0x20f));
+    assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
+}
+
+/// The refusal names what the device lacks, and nothing that it has; a provider or a library that
+/// is too old is told from a device.
+#[test]
+fn what_of_flush_and_atomic_write_is_missing_is_named() {
+    use crate::loopback::control::LOOPBACK;
+    use crate::sys::control::Control;
+    profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
+    profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
+    profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+    thread_local! {
+        /// `IBV_DEVICE_FLUSH_GLOBAL`, `_PERSISTENT` and `IBV_DEVICE_ATOMIC_WRITE`, of the device.
+        static HAS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    type Create = fn(&ProtectionDomain, &CompletionQueue) -> Result<(), Error>;
+    let refused = |has: u64, create: Create| {
+        HAS.set(has << 38);
+        let control = Control {
+            query_device_ex: |context, attr| {
+                // SAFETY: the caller's context, and its place for the answer.
+                unsafe {
+                    let code = (LOOPBACK.query_device_ex)(context, attr);
+                    (*attr).device_cap_flags_ex &= !(0b111 << 38);
+                    (*attr).device_cap_flags_ex |= HAS.get();
+                    code
+                }
+            },
+            create_qp_ex: |_| Err(libc::EOPNOTSUPP),
+            ..LOOPBACK
+        };
+        let mut context = Fabric::new().open_alone();
+        let handle = Arc::get_mut(&mut context.handle).unwrap();
+        handle.set_control(Box::leak(Box::new(control)));
+        let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(16).unwrap());
+        create(&pd, &cq).unwrap_err().to_string()
+    };
+    const DEPTH: Depth = Depth { send: 1, recv: 1 };
+    let flush: Create = |pd, cq| pd.create_qp::<Rc, Flushing>(cq, cq, DEPTH).map(drop);
+    let publish: Create = |pd, cq| pd.create_qp::<Rc, Publishing>(cq, cq, DEPTH).map(drop);
+    let register: Create =
+        |pd, _| pd.register::<crate::memory::Persistent<crate::memory::RemoteWrite>>(8).map(drop);
+    let said = refused(0b001, register);
+    assert!(said.contains("has no FLUSH_PERSISTENT:"), "{said}");
+    let both: Create = |pd, cq| pd.create_qp::<Rc, Both>(cq, cq, DEPTH).map(drop);
+    // As mlx5's devices have it, and as none does.
+    for (has, create, lacks) in [
+        (0b100, flush, "has no FLUSH:"),
+        (0b011, publish, "has no ATOMIC_WRITE:"),
+        (0b100, both, "has no FLUSH:"),
+        (0b001, both, "has no ATOMIC_WRITE:"),
+        (0b000, both, "has no FLUSH and ATOMIC_WRITE:"),
+    ] {
+        let said = refused(has, create);
+        assert!(said.contains(lacks), "{said}");
+    }
+    // The device has them, and its provider does not: either kind of FLUSH is enough to ask it.
+    for (has, create, of) in [
+        (0b001, flush, "without FLUSH (R25.2)"),
+        (0b010, flush, "without FLUSH (R25.2)"),
+        (0b100, publish, "without ATOMIC_WRITE (R25.2)"),
+        (0b101, both, "without FLUSH and ATOMIC_WRITE (R25.2)"),
+    ] {
+        let said = refused(has, create);
+        assert!(said.contains("use a newer rdma-core") && said.contains(of), "{said}");
+    }
+}
+
+/// On iWARP a queue pair that C made is no ring with READs either (R24.13).
+#[test]
+fn a_ring_of_reads_is_not_taken_over_on_iwarp() {
+    profile! { Writing { initiator: NoReads } }
+    profile! { Ring { signaling: Selective } }
+    let context = Fabric::with(crate::loopback::World::iwarp()).open_device();
+    let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq::<Buf>(40).unwrap());
+    let depth = Depth { send: 4, recv: 4 };
+    let qp = pd.create_qp::<Rc, Writing>(&cq, &cq, depth).unwrap();
+    let c = std::ptr::NonNull::new(qp.core.qp()).unwrap();
+    // SAFETY: the queue pair is live, and refused, so it stays who has it.
+    let refused = unsafe { pd.qp_from_raw::<Rc, Reset, Ring>(c, &cq, &cq, depth) };
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("READs with selective signaling") && said.contains("R24.13"), "{said}");
+}
