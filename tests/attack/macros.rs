@@ -17,6 +17,10 @@ mod hijack {
         pub known: (),
     }
 
+    impl Stolen {
+        pub fn opcode(&self) {}
+    }
+
     pub trait Sends {
         fn vouch(&self) {
             panic!("hijacked")

@@ -101,7 +101,7 @@ fn an_address_handle_has_a_number() {
     assert_eq!(number(), Err(libc::ENOSYS));
 }
 
-fn request(opcode: ibv_wr_opcode::Type, sge: &mut ibv_sge) -> ibv_send_wr {
+fn request(opcode: ibv_wr_opcode::Type, sge: *mut ibv_sge) -> ibv_send_wr {
     let mut wr = zeroed::<ibv_send_wr>();
     (wr.wr_id, wr.opcode, wr.sg_list, wr.num_sge) = (9, opcode, sge, 1);
     let to = ud_t { ah: ptr::without_provenance_mut(0x40), remote_qpn: 5, remote_qkey: 6 };
@@ -141,7 +141,7 @@ fn calls(qp_type: ibv_qp_type::Type, wrs: &mut [ibv_send_wr], alone: bool) -> (c
 fn each_work_request_of_a_session_has_its_destination() {
     use ibv_wr_opcode::*;
     const SRD: u32 = ibv_qp_type::IBV_QPT_DRIVER;
-    let mut sge = ibv_sge { addr: 0x200, length: 8, lkey: 4 };
+    let sge: *mut ibv_sge = &mut ibv_sge { addr: 0x200, length: 8, lkey: 4 };
     let all = [
         (IBV_WR_SEND, "send 9:0 "),
         (IBV_WR_SEND_WITH_IMM, "send_imm 9:0 7"),
@@ -153,7 +153,7 @@ fn each_work_request_of_a_session_has_its_destination() {
         |operation: &str| [operation, "ud_addr 9:0 0x40 5 6", "sge 9:0 4 512 8"].map(str::to_owned);
     for alone in [true, false] {
         for (opcode, operation) in all {
-            let mut wrs = [request(opcode, &mut sge)];
+            let mut wrs = [request(opcode, sge)];
             assert_eq!(calls(SRD, &mut wrs, alone), (0, false));
             let session = seen();
             assert!(session[0].starts_with("start"), "{session:?}");
@@ -162,7 +162,7 @@ fn each_work_request_of_a_session_has_its_destination() {
         }
     }
     // A list is one session.
-    let mut wrs = all.map(|(opcode, _)| request(opcode, &mut sge));
+    let mut wrs = all.map(|(opcode, _)| request(opcode, sge));
     assert_eq!(calls(SRD, &mut wrs, false), (0, false));
     let session = seen();
     let expected: Vec<_> = all.iter().flat_map(|(_, operation)| parts(operation)).collect();
@@ -186,7 +186,7 @@ fn each_work_request_of_a_session_has_its_destination() {
 
     // Refused as a whole.
     ANSWER.set(libc::ENOMEM);
-    let mut wrs = [request(IBV_WR_SEND, &mut sge), request(IBV_WR_SEND, &mut sge)];
+    let mut wrs = [request(IBV_WR_SEND, sge), request(IBV_WR_SEND, sge)];
     assert_eq!(calls(SRD, &mut wrs, false), (libc::ENOMEM, true));
     assert_eq!(calls(SRD, &mut wrs[1..], true), (libc::ENOMEM, true));
     ANSWER.set(0);
@@ -194,7 +194,7 @@ fn each_work_request_of_a_session_has_its_destination() {
 
     // A queue pair of another type has ordinary sessions.
     for alone in [true, false] {
-        let mut wrs = [request(IBV_WR_RDMA_WRITE, &mut sge)];
+        let mut wrs = [request(IBV_WR_RDMA_WRITE, sge)];
         assert_eq!(calls(ibv_qp_type::IBV_QPT_RC, &mut wrs, alone), (0, false));
         assert_eq!(seen()[1..3], ["write 9:0 3 256", "sge 9:0 4 512 8"]);
     }

@@ -233,3 +233,7 @@ pub struct Stolen {
     pub entry: Option<Buf>,
     pub known: (),
 }
+
+impl Stolen {
+    pub fn opcode(&self) {}
+}
