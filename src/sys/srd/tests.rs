@@ -120,10 +120,10 @@ fn request(opcode: ibv_wr_opcode::Type, sge: *mut ibv_sge) -> ibv_send_wr {
 /// What posting a list calls; `alone` goes by the path of a single one.
 fn calls(qp_type: ibv_qp_type::Type, wrs: &mut [ibv_send_wr], alone: bool) -> (c_int, bool) {
     let mut qp = pair_of(qp_type);
-    for i in 1..wrs.len() {
-        wrs[i - 1].next = &raw mut wrs[i];
-    }
     let (first, mut bad) = (wrs.as_mut_ptr(), ptr::null_mut());
+    for i in 1..wrs.len() {
+        unsafe { (*first.add(i - 1)).next = first.add(i) };
+    }
     let errno = unsafe {
         match alone {
             true => {
