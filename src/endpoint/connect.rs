@@ -90,10 +90,12 @@ impl<P: Profile> RcConnector<P> {
         qp: QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
     ) -> Result<Self, Refused<QueuePair<Rc, Init, P>>> {
-        match RcConnector::of(&qp, gid_index) {
-            Ok(settings) => Ok(settings.with(qp)),
-            Err(error) => Err(Refused::new(qp, error)),
-        }
+        let mine = match offer(&qp, gid_index) {
+            Ok(mine) => mine,
+            Err(error) => return Err(Refused::new(qp, error)),
+        };
+        let (context, port) = (qp.context(), qp.core.port);
+        Ok(Self::around(qp, mine, gid_index, context, port))
     }
 
     /// The queue pair, for posting receives.
@@ -202,21 +204,32 @@ impl<P: Profile> RcConnector<P> {
     }
 }
 
-impl<P: Profile> RcConnector<P, ()> {
-    /// All that it knows, but for where the queue pair is.
-    pub(super) fn of(
-        qp: &QueuePair<Rc, Init, P>,
+/// What the peer must know of `qp`, before anything is set.
+pub(super) fn offer<P: Profile>(
+    qp: &QueuePair<Rc, Init, P>,
+    gid_index: Option<u8>,
+) -> Result<Endpoint, crate::Error> {
+    let mut mine = Endpoint::of_rc(qp, gid_index)?;
+    let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
+    mine.service = Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
+    Ok(mine)
+}
+
+impl<P: Profile, Q> RcConnector<P, Q> {
+    /// The defaults, around a queue pair whose [`offer`] is `mine`.
+    pub(super) fn around(
+        qp: Q,
+        mine: Endpoint,
         gid_index: Option<u8>,
-    ) -> Result<Self, crate::Error> {
-        let mut mine = Endpoint::of_rc(qp, gid_index)?;
-        let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
-        mine.service = Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
-        Ok(RcConnector {
-            qp: (),
+        context: Context,
+        port: u8,
+    ) -> Self {
+        RcConnector {
+            qp,
             mine,
             gid_index,
-            context: qp.context(),
-            port: qp.core.port,
+            context,
+            port,
             timeout: Timeout::MS_67,
             retry_cnt: RetryCount::SIX,
             rnr_retry: RnrRetry::Infinite,
@@ -224,43 +237,9 @@ impl<P: Profile> RcConnector<P, ()> {
             sl: ServiceLevel::default(),
             hop_limit: 64,
             of: PhantomData,
-        })
-    }
-
-    /// The same, with the queue pair.
-    pub(super) fn with<Q>(self, qp: Q) -> RcConnector<P, Q> {
-        let RcConnector {
-            qp: (),
-            mine,
-            gid_index,
-            context,
-            port,
-            timeout,
-            retry_cnt,
-            rnr_retry,
-            min_rnr_timer,
-            sl,
-            hop_limit,
-            of,
-        } = self;
-        RcConnector {
-            qp,
-            mine,
-            gid_index,
-            context,
-            port,
-            timeout,
-            retry_cnt,
-            rnr_retry,
-            min_rnr_timer,
-            sl,
-            hop_limit,
-            of,
         }
     }
-}
 
-impl<P: Profile, Q> RcConnector<P, Q> {
     /// This side's endpoint, as the peer receives it.
     pub fn endpoint(&self) -> &Endpoint {
         &self.mine

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Endpoint;
-use super::connect::{RcConnector, meet};
+use super::connect::{RcConnector, meet, offer};
 use super::exchange::{agree, refuse};
 use super::stream::Timed;
 use super::unconnected::ConnectError;
@@ -71,7 +71,9 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
             let asked = format!("connecting a queue pair in {state}, not in INIT: reset it first");
             return Err(Error::os("ibv_modify_qp", libc::EINVAL, asked));
         };
-        Ok(RcConnector::of(init, gid_index)?.with(qp))
+        let mine = offer(init, gid_index)?;
+        let (context, port) = (init.context(), init.core.port);
+        Ok(Self::around(qp, mine, gid_index, context, port))
     }
 
     /// As [`connect`](RcConnector::connect); the queue pair is in RTS, and where it was. Returns

@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{Deref, Range, RangeBounds};
 use std::ptr;
 use std::sync::Arc;
 
@@ -289,29 +289,15 @@ impl<T, O> ImplicitBuf<T, O> {
     /// let table = all.adopt(b"one two three".to_vec())?;
     /// let (two, rest) = (table.part(4..7)?, table.part(8..)?);
     /// assert_eq!((&two[..], &rest[..]), (&b"two"[..], &b"three"[..]));
-    /// assert!(rest.part(..6).is_err()); // counted from where it begins
+    /// let error = rest.part(..6).unwrap_err(); // counted from where it begins
+    /// assert_eq!(error.to_string(), "6 bytes at offset 0 exceed the buffer of 5 bytes");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// [`OutOfBounds`] if the range goes beyond this handle's bytes, or ends before it begins.
     pub fn part(&self, range: impl RangeBounds<usize>) -> Result<Self, OutOfBounds> {
-        let start = match range.start_bound() {
-            Bound::Included(&start) => start,
-            Bound::Excluded(&before) => before.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&last) => last.saturating_add(1),
-            Bound::Excluded(&end) => end,
-            Bound::Unbounded => self.len(),
-        };
-        if start > end || end > self.len() {
-            let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
-            let available = self.len() as u64;
-            let of = Extent::Region;
-            return Err(OutOfBounds { offset, len, available, misaligned: false, of });
-        }
+        let Range { start, end } = Extent::Buffer.range(self.len(), range)?;
         let (header, len) = (self.0.header(), (end - start) as u32);
         // (The end of the bytes, if there are none, which no element names then.)
         let addr = header.addr().wrapping_add(start);

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // makes and ends handles
 
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Range, RangeBounds};
 
 use crate::memory::arena::LONGEST;
 use crate::memory::buf::Buf;
@@ -45,22 +45,7 @@ impl<C> Buf<C> {
     /// [`OutOfBounds`] if the range goes beyond the buffer's length, or ends before it begins. The
     /// buffer is as it was.
     pub fn narrow(&mut self, range: impl RangeBounds<usize>) -> Result<(), OutOfBounds> {
-        let start = match range.start_bound() {
-            Bound::Included(&start) => start,
-            Bound::Excluded(&before) => before.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&last) => last.saturating_add(1),
-            Bound::Excluded(&end) => end,
-            Bound::Unbounded => self.len(),
-        };
-        if start > end || end > self.len() {
-            let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
-            let available = self.len() as u64;
-            let of = Extent::Buffer;
-            return Err(OutOfBounds { offset, len, available, misaligned: false, of });
-        }
+        let Range { start, end } = Extent::Buffer.range(self.len(), range)?;
         // At least one byte, and it is one of the buffer's, which has some.
         let first = start.min(self.capacity() - 1);
         let len = (end - start) as u32;

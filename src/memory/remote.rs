@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
 
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
@@ -169,6 +170,32 @@ impl std::fmt::Display for OutOfBounds {
 }
 
 impl std::error::Error for OutOfBounds {}
+
+impl Extent {
+    /// Where a range of `available` bytes of this begins and ends.
+    pub(crate) fn range(
+        self,
+        available: usize,
+        range: impl RangeBounds<usize>,
+    ) -> Result<Range<usize>, OutOfBounds> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => available,
+        };
+        if start <= end && end <= available {
+            return Ok(start..end);
+        }
+        let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
+        let available = available as u64;
+        Err(OutOfBounds { offset, len, available, misaligned: false, of: self })
+    }
+}
 
 impl OutOfBounds {
     /// Whether memory of `available` bytes has `len` bytes at `offset`.

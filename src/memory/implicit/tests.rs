@@ -1,3 +1,5 @@
+use std::ops::Bound;
+
 use super::*;
 use crate::device::OdpCaps;
 use crate::loopback::{self, Fabric, control::LOOPBACK};
