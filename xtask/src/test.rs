@@ -402,13 +402,19 @@ fn example(name: &str, args: &[&str]) -> Result<()> {
 }
 
 /// `cargo xtask demo`: the short example, and a ping-pong, both ends in one process on the loopback
-/// device.
+/// device. Of a package of their own, and with debug assertions: a stranger waits for what it
+/// builds.
 pub fn demo() -> Result<()> {
-    setup::ensure(&[Group::Build])?;
+    setup::ensure(&[Group::Run])?;
+    let shown = |name: &str, args: &[&str]| {
+        let run = ["run", "--quiet", "--package", "demo", "--bin", name, "--"];
+        cargo::run(&[&run, args].concat())
+    };
+    cargo::executables("Building two examples", &["build", "--package", "demo"])?;
     println!("Two queue pairs, a chain of writes, a read and an atomic:");
-    example("first_steps", &[])?;
+    shown("first_steps", &[])?;
     println!("\nAn RC ping-pong, every byte checked:");
-    example("rc_pingpong", &["-d", "loopback", "-c"])?;
+    shown("rc_pingpong", &["-d", "loopback", "-c"])?;
     println!("\nThe same on a real kernel's RDMA stack, against rdma-core's C programs:");
     println!("  cargo xtask test guest");
     Ok(())
