@@ -15,6 +15,7 @@ use clap::ValueEnum;
 
 use crate::setup::{self, Group};
 use crate::sh::Run;
+use crate::soft_roce::Library;
 use crate::{
     cargo, coverage, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules,
     suites, toolchain,
@@ -28,6 +29,12 @@ pub struct Args {
     /// Run the part `guest` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Run the part `kernels` on this kernel only.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// Run the part `kernels` with this rdma-core only.
+    #[arg(long)]
+    library: Option<Library>,
     /// With the part `full`: write what was seen to tests/FULL.md.
     #[arg(long)]
     record: bool,
@@ -244,7 +251,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Guest => guest::run(args.device.as_deref(), FEATURES),
         Part::Quick => quick(),
         Part::Newest => guest::newest(FEATURES),
-        Part::Kernels => guest::kernels(FEATURES),
+        Part::Kernels => guest::kernels(FEATURES, args.kernel.as_deref(), args.library),
         Part::Siw => guest::siw(FEATURES),
         Part::Full => full::run(&args.lines, args.record),
     }

@@ -1,5 +1,5 @@
-//! The newest rdma-core that Debian has, unpacked beside the system's; in a guest it lies over it,
-//! with the libc that it was linked with.
+//! The newest rdma-core and perftest that Debian has, unpacked beside the system's; in a guest they
+//! lie over it, with the libc that they were linked with.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,18 @@ use crate::{apt, paths};
 /// The version that the suites' expectations are of.
 const NAMED: &str = "65.0";
 
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 11] = [
     "libc6",
+    "libibumad3",
     "libnl-3-200",
     "libnl-route-3-200",
+    "libpci3",
     "libibverbs1",
     "librdmacm1t64",
     "ibverbs-providers",
     "ibverbs-utils",
     "rdmacm-utils",
+    "perftest",
 ];
 
 /// What programs in a guest are linked with.
@@ -35,7 +38,7 @@ pub enum Library {
 
 /// The root directory of the newest rdma-core, fetched if it is not there.
 pub fn newest() -> Result<PathBuf> {
-    let place = paths::below_target("soft-roce/rdma-core")?.join("newest");
+    let place = paths::below_target("soft-roce/rdma-core")?.join("newest-with-perftest");
     apt::once(&place, |work, root| {
         let lists = kernel::debian()?;
         lists.unpack(&PACKAGES, work, root)

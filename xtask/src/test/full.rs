@@ -11,9 +11,12 @@ use crate::paths;
 use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 28] = [
     "test",
-    "test kernels",
+    "test kernels --kernel 6.12 --library host",
+    "test kernels --kernel 6.12 --library newest",
+    "test kernels --kernel 7.3 --library host",
+    "test kernels --kernel 7.3 --library newest",
     "test siw",
     "miri",
     "miri --weak",
@@ -59,7 +62,7 @@ pub fn run(only: &[String], record: bool) -> Result<()> {
         let seconds = start.elapsed().as_secs();
         let said = fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
         let said = String::from_utf8_lossy(&said);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let last = tells_most(&said);
         let how = if status.success() { "passed" } else { "**failed**" };
         eprintln!("    {how}, {seconds} s: {last}");
         if record {
@@ -88,6 +91,16 @@ fn enter(line: &str, seen: &str) -> Result<()> {
     fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The last line that begins with `seen: `, without that; or the last one.
+fn tells_most(said: &str) -> &str {
+    let mut lines = said.lines().rev();
+    let seen = lines.clone().find_map(|line| line.strip_prefix(SEEN));
+    seen.or_else(|| lines.find(|line| !line.trim().is_empty())).unwrap_or_default()
+}
+
+/// How a line begins that says what was seen.
+const SEEN: &str = "seen: ";
+
 fn commit() -> Result<String> {
     let format = "--format=%h, %cs";
     Ok(cmd!(sh::at(paths::workspace()), "git log -1 {format}").read()?)
@@ -98,6 +111,32 @@ const HEAD: &str = "# The last run of everything
 Written by `cargo xtask test full --record`, or of one line by
 `cargo xtask test full --record --line LINE`. Each line names the commit that it was run on.
 
-| `cargo xtask` | | commit | seconds | its last line |
+| `cargo xtask` | | commit | seconds | what it said |
 |---|---|---|--:|---|
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::soft_roce::NAMED;
+
+    /// The first kernel is that of `test`.
+    #[test]
+    fn each_kernel_has_a_line_with_each_library() {
+        for kernel in &NAMED[1..] {
+            for library in ["host", "newest"] {
+                let line = format!("test kernels --kernel {kernel} --library {library}");
+                assert!(COMMANDS.contains(&&line[..]), "{line}");
+            }
+        }
+        let lines = COMMANDS.iter().filter(|line| line.starts_with("test kernels"));
+        assert_eq!(lines.count(), 2 * (NAMED.len() - 1));
+    }
+
+    #[test]
+    fn the_line_that_says_what_was_seen_is_taken() {
+        assert_eq!(tells_most("seen: 3\nseen: 4\n1 passed\n\n"), "4");
+        assert_eq!(tells_most("a\n1 passed\n \n"), "1 passed");
+        assert_eq!(tells_most(""), "");
+    }
+}

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use crate::setup::{self, Group};
 use crate::sh::{self, Run, cmd};
@@ -179,32 +179,23 @@ pub fn newest(features: &str) -> Result<()> {
     on_kernel(kernel, Library::Newest, &["sh", "-c", &conformance.display().to_string()])
 }
 
-/// The suites and the C programs on the other kernels, with both libraries. One that fails does not
-/// keep the others from running.
-pub fn kernels(features: &str) -> Result<()> {
+/// The suites and the C programs on the other kernels with both libraries, or on one kernel or with
+/// one library. One that fails does not keep the others from running.
+pub fn kernels(features: &str, kernel: Option<&str>, library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let build = ["test", "--no-run", "--features", features, "--test"];
     let build = [&build[..], &["conformance", "--test", "attack", "--test", "cm"]].concat();
     let tests = cargo::executables("Building the suites", &build)?;
-    let examples = cargo::executables(
-        "Building the examples",
-        &["build", "--release", "--examples", "--features", features],
-    )?;
-    let test =
-        |name: &str| Ok::<_, anyhow::Error>(cargo::named(&tests, name)?.display().to_string());
-    let cm = test("cm")?;
-    let mut lines = vec![test("conformance")?, test("attack")?, format!("{cm} --skip removal::")];
-    let examples = cargo::named(&examples, "rc_pingpong")?;
-    let examples = examples.parent().context("the examples are in a directory")?;
-    lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
-    lines.push(interop(PERFTEST, examples));
-    // All of them, so that one boot tells all that differs.
-    let lines: Vec<String> = lines.iter().map(|line| format!("{line} || code=1")).collect();
-    let script = format!("code=0\n{}\nexit $code", lines.join("\n"));
+    let suites = [path_of(&tests, "conformance")?, path_of(&tests, "attack")?];
+    let suites = format!("{} {}", suites.join(" "), path_of(&tests, "cm")?);
+    let script = paths::workspace().join("tests/interop/kernels.sh");
+    let line = format!("sh {} {suites} {}", script.display(), examples(features)?.display());
+    let kernels = kernel.map_or(NAMED[1..].to_vec(), |kernel| vec![kernel]);
+    let libraries = library.map_or(vec![Library::Host, Library::Newest], |library| vec![library]);
     let mut failed = Vec::new();
-    for kernel in &NAMED[1..] {
-        for library in [Library::Host, Library::Newest] {
-            if let Err(error) = on_kernel(kernel, library, &["sh", "-c", &script]) {
+    for kernel in kernels {
+        for &library in &libraries {
+            if let Err(error) = on_kernel(kernel, library, &["sh", "-c", &line]) {
                 eprintln!("{error:#}");
                 failed.push(format!("Linux {kernel} with the {library:?} library"));
             }
