@@ -89,6 +89,9 @@ impl State {
     /// The order is fixed: round robin over the queue pairs by number, one work request at a time.
     pub(super) fn run(&mut self) -> bool {
         let mut worked = self.deliver_late();
+        if self.active.is_empty() {
+            return worked;
+        }
         while self.round() {
             worked = true;
         }
@@ -112,6 +115,9 @@ impl State {
 
     /// Whether a retry timer runs that will expire, or a queue is to be flushed later.
     pub(super) fn timers_run(&self) -> bool {
+        if self.active.is_empty() {
+            return self.has_late();
+        }
         // A clock that a test has stopped does not go on by runs.
         let is_going = self.clock.is_none();
         let ends = |wait: Wait| is_going && wait.left.is_some() || wait.cause == Cause::Late;

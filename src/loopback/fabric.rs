@@ -237,14 +237,14 @@ struct AtWork;
 
 impl AtWork {
     fn begin() -> AtWork {
-        AT_WORK.set(AT_WORK.get() + 1);
+        AT_WORK.with(|depth| depth.set(depth.get() + 1));
         AtWork
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        AT_WORK.set(AT_WORK.get() - 1);
+        AT_WORK.with(|depth| depth.set(depth.get() - 1));
     }
 }
 

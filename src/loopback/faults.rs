@@ -186,6 +186,9 @@ impl State {
     /// Starts a run: delayed messages that are due arrive, in the order in which they were sent.
     pub(super) fn deliver_late(&mut self) -> bool {
         self.faults.runs += 1;
+        if self.faults.late.is_empty() {
+            return false;
+        }
         let now = self.faults.runs;
         if self.faults.late.iter().all(|late| late.due > now) {
             return false;

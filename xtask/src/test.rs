@@ -4,7 +4,7 @@
 //! their own.
 
 mod beside;
-mod full;
+pub mod full;
 mod guest;
 
 use std::time::{Duration, Instant};

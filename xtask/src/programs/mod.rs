@@ -9,6 +9,8 @@
 //! | `line`, `choice` | what each of its turns makes of it: a text is compiled once, and run as many programs |
 //! | `compile` | rustc is the filter |
 //! | `run`, `shrink` | natively and under Miri; what fails is made short |
+//! | `inlined` | a std that costs Miri less |
+//! | `results` | the page that counts what ran |
 //! | tests/programs/src | what the programs have around them, and what must hold for each |
 
 mod body;
@@ -20,7 +22,9 @@ mod compile;
 mod dice;
 mod draw;
 mod habits;
+mod inlined;
 mod line;
+pub mod results;
 mod run;
 mod shrink;
 mod table;
@@ -37,6 +41,7 @@ use anyhow::{Result, bail};
 
 use crate::miri::Model;
 use crate::setup::{self, Group};
+use crate::sh::two_at_a_time;
 use crate::{Outcome, paths, toolchain};
 use draw::{For, Program};
 use run::{Failure, Job, Way};
@@ -67,16 +72,23 @@ pub struct Args {
     #[arg(long, conflicts_with = "miri")]
     short: bool,
     /// One borrow model only.
-    #[arg(long)]
+    #[arg(long, requires = "miri")]
     model: Option<Model>,
+    /// Run a text's turns in one borrow model and in the other by turns, instead of all in both.
+    #[arg(long, requires = "miri", conflicts_with = "model")]
+    alternate: bool,
+    /// Under Miri with a std whose functions are inlined into each other: a program costs about
+    /// half. Building it takes a minute or two, once.
+    #[arg(long, requires = "miri")]
+    inlined: bool,
     /// Print a text, or with --turn a program, instead of running it.
     #[arg(long, value_name = "NUMBER")]
     print: Option<u64>,
     /// Hold the table of calls against the public interface, and run nothing.
     #[arg(long)]
     check: bool,
-    /// Write the figures to FAULTS.md.
-    #[arg(long)]
+    /// Write the figures into a line of tests/programs/RESULTS.md, after each crate.
+    #[arg(long, conflicts_with = "short")]
     record: bool,
     /// Go on after failures, and do not make them short.
     #[arg(long)]
@@ -104,6 +116,8 @@ struct Figures {
     compiled: usize,
     run: usize,
     miri: bool,
+    /// Under Miri: in Stacked Borrows and in Tree Borrows. A program may be in both.
+    models: [usize; 2],
     /// With threads, or whose text has them.
     threads: usize,
     /// Under Miri without weak memory: threads, and memory that is open to the fabric.
@@ -113,14 +127,19 @@ struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { seed, texts, compiled, run, miri, threads, open, failed } = self;
+        let Figures { seed, texts, compiled, run, miri, models, threads, open, failed } = self;
         write!(f, "seed {seed}: {texts} texts drawn, {compiled} compiled, run as {run} programs")?;
         write!(f, " ({threads} with threads), {failed} failed")?;
         if *miri {
+            let [stacked, tree] = models;
             write!(
                 f,
-                "; {} with weak memory, {open} without, since they have threads and open memory",
-                run - open
+                "; {stacked} in Stacked Borrows, {tree} in Tree Borrows; of those with threads"
+            )?;
+            let weak = threads - open;
+            write!(
+                f,
+                " {weak} with weak memory, {open} without, since two threads touch open memory"
             )?;
         }
         Ok(())
@@ -132,9 +151,22 @@ struct Asked {
     seed: u64,
     what: For,
     models: Vec<Model>,
+    alternate: bool,
+    inlined: bool,
     turns: Range<u64>,
     shrinks: bool,
     first: bool,
+}
+
+impl Asked {
+    /// The turns of a program that are run in one of the models: in all of them, or every second.
+    fn turns_in(&self, model: usize, number: u64) -> Vec<Range<u64>> {
+        if !self.alternate {
+            return vec![self.turns.clone()];
+        }
+        let here = self.turns.clone().filter(|turn| (number + turn) % 2 == model as u64);
+        here.map(|turn| turn..turn + 1).collect()
+    }
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -167,12 +199,13 @@ pub fn main(args: Args) -> Outcome {
         Some(turn) => turn..turn + 1,
         None => 0..args.turns.unwrap_or(if what == For::Miri { 4 } else { 20 }),
     };
-    let asked =
-        Asked { seed, what, models, turns, shrinks: !(args.all || args.first), first: args.first };
+    let (alternate, inlined, first) = (args.alternate, args.inlined, args.first);
+    let shrinks = !(args.all || first);
+    let asked = Asked { seed, what, models, alternate, inlined, turns, shrinks, first };
     let started = Instant::now();
     let mut figures = Figures { seed, miri: args.miri, ..Figures::default() };
     eprintln!("seed {seed}");
-    let mut from = args.from;
+    let (mut from, mut recorded) = (args.from, None);
     let end = args.from + args.count;
     let is_late = || args.minutes.is_some_and(|most| started.elapsed().as_secs() >= 60 * most);
     while from < end && !is_late() {
@@ -180,33 +213,26 @@ pub fn main(args: Args) -> Outcome {
         let failures = some(&table, &asked, from..to, &mut figures)?;
         from = to;
         eprintln!("{figures}, {:.0} s", started.elapsed().as_secs_f64());
+        if args.record {
+            let seconds = started.elapsed().as_secs();
+            let texts = args.from..from;
+            recorded = Some(results::record(&figures, texts, &asked.turns, seconds)?);
+        }
         if failures && !args.all {
             break;
         }
     }
-    if args.record {
-        let miri = match (args.miri, args.short) {
-            (true, _) => " --miri",
-            (_, true) => " --short",
-            _ => "",
-        };
-        let texts = from - args.from;
-        let turns = asked.turns.end;
-        let command = format!(
-            "cargo xtask programs --seed {seed} --count {texts} --turns {turns}{miri} --record"
-        );
-        let section = if args.miri { "programs-miri" } else { "programs" };
-        crate::figures::record(section, &command, &figures.to_string())?;
-    } else {
-        println!("{figures}");
-    }
+    println!("{figures}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
+    if let Some(sum) = recorded {
+        println!("{sum}");
+    }
     Ok(ExitCode::from(if figures.failed != 0 { FAILED } else { 0 }))
 }
 
 /// Draws, compiles and runs some; whether one failed.
 fn some(table: &Table, asked: &Asked, numbers: Range<u64>, figures: &mut Figures) -> Result<bool> {
-    let Asked { seed, what, models, turns, shrinks, first } = asked;
+    let Asked { seed, what, shrinks, first, .. } = asked;
     let drawn: Vec<Program> =
         numbers.map(|number| draw::draw(table, *seed, number, *what)).collect();
     figures.texts += drawn.len();
@@ -215,19 +241,37 @@ fn some(table: &Table, asked: &Asked, numbers: Range<u64>, figures: &mut Figures
     let programs = &compiled.programs;
     figures.compiled += programs.len();
     let mut failures = Vec::new();
-    for group in groups(programs, models, *what) {
-        let job = |program: &&Program| Job { number: program.number, turns: turns.clone() };
-        let jobs: Vec<Job> = group.programs.iter().map(job).collect();
-        let ran = run::run(group.way, &compiled.executable, &compiled.source, &jobs, *first)?;
+    let groups = groups(programs, asked);
+    let run_one = |group: &Grouped| {
+        let jobs = |program: &&Program| {
+            let number = program.number;
+            asked.turns_in(group.model, number).into_iter().map(move |turns| Job { number, turns })
+        };
+        let jobs: Vec<Job> = group.programs.iter().flat_map(jobs).collect();
+        run::run(group.way, &compiled.executable, &compiled.source, &jobs, *first)
+    };
+    // Miri has one thread.
+    let ran = match *what == For::Miri && !*first {
+        true => two_at_a_time(&groups, |_, group| run_one(group))?,
+        false => {
+            let mut all = Vec::new();
+            for group in &groups {
+                all.push(run_one(group)?);
+                if *first && all.iter().any(|ran| !ran.failures.is_empty()) {
+                    break;
+                }
+            }
+            all
+        }
+    };
+    for (group, ran) in groups.iter().zip(ran) {
         failures.extend(ran.failures.into_iter().map(|failure| (group.way, failure)));
+        figures.models[group.model] += ran.turns;
         // What runs in both borrow models is one program.
         if group.is_counted {
             figures.run += ran.turns;
             figures.threads += if group.threads { ran.turns } else { 0 };
             figures.open += if group.open { ran.turns } else { 0 };
-        }
-        if *first && !failures.is_empty() {
-            break;
         }
     }
     let mut kinds = BTreeSet::new();
@@ -248,6 +292,8 @@ fn some(table: &Table, asked: &Asked, numbers: Range<u64>, figures: &mut Figures
 /// Programs that are run in one way.
 struct Grouped<'a> {
     way: Way,
+    /// Which of the borrow models that is.
+    model: usize,
     programs: Vec<&'a Program>,
     threads: bool,
     open: bool,
@@ -255,29 +301,30 @@ struct Grouped<'a> {
 }
 
 /// Which programs are run how.
-fn groups<'a>(programs: &'a [Program], models: &[Model], what: For) -> Vec<Grouped<'a>> {
-    let mut ways = Vec::new();
-    for (i, model) in models.iter().enumerate() {
-        ways.extend([true, false].map(|weak| (Way::Miri { model: *model, weak }, i == 0)));
-    }
-    if models.is_empty() {
-        ways.push((Way::Native { short: what == For::Miri }, true));
-    }
+fn groups<'a>(programs: &'a [Program], asked: &Asked) -> Vec<Grouped<'a>> {
+    let is_native = asked.models.is_empty();
     let mut groups = Vec::new();
-    for (way, is_counted) in ways {
-        for threads in [false, true] {
-            let fits = |program: &&Program| {
-                let strong = program.traits.threads && program.traits.open;
-                let weak = match way {
-                    Way::Native { .. } => true,
-                    Way::Miri { weak, .. } => weak != strong,
-                };
-                weak && program.traits.threads == threads
+    for at in 0..asked.models.len().max(1) {
+        for (threads, open) in [(false, false), (true, false), (true, true)] {
+            let way = match asked.models.get(at) {
+                Some(&model) => {
+                    Way::Miri { model, threads, weak: threads && !open, inlined: asked.inlined }
+                }
+                None => Way::Native { short: asked.what == For::Miri },
             };
-            let open = matches!(way, Way::Miri { weak: false, .. });
+            let fits = |program: &&Program| {
+                let has = program.traits;
+                has.threads == threads && (has.threads && has.open) == open
+            };
             let programs: Vec<&Program> = programs.iter().filter(fits).collect();
+            // Without --alternate, each program is in all models.
+            let is_counted = is_native || asked.alternate || at == 0;
+            let model = match asked.models.get(at) {
+                Some(Model::TreeBorrows) => 1,
+                _ => 0,
+            };
             if !programs.is_empty() {
-                groups.push(Grouped { way, programs, threads, open, is_counted });
+                groups.push(Grouped { way, model, programs, threads, open, is_counted });
             }
         }
     }
@@ -295,20 +342,24 @@ fn tell(way: Way, seed: u64, program: &Program, failure: &Failure) -> Result<()>
     let miri = match way {
         Way::Native { short: false } => String::new(),
         Way::Native { short: true } => " --short".to_owned(),
-        Way::Miri { model, .. } => format!(" --miri --model {model}"),
+        Way::Miri { model, inlined, .. } => {
+            format!(" --miri --model {model}{}", if inlined { " --inlined" } else { "" })
+        }
     };
     println!("it is in {}; again:", path.display());
     println!("  cargo xtask programs --seed {seed} --from {number} --count 1 --turn {turn}{miri}");
     Ok(())
 }
 
-/// What `cargo xtask test` runs: a fixed seed, natively and under Miri.
+/// What `cargo xtask test` runs: a fixed seed, natively and under Miri. There each text is run in
+/// both borrow models, one turn in each.
 pub fn quick() -> Result<()> {
     check::check(&table::read()?)?;
-    for (miri, count, turns) in [(false, 60, 20), (true, 24, 1)] {
+    for (miri, count, turns) in [(false, 60, 20), (true, 24, 2)] {
         let (seed, from, turns) = (Some(1), 0, Some(turns));
         let (turn, model, print, minutes) = (None, None, None, None);
         let (check, record, all, first, short) = (false, false, false, false, false);
+        let (alternate, inlined) = (miri, false);
         let args = Args {
             seed,
             count,
@@ -318,6 +369,8 @@ pub fn quick() -> Result<()> {
             miri,
             short,
             model,
+            alternate,
+            inlined,
             print,
             check,
             record,

@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::compile::PACKAGE;
+use super::inlined;
 use crate::cargo;
 use crate::miri::Model;
 
-/// A program, and which of its turns.
+/// A program, and which of its turns. One program may have several.
 #[derive(Clone)]
 pub struct Job {
     pub number: u64,
@@ -39,17 +40,21 @@ pub struct Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// With what Miri runs, if it is short.
-    Native {
-        short: bool,
-    },
+    Native { short: bool },
     Miri {
         model: Model,
+        /// Whether the programs have threads: without, there are no data races to look for.
+        threads: bool,
+        /// With the weak memory of real processors, where there are threads.
         weak: bool,
+        /// With a std whose functions are inlined into each other (`inlined`).
+        inlined: bool,
     },
 }
 
-/// Without a line for so long, a program sleeps. (The native runner has a clock of its own.)
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Without a line for so long, a program sleeps, or the machine is very busy. (The native runner has
+/// a clock of its own.)
+const PATIENCE: Duration = Duration::from_secs(900);
 /// What a turn may take natively.
 const SECONDS: &str = "40s";
 
@@ -83,8 +88,8 @@ fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> 
         .iter()
         .map(|it| format!("{}:{}-{}", it.number, it.turns.start, it.turns.end))
         .collect();
-    let (model, weak) = match way {
-        Way::Miri { model, weak } => (model, weak),
+    let (model, threads, weak, inlined) = match way {
+        Way::Miri { model, threads, weak, inlined } => (model, threads, weak, inlined),
         Way::Native { short } => {
             let mut command = Command::new(executable);
             command.arg(SECONDS).args(short.then_some("short")).args(jobs);
@@ -94,15 +99,16 @@ fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> 
     let cmd = cargo::nightly(&["miri", "run", "--release", "--quiet", "-p", PACKAGE, "--"])?
         .args(jobs)
         .env("PROVERBS_PROGRAMS", source)
-        .env("MIRIFLAGS", flags(model, weak));
-    Ok(cmd.into())
+        .env("MIRIFLAGS", flags(model, threads, weak));
+    Ok(if inlined { inlined::with(cmd)? } else { cmd }.into())
 }
 
-fn flags(model: Model, weak: bool) -> String {
+fn flags(model: Model, threads: bool, weak: bool) -> String {
     let flags = model.flags(false);
-    match weak {
-        true => flags.replace(" -Zmiri-disable-weak-memory-emulation", ""),
-        false => flags,
+    match (threads, weak) {
+        (true, true) => flags.replace(" -Zmiri-disable-weak-memory-emulation", ""),
+        (true, false) => flags,
+        (false, _) => flags + " -Zmiri-disable-data-race-detector",
     }
 }
 
@@ -142,7 +148,8 @@ fn follow(
         } else if let Some((number, turn)) = line.strip_prefix("end ").and_then(place) {
             ran.turns += 1;
             running = None;
-            if let Some(job) = left.iter_mut().find(|it| it.number == number) {
+            let is_it = |it: &&mut Job| it.number == number && it.turns.contains(&turn);
+            if let Some(job) = left.iter_mut().find(is_it) {
                 job.turns.start = turn + 1;
             }
             left.retain(|it| !it.turns.is_empty());

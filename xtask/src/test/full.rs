@@ -8,6 +8,7 @@ use std::{env, fmt::Write as _};
 use anyhow::{Context, Result, ensure};
 
 use crate::paths;
+use crate::programs::results;
 use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
@@ -23,8 +24,8 @@ const COMMANDS: [&str; 28] = [
     "miri --leaks",
     "miri --big-endian",
     "holes",
-    "programs --count 1000 --turns 100",
-    "programs --miri --count 2500 --turns 4",
+    results::FULL[0],
+    results::FULL[1],
     "mutants --seed 1 --sample 2000 --record",
     "mutants --seed 1 --sample 200 --guest --record",
     "rules --mutate",
@@ -78,7 +79,7 @@ pub fn run(only: &[String], record: bool) -> Result<()> {
 }
 
 /// Writes what was seen of a line into the page.
-fn enter(line: &str, seen: &str) -> Result<()> {
+pub fn enter(line: &str, seen: &str) -> Result<()> {
     let path = paths::workspace().join("tests/FULL.md");
     let before = fs::read_to_string(&path).unwrap_or_default();
     let mut page = HEAD.to_owned();
@@ -101,7 +102,8 @@ fn tells_most(said: &str) -> &str {
 /// How a line begins that says what was seen.
 const SEEN: &str = "seen: ";
 
-fn commit() -> Result<String> {
+/// The commit that is run, and its day.
+pub fn commit() -> Result<String> {
     let format = "--format=%h, %cs";
     Ok(cmd!(sh::at(paths::workspace()), "git log -1 {format}").read()?)
 }
