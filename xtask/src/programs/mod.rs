@@ -42,7 +42,7 @@ use anyhow::{Result, bail};
 use crate::miri::Model;
 use crate::setup::{self, Group};
 use crate::sh::two_at_a_time;
-use crate::{Outcome, paths, toolchain};
+use crate::{Outcome, paths, test, toolchain};
 use draw::{For, Program};
 use run::{Failure, Job, Way};
 use table::Table;
@@ -202,6 +202,8 @@ pub fn main(args: Args) -> Outcome {
     let (alternate, inlined, first) = (args.alternate, args.inlined, args.first);
     let shrinks = !(args.all || first);
     let asked = Asked { seed, what, models, alternate, inlined, turns, shrinks, first };
+    // It may be another one when the run ends.
+    let commit = if args.record { test::full::commit()? } else { String::new() };
     let started = Instant::now();
     let mut figures = Figures { seed, miri: args.miri, ..Figures::default() };
     eprintln!("seed {seed}");
@@ -216,7 +218,7 @@ pub fn main(args: Args) -> Outcome {
         if args.record {
             let seconds = started.elapsed().as_secs();
             let texts = args.from..from;
-            recorded = Some(results::record(&figures, texts, &asked.turns, seconds)?);
+            recorded = Some(results::record(&figures, &commit, texts, &asked.turns, seconds)?);
         }
         if failures && !args.all {
             break;
