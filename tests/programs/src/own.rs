@@ -29,6 +29,9 @@ pub trait Own: Memory + Sized {
 
     /// As it was when it was fresh: all of it is the program's again.
     fn wipe(&mut self);
+
+    /// Bytes as a program sends them: each one more than that before it.
+    fn number(&mut self, first: u8);
 }
 
 impl Own for Octets {
@@ -38,6 +41,10 @@ impl Own for Octets {
 
     fn wipe(&mut self) {
         self.fill(0);
+    }
+
+    fn number(&mut self, first: u8) {
+        number(self, first);
     }
 }
 
@@ -49,6 +56,12 @@ impl Own for Words {
     fn wipe(&mut self) {
         self.fill(0);
     }
+
+    fn number(&mut self, first: u8) {
+        for (at, word) in self.iter_mut().enumerate() {
+            *word = u64::from_ne_bytes(numbers(first, 8 * at));
+        }
+    }
 }
 
 impl Own for Leaked {
@@ -58,6 +71,12 @@ impl Own for Leaked {
 
     fn wipe(&mut self) {
         self.fill(0);
+    }
+
+    fn number(&mut self, first: u8) {
+        for (at, word) in self.iter_mut().enumerate() {
+            *word = u32::from_ne_bytes(numbers(first, 4 * at));
+        }
     }
 }
 
@@ -69,6 +88,10 @@ impl Own for Mapping {
     fn wipe(&mut self) {
         self.fill(0);
     }
+
+    fn number(&mut self, first: u8) {
+        number(self, first);
+    }
 }
 
 impl Own for Pages {
@@ -79,6 +102,10 @@ impl Own for Pages {
 
     fn wipe(&mut self) {
         self.fill(0);
+    }
+
+    fn number(&mut self, first: u8) {
+        number(self, first);
     }
 }
 
@@ -93,7 +120,29 @@ impl Own for SharedMapping {
             let _ = self.write_at(at, &[0]);
         }
     }
+
+    fn number(&mut self, first: u8) {
+        for at in 0..self.len() {
+            let _ = self.write_at(at, &numbers::<1>(first, at));
+        }
+    }
 }
+
+fn number(bytes: &mut [u8], first: u8) {
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        [*byte] = numbers(first, at);
+    }
+}
+
+/// Those from `at` on.
+fn numbers<const N: usize>(first: u8, at: usize) -> [u8; N] {
+    std::array::from_fn(|i| first.wrapping_add((at + i) as u8))
+}
+
+/// By what an implicit region's memory is posted.
+pub type Sends = wr::Send;
+pub type Writes = wr::RdmaWrite;
+pub type SendsAndWrites = (wr::Send, wr::RdmaWrite);
 
 /// What a context may hold: anything.
 pub type Held = Option<Box<dyn Any + std::marker::Send>>;

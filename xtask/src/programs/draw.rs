@@ -30,10 +30,13 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
     let mut body = Body::new(table);
     let may_forget = dice.percent(20);
     setup(&mut body, &mut dice, what);
-    // Dice of its own: the programs without are what they were.
-    let mut windows = Dice::new(!seed, number);
-    if windows.percent(8) {
-        with_windows(&mut body, &mut windows);
+    // Dice of their own: the programs without are what they were.
+    for (names, mut dice) in
+        [(WINDOWS, Dice::new(!seed, number)), (GIVEN, Dice::new(seed, !number))]
+    {
+        if dice.percent(8) {
+            names.iter().for_each(|name| make(&mut body, &mut dice, name));
+        }
     }
     body.may_leave_out = true;
     let (least, most) = if what == For::Miri { (5, 16) } else { (12, 60) };
@@ -86,11 +89,18 @@ fn make(body: &mut Body, dice: &mut Dice, name: &str) {
 }
 
 /// A pair of queue pairs whose completions bring memory windows, and some that are bound.
-fn with_windows(body: &mut Body, dice: &mut Dice) {
-    for name in ["pair for windows", "memory for windows", "bind", "binds until it is full"] {
-        make(body, dice, name);
-    }
-}
+const WINDOWS: &[&str] =
+    &["pair for windows", "memory for windows", "bind", "binds until it is full"];
+/// An implicit region, and a pair of queue pairs that sends memory which was given to it.
+const GIVEN: &[&str] = &[
+    "queue for memory on demand",
+    "pair for memory on demand",
+    "memory, given at once",
+    "memory that the device has does not come back",
+    "memory, given at once",
+    "memory::ImplicitBuf::part",
+    "post_send of memory that was given",
+];
 
 /// What most programs begin with. Without queue pairs nothing much happens.
 fn setup(body: &mut Body, dice: &mut Dice, what: For) {

@@ -185,6 +185,9 @@ fn row(
         Some(None) => bail!("`at` has two arguments"),
         None => None,
     };
+    if call.panics && !gives.is_empty() {
+        bail!("it may panic, so nothing comes out of it");
+    }
     let (borrows, inherits) = (each(&call.borrows)?, each(&call.inherits)?);
     let (on, kin) = (each(&call.on)?, each(&call.kin)?);
     let settles = call.settles.as_ref().map(at).transpose()?;
