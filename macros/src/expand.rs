@@ -1,6 +1,6 @@
 //! The output: emit each work request into a slot of its own, link it, post once.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -65,9 +65,16 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
             #post.#finish([#(#entries.entry),*], #known, #first.cast(), #last.cast())
         }
     };
+    let may_wait = list.requests.iter().skip(1).any(|wr| may_wait(wr.to_token_stream()));
+    if may_wait {
+        body = quote_spanned! {site=> match (&mut #post).is_finished() { () => #body } };
+    }
     for (i, request) in list.requests.iter().enumerate().rev() {
         let is_last = list.unsignaled.is_none() && i + 1 == count;
         body = emit(kind, &post, (i, is_last), request, &name, body);
+    }
+    if may_wait {
+        body = quote_spanned! {site=> match (&mut #post).may_be_forgotten() { () => #body } };
     }
     let queue = &list.queue;
     let at_queue = site.located_at(queue.span());
@@ -83,6 +90,17 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
             }
         }
     }
+}
+
+/// Whether a future may wait in these tokens, and be forgotten with what is put together then:
+/// something is awaited, or a macro is called, which may do so.
+fn may_wait(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => may_wait(group.stream()),
+        TokenTree::Ident(word) => word == "await" || word == "yield",
+        TokenTree::Punct(punct) => punct.as_char() == '!',
+        TokenTree::Literal(_) => false,
+    })
 }
 
 /// One work request, and the `rest` after it; `is_last` says whether it ends a list that is

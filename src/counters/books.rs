@@ -64,9 +64,8 @@ pub struct Page {
     by_mtu: AtomicU32,
     /// The size of buffers of which a full scatter/gather list still fits a message.
     small: AtomicU32,
-    /// Whether a list is put together, or was forgotten: its buffers name these books.
-    #[cfg(debug_assertions)]
-    has_list: AtomicU32,
+    /// Whether safe code forgot a list: its buffers name these books, and nothing counts them.
+    has_lists: AtomicU32,
 }
 
 /// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
@@ -139,8 +138,7 @@ impl Books {
             by_mtu: AtomicU32::new(0),
             // Until the limit is known every buffer is looked at.
             small: AtomicU32::new(0),
-            #[cfg(debug_assertions)]
-            has_list: AtomicU32::new(0),
+            has_lists: AtomicU32::new(0),
         };
         // SAFETY: books may be uninitialised but for their page, which is written here: nobody else
         // has them yet.
@@ -246,6 +244,11 @@ impl Page {
         }
     }
 
+    /// Safe code forgot lists of the queue, which ends now. What they hold is stranded, too.
+    pub fn note_lists(&self) {
+        self.has_lists.store(1, Ordering::Relaxed);
+    }
+
     /// Gives back one part of `pending`: nothing can complete any more by the queue, or by one of
     /// its completion queues. Returns whether that was the last part; then the caller has to send
     /// home what is stranded.
@@ -262,12 +265,18 @@ impl Page {
     /// The most handles that are stranded, of a queue that ended: as many as were posted and whose
     /// completions were not taken apart. Work requests without a buffer count as well. `None` if
     /// only the marks in the headers tell: a shared receive queue has several completion queues,
-    /// and so no exact count.
+    /// and so no exact count, and what was in a list that safe code forgot is not counted.
     fn most_stranded(&self) -> Option<usize> {
         let left = |d: usize| {
             self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
         };
-        self.pool.is_none().then(|| left(SEND) as usize + left(RECEIVE) as usize)
+        let has_counts = self.pool.is_none() && !self.has_lists();
+        has_counts.then(|| left(SEND) as usize + left(RECEIVE) as usize)
+    }
+
+    /// Whether safe code forgot lists of the queue, which ended.
+    fn has_lists(&self) -> bool {
+        self.has_lists.load(Ordering::Relaxed) != 0
     }
 
     /// Notes that a completion of the ring was dropped instead of given to `complete`.
@@ -295,30 +304,6 @@ impl Page {
         // No other thread takes it, so it is still there.
         self.dropped()?;
         Some(self.dropped.swap(0, Ordering::AcqRel) as u32)
-    }
-}
-
-/// What a debug build knows for `memory::stranded`, which asserts that no header names books that
-/// end with nothing stranded.
-#[cfg(debug_assertions)]
-impl Page {
-    /// A list begins, or ends. One that begins after one that did not end tells that that was
-    /// forgotten, which stays.
-    pub fn note_list(&self, begins: bool) {
-        const BEGAN: u32 = 1;
-        const FORGOTTEN: u32 = 2;
-        let before = self.has_list.load(Ordering::Relaxed);
-        let now = match begins {
-            true if before & BEGAN != 0 => before | FORGOTTEN,
-            true => before | BEGAN,
-            false => before & !BEGAN,
-        };
-        self.has_list.store(now, Ordering::Relaxed);
-    }
-
-    /// Whether safe code forgot a list.
-    pub fn has_list(&self) -> bool {
-        self.has_list.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -357,15 +342,10 @@ impl Quiet {
         self.stranded.iter().any(|books| books.has(counter))
     }
 
-    /// Whether one of them, with something stranded, is of this protection domain.
+    /// Whether one of them, with something stranded, may have buffers of this protection domain:
+    /// its own. (In a list that was forgotten amid a panic may be any that nobody looked at yet.)
     pub fn is_of(&self, pd: u32) -> bool {
-        self.stranded.iter().any(|books| books.pd == pd)
-    }
-
-    /// Whether safe code forgot a list of one of them.
-    #[cfg(debug_assertions)]
-    pub fn has_list(&self) -> bool {
-        self.over.iter().chain(&self.stranded).any(|books| books.has_list())
+        self.stranded.iter().any(|books| books.pd == pd || books.has_lists())
     }
 
     /// Adds a queue with something stranded.

@@ -9,6 +9,7 @@ use crate::ledger::withheld::Withheld;
 use crate::ledger::{Account, Ledger, entry_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
+use crate::sync::AtomicU64;
 
 /// The room of a poisoned ledger: what completes does not bring it to 0.
 const POISON: i32 = i32::MIN / 2;
@@ -28,6 +29,8 @@ pub struct Credits<E> {
     pub(crate) seen: u32,
     depth: u32,
     direction: u32,
+    /// Lists that began and did not end.
+    pub(crate) lists: AtomicU64,
     _entries: PhantomData<E>,
 }
 
@@ -52,6 +55,7 @@ impl<E: Entry> Ledger<E> for Credits<E> {
             depth,
             seen: 0,
             direction: direction as u32,
+            lists: AtomicU64::new(0),
             no_buffer: word::of(counter.cast_mut(), word::NONE),
             _entries: PhantomData,
         }

@@ -106,6 +106,17 @@ pub trait Commit {
     /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
     /// known. Else nothing changes, and `look_and_spend` has the last word.
     fn spend(&mut self, n: u32) -> bool;
+
+    /// A list begins: its buffers name the queue before it is posted.
+    fn begin_list(&mut self) {}
+
+    /// A list ends: it was posted, refused or dropped. One that safe code forgot never does.
+    fn end_list(&mut self) {}
+
+    /// Whether lists were forgotten, asked when the queue ends: then no list is put together.
+    fn has_lists(&self) -> bool {
+        false
+    }
 }
 
 /// The ledger of a queue with entries of type `E`.

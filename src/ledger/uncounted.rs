@@ -13,24 +13,32 @@ use crate::counters::mark;
 use crate::ledger::withheld::Withheld;
 use crate::ledger::{Account, Ledger, entry_in};
 use crate::memory::entry::Entry;
+use crate::sync::AtomicU64;
 
 #[doc(hidden)]
-pub struct Uncounted<E>(pub(crate) Account, PhantomData<E>);
+#[repr(C)] // what each post touches, first
+pub struct Uncounted<E> {
+    pub(crate) account: Account,
+    /// Lists that began and did not end.
+    pub(crate) lists: AtomicU64,
+    _entries: PhantomData<E>,
+}
 
 impl<E: Entry> Ledger<E> for Uncounted<E> {
     const MARKED: bool = true;
 
     unsafe fn open(books: *const Books, direction: usize, _: u32, withheld: Withheld) -> Self {
         // SAFETY: the caller says that the books live on.
-        Uncounted(unsafe { Account::new(books, direction, i32::MAX, withheld) }, PhantomData)
+        let account = unsafe { Account::new(books, direction, i32::MAX, withheld) };
+        Uncounted { account, lists: AtomicU64::new(0), _entries: PhantomData }
     }
 
     fn look_and_spend(&mut self, _: u32) -> bool {
-        !self.0.is_poisoned
+        !self.account.is_poisoned
     }
 
     extern "C" fn room(&mut self) -> u32 {
-        if self.0.is_poisoned { 0 } else { i32::MAX as u32 }
+        if self.account.is_poisoned { 0 } else { i32::MAX as u32 }
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {
@@ -41,7 +49,7 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
 
     /// Posts test nothing for it: every buffer is strange from now on, so that each is looked at.
     fn poison(&mut self) {
-        (self.0.is_poisoned, self.0.strange) = (true, mark::ANY);
+        (self.account.is_poisoned, self.account.strange) = (true, mark::ANY);
     }
 
     fn posted(&self) -> u32 {

@@ -26,9 +26,10 @@
 //! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
 //!   dropped (`Header::come_home`).
 //!
-//! What is left are buffers of a list that safe code *forgot* before it was posted. They are lost
-//! with the list: nobody has their handle, no device knows them. If later books are at the same
-//! address, the end of that queue may send them home, as the end of their own queue could have.
+//! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has their
+//! handles, and no device knows them. A queue knows of such a list (`Commit::has_lists`), which
+//! borrowed it, so that nothing of the list is used any more when the queue ends: they are stranded
+//! with what was posted, and go home with it.
 //!
 //! A debug build asserts this when books end with nothing outstanding (`stranded::assert_unnamed`).
 

@@ -20,8 +20,9 @@
 //! until as many are found as the queue's counts say are out: pools of which few buffers were taken
 //! come first, so what others hold of a large pool costs nothing where a queue has its buffers of a
 //! small one. (The counts are exact but for work requests without a buffer, for which the search
-//! goes to its end. A list that safe code forgot shows the queue in its buffers as well: those may
-//! come home in the place of as many others, which then stay away until their pool goes.)
+//! goes to its end. It does so too if safe code forgot a list of the queue, whose buffers show the
+//! queue as well and are not counted: nobody has their handles any more, so they come home with
+//! what is stranded. The queue knows that there was one, as lists that end are counted.)
 //!
 //! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
 //! and removes them under the lock before it frees them.
@@ -184,29 +185,15 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
 }
 
 /// Asserts that books outlive the headers that name them (see `memory::header`): where nothing is
-/// stranded, no header does. Once safe code forgot a list, its buffers may name any later books at
-/// that address, so nothing is asserted any more. (That is noted while the books of the list are
-/// here, so before their address is reused.)
+/// stranded, no header does.
 #[cfg(debug_assertions)]
 fn assert_unnamed(quiet: &Quiet) {
-    global! {
-        static HAS_FORGOTTEN: AtomicU32 = AtomicU32::new(0);
-    }
-    if quiet.has_list() {
-        HAS_FORGOTTEN.store(1, Ordering::Relaxed);
-    }
-    // Worlds that were forgotten keep their pools: to walk them for nothing costs the more the
-    // longer a program runs.
-    let has_forgotten = || HAS_FORGOTTEN.load(Ordering::Relaxed) != 0;
-    if has_forgotten() {
-        return;
-    }
     for books in &quiet.over {
         let is_named = pools()
             .values()
             .any(|pool| pool.all().any(|(_, header)| books.has(header.posted_to())));
         let is_lent = crate::memory::lent::is_lent_to(books);
-        assert!(has_forgotten() || !is_named && !is_lent, "a buffer is with a queue that is over");
+        assert!(!is_named && !is_lent, "a buffer is with a queue that is over");
     }
 }
 

@@ -5,9 +5,9 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use crate::ledger::{Ledger, MOST, SendMode};
+use crate::ledger::{Commit, Ledger, MOST, SendMode};
 use crate::memory::entry::{Entry, Owned};
-use crate::post::path::{Cursor, KnownBy, note_list};
+use crate::post::path::{Cursor, KnownBy};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
@@ -93,15 +93,25 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
-        if i == 0 {
-            note_list(self.queue, true);
-        }
         // SAFETY: the contract is the same.
         let pending = unsafe { self.put(i, wr, slot, prev) };
         if Q::Ledger::MARKED {
             self.check.give(&pending.entry);
         }
         pending
+    }
+
+    /// The program's code may leave the chain unfinished without dropping it: with a future that is
+    /// forgotten while it waits amid it.
+    #[inline(always)]
+    pub fn may_be_forgotten(&mut self) {
+        self.queue.ledger.begin_list();
+    }
+
+    /// The chain is finished.
+    #[inline(always)]
+    pub fn is_finished(&mut self) {
+        self.queue.ledger.end_list();
     }
 
     /// Posts the chain `first..=last` of `N`.

@@ -18,7 +18,7 @@ use crate::post::chain::Post;
 use crate::post::list_slow::{
     Looked, drop_list, full, look_at_one, look_through, more_room, not_pushed,
 };
-use crate::post::path::{Cursor, Posted, note_list};
+use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::sys::data::head;
 use crate::sys::types::ibv_sge;
@@ -61,7 +61,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
     ) -> Self {
         let account = queue.ledger.account();
         let (counter, most) = (account.counter, account.room.min(capacity as i32));
-        note_list(queue, true);
+        queue.ledger.begin_list();
         let cursor = queue.ledger.cursor();
         let (seen, at, count, _of) = (0, slots, 0, PhantomData);
         List { queue, counter, seen, cursor, slots, at, count, most, capacity, _of }
@@ -242,7 +242,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
     #[inline(always)]
     pub(super) fn post(self, end: impl FnOnce(*mut Q::Wr)) -> Posted<Q> {
         let mut list = ManuallyDrop::new(self);
-        note_list(list.queue, false);
+        list.queue.ledger.end_list();
         if list.is_empty() {
             return Ok(());
         }
@@ -265,7 +265,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
 impl<T: Transport, Q: Kind<Entry: Owned>, const G: usize> Drop for List<'_, T, Q, G> {
     #[inline(always)]
     fn drop(&mut self) {
-        note_list(self.queue, false);
+        self.queue.ledger.end_list();
         if !self.is_empty() {
             // SAFETY: those slots were emitted, and not posted.
             unsafe { drop_list(self.queue, self.slots.cast(), self.at.wrapping_sub(1).cast()) };

@@ -69,7 +69,7 @@ use crate::device::ah_table::{AhIndex, AhTable};
 use crate::device::context::Context;
 #[cfg(feature = "cm")]
 use crate::device::pd::ProtectionDomain;
-use crate::ledger::Ledger;
+use crate::ledger::{Commit, Ledger};
 use crate::memory::entry::Entry;
 use crate::memory::stranded::reclaim_everything;
 use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
@@ -213,6 +213,7 @@ impl<P: Profile> Core<P> {
         self.handle.close()?;
         let mut quiet = Quiet::default();
         let at_end = self.at_end();
+        self.note_lists(&self.books);
         self.books.end(self.posted_as_wr_ids());
         let entries = self.send.release_all();
         at_end.tell(&self.books, &self.send_cq, &self.recv_cq, &mut quiet);
@@ -230,6 +231,13 @@ impl<P: Profile> Core<P> {
     /// their completions.
     fn posted_as_wr_ids(&self) -> [u32; 2] {
         [self.send.posted_as_wr_ids(), self.recv.ledger.posted()]
+    }
+
+    /// Notes in its books, which end, whether safe code forgot a list.
+    fn note_lists(&self, books: &Books) {
+        if self.send.ledger.has_lists() || self.recv.ledger.has_lists() {
+            books.note_lists();
+        }
     }
 
     /// The outstanding work of a queue pair that was destroyed or reset.

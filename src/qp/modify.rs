@@ -320,6 +320,7 @@ impl<P: Profile> Core<P> {
         self.may_migrate = false;
         let old = std::mem::replace(&mut self.books, new);
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
+        self.note_lists(&old);
         let mut sends = std::mem::take(&mut self.send.ledger.account_mut().withheld);
         sends.add(&old, self.send.ledger.outstanding(), self.depth.send);
         let mut receives = std::mem::take(&mut self.recv.ledger.account_mut().withheld);

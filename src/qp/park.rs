@@ -9,8 +9,8 @@ use super::filled::Attr;
 use crate::completion::booking::CqShared;
 use crate::completion::parked::{Over, Parked, Rest};
 use crate::counters::books::{Books, SEND};
-use crate::ledger::Ledger;
 use crate::ledger::withheld::Withheld;
+use crate::ledger::{Commit, Ledger};
 use crate::post::queue::{Queue, SendQueue};
 use crate::profile::Profile;
 use crate::srq::SrqCore;
@@ -70,6 +70,9 @@ impl<P: Profile> Rest for Dropped<P> {
         }
         let Dropped { handle, mut send, books, send_cq, recv_cq, srq } = *self;
         let at_end = send.at_end(0);
+        if send.ledger.has_lists() {
+            books.note_lists();
+        }
         books.end([send.posted_as_wr_ids(), 0]);
         let entries = send.release_all();
         at_end.tell(&books, &send_cq, &recv_cq, &mut over.quiet);

@@ -23,6 +23,7 @@ use crate::counters::books::{Books, Quiet};
 use crate::device::attr::DeviceCap;
 use crate::device::context::Context;
 use crate::device::ids::SrqId;
+use crate::ledger::Commit;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::memory::stranded::{count_posted, reclaim_everything};
@@ -279,6 +280,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// if queue pairs are attached to it.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";
+        self.note_lists();
         let mut over = Over::default();
         self.core.ends.end_parked(&mut over);
         over.send_home();
@@ -291,10 +293,18 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         };
         Err(Refused::new(self, error))
     }
+
+    /// Notes in the books, as they may end, whether safe code forgot a list.
+    fn note_lists(&self) {
+        if self.queue.ledger.has_lists() {
+            self.core.books.note_lists();
+        }
+    }
 }
 
 impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Drop for SharedReceiveQueue<T, E, M, L> {
     fn drop(&mut self) {
+        self.note_lists();
         let mut over = Over::default();
         self.core.ends.close(&mut over);
         over.send_home();

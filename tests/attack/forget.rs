@@ -216,5 +216,5 @@ fn a_post_that_waits_for_ever() {
     for _ in 0..3 {
         poll_empty(&mut p.ca);
     }
-    assert_eq!(p.pool.available(), 39, "nobody has it");
+    assert_eq!(p.pool.available(), 40, "home with its queue");
 }

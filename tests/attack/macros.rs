@@ -25,6 +25,12 @@ mod hijack {
         fn vouch(&self) {
             panic!("hijacked")
         }
+        fn may_be_forgotten(&self) {
+            panic!("hijacked")
+        }
+        fn is_finished(&self) {
+            panic!("hijacked")
+        }
         fn slot<A>(&self, _: A) -> [u64; 18] {
             panic!("hijacked")
         }
@@ -49,15 +55,22 @@ fn methods_of_traits_in_scope_are_not_taken_for_ours() {
     {
         #[allow(unused_imports)]
         use hijack::Receives;
-        post_recv!(p.b, [wr::Recv::new(poisoned(&p.pool))]).unwrap();
+        let recv = || wr::Recv::new(poisoned(&p.pool));
+        post_recv!(p.b, [recv(), recv(), recv()]).unwrap();
     }
     {
         #[allow(unused_imports)]
         use hijack::Sends;
         post_send!(p.a, [wr::Send::new(filled(&p.pool, b"ours"))]).unwrap();
+        // What calls a macro may be a future that waits there.
+        let ours = || wr::Send::new(filled(&p.pool, b"too"));
+        post_send!(p.a, [ours(), matches!(p.pool.available(), 1..).then(ours).unwrap()]).unwrap();
     }
-    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"ours");
-    poll(&p.dev, &mut p.ca, 1);
+    let received = poll(&p.dev, &mut p.cb, 3).into_iter().map(|done| done.received());
+    for (message, bytes) in received.zip([b"ours".as_slice(), b"too", b"too"]) {
+        assert_eq!(message.data(), bytes);
+    }
+    poll(&p.dev, &mut p.ca, 3);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! `mem::forget` leaks: nothing dangles, and nothing is handed out twice.
 
+use std::future::{Future, pending};
 use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Waker};
 
 use proverbs::prelude::*;
 
@@ -143,4 +146,103 @@ fn lists_and_released_entries() {
     forget(list);
     drop(released);
     assert_eq!((p.pool.available(), p.b.recvs_outstanding()), (37, 0));
+}
+
+/// One that is stranded beside a list that was forgotten, which has buffers that a search comes to
+/// first: all of them are home once the queue pair is gone.
+fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Pool, all: usize) {
+    qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
+    drop(qp);
+    poll_empty(cq);
+    poll_empty(cq);
+    assert_eq!(pool.available(), all);
+}
+
+#[test]
+fn a_list_of_sends_beside_what_is_stranded() {
+    let mut p = Pair::<Rc>::new();
+    let (all, mut slots) = (p.pool.available(), SendSlots::<4>::new());
+    let mut list = p.b.send_list(&mut slots);
+    list.extend([(); 3].map(|()| wr::Send::new(poisoned(&p.pool)))).unwrap();
+    forget(list);
+    // Later ones that are dropped, posted or refused do not speak for it.
+    let mut list = p.b.send_list(&mut slots);
+    list.push(wr::Send::new(poisoned(&p.pool))).unwrap();
+    drop(list);
+    p.b.send_list(&mut slots).post().unwrap();
+    all_come_home(p.b, &mut p.cb, &p.pool, all);
+}
+
+#[test]
+fn a_list_of_receives_beside_what_is_stranded() {
+    let mut p = Pair::<Rc>::new();
+    let (all, mut slots) = (p.pool.available(), RecvSlots::<4>::new());
+    let mut list = p.b.recv_list(&mut slots);
+    list.extend([(); 3].map(|()| wr::Recv::new(poisoned(&p.pool)))).unwrap();
+    forget(list);
+    all_come_home(p.b, &mut p.cb, &p.pool, all);
+}
+
+/// What an iterator gave before it panicked is not looked at yet: it may be another domain's.
+#[test]
+fn a_list_of_another_domains_buffers() {
+    let mut p = Pair::<Rc>::new();
+    let elsewhere = p.dev.ctx.alloc_pd().unwrap().create_pool(3, 64).unwrap();
+    let (all, mut slots) = (p.pool.available(), RecvSlots::<4>::new());
+    let mut list = p.b.recv_list(&mut slots);
+    let wrs = (0..4).map(|_| wr::Recv::new(poisoned(&elsewhere)));
+    catch_unwind(AssertUnwindSafe(|| list.extend(wrs))).expect_err("three buffers");
+    forget(list);
+    all_come_home(p.b, &mut p.cb, &p.pool, all);
+    assert_eq!(elsewhere.available(), 3);
+}
+
+/// A list of the macros is forgotten with the future that waits amid it.
+#[test]
+fn a_future_that_waits_amid_a_list() {
+    let mut p = Pair::<Rc>::new();
+    let all = p.pool.available();
+    let send = || wr::Send::new(poisoned(&p.pool));
+    let recv = || wr::Recv::new(poisoned(&p.pool));
+    let sends = async {
+        let wait = async || (pending::<()>().await, send()).1;
+        post_send!(p.a, [send(), send(), wait().await])
+    };
+    let recvs = async {
+        let wait = async || (pending::<()>().await, recv()).1;
+        post_recv!(p.b, [recv(), recv(), { wait().await }])
+    };
+    let (mut sends, mut recvs) = (Box::pin(sends), Box::pin(recvs));
+    let mut task = Context::from_waker(Waker::noop());
+    assert!(sends.as_mut().poll(&mut task).is_pending());
+    assert!(recvs.as_mut().poll(&mut task).is_pending());
+    forget((sends, recvs));
+    all_come_home(p.a, &mut p.ca, &p.pool, all - 2);
+    all_come_home(p.b, &mut p.cb, &p.pool, all);
+}
+
+/// The end of a shared receive queue looks for buffers of its own domain alone, unless others may be
+/// in a list that was forgotten.
+#[test]
+fn a_future_that_waits_with_another_domains_buffers() {
+    let dev = Device::open();
+    let pds = [(); 2].map(|()| dev.ctx.alloc_pd().unwrap());
+    let [pool, elsewhere] = pds.each_ref().map(|pd| pd.create_pool(3, 64).unwrap());
+    for is_destroyed in [false, true] {
+        let mut srq: SharedReceiveQueue<Rc> = pds[0].create_srq(&pool).unwrap();
+        let recv = || wr::Recv::new(poisoned(&elsewhere));
+        let mut recvs = Box::pin(async {
+            let wait = async || (pending::<()>().await, recv()).1;
+            post_srq_recv!(srq, [recv(), recv(), wait().await])
+        });
+        assert!(recvs.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        forget(recvs);
+        srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        if is_destroyed {
+            srq.destroy().unwrap()
+        } else {
+            drop(srq)
+        }
+        assert_eq!((pool.available(), elsewhere.available()), (3, 3), "{is_destroyed}");
+    }
 }

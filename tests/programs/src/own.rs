@@ -264,6 +264,14 @@ pub trait Hijacks {
         panic!("a method of the program's was taken for one of the crate's")
     }
 
+    fn may_be_forgotten(&self) {
+        panic!("a method of the program's was taken for one of the crate's")
+    }
+
+    fn is_finished(&self) {
+        panic!("a method of the program's was taken for one of the crate's")
+    }
+
     fn slot<A>(&self, _: A) -> [u64; 18] {
         panic!("a method of the program's was taken for one of the crate's")
     }
