@@ -100,6 +100,17 @@ fn extended(ex: &DeviceAttrEx) {
         clock => line(1, "hca_core_clock:", &format!("{clock}kHZ")),
     }
     line(1, "device_cap_flags_ex:", &format!("0x{:X}", ex.device_cap_flags_ex));
+    // The lower half is told above.
+    let mut unnamed = ex.device_cap_flags_ex >> 32 << 32;
+    for (bit, name) in [(34, "RAW_SCATTER_FCS"), (36, "PCI_WRITE_END_PADDING")] {
+        if unnamed & 1 << bit != 0 {
+            flag(name);
+            unnamed &= !(1 << bit);
+        }
+    }
+    if unnamed != 0 {
+        flag(&format!("Unknown flags: {unnamed:#X}"));
+    }
     println!("\ttso_caps:");
     line(2, "max_tso:", &ex.max_tso);
     println!("\trss_caps:");

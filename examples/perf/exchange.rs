@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use proverbs::bounded::Mtu;
 
 use crate::meet::Meeting;
-use crate::perftest::{KEYS_LEN, Keys, RECORD_LEN, Rates, VERSION, digit, text_of};
+use crate::perftest::{
+    KEYS_LEN, Keys, Likeness, RECORD_LEN, Rates, TRIED, VERSION, digit, likeness, text_of,
+};
 use crate::words::Words;
 use crate::{Result, Role};
 
@@ -54,10 +56,16 @@ impl Exchange {
     /// Versions, the area of small messages, MTUs: gives the area's bytes and the MTU of the two.
     pub fn hello(&mut self, mtu: Mtu) -> Result<(u32, Mtu)> {
         let version = self.swap("version", VERSION)?;
-        if version != VERSION {
-            let (theirs, ours) = (text_of(&version), text_of(&VERSION));
-            let why = format!("the peer is not perftest {ours}: its first word is \"{theirs}\"");
-            return Err(why.into());
+        let theirs = text_of(&version);
+        match likeness(&version) {
+            Likeness::Tried => {}
+            Likeness::Untried => {
+                eprintln!("note: the peer is perftest {theirs}; tried were {}", TRIED.join(", "));
+            }
+            Likeness::Stranger => {
+                let why = format!("the peer is no perftest 6: its first word is \"{theirs}\"");
+                return Err(why.into());
+            }
         }
         let cycle = u32::from_be_bytes(self.swap("cycle_buffer", CYCLE.to_be_bytes())?);
         if cycle > LARGEST_CYCLE {
@@ -253,7 +261,7 @@ mod tests {
     #[test]
     fn a_hello_that_is_none_is_an_error() {
         let cases: [(usize, &[u8], &str); 5] = [
-            (0, b"5.99", "the peer is not perftest 6.06: its first word is \"5.99\""),
+            (0, b"5.99", "the peer is no perftest 6: its first word is \"5.99\""),
             (16, &[0xff; 4], "the peer asks for 4294967295 bytes to write small messages to"),
             (24, b"6", "the peer's MTU is \"6\\x00\" and not 1 to 5"),
             (24, b"0", "the peer's MTU is \"0\\x00\" and not 1 to 5"),

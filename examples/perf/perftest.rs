@@ -9,8 +9,31 @@ use crate::Result;
 /// The TCP port of perftest.
 pub const PORT: u16 = 18515;
 
-/// Whom perftest takes for its like.
+/// What this end says that it is. Newer programs do with it as their elders did.
 pub const VERSION: [u8; 16] = *b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// What Debian 12's and Debian 13's perftest say, with which this was run.
+pub const TRIED: [&str; 2] = ["6.06", "6.24"];
+
+/// Whether a peer of this version is known to say the same words in the same order, or may do so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    Tried,
+    /// Another perftest 6.
+    Untried,
+    Stranger,
+}
+
+pub fn likeness(version: &[u8; 16]) -> Likeness {
+    let text = text_of(version);
+    let numbers = text.strip_prefix("6.").unwrap_or_default();
+    let is_six = numbers.len() == 2 && numbers.bytes().all(|byte| byte.is_ascii_digit());
+    match is_six {
+        _ if TRIED.contains(&text.as_str()) => Likeness::Tried,
+        true => Likeness::Untried,
+        false => Likeness::Stranger,
+    }
+}
 
 /// Bytes of the keys over TCP.
 pub const KEYS_LEN: usize = 108;
@@ -162,6 +185,21 @@ mod tests {
         assert_eq!(keys.address, 0x562e_a793_b000);
         assert_eq!(keys.gid.0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, 1]);
         assert_eq!(&keys.to_wire(), SAID);
+    }
+
+    #[test]
+    fn versions_are_known_or_alike_or_strange() {
+        let of = |text: &str| {
+            let mut version = [0; 16];
+            version[..text.len()].copy_from_slice(text.as_bytes());
+            likeness(&version)
+        };
+        assert_eq!([of("6.06"), of("6.24")], [Likeness::Tried; 2]);
+        assert_eq!([of("6.05"), of("6.99")], [Likeness::Untried; 2]);
+        for strange in ["", "5.99", "7.00", "6.", "6.1", "6.1a", "6.100", "6.06x", "06.6"] {
+            assert_eq!(of(strange), Likeness::Stranger, "{strange}");
+        }
+        assert_eq!(likeness(&[b'6'; 16]), Likeness::Stranger);
     }
 
     #[test]

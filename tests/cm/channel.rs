@@ -7,7 +7,7 @@ use proverbs::cm::*;
 use proverbs::{post_send, wr};
 
 use crate::steps::{done, event_of, next_event};
-use crate::support::{LONG, address, end, event_channel, is_siw, listener, new_id, routed};
+use crate::support::{LONG, address, end, event_channel, fabric, is_siw, listener, new_id, routed};
 
 #[test]
 fn both_ends_on_one_channel_in_one_thread() {
@@ -126,10 +126,10 @@ fn an_id_migrates_with_its_events() {
     let id = done(id.advance(&event)).into_synchronous().unwrap();
     let id = id.resolve_route(LONG).unwrap();
     assert!(first.try_event().unwrap().is_none());
-    // The listener as well, with a request that waits.
+    // The listener as well.
     let (qp, mut active) = end(&id, 1);
-    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
     let listening = listening.migrate_to(&first).unwrap();
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
     let event = event_of(&first, listening.key());
     let request = listening.request(event).unwrap();
     assert_eq!(request.id.peer_addr().unwrap().ip(), at.ip());
@@ -138,6 +138,48 @@ fn an_id_migrates_with_its_events() {
     let refused = attempt.join().unwrap().unwrap_err();
     let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
+}
+
+/// A request that waits moves with its listener. Linux moves the event, and leaves the id that would
+/// answer it at the old channel: librdmacm cannot ask about that id, and drops the event; and the peer
+/// is refused when the old channel goes, or the listener (R16.21).
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
+fn a_request_that_waits_while_its_listener_migrates() {
+    let (first, second) = (event_channel(), event_channel());
+    let listening = first.create_id::<Tcp>().unwrap();
+    let listening = listening.bind_addr(address(0)).unwrap().listen(1).unwrap();
+    let id = routed::<Tcp>(listening.local_addr().unwrap());
+    let (qp, mut active) = end(&id, 1);
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    is_readable(&first);
+
+    let listening = listening.migrate_to(&second).unwrap();
+    match fabric() {
+        Some(_) => {
+            let request = listening.request(event_of(&second, listening.key())).unwrap();
+            request.reject(&RejectData::of(b"moved")).unwrap();
+        }
+        None => {
+            let event = second.wait_timeout(Duration::from_millis(500)).unwrap();
+            assert!(event.is_none(), "{event:?}: R16.21 says that it is lost");
+            drop((first, listening));
+        }
+    }
+    let refused = attempt.join().unwrap().unwrap_err();
+    assert!(matches!(refused.error.kind(), proverbs::ErrorKind::Rejected { .. }), "{refused}");
+    let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
+    active.drain(qp);
+}
+
+/// Waits until the channel has an event, and leaves that there.
+fn is_readable(channel: &EventChannel) {
+    let (mut poll, mut events) = (mio::Poll::new().unwrap(), mio::Events::with_capacity(1));
+    let fd = channel.as_raw_fd();
+    let (token, readable) = (mio::Token(0), mio::Interest::READABLE);
+    poll.registry().register(&mut mio::unix::SourceFd(&fd), token, readable).unwrap();
+    poll.poll(&mut events, Some(LONG)).unwrap();
+    assert!(!events.is_empty(), "no event");
 }
 
 /// Options reach the kernel, which knows their bounds.

@@ -229,14 +229,15 @@ pub fn connected_at(
         let (qp, end) = end(&request.id, 2);
         let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
         post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
-        // On iWARP this side is connected first, and must not leave before the other one knows.
+        // On iWARP this side is connected first, and must not leave before the other one knows. And
+        // what is on its way when its queue pair leaves may be lost.
         told.recv_timeout(LONG).unwrap();
         then(connection, end);
     });
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
     let connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
-    tell.send(()).unwrap();
     assert_eq!(active.receive().data(), b"connected");
+    tell.send(()).unwrap();
     (connection, active, server)
 }
