@@ -19,6 +19,7 @@ address=${PROVERBS_CM_ADDRESS:-10.77.0.1}
 cm=
 seconds=120
 port=19000
+passed=0
 failed=0
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
@@ -97,6 +98,7 @@ pair() {
     if [ "$server_code/$client_code" = 0/0 ] && clean server "$5" "$1" "$3" &&
         clean client "$6" "$1" "$3"; then
         echo "ok    $name ($(($(date +%s) - began)) s)"
+        passed=$((passed + 1))
         [ -z "${PERFTEST_SHOW:-}" ] || tail -n 5 "$out/server" "$out/client"
     else
         echo "FAIL  $name"
@@ -156,3 +158,6 @@ against_c ib_send_bw UD 1024
     echo "$failed failed" >&2
     exit 1
 }
+# The part `perftest` of the tests keeps it.
+version=$(ib_send_lat --version | sed -n 's/^Version: //p')
+[ "$pattern" != '*' ] || echo "seen: Linux $(uname -r), perftest $version: $passed ok"

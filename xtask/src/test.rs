@@ -32,7 +32,7 @@ pub struct Args {
     /// Run the part `kernels` on this kernel only.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Run the part `kernels` with this rdma-core only.
+    /// Run the part `kernels` or `perftest` with this rdma-core only.
     #[arg(long)]
     library: Option<Library>,
     /// With the part `full`: write what was seen to tests/FULL.md.
@@ -99,6 +99,9 @@ enum Part {
     /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
     /// here, but for the one of `guest`; with the host's rdma-core and the newest.
     Kernels,
+    /// By name only: the example perf against each program of perftest in both roles, the host's and
+    /// the newest, on the newest kernel.
+    Perftest,
     /// By name only: on iWARP, by siw, which is built from Debian's source of the guest's kernel:
     /// rdma_cm and conformance, and rping, rdma_server and rdma_client against C's.
     Siw,
@@ -126,8 +129,15 @@ impl Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 6] =
-    [Part::AllHoles, Part::Newest, Part::Kernels, Part::Siw, Part::Quick, Part::Full];
+const BY_NAME: [Part; 7] = [
+    Part::AllHoles,
+    Part::Newest,
+    Part::Kernels,
+    Part::Perftest,
+    Part::Siw,
+    Part::Quick,
+    Part::Full,
+];
 
 /// Those of the others that take one processor, and long.
 const BESIDE: [Part; 2] = [Part::Guest, Part::Miri];
@@ -252,6 +262,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Quick => quick(),
         Part::Newest => guest::newest(FEATURES),
         Part::Kernels => guest::kernels(FEATURES, args.kernel.as_deref(), args.library),
+        Part::Perftest => guest::perftest(FEATURES, args.library),
         Part::Siw => guest::siw(FEATURES),
         Part::Full => full::run(&args.lines, args.record),
     }

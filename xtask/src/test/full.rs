@@ -12,12 +12,14 @@ use crate::programs::results;
 use crate::sh::{self, cmd};
 
 /// What is run, as one would type it behind `cargo xtask`.
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 30] = [
     "test",
     "test kernels --kernel 6.12 --library host",
     "test kernels --kernel 6.12 --library newest",
     "test kernels --kernel 7.3 --library host",
     "test kernels --kernel 7.3 --library newest",
+    "test perftest --library host",
+    "test perftest --library newest",
     "test siw",
     "miri",
     "miri --weak",

@@ -56,7 +56,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let script = rate.join("connections.sh");
     lines.push(format!("sh {} {connections} {connections_c}", script.display()));
     lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
-    // Those of bandwidth are tried on the other kernels (`kernels`), which are not in a hurry.
+    // Those of bandwidth, and the newest perftest, are tried by the part `perftest`, which is in no
+    // hurry.
     lines.push(format!("{} '*_lat *'", interop(PERFTEST, examples)));
     if device.is_none() {
         // Pages of 2 MiB are reserved in a guest.
@@ -177,6 +178,18 @@ pub fn newest(features: &str) -> Result<()> {
     let conformance = cargo::named(&tests, "conformance")?;
     let kernel = NAMED[NAMED.len() - 1];
     on_kernel(kernel, Library::Newest, &["sh", "-c", &conformance.display().to_string()])
+}
+
+/// All programs of perftest, in both roles, on the newest kernel: the host's, and the newest on the
+/// newest rdma-core.
+pub fn perftest(features: &str, library: Option<Library>) -> Result<()> {
+    setup::ensure(&[Group::Guest])?;
+    let line = interop(PERFTEST, &examples(features)?);
+    let libraries = library.map_or(vec![Library::Host, Library::Newest], |library| vec![library]);
+    for library in libraries {
+        on_kernel(NAMED[NAMED.len() - 1], library, &["sh", "-c", &line])?;
+    }
+    Ok(())
 }
 
 /// The suites and the C programs on the other kernels with both libraries, or on one kernel or with
