@@ -362,7 +362,8 @@ fn questions_to_a_server_that_is_drained() {
 /// order of the manual.
 #[test]
 fn a_server_that_is_dropped_is_in_nobodys_way() {
-    for order in 0..6 {
+    // (What is destroyed goes as what is dropped does, which is all that Miri looks for.)
+    for order in if cfg!(miri) { 3..6 } else { 0..6 } {
         let asked = Asked::<RingServer>::new();
         let Asked { dev, pd, feed, pool, sends, receives, clients, srq, client, mut server } =
             asked;
@@ -777,7 +778,7 @@ fn many_questions_to_a_server_that_is_dropped() {
 /// A neighbour that never leaves the completion queue empty: a drain ends all the same.
 #[test]
 fn a_drain_beside_a_neighbour_that_never_rests() {
-    let mut busy = Busy::new(40);
+    let mut busy = Busy::new(HEAVY);
     let feed = busy.pd.create_pool(4, 64).unwrap();
     let mut srq: SharedReceiveQueue<Rc> = busy.pd.create_srq(&feed).unwrap();
     while let Some(buf) = feed.take() {
@@ -797,7 +798,7 @@ fn a_drain_beside_a_neighbour_that_never_rests() {
                 questions += (completion.qp_num() == own) as u32;
                 drop(completion);
             }
-            while neighbour.sends_outstanding() < 40 {
+            while neighbour.sends_outstanding() < HEAVY {
                 neighbour.post_send(wr::RdmaWrite::inline(b"8 bytes!", to)).unwrap();
             }
         })
@@ -810,7 +811,8 @@ fn a_drain_beside_a_neighbour_that_never_rests() {
 /// is full, too.
 #[test]
 fn a_drain_finds_more_than_a_poll_brings() {
-    for (questions, rest) in [(40, 4), (17, 0)] {
+    // (A poll brings 16. Miri sees that there are more by a second one.)
+    for (questions, rest) in [(if cfg!(miri) { 18 } else { 40 }, 4), (17, 0)] {
         let (dev, wish) = (Device::open(), Wish::new());
         let pd = dev.ctx.alloc_pd().unwrap();
         let feed = pd.create_pool(questions + rest, 64).unwrap();
