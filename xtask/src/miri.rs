@@ -144,14 +144,17 @@ fn big_endian(filter: &[&str]) -> Result<()> {
     let mut runs: Vec<_> =
         (0..SHARES.min(names.len())).map(|at| ("conformance", share(at))).collect();
     runs.push(("attacks", [&target[..], &ATTACK, filter].concat()));
-    let said = two_at_a_time(&runs, |_, (what, args)| {
+    let passed = two_at_a_time(&runs, |_, (what, args)| {
         eprintln!("{BIG_ENDIAN}, {what} ...");
         let said = command(&flags, args)?.text().next(hint(&flags))?;
-        let result = said.lines().rev().find(|line| line.starts_with("test result: "));
-        println!("{BIG_ENDIAN}, {what}: {}", result.context("no test has run")?);
-        Ok(())
-    });
-    said.map(drop)
+        let result = said.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "));
+        let result = result.context("no test has run")?;
+        println!("{BIG_ENDIAN}, {what}: {result}");
+        let (passed, _) = result.split_once(' ').context("libtest counts")?;
+        Ok(passed.parse::<u32>()?)
+    })?;
+    println!("{BIG_ENDIAN}: {} passed, 0 failed", passed.iter().sum::<u32>());
+    Ok(())
 }
 
 /// What `cargo xtask test` runs: in the stricter model a share of conformance, and the attacks, the
