@@ -132,6 +132,7 @@ pub mod device;
 pub mod diagnostics;
 pub mod endpoint;
 pub mod guide;
+mod hidden;
 mod ledger;
 #[cfg(feature = "loopback")]
 pub mod loopback;

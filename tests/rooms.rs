@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 23] = [
     "sync",
     "cold",
+    "hidden",
     "counters",
     "sys",
     "terms",

@@ -108,11 +108,22 @@ impl Inbox {
     /// The fields of a completion.
     ///
     /// # Safety
-    /// `wc` points into `wcs` of this inbox, which is polled for fields.
+    /// `wc` points into `wcs` of this inbox, which is polled for fields, and was derived from a
+    /// pointer to all of it.
     pub(super) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
-        // SAFETY: it is polled for fields (this function's contract).
-        let extended = unsafe { self.extended.as_ref().unwrap_unchecked() };
-        extended.row((wc.addr() - self.wcs.get().addr()) / size_of::<ibv_wc>())
+        // SAFETY: it is polled for fields, and `wc` is in `wcs` (this function's contract).
+        unsafe { self.extended.as_ref().unwrap_unchecked().row(self.index_of(wc)) }
+    }
+
+    /// The place of a completion in `wcs`.
+    ///
+    /// # Safety
+    /// `wc` points into `wcs`, and was derived from a pointer to all of this inbox.
+    #[inline(always)]
+    pub(super) unsafe fn index_of(&self, wc: *const ibv_wc) -> usize {
+        // SAFETY: both are in this inbox, some completions apart. (So the division has no rest, and
+        // needs no multiplication: 5 instructions where fields are asked for.)
+        unsafe { wc.offset_from(self.wcs.get().cast()) as usize }
     }
 
     /// The inbox that a completion was polled into.

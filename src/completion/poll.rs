@@ -10,6 +10,7 @@ use crate::completion::inbox::{BATCH, Inbox};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::switch::Reason;
 use crate::completion::wc::Completion;
+use crate::hidden::hidden;
 use crate::memory::entry::Entry;
 use crate::sync::Ordering;
 use crate::sys::data;
@@ -74,15 +75,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);
         if count > 0 {
-            let inbox = self.inbox.0;
             // INVARIANT: the provider wrote `count` completions, all of which are handed out here,
             // so nothing is left in the batch.
-            return Ok(Completions {
-                at: inbox.cast(),
-                left: count as u32,
-                inbox,
-                _queue: PhantomData,
-            });
+            let at = self.inbox.0.cast();
+            return Ok(Completions::new(at, count as u32));
         }
         match self.find(count) {
             None => Ok(self.hand_out()),
@@ -164,8 +160,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Hands out what was polled last.
     #[inline(always)]
     pub(super) fn completions(&mut self, polled: Polled) -> Completions<'_, E> {
-        let Polled { at, left } = polled;
-        Completions { at, left, inbox: self.inbox.0, _queue: PhantomData }
+        Completions::new(polled.at, polled.left)
     }
 
     /// Fills the batch if it is empty; returns whether it has completions.
@@ -218,7 +213,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         // The batch counts as empty until the iterator is dropped. A forgotten iterator loses what
         // it did not hand out, but nothing is handed out twice.
         let (at, left) = self.take(BATCH as u32);
-        Completions { at, left, inbox: self.inbox.0, _queue: PhantomData }
+        Completions::new(at, left)
     }
 }
 
@@ -238,28 +233,41 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 /// ```
 ///
 /// # Invariants
-/// `left` completions from `at` on, in `inbox`, are polled and not handed out. The poller's part of
-/// `inbox` is borrowed for `'cq` and says that nothing is left.
+/// `more`, less one, completions from `at` on, in an inbox, are polled and not handed out. If there
+/// are any, `at` was derived from a pointer to all of that inbox. The poller's part of it is borrowed for
+/// `'cq` and says that nothing is left.
 pub struct Completions<'cq, E: Entry> {
     at: *const ibv_wc,
-    left: u32,
-    inbox: *const Inbox,
+    /// One more than there are: so that counting down finds the end (2 instructions a completion).
+    more: u32,
     _queue: PhantomData<(&'cq mut Inbox, E)>,
 }
 
 impl<'cq, E: Entry> Completions<'cq, E> {
+    /// `left` completions from `at` on. (Callers keep the invariants.)
+    #[inline(always)]
+    fn new(at: *const ibv_wc, left: u32) -> Self {
+        Completions { at, more: left + 1, _queue: PhantomData }
+    }
+
+    /// How many completions are left.
+    #[inline(always)]
+    fn left(&self) -> u32 {
+        self.more - 1
+    }
+
     /// Whether no completion is left.
     pub fn is_empty(&self) -> bool {
-        self.left == 0
+        self.left() == 0
     }
 
     /// # Safety
-    /// `left` is not 0.
+    /// Some are left.
     #[inline(always)]
     unsafe fn pull(&mut self) -> Completion<'cq, E> {
-        self.left -= 1;
-        // SAFETY: `left`, which was not 0, completions from `at` on are in the batch and not handed
-        // out (invariant). So this one is, and `at` moves at most one past the last.
+        self.more -= 1;
+        // SAFETY: as some were left, the one at `at` is in the batch and not handed out
+        // (invariant), and `at` moves at most one past the last.
         unsafe {
             let completion = completion(self.at);
             self.at = self.at.add(1);
@@ -273,26 +281,29 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Completion<'cq, E>> {
-        if self.left == 0 {
+        if self.left() == 0 {
             return None;
         }
-        // SAFETY: `left` is not 0.
-        Some(unsafe { self.pull() })
+        // SAFETY: some are left.
+        let completion = unsafe { self.pull() };
+        // Else a loop has a second count, that of what was taken (2 instructions a poll).
+        self.more = hidden(self.more);
+        Some(completion)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        (self.left() as usize, Some(self.left() as usize))
     }
 
     #[inline(always)]
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, start: B, mut see: F) -> B {
         let mut all = start;
-        while self.left % 4 != 0 {
-            // SAFETY: `left` is not 0.
+        while self.left() % 4 != 0 {
+            // SAFETY: some are left.
             all = see(all, unsafe { self.pull() });
         }
-        while self.left != 0 {
-            // SAFETY: `left` is a multiple of four and not 0: four are left.
+        while self.left() != 0 {
+            // SAFETY: a multiple of four and not 0: four are left.
             all = see(all, unsafe { self.pull() });
             // SAFETY: three are left.
             all = see(all, unsafe { self.pull() });
@@ -322,18 +333,27 @@ unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
 impl<E: Entry> Drop for Completions<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.left != 0 {
-            put_back(self.inbox, self.at, self.left);
+        if self.left() != 0 {
+            // SAFETY: some are left, so `at` is in an inbox and was derived from all of it
+            // (invariant); the completion queue is borrowed until here.
+            unsafe { put_back(self.at, self.left()) };
         }
     }
 }
 
 /// Leaves `left` completions from `at` on to the next poll.
+///
+/// # Safety
+/// They are in an inbox, `at` was derived from a pointer to all of it, and the caller has its
+/// completion queue or the exclusive borrow of it.
 #[cold]
-fn put_back(inbox: *const Inbox, at: *const ibv_wc, left: u32) {
-    let next = (at.addr() - inbox.addr()) / size_of::<ibv_wc>();
-    // SAFETY: the iterator borrows the completion queue of this inbox, and is being dropped.
-    unsafe { keep(inbox, next as u32, left) };
+unsafe fn put_back(at: *const ibv_wc, left: u32) {
+    // SAFETY: this function's contract. That the inbox is found from here spares the iterator a
+    // field, which a loop would keep in memory (2 instructions a poll).
+    unsafe {
+        let inbox = Inbox::of(at);
+        keep(inbox, inbox.index_of(at) as u32, left);
+    }
 }
 
 /// Notes that the `left` completions from `next` on are polled and not handed out yet.
@@ -356,6 +376,6 @@ unsafe fn keep(inbox: *const Inbox, next: u32, left: u32) {
 
 impl<E: Entry> fmt::Debug for Completions<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Completions({} left)", self.left)
+        write!(f, "Completions({} left)", self.left())
     }
 }

@@ -94,14 +94,21 @@ pub trait Commit {
     /// The cursor of the next work request.
     fn advance(cursor: &mut Self::Cursor);
 
-    /// Notes the entry of the `i`th work request from `cursor` on, or the number of one that has
-    /// none (in the bits of `word::ID`), and gives its wr_id. The entry stays the caller's until it
-    /// is spent.
+    /// Notes the entry of the `i`th work request from where `cursor` was before the first of them,
+    /// or the number of one that has none (in the bits of `word::ID`), and gives its wr_id. The
+    /// entry stays the caller's until it is spent. Those of one cursor are entered in order, each
+    /// once.
     ///
     /// # Safety
     /// The cursor is good, and the list has no more work requests than `MOST`, or than there is
     /// room for.
-    unsafe fn enter(&mut self, cursor: &Self::Cursor, i: u32, word: Option<usize>, id: u64) -> u64;
+    unsafe fn enter(
+        &mut self,
+        cursor: &mut Self::Cursor,
+        i: u32,
+        word: Option<usize>,
+        id: u64,
+    ) -> u64;
 
     /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
     /// known. Else nothing changes, and `look_and_spend` has the last word.

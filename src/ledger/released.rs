@@ -69,7 +69,8 @@ impl<'q, E: Entry> Released<'q, E> {
         let words: [usize; N] = std::array::from_fn(|i| unsafe {
             self.ring.slots.get_unchecked(first as usize + i).get()
         });
-        if words.iter().any(|&word| word::is_none(word)) {
+        // Or-ed together, as `NONE` is one bit: one test for all of them.
+        if word::is_none(words.iter().fold(0, |all, word| all | word)) {
             return Err(self);
         }
         self.left = 0;

@@ -48,9 +48,9 @@ fn a_ring_whose_sequence_numbers_wrap() {
         while ring.has_room(1) {
             let mut buf = pool.take().unwrap();
             buf.copy_from(&[sent]).unwrap();
-            let (cursor, word) = (ring.cursor(), word_of(buf));
+            let (mut cursor, word) = (ring.cursor(), word_of(buf));
             // SAFETY: one work request, and there is room for it.
-            unsafe { ring.enter(&cursor, 0, Some(word), 0) };
+            unsafe { ring.enter(&mut cursor, 0, Some(word), 0) };
             assert!(spend(&mut ring, 1));
             sent += 1;
         }
@@ -205,12 +205,12 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
         let slots = (DEPTH + 1 + MOST).next_power_of_two();
         ring.begin_at(slots - before_the_end - 1);
         for (sent, n) in [(0, 1), (1, 3)] {
-            let cursor = ring.cursor();
+            let mut cursor = ring.cursor();
             for i in 0..n {
                 let mut buf = pool.take().unwrap();
                 buf.copy_from(&[(sent + i) as u8]).unwrap();
                 // SAFETY: there is room for all of them.
-                unsafe { ring.enter(&cursor, i, Some(word_of(buf)), 0) };
+                unsafe { ring.enter(&mut cursor, i, Some(word_of(buf)), 0) };
             }
             assert!(spend(&mut ring, n));
         }
@@ -242,9 +242,9 @@ fn what_is_released_as_an_array() {
                 buf.copy_from(&[i]).unwrap();
                 word_of(buf)
             });
-            let cursor = ring.cursor();
+            let mut cursor = ring.cursor();
             // SAFETY: there is room for it.
-            unsafe { ring.enter(&cursor, 0, word, 0) };
+            unsafe { ring.enter(&mut cursor, 0, word, 0) };
             assert!(spend(&mut ring, 1));
         }
         let last = ring.posted().wrapping_sub(1);

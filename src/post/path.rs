@@ -8,9 +8,12 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, transmute};
 use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cold::{out_of_line, seldom};
 use crate::counters::books::Counter;
+use crate::hidden::hidden_word;
 use crate::ledger::credits::Credits;
 use crate::ledger::ring::{Name, Ring};
 use crate::ledger::uncounted::Uncounted;
@@ -94,9 +97,9 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             if Q::NEEDS_BUFFERS && word.is_none() {
                 self.check.note(fault::NO_BUFFER);
             }
-            let cursor = *self.cursor.get_or_insert_with(|| self.queue.ledger.cursor());
+            let cursor = self.cursor.get_or_insert_with(|| self.queue.ledger.cursor());
             // SAFETY: nothing is spent before the post; lists are no longer than the ledger's.
-            let wr_id = unsafe { self.queue.ledger.enter(&cursor, i, word, pending.wr_id) };
+            let wr_id = unsafe { self.queue.ledger.enter(cursor, i, word, pending.wr_id) };
             debug_assert_eq!(wr_id & Self::TAGS, 0);
             // Added, not or-ed: that is one instruction, an address.
             wr_id.wrapping_add(Self::TAGS)
@@ -229,34 +232,37 @@ pub(super) unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     first: *mut Q::Wr,
     known: Option<L>,
 ) -> Posted<Q> {
+    let refused = |queue, first, bad, errno| {
+        // SAFETY: the device said from where on it did not take the list, which is still there.
+        Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, bad, errno, to) }))
+    };
     let mut room = MaybeUninit::<L::Room<Q::Wr>>::uninit();
     // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now. What
     // is known is shown in a room that is there until it was refused.
-    let (errno, first, bad) = unsafe {
-        match &known {
-            Some(known) if Q::Verb::KNOWS => match Q::Verb::post_known(queue.object, known) {
-                Some(0) => return Ok(()),
-                answer => {
+    unsafe {
+        if let (true, Some(known)) = (Q::Verb::KNOWS, &known) {
+            // (Each answer has its own way out: else which it was is kept across the session.)
+            return match Q::Verb::post_known(queue.object, known) {
+                Some(0) => Ok(()),
+                Some(errno) => {
                     seldom();
                     let first = known.show::<Q::Verb>(room.as_mut_ptr());
-                    match answer {
-                        Some(errno) => (errno, first, first),
-                        None => post::<Q::Verb>(queue.object, first),
+                    refused(queue, first, first, errno)
+                }
+                None => {
+                    seldom();
+                    let first = known.show::<Q::Verb>(room.as_mut_ptr());
+                    match post::<Q::Verb>(queue.object, first) {
+                        (0, ..) => Ok(()),
+                        (errno, first, bad) => refused(queue, first, bad, errno),
                     }
                 }
-            },
-            _ => {
-                let mut bad = ptr::null_mut();
-                let errno = Q::Verb::post(queue.object, first, &raw mut bad);
-                (errno, first, bad)
-            }
+            };
         }
-    };
-    match errno {
-        0 => Ok(()),
-        errno => {
-            // SAFETY: the device said from where on it did not take the list, which is still there.
-            Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, bad, errno, to) }))
+        let mut bad = ptr::null_mut();
+        match Q::Verb::post(queue.object, first, &raw mut bad) {
+            0 => Ok(()),
+            errno => refused(queue, first, bad, errno),
         }
     }
 }
@@ -337,7 +343,7 @@ impl<E: Entry> Commit for Credits<E> {
     fn advance((): &mut ()) {}
 
     #[inline(always)]
-    unsafe fn enter(&mut self, (): &(), _: u32, word: Option<usize>, id: u64) -> u64 {
+    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, id: u64) -> u64 {
         // The upper bits of the counter's address are 0 (`Books`).
         word.map_or(self.no_buffer as u64 + id, |word| word as u64)
     }
@@ -355,8 +361,13 @@ impl<E: Entry> Commit for Credits<E> {
         // counter is not left to cold code.
         // SAFETY: the counter is in the books, which outlive the value.
         let completed = unsafe { Counter::get(account.counter) };
-        account.room += completed.wrapping_sub(self.seen) as i32;
-        self.seen = completed;
+        let more = completed.wrapping_sub(self.seen);
+        // Added to both. Atomically, so that LLVM does not find that one sum is what completed: it
+        // would keep that for it (1 instruction).
+        // SAFETY: an aligned field that is borrowed mutably.
+        let seen = unsafe { AtomicU32::from_ptr(&raw mut self.seen) };
+        seen.store(seen.load(Relaxed).wrapping_add(more), Relaxed);
+        account.room += more as i32;
         if account.room >= 0 {
             return true;
         }
@@ -378,7 +389,7 @@ impl<E: Entry> Commit for Uncounted<E> {
     fn advance((): &mut ()) {}
 
     #[inline(always)]
-    unsafe fn enter(&mut self, (): &(), _: u32, word: Option<usize>, _: u64) -> u64 {
+    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, _: u64) -> u64 {
         // What has no buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
         word.unwrap_or(word::NONE) as u64
     }
@@ -408,7 +419,7 @@ impl<E: Entry> Commit for Ring<E> {
     #[inline(always)]
     unsafe fn enter(
         &mut self,
-        (slot, wr_id): &Self::Cursor,
+        (slot, wr_id): &mut Self::Cursor,
         i: u32,
         word: Option<usize>,
         id: u64,
@@ -417,7 +428,12 @@ impl<E: Entry> Commit for Ring<E> {
         // SAFETY: the ring has as many slots from any one on as a list has work requests (the
         // caller's word for it), and nobody else has them.
         unsafe { (*slot.add(i as usize)).set(word) };
-        wr_id.wrapping_add((i as u64) << 32)
+        if i != 0 {
+            // One after the other, by a constant that all share: else each is the first one's and
+            // a large constant of its own (1 instruction a work request).
+            *wr_id = hidden_word(*wr_id).wrapping_add(1 << 32);
+        }
+        *wr_id
     }
 
     #[inline(always)]

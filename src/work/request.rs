@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use crate::counters::books::Counter;
 use crate::counters::mark;
 use crate::device::ah_table::AhTable;
+use crate::hidden::hidden;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
 use crate::memory::header::{Handle, Header};
@@ -296,7 +297,8 @@ unsafe fn element(
         // does not get far.
         Use::Atomic => header.set_some_len(8),
         Use::Read => {
-            let limit = narrow(limit);
+            // (Else half of the word that it is in is loaded besides: 1 instruction.)
+            let limit = hidden(limit);
             // A buffer that was used for such a READ before has the length already.
             if header.len() != limit {
                 let here = cut(header, limit);
@@ -360,21 +362,6 @@ pub(super) unsafe fn emit_one(
     }
     check.see(header);
     len
-}
-
-/// The same number. Hides from LLVM where it comes from: if it is half of a word, this half alone
-/// is loaded (1 instruction a READ).
-#[inline(always)]
-#[allow(unused_mut, asm_sub_register)] // nothing is done to it; the register is not named
-fn narrow(mut number: u32) -> u32 {
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-    // SAFETY: no instruction.
-    unsafe {
-        std::arch::asm!(
-            "/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    number
 }
 
 macro_rules! single {
