@@ -114,6 +114,21 @@ fn messages_say_what_to_do() {
     );
     let open = pd.register::<LocalWrite>(64).unwrap();
     said(&open.piece(60, 8).unwrap_err(), "8 bytes at offset 60 exceed the region of 64 bytes");
+    let beyond = 1 << 33;
+    said(
+        &open.piece(beyond, 8).unwrap_err(),
+        "8 bytes at offset 8589934592 exceed the region of 64 bytes",
+    );
+    said(
+        &open.piece(0, beyond).unwrap_err(),
+        "8589934592 bytes at offset 0 exceed the 4294967295 that an element can have",
+    );
+    // A cell of a region of this end is not called remote, and that of the peer's is as clear.
+    let region = pd.register::<RemoteAll>(64).unwrap();
+    let odd = "the 8 bytes at offset 4 are no cell: their address is no multiple of 8";
+    said(&region.cell(4).unwrap_err(), odd);
+    said(&region.remote().atomic(4).unwrap_err(), odd);
+    said(&region.cell(64).unwrap_err(), "8 bytes at offset 64 exceed the region of 64 bytes");
     let small: CompletionQueue = context.create_cq(4).unwrap();
     let depth = Depth { send: 8, recv: 8 };
     let refused = pd.create_qp::<Rc, DefaultProfile>(&small, &small, depth).unwrap_err();
@@ -149,6 +164,31 @@ fn messages_say_what_to_do() {
     let refused = pd.create_pool(usize::MAX, 8).unwrap_err().to_string();
     assert!(refused.starts_with("ibv_reg_mr: "), "{refused}");
     assert!(!refused.contains("count"), "ibv_reg_mr has no count: {refused}");
+}
+
+/// An address that is of no RDMA device: the message names the one to take.
+#[test]
+#[cfg(feature = "cm")]
+fn an_address_of_no_device_is_told() {
+    use proverbs::cm::{CmId, Tcp};
+    let fabric = proverbs::loopback::Fabric::new();
+    let _device = fabric.open_device();
+    let refused = |address: &str| {
+        let id = CmId::<Tcp, _>::on(&fabric).unwrap();
+        id.bind_addr(address.parse().unwrap()).unwrap_err().error.to_string()
+    };
+    let here = refused("127.0.0.1:0");
+    assert!(
+        here.ends_with(
+            "(127.0.0.1:0, which no RDMA device has: take that of its network interface)"
+        ),
+        "{here}"
+    );
+    let elsewhere = refused("10.0.0.9:7");
+    assert!(
+        elsewhere.ends_with("(10.0.0.9:7: no RDMA device of this machine has it or reaches it)"),
+        "{elsewhere}"
+    );
 }
 
 /// What was refused is had by value, and dropped where only the reason is asked for.
