@@ -47,11 +47,28 @@ impl Lists {
         let mut lists = Self::aside(dir)?;
         lists.options.push(format!("Dir::Etc::sourcelist={}", sources.display()));
         lists.options.push("Dir::Etc::sourceparts=/dev/null".to_owned());
+        // Lists of other suites stay, so that none is fetched twice.
+        lists.options.push("APT::Get::List-Cleanup=false".to_owned());
         let uri = own_debian()?.unwrap_or_else(|| ARCHIVE.to_owned());
         let signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg";
         let lines = suites.iter().map(|suite| format!("deb [{signed}] {uri} {suite} main\n"));
         let text: String = lines.collect();
         fs::write(&sources, text).with_context(|| format!("cannot write {}", sources.display()))?;
+        Ok(lists)
+    }
+
+    /// As `debian`, and fetched. A suite whose archive is gone, or behind, is left out with a word:
+    /// what is asked for may be in another one.
+    pub fn fetched(dir: &Path, suites: &[&str]) -> Result<Self> {
+        let all = Self::debian(dir, suites)?;
+        let Err(error) = all.update() else { return Ok(all) };
+        let alone = |suite: &str| Self::debian(dir, &[suite])?.update();
+        let there: Vec<&str> = suites.iter().copied().filter(|one| told(one, alone(one))).collect();
+        if there.is_empty() {
+            return Err(error);
+        }
+        let lists = Self::debian(dir, &there)?;
+        lists.update()?;
         Ok(lists)
     }
 
@@ -119,6 +136,18 @@ impl Lists {
     }
 }
 
+/// Whether a suite was fetched; if not, it says why.
+fn told(suite: &str, fetched: Result<()>) -> bool {
+    let Err(error) = fetched else { return true };
+    eprintln!("note: without Debian's {suite}: {}", why(&format!("{error:#}")));
+    false
+}
+
+/// What apt says is wrong, of all that it says.
+fn why(said: &str) -> &str {
+    said.lines().find_map(|line| line.trim().strip_prefix("E: ")).unwrap_or(said)
+}
+
 /// Where the system has Debian's packages from, if it has any.
 fn own_debian() -> Result<Option<String>> {
     let format = "$(LABEL) $(REPO_URI)";
@@ -160,4 +189,19 @@ fn sweep(dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_that_is_left_out_says_why() {
+        let said =
+            "`apt-get update` failed:\n    Get:1 sid InRelease\n    E: Release file is expired";
+        assert_eq!(why(said), "Release file is expired");
+        assert_eq!(why("no such program"), "no such program");
+        assert!(told("trixie", Ok(())));
+        assert!(!told("sid", Err(anyhow::anyhow!("{said}"))));
+    }
 }

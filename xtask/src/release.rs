@@ -82,7 +82,7 @@ pub fn anywhere() -> Result<()> {
     toolchain::stable(&oldest)?;
     let with = format!("+{oldest}");
     // What it builds is also what runs the demo: Debian's own cargo is of this version.
-    let check = ["check", "-p", "proverbs", "-p", "xtask", "--features", FEATURES];
+    let check = ["check", "-p", "proverbs", "-p", "xtask", "-p", "demo", "--features", FEATURES];
     cargo::run(&[&[with.as_str()], &check[..]].concat())?;
     aarch64::suites()?;
     println!("the crate and xtask compile with Rust {oldest}; the suites pass on aarch64");

@@ -138,9 +138,7 @@ fn elsewhere(name: &str, system: Lists, here: Vec<String>) -> Result<(Lists, Str
 
 /// Debian's suites, whose lists are fetched.
 pub fn debian() -> Result<Lists> {
-    let lists = Lists::debian(&paths::below_target("soft-roce/apt")?, &SUITES)?;
-    lists.update()?;
-    Ok(lists)
+    Lists::fetched(&paths::below_target("soft-roce/apt")?, &SUITES)
 }
 
 /// The kernels that there are.
