@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use crate::setup::{self, Group};
-use crate::sh::Next;
+use crate::sh::{Next, Run};
 use crate::test::FEATURES;
 use crate::{aarch64, cargo, paths, toolchain};
 
@@ -51,7 +51,20 @@ pub fn package(verify: bool) -> Result<()> {
     }
     let pack = ["package", "--allow-dirty", "-p", "proverbs-macros", "-p", "proverbs"];
     let more: &[&str] = if verify { &[] } else { &["--no-verify"] };
-    cargo::run(&[&pack, more].concat())
+    let is_told = packs_together(&cargo::cargo(&["--version"])?.text()?);
+    let beside: &[&str] = if is_told { &[] } else { &["--config", BESIDE] };
+    cargo::run(&[&pack, more, beside].concat())
+}
+
+/// Where the crate is that is packed beside the other, for a cargo that would look for it on
+/// crates.io.
+const BESIDE: &str = "patch.crates-io.proverbs-macros.path='macros'";
+
+/// Whether this cargo knows of each crate that it packs: from 1.90 on.
+fn packs_together(version: &str) -> bool {
+    let number = version.split_whitespace().nth(1).unwrap_or_default();
+    let minor = number.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    minor.is_none_or(|minor| minor >= 90)
 }
 
 /// Each dependency and each feature has its reason behind it or before it.
@@ -87,4 +100,16 @@ pub fn anywhere() -> Result<()> {
     aarch64::suites()?;
     println!("the crate and xtask compile with Rust {oldest}; the suites pass on aarch64");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_cargo_is_told_where_the_other_crate_is() {
+        assert!(!packs_together("cargo 1.85.1 (d73d2caf9 2024-12-31)"));
+        assert!(packs_together("cargo 1.90.0 (840b83a10 2025-07-30)"));
+        assert!(packs_together("cargo 1.95.0 (f2d3ce0bd 2026-03-21)"));
+    }
 }
