@@ -295,6 +295,8 @@ static struct step {
 	uint64_t registers[16];
 } steps[STEPS];
 static uint32_t step_count;
+/* From the breakpoint before a call to the one after it. */
+static volatile sig_atomic_t is_stepping;
 
 static void on_trap(int signal, siginfo_t *info, void *context)
 {
@@ -304,11 +306,17 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	int i;
 
 	(void)signal;
-	if (info->si_code != TRAP_TRACE) {
+	if (info->si_code == SI_KERNEL)
 		/* The breakpoint before the call, or the one after it. */
-		now[REG_EFL] ^= TRAP_FLAG;
+		is_stepping = !is_stepping;
+	if (!is_stepping) {
+		now[REG_EFL] &= ~TRAP_FLAG;
 		return;
 	}
+	now[REG_EFL] |= TRAP_FLAG;
+	if (info->si_code == SI_KERNEL)
+		return;
+	/* A step, whatever the code says: a virtual machine may lose the reason (TRAP_TRACE). */
 	if (step_count == STEPS)
 		abort();
 	steps[step_count].rip = now[REG_RIP];
@@ -320,15 +328,15 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 /* One call, instruction by instruction: the processor stops after each. */
 int stub_step(int (*form)(void *), void *env)
 {
-	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO }, before;
+	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO };
 	int ret;
 
 	step_count = 0;
-	sigaction(SIGTRAP, &action, &before);
+	/* It stays: a trap that comes late, behind the second breakpoint, must not end the program. */
+	sigaction(SIGTRAP, &action, NULL);
 	__asm__ volatile("int3" ::: "memory");
 	ret = form(env);
 	__asm__ volatile("int3" ::: "memory");
-	sigaction(SIGTRAP, &before, NULL);
 	return ret;
 }
 
