@@ -6,7 +6,9 @@ examples=$1
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 words() { tr -s ' \t' ' ' | sed 's/^ //; s/ $//' | grep -v '^$'; }
-ibv_devinfo -v | words > "$here/c"
+# That of rdma-core 44 has no names for two operations in memory on demand that newer kernels have.
+new_words() { sed 's/^Unknown flags: 0xC0$/SUPPORT_FLUSH\nSUPPORT_ATOMIC_WRITE/'; }
+ibv_devinfo -v | words | new_words > "$here/c"
 "$examples/devinfo" -v | words > "$here/rust"
 lines=$(wc -l < "$here/c")
 [ "$lines" -gt 50 ] || { echo "ibv_devinfo -v says nothing"; cat "$here/c"; exit 1; }
