@@ -2,7 +2,8 @@
  * mlx5 without a device: objects of its provider on plain memory, made by hand where the kernel
  * would make them, and a "device" that completes what was posted. Built with the provider's own
  * objects into one library by `cargo xtask provider`; what is measured of it is mlx5_post_send,
- * mlx5_post_recv and mlx5_poll_cq, as they are.
+ * mlx5_post_recv and mlx5_poll_cq, and the functions that mlx5 gives to queue pairs of extended
+ * posting and to completion queues of extended polling, as they are.
  *
  * Thread domains have a doorbell page of their own without a lock, as on hardware; other queue pairs
  * share one with a lock. Nothing is ever freed.
@@ -142,7 +143,8 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 	    attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		cq->flags |= MLX5_CQ_FLAGS_SINGLE_THREADED;
-	return &cq->verbs_cq.cq_ex;
+	errno = mlx5_cq_fill_pfns(cq, attr, to_mctx(context));
+	return errno ? NULL : &cq->verbs_cq.cq_ex;
 }
 
 static int leave_cq(struct ibv_cq *cq)
@@ -170,9 +172,10 @@ struct fake_qp {
 	unsigned sends, receives;
 };
 
-static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	static struct mlx5_bf *shared;
+	struct ibv_pd *pd = attr->pd;
 	struct mlx5_parent_domain *parent = to_mparent_domain(pd);
 	struct fake_qp *fake = zeroed(sizeof(*fake));
 	struct mlx5_qp *qp = &fake->qp;
@@ -181,7 +184,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	if (!shared)
 		shared = doorbell(1);
 	qp->ibv_qp = ibqp;
-	ibqp->context = pd->context;
+	ibqp->context = context;
+	ibqp->qp_context = attr->qp_context;
 	ibqp->pd = pd;
 	ibqp->send_cq = attr->send_cq;
 	ibqp->recv_cq = attr->recv_cq;
@@ -200,8 +204,32 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	qp->sq_signal_bits = attr->sq_sig_all ? MLX5_WQE_CTRL_CQ_UPDATE : 0;
 	qp->atomics_enabled = 1;
 	qp->rsc.type = MLX5_RSC_TYPE_QP;
-	qp->rsc.rsn = mlx5_store_uidx(to_mctx(pd->context), qp);
+	qp->rsc.rsn = mlx5_store_uidx(to_mctx(context), qp);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		errno = mlx5_qp_fill_wr_pfns(qp, attr, NULL);
+		if (errno)
+			return NULL;
+		qp->verbs_qp.comp_mask |= VERBS_QP_EX;
+	}
 	return ibqp;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = create_qp_ex(pd->context, &ex);
+
+	attr->cap = ex.cap;
+	return qp;
 }
 
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -221,6 +249,7 @@ static const struct verbs_context_ops ops = {
 	.create_cq = create_cq,
 	.create_cq_ex = create_cq_ex,
 	.create_qp = create_qp,
+	.create_qp_ex = create_qp_ex,
 	.dealloc_pd = leave_pd,
 	.dealloc_td = leave_td,
 	.dereg_mr = leave_mr,
@@ -257,7 +286,39 @@ struct ibv_context *fake_open(void)
 {
 	device.ops = &device_ops;
 	strcpy(device.device.name, "mlx5_fake");
+	/* Hardware: any path that is there and none of a virtual device. */
+	strcpy(device.device.ibdev_path, "/sys/devices/system");
 	return ibv_open_device(&device.device);
+}
+
+/* What a C program has for extended posting and polling: a queue pair, and its completion queue with
+ * the device's clock. */
+struct ibv_qp *fake_create_ex(struct ibv_pd *pd, int is_single_threaded)
+{
+	struct ibv_cq_init_attr_ex cq = {
+		.cqe = 1024,
+		.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = is_single_threaded ? IBV_CREATE_CQ_ATTR_SINGLE_THREADED : 0,
+	};
+	struct ibv_qp_init_attr_ex qp = {
+		.cap = { .max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_cq_ex *polled = ibv_create_cq_ex(pd->context, &cq);
+	struct ibv_qp *posted;
+
+	if (!polled)
+		abort();
+	qp.send_cq = qp.recv_cq = ibv_cq_ex_to_cq(polled);
+	posted = ibv_create_qp_ex(pd->context, &qp);
+	if (!posted || (void *)ibv_qp_to_qp_ex(posted) != posted)
+		abort();
+	return posted;
 }
 
 static void complete(struct mlx5_cq *cq, uint32_t *producer, struct mlx5_cqe64 cqe)
@@ -266,6 +327,7 @@ static void complete(struct mlx5_cq *cq, uint32_t *producer, struct mlx5_cqe64 c
 	struct mlx5_cqe64 *at = (struct mlx5_cqe64 *)cq->buf_a.buf + (*producer & (count - 1));
 
 	cqe.op_own |= !!(*producer & count);
+	cqe.timestamp = htobe64(*producer + 1);
 	*at = cqe;
 	++*producer;
 }

@@ -5,7 +5,7 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
-/* `struct Env` of main.rs. */
+/* `struct Env` of main.rs. Those of extended posting and polling begin with these. */
 struct env {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
@@ -15,6 +15,8 @@ struct env {
 	uint32_t next;
 	uint64_t addr[64];
 	uint8_t payload[16];
+	/* What the program does with the times of completions. */
+	uint64_t sum;
 };
 
 static inline uint64_t next(struct env *env)
@@ -100,4 +102,80 @@ int twin_poll(void *at)
 	struct env *env = at;
 
 	return ibv_poll_cq(env->cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS;
+}
+
+static inline void session_write(struct ibv_qp_ex *qp, struct env *env)
+{
+	uint64_t addr = next(env);
+
+	qp->wr_id = addr;
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, env->rkey, env->remote);
+	ibv_wr_set_sge(qp, env->lkey, addr, env->length);
+}
+
+int twin_session1(void *at)
+{
+	struct env *env = at;
+	struct ibv_qp_ex *qp = (struct ibv_qp_ex *)env->qp;
+
+	ibv_wr_start(qp);
+	session_write(qp, env);
+	return ibv_wr_complete(qp);
+}
+
+int twin_session4(void *at)
+{
+	struct env *env = at;
+	struct ibv_qp_ex *qp = (struct ibv_qp_ex *)env->qp;
+
+	ibv_wr_start(qp);
+	for (int i = 0; i < 4; i++)
+		session_write(qp, env);
+	return ibv_wr_complete(qp);
+}
+
+int twin_session_inline(void *at)
+{
+	struct env *env = at;
+	struct ibv_qp_ex *qp = (struct ibv_qp_ex *)env->qp;
+
+	ibv_wr_start(qp);
+	qp->wr_id = 0;
+	qp->wr_flags = IBV_SEND_INLINE;
+	ibv_wr_send(qp);
+	ibv_wr_set_inline_data(qp, env->payload, 16);
+	return ibv_wr_complete(qp);
+}
+
+/* As many completions with their times, which must be there. */
+static inline int timed(struct env *env, int n)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	struct ibv_cq_ex *cq = (struct ibv_cq_ex *)env->cq;
+	int failed = 0, ret = ibv_start_poll(cq, &attr);
+
+	if (ret)
+		return ret;
+	for (int i = 0;;) {
+		failed |= cq->status;
+		env->sum += ibv_wc_read_completion_ts(cq);
+		if (++i == n)
+			break;
+		ret = ibv_next_poll(cq);
+		if (ret)
+			break;
+	}
+	ibv_end_poll(cq);
+	return ret | failed;
+}
+
+int twin_timed1(void *at)
+{
+	return timed(at, 1);
+}
+
+int twin_timed16(void *at)
+{
+	return timed(at, 16);
 }

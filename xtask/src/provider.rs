@@ -115,6 +115,8 @@ struct Objects {
     lib: PathBuf,
     provider: PathBuf,
     meter: PathBuf,
+    /// Loaded before all else: it counts allocations.
+    preload: PathBuf,
     twins: Vec<(&'static str, PathBuf)>,
 }
 
@@ -162,6 +164,9 @@ impl Objects {
         .step("Linking mlx5 to a device that is not there")?;
         let meter = dir.join("meter.so");
         cmd!(sh, "gcc {FLAGS...} meter.c -o {meter}").step("Compiling the meter")?;
+        let preload = dir.join("preload.so");
+        cmd!(sh, "gcc {FLAGS...} -fno-builtin ../field/stub/preload.c -o {preload}")
+            .step("Compiling what is loaded before it")?;
         let mut twins = Vec::new();
         for compiler in ["gcc", "clang"] {
             let twin = dir.join(format!("twin-{compiler}.so"));
@@ -169,7 +174,7 @@ impl Objects {
                 .step("Compiling the C twins")?;
             twins.push((compiler, twin));
         }
-        Ok(Objects { lib, provider, meter, twins })
+        Ok(Objects { lib, provider, meter, preload, twins })
     }
 }
 
@@ -197,8 +202,11 @@ fn measure(objects: &Objects, program: &Path, source: &Path) -> Result<String> {
     for (name, path) in &objects.twins {
         args.push(format!("{name}={}", path.display()).into());
     }
-    let env = [("LD_LIBRARY_PATH", objects.lib.clone())];
+    let env = [("LD_LIBRARY_PATH", objects.lib.clone()), ("LD_PRELOAD", objects.preload.clone())];
     let counted = callgrind::run("mlx5's data path", program, &args, &env, &objects.meter)?;
+    for ((label, _), allocations) in counted.each.iter().zip(&counted.allocations) {
+        ensure!(*allocations == 0.0, "{label} allocates {allocations} times");
+    }
     let timed = cmd!(sh::here(), "{program} {args...}").envs(env).text()?;
     // By row, in the order of the program, and column.
     let mut order: Vec<&str> = Vec::new();

@@ -9,16 +9,19 @@ use std::ptr::{self, NonNull};
 use std::time::Instant;
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
+use proverbs::completion::{CompletionQueueEx, CompletionTs};
 use proverbs::device::Gid;
 use proverbs::memory::{Raw, ToWrite};
 use proverbs::prelude::*;
 use proverbs::qp::{RcRtsOptional, RtrOptional};
-use proverbs::raw::{AsRaw, ibv_context, ibv_cq, ibv_qp};
+use proverbs::raw::{AsRaw, ibv_context, ibv_cq, ibv_pd, ibv_qp};
 
 profile! { Locks { } }
 profile! { Lane { threads: InLane } }
 profile! { CLocks { entry: Raw } }
 profile! { CLane { entry: Raw, threads: InLane } }
+profile! { LocksEx { posting: ExtendedPosting } }
+profile! { LaneEx { threads: InLane, posting: ExtendedPosting } }
 
 type Form = unsafe extern "C" fn(*mut c_void) -> c_int;
 
@@ -59,6 +62,7 @@ impl Library {
 /// The functions of fake.c and meter.c.
 struct Ground {
     open: unsafe extern "C" fn() -> *mut ibv_context,
+    create_ex: unsafe extern "C" fn(*mut ibv_pd, c_int) -> *mut ibv_qp,
     complete: unsafe extern "C" fn(*mut ibv_qp) -> c_int,
     call: unsafe extern "C" fn(Form, *mut c_void) -> c_int,
     dump: unsafe extern "C" fn(*const c_char),
@@ -77,31 +81,74 @@ struct Env {
     next: u32,
     addr: [u64; BUFS],
     payload: [u8; 16],
+    sum: u64,
 }
 
 /// What the Rust forms work on. A handle is read anew for each post, and given up by the poll.
-struct World<P: Profile> {
+struct World<P: Profile, C = CompletionQueue<<P as Profile>::Entry, <P as Profile>::Threads>> {
     qp: QueuePair<Rc, Rts, P>,
-    cq: CompletionQueue<P::Entry, P::Threads>,
+    cq: C,
     to: RemoteSpan<ToWrite>,
     next: u32,
     bufs: [ManuallyDrop<Buf>; BUFS],
     payload: [u8; 16],
+    /// What the program does with the times of completions.
+    sum: u64,
 }
 
-/// One way to post: its functions, what they take, and its queue pair.
+/// One way to post and poll: its functions, what they take, and its queue pair.
 struct Way {
     name: String,
-    /// In the order of `ROWS`.
-    posts: [Form; 4],
-    poll: Form,
+    posts: Vec<Row>,
+    polls: Vec<Row>,
     env: *mut c_void,
     qp: *mut ibv_qp,
 }
 
-/// Label and completions of each.
-const ROWS: [(&str, usize); 4] =
-    [("WRITE", 1), ("inline SEND", 1), ("chain of 4", 4), ("receive", 1)];
+/// A form.
+#[derive(Clone, Copy)]
+struct Row {
+    label: &'static str,
+    /// Of a post: how many it has. Of a poll: how many it takes.
+    completions: usize,
+    form: Form,
+}
+
+/// A row as it is called everywhere: label, completions, and the twin's function.
+type Known = (&'static str, usize, &'static CStr);
+
+const POSTS: [Known; 4] = [
+    ("WRITE", 1, c"twin_write"),
+    ("inline SEND", 1, c"twin_inline"),
+    ("chain of 4", 4, c"twin_chain"),
+    ("receive", 1, c"twin_recv"),
+];
+const POLLS: [Known; 1] = [("poll", 1, c"twin_poll")];
+/// Of extended posting and polling. The first posts one.
+const POSTS_EX: [Known; 3] = [
+    ("session: WRITE", 1, c"twin_session1"),
+    ("session: inline SEND", 1, c"twin_session_inline"),
+    ("session: 4 WRITEs", 4, c"twin_session4"),
+];
+const POLLS_EX: [Known; 2] =
+    [("extended poll of 1, with time", 1, c"twin_timed1"), (POLL_16, BATCH, c"twin_timed16")];
+const POLL_16: &str = "extended poll of 16, with times";
+
+/// Rust's forms of these rows.
+fn rows<const N: usize>(known: [Known; N], forms: [Form; N]) -> Vec<Row> {
+    let row = |((label, completions, _), form)| Row { label, completions, form };
+    known.into_iter().zip(forms).map(row).collect()
+}
+
+/// The twin's.
+fn rows_of(twin: &Library, known: &[Known]) -> Result<Vec<Row>, Box<dyn Error>> {
+    let row = |&(label, completions, name): &Known| {
+        // SAFETY: each is a form of twin.c.
+        let form = unsafe { twin.get::<Form>(name)? };
+        Ok(Row { label, completions, form })
+    };
+    known.iter().map(row).collect()
+}
 
 fn up<P: Profile<Initiator = Reads>>(
     qp: QueuePair<Rc, Reset, P>,
@@ -148,58 +195,16 @@ macro_rules! forms {
         mod $name {
             use super::*;
 
-            type Here = World<$profile>;
-
-            /// The next buffer.
-            #[inline(always)]
-            fn buf(world: &mut Here) -> Buf {
-                let at = world.next as usize % BUFS;
-                world.next = world.next.wrapping_add(1);
-                // SAFETY: the handle that was read here last was given up when its completion was
-                // polled, which was before this one's turn came.
-                unsafe { ptr::read(&*world.bufs[at]) }
-            }
-
-            unsafe extern "C" fn write(world: *mut c_void) -> c_int {
-                // SAFETY: the way's world.
-                let world = unsafe { &mut *world.cast::<Here>() };
-                let buf = buf(world);
-                done(world.qp.post_send(wr::RdmaWrite::new(buf, world.to)))
-            }
-
-            unsafe extern "C" fn inline(world: *mut c_void) -> c_int {
-                // SAFETY: the way's world.
-                let world = unsafe { &mut *world.cast::<Here>() };
-                done(world.qp.post_send(wr::Send::inline(&world.payload)))
-            }
-
-            unsafe extern "C" fn chain(world: *mut c_void) -> c_int {
-                // SAFETY: the way's world.
-                let world = unsafe { &mut *world.cast::<Here>() };
-                let [a, b, c, d] = [buf(world), buf(world), buf(world), buf(world)];
-                let to = world.to;
-                done(post_send!(
-                    world.qp,
-                    [
-                        wr::RdmaWrite::new(a, to),
-                        wr::RdmaWrite::new(b, to),
-                        wr::RdmaWrite::new(c, to),
-                        wr::RdmaWrite::new(d, to),
-                    ]
-                ))
-            }
+            forms!(World<$profile>);
 
             unsafe extern "C" fn recv(world: *mut c_void) -> c_int {
-                // SAFETY: the way's world.
-                let world = unsafe { &mut *world.cast::<Here>() };
+                let world = here(world);
                 let buf = buf(world);
                 done(world.qp.post_recv(wr::Recv::new(buf)))
             }
 
             unsafe extern "C" fn poll(world: *mut c_void) -> c_int {
-                // SAFETY: the way's world.
-                let world = unsafe { &mut *world.cast::<Here>() };
-                match world.cq.poll_one() {
+                match here(world).cq.poll_one() {
                     Ok(Some(completion)) => {
                         let failed = completion.status().is_err();
                         std::mem::forget(completion.into_entry());
@@ -210,17 +215,116 @@ macro_rules! forms {
             }
 
             pub fn way(name: &str, world: Here) -> Way {
-                let qp = world.qp.as_raw();
-                let env = Box::into_raw(Box::new(world)).cast();
-                let posts: [Form; 4] = [write, inline, chain, recv];
-                Way { name: name.to_owned(), posts, poll, env, qp }
+                let (posts, polls) = (rows(POSTS, [write, inline, chain, recv]), rows(POLLS, [poll]));
+                make(name, world, posts, polls)
             }
+        }
+    };
+    // Of extended posting and polling.
+    ($name:ident, $profile:ty, $threads:ty) => {
+        mod $name {
+            use super::*;
+
+            forms!(World<$profile, CompletionQueueEx<CompletionTs, Buf, $threads>>);
+
+            unsafe extern "C" fn poll(world: *mut c_void) -> c_int {
+                let world = here(world);
+                match world.cq.poll_one() {
+                    Ok(Some((completion, fields))) => {
+                        let Some(time) = fields.completion_ts() else { return 1 };
+                        world.sum += time;
+                        std::mem::forget(completion.into_entry());
+                        0
+                    }
+                    _ => 1,
+                }
+            }
+
+            unsafe extern "C" fn poll_16(world: *mut c_void) -> c_int {
+                let world = here(world);
+                let Ok(completions) = world.cq.poll() else { return 1 };
+                let mut seen = 0;
+                for (completion, fields) in completions {
+                    let Some(time) = fields.completion_ts() else { return 1 };
+                    world.sum += time;
+                    std::mem::forget(completion.into_entry());
+                    seen += 1;
+                }
+                (seen != BATCH).into()
+            }
+
+            pub fn way(name: &str, world: Here) -> Way {
+                let posts = rows(POSTS_EX, [write, inline, chain]);
+                make(name, world, posts, rows(POLLS_EX, [poll, poll_16]))
+            }
+        }
+    };
+    ($world:ty) => {
+        type Here = $world;
+
+        #[inline(always)]
+        fn here<'a>(world: *mut c_void) -> &'a mut Here {
+            // SAFETY: the way's world.
+            unsafe { &mut *world.cast::<Here>() }
+        }
+
+        /// The next buffer.
+        #[inline(always)]
+        fn buf(world: &mut Here) -> Buf {
+            let at = world.next as usize % BUFS;
+            world.next = world.next.wrapping_add(1);
+            // SAFETY: the handle that was read here last was given up when its completion was
+            // polled, which was before this one's turn came.
+            unsafe { ptr::read(&*world.bufs[at]) }
+        }
+
+        unsafe extern "C" fn write(world: *mut c_void) -> c_int {
+            let world = here(world);
+            let buf = buf(world);
+            done(world.qp.post_send(wr::RdmaWrite::new(buf, world.to)))
+        }
+
+        unsafe extern "C" fn inline(world: *mut c_void) -> c_int {
+            let world = here(world);
+            done(world.qp.post_send(wr::Send::inline(&world.payload)))
+        }
+
+        unsafe extern "C" fn chain(world: *mut c_void) -> c_int {
+            let world = here(world);
+            let [a, b, c, d] = [buf(world), buf(world), buf(world), buf(world)];
+            let to = world.to;
+            done(post_send!(
+                world.qp,
+                [
+                    wr::RdmaWrite::new(a, to),
+                    wr::RdmaWrite::new(b, to),
+                    wr::RdmaWrite::new(c, to),
+                    wr::RdmaWrite::new(d, to),
+                ]
+            ))
+        }
+
+        fn make(name: &str, world: Here, posts: Vec<Row>, polls: Vec<Row>) -> Way {
+            let qp = world.qp.as_raw();
+            let env = Box::into_raw(Box::new(world)).cast();
+            Way { name: name.to_owned(), posts, polls, env, qp }
         }
     };
 }
 
 forms!(locks, Locks);
 forms!(lane, Lane);
+forms!(locks_ex, LocksEx, AnyThread);
+forms!(lane_ex, LaneEx, InLane);
+
+/// A queue pair on a completion queue of its own, made by this call of `$of`.
+macro_rules! made {
+    ($profile:ty, $domain:expr, $of:ident.$create:ident $(::<$fields:ty>)?) => {{
+        let cq $(: CompletionQueueEx<$fields, _, _>)? = $of.$create(1024)?;
+        let qp = up($domain.create_qp::<Rc, $profile>(&cq, &cq, DEPTH)?)?;
+        (qp, cq)
+    }};
+}
 
 /// The ways on one device: of each twin and of Rust, with locks and in a lane.
 fn ways(ground: &Ground, twins: &[(String, Library)]) -> Result<Vec<Way>, Box<dyn Error>> {
@@ -235,49 +339,59 @@ fn ways(ground: &Ground, twins: &[(String, Library)]) -> Result<Vec<Way>, Box<dy
         return Err("the fake has thread domains".into());
     }
     let region: &MemoryRegion<RemoteWrite> = Box::leak(Box::new(pd.register(SIZE)?));
-    let pool: &Pool = Box::leak(Box::new(pd.create_pool(8 * BUFS, SIZE)?));
+    let pool: &Pool = Box::leak(Box::new(pd.create_pool(16 * BUFS, SIZE)?));
     let bufs = || -> [ManuallyDrop<Buf>; BUFS] {
         std::array::from_fn(|_| ManuallyDrop::new(pool.take().expect("a buffer")))
     };
-    let env = |qp: *mut ibv_qp, cq: *mut ibv_cq| Env {
-        qp,
-        cq,
-        remote: region.remote().addr(),
-        length: SIZE as u32,
-        lkey: LKEY,
-        rkey: region.remote().rkey(),
-        next: 0,
-        addr: bufs().map(|buf| buf.as_ptr().addr() as u64),
-        payload: [7; 16],
-    };
     let mut all = Vec::new();
     for (name, twin) in twins {
-        // SAFETY: each is a form of twin.c.
-        let (posts, poll) = unsafe {
-            let names = [c"twin_write", c"twin_inline", c"twin_chain", c"twin_recv"];
-            let [a, b, c, d] = names.map(|name| twin.get::<Form>(name));
-            ([a?, b?, c?, d?], twin.get::<Form>(c"twin_poll")?)
+        let mut add = |mode, posts, polls, qp: *mut ibv_qp, cq: *mut ibv_cq| {
+            let env = Env {
+                qp,
+                cq,
+                remote: region.remote().addr(),
+                length: SIZE as u32,
+                lkey: LKEY,
+                rkey: region.remote().rkey(),
+                next: 0,
+                addr: bufs().map(|buf| buf.as_ptr().addr() as u64),
+                payload: [7; 16],
+                sum: 0,
+            };
+            let (posts, polls) = (rows_of(twin, posts)?, rows_of(twin, polls)?);
+            let env = Box::into_raw(Box::new(env)).cast();
+            all.push(Way { name: format!("{name}, {mode}"), posts, polls, env, qp });
+            Ok::<(), Box<dyn Error>>(())
         };
-        let mut add = |mode: &str, qp: *mut ibv_qp, cq: *mut ibv_cq| {
-            let env = Box::into_raw(Box::new(env(qp, cq))).cast();
-            all.push(Way { name: format!("{name}, {mode}"), posts, poll, env, qp });
-        };
-        let cq = context.create_cq(1024)?;
-        let qp = up(pd.create_qp::<Rc, CLocks>(&cq, &cq, DEPTH)?)?;
-        add("locks", qp.as_raw(), cq.as_raw());
+        let (qp, cq) = made!(CLocks, pd, context.create_cq);
+        add("locks", &POSTS[..], &POLLS[..], qp.as_raw(), cq.as_raw())?;
         std::mem::forget((qp, cq));
-        let cq = lane.create_cq(1024)?;
-        let qp = up(lane.create_qp::<Rc, CLane>(&cq, &cq, DEPTH)?)?;
-        add("lane", qp.as_raw(), cq.as_raw());
+        let (qp, cq) = made!(CLane, lane, lane.create_cq);
+        add("lane", &POSTS[..], &POLLS[..], qp.as_raw(), cq.as_raw())?;
         std::mem::forget((qp, cq));
+        // No queue of extended polling is without books in the crate, so C makes its own.
+        for (mode, pd) in [("locks", pd.as_raw()), ("lane", lane.as_raw())] {
+            // SAFETY: a domain of the fake, whose queue pairs point to their completion queues.
+            let (qp, cq) = unsafe {
+                let qp = (ground.create_ex)(pd, (mode == "lane").into());
+                (qp, (*qp).send_cq)
+            };
+            add(mode, &POSTS_EX[..], &POLLS_EX[..], qp, cq)?;
+        }
     }
-    let (to, next, payload) = (region.remote().write(), 0, [7; 16]);
-    let cq = context.create_cq(1024)?;
-    let qp = up(pd.create_qp::<Rc, Locks>(&cq, &cq, DEPTH)?)?;
-    all.push(locks::way("Rust, locks", World { qp, cq, to, next, bufs: bufs(), payload }));
-    let cq = lane.create_cq(1024)?;
-    let qp = up(lane.create_qp::<Rc, Lane>(&cq, &cq, DEPTH)?)?;
-    all.push(lane::way("Rust, lane", World { qp, cq, to, next, bufs: bufs(), payload }));
+    let (to, next, payload, sum) = (region.remote().write(), 0, [7; 16], 0);
+    macro_rules! add {
+        ($name:literal, $room:ident, $made:expr) => {
+            let (qp, cq) = $made;
+            all.push($room::way($name, World { qp, cq, to, next, bufs: bufs(), payload, sum }));
+        };
+    }
+    add!("Rust, locks", locks, made!(Locks, pd, context.create_cq));
+    add!("Rust, lane", lane, made!(Lane, lane, lane.create_cq));
+    let made = made!(LocksEx, pd, context.create_cq_ex::<CompletionTs>);
+    add!("Rust, locks", locks_ex, made);
+    let made = made!(LaneEx, lane, lane.create_cq_ex::<CompletionTs>);
+    add!("Rust, lane", lane_ex, made);
     std::mem::forget((context, pd, lane));
     Ok(all)
 }
@@ -290,11 +404,22 @@ impl Way {
         assert_eq!(completions as usize, expected, "{}", self.name);
     }
 
-    fn run(&self, form: Form, times: usize) {
+    fn run(&self, row: Row, times: usize) {
         for _ in 0..times {
             // SAFETY: a form of this way, and what it takes.
-            assert_eq!(unsafe { form(self.env) }, 0, "{}", self.name);
+            assert_eq!(unsafe { (row.form)(self.env) }, 0, "{}: {}", self.name, row.label);
         }
+    }
+
+    /// Posts as often as it takes for these completions, and completes.
+    fn posted(&self, ground: &Ground, post: Row, completions: usize) {
+        self.run(post, completions / post.completions);
+        self.complete(ground, completions);
+    }
+
+    /// Polls them all, one by one.
+    fn polled(&self, completions: usize) {
+        self.run(self.polls[0], completions);
     }
 }
 
@@ -309,53 +434,56 @@ fn count(ground: &Ground, ways: &[Way]) -> Result<(), Box<dyn Error>> {
         Ok(())
     };
     // SAFETY: a form of this way, and what it takes.
-    let call = |way: &Way, form: Form| assert_eq!(unsafe { (ground.call)(form, way.env) }, 0);
+    let call = |way: &Way, row: Row| assert_eq!(unsafe { (ground.call)(row.form, way.env) }, 0);
     for way in ways {
-        for ((row, completions), form) in ROWS.into_iter().zip(way.posts) {
+        for &post in &way.posts {
             // The first rounds are cold.
-            way.run(form, 1);
-            way.complete(ground, completions);
-            way.run(way.poll, completions);
+            way.posted(ground, post, post.completions);
+            way.polled(post.completions);
             for _ in 0..CALLS {
-                call(way, form);
-                way.complete(ground, completions);
-                way.run(way.poll, completions);
+                call(way, post);
+                way.complete(ground, post.completions);
+                way.polled(post.completions);
             }
-            dump(&format!("{row}/{}", way.name))?;
+            dump(&format!("{}/{}", post.label, way.name))?;
         }
-        for _ in 0..CALLS {
-            way.run(way.posts[0], 1);
-            way.complete(ground, 1);
-            call(way, way.poll);
+        for &poll in &way.polls {
+            for _ in 0..CALLS {
+                way.posted(ground, way.posts[0], poll.completions);
+                call(way, poll);
+            }
+            dump(&format!("{}/{}", poll.label, way.name))?;
         }
-        dump(&format!("poll/{}", way.name))?;
     }
     Ok(())
 }
 
 /// Times batches of all ways in turn; the minimum is printed, in ns a call.
 fn time(ground: &Ground, ways: &[Way]) {
-    let mut least = vec![[f64::INFINITY; ROWS.len() + 1]; ways.len()];
-    let timed = |way: &Way, form: Form, times: usize| {
+    let rows = |way: &Way| way.posts.len() + way.polls.len();
+    let mut least: Vec<_> = ways.iter().map(|way| vec![f64::INFINITY; rows(way)]).collect();
+    let timed = |way: &Way, row: Row, times: usize| {
         let begin = Instant::now();
-        way.run(form, times);
+        way.run(row, times);
         begin.elapsed().as_nanos() as f64 / times as f64
     };
     for _ in 0..ROUNDS {
         for (way, least) in ways.iter().zip(&mut least) {
-            for (row, ((_, completions), form)) in ROWS.into_iter().zip(way.posts).enumerate() {
-                least[row] = least[row].min(timed(way, form, BATCH));
-                way.complete(ground, BATCH * completions);
-                let poll = timed(way, way.poll, BATCH * completions);
-                if row == 0 {
-                    least[ROWS.len()] = least[ROWS.len()].min(poll);
-                }
+            let (of_posts, of_polls) = least.split_at_mut(way.posts.len());
+            for (&post, least) in way.posts.iter().zip(of_posts) {
+                *least = least.min(timed(way, post, BATCH));
+                way.complete(ground, BATCH * post.completions);
+                way.polled(BATCH * post.completions);
+            }
+            for (&poll, least) in way.polls.iter().zip(of_polls) {
+                way.posted(ground, way.posts[0], BATCH);
+                *least = least.min(timed(way, poll, BATCH / poll.completions));
             }
         }
     }
     for (way, least) in ways.iter().zip(&least) {
-        for (row, ns) in ROWS.iter().map(|row| row.0).chain(["poll"]).zip(least) {
-            println!("time {row}/{} {ns:.2}", way.name);
+        for (row, ns) in way.posts.iter().chain(&way.polls).zip(least) {
+            println!("time {}/{} {ns:.2}", row.label, way.name);
         }
     }
 }
@@ -370,6 +498,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ground = unsafe {
         Ground {
             open: provider.get(c"fake_open")?,
+            create_ex: provider.get(c"fake_create_ex")?,
             complete: provider.get(c"fake_complete")?,
             call: meter.get(c"meter_call")?,
             dump: meter.get(c"meter_dump")?,
