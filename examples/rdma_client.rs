@@ -11,7 +11,7 @@ mod cm_common;
 use std::process::ExitCode;
 
 use clap::Parser;
-use cm_common::{Result, Session, report, route};
+use cm_common::{Buffers, Result, Session, report, route};
 use proverbs::cm::Tcp;
 use proverbs::wr;
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     println!("rdma_client: start");
     let id = route::<Tcp>(&options.server, options.port)?;
-    let mut session = Session::connect(id, MESSAGE.len(), MESSAGE.len())?;
+    let mut session = Session::connect(id, Buffers::in_turn(MESSAGE.len(), MESSAGE.len()))?;
     session.connection.qp.post_send(wr::Send::inline(MESSAGE))?;
     let answer = session.message()?.ok_or("the server disconnected without an answer")?;
     let is_ours = if answer == MESSAGE { ", those that were sent" } else { "" };

@@ -12,7 +12,7 @@ mod cm_common;
 use std::process::ExitCode;
 
 use clap::Parser;
-use cm_common::{Result, Session, listen, report};
+use cm_common::{Buffers, Result, Session, listen, report};
 use proverbs::cm::Tcp;
 use proverbs::wr;
 
@@ -36,7 +36,8 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     println!("rdma_server: start");
     let listening = listen::<Tcp>(options.server.as_deref(), options.port)?;
-    let mut session = Session::accept(listening.get_request()?, MESSAGE, MESSAGE)?;
+    let mut session =
+        Session::accept(listening.get_request()?, Buffers::in_turn(MESSAGE, MESSAGE))?;
     let message = session.message()?.ok_or("the client disconnected before it sent anything")?;
     println!("rdma_server: {} bytes received", message.len());
     // Its content goes back, as a C client does not look.

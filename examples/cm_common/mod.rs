@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports)] // each example uses its part
 
+mod datagrams;
 mod session;
 
 use std::error::Error;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use proverbs::cm::{CmId, Listening, PortSpace, RouteResolved};
 
-pub use session::Session;
+pub use datagrams::Datagrams;
+pub use session::{Buffers, Session};
 
 /// Whatever goes wrong, as one line.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -20,6 +22,9 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 pub const STEP: Duration = Duration::from_secs(10);
 /// A peer that says nothing for so long says nothing more.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Connections that may ask at once: Linux's most.
+pub const BACKLOG: u32 = 1024;
 
 /// Reports failure as C programs do.
 pub fn report(program: &str, result: Result<()>) -> ExitCode {
@@ -44,7 +49,7 @@ pub fn listen<PS: PortSpace>(host: Option<&str>, port: u16) -> Result<CmId<PS, L
         Some(host) => address(host, port)?,
         None => (Ipv4Addr::UNSPECIFIED, port).into(),
     };
-    Ok(CmId::<PS, _>::new()?.bind_addr(at)?.listen(8)?)
+    Ok(CmId::<PS, _>::new()?.bind_addr(at)?.listen(BACKLOG)?)
 }
 
 /// An id that knows its way to `host`.

@@ -15,9 +15,31 @@ use proverbs::{
 
 use super::{PATIENCE, Result, STEP};
 
-const DEPTH: Depth = Depth { send: 16, recv: 4 };
 /// A sleep ends this soon, to see whether the peer has disconnected.
 const NAP: Duration = Duration::from_millis(20);
+
+/// What a session has room for.
+#[derive(Clone, Copy)]
+pub struct Buffers {
+    /// Messages of the peer that are not looked at yet, and the bytes of each.
+    pub receives: u32,
+    pub message: usize,
+    /// What is sent, read or written at once, and the bytes of each.
+    pub sends: u32,
+    pub size: usize,
+}
+
+impl Buffers {
+    /// For a peer that waits for answers.
+    pub fn in_turn(message: usize, size: usize) -> Buffers {
+        Buffers { receives: 4, message, sends: 2, size }
+    }
+
+    /// Sends beyond its own are inline.
+    fn depth(&self) -> Depth {
+        Depth { send: self.sends + 14, recv: self.receives }
+    }
+}
 
 /// One end of a connection.
 pub struct Session {
@@ -41,14 +63,14 @@ struct Parts {
 }
 
 impl Parts {
-    /// With receives for messages of at most `message` bytes, and two buffers of `size` bytes.
-    fn new<S: HasDevice>(id: &CmId<Tcp, S>, message: usize, size: usize) -> Result<Parts> {
+    fn new<S: HasDevice>(id: &CmId<Tcp, S>, buffers: Buffers) -> Result<Parts> {
         let (context, pd) = (id.context()?, id.pd()?);
         let channel = context.create_comp_channel()?;
-        let cq = context.create_cq_on(64, &channel)?;
-        let receives = pd.create_pool(DEPTH.recv as usize, message)?;
-        let pool = pd.create_pool(2, size)?;
-        let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH)?;
+        let depth = buffers.depth();
+        let cq = context.create_cq_on(depth.send + depth.recv, &channel)?;
+        let receives = pd.create_pool(buffers.receives as usize, buffers.message)?;
+        let pool = pd.create_pool(buffers.sends as usize, buffers.size)?;
+        let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
         // Before the peer can send.
         while let Some(buf) = receives.take() {
             qp.post_recv(wr::Recv::new(buf))?;
@@ -58,14 +80,14 @@ impl Parts {
 }
 
 impl Session {
-    pub fn connect(id: CmId<Tcp, RouteResolved>, message: usize, size: usize) -> Result<Session> {
-        let Parts { pd, pool, channel, cq, qp } = Parts::new(&id, message, size)?;
+    pub fn connect(id: CmId<Tcp, RouteResolved>, buffers: Buffers) -> Result<Session> {
+        let Parts { pd, pool, channel, cq, qp } = Parts::new(&id, buffers)?;
         let connection = id.connect(qp, &ConnParam::default(), STEP)?;
         Ok(Session::new(connection, pd, pool, channel, cq))
     }
 
-    pub fn accept(request: Request<Tcp>, message: usize, size: usize) -> Result<Session> {
-        let Parts { pd, pool, channel, cq, qp } = Parts::new(&request.id, message, size)?;
+    pub fn accept(request: Request<Tcp>, buffers: Buffers) -> Result<Session> {
+        let Parts { pd, pool, channel, cq, qp } = Parts::new(&request.id, buffers)?;
         let connection = request.accept(qp, &Default::default(), STEP)?;
         Ok(Session::new(connection, pd, pool, channel, cq))
     }

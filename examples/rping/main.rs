@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use clap::Parser;
-use cm_common::{Result, Session, listen, report, route};
+use cm_common::{Buffers, Result, Session, listen, report, route};
 use info::{Info, WIRE_LEN};
 use proverbs::cm::{Request, Tcp};
 use proverbs::completion::WcOpcode;
@@ -79,7 +79,7 @@ fn serve(options: &Options) -> Result<()> {
 }
 
 fn serve_one(request: Request<Tcp>, options: &Options) -> Result<()> {
-    let mut session = Session::accept(request, WIRE_LEN, options.size as usize)?;
+    let mut session = Session::accept(request, Buffers::in_turn(WIRE_LEN, options.size as usize))?;
     let mut count = 0;
     while let Some(source) = session.message()? {
         let data = fetch(&mut session, Info::from_wire(&source)?)?;
@@ -126,7 +126,7 @@ fn go_ahead(session: &mut Session) -> Result<()> {
 fn ping(options: &Options) -> Result<()> {
     let id = route::<Tcp>(options.address.as_deref().unwrap_or_default(), options.port)?;
     let size = options.size as usize;
-    let mut session = Session::connect(id, WIRE_LEN, size)?;
+    let mut session = Session::connect(id, Buffers::in_turn(WIRE_LEN, size))?;
     // Open to the server as far as it must be, and no further.
     let source = session.pd.register::<RemoteRead>(size)?;
     let sink = session.pd.register::<RemoteWrite>(size)?;

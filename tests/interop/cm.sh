@@ -1,11 +1,12 @@
 #!/bin/sh
-# The rdma_cm examples against their C namesakes of rdma-core, in both roles and against themselves.
+# The rdma_cm examples against their C namesakes of rdma-core, in both roles and against themselves; and
+# our rping's server ends as soon as C's.
 #
 #     cargo build --release --examples
 #     cargo xtask soft-roce -- sh tests/interop/cm.sh "$PWD/target/release/examples"
 #
 # The argument is an absolute path. $PROVERBS_CM_ADDRESS is the RDMA network device's (10.77.0.1). One line for each
-# case; the exit code is 1 if any failed. On iWARP, which has no UD, udaddy is left out.
+# case; the exit code is 1 if any failed. On iWARP, which has no UD, udaddy and mckey are left out.
 set -u
 
 examples=${1:?usage: cm.sh DIRECTORY-OF-EXAMPLES}
@@ -39,6 +40,19 @@ silent() {
     done
 }
 
+# told CODES WHAT: a case is passed if the codes are 0/0.
+told() {
+    if [ "$1" = 0/0 ]; then
+        echo "ok    $2"
+    else
+        echo "FAIL  $2"
+        echo "      exit codes of server and client: $1 (124: no end in $seconds s); last lines:"
+        tail -n 3 "$out/server" | sed 's/^/      server: /'
+        tail -n 3 "$out/client" | sed 's/^/      client: /'
+        failed=$((failed + 1))
+    fi
+}
+
 # case_of NAME SERVER CLIENT PORT EXPECTED-IN-RUST'S-CLIENT: runs $server_args and $client_args.
 case_of() {
     name="$1: $2 server, $3 client"
@@ -54,18 +68,63 @@ case_of() {
     fi
     wait "$pid"
     server_code=$?
-    if [ "$server_code/$client_code" = 0/0 ] && { [ "$3" = c ] || grep -q "$7" "$out/client"; }; then
-        echo "ok    $name"
-    else
-        echo "FAIL  $name"
-        echo "      exit codes $server_code and $client_code (124: no end in $seconds s); last lines:"
-        tail -n 3 "$out/server" | sed 's/^/      server: /'
-        tail -n 3 "$out/client" | sed 's/^/      client: /'
-        failed=$((failed + 1))
-    fi
+    [ "$3" = c ] || grep -q "$7" "$out/client" || client_code=unfinished
+    told "$server_code/$client_code" "$name"
 }
 
-for name in rping rdma_server rdma_client udaddy; do
+# said WORDS PROCESS: waits until the server says so, but no longer than the process lives.
+said() {
+    until grep -q "$1" "$out/server"; do
+        kill -0 "$2" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+# mckey_case RECEIVER SENDER: the receiver is two members of the group, and the sender a third.
+mckey_case() {
+    args="-m 239.77.0.5 -b $address -C 40 -S 900"
+    # C's says that it has joined when its buffer is full, but for stdbuf.
+    timeout "$seconds" stdbuf -oL $(program mckey "$1") $args -c 2 >"$out/server" 2>&1 &
+    pid=$!
+    # Its second member has joined when it says so twice; who sends waits for switches besides.
+    until [ "$(grep -c joined "$out/server")" = 2 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    timeout "$seconds" $(program mckey "$2") $args -s >"$out/client" 2>&1
+    client_code=$?
+    wait $pid
+    told "$?/$client_code" "mckey: $1 receiver, $2 sender"
+}
+
+# cmtime_case SERVER CLIENT PORT: the server ends by a signal, as C's has no other end.
+cmtime_case() {
+    silent "$3"
+    timeout "$seconds" $(program cmtime "$1") -b "$address" -p "$3" >"$out/server" 2>&1 &
+    pid=$!
+    listening "$3" $pid
+    timeout "$seconds" $(program cmtime "$2") -s "$address" -p "$3" -c 50 >"$out/client" 2>&1
+    codes=0/$?
+    # C's client ends with 0 whatever came of its connections.
+    grep -q '^destroy' "$out/client" && ! grep -q RDMA_CM_EVENT "$out/client" || codes=0/unfinished
+    [ "$1" = c ] || said 'cmtime: 50 connections served' $pid || codes="unfinished/${codes#*/}"
+    kill $pid
+    wait $pid 2>/dev/null
+    told "$codes" "cmtime -c 50: $1 server, $2 client"
+}
+
+# lives_on WHOSE: how long rping's server lives on when C's client has ended, in ms.
+lives_on() {
+    port=$((port + 1))
+    timeout "$seconds" $(program rping "$1") -s -a "$address" -p $port -S 64 >"$out/server" 2>&1 &
+    pid=$!
+    listening $port $pid
+    timeout "$seconds" rping -c -a "$address" -p $port -S 64 -C 10 -V >"$out/client" 2>&1
+    codes=$?
+    began=$(date +%s%N)
+    wait $pid
+    codes="$?/$codes"
+    took=$((($(date +%s%N) - began) / 1000000))
+}
+
+for name in rping rdma_server rdma_client udaddy ucmatose mckey cmtime; do
     [ -x "$(program $name rust)" ] || {
         echo "no $(program $name rust): cargo build --release --examples" >&2
         exit 1
@@ -91,12 +150,28 @@ for roles in "rust c" "c rust" "rust rust"; do
     server_args="-s $address -p $port"
     client_args="-s $address -p $port"
     case_of "rdma_server, rdma_client" "$1" "$2" $port rdma_server rdma_client '16 bytes came back'
+    port=$((port + 1))
+    server_args="-b $address -p $port -c 5 -C 40 -S 3000"
+    client_args="-s $address -p $port -c 5 -C 40 -S 3000 -t 8"
+    case_of "ucmatose -c 5" "$1" "$2" $port ucmatose ucmatose '40 messages of 3000 bytes each way'
+    port=$((port + 1))
+    cmtime_case "$1" "$2" $port
     if [ -n "$has_ud" ]; then
+        mckey_case "$1" "$2"
         # The C program's port is fixed.
         server_args="-b $address -C 40 -S 1000"
         client_args="-s $address -C 40 -S 1000"
         case_of udaddy "$1" "$2" 7174 udaddy udaddy 'data transfers complete'
     fi
+done
+
+# Both servers end within a time that is shorter than any that our program waits, the shortest of
+# which is 10 s.
+soon=5000
+for whose in c rust; do
+    lives_on $whose
+    [ $took -le $soon ] || codes="late/${codes#*/}"
+    told "$codes" "rping: $whose server ends $took ms after C's client, by $soon ms"
 done
 
 # Two clients at once on one listening id, of which one is C's.

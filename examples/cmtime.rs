@@ -1,0 +1,241 @@
+//! What each step of connecting takes, for many connections at once, as rdma-core's `cmtime` (that
+//! of rdma-core 51 or older; newer ones agree on each step by TCP besides).
+//!
+//! ```text
+//! cmtime [-b ADDRESS]                                # the server, until it is killed
+//! cmtime -s ADDRESS [-b ADDRESS] [-c CONNECTIONS]    # the client; either may be rdma-core's
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cm_common;
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use cm_common::{BACKLOG, Result, STEP, address, report};
+use proverbs::cm::{
+    AcceptParam, Accepted, CmId, ConnParam, Connection, Event, EventChannel, EventKind, HasDevice,
+    IdKey, OnChannel, Pending, Step, Tcp,
+};
+use proverbs::prelude::*;
+use proverbs::state::Init;
+
+#[derive(Parser)]
+#[command(version, about = "Times of each step of rdma_cm, for many connections at once")]
+struct Options {
+    /// Address of the server; absent, this is the server
+    #[arg(short)]
+    server: Option<String>,
+    /// Address of this end [default: any]
+    #[arg(short)]
+    bind: Option<String>,
+    #[arg(short, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: u32,
+    #[arg(short, default_value_t = 7471)]
+    port: u16,
+    /// Milliseconds that an address and a route may take
+    #[arg(short, default_value_t = 2000)]
+    timeout: u64,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let result = match &options.server {
+        Some(server) => client(server, &options),
+        None => server(&options),
+    };
+    report("cmtime", result)
+}
+
+/// A queue pair as small as it can be: nothing is sent.
+fn queue_pair<S: HasDevice>(id: &CmId<Tcp, S, OnChannel>) -> Result<QueuePair<Rc, Init>> {
+    let (context, pd) = (id.context()?, id.pd()?);
+    let cq = context.create_cq(2)?;
+    Ok(id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 1, recv: 1 })?)
+}
+
+/// Accepts whoever comes, and ends each connection when its client does.
+fn server(options: &Options) -> Result<()> {
+    let at = match &options.bind {
+        Some(here) => address(here, options.port)?,
+        None => (Ipv4Addr::UNSPECIFIED, options.port).into(),
+    };
+    let channel = EventChannel::new()?;
+    let listening = channel.create_id::<Tcp>()?.bind_addr(at)?.listen(BACKLOG)?;
+    let mut accepted: HashMap<IdKey, Accepted> = HashMap::new();
+    let mut connected: HashMap<IdKey, Connection<DefaultProfile, OnChannel>> = HashMap::new();
+    let mut served = 0;
+    loop {
+        let event = channel.wait()?;
+        let key = event.id();
+        if event.kind() == EventKind::ConnectRequest {
+            let request = listening.request(event).map_err(|event| format!("{event:?}"))?;
+            let qp = queue_pair(&request.id)?;
+            let key = request.id.key();
+            accepted.insert(key, request.accept(qp, &AcceptParam::default())?);
+        } else if let Some(this) = accepted.remove(&key) {
+            match this.advance(&event) {
+                Step::Done(connection) => drop(connected.insert(key, connection)),
+                Step::Waiting(this) => drop(accepted.insert(key, this)),
+                // The next client may do better.
+                Step::Failed(refused) => eprintln!("cmtime: {refused}"),
+            }
+        } else if let Some(this) = connected.remove(&key) {
+            match this.advance(&event) {
+                Step::Done(_) => served += 1,
+                Step::Waiting(this) => drop(connected.insert(key, this)),
+                Step::Failed(refused) => eprintln!("cmtime: {refused}"),
+            }
+            if accepted.is_empty() && connected.is_empty() {
+                println!("cmtime: {served} connections served");
+            }
+        }
+    }
+}
+
+fn client(server: &str, options: &Options) -> Result<()> {
+    let (to, timeout) = (address(server, options.port)?, Duration::from_millis(options.timeout));
+    let channel = &EventChannel::new()?;
+    let mut times = Times::default();
+
+    let ids = (0..options.connections).collect();
+    let ids = times.each("create id", ids, |_| Ok(channel.create_id::<Tcp>()?))?;
+    let ids = match &options.bind {
+        None => times.all(
+            "resolve addr",
+            channel,
+            ids,
+            |id| keyed(id.resolve_addr(to, timeout)?, CmId::key),
+            |id, event| id.advance(event),
+        )?,
+        Some(here) => {
+            let here = address(here, 0)?;
+            let ids = times.each("bind addr", ids, |id| Ok(id.bind_addr(here)?))?;
+            times.all(
+                "resolve addr",
+                channel,
+                ids,
+                |id| keyed(id.resolve_addr(to, timeout)?, CmId::key),
+                |id, event| id.advance(event),
+            )?
+        }
+    };
+    let ids = times.all(
+        "resolve route",
+        channel,
+        ids,
+        |id| keyed(id.resolve_route(timeout)?, CmId::key),
+        |id, event| id.advance(event),
+    )?;
+    let ends = times.each("create qp", ids, |id| Ok((queue_pair(&id)?, id)))?;
+    let connections = times.all(
+        "connect",
+        channel,
+        ends,
+        |(qp, id)| keyed(id.connect(qp, &ConnParam::default())?, |pending| pending.id().key()),
+        Pending::advance,
+    )?;
+    let ids = times.all(
+        "disconnect",
+        channel,
+        connections,
+        // Its queue pair goes here.
+        |connection| keyed(connection.disconnect()?.id, CmId::key),
+        |id, event| id.advance(event),
+    )?;
+    times.each("destroy", ids, |id| Ok(id.destroy()?))?;
+    times.print();
+    Ok(())
+}
+
+/// What waits, and the key by which events name it.
+fn keyed<W>(waits: W, key: impl Fn(&W) -> IdKey) -> Result<(IdKey, W)> {
+    Ok((key(&waits), waits))
+}
+
+/// What each step took: all connections together, and each of them.
+#[derive(Default)]
+struct Times(Vec<(&'static str, Duration, Vec<Duration>)>);
+
+impl Times {
+    /// A step that is done when its call returns.
+    fn each<A, D>(
+        &mut self,
+        name: &'static str,
+        these: Vec<A>,
+        step: impl Fn(A) -> Result<D>,
+    ) -> Result<Vec<D>> {
+        let (began, mut each) = (Instant::now(), Vec::new());
+        let mut done = Vec::new();
+        for this in these {
+            let began = Instant::now();
+            done.push(step(this)?);
+            each.push(began.elapsed());
+        }
+        self.0.push((name, began.elapsed(), each));
+        Ok(done)
+    }
+
+    /// A step that is begun for all, and for each is done when its event comes.
+    fn all<A, W, D, F>(
+        &mut self,
+        name: &'static str,
+        channel: &EventChannel,
+        these: Vec<A>,
+        begin: impl Fn(A) -> Result<(IdKey, W)>,
+        advance: impl Fn(W, &Event) -> Step<D, W, F>,
+    ) -> Result<Vec<D>> {
+        let (began, mut each) = (Instant::now(), Vec::new());
+        let (mut waiting, mut done) = (HashMap::new(), Vec::new());
+        let mut these = these.into_iter().fuse();
+        loop {
+            let next = these.next();
+            let is_begun = next.is_none();
+            if let Some(this) = next {
+                let began = Instant::now();
+                let (key, waits) = begin(this)?;
+                waiting.insert(key, (began, waits));
+            }
+            // What is done already is taken between the calls, so that its time is its own.
+            let event = match is_begun {
+                true if waiting.is_empty() => break,
+                true => {
+                    Some(channel.wait_timeout(STEP)?.ok_or_else(|| format!("{name}: no event"))?)
+                }
+                false => channel.try_event()?,
+            };
+            let Some(event) = event else { continue };
+            let Some((began, waits)) = waiting.remove(&event.id()) else { continue };
+            match advance(waits, &event) {
+                Step::Waiting(waits) => drop(waiting.insert(event.id(), (began, waits))),
+                Step::Failed(refused) => return Err(refused.error.into()),
+                Step::Done(one) => {
+                    each.push(began.elapsed());
+                    done.push(one);
+                }
+            }
+        }
+        self.0.push((name, began.elapsed(), each));
+        Ok(done)
+    }
+
+    fn print(&self) {
+        println!("step              total ms     max ms     min us  us / conn");
+        for (name, total, each) in &self.0 {
+            let us = |time: Duration| time.as_secs_f64() * 1e6;
+            let (max, min) = (each.iter().max(), each.iter().min());
+            let (total, max, min) =
+                (us(*total), max.copied().map_or(0.0, us), min.copied().map_or(0.0, us));
+            println!(
+                "{name:13}: {:11.2}{:11.2}{min:11.2}{:11.2}",
+                total / 1e3,
+                max / 1e3,
+                total / each.len() as f64
+            );
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Datagrams to all members of a multicast group, as rdma-core's `mckey`.
+//!
+//! ```text
+//! mckey -m GROUP [-b ADDRESS] [-C COUNT] [-S SIZE]       # a receiver; as many as there may be
+//! mckey -m GROUP [-b ADDRESS] [-C COUNT] [-S SIZE] -s    # the sender; ours, or rdma-core's
+//! ```
+//!
+//! The group is an IP multicast address, 239.77.0.1 say. The receivers are started first, since who
+//! joins late misses what was sent.
+
+#![forbid(unsafe_code)]
+
+mod cm_common;
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use cm_common::{Datagrams, PATIENCE, Result, STEP, address, report};
+use proverbs::cm::{AddrResolved, CmId, Group, Udp};
+
+/// Switches, and the subnet manager of an InfiniBand, learn who joined in this time.
+const SETTLE: Duration = Duration::from_secs(3);
+
+#[derive(Parser)]
+#[command(version, about = "Datagrams to a multicast group")]
+struct Options {
+    /// Address of the group
+    #[arg(short)]
+    multicast: String,
+    /// Be the sender
+    #[arg(short)]
+    sender: bool,
+    /// Address of this end [default: where the route to the group begins]
+    #[arg(short)]
+    bind: Option<String>,
+    /// Members that this program is
+    #[arg(short = 'c', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+    /// Messages of each sender, and to each receiver
+    #[arg(short = 'C', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    count: u32,
+    /// Bytes of a message
+    #[arg(short = 'S', default_value_t = 100)]
+    size: usize,
+}
+
+/// A member of the group.
+struct Member {
+    id: CmId<Udp, AddrResolved>,
+    group: Group,
+    end: Datagrams,
+}
+
+fn main() -> ExitCode {
+    report("mckey", run(&Options::parse()))
+}
+
+fn run(options: &Options) -> Result<()> {
+    println!("mckey: starting {}", if options.sender { "sender" } else { "receiver" });
+    let join = |_| Member::join(options);
+    let mut members = (0..options.connections).map(join).collect::<Result<Vec<_>>>()?;
+    if options.sender {
+        thread::sleep(SETTLE);
+    }
+    for member in &mut members {
+        if options.sender { member.send(options)? } else { member.receive(options)? }
+    }
+    for member in members {
+        member.leave()?;
+    }
+    let (Options { count, size, .. }, sender) = (options, options.sender);
+    let what = if sender { "sent" } else { "received" };
+    println!("mckey: {count} messages of {size} bytes {what}");
+    Ok(())
+}
+
+impl Member {
+    fn join(options: &Options) -> Result<Member> {
+        let at = address(&options.multicast, 0)?;
+        let id = CmId::<Udp, _>::new()?;
+        // The device is the address's, or that by which the group is reached.
+        let mut id = match &options.bind {
+            Some(here) => id.bind_addr(address(here, 0)?)?.resolve_addr(at, STEP)?,
+            None => id.resolve_addr(at, STEP)?,
+        };
+        let mut end = Datagrams::new(&id, options.count, options.size)?;
+        let group = id.join_multicast(at, STEP)?;
+        if !options.sender {
+            group.attach(&mut end.qp)?;
+        }
+        println!("mckey: joined {}", group.gid());
+        Ok(Member { id, group, end })
+    }
+
+    fn send(&mut self, options: &Options) -> Result<()> {
+        let Options { count, size, .. } = *options;
+        let peer = self.group.peer;
+        let to = self.end.destination(peer.vector, peer.qpn, peer.qkey)?;
+        self.end.send(to, count, size)?;
+        self.end.wait(count, 0, size, PATIENCE)
+    }
+
+    /// Whenever the sender begins.
+    fn receive(&mut self, options: &Options) -> Result<()> {
+        self.end.wait(0, options.count, options.size, Duration::MAX)
+    }
+
+    fn leave(mut self) -> Result<()> {
+        self.group.detach(&mut self.end.qp)?;
+        self.id.leave_multicast(self.group)?;
+        self.end.close()?;
+        Ok(self.id.destroy()?)
+    }
+}
