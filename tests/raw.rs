@@ -337,6 +337,9 @@ fn a_window_is_closed_once() {
 mod bad_wr;
 #[path = "raw/sessions.rs"]
 mod sessions;
+#[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
+#[path = "conformance/support/mod.rs"]
+mod support;
 #[cfg(feature = "rdma-sys")]
 #[path = "raw/window.rs"]
 mod window;

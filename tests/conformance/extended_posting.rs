@@ -183,6 +183,72 @@ fn several_buffers_are_one_message() {
     assert_eq!(first(&read), b"9ab");
 }
 
+/// Inline data of a session arrives, whichever operation carries it, alone and in one session.
+/// librxe looks at its flag too, and fails it without (R15.8).
+#[test]
+fn inline_data_of_a_session_arrives() {
+    let mut p = Pair::<Rc, Direct>::new();
+    let region = p.pd.register::<RemoteWrite>(128).unwrap();
+    let (at, far) = (region.remote(), region.remote().slice(64, 64).unwrap());
+    for _ in 0..4 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let most = [9; 64];
+    p.a.post_send(wr::Send::inline_slice(&most)).unwrap();
+    p.a.post_send(wr::RdmaWrite::inline(b"written alone", at.write())).unwrap();
+    post_send!(
+        p.a,
+        [
+            wr::Send::inline(b"s"),
+            wr::SendWithImm::inline(b"with a number", 3),
+            wr::RdmaWriteWithImm::inline(b"by far", far.write(), 4),
+        ]
+    )
+    .unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 5).into_iter().map(|done| done.sent().entry.is_none());
+    assert_eq!(sent.collect::<Vec<_>>(), [true; 5]);
+    let expected: [(Option<u32>, &[u8]); 4] =
+        [(None, &most), (None, b"s"), (Some(3), b"with a number"), (Some(4), b"")];
+    assert_eq!(got(&mut p, 4), expected.map(|(imm, bytes)| (imm, bytes.to_vec())));
+    let mut there = [0; 70];
+    region.read_at(0, &mut there).unwrap();
+    assert_eq!((&there[..13], &there[64..]), (&b"written alone"[..], &b"by far"[..]));
+
+    let mut p = Pair::<Ud, Direct>::new();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    p.a.post_send(wr::Send::inline(b"datagram").to(to)).unwrap();
+    poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"datagram");
+}
+
+/// The flag of inline data is that of one work request: a buffer behind it in the session is sent
+/// as a buffer. librxe would send its element, which is an address and a key, to the peer (R15.9).
+#[test]
+fn a_buffer_beside_inline_data_is_sent_as_a_buffer() {
+    // As long as an element.
+    let (buffer, inline) = (b"0123456789abcdef", b"sixteen in line.");
+    let mut p = Pair::<Rc, Direct>::new();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let to = region.remote().write();
+    for _ in 0..5 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    }
+    let send = || wr::Send::new(filled(&p.pool, buffer));
+    post_send!(p.a, [wr::Send::inline(inline), send(), wr::Send::inline(inline), send()]).unwrap();
+    let write = wr::RdmaWrite::new(filled(&p.pool, buffer), to);
+    post_send!(p.a, [wr::Send::inline(inline), write]).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 6).into_iter().map(Done::sent);
+    let sent: Vec<_> = sent.map(|sent| sent.entry.map(|buf| buf.to_vec())).collect();
+    let back = || Some(buffer.to_vec());
+    assert_eq!(sent, [None, back(), None, back(), None, back()]);
+    let expected = [inline, buffer, inline, buffer, inline];
+    assert_eq!(got(&mut p, 5), expected.map(|bytes| (None, bytes.to_vec())));
+    let mut there = [0; 16];
+    region.read_at(0, &mut there).unwrap();
+    assert_eq!(&there, buffer);
+}
+
 /// BIND, a use by the peer, and both ways in which a key ends.
 #[test]
 fn windows_are_bound_and_ended() {

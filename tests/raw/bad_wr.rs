@@ -13,11 +13,7 @@ use proverbs::qp::{Max, OwnRq, Reads};
 use proverbs::raw::AsRaw;
 use rdma_sys::{ibv_cq, ibv_post_send, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wr_opcode};
 
-use support::*;
-
-#[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
-#[path = "../conformance/support/mod.rs"]
-mod support;
+use crate::support::*;
 
 /// What the crate believes that the queue holds, and the length of a list.
 const DEPTH: u32 = 5;

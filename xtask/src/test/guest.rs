@@ -24,7 +24,8 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         ]
         .concat(),
     )?;
-    // Windows are made by raw calls, and so is a queue that is fuller than this crate knows.
+    // Windows are made by raw calls, and so is a queue that is fuller than this crate knows, or one
+    // with inline pieces.
     let raw = cargo::executables_with(
         "Building the tests with raw calls",
         &["test", "--no-run", "--features", "rdma-sys", "--test", "raw"],
@@ -47,6 +48,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         test("attack")?,
         format!("{raw} --ignored window::"),
         format!("{raw} bad_wr::"),
+        format!("{raw} sessions::"),
         format!("{} --queue-pairs 64 --messages 5000", test("load")?),
         format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
         format!("{} --ignored", test("handles")?),
