@@ -61,7 +61,9 @@ struct end new_end(const struct want *want)
         .pd = pd,
     };
 
-    end.cq = ibv_create_cq(device, want->cqe ? want->cqe : 16, NULL, want->channel, 0);
+    end.cq = want->cq;
+    if (!end.cq)
+        end.cq = ibv_create_cq(device, want->cqe ? want->cqe : 16, NULL, want->channel, 0);
     must(end.cq != NULL, "ibv_create_cq");
     attr.send_cq = attr.recv_cq = end.cq;
     if (want->ops) {
@@ -138,7 +140,7 @@ void to_rts(struct end *end, const struct want *want)
         .qp_state = IBV_QPS_RTS,
         .timeout = 17,
         .retry_cnt = 6,
-        .rnr_retry = 6,
+        .rnr_retry = want->wait_for_ever ? 7 : 6,
         .max_rd_atomic = want->no_reads ? 0 : 4,
     };
     int mask = IBV_QP_SQ_PSN;
@@ -226,4 +228,37 @@ void post_recv(struct end *end, struct ibv_mr *mr, uint32_t length)
     struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
     must(!ibv_post_recv(end->qp, &wr, &bad), "ibv_post_recv");
+}
+
+int post_send(struct end *end, struct ibv_send_wr wr)
+{
+    struct ibv_send_wr *bad;
+
+    return ibv_post_send(end->qp, &wr, &bad);
+}
+
+struct ibv_send_wr bind_of(struct ibv_mw *mw, struct ibv_mr *mr)
+{
+    return (struct ibv_send_wr){
+        .opcode = IBV_WR_BIND_MW,
+        .send_flags = IBV_SEND_SIGNALED,
+        .bind_mw = {
+            .mw = mw,
+            .rkey = ibv_inc_rkey(mw->rkey),
+            .bind_info = { mr, (uintptr_t)mr->addr, mr->length, IBV_ACCESS_REMOTE_WRITE },
+        },
+    };
+}
+
+const char *write_by(struct end *end, struct ibv_mr *from, uint32_t length, void *addr,
+                     uint32_t rkey)
+{
+    struct ibv_sge sge = sge_of(from, length);
+    struct ibv_send_wr write = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+        .send_flags = IBV_SEND_SIGNALED, .wr.rdma = { (uintptr_t)addr, rkey },
+    };
+
+    must(!post_send(end, write), "ibv_post_send");
+    return ibv_wc_status_str(next(end).status);
 }

@@ -27,9 +27,11 @@ struct want {
     int cqe;               /* 0: 16 */
     uint32_t inline_bytes;
     int no_reads;          /* max_rd_atomic 0 */
+    int wait_for_ever;     /* for the peer's receives: rnr_retry 7 */
     uint64_t ops;          /* not 0: made by ibv_create_qp_ex, for ibv_wr_* */
     struct ibv_srq *srq;
     struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;     /* not NULL: in the place of a new one */
 };
 
 extern struct ibv_context *device;
@@ -57,6 +59,14 @@ const char *state_at_last(struct end *end);
 
 struct ibv_sge sge_of(struct ibv_mr *mr, uint32_t length);
 void post_recv(struct end *end, struct ibv_mr *mr, uint32_t length);
+/* Posts a copy, as a work request of its own; what ibv_post_send returned. */
+int post_send(struct end *end, struct ibv_send_wr wr);
+
+/* What binds a window of type 2 to all of a region, for WRITEs, with its next key. */
+struct ibv_send_wr bind_of(struct ibv_mw *mw, struct ibv_mr *mr);
+/* A WRITE of `length` bytes to `addr` by this key: what its completion says. */
+const char *write_by(struct end *end, struct ibv_mr *from, uint32_t length, void *addr,
+                     uint32_t rkey);
 
 /* The program's last line is what it saw. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
