@@ -1,6 +1,8 @@
 //! `cargo xtask miri`: the conformance and attack suites under Miri, in both borrow models, on the
 //! worst device.
 
+pub mod inlined;
+
 use std::env;
 
 use anyhow::{Context, Result, ensure};
@@ -158,8 +160,9 @@ fn big_endian(filter: &[&str]) -> Result<()> {
 }
 
 /// What `cargo xtask test` runs: in the stricter model a share of conformance, and the attacks, the
-/// units and rdma_cm; in the other one the attacks; and with weak memory what has threads. Miri has
-/// one thread, so two of these run at a time, the longest first.
+/// units and rdma_cm; in the other one the attacks; and with weak memory what has threads. All with
+/// the std that costs less (`inlined`). Miri has one thread, so two of these run at a time, the
+/// longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
     let tree = Model::TreeBorrows.flags(false);
@@ -181,7 +184,8 @@ pub fn quick() -> Result<()> {
         runs.push(("weak memory", weak_flags(FEW), [target, &["--"][..], names].concat()));
     }
     two_at_a_time(&runs, |_, (what, flags, args)| {
-        command(flags, args)?.step(format!("Miri, {what}")).next(hint(flags))
+        let run = inlined::with(command(flags, args)?)?;
+        run.step(format!("Miri, {what}")).next(hint(flags))
     })
     .map(drop)
 }

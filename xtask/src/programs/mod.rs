@@ -9,7 +9,6 @@
 //! | `line`, `choice` | what each of its turns makes of it: a text is compiled once, and run as many programs |
 //! | `compile` | rustc is the filter |
 //! | `run`, `shrink` | natively and under Miri; what fails is made short |
-//! | `inlined` | a std that costs Miri less |
 //! | `results` | the page that counts what ran |
 //! | tests/programs/src | what the programs have around them, and what must hold for each |
 
@@ -22,7 +21,6 @@ mod compile;
 mod dice;
 mod draw;
 mod habits;
-mod inlined;
 mod line;
 pub mod results;
 mod run;
@@ -361,7 +359,7 @@ pub fn quick() -> Result<()> {
         let (seed, from, turns) = (Some(1), 0, Some(turns));
         let (turn, model, print, minutes) = (None, None, None, None);
         let (check, record, all, first, short) = (false, false, false, false, false);
-        let (alternate, inlined) = (miri, false);
+        let (alternate, inlined) = (miri, miri);
         let args = Args {
             seed,
             count,

@@ -12,9 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::compile::PACKAGE;
-use super::inlined;
 use crate::cargo;
-use crate::miri::Model;
+use crate::miri::{Model, inlined};
 
 /// A program, and which of its turns. One program may have several.
 #[derive(Clone)]

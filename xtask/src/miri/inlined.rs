@@ -2,7 +2,7 @@
 //!
 //! Most of what Miri interprets of a program is std: maps, iterators and locks, each of whose calls
 //! is a dozen small functions. Inlined, they cost about half. What Miri looks at stays: the crate's
-//! functions and the programs' are not inlined, nor are std's into them; every access is checked,
+//! functions and the tests' are not inlined, nor are std's into them; every access is checked,
 //! std's own included, and references are retagged where one of our functions or a public one of
 //! std begins. What is lost is inside std: the arguments of a function that another one of std
 //! calls are not protected while it runs.
@@ -20,7 +20,7 @@ use crate::{cargo, paths, toolchain};
 /// This command with that std. What it builds has a folder of its own, since another std is
 /// another library for all that is built on it.
 pub fn with(cmd: Cmd<'static>) -> Result<Cmd<'static>> {
-    let dir = paths::below_target("programs/inlined")?;
+    let dir = paths::below_target("miri/inlined")?;
     static IS_MADE: Mutex<bool> = Mutex::new(false);
     let mut is_made = IS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_made {
