@@ -1,5 +1,7 @@
 //! A queue pair in a field: its states in place.
 
+use std::cell::Cell;
+
 use proverbs::prelude::*;
 use proverbs::qp::{AnyQueuePair, Drain, Drained, QpQkey, RcReturn};
 use proverbs::state::QpState;
@@ -69,6 +71,74 @@ fn a_connection_in_a_struct_is_made_again_and_again() {
     assert!(a.qp.destroy().unwrap().is_empty());
     drop(b);
     assert_eq!(pool.available(), 8);
+}
+
+/// Ends its connection in order when it is dropped, and tells how many buffers came home then.
+struct HangsUp<'h> {
+    link: Link,
+    home: &'h Cell<usize>,
+}
+
+impl Drop for HangsUp<'_> {
+    fn drop(&mut self) {
+        self.home.set(self.link.hang_up());
+        assert_eq!(self.link.qp.state(), QpState::Reset);
+    }
+}
+
+/// `to_error`, a drain and `reset` of the field, in the `Drop` of the struct: as well when that is
+/// dropped by a panic.
+#[test]
+fn a_struct_hangs_up_when_it_is_dropped() {
+    for panics in [false, true] {
+        let p = Pair::<Rc>::new();
+        let home = Cell::new(0);
+        let ends = HangsUp { link: Link { qp: p.a.into(), cq: p.ca }, home: &home };
+        let drops = std::panic::AssertUnwindSafe(|| {
+            let mut ends = ends;
+            for _ in 0..3 {
+                ends.link.post(poisoned(&p.pool));
+            }
+            if panics {
+                std::panic::resume_unwind(Box::new("with three receives posted"));
+            }
+        });
+        assert_eq!(std::panic::catch_unwind(drops).is_err(), panics);
+        assert_eq!((home.get(), p.pool.available()), (3, 40));
+    }
+}
+
+profile! { Ring { signaling: Selective, initiator: NoReads } }
+
+/// Takes back what its queue pair still holds when it is dropped, from whatever state.
+struct TakesBack<'h> {
+    qp: AnyQueuePair<Rc, Ring>,
+    home: &'h Cell<usize>,
+}
+
+impl Drop for TakesBack<'_> {
+    fn drop(&mut self) {
+        let held = self.qp.reset().unwrap();
+        self.home.set(held.len());
+    }
+}
+
+/// `reset` alone, in a `Drop`: from RTS with sends that no completion tells of, and from RESET.
+#[test]
+fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
+    let mut p = Pair::<Rc, Ring>::new();
+    let home = Cell::new(0);
+    for _ in 0..2 {
+        p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        let _ = p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, b"mine"))).unwrap();
+    }
+    poll(&p.dev, &mut p.cb, 2);
+    drop(TakesBack { qp: p.a.into(), home: &home });
+    assert_eq!((home.get(), p.pool.available()), (2, 40));
+
+    let qp = p.pd.create_qp::<Rc, Ring>(&p.ca, &p.ca, Depth { send: 4, recv: 4 }).unwrap();
+    drop(TakesBack { qp: qp.into(), home: &home });
+    assert_eq!(home.get(), 0);
 }
 
 /// A step from another state, and one that the device refuses, change nothing.
