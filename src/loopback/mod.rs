@@ -98,6 +98,7 @@ mod responder;
 mod script;
 mod signal;
 mod srd;
+mod srd_pair;
 mod srq;
 mod strict;
 mod tuning;
@@ -120,6 +121,7 @@ pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};
 pub use personality::{Personality, UnknownPersonality};
 pub use script::{Fault, Rule, Script};
+pub use srd_pair::{Spreading, SrdPair, srd_pair};
 pub use world::{Capacity, Grants, World};
 pub use xrc_pair::{Initiating, XrcPair, xrc_pair};
 

@@ -29,7 +29,7 @@ pub(super) const VERB: &str = "efadv_create_qp_ex";
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates an SRD queue pair (`efadv_create_qp_ex`), and otherwise as
     /// [`create_qp`](Self::create_qp) does. The function is looked up in libefa when this is called
-    /// first.
+    /// first. For tests: [`loopback::srd_pair`](crate::loopback::srd_pair).
     ///
     /// ```
     /// # use proverbs::prelude::*;
