@@ -5,14 +5,15 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use crate::setup::{self, Group};
-use crate::sh::{Next, Run};
+use crate::sh::{Next, Run, Shell, cmd};
 use crate::test::FEATURES;
 use crate::{aarch64, cargo, paths, toolchain};
 
-/// Publishes nothing: packs each crate, and looks at the dependencies
+/// Publishes nothing: packs each crate, runs a new one that depends on them, and looks at the
+/// dependencies
 #[derive(clap::Args)]
 pub struct Package {
-    /// Build what was packed, too: minutes.
+    /// Build what was packed, too, and a new crate that depends on it: minutes.
     #[arg(long)]
     verify: bool,
     /// Hold the dependencies against deny.toml: licences, bans, sources, advisories. Installs
@@ -53,7 +54,43 @@ pub fn package(verify: bool) -> Result<()> {
     let more: &[&str] = if verify { &[] } else { &["--no-verify"] };
     let is_told = packs_together(&cargo::cargo(&["--version"])?.text()?);
     let beside: &[&str] = if is_told { &[] } else { &["--config", BESIDE] };
-    cargo::run(&[&pack, more, beside].concat())
+    cargo::run(&[&pack, more, beside].concat())?;
+    new_crate()
+}
+
+/// Makes a crate that depends on the packed ones, elsewhere, as a stranger's is; its program is the
+/// one that README says to copy, on the loopback device.
+fn new_crate() -> Result<()> {
+    setup::ensure(&[Group::Run])?;
+    let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
+    let version = first(&manifest, "version = ").context("Cargo.toml has no version")?;
+    let packed = paths::target()?.join("package");
+    let sh = Shell::new()?;
+    let dir = sh.create_temp_dir()?;
+    sh.change_dir(dir.path());
+    let mut lines = format!(
+        "[package]\nname = \"first\"\nedition = \"2024\"\n\n\
+         [dependencies]\nproverbs = \"{version}\"\n\n[patch.crates-io]\n"
+    );
+    for name in ["proverbs", "proverbs-macros"] {
+        let archive = packed.join(format!("{name}-{version}.crate"));
+        // Files that are new to cargo: those of an archive have one and the same time.
+        cmd!(sh, "tar -xzmf {archive}").bytes()?;
+        lines += &format!("{name}.path = \"{name}-{version}\"\n");
+    }
+    sh.write_file("Cargo.toml", lines)?;
+    sh.create_dir("src")?;
+    sh.copy_file(format!("proverbs-{version}/examples/first_steps.rs"), "src/main.rs")?;
+    // The versions that were tried here; a stranger gets the newest.
+    sh.copy_file(paths::workspace().join("Cargo.lock"), "Cargo.lock")?;
+    eprintln!("A new crate that depends on the packed ones:");
+    let built = paths::below_target("new-crate")?;
+    Ok(cmd!(sh, "cargo run --quiet").env("CARGO_TARGET_DIR", built).run()?)
+}
+
+/// What stands behind `key` in the first line of a manifest that begins so.
+fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
+    manifest.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim_matches('"'))
 }
 
 /// Where the crate is that is packed beside the other, for a cargo that would look for it on
@@ -88,8 +125,7 @@ fn reasons(manifest: &str) -> Result<()> {
 pub fn anywhere() -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
-    let mut versions = manifest.lines().filter_map(|line| line.strip_prefix("rust-version = "));
-    let version = versions.next().context("Cargo.toml has no rust-version")?.trim_matches('"');
+    let version = first(&manifest, "rust-version = ").context("Cargo.toml has no rust-version")?;
     // 1.85 is a channel of its own for rustup, which follows 1.85.1 and so on.
     let oldest = format!("{version}.0");
     toolchain::stable(&oldest)?;
