@@ -106,6 +106,13 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// As for [`poll`](Self::poll).
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
+        // SAFETY: it was polled just now, from this queue, and is handed out once, here.
+        Ok(self.find_one()?.map(|at| unsafe { completion(at) }))
+    }
+
+    /// Where the next completion is, which is to be handed out.
+    #[inline(always)]
+    pub(super) fn find_one(&mut self) -> Result<Option<*const ibv_wc>, Error> {
         let count = self.ask(1);
         let mut at = self.inbox.0.cast();
         if count <= 0 {
@@ -118,9 +125,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             }
             at = found.at;
         }
-        // SAFETY: the provider wrote this completion, or `find_first` took it out of the batch. It
-        // is handed out once, here.
-        Ok(Some(unsafe { completion(at) }))
+        // The provider wrote this completion, or `find_first` took it out of the batch.
+        Ok(Some(at))
     }
 
     /// Polls for at most `most` completions and returns what `ibv_poll_cq` does. While the cold
@@ -261,6 +267,12 @@ impl<'cq, E: Entry> Completions<'cq, E> {
         self.left() == 0
     }
 
+    /// Where the next one is, if one is left.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<*const ibv_wc> {
+        if self.left() == 0 { None } else { Some(self.at) }
+    }
+
     /// # Safety
     /// Some are left.
     #[inline(always)]
@@ -324,7 +336,7 @@ impl<E: Entry> ExactSizeIterator for Completions<'_, E> {}
 /// `wc` is in an inbox that lives as long as `'cq`. It was polled from a queue of `E` and is handed
 /// out once.
 #[inline(always)]
-unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
+pub(super) unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
     // SAFETY: the provider wrote at least the wr_id, as of every completion (ibv_poll_cq(3)). The
     // rest is this function's contract, which is that of `Completion::new`.
     unsafe { Completion::new(wc, (*wc).wr_id as usize) }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proverbs::completion::{
     CompletionQueueEx, CompletionTs, CompletionWallclock, Direction, DlidPathBits, ReadFields,
-    WcFields, WcOpcode, WcStatus,
+    WcFields, WcOpcode, WcStatus, WithFields,
 };
 use proverbs::device::{Can, Timestamps};
 use proverbs::loopback::Personality;
@@ -136,6 +136,35 @@ fn completions_have_their_times() {
         }
     }
     assert_eq!(p.pool.available(), 40);
+}
+
+/// What a poll left to the next one comes with its own times, whichever poll hands it out.
+#[test]
+fn what_was_left_has_its_own_times() {
+    let dev = Device::open();
+    if has_no_clock(&dev) {
+        return println!("this device has no clock");
+    }
+    let clock = dev.ctx.query_device_ex().unwrap().clock().unwrap();
+    let mut p = Polled::<Rc, BothClocks>::on(dev);
+    arrived(&mut p, 8);
+    let mut seen = Vec::new();
+    let mut take = |(completion, fields): WithFields<'_, BothClocks, Buf>| {
+        let times = (fields.completion_ts().unwrap(), fields.completion_wallclock_ns().unwrap());
+        seen.push((completion.into_entry().unwrap()[0], times));
+    };
+    p.cb.poll().unwrap().take(2).for_each(&mut take);
+    take(p.cb.poll_one().unwrap().unwrap());
+    p.cb.poll().unwrap().take(1).for_each(&mut take);
+    p.cb.poll().unwrap().for_each(&mut take);
+    let order: Vec<u8> = seen.iter().map(|(byte, _)| *byte).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);
+    for pair in seen.windows(2) {
+        let ((ticks, ns), (next_ticks, next_ns)) = (pair[0].1, pair[1].1);
+        let between = clock.between(ticks, next_ticks);
+        assert!(between > Duration::ZERO && between < Duration::from_secs(60), "{between:?}");
+        assert!(next_ns > ns, "{ns} and {next_ns}");
+    }
 }
 
 macro_rules! connected {

@@ -181,6 +181,13 @@ fn refused(error: PostError<Buf>) -> c_int {
     1
 }
 
+#[cold]
+#[inline(never)]
+fn dead(error: proverbs::Error) -> c_int {
+    eprintln!("{error}");
+    1
+}
+
 #[inline(always)]
 fn done(result: Result<(), PostError<Buf>>) -> c_int {
     match result {
@@ -210,7 +217,8 @@ macro_rules! forms {
                         std::mem::forget(completion.into_entry());
                         failed.into()
                     }
-                    _ => 1,
+                    Ok(None) => 1,
+                    Err(error) => dead(error),
                 }
             }
 
@@ -236,13 +244,17 @@ macro_rules! forms {
                         std::mem::forget(completion.into_entry());
                         0
                     }
-                    _ => 1,
+                    Ok(None) => 1,
+                    Err(error) => dead(error),
                 }
             }
 
             unsafe extern "C" fn poll_16(world: *mut c_void) -> c_int {
                 let world = here(world);
-                let Ok(completions) = world.cq.poll() else { return 1 };
+                let completions = match world.cq.poll() {
+                    Ok(completions) => completions,
+                    Err(error) => return dead(error),
+                };
                 let mut seen = 0;
                 for (completion, fields) in completions {
                     let Some(time) = fields.completion_ts() else { return 1 };

@@ -43,8 +43,6 @@ struct Adapter {
     device: *mut ibv_cq_ex,
     rows: UnsafeCell<[Row; BATCH]>,
     wc_flags: u64,
-    /// Each completion has a start and an end of its own (R14.3).
-    is_single: bool,
 }
 
 /// The owner of an adapter, which lives as long as the inbox that is polled through it.
@@ -60,16 +58,17 @@ impl Extended {
     /// # Safety
     /// `device` is live for as long as this is polled. It has the functions of the fields `F` and
     /// of `wc_flags::OURS`.
+    ///
+    /// `is_single`: each completion has a start and an end of its own (R14.3).
     pub unsafe fn new<F: WcFields>(device: NonNull<ibv_cq_ex>, is_single: bool) -> Extended {
         let mut context = zeroed::<ibv_context>();
-        context.ops.poll_cq = Some(poll::<F>);
+        context.ops.poll_cq = Some(if is_single { poll::<F, true> } else { poll::<F, false> });
         let adapter = Box::into_raw(Box::new(Adapter {
             cq: zeroed(),
             context,
             device: device.as_ptr(),
             rows: UnsafeCell::default(),
             wc_flags: F::WC_FLAGS,
-            is_single,
         }));
         // SAFETY: a box is not null. It was just made, and a pointer to a part of it is taken
         // without a reference.
@@ -111,13 +110,16 @@ impl Drop for Extended {
 /// # Safety
 /// `cq` is an adapter of fields `F`, which the caller may poll, and `wc` is the beginning of its
 /// inbox, with room for `most` completions; `most` is at least 1.
-unsafe extern "C" fn poll<F: WcFields>(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
+unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
+    cq: *mut ibv_cq,
+    most: c_int,
+    mut wc: *mut ibv_wc,
+) -> c_int {
     let adapter = cq.cast::<Adapter>();
     // SAFETY: the adapter is live (this function's contract) and written by nobody but for its
     // rows, which are ours while we poll; no reference to them is made.
-    let (device, rows, is_single) = unsafe {
-        ((*adapter).device, (&raw mut (*adapter).rows).cast::<Row>(), (*adapter).is_single)
-    };
+    let (device, mut row) =
+        unsafe { ((*adapter).device, (&raw mut (*adapter).rows).cast::<Row>()) };
     let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
     // SAFETY: the device's queue is live and has the functions of `F` (invariant). Nobody else
     // polls it, and it is not started: whoever starts it is this function, which ends it.
@@ -126,16 +128,19 @@ unsafe extern "C" fn poll<F: WcFields>(cq: *mut ibv_cq, most: c_int, wc: *mut ib
         libc::ENOENT => return 0,
         _ => return -1,
     }
-    let mut polled = 0;
+    let mut room = most;
     loop {
         // SAFETY: the queue is started, and its last start or next succeeded, so it shows a
-        // completion. `polled` is below `most`, for which there is room.
-        unsafe { read::<F>(device, wc.add(polled as usize), rows.add(polled as usize)) };
-        polled += 1;
-        if polled == most {
+        // completion. There is room for `most`, of which at least one is left.
+        unsafe { read::<F>(device, wc, row) };
+        room -= 1;
+        if room == 0 {
             break;
         }
-        if is_single {
+        // SAFETY: they stay within the inbox and its rows, as room is left. (Pointers that move, and
+        // no index: 8 instructions a completion.)
+        unsafe { (wc, row) = (wc.add(1), row.add(1)) };
+        if IS_SINGLE {
             // SAFETY: the queue is started before, and ended between.
             let next = unsafe {
                 c::end_poll(device);
@@ -143,7 +148,7 @@ unsafe extern "C" fn poll<F: WcFields>(cq: *mut ibv_cq, most: c_int, wc: *mut ib
             };
             if next != 0 {
                 // An error is told by the next poll, which finds it again.
-                return polled;
+                return most - room;
             }
         // SAFETY: the queue is started.
         } else if unsafe { c::next_poll(device) } != 0 {
@@ -152,7 +157,7 @@ unsafe extern "C" fn poll<F: WcFields>(cq: *mut ibv_cq, most: c_int, wc: *mut ib
     }
     // SAFETY: the queue is started (R14.2: also after a next that found nothing).
     unsafe { c::end_poll(device) };
-    polled
+    most - room
 }
 
 /// Reads the completion that a queue shows: what ibv_poll_cq(3) promises of it, and no more, since
@@ -169,11 +174,12 @@ unsafe fn read<F: WcFields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut R
         let (wr_id, status) = ((*device).wr_id, (*device).status);
         (*wc).wr_id = wr_id;
         (*wc).status = status;
-        (*wc).qp_num = c::read_qp_num(device);
         if status != ibv_wc_status::IBV_WC_SUCCESS {
+            (*wc).qp_num = c::read_qp_num(device);
             (*wc).vendor_err = c::read_vendor_err(device);
             return;
         }
+        (*wc).qp_num = c::read_qp_num(device);
         (*wc).opcode = c::read_opcode(device);
         if F::WC_FLAGS & c::wc_flags::COMPLETION_TIMESTAMP != 0 {
             (*row).completion_ts = c::read_completion_ts(device);

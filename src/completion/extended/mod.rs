@@ -11,9 +11,11 @@ pub use fields::{CompletionTs, CompletionWallclock, DlidPathBits, HasField, Read
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 
-use crate::completion::inbox::Inbox;
-use crate::completion::poll::Completions;
+use adapter::Row;
+
+use crate::completion::poll::{Completions, completion};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
 use crate::memory::buf::Buf;
@@ -83,7 +85,10 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         self.check()?;
         let inbox = self.queue.inbox.0;
         let completions = self.queue.poll()?;
-        Ok(CompletionsEx { completions, inbox, _fields: PhantomData })
+        // SAFETY: it was polled from the queue of this inbox, which has the fields.
+        let row = |wc| unsafe { (*inbox).row_of(wc) };
+        let row = completions.first().map_or(ptr::null(), row);
+        Ok(CompletionsEx { completions, row, _fields: PhantomData })
     }
 
     /// Like [`poll`](Self::poll), for one completion at most.
@@ -92,10 +97,13 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// As for [`poll`](Self::poll).
     pub fn poll_one(&mut self) -> Result<Option<WithFields<'_, F, E>>, Error> {
         self.check()?;
-        let inbox = self.queue.inbox.0;
-        let completion = self.queue.poll_one()?;
-        // SAFETY: it was polled from the queue of this inbox, which has the fields.
-        Ok(completion.map(|completion| unsafe { with_fields(completion, inbox) }))
+        let Some(at) = self.queue.find_one()? else { return Ok(None) };
+        // SAFETY: the inbox lives as long as the queue, which is borrowed; the completion was polled
+        // from it just now, and is handed out once, here. The queue has the fields.
+        Ok(Some(unsafe {
+            let row = (*self.queue.inbox.0).row_of(at);
+            with_fields(completion(at), row)
+        }))
     }
 
     /// Destroys the completion queue (`ibv_destroy_cq`).
@@ -111,7 +119,9 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// The queue in here is one of these fields, unless the program put another one in its place.
     #[inline(always)]
     fn check(&self) -> Result<(), Error> {
-        if self.queue.shared.wc_flags() == Some(F::WC_FLAGS) { Ok(()) } else { Err(exchanged()) }
+        // SAFETY: the inbox lives as long as `shared`.
+        let inbox = unsafe { &*self.queue.inbox.0 };
+        if inbox.is_polled_for(F::WC_FLAGS) { Ok(()) } else { Err(exchanged()) }
     }
 }
 
@@ -127,17 +137,15 @@ fn exchanged() -> Error {
 /// A completion and its fields.
 ///
 /// # Safety
-/// It was polled into this inbox, which lives as long as `'cq` and has an adapter of the fields
-/// `F`.
+/// It was polled into an inbox that lives as long as `'cq` and has an adapter of the fields `F`,
+/// and `row` is its row.
 #[inline(always)]
 unsafe fn with_fields<'cq, F, E: Owned>(
     completion: Completion<'cq, E>,
-    inbox: *const Inbox,
+    row: *const Row,
 ) -> WithFields<'cq, F, E> {
-    // SAFETY: the inbox is live (this function's contract).
-    let row = unsafe { (*inbox).row_of(completion.wc.at) };
-    // SAFETY: the row has the index of its completion, and neither is written while the completion
-    // queue is borrowed.
+    // SAFETY: the row is the completion's (this function's contract), and neither is written while
+    // the completion queue is borrowed.
     let fields = unsafe { ReadFields::new(completion.wc, row) };
     (completion, fields)
 }
@@ -171,10 +179,11 @@ impl<F: WcFields, E: Owned, L: Threads> fmt::Debug for CompletionQueueEx<F, E, L
 /// borrow the completion queue, so none outlives the next poll.
 ///
 /// # Invariants
-/// The completions are in `inbox`, which has an adapter of the fields `F`.
+/// The completions are in an inbox that has an adapter of the fields `F`. If one is left, `row` is
+/// the next one's; a row for each of the others follows.
 pub struct CompletionsEx<'cq, F: WcFields, E: Owned> {
     completions: Completions<'cq, E>,
-    inbox: *const Inbox,
+    row: *const Row,
     _fields: PhantomData<fn(F)>,
 }
 
@@ -191,8 +200,10 @@ impl<'cq, F: WcFields, E: Owned> Iterator for CompletionsEx<'cq, F, E> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let completion = self.completions.next()?;
-        // SAFETY: it is in this inbox (invariant).
-        Some(unsafe { with_fields(completion, self.inbox) })
+        let row = self.row;
+        self.row = row.wrapping_add(1);
+        // SAFETY: one was left, so it was its row (invariant).
+        Some(unsafe { with_fields(completion, row) })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
