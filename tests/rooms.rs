@@ -1,4 +1,5 @@
-//! The rooms of `src` import one way: each only from those before it, as DESIGN.md lists them.
+//! The rooms of `src` import one way: each only from those before it, as DESIGN.md lists them. No
+//! compiler sends a user into a room that is not public.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -32,11 +33,16 @@ const ORDER: [&str; 23] = [
 ];
 
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
+    files(folder, "rs", all);
+}
+
+/// The files below a folder whose names end so.
+fn files(folder: &Path, extension: &str, all: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     for path in entries {
         if path.is_dir() {
-            sources(&path, all);
-        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            files(&path, extension, all);
+        } else if path.extension().is_some_and(|kind| kind == extension) {
             all.push(path);
         }
     }
@@ -73,4 +79,116 @@ fn each_room_imports_only_from_those_below() {
         wrong.extend(above.map(|name| format!("{} names {name}", path.display())));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What a compiler's message would have a user write: the lines that each `help` shows, unless they
+/// are quoted from a file, and its words, unless they tell who implements a trait.
+fn suggestions(message: &str) -> Vec<&str> {
+    let mut all = Vec::new();
+    let mut lines = message.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((_, words)) = line.split_once("help: ") else { continue };
+        let begins = |line: &str, mark: char| line.trim_start().starts_with(mark);
+        let is_shown = |line: &&str| {
+            begins(line, '|')
+                || begins(line, '-')
+                || line.trim_start().starts_with(char::is_numeric)
+        };
+        let mut shown = Vec::new();
+        while let Some(line) = lines.next_if(is_shown) {
+            shown.push(line);
+        }
+        if !words.contains("implement") {
+            all.push(words);
+        }
+        if !shown.iter().any(|line| line.trim_start().starts_with("-->")) {
+            all.extend(shown);
+        }
+    }
+    all
+}
+
+/// The module of this name in a file of `src` is not public.
+fn is_private(file: &Path, module: &str) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let mut heads = text.lines().filter_map(|line| line.trim_start().split_once("mod "));
+    heads.any(|(head, rest)| {
+        let name = rest.split([';', ' ']).next();
+        name == Some(module) && (head.is_empty() || head.starts_with("pub("))
+    })
+}
+
+/// The paths of this crate in a text that lead through a module that is not public.
+fn private_paths(text: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for rest in text.split("proverbs::").skip(1) {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+        let path = &rest[..end.unwrap_or(rest.len())];
+        let mut file = PathBuf::from("src/lib.rs");
+        let mut room = PathBuf::from("src");
+        for module in path.split("::") {
+            if is_private(&file, module) {
+                all.push(format!("proverbs::{path}"));
+                break;
+            }
+            room.push(module);
+            let (folder, alone) = (room.join("mod.rs"), room.with_extension("rs"));
+            file = if folder.exists() { folder } else { alone };
+        }
+    }
+    all
+}
+
+#[test]
+fn no_message_suggests_a_private_room() {
+    let mut messages = Vec::new();
+    files(Path::new("ui-tests"), "stderr", &mut messages);
+    assert!(messages.len() > 100, "{}", messages.len());
+    let mut wrong = Vec::new();
+    for path in messages {
+        let text = fs::read_to_string(&path).unwrap();
+        let found = suggestions(&text).into_iter().flat_map(private_paths);
+        wrong.extend(found.map(|found| format!("{}: {found}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What the test above would find: an import, a path within a line, and a path in words. What a
+/// message says of the crate beside that is no suggestion, and a public path is none of these.
+#[test]
+fn a_suggestion_of_a_private_room_is_found() {
+    let message = "\
+error[E0433]: cannot find `Gone` in this scope
+ --> ui-tests/made/up.rs:4:5
+  |
+4 |     Gone::new(proverbs::work::limits::Quoted);
+  |     ^^^^ not found in this scope
+  |
+help: consider importing one of these
+  |
+3 + use proverbs::wr::Send;
+  |
+3 + use proverbs::work::opcode::Send;
+  |
+help: use it by its path
+  |
+4 |     proverbs::qp::create::Gone::new();
+  |     ++++++++++++++++++++++
+help: there is a `proverbs::memory::pool::Gone`
+help: the trait `proverbs::work::limits::Within` is not implemented for `Gone`
+ --> src/qp/mod.rs
+  |
+9 | pub use proverbs::ledger::Ring;
+  | ^^^^^^^
+  = note: required by `proverbs::ledger::Room`
+  = help: the following types implement trait `proverbs::work::data::Data`:
+            proverbs::terms::error::Error
+";
+    let found: Vec<_> = suggestions(message).into_iter().flat_map(private_paths).collect();
+    let expected = [
+        "proverbs::work::opcode::Send",
+        "proverbs::qp::create::Gone::new",
+        "proverbs::memory::pool::Gone",
+    ];
+    assert_eq!(found, expected);
 }
